@@ -1,4 +1,4 @@
-"""What becomes of a replica that could not be fetched or kept: it is left alone for a while, and told of once."""
+"""Handles replicas that could not be fetched or stored: each pauses for a while, and is logged once."""
 
 import logging
 
@@ -19,13 +19,13 @@ _LEADER_ELSEWHERE = frozenset(
         ErrorCode.STALE_BROKER_EPOCH,
     )
 )
-"""One of the two has not heard of a change yet; it is no fault."""
+"""Errors while one of the two brokers does not know a metadata change yet; they are not a fault."""
 _LOGS_DIFFER = frozenset((ErrorCode.CORRUPT_MESSAGE, ErrorCode.OFFSET_OUT_OF_RANGE))
 """The follower's log and the leader's do not fit together: their epochs are compared again."""
 
 
 class FetchFailures:
-    """Of the replicas that follow one leader."""
+    """Failures of the replicas that follow one leader."""
 
     def __init__(self, leader: int, clock: Clock) -> None:
         self._leader = leader

@@ -1,7 +1,7 @@
 """The follower's Fetch, version 15, packed and read by hand: it is the hot path between brokers.
 
-Pure. Version 15 names topics by id and carries the follower's broker epoch (KIP-516, KIP-903). In a session (KIP-227) a
-request names what has changed. Records stay views into the answer.
+Pure. Version 15 names topics by id and has the follower's broker epoch (KIP-516, KIP-903). In a session (KIP-227) a
+request names only what has changed. Records stay views into the response.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,7 +33,7 @@ _FIRST = itemgetter(0)
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
-    """Bounds of one fetch: milliseconds of waiting, and bytes."""
+    """Limits of one fetch: milliseconds of waiting, and bytes."""
 
     wait_max_ms: int
     min_bytes: int
@@ -42,7 +42,7 @@ class FetchLimits:
 
 
 class Wanted(NamedTuple):
-    """A partition that a follower fetches: from which offset, in which leader epoch."""
+    """A partition that a follower fetches, with its offset and leader epoch."""
 
     topic_id: UUID
     partition: int
@@ -52,7 +52,7 @@ class Wanted(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """A partition in the answer; `code` is an error code of Kafka's, `records` may be nothing."""
+    """A partition in the response; `code` is an error code of Kafka's, `records` may be None."""
 
     topic_id: UUID
     partition: int
@@ -63,11 +63,11 @@ class Fetched(NamedTuple):
 
 
 class FetchAnswer(NamedTuple):
-    """A leader's answer: the session that it keeps, 0 for none, and the partitions."""
+    """A leader's response: the id of the session that it keeps, 0 for none, and the partitions."""
 
     session_id: int
     parts: Iterator[Fetched]
-    """Read as it is iterated over, which raises ProtocolError when the bytes are no answer."""
+    """Parsed while it is iterated over; raises ProtocolError when the bytes are not a response."""
 
 
 def pack_fetch(
@@ -102,7 +102,7 @@ def pack_fetch(
 
 
 def read_answer(body: memoryview) -> FetchAnswer:
-    """Raises KafkaError when the whole request was refused, ProtocolError when the bytes are no answer."""
+    """Read the response. Raises KafkaError if the whole request was rejected, ProtocolError for malformed bytes."""
     reader = RequestReader(body, 0, True)
     _throttle_ms, code, session_id = reader.fixed(_ANSWER_HEAD)
     if code:

@@ -1,8 +1,9 @@
 """Keeps this broker's replicas of the partitions that one other broker leads up to date.
 
-One task, one connection and one fetch session for each leader. Partitions come and go between two requests; a request
-that waits at the leader for new records is given up when a partition comes, so that it does not wait for the others.
-Once for a whole burst of them: while partitions keep coming no request waits long.
+Each leader has one task, one connection and one fetch session. Partitions are added and removed between two requests.
+If a partition is added while a request waits at the leader for new records, that request is cancelled, so that the new
+partition does not wait for it. This happens once for a whole burst: while partitions keep being added, no request waits
+long.
 """
 
 import asyncio
@@ -27,11 +28,16 @@ from broker_runtime.wire.versions import FETCH
 log = logging.getLogger(__name__)
 
 _MORE_TO_COME_S = 0.5
-"""After a partition has come: others mostly come with it, over many turns of the event loop. To hang up on the leader
-for each few of them would cost more, as each time all partitions have to be named again."""
+"""How long further partitions are expected after one was added, in seconds.
+
+They mostly arrive together, over many iterations of the event loop. Closing the connection for each few of them would
+cost more, because each time all partitions have to be named again.
+"""
 _SYNC_LOOK_S = 0.05
-"""How long the other partitions wait for one that is being synced, and how long it then waits for their request; so do
-those that come."""
+"""How long other partitions wait for one that is being synced, in seconds.
+
+The synced one then waits as long for their request, and so do added partitions.
+"""
 _SESSION_IS_OVER = frozenset(
     (
         ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -45,7 +51,7 @@ _NOT_WHOLE = frozenset((ErrorCode.CORRUPT_MESSAGE, ErrorCode.OFFSET_OUT_OF_RANGE
 
 @dataclass(frozen=True, slots=True)
 class FetcherSettings:
-    """What fetchers of one broker have in common."""
+    """Settings that all fetchers of one broker share."""
 
     broker_id: int
     limits: FetchLimits
@@ -54,7 +60,7 @@ class FetcherSettings:
 
 
 class LeaderFetcher:
-    """Fetches from one leader, in one session, the partitions that are followed there, and appends what comes."""
+    """Fetches the followed partitions of one leader in one session, and appends their records."""
 
     def __init__(
         self,
@@ -84,9 +90,9 @@ class LeaderFetcher:
         self._changed = asyncio.Event()
         self._woken = asyncio.Event()
         self._syncing: list[FollowerReplica] = []
-        """To which the last answer has brought records that are being synced."""
+        """Replicas with records of the last response that are being synced."""
         self._new_starts: list[tuple[FollowerReplica, int]] = []
-        """Of logs at the leader, as the last answer has told them."""
+        """New start offsets of the leader's logs, from the last response."""
         self._backoff = Backoff(settings.backoff_max_s)
         self._waits_for_records = False
         self._more_come_until_s = float("-inf")
@@ -101,7 +107,7 @@ class LeaderFetcher:
             self._link.close()
 
     def forget(self, topic_id: UUID, index: int) -> None:
-        """The leader hears of it with the next request; what it sends until then is not taken."""
+        """Stop following a partition; its records are ignored from now on. The next request informs the leader."""
         self._session.forget(topic_id, index)
 
     def __bool__(self) -> bool:
@@ -111,7 +117,7 @@ class LeaderFetcher:
         self._link.close()
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Fetch until cancelled."""
         while True:
             self._changed.clear()
             self._woken.clear()
@@ -133,7 +139,7 @@ class LeaderFetcher:
         await asyncio.sleep(self._backoff.failed())
 
     async def _sleep(self, delay_s: float) -> None:
-        """Ends early when partitions have come or a sync has ended."""
+        """Sleep; ends early when partitions were added or a sync has ended."""
         try:
             async with asyncio.timeout(delay_s):
                 await self._woken.wait()
@@ -141,7 +147,7 @@ class LeaderFetcher:
             pass
 
     def _idle_s(self) -> float:
-        """Until a partition that was left alone is due again, or one that is being synced may be."""
+        """Seconds until a paused partition is due again, or one that is being synced may be ready."""
         now_s = self._clock.monotonic()
         due_s = now_s + 1.0
         for replica in self._session.to_look:
@@ -158,14 +164,14 @@ class LeaderFetcher:
             async with asyncio.timeout(self._settings.request_timeout_s):
                 return await self._link.exchange(api_key, version, body)
         except TimeoutError:
-            # Answers come in order: what is not waited for must not be taken for the next one's.
+            # Responses come in order: a late one must not be read as the response to the next request.
             self._link.close()
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"broker {self.leader} did not answer in time") from None
 
     async def _fetch(self) -> bool:
-        """One request for all partitions that are ready; False when there are none.
+        """Send one request for all partitions that are ready; False when there are none.
 
-        What it asks for tells the leader what this broker has, so a partition whose records are being synced waits.
+        Its offsets inform the leader of what this broker has, so a partition whose records are being synced waits.
         """
         session, settings = self._session, self._settings
         now_s = self._clock.monotonic()
@@ -201,7 +207,7 @@ class LeaderFetcher:
         return True
 
     async def _let_syncs_end(self) -> None:
-        """Most take a few ms, and then all partitions go into the next request; nobody waits for a slow one."""
+        """Wait a bounded time for syncs: most take a few ms, and then the next request has all partitions."""
         syncing, self._syncing = self._syncing, []
         try:
             async with asyncio.timeout(_SYNC_LOOK_S):
@@ -213,7 +219,7 @@ class LeaderFetcher:
             pass
 
     async def _long_poll(self, body: bytes) -> memoryview | None:
-        """The answer; None when the partitions changed meanwhile, which hangs up on the leader."""
+        """The response; None if partitions were added meanwhile, which closes the connection."""
         self._waits_for_records = True
         try:
             return await self._exchange(FETCH, FETCH_VERSION, body)
@@ -255,7 +261,7 @@ class LeaderFetcher:
                 log.info("%s is kept up to date again", replica)
 
     async def _take_starts(self) -> None:
-        """Noted with one write beside the event loop, and before the next request tells the leader."""
+        """Persist new log starts with one write in a thread, before the next request reports them to the leader."""
         moved, self._new_starts = [(r, start) for r, start in self._new_starts if self._session.holds(r)], []
         with self._logs.log_starts.gathered():
             for replica, start in moved:

@@ -1,8 +1,8 @@
-"""A partition as a follower has it, and where its log must be cut before it fetches from a new leader. Pure.
+"""A partition on a follower, and where its log must be cut before it fetches from a new leader. Pure.
 
-KIP-101 and KIP-279: the follower asks the leader where the follower's own latest epoch ends there, cuts to that, and
-asks again with an older epoch as long as the two know different ones. Nothing is fetched before that is done, so two
-logs never differ below the offset where they go on.
+KIP-101 and KIP-279: the follower asks the leader where the follower's own latest epoch ends in the leader's log, and
+cuts its log there. It asks again with an older epoch while the two know different ones. Nothing is fetched before that
+is done, so two logs never differ below the offset where they continue.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ UNKNOWN = -1
 
 @dataclass(slots=True, eq=False)
 class FollowerReplica:
-    """Watches its log between two fetches; what it knows of the leader is lost with the process."""
+    """A followed replica, which watches its log between two fetches; its state is lost with the process."""
 
     topic: str
     topic_id: UUID
@@ -27,10 +27,10 @@ class FollowerReplica:
     leader_epoch: int
     backoff: Backoff
     truncated: bool = False
-    """Whether the log is known to be a beginning of the leader's."""
+    """Whether the log is known to be a prefix of the leader's."""
     not_before_s: float = 0.0
     leader_lacks_it: bool = False
-    """Whether what is damaged here is damaged at the leader, too: then this replica misses nothing of the leader's."""
+    """Whether the damaged offsets are damaged at the leader, too: then this replica lacks nothing of the leader's."""
     on_change: "Callable[[FollowerReplica], None] | None" = None
 
     def __str__(self) -> str:
@@ -38,7 +38,7 @@ class FollowerReplica:
 
     @property
     def is_counted(self) -> bool:
-        """Whether all that is stored here counts, so that the leader may hear of it."""
+        """Whether all stored records count, so that the leader may be informed of them."""
         return self.log.counted_end >= self.log.log_end_offset
 
     @property
@@ -47,34 +47,34 @@ class FollowerReplica:
         return not self.leader_lacks_it and self.log.is_damaged
 
     def is_ready(self, now_s: float) -> bool:
-        """Whether the leader may be asked what comes next."""
+        """Whether the next records may be requested from the leader."""
         return self.truncated and self.not_before_s <= now_s and self.is_counted and not self.waits_for_repair
 
     def changed(self) -> None:
-        """The log tells it."""
+        """Notification of the log that it has changed."""
         if self.on_change is not None:
             self.on_change(self)
 
     def high_watermark_moved(self) -> None:
-        """The log tells it; the leader need not hear of it."""
+        """Notification of the log, ignored: the leader does not need a follower's high watermark."""
 
     def failed(self, now_s: float) -> None:
-        """Leave it alone for a while, longer each time."""
+        """Pause the replica for a while, longer after each failure."""
         self.not_before_s = now_s + self.backoff.failed()
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """`final` is False when the leader must be asked once more."""
+    """Offset to cut the log at; `final` is False when the leader must be asked once more."""
 
     offset: int
     final: bool
 
 
 def cut_for(log: Log, leader_has_epoch: int, leader_ends_at: int) -> Cut:
-    """Where to cut, by the leader's answer to OffsetForLeaderEpoch with the follower's latest epoch."""
+    """Where to cut, by the leader's response to OffsetForLeaderEpoch for the follower's latest epoch."""
     if leader_ends_at < 0:
-        # The leader knows nothing of that epoch or of earlier ones: only what is replicated for sure may stay.
+        # The leader knows neither that epoch nor earlier ones: only records that are certainly replicated may stay.
         return Cut(log.high_watermark, True)
     end = log.log_end_offset
     mine, mine_ends_at = log.end_offset_for_epoch(leader_has_epoch)

@@ -1,6 +1,6 @@
-"""What a follower has asked one leader for, so that its next fetch names only what is different: KIP-227. Pure.
+"""The follower's side of a fetch session with one leader: the next fetch names only what has changed (KIP-227). Pure.
 
-A replica whose position the leader knows, and that nothing has happened to, is not looked at: its log tells when it
+A replica whose position the leader knows, and that has not changed, is not checked: its log notifies the session of
 changes. All others are in `to_look`.
 """
 
@@ -15,20 +15,20 @@ NO_SESSION = 0
 _FULL_EPOCH = 0
 _EPOCH_MAX = 2**31 - 1
 _NAMED_MAX = 250
-"""Partitions that one request adds to a session or changes in it, so that neither side has too long a turn."""
+"""Limit of the partitions that one request adds or changes, so that neither side blocks its event loop long."""
 
 _Key = tuple[UUID, int]
 
 
 class SessionRequest(NamedTuple):
-    """What the next fetch names, and what it takes out of the session."""
+    """The partitions that the next fetch names, and those that it removes from the session."""
 
     session: tuple[int, int]
-    """Its id and epoch."""
+    """Id and epoch of the session."""
     wanted: Sequence[Wanted]
     forgotten: Sequence[_Key]
     has_more: bool
-    """Whether there may be more to name in the next one, so that this one is not to wait."""
+    """Whether the next request may have more to name, so that this one is not to wait."""
 
     @property
     def is_incremental(self) -> bool:
@@ -38,21 +38,21 @@ class SessionRequest(NamedTuple):
 class FollowerSession:
     """The replicas that are fetched from one leader, and the session there.
 
-    A request that was not answered, or an answer that was not taken over in full, leaves the two sides apart: then it
-    begins again with a full request, which names the session that was, so that the leader ends it.
+    If a request was not answered or its response was not processed completely, the two sides may differ. Then the
+    follower begins again with a full request, which names the old session, so that the leader ends it.
     """
 
     def __init__(self) -> None:
         self.to_look: dict[FollowerReplica, None] = {}
         self._replicas: dict[_Key, FollowerReplica] = {}
         self._asked: dict[_Key, Wanted] = {}
-        """As the leader has it."""
+        """The positions that the leader has."""
         self._forgotten: set[_Key] = set()
         self._id = NO_SESSION
         self._epoch = _FULL_EPOCH
         self._is_under_way = False
         self._is_kept = True
-        """Whether the leader has room for a session, as far as is known: without one each request names everything."""
+        """Whether the leader had room for the session last time; without a session each request names everything."""
 
     def __len__(self) -> int:
         return len(self._replicas)
@@ -63,7 +63,7 @@ class FollowerSession:
         if before is not None:
             self.to_look.pop(before, None)
         self._replicas[key] = replica
-        # A request that names it and forgets it at once would end with it forgotten.
+        # A request that both names and forgets it would leave it forgotten.
         self._forgotten.discard(key)
         replica.on_change = self.look_at
         self.look_at(replica)
@@ -79,7 +79,7 @@ class FollowerSession:
         return self._replicas.get((topic_id, index))
 
     def holds(self, replica: FollowerReplica) -> bool:
-        """Whether it is still the same: metadata may have changed while an answer was under way."""
+        """Whether the session still has this replica: metadata may have changed while a response was under way."""
         return self._replicas.get((replica.topic_id, replica.index)) is replica
 
     def look_at(self, replica: FollowerReplica) -> None:
@@ -96,7 +96,7 @@ class FollowerSession:
         self.to_look = dict.fromkeys(self._replicas.values())
 
     def next_request(self, now_s: float) -> SessionRequest | None:
-        """None when there is nothing to ask for."""
+        """The next request; None when there is nothing to fetch."""
         if self._is_under_way or not self._is_kept:
             self.start_over()
         wanted = list(self._newly_wanted(now_s))
@@ -128,7 +128,7 @@ class FollowerSession:
             log.followers.add(replica)
 
     def answered(self, session_id: int) -> None:
-        """The answer was taken over in full."""
+        """Note that the response was processed completely."""
         self._is_under_way = False
         self._is_kept = session_id != NO_SESSION
         self._id = session_id

@@ -1,7 +1,7 @@
-"""Looks after the in-sync sets of the partitions that this broker leads: who should be in, and telling the controller.
+"""Maintains the in-sync sets of the partitions that this broker leads, through the controller.
 
-One task, one request at a time. What the controller does not take at once is asked for again less and less often, until
-the metadata brings a newer state of the partition.
+One task, one request at a time. What the controller does not accept at once is requested again with growing pauses,
+until the metadata has a newer state of the partition.
 """
 
 import asyncio
@@ -22,14 +22,14 @@ log = logging.getLogger(__name__)
 
 _CHECK_S_MAX = 1.0
 _JOIN_CHECK_S = 0.05
-"""How soon after it has caught up a follower is asked back into the in-sync set."""
+"""Interval of the checks for followers that have caught up and may rejoin the in-sync set, in seconds."""
 _LOOKED_AT_IN_A_TURN = 200
-"""Of the event loop: a broker may lead thousands."""
+"""Limit for one iteration of the event loop: a broker may lead thousands of partitions."""
 
 
 @dataclass(frozen=True, slots=True)
 class InSyncSettings:
-    """Who this broker is, how long a follower may lag, and the longest pause after a refusal, in seconds."""
+    """This broker's id, how long a follower may lag, and the longest pause after a refusal; times in seconds."""
 
     broker_id: int
     lag_max_s: float
@@ -38,7 +38,7 @@ class InSyncSettings:
 
 @dataclass(slots=True)
 class IsrCounts:
-    """How often replicas left and joined in-sync sets, since the process began."""
+    """How often replicas left and joined in-sync sets since the process started."""
 
     shrinks: int = 0
     expands: int = 0
@@ -46,7 +46,7 @@ class IsrCounts:
 
 @dataclass(slots=True)
 class _Asked:
-    """What was asked for a partition in one state of it."""
+    """The requests for a partition in one of its states."""
 
     partition_epoch: int
     backoff: Backoff
@@ -64,7 +64,7 @@ class InSyncSets:
         led: Mapping[tuple[str, int], LeaderReplica],
         broker_epoch: Callable[[], int],
     ) -> None:
-        """`led` is what this broker leads, at any time."""
+        """`led` has the partitions that this broker leads now."""
         self.counts = IsrCounts()
         self._settings = settings
         self._clock = clock
@@ -75,13 +75,13 @@ class InSyncSets:
         self._controller_backoff = Backoff(settings.backoff_max_s)
 
     async def keep(self, controller: Controller) -> None:
-        """Until it is cancelled."""
+        """Maintain the sets until cancelled."""
         full_check_s = min(self._settings.lag_max_s / 2, _CHECK_S_MAX)
         due_s = self._clock.monotonic()
         while True:
             await asyncio.sleep(min(full_check_s, _JOIN_CHECK_S))
             now_s = self._clock.monotonic()
-            # Whoever may come back is looked for often, whoever may have to go now and then.
+            # Check often for followers that may join, and less often for those that must leave.
             looked_at = [leader for leader in self._led.values() if len(leader.isr) != len(leader.replicas)]
             if now_s >= due_s:
                 looked_at, due_s = list(self._led.values()), now_s + full_check_s
@@ -101,7 +101,7 @@ class InSyncSets:
         return asked is None or asked.not_before_s <= now_s
 
     def _forget_answered(self) -> None:
-        """The metadata has brought something newer than what was asked about, or another leader."""
+        """Forget requests for partitions that have a newer state in the metadata, or another leader."""
         for leader, asked in list(self._asked.items()):
             if leader.leader_epoch < 0 or leader.partition_epoch != asked.partition_epoch:
                 del self._asked[leader]

@@ -1,7 +1,7 @@
-"""Brings wanted in-sync sets to the controller: AlterPartition (KIP-497), many partitions in one request.
+"""Sends wanted in-sync sets to the controller: AlterPartition (KIP-497), many partitions in one request.
 
-One request at a time. A change stays pending until it is known to be refused or the metadata log shows a newer state of
-the partition: an answer that is lost may have been a yes, and one that says yes does not say who is eligible now.
+One request at a time. A change stays pending until it is certainly rejected or the metadata log has a newer state of
+the partition. A lost response may have been a success, and a success does not include which replicas are eligible now.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,16 +17,19 @@ PARTITIONS_PER_REQUEST = 1_000
 _REFUSED_FOR_GOOD = frozenset(
     (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INVALID_REQUEST)
 )
-"""The set stays as it was; with all other errors newer metadata is on its way. INVALID_REQUEST is the answer to a
-hand-over by a controller of an older release."""
+"""Errors that leave the set unchanged; after all other errors newer metadata will arrive.
+
+A controller of an older release answers a hand-over with INVALID_REQUEST.
+"""
 
 
 async def send(
     controller: Controller, broker_id: int, broker_epoch: int, leaders: Sequence[LeaderReplica]
 ) -> Mapping[LeaderReplica, str]:
-    """Which of them were refused, and why.
+    """Send the pending changes; returns the reason for each rejected one.
 
-    Raises KafkaError when the controller cannot be asked or refuses all of it; then it is to be sent again.
+    Raises KafkaError when the controller cannot be reached or rejects the whole request; then the caller sends it
+    again.
     """
     answer = await controller.request(ALTER_PARTITION, _VERSION, _request(broker_id, broker_epoch, leaders))
     code = ErrorCode(int(answer.error_code))
@@ -66,11 +69,11 @@ def _request(broker_id: int, broker_epoch: int, leaders: Iterable[LeaderReplica]
 
 
 def _take(leader: LeaderReplica, part: Entity) -> str | None:
-    """Why it was refused; None for a yes."""
+    """Why the change was rejected; None if it was accepted."""
     code = ErrorCode(int(part.error_code))
     if code == ErrorCode.NONE:
         if part.partition_epoch == leader.partition_epoch:
-            # Nothing was changed, so the metadata log will bring nothing.
+            # Nothing was changed, so the metadata log will have no new state.
             leader.refused()
         return None
     if code in _REFUSED_FOR_GOOD:

@@ -1,21 +1,21 @@
-"""A partition as its leader sees it: followers' progress, the in-sync set, the high watermark.
+"""A partition on its leader: followers' progress, the in-sync set, the high watermark.
 
 Pure: time is an argument.
 
-- The high watermark is the least log end of all that may be elected: the in-sync set and the eligible leader replicas
-  that the controller has committed, and a follower whose addition is under way. A removal counts only once the metadata
-  log has brought it, with who is eligible now. So nothing is acknowledged that a leader elected from any of them would
-  not have (KIP-497, KIP-966). An eligible replica that is away has acknowledged nothing: the high watermark stands.
-  Apache Kafka's stands while fewer than min.insync.replicas are in sync; here it hangs on the controller's record, so
-  that leader and controller need not agree about that number.
+- The high watermark is the least log end of all replicas that may be elected. These are the in-sync set and the
+  eligible leader replicas that the controller has committed, and a follower whose addition is pending. A removal counts
+  only once the metadata log has it, together with the new eligible replicas. So every acknowledged record is on any
+  leader that may be elected (KIP-497, KIP-966). An eligible replica that is away has acknowledged nothing, so the high
+  watermark does not move. Apache Kafka's does not move while fewer than min.insync.replicas are in sync. Here it
+  depends on the controller's record, so that leader and controller need not agree about that number.
 - A follower is in sync while it has been at the leader's log end within replica.lag.time.max.ms (KIP-16).
-- Progress belongs to one incarnation of a follower (KIP-903): with a new broker epoch it is not known any more.
+- Progress belongs to one incarnation of a follower (KIP-903): after a new broker epoch it is unknown.
 - The high watermark does not pass a damaged range that this leader wrote and the others do not have. Such records
   cannot be replicated: the leader hands over to another member of the in-sync set, and cuts them as its follower
   (decision 46).
-- The low watermark is the least log start of the leader and of all followers that live (KIP-107), or that may be
-  elected though they are away: whoever leads next serves nothing below. A follower tells its log start with each fetch,
-  and joins once it has the leader's.
+- The low watermark is the least log start of the leader and of all live followers (KIP-107), and of absent ones that
+  may be elected: the next leader serves nothing below it. A follower sends its log start with each fetch, and joins
+  once it has the leader's.
 """
 
 from collections.abc import Callable, Mapping
@@ -33,22 +33,22 @@ UNKNOWN = -1
 
 @dataclass(slots=True)
 class Follower:
-    """`end_offset` is what it asked for last: it has everything below."""
+    """`end_offset` is the offset of its last fetch: it has everything below."""
 
     broker_epoch: int
     end_offset: int = UNKNOWN
     caught_up_s: float = float("-inf")
-    """When it last had everything."""
+    """Time when it last had everything, in seconds of the monotonic clock."""
     asked_s: float = float("-inf")
     leader_end_then: int = UNKNOWN
     log_start: int = UNKNOWN
     lives: bool = True
-    """Registered and not fenced."""
+    """Whether the broker is registered and not fenced."""
 
 
 @dataclass(frozen=True, slots=True)
 class PendingIsrChange:
-    """An in-sync set that the controller is asked for; `epochs` are the broker epochs of its members."""
+    """An in-sync set that was requested from the controller; `epochs` are the broker epochs of its members."""
 
     isr: tuple[int, ...]
     epochs: Mapping[int, int]
@@ -56,7 +56,7 @@ class PendingIsrChange:
 
 
 class LeaderReplica:
-    """One led partition, since this broker leads it. The log is durable; what is known of followers begins anew."""
+    """One led partition. The log is durable; the followers' state is rebuilt when this broker becomes the leader."""
 
     __slots__ = (
         "_deletions",
@@ -84,17 +84,17 @@ class LeaderReplica:
         self.elr: tuple[int, ...] = ()
         self.pending: PendingIsrChange | None = None
         self.start_offset = log.log_end_offset
-        """Where the log ended when this broker became the leader: everything below may be of earlier leaders."""
+        """Log end when this broker became the leader: records below it may be of earlier leaders."""
         self.me = me
         self.hands_over = False
-        """Whether this broker is to follow: what is damaged here cannot be mended while it leads."""
+        """Whether another broker is to lead: the damage here cannot be mended while this broker leads."""
         self.followers: dict[int, Follower] = {}
-        """By broker id; this replica's own to change."""
+        """Followers by broker id; only this class changes them."""
         self._deletions = OffsetWaiters(log.place.wakes)
         log.on_counted = self.advance
 
     def update(self, part: Partition, brokers: Mapping[int, BrokerInfo], now_s: float) -> None:
-        """Take over a newer state of the partition in which this broker still leads it."""
+        """Apply a newer state of the partition in which this broker still leads it."""
         if part.leader_epoch > self.leader_epoch:
             self.leader_epoch = part.leader_epoch
             self.start_offset = self.log.log_end_offset
@@ -111,7 +111,7 @@ class LeaderReplica:
         self.advance()
 
     def follow_brokers(self, brokers: Mapping[int, BrokerInfo], now_s: float) -> None:
-        """Forget what is known of followers that were replaced, and begin with those that are new."""
+        """Reset the state of followers whose broker was replaced, and add new followers."""
         known, self.followers = self.followers, {}
         is_one_unknown = False
         for replica in self.replicas:
@@ -123,23 +123,23 @@ class LeaderReplica:
                 follower = Follower(epoch)
                 is_one_unknown = True
                 if replica in self.isr:
-                    # It has the time that every follower has before it is taken out.
+                    # It gets the time that every follower has before it is removed.
                     follower.caught_up_s = now_s
             follower.lives = replica in brokers and not brokers[replica].fenced
             self.followers[replica] = follower
         self._wake_deletions()
         if is_one_unknown:
-            # In a fetch session it says what it has only once: it is taken down again.
+            # In a fetch session a follower sends its position only once: make the session report it again.
             self.log.followers.tell_at_once()
 
     @property
     def is_under_min_isr(self) -> bool:
-        """Whether fewer replicas are in sync than min.insync.replicas asks for, of those that there are (KIP-966)."""
+        """Whether fewer replicas are in sync than min.insync.replicas or, if less, the number of replicas (KIP-966)."""
         return len(self.isr) < min(self.log.config.min_insync_replicas, len(self.replicas))
 
     @property
     def _electable(self) -> tuple[int, ...]:
-        """Whoever the controller might let lead next, as far as this broker can know."""
+        """The replicas that the controller may elect next, as far as this broker can know."""
         asked = () if self.pending is None else self.pending.isr
         return tuple(dict.fromkeys((*self.isr, *self.elr, *asked)))
 
@@ -147,14 +147,15 @@ class LeaderReplica:
         self.log.sole_replica = self._electable == (self.me,) and unshared_damage(self) is None
 
     def damage_changed(self) -> None:
-        """Damaged ranges of the log were found or mended."""
+        """Apply a change of the log's damaged ranges, which were found or mended."""
         self._set_sole()
         self.advance()
 
     def on_fetch(self, replica: int, broker_epoch: int, offset: int, now_s: float, log_start: int = UNKNOWN) -> None:
-        """A follower asks for `offset`, so it has what is below. Raises KafkaError for whoever is no follower.
+        """Record that a follower fetches from `offset`, so it has everything below.
 
-        `broker_epoch` and `log_start` are -1 in a version of the request that does not tell them.
+        Raises KafkaError for a broker that is not a follower, or has another epoch. `broker_epoch` and `log_start` are
+        -1 in versions of the request that lack them.
         """
         follower = self.followers.get(replica)
         if follower is None:
@@ -179,10 +180,10 @@ class LeaderReplica:
             self._wake_deletions()
 
     def was_caught_up(self, replica: int, broker_epoch: int, offset: int, at_s: float) -> None:
-        """In its fetch session there was nothing after `offset` until now, and at `at_s` it asked for the last time.
+        """Record that a follower's fetch session had nothing after `offset` until now, and last fetched at `at_s`.
 
-        Requests of a session leave out what has not changed: without this an idle partition's follower would look as if
-        it had not asked since the last record.
+        Requests of a session leave out unchanged partitions: otherwise the follower of an idle partition would look as
+        if it had not fetched since the last record.
         """
         follower = self.followers.get(replica)
         if follower is None or follower.end_offset != offset or broker_epoch not in (UNKNOWN, follower.broker_epoch):
@@ -191,7 +192,7 @@ class LeaderReplica:
         follower.asked_s = max(follower.asked_s, at_s)
 
     def advance(self) -> None:
-        """Move the high watermark as far as all that may be elected have come, this broker's disk included."""
+        """Raise the high watermark to the least end of all electable replicas, this broker's synced end included."""
         least = self.log.counted_end
         for replica in self._electable:
             if replica != self.me:
@@ -205,7 +206,7 @@ class LeaderReplica:
 
     @property
     def low_watermark(self) -> int:
-        """No replica that lives or may lead serves records below; -1 until all of them have told their log start."""
+        """Offset below which no live or electable replica serves records; -1 until all have sent their log start."""
         electable = self._electable
         starts = (f.log_start for replica, f in self.followers.items() if f.lives or replica in electable)
         return min((self.log.log_start_offset, *starts))
@@ -215,37 +216,40 @@ class LeaderReplica:
             self._deletions.wake(self.low_watermark + 1)
 
     def begin(self, change: PendingIsrChange) -> None:
-        """The controller is asked: from here on whoever may be in sync must have what is acknowledged."""
+        """Note a requested change: from now on every replica that may be in sync must have what is acknowledged."""
         self.pending = change
         self._set_sole()
 
     def refused(self) -> None:
-        """The change was not taken, and it is certain that it never will be."""
+        """Drop the pending change, which was certainly rejected."""
         self.pending = None
-        # The answer may come when this broker follows already: then the high watermark is not this one's to move.
+        # The response may come after this broker became a follower: then it must not move the high watermark.
         if self.leader_epoch != UNKNOWN:
             self._set_sole()
             self.advance()
 
     def wait_for_deletion(self, offset: int, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call once when the low watermark has reached `offset`, or the epoch is over; the result undoes it."""
+        """Call back once when the low watermark reaches `offset`, or the epoch ends.
+
+        Returns a function that cancels the callback.
+        """
         return self._deletions.add(offset, callback)
 
     def resign(self) -> None:
-        """This broker leads the partition no more; who waits is told, and finds the epoch gone."""
+        """Stop leading the partition; waiters are woken and find another epoch."""
         self.leader_epoch = UNKNOWN
         self.log.on_counted = None
         self.log.sole_replica = False
         self._epoch_is_over()
 
     def _epoch_is_over(self) -> None:
-        """Whoever waits at this leader looks again, and finds another epoch or another leader."""
+        """Wake all waiters at this leader, which then find another epoch or another leader."""
         self._deletions.wake_all()
         self.log.wake_waiting()
 
 
 def unshared_damage(leader: LeaderReplica) -> int | None:
-    """Where the first damaged offset lies that no other replica can have, if there is one."""
+    """The first damaged offset that no other replica can have; None if there is none."""
     offset = max(leader.start_offset, leader.log.high_watermark)
     damaged = leader.log.files.damage.first_from(offset)
     return None if damaged is None else max(damaged.first_offset, offset)

@@ -1,4 +1,4 @@
-"""What a follower asks its leader besides records: where an epoch ends there (KIP-101), and where its log starts."""
+"""A follower's requests to its leader besides Fetch: where an epoch ends (KIP-101), and where the log starts."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -13,11 +13,11 @@ _LIST_OFFSETS_VERSION = 7
 _EARLIEST = -2
 
 Exchange = Callable[[int, int, bytes], Awaitable[memoryview]]
-"""API key, version and body to the answer's body; raises KafkaError."""
+"""Sends API key, version and body, and returns the body of the response; raises KafkaError."""
 
 
 class EpochEnd(NamedTuple):
-    """By the leader: the greatest epoch it has up to the one asked about, and where that ends there."""
+    """The leader's greatest epoch up to the requested one, and where that ends in its log."""
 
     code: ErrorCode
     leader_epoch: int
@@ -25,7 +25,7 @@ class EpochEnd(NamedTuple):
 
 
 class LogStart(NamedTuple):
-    """The leader's answer: where its log starts, or why it does not say."""
+    """The start of the leader's log, or the error code of its response."""
 
     code: ErrorCode
     offset: int
@@ -34,7 +34,7 @@ class LogStart(NamedTuple):
 async def epoch_ends(
     exchange: Exchange, broker_id: int, asked: Sequence[FollowerReplica]
 ) -> Mapping[FollowerReplica, EpochEnd]:
-    """Of each replica's latest epoch. Raises KafkaError."""
+    """The end of each replica's latest epoch at the leader. Raises KafkaError."""
     by_topic: dict[str, list[FollowerReplica]] = {}
     for replica in asked:
         by_topic.setdefault(replica.topic, []).append(replica)
@@ -69,7 +69,7 @@ async def epoch_ends(
 
 
 async def log_start(exchange: Exchange, broker_id: int, replica: FollowerReplica) -> LogStart:
-    """Of the leader's log. Raises KafkaError."""
+    """The start of the leader's log. Raises KafkaError."""
     partition = {
         "partition_index": replica.index,
         "current_leader_epoch": replica.leader_epoch,

@@ -1,8 +1,9 @@
-"""The logs on this broker's disk as the metadata wants them: opened, and parted with.
+"""Opens and removes the logs on this broker's disk according to the metadata.
 
-A log is deleted when a record has ordered it, and only then: what the metadata, which may have been lost or restored
-from an older copy, merely does not name is set aside. A log whose records are damaged or set aside is not led, so that
-nothing empty takes the place of what was acknowledged; to follow a leader that has everything it is cut and refilled.
+A log is deleted only if a record has ordered it. If the metadata, which may have been lost or restored from an older
+copy, merely does not name a log, the log is set aside. This broker does not lead a log whose records are damaged or set
+aside, so that no empty log replaces acknowledged records. To follow a leader that has everything, the log is cut and
+refilled.
 """
 
 import logging
@@ -24,7 +25,7 @@ Key = tuple[str, int]
 
 
 class LocalLogs:
-    """Opens, makes and deletes the logs of this broker's replicas, as the metadata has them."""
+    """Opens, creates and deletes the logs of this broker's replicas, as the metadata assigns them."""
 
     def __init__(self, me: int, logs: LogManager) -> None:
         self._me = me
@@ -33,11 +34,14 @@ class LocalLogs:
         """(topic id, partition) of logs that records have ordered to delete."""
 
     def opened(self, topic: Topic, index: int, part: Partition, config: TopicConfig) -> Log:
-        """Raises KafkaError (KAFKA_STORAGE_ERROR) when it cannot be had, or this broker must not lead it."""
+        """The log of a replica, opened or created.
+
+        Raises KafkaError (KAFKA_STORAGE_ERROR) if it is unavailable or this broker must not lead it.
+        """
         self._ordered.discard((topic.id, index))
         known = self._logs.get(topic.name, index)
         if known is not None and known.topic_id == topic.id:
-            # When it was loaded nobody knew the topic's configuration yet.
+            # The topic's configuration was not known yet when the log was loaded.
             known.update_config(config)
             return known
         if known is not None:
@@ -49,13 +53,13 @@ class LocalLogs:
         return made
 
     def make_soon(self, topic: Topic, indexes: Sequence[int], done: Callable[[], None]) -> None:
-        """Make the files of those that have none, beside the event loop, before each of them is `opened`."""
+        """Create missing files of these logs beside the event loop, before each of them is `opened`."""
         mine = [index for index in indexes if self._me in topic.partitions[index].replicas]
         wanted = [index for index in mine if self._logs.strays.of(topic.id, index) is None]
         self._logs.new_logs.make_soon([((topic.name, index), topic.id) for index in wanted], done)
 
     def _mended(self, topic: Topic, index: int, part: Partition, config: TopicConfig) -> Log | None:
-        """What is left of the log where it was damaged, to follow a leader with; None when it is to begin empty."""
+        """The intact part of a damaged log, to follow a leader with; None when the log is to begin empty."""
         follows = part.leader not in (self._me, -1)
         damaged = self._logs.damaged.get((topic.name, index))
         if damaged is not None and damaged.topic_id not in (None, topic.id):
@@ -74,13 +78,16 @@ class LocalLogs:
         return None
 
     def note_removals(self, removals: Removals) -> None:
-        """Records have taken these away; call it with all that come, before they are applied, also before serving."""
+        """Remember the deletions that records order.
+
+        The caller passes all removals before they are applied, also before it serves.
+        """
         for (_, index), topic_id in self._logs.holdings() if removals else ():
             if topic_id is not None and removals.order_deletion(topic_id, index, self._me):
                 self._ordered.add((topic_id, index))
 
     def held_of(self, names: Collection[str], image: MetadataImage) -> Iterator[Key]:
-        """All with these topics' names, except those of newer topics that have them."""
+        """All logs with these topics' names, except those of newer topics with the same names."""
         for key, topic_id in self._logs.holdings():
             topic = image.topics.get(key[0])
             if key[0] in names and (topic is None or topic_id != topic.id):
@@ -97,7 +104,7 @@ class LocalLogs:
                 yield key
 
     def part_with(self, key: Key) -> None:
-        """Delete what a record has ordered to delete; what the metadata merely does not name is set aside."""
+        """Delete a log if a record has ordered it; set it aside if the metadata merely does not name it."""
         known, damaged = self._logs.get(*key), self._logs.damaged.get(key)
         held = damaged if known is None else known
         topic_id = None if held is None else held.topic_id

@@ -1,7 +1,7 @@
-"""The replicas of this broker: which it leads, which it follows and from whom. Follows the metadata, nothing else.
+"""The replicas of this broker: which it leads, which it follows and from which leader. Driven by the metadata alone.
 
-Logs are opened, led, followed and deleted here; requests see leaders through `led`. One fetcher task for each broker
-that leads something this one has a replica of, one task that looks after the in-sync sets.
+Logs are opened, led, followed and deleted here; requests find leaders through `led`. There is one fetcher task for each
+broker that leads a followed partition, and one task for the in-sync sets.
 """
 
 import asyncio
@@ -34,21 +34,21 @@ log = logging.getLogger(__name__)
 
 _NOTES_MAX = 20
 _MADE_AT_ONCE = 32
-"""Logs whose files are made before the first of them is served."""
+"""Logs whose files are created before the first of them is served."""
 
 
 class LeadershipObserver(Protocol):
-    """Who does something of its own with partitions that this broker leads: a coordinator."""
+    """A component that acts on partitions that this broker leads, such as a coordinator."""
 
     def leads(self, leader: LeaderReplica, /) -> None:
-        """From here on in `leader.leader_epoch`; an epoch before, if there was one, is over."""
+        """Called when this broker begins to lead in `leader.leader_epoch`; an earlier epoch, if any, has ended."""
         ...
 
     def leads_no_more(self, topic: str, index: int, /) -> None: ...
 
 
 class ReplicaManager:
-    """All replicas of this broker: makes leaders and followers of them, and parts with those it is to have no more."""
+    """All replicas of this broker: makes them leaders or followers, and removes those that are assigned no longer."""
 
     def __init__(
         self, settings: BrokerSettings, clock: Clock, logs: LogManager, image: MetadataImage, peers: Peers
@@ -96,12 +96,12 @@ class ReplicaManager:
         )
         self._repair_task: asyncio.Task[None] | None = None
         self.observers: dict[str, LeadershipObserver] = {}
-        """By topic, told of each change of what this broker leads. They must not raise."""
+        """By topic; notified of each change of what this broker leads. Observers must not raise."""
         self.failed: Callable[[BaseException], None] | None = None
-        """Called when a task of replication ends by a mistake of ours."""
+        """Called when a task of replication ends because of a bug."""
 
     def start(self, controller: Controller) -> None:
-        """From here on followers fetch and in-sync sets are kept."""
+        """Start to fetch as follower and to maintain the in-sync sets."""
         self._controller = controller
         self._isr_task = self._spawn(self.in_sync_sets.keep(controller), "in-sync sets")
         self._repair_task = self._spawn(self.repairs.run(), "repairs of damaged logs")
@@ -109,7 +109,7 @@ class ReplicaManager:
             self._fetch(replica)
 
     async def stop(self) -> None:
-        """Lead and follow nothing any more, though the metadata may say so to the end (the controller is away, say)."""
+        """Stop leading and following, whatever the metadata assigns, for example while the controller is away."""
         self._stopped = True
         tasks = [task for _, task in self._fetchers.values()]
         tasks += [task for task in (self._isr_task, self._repair_task) if task is not None]
@@ -136,13 +136,13 @@ class ReplicaManager:
 
     def led(self, topic: str, index: int) -> LeaderReplica:
         found, known = self._led.get((topic, index)), self._image.topics.get(topic)
-        # Logs of a removed topic go over turns, and its name may be another topic's by now.
+        # Logs of a removed topic are removed over several iterations, and its name may already belong to another topic.
         if found is None or known is None or (known.id is not found.topic_id and known.id != found.topic_id):
             raise self._not_led(topic, index)
         return found
 
     def replica_log(self, topic_id: UUID, index: int, leader_epoch: int) -> Log:
-        """The log of a replica that is known to be a beginning of the leader's, in this leader epoch.
+        """The log of a replica that is known to be a prefix of the leader's, in this leader epoch.
 
         Raises KafkaError: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER.
         """
@@ -180,10 +180,10 @@ class ReplicaManager:
         """
         return self._should_lead(topic, index) and (topic, index) not in self.offline
 
-    # Each of these is work in small pieces, one for each step of the iterator, and goes by the metadata as it is then.
+    # Each of these iterators works in small steps, and each step uses the metadata of that moment.
 
     def apply_partitions(self, topic_id: UUID, indexes: Collection[int], config: TopicConfig) -> Iterator[Pause | None]:
-        """Take over the state of these partitions of a topic; one that fails is logged, the others go on."""
+        """Apply the state of these partitions of a topic; a failing one is logged, and the others are applied."""
         left = sorted(indexes)
         while left and (topic := self._image.topics.by_id(topic_id)) is not None:
             some, left = left[:_MADE_AT_ONCE], left[_MADE_AT_ONCE:]
@@ -216,7 +216,7 @@ class ReplicaManager:
         self.offline[key] = str(error)
 
     def offline_notes(self) -> list[str]:
-        """A sentence for each partition that should be served here and is not; some of them when there are many."""
+        """A sentence for each partition that should be served here and is not, up to a limit."""
         notes = [f"{topic}-{index} is not served: {why}" for (topic, index), why in self.offline.items()]
         more = len(notes) - _NOTES_MAX
         return [*notes[:_NOTES_MAX], f"{more} more partitions are not served"] if more > 0 else notes
@@ -234,7 +234,7 @@ class ReplicaManager:
         self._unfollow(key)
         leader = self._led.get(key)
         if leader is not None and leader.log is not replica:
-            # It was the leader of a topic that had this name before.
+            # It led a topic that had this name before.
             self._resign(key)
             leader = None
         if leader is None or leader.leader_epoch < 0:
@@ -303,7 +303,7 @@ class ReplicaManager:
         self._unfollow(key)
 
     def apply_brokers(self) -> Iterator[None]:
-        """Brokers have come, gone or were replaced: what leaders know of them may belong to others."""
+        """Apply changes of the brokers: the followers' state may belong to a replaced broker."""
         for leader in list(self._led.values()):
             leader.follow_brokers(self._image.brokers, self._clock.monotonic())
             yield
@@ -317,18 +317,18 @@ class ReplicaManager:
             yield
 
     def note_removals(self, removals: Removals) -> None:
-        """Call it with all that records have taken away, before they are applied, also before serving."""
+        """Note all removals by records; call it before they are applied, also before serving."""
         self._local.note_removals(removals)
 
     def remove_topics(self, names: Collection[str]) -> Iterator[None]:
-        """All logs with these topics' names, except those of newer topics that have them."""
+        """Remove all logs with these topics' names, except those of newer topics with the same names."""
         for key in self._local.held_of(names, self._image):
             self._part_with(key)
             yield
         self._end_idle_fetchers()
 
     def remove_strays(self) -> Iterator[None]:
-        """Part with the logs that the metadata does not give to this broker; call it once metadata is complete."""
+        """Remove the logs that the metadata does not assign to this broker; call it once metadata is complete."""
         for key in self._local.not_given_by(self._image):
             self._part_with(key)
             yield

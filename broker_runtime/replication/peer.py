@@ -1,4 +1,4 @@
-"""What replication needs of other nodes; who connects, and how, is not its business."""
+"""What replication needs of other nodes; how connections are made is not part of it."""
 
 from typing import Protocol
 
@@ -6,10 +6,10 @@ from broker_runtime.wire.messages import Entity, Fields
 
 
 class PeerLink(Protocol):
-    """A way to one broker; requests are answered in order."""
+    """A connection to one broker; requests are answered in order."""
 
     async def exchange(self, api_key: int, version: int, body: bytes | memoryview) -> memoryview:
-        """The response body; raises KafkaError(BROKER_NOT_AVAILABLE) when the broker cannot be reached."""
+        """The body of the response. Raises KafkaError(BROKER_NOT_AVAILABLE) when the broker cannot be reached."""
         ...
 
     def close(self) -> None: ...
@@ -19,7 +19,7 @@ class Peers(Protocol):
     """The other brokers."""
 
     def link_to(self, broker_id: int) -> PeerLink:
-        """Connects when it is first used, and again after it was lost."""
+        """A link that connects at its first use, and again after the connection was lost."""
         ...
 
 
@@ -27,5 +27,5 @@ class Controller(Protocol):
     """The active controller."""
 
     async def request(self, api_key: int, version: int, content: Fields) -> Entity:
-        """The active controller's answer; raises KafkaError when it cannot be had."""
+        """The active controller's response; raises KafkaError if there is none."""
         ...

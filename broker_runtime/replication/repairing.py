@@ -1,6 +1,6 @@
-"""How one damaged replica is mended: asks other brokers for the batches, and puts them in their place (decision 46).
+"""Mends one damaged replica: requests the batches from other brokers, and puts them into the log (decision 46).
 
-`repairs` says when, and imports this module when the first replica is damaged (decision 45).
+`repairs` decides when, and imports this module when the first replica is damaged (decision 45).
 """
 
 import asyncio
@@ -31,9 +31,9 @@ _ONLY_COPY = (
 
 
 class _Supply:
-    """Gets batches from the first of `sources` that gives them; `given_by` is the one that gave the last ones.
+    """Gets batches from the first of `sources` that has them; `given_by` is the source of the last ones.
 
-    A source that does not answer is not asked again: it would hold up all other damaged replicas.
+    A source that does not answer is not asked again: it would delay all other damaged replicas.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class _Supply:
         self.sources = sources
         self.given_by = -1
         self.lacking: list[bool] = []
-        """For each failure, whether the leader has said that it lacks the same."""
+        """For each failure, whether the leader has reported that it lacks the same batches."""
         self._replica = replica
         self._brokers = brokers
         self._is_current = is_current
@@ -56,7 +56,7 @@ class _Supply:
         self._leader_lacks_it = False
 
     async def some(self, wanted: Wanted) -> Supplied:
-        """Raises NotSuppliedError, and ReplacingStoppedError when the leader epoch has changed."""
+        """Batches for `wanted`. Raises NotSuppliedError, and ReplacingStoppedError if the leader epoch has changed."""
         why = []
         self._leader_lacks_it = False
         for source in sorted(self.sources, key=lambda each: each != self.given_by):
@@ -80,7 +80,7 @@ class _Supply:
         raise NotSuppliedError(f"no other replica gives {offsets}: {'; '.join(why) or 'there is none that serves'}")
 
     async def _asked(self, source: int, wanted: Wanted) -> Supplied | None:
-        """None if it does not answer. Raises KafkaError if it has not got them."""
+        """The source's batches; None if it does not answer. Raises KafkaError if it does not have them."""
         damaged, follower = self._replica.log, self._replica.follower
         request = {
             "topic_id": damaged.topic_id,
@@ -98,13 +98,13 @@ class _Supply:
                 body = await link.exchange(REPLICA_RANGE, 0, encode_request_body(REPLICA_RANGE, 0, request))
             answer = decode_response(REPLICA_RANGE, 0, body)
         except (KafkaError, ProtocolError, TimeoutError) as error:
-            # Answers come in the order of requests: a late one would be read as the next one.
+            # Responses come in the order of requests: a late one would be read as the next one.
             link.close()
             self._silent[source] = str(error) or "no answer in time"
             return None
         is_leader = follower is not None and source == follower.leader
         if is_leader and answer.log_start_offset > damaged.log_start_offset:
-            # The leader has deleted what is asked for.
+            # The leader has deleted the requested offsets.
             FollowerLog(damaged).move_start(answer.log_start_offset)
         code = ErrorCode(int(answer.error_code))
         if is_leader:
@@ -119,7 +119,7 @@ class _Supply:
 
 
 class Repairing:
-    """`is_current` tells whether a replica has the leader epoch that it had when it was found to be damaged."""
+    """`is_current` returns whether a replica still has the leader epoch in which its damage was found."""
 
     def __init__(self, others: OtherBrokers, damage: DamageWatch, is_current: Callable[[DamagedReplica], bool]) -> None:
         self._others = others
@@ -127,7 +127,7 @@ class Repairing:
         self._is_current = is_current
 
     async def ask_leader(self, replica: DamagedReplica) -> None:
-        """Have the leader check the batches behind the end of this follower. The answer itself is not used."""
+        """Make the leader check the batches after the end of this follower. The response itself is not used."""
         supply = _Supply(replica, replica.others, self._others, self._is_current)
         try:
             await supply.some(Wanted(replica.log.log_end_offset, LONG_MAX))
@@ -137,7 +137,10 @@ class Repairing:
             supply.close()
 
     async def mend(self, replica: DamagedReplica) -> str | None:
-        """Mend what others have of the damaged segments. Returns why a part stays damaged; None when all is mended."""
+        """Mend what other replicas have of the damaged segments.
+
+        Returns why a part stays damaged; None when all is mended.
+        """
         damaged, why = replica.log, list[str]()
         sources = [broker for broker in replica.others if self._others.may_be_asked(broker)]
         supply = _Supply(replica, sources, self._others, self._is_current)
@@ -182,7 +185,7 @@ class Repairing:
         self._mended(replica, ranges, supply)
 
     def _mended(self, replica: DamagedReplica, ranges: Sequence[DamagedRange], supply: _Supply) -> None:
-        """Say which of these offsets can be read now."""
+        """Log and count which of these offsets can be read now."""
         left = replica.log.damage
         for each in ranges:
             stays = next((one for one in left if each.first_offset <= one.first_offset < each.next_offset), None)
@@ -195,9 +198,11 @@ class Repairing:
             self._damage.mended_ranges += stays is None
 
     async def _mend_cleaned(self, replica: DamagedReplica, ranges: Sequence[DamagedRange], supply: _Supply) -> None:
-        """Behind the damage the cleaner may have dropped a tombstone: were the damage mended alone, by a replica that
-        is not cleaned as far, an older record would bring its key back. A follower fetches everything from there again,
-        once its leader has shown that it has the damaged offsets; a leader hands over to one that has.
+        """Mend damage in a part of the log that was cleaned.
+
+        After the damage the cleaner may have dropped a tombstone. If a less cleaned replica mended only the damage, an
+        older record would bring the tombstone's key back. So a follower fetches everything from there again, once its
+        leader has shown that it has the damaged offsets. A leader hands over to a replica that has them.
 
         The follower is cut only while it cannot be elected, and only if its leader can read all that is cut.
         """
@@ -218,19 +223,22 @@ class Repairing:
         FollowerLog(replica.log).truncate_to(first)
 
     async def _check_rest(self, replica: DamagedReplica, offset: int, supply: _Supply) -> None:
-        """The leader reads everything from `offset` on that this follower has: it may be damaged there as well."""
+        """Have the leader read everything from `offset` on that this follower has: it may be damaged there, too."""
         self._check_not_electable(replica)
         offset, end = max(offset, replica.log.log_start_offset), replica.log.log_end_offset
         try:
             while offset < end:
                 offset = (await supply.some(Wanted(offset, end))).covered_to
         except NotSuppliedError:
-            # The leader lacks something else than what is damaged here.
+            # The leader lacks other offsets than those damaged here.
             supply.lacking[-1] = False
             raise
 
     def _check_not_electable(self, replica: DamagedReplica) -> None:
-        """A replica that leads before it has fetched again what was cut would lose acknowledged records."""
+        """Raise NotSuppliedError if this replica may be elected.
+
+        If it led before it has fetched the cut records again, acknowledged records would be lost.
+        """
         topic = self._others.image.topics.get(replica.log.topic)
         part = None if topic is None else topic.partitions.get(replica.log.partition)
         me, cut = self._others.me, "it is in a part that was cleaned, and is fetched again from there"

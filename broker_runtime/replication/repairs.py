@@ -1,8 +1,9 @@
-"""Mends the damaged ranges of this broker's replicas by the batches of other brokers' replicas (decision 46).
+"""Mends the damaged ranges of this broker's replicas with batches of other brokers' replicas (decision 46).
 
 This module decides when a replica is mended, `repairing` mends it. One task, one segment at a time. A follower asks its
 leader first, a leader the in-sync replicas. Each answers only in the same leader epoch, in which all their logs agree.
-What no replica can give stays damaged, and is asked for again, less and less often, until a person accepts its loss.
+Ranges that no replica can supply stay damaged. They are requested again with growing pauses, until a person accepts
+their loss.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ log = logging.getLogger(__name__)
 
 Key = tuple[str, int]
 REPAIRING = "broker_runtime.replication.repairing"
-"""Is imported when a replica is damaged (decision 45)."""
+"""Imported when a replica is damaged (decision 45)."""
 _SINCE_PROTOCOL = 5
 """Brokers of older protocol versions close the connection when they are asked for a range."""
 _LOOK_S = 1.0
@@ -39,7 +40,7 @@ _RANGES_NOTED_MAX = 5
 
 @dataclass(slots=True)
 class _State:
-    """The repair of one damaged replica, in one leader epoch."""
+    """The repair of one damaged replica in one leader epoch."""
 
     leader_epoch: int
     backoff: Backoff = field(default_factory=lambda: Backoff(_BACKOFF_MAX_S))
@@ -49,7 +50,7 @@ class _State:
 
 @dataclass(frozen=True, slots=True)
 class DamagedReplica:
-    """A replica in one leader epoch, as its leader or its follower, and which brokers have one, too."""
+    """A replica in one leader epoch, as its leader or its follower, and the other brokers with a replica."""
 
     log: Log
     leader_epoch: int
@@ -60,7 +61,7 @@ class DamagedReplica:
 
 @dataclass(frozen=True, slots=True)
 class OtherBrokers:
-    """The other brokers of the cluster, and how they are asked. An exchange takes `timeout_s` at most."""
+    """The other brokers of the cluster, and the links to them. An exchange takes at most `timeout_s` seconds."""
 
     me: int
     image: MetadataImage
@@ -73,7 +74,7 @@ class OtherBrokers:
 
 
 class Repairs:
-    """`led` and `followed` are the manager's, at any time. Nothing is kept on disk but the mended segments."""
+    """`led` and `followed` are the manager's current ones. Only the mended segments are stored on disk."""
 
     def __init__(
         self,
@@ -102,7 +103,7 @@ class Repairs:
         return _NOT_TRIED if state is None else state.said
 
     def notes(self) -> list[str]:
-        """A sentence for each damaged replica; some of them when there are many."""
+        """A sentence for each damaged replica, up to a limit."""
         damaged = self._logs.damage.logs()
         notes = []
         for each in damaged[:_NOTES_MAX]:
@@ -115,13 +116,13 @@ class Repairs:
         return [*notes, f"{more_logs} more replicas are damaged"] if more_logs > 0 else notes
 
     def suspect_leader(self, replica: FollowerReplica) -> None:
-        """The leader has sent a damaged batch: it is asked soon to check its own file."""
+        """Ask the leader soon to check its own file, because it has sent a damaged batch."""
         if len(self._suspected) < _SUSPECTED_MAX:
             self._suspected[replica] = None
             self._found.set()
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Mend replicas until cancelled."""
         while True:
             damaged = self._logs.damage.logs()
             if not damaged and not self._suspected:
@@ -149,7 +150,7 @@ class Repairs:
         return True
 
     async def _ask_suspected(self) -> None:
-        """A broker that is asked for a range checks each of its batches."""
+        """Request a range from each suspected leader: a broker checks each batch of a requested range."""
         suspected, self._suspected = self._suspected, {}
         for replica in suspected:
             if self._others.may_be_asked(replica.leader):

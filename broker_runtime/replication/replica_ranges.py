@@ -1,8 +1,8 @@
-"""What another broker reads of a replica of this one, to mend its own damaged one (decision 46).
+"""Batches of this broker's replica that another broker reads to mend its own damaged one (decision 46).
 
 The reader names a leader epoch. A leader answers in its own epoch, and a follower in the epoch in which its log is
-known to be a beginning of the leader's: below their ends all such logs hold the same batches. Each batch is checked
-before it is sent, so a reader never gets another damage. Magic and offset are checked, too: no checksum covers them.
+known to be a prefix of the leader's: below their ends all such logs have the same batches. Each batch is checked before
+it is sent, so a reader never gets other damage. Magic and offset are checked, too: no checksum covers them.
 """
 
 from broker_runtime.errors import ErrorCode, KafkaError
@@ -11,13 +11,13 @@ from broker_runtime.storage.log import Log
 from broker_runtime.storage.mending import Supplied
 
 RANGE_BYTES_MAX = 1 << 20
-"""Limit of one answer, which may be exceeded by a single batch: it is read and checked on the event loop."""
+"""Limit of one response in bytes, which a single batch may exceed: it is read and checked on the event loop."""
 
 
 def read_range(log: Log, offset: int, next_offset: int, max_bytes: int) -> Supplied:
-    """A beginning of the batches from `offset` up to `next_offset` or, if that is less, to the end of the log.
+    """The first batches from `offset` up to `next_offset` or, if that is less, to the end of the log.
 
-    Raises KafkaError: OFFSET_OUT_OF_RANGE, and CORRUPT_MESSAGE or KAFKA_STORAGE_ERROR where they cannot be read here.
+    Raises KafkaError: OFFSET_OUT_OF_RANGE, and CORRUPT_MESSAGE or KAFKA_STORAGE_ERROR if they cannot be read here.
     """
     start, end = log.log_start_offset, min(log.log_end_offset, next_offset)
     if not start <= offset < end:
@@ -36,7 +36,7 @@ def read_range(log: Log, offset: int, next_offset: int, max_bytes: int) -> Suppl
 
 
 def _checked_end(log: Log, offset: int, end: int, records: memoryview) -> int:
-    """Where the batches end, which lie below `end`.
+    """End offset of the batches, which lie below `end`.
 
     Raises KafkaError, and has the segment checked, if one is damaged or not in its place.
     """

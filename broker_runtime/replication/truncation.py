@@ -1,4 +1,4 @@
-"""Cuts the logs of replicas that follow a new leader to where they and the leader's are the same (KIP-101, KIP-279)."""
+"""Cuts the logs of replicas that follow a new leader to the part that both logs share (KIP-101, KIP-279)."""
 
 import logging
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _EPOCHS_PER_REQUEST = 1_000
 
 
 class Truncation:
-    """Of the replicas in one session; `exchange` asks their leader. What it has cut is cut for good."""
+    """Truncates the replicas of one session; `exchange` sends requests to their leader. A cut is durable."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Truncation:
         self._clock = clock
 
     async def run(self) -> bool:
-        """One round for the partitions that follow a new leader; whether there were any."""
+        """Run one round for the partitions that follow a new leader; returns whether there were any."""
         now_s = self._clock.monotonic()
         new = [r for r in self._session.to_look if not r.truncated and r.not_before_s <= now_s]
         asked = []
@@ -77,7 +77,7 @@ class Truncation:
         replica.truncated = final
 
     async def begin_at_leaders_start(self, replica: FollowerReplica) -> None:
-        """Begin anew at the leader's start where it has deleted what comes next here, else compare epochs again."""
+        """Restart at the leader's start if it has deleted the next offsets, else compare epochs again."""
         start = await log_start(self._exchange, self._broker_id, replica)
         if not self._session.holds(replica):
             return

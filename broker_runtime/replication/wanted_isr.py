@@ -1,6 +1,6 @@
-"""Which replicas should be in sync, by what their leader knows of them (KIP-16, KIP-497, KIP-903). Pure.
+"""Which replicas should be in sync, as far as their leader knows (KIP-16, KIP-497, KIP-903). Pure.
 
-A leader whose log is damaged where it cannot be mended while it leads leaves the set itself, which is a hand-over.
+A leader whose log has damage that cannot be mended while it leads leaves the set itself, which is a hand-over.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from broker_runtime.replication.leader import UNKNOWN, LeaderReplica, PendingIsr
 def wanted_change(
     leader: LeaderReplica, brokers: Mapping[int, BrokerInfo], now_s: float, lag_max_s: float, me_epoch: int
 ) -> PendingIsrChange | None:
-    """The in-sync set that should be; None when it is right, or a change is under way already."""
+    """The in-sync set to request; None when the current one is right, or a change is pending already."""
     if leader.pending is not None:
         return None
     handed_over = _handed_over(leader, brokers) if leader.hands_over or unshared_damage(leader) is not None else ()

@@ -10,7 +10,9 @@ _DIGEST_BYTES = 16
 
 
 class OffsetMap:
-    """Keys of 16 bytes or more are stored as a digest; Kafka stores MD5 of all. Two of 2**64 keys would look the same.
+    """Stores keys of 16 bytes or more as a digest; Kafka stores MD5 of all keys.
+
+    Two of 2**64 keys would look the same.
     """
 
     def __init__(self, bytes_max: int, load_factor: float) -> None:
