@@ -1,4 +1,4 @@
-"""One area of the metadata: what the image asks of each, and a mapping that only its own area changes. Pure."""
+"""One area of the metadata: the protocol that the image uses, and a mapping that only its own area changes. Pure."""
 
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
 from typing import ClassVar, Protocol, Self, TypeVar, overload
@@ -13,36 +13,37 @@ D = TypeVar("D")
 
 
 class Area(Protocol):
-    """The state of one area, and everything that depends on which records it has. Equal states are equal objects."""
+    """The state of one area, and everything that follows from its records. Equal states are equal objects."""
 
     RECORDS: ClassVar[tuple[type[Record], ...]]
-    """The kinds of records that change it. An area may follow a kind of an earlier one."""
+    """The kinds of records that change it. An area may use a kind of an earlier area, too."""
 
     def apply(self, record: Record, offset: int | None, changes: Changes) -> None:
-        """Change the state by one of its records, and say in `changes` what that was.
+        """Change the state by one of its records, and note in `changes` what changed.
 
-        `offset` is the record's own, None in a snapshot, where offsets mean nothing. Raises ValueError, and has changed
+        `offset` is the record's own, None in a snapshot, where offsets mean nothing. Raises ValueError, and changes
         nothing then, when the record does not fit the state.
         """
         ...
 
     def records(self) -> Iterator[Record]:
-        """Records that make an equal state of an empty one; sorted, so that equal states give equal records."""
+        """Records that produce an equal state from an empty one; sorted, so that equal states give equal records."""
         ...
 
     def copy(self) -> Self:
-        """The state as it is now, however this one changes; what is immutable is shared."""
+        """An independent copy of the current state; immutable parts are shared."""
         ...
 
     def note_differences(self, newer: Self, changes: Changes) -> Steps[None]:
-        """Say in `changes` what a node has to react to when `newer` takes the place of this state.
+        """Note in `changes` what a node has to react to when `newer` replaces this state.
 
-        Neither state changes between two steps."""
+        Neither state changes between two steps.
+        """
         ...
 
 
 class ReadOnlyTable(Mapping[K, V]):
-    """A mapping to everybody; the area that derives from it changes `_entries`."""
+    """A mapping that is read-only for its users; the area that derives from it changes `_entries`."""
 
     __slots__ = ("_entries",)
 
@@ -58,7 +59,7 @@ class ReadOnlyTable(Mapping[K, V]):
     def __len__(self) -> int:
         return len(self._entries)
 
-    # What Mapping would do an entry at a time.
+    # Mapping's own methods process one entry at a time.
 
     def __contains__(self, key: object) -> bool:
         return key in self._entries
@@ -83,7 +84,7 @@ class ReadOnlyTable(Mapping[K, V]):
 
 
 def either(one: Mapping[K, object], other: Mapping[K, object]) -> Iterator[K]:
-    """The keys of both mappings, each once. A set of them would be made in one long step."""
+    """The keys of both mappings, each once. Building a set of them would take one long step."""
     yield from one
     for key in other:
         if key not in one:
@@ -91,12 +92,12 @@ def either(one: Mapping[K, object], other: Mapping[K, object]) -> Iterator[K]:
 
 
 def differing(was: Mapping[K, object], now: Mapping[K, object]) -> Steps[list[K]]:
-    """The keys whose values differ between the mappings. A key without a value counts as one with None."""
+    """The keys whose values differ between the mappings. A missing key counts as one with the value None."""
     return (yield from chosen(either(was, now), lambda key: was.get(key) != now.get(key)))
 
 
 def set_key(table: dict[K, Mapping[str, V]], owner: K, key: str, value: V | None) -> None:
-    """Set one key of an owner, or take it away when the value is None; an owner without keys is not kept."""
+    """Set one key of an owner, or remove it if the value is None; an owner without keys is removed."""
     kept = {name: known for name, known in table.get(owner, {}).items() if name != key}
     if value is not None:
         kept[key] = value

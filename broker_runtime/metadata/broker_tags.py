@@ -1,7 +1,7 @@
-"""What a broker says of itself to clients, as the metadata has it: so that others can say it while it is away. Pure.
+"""A broker's description of itself from the metadata, so that other brokers can return it while it is away. Pure.
 
-The broker's own words are in its registration: what it can do, and the tags of its file. The dynamic configuration, of
-the broker and of all, comes before its file.
+The broker's own statements are in its registration: its capabilities, and the tags of its file. The dynamic
+configuration, of the broker and of all, overrides its file.
 """
 
 from collections.abc import Sequence
@@ -13,12 +13,14 @@ from broker_runtime.metadata.brokers import BrokerEndpoint, BrokerInfo
 from broker_runtime.metadata.configs import Configs
 
 _PROTOCOLS = {0: "plaintext", 1: "ssl", 2: "sasl_plaintext", 3: "sasl_ssl"}
-"""By Kafka's numbers."""
+"""Names of security protocols by Kafka's numbers."""
 
 
 def broker_tags(broker: BrokerInfo, configs: Configs) -> Sequence[tuple[str, str]]:
-    """The built-in tags in the order of the table, then the others by name. A broker that has registered under a
-    release that tells nothing has but those that follow from its registration."""
+    """The built-in tags in the order of the table, then the others by name.
+
+    A broker whose release registers no tags has only those that follow from its registration.
+    """
     told = dict(broker.tags)
     dynamic = {**configs.of_broker(None), **configs.of_broker(broker.id)}
     known = {**told, BROKER_ID: str(broker.id), ENDPOINTS: ",".join(map(_address, broker.endpoints))}
@@ -31,7 +33,7 @@ def broker_tags(broker: BrokerInfo, configs: Configs) -> Sequence[tuple[str, str
 
 
 def _limit(text: str | None) -> str | None:
-    """None where it is not set, or where brokers leave it out because it is no value (any more)."""
+    """The value in its canonical form; None if it is not set, or if brokers ignore it because it is invalid."""
     if text is None:
         return None
     key = BrokerConfig.message_max_bytes

@@ -1,4 +1,4 @@
-"""The area of brokers: who is registered, fenced or stopping (KIP-500, KIP-631). Pure."""
+"""The area of brokers: which are registered, fenced or stopping (KIP-500, KIP-631). Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from broker_runtime.steps import Steps
 
 
 class BrokerEndpoint(msgspec.Struct, frozen=True, array_like=True):
-    """Where a listener of a broker is reached; `security_protocol` is Kafka's number, 0 is PLAINTEXT."""
+    """The address of a broker's listener; `security_protocol` is Kafka's number, 0 is PLAINTEXT."""
 
     listener: str
     host: str
@@ -23,12 +23,14 @@ class BrokerEndpoint(msgspec.Struct, frozen=True, array_like=True):
 
 
 UNTOLD = (-1, -1)
-"""The protocol versions of a broker whose release tells of none."""
+"""The protocol versions of a broker whose release registers none."""
 
 
 class RegisterBroker(Record, frozen=True, tag=1):
-    """A new incarnation, which starts fenced: its epoch is the offset of this record. With the epoch that the broker
-    has already it is the same incarnation, and only the rest is new."""
+    """A registration, by default of a new incarnation, which starts fenced: its epoch is the offset of this record.
+
+    With the broker's current epoch it is the same incarnation, and replaces only the other fields.
+    """
 
     broker_id: int
     incarnation: UUID
@@ -38,22 +40,22 @@ class RegisterBroker(Record, frozen=True, tag=1):
     features: tuple[tuple[str, int, int], ...] = ()
     """(name, lowest, highest supported level)."""
     whole_since: int = -1
-    """The broker epoch since whose registration its data is whole, by its own word; -1 is `epoch` itself."""
+    """The broker epoch since whose registration its data is whole, as the broker reports it; -1 means `epoch`."""
     protocol_versions: tuple[int, int] = UNTOLD
-    """The lowest and the highest that it serves to clients (wire.protocol_versions)."""
+    """The lowest and the highest version that it serves to clients (wire.protocol_versions)."""
     tags: tuple[tuple[str, str], ...] = ()
-    """What it says of itself: (name, value), see `broker_tags`."""
+    """The broker's description of itself: (name, value), see `broker_tags`."""
 
 
 class UnregisterBroker(Record, frozen=True, tag=2):
-    """The registration is gone; the id may be registered again."""
+    """Removes the registration; the id may be registered again."""
 
     broker_id: int
     epoch: int
 
 
 class FenceBroker(Record, frozen=True, tag=3):
-    """The broker serves nobody from here on; a controlled shutdown that had begun is over."""
+    """The broker stops serving clients; a controlled shutdown that had begun ends."""
 
     broker_id: int
     epoch: int
@@ -67,17 +69,17 @@ class UnfenceBroker(Record, frozen=True, tag=4):
 
 
 class StopBroker(Record, frozen=True, tag=13):
-    """A controlled shutdown has begun: the broker still runs, and may lead or join in-sync sets no more."""
+    """A controlled shutdown has begun: the broker still runs, but must not lead or join in-sync sets any more."""
 
     broker_id: int
     epoch: int
     offset: int
-    """Its own: the others must have come so far in the metadata before the broker may go."""
+    """The record's own offset: the other brokers must have applied the metadata up to it before the broker may stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerInfo:
-    """A registration as its records have left it."""
+    """A registration in its current state, after all its records."""
 
     id: int
     epoch: int
@@ -95,7 +97,7 @@ class BrokerInfo:
 
     @property
     def active(self) -> bool:
-        """May lead partitions and be in in-sync sets."""
+        """Whether it may lead partitions and be in in-sync sets."""
         return not self.fenced and self.stopping_offset is None
 
     def endpoint(self, listener: str) -> BrokerEndpoint | None:
@@ -103,7 +105,7 @@ class BrokerInfo:
 
     @property
     def registration(self) -> RegisterBroker:
-        """The record that registers it as it is."""
+        """A record that registers the broker in its current state."""
         return RegisterBroker(
             self.id,
             self.incarnation,
@@ -117,7 +119,7 @@ class BrokerInfo:
         )
 
     def reregistered(self, record: RegisterBroker) -> "BrokerInfo":
-        """The same incarnation with what the record says of it."""
+        """The same incarnation with the fields of the record."""
         return replace(
             self,
             incarnation=record.incarnation,
@@ -160,7 +162,7 @@ class Brokers(ReadOnlyTable[int, BrokerInfo]):
                 self._put(replace(known, fenced=True, stopping_offset=None), changes)
             case UnfenceBroker():
                 known = self._known(record.broker_id, record.epoch)
-                # It has noted its epoch before it asked to be unfenced, so from here on no earlier word will do.
+                # It has persisted its epoch before it asked to be unfenced, so earlier epochs do not count from now on.
                 self._put(replace(known, fenced=False, stopping_offset=None, whole_since=known.epoch), changes)
             case StopBroker():
                 known = self._known(record.broker_id, record.epoch)
@@ -168,7 +170,7 @@ class Brokers(ReadOnlyTable[int, BrokerInfo]):
                 self._put(replace(known, stopping_offset=record.offset), changes)
 
     def _registered_by(self, record: RegisterBroker, offset: int | None) -> BrokerInfo:
-        """A new incarnation starts fenced; the same one, with other listeners say, stays what it is."""
+        """The broker after the record: a new incarnation starts fenced, the same one keeps its state."""
         known = self._entries.get(record.broker_id)
         if known is None or known.epoch != record.epoch:
             _check_own_offset("RegisterBroker", record.epoch, offset)

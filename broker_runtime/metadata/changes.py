@@ -1,4 +1,4 @@
-"""What records have changed, so that a node can react without comparing images. Pure.
+"""The changes that records have made, so that a node can react without comparing images. Pure.
 
 A new kind of change is a field here, and a line in the area whose records make it.
 """
@@ -10,7 +10,7 @@ from uuid import UUID
 
 
 class _Sets:
-    """Whatever is in its fields: sets, or objects of this kind."""
+    """The union of its fields: sets, or objects of this kind."""
 
     __slots__: Sequence[str] = ()
 
@@ -24,14 +24,16 @@ class _Sets:
 
 @dataclass(slots=True)
 class Removals(_Sets):
-    """What a record took away, which is the only leave to delete its log: that a snapshot does not name something may
-    as well come of metadata that was lost."""
+    """Removals by records, which are the only permission to delete a log.
+
+    If a snapshot lacks a topic or replica, the metadata may just as well have been lost.
+    """
 
     topics: set[UUID] = field(default_factory=set)
     replicas: set[tuple[UUID, int, int]] = field(default_factory=set)
     """(topic id, partition, broker id)"""
     names: dict[str, UUID] = field(default_factory=dict)
-    """What topics were called, and which of the name has gone last."""
+    """Names of removed topics, each with the id of the topic of that name that was removed last."""
 
     def order_deletion(self, topic_id: UUID, partition: int, broker_id: int) -> bool:
         return topic_id in self.topics or (topic_id, partition, broker_id) in self.replicas
@@ -39,14 +41,16 @@ class Removals(_Sets):
 
 @dataclass(slots=True)
 class Changes(_Sets):
-    """What one or several records changed. What was changed and then removed may be in it still: whoever reacts goes by
-    the image as it is, in which a name may also be another topic's by now."""
+    """The changes of one or several records. Objects that were changed and then removed may still be included.
+
+    So a node reacts according to the current image, in which a name may already belong to another topic.
+    """
 
     brokers: set[int] = field(default_factory=set)
     partitions: set[tuple[UUID, int]] = field(default_factory=set)
     """(topic id, partition)"""
     topics_removed: set[str] = field(default_factory=set)
-    """By name, as all that is to go is what has the name and not the id of a topic that is there."""
+    """By name: to be removed is everything that has the name, but not the id of an existing topic."""
     removals: Removals = field(default_factory=Removals)
     topic_configs: set[str] = field(default_factory=set)
     """Names of topics."""

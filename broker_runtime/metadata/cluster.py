@@ -10,7 +10,7 @@ from broker_runtime.steps import Steps
 
 
 class ClusterRecord(Record, frozen=True, tag=11):
-    """The first record of a journal: whose it is."""
+    """The first record of a journal: the cluster to which it belongs."""
 
     cluster_id: str
 
@@ -23,7 +23,7 @@ class FeatureLevelRecord(Record, frozen=True, tag=12):
 
 
 class ControllerChange(Record, frozen=True, tag=14):
-    """The first record of each active controller. Its epoch is greater than every one before it."""
+    """The first record of each active controller. Its epoch is greater than all earlier ones."""
 
     controller_id: int
     epoch: int
@@ -31,14 +31,14 @@ class ControllerChange(Record, frozen=True, tag=14):
 
 @dataclass(slots=True)
 class Cluster:
-    """None and 0 before the records that say otherwise."""
+    """The fields have their defaults until a record sets them."""
 
     RECORDS: ClassVar[tuple[type[Record], ...]] = (ClusterRecord, FeatureLevelRecord, ControllerChange)
 
     id: str | None = None
     controller_id: int = -1
     controller_epoch: int = 0
-    """Both of the newest controller that became active."""
+    """`controller_id` and this epoch are those of the newest controller that became active."""
     features: Mapping[str, int] = field(default_factory=dict)
 
     def apply(self, record: Record, offset: int | None, changes: Changes) -> None:
@@ -64,5 +64,5 @@ class Cluster:
         return type(self)(self.id, self.controller_id, self.controller_epoch, self.features)
 
     def note_differences(self, newer: Self, changes: Changes) -> Steps[None]:
-        """No node reacts to them."""
+        """Note nothing: no node reacts to these changes."""
         yield from ()

@@ -1,4 +1,4 @@
-"""Metadata records as bytes: what the controller writes to its journal and every broker reads from it.
+"""Metadata records as bytes: the controller writes them to its journal and every broker reads them from it.
 
 Pure. One record is one journal record's value: a version byte, then MessagePack (msgspec) of a tagged struct. A change
 that old readers could misread needs a new version; a new field with a default does not.
@@ -18,7 +18,7 @@ _DECODER: msgspec.msgpack.Decoder[Record] = msgspec.msgpack.Decoder(_KINDS)
 
 
 class RecordFormatError(Exception):
-    """Bytes that are no metadata record of a version that this node knows."""
+    """The bytes are not a metadata record of a version that this node knows."""
 
 
 def encode_record(record: Record) -> bytes:
@@ -26,7 +26,7 @@ def encode_record(record: Record) -> bytes:
 
 
 def decode_record(value: bytes | None) -> Record:
-    """Raises RecordFormatError."""
+    """Parse one metadata record. Raises RecordFormatError."""
     if not value or value[0] != _VERSION:
         found = "nothing" if not value else f"version {value[0]}"
         raise RecordFormatError(f"a metadata record of version {_VERSION} was expected, found {found}")

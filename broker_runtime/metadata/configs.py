@@ -1,5 +1,7 @@
-"""The area of dynamic configurations: of topics, of brokers (KIP-226), and of resources that exist by being configured:
-groups (KIP-848) and client metrics subscriptions (KIP-714). Pure.
+"""The area of dynamic configurations. Pure.
+
+They belong to topics, to brokers (KIP-226), and to resources that exist by being configured: groups (KIP-848) and
+client metrics subscriptions (KIP-714).
 
 A kind of resource that this version does not know is kept, so that a broker can follow the journal of a newer one.
 """
@@ -19,18 +21,18 @@ _NONE: Mapping[str, str] = {}
 
 
 class ResourceType(IntEnum):
-    """Numbers as the admin protocol sends them."""
+    """Numbers of the admin protocol."""
 
     TOPIC = 2
     BROKER = 4
     BROKER_LOGGER = 8
-    """Levels of loggers: no part of the metadata."""
+    """Levels of loggers, which are not part of the metadata."""
     CLIENT_METRICS = 16
     GROUP = 32
 
 
 class ConfigRecord(Record, frozen=True, tag=8):
-    """`value` None takes the key away. `name` "" of a broker resource is the cluster-wide default."""
+    """Sets one key, or removes it if `value` is None. `name` "" of a broker resource is the cluster-wide default."""
 
     resource_type: int
     name: str
@@ -40,7 +42,7 @@ class ConfigRecord(Record, frozen=True, tag=8):
 
 @dataclass(slots=True)
 class Configs:
-    """A resource without a dynamic configuration has an empty one."""
+    """The dynamic configurations by resource; a resource without one has an empty one."""
 
     RECORDS: ClassVar[tuple[type[Record], ...]] = (ConfigRecord, RemoveTopic)
 
@@ -81,7 +83,7 @@ class Configs:
                 if not self._others[record.resource_type]:
                     del self._others[record.resource_type]
             case RemoveTopic():
-                # The area of topics, which has applied it before, knows the name.
+                # The area of topics, which has applied the record before, has noted the name.
                 for name in changes.topics_removed:
                     self._topics.pop(name, None)
 

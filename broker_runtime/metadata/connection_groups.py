@@ -1,8 +1,8 @@
-"""The area of connection groups: addresses and ranges that limits on connections are set for together. Pure.
+"""The area of connection groups: addresses and ranges that share settings of connection limits. Pure.
 
-They come as client quotas (KIP-546) of entities of our own: `{connection-group: NAME}` has the limits,
-`{connection-group: NAME, ip: ADDRESS-OR-RANGE}` with the key `member` puts somebody under them, whom its number tells
-from who has the address after him.
+They are stored as client quotas (KIP-546) of entity types of Sluicegate: `{connection-group: NAME}` has the limits.
+`{connection-group: NAME, ip: ADDRESS-OR-RANGE}` with the key `member` adds a member, whose number distinguishes it from
+a later user of the same address.
 """
 
 from collections.abc import Iterator
@@ -17,18 +17,18 @@ from broker_runtime.steps import Steps
 
 MAX_CONNECTIONS_KEY = "max_connections"
 SHARED_KEY = "shared"
-"""1: all members together have the limits; without it each address has them."""
+"""1: all members together share the limits; without it each address has them."""
 OBSERVE_KEY = "observe"
-"""1: nothing is held back, it is counted what would have been."""
+"""1: connections are not limited; the broker only counts those that would have been."""
 
 
 @dataclass(slots=True)
 class ConnectionGroup:
-    """`keys` are its limits and what kind it is; without any it holds nobody, whoever its members are."""
+    """`keys` are its limits and options; a group without keys limits no connection, whatever its members are."""
 
     keys: dict[str, float] = field(default_factory=dict)
     members: dict[str, float] = field(default_factory=dict)
-    """Addresses and ranges, in their canonical spelling, each with the number of who has it."""
+    """Addresses and ranges in canonical form, each with the number of its user."""
 
 
 class ConnectionGroups(ReadOnlyTable[str, ConnectionGroup]):
@@ -41,7 +41,7 @@ class ConnectionGroups(ReadOnlyTable[str, ConnectionGroup]):
         super().__init__()
         self.members_total = 0
         self._own: set[str] = set()
-        """Names of groups that no copy shares: a change of one member must not copy all groups."""
+        """Names of groups that are not shared with a copy: a change of one member must not copy all groups."""
 
     def apply(self, record: Record, offset: int | None, changes: Changes) -> None:
         match record:

@@ -1,7 +1,7 @@
-"""Describing configurations (KIP-226, KIP-569): every key with its value, where that comes from and what it hides.
+"""Describes configurations (KIP-226, KIP-569): every key with its value, its source and the values that it overrides.
 
-Pure. A node describes itself: what is in force there is its own dynamic configuration over the cluster's default one
-over its properties file over the defaults.
+Pure. A node describes itself. Its own dynamic configuration overrides the cluster's default one, which overrides its
+properties file, which overrides the defaults.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -30,11 +30,11 @@ from broker_runtime.metadata.topic_names import check_topic_name
 from broker_runtime.steps import Steps
 
 _SHOWN_AS_READ_ONLY = (BrokerConfig.advertised_listeners.name,)
-"""Kafka calls it read-only, and clients expect that. A broker still accepts a change of it (KIP-226)."""
+"""Kafka reports it as read-only, and clients expect that. A broker still accepts a change of it (KIP-226)."""
 
 
 class Source(IntEnum):
-    """Numbers as the protocol sends them."""
+    """Numbers of the protocol."""
 
     DYNAMIC_TOPIC = 1
     DYNAMIC_BROKER = 2
@@ -48,7 +48,7 @@ class Source(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Synonym:
-    """One place that a value may come from, under the name that the key has there."""
+    """One possible source of a value, with the name that the key has there."""
 
     name: str
     value: str | None
@@ -57,7 +57,7 @@ class Synonym:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """`synonyms` are all places the value may come from, the one in force first."""
+    """`synonyms` are all sources of the value, the effective one first."""
 
     name: str
     key: ConfigKey
@@ -70,7 +70,10 @@ class Described:
 def describe_resource(
     resource: tuple[int, str], wanted: Collection[str] | None, image: MetadataImage, settings: BrokerSettings
 ) -> Steps[Sequence[Described]]:
-    """`wanted` None or empty asks for all keys. Raises KafkaError for a resource that is not there or not described."""
+    """The keys of one resource; `wanted` None or empty requests all keys.
+
+    Raises KafkaError for a resource that does not exist or cannot be described.
+    """
     kind, name = resource
     if kind == ResourceType.TOPIC:
         check_topic_name(name)
@@ -139,7 +142,7 @@ def _client_metrics(configs: Mapping[str, str]) -> Iterator[Described]:
 
 
 def _broker(image: MetadataImage, settings: BrokerSettings) -> Iterator[Described]:
-    """All keys of this broker, and of those with a listener's prefix and those that are not used what is set."""
+    """All keys of this broker, and the unused and listener-prefixed ones that are set."""
     more = {
         name
         for texts in (image.configs.of_broker(settings.node_id), image.configs.of_broker(None), settings.given)
@@ -175,7 +178,7 @@ def _broker_synonyms(name: str, image: MetadataImage, settings: BrokerSettings) 
                 found.append(Synonym(known, texts[known], source))
         if known in settings.given:
             found.append(Synonym(known, settings.given[known], Source.STATIC_BROKER))
-    # Some statics are derived from another key (log.retention.hours), so the value in force counts, not the default.
+    # Some static values derive from another key (log.retention.hours), so the effective value counts, not the default.
     default = _default(base, key, settings)
     if default is not None:
         found.append(Synonym(base, key.render(default), Source.DEFAULT))
@@ -193,5 +196,5 @@ def _described(name: str, key: ConfigKey, synonyms: Sequence[Synonym], read_only
 
 
 def _shown(key: ConfigKey, text: str | None) -> str | None:
-    """As it is understood, not as it was written: ` TRUE` is `true`."""
+    """The parsed value, not the original text: ` TRUE` becomes `true`."""
     return None if text is None else key.render(key.parse(text))

@@ -1,4 +1,4 @@
-"""Describing client quotas (KIP-546): which entities a filter finds. Pure."""
+"""Describes client quotas (KIP-546): the entities that match a filter. Pure."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ Described = tuple[QuotaEntity, Mapping[str, float]]
 
 
 class Match(IntEnum):
-    """Numbers as DescribeClientQuotas (48) sends them."""
+    """Numbers of DescribeClientQuotas (48)."""
 
     EXACT = 0
     DEFAULT = 1
@@ -34,11 +34,11 @@ class Component:
 
 
 def describe_quotas(components: Sequence[Component], strict: bool, image: MetadataImage) -> Steps[Sequence[Described]]:
-    """The entities that every component matches, in order; with `strict` those that have no other types. Raises
-    KafkaError.
+    """The entities that every component matches, in order; with `strict` only those without other types.
 
-    Connection groups are found by filters that name their type, and by no others: who knows nothing of them sees what
-    Apache Kafka has, and does not take their members for `ip` entities. The image may change between two steps.
+    Connection groups match only filters that name their type. So a client that does not know them sees the same as in
+    Apache Kafka, and does not mistake their members for `ip` entities. The image may change between two steps. Raises
+    KafkaError.
     """
     names, types = _filter(components)
     if CONNECTION_GROUP in names or CONNECTION_GROUP in types:
@@ -50,7 +50,7 @@ def _quotas(
     names: Mapping[str, str | None], types: Collection[str], strict: bool, image: MetadataImage
 ) -> Steps[Sequence[Described]]:
     if strict and not types:
-        # One entity, however many there are.
+        # At most one entity matches, however many exist.
         entity = tuple(sorted(names.items()))
         return [(entity, image.quotas[entity])] if entity in image.quotas else []
     found = []
@@ -69,7 +69,7 @@ def _quotas(
 def _groups(
     names: Mapping[str, str | None], types: Collection[str], strict: bool, image: MetadataImage
 ) -> Steps[Sequence[Described]]:
-    """Each group, unless members are asked for, and behind it those of its members that are wanted."""
+    """Each group, unless the filter requests members, and after it those of its members that match."""
     of_members = IP in names or IP in types
     found: list[Described] = []
     by_name = CONNECTION_GROUP in names
@@ -97,7 +97,7 @@ def _member(group: tuple[str, str | None], member: str, number: float) -> Descri
 
 
 def check_count(components: int) -> None:
-    """How many filter components a request has. Raises KafkaError."""
+    """Check the number of filter components in a request. Raises KafkaError."""
     if components > _COMPONENTS_MAX:
         raise _invalid(f"{components} filter components; there are {len(ENTITY_TYPES)} entity types.")
 

@@ -1,7 +1,7 @@
-"""Counts of Kafka's cluster and replication metrics, taken from an image. Pure; names and exposition are elsewhere's.
+"""Counts of Kafka's cluster and replication metrics, computed from an image. Pure; names and exposition are elsewhere.
 
-One walk over all partitions for each state that is scraped (`OncePerState`): cheaper than keeping counts true through
-every change.
+One walk over all partitions for each state that is scraped (`OncePerState`) costs less than updating counts with every
+change.
 """
 
 from collections.abc import Callable
@@ -41,7 +41,7 @@ class ReplicationFigures:
 
 
 class OncePerState(Generic[T]):
-    """What follows from an image alone: made once for each state of it that is asked for. Keeps the newest."""
+    """A value that follows from an image alone, computed once for each requested state. Keeps the newest."""
 
     __slots__ = ("_found", "_offset", "_topics")
 
@@ -51,7 +51,7 @@ class OncePerState(Generic[T]):
         self._found: T
 
     def get(self, image: MetadataImage, make: Callable[[], T]) -> T:
-        # A whole image that takes the place of another one may have its offset.
+        # An image that replaces another one as a whole may have the same offset.
         if self._topics is not image.topics or self._offset != image.offset:
             self._found = make()
             self._topics, self._offset = image.topics, image.offset
@@ -59,7 +59,7 @@ class OncePerState(Generic[T]):
 
 
 def controller_figures(image: MetadataImage, *, active: bool) -> ControllerFigures:
-    """A controller that is not active shows nothing of the cluster, as in Kafka: its image may be behind."""
+    """The figures of a controller; zeros if it is not active, as in Kafka: its image may be behind."""
     if not active:
         return ControllerFigures(False, 0, 0, 0, 0, 0, 0)
     fenced = sum(broker.fenced for broker in image.brokers.values())
@@ -78,7 +78,10 @@ def controller_figures(image: MetadataImage, *, active: bool) -> ControllerFigur
 def replication_figures(
     image: MetadataImage, broker_id: int, min_isr: Callable[[str], int], isr_changes: tuple[int, int]
 ) -> ReplicationFigures:
-    """`min_isr` of a topic; `isr_changes` are the shrinks and expands that this broker has brought about."""
+    """The figures of one broker.
+
+    `min_isr` returns the value of a topic; `isr_changes` are the shrinks and expands that this broker has caused.
+    """
     partitions = leaders = under_replicated = under_min_isr = at_min_isr = 0
     for topic in image.topics.values():
         parts = [part for part in topic.partitions.values() if broker_id in part.replicas]

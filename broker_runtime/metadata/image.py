@@ -1,7 +1,7 @@
-"""The cluster's metadata as a node has it, by area.
+"""The cluster's metadata on a node, by area.
 
-Pure. Records are all that changes an image: one by one as the log has them (`apply`), or all of a snapshot at once
-(`of_snapshot`, `replace_by`), so that every node that has applied the same records has an equal image. Both say what
+Pure. Only records change an image: one by one as the log has them (`apply`), or all of a snapshot at once
+(`of_snapshot`, `replace_by`). So every node that has applied the same records has an equal image. Both report what
 changed, so that the node can react without comparing.
 """
 
@@ -25,8 +25,10 @@ from broker_runtime.steps import Steps, at_once
 
 @dataclass(frozen=True, slots=True)
 class ElectionDefaults:
-    """unclean.leader.election.enable, min.insync.replicas and sluicegate.broker.replicas.max of the properties file of
-    the controller whose image it is."""
+    """Election settings of the properties file of the controller that has this image.
+
+    They are unclean.leader.election.enable, min.insync.replicas and sluicegate.broker.replicas.max.
+    """
 
     unclean: bool = False
     min_insync: int = 1
@@ -35,12 +37,12 @@ class ElectionDefaults:
 
 @dataclass(frozen=True, slots=True)
 class ConfigLimits:
-    """The properties file of the controller whose image it is, as far as it limits what may be configured."""
+    """Limits of configurations, from the properties file of the controller that has this image."""
 
     groups: ConsumerGroupConfig = field(default_factory=ConsumerGroupConfig)
-    """The bounds of groups' own values."""
+    """Limits of the groups' own values."""
     resources_max: int = 10_000
-    """Groups, and client metrics subscriptions, that may have a configuration of their own."""
+    """Limit for the groups, and for the client metrics subscriptions, that have a configuration of their own."""
 
 
 _RECORDS_OF_A_STEP = 8
@@ -49,7 +51,7 @@ _NO_FILE = ConfigLimits()
 
 @dataclass(slots=True)
 class MetadataImage:
-    """Each field with an area is a line of the table of areas: the order is that of their records in a snapshot."""
+    """Each field with an area is a line of the table of areas; their order is that of their records in a snapshot."""
 
     cluster: Cluster = field(default_factory=Cluster)
     brokers: Brokers = field(default_factory=Brokers)
@@ -59,19 +61,22 @@ class MetadataImage:
     connection_groups: ConnectionGroups = field(default_factory=ConnectionGroups)
     producers: Producers = field(default_factory=Producers)
     offset: int = -1
-    """Of the record that was applied last."""
+    """Offset of the last applied record."""
     defaults: ElectionDefaults = field(default=ElectionDefaults(), compare=False)
     limits: ConfigLimits = field(default=_NO_FILE, compare=False)
-    """Neither these nor the defaults are part of the metadata: no record changes them, and no snapshot has them."""
+    """Neither limits nor defaults are part of the metadata: no record changes them, and no snapshot has them."""
 
     @classmethod
     def of_snapshot(cls, records: Iterable[Record], end_offset: int) -> Self:
-        """`end_offset` is the offset that the next record gets. Raises ValueError when a record does not fit."""
+        """An image of all records of a snapshot. Raises ValueError when a record does not fit.
+
+        `end_offset` is the offset that the next record gets.
+        """
         return at_once(cls.of_snapshot_in_steps(records, end_offset))
 
     @classmethod
     def of_snapshot_in_steps(cls, records: Iterable[Record], end_offset: int) -> Steps[Self]:
-        """The same, with a break after some records."""
+        """Like `of_snapshot`, with a break after some records."""
         image = cls()
         changes = Changes()
         for number, record in enumerate(records, 1):
@@ -83,12 +88,15 @@ class MetadataImage:
 
     @property
     def next_offset(self) -> int:
-        """Of the record that is applied next."""
+        """Offset of the record that is applied next."""
         return self.offset + 1
 
     def apply(self, record: Record, offset: int) -> Changes:
-        """Raises ValueError, and has changed nothing then, when the record does not fit what came before it, or is not
-        the next one: then the journal is damaged, or whoever decided it was wrong about the offsets."""
+        """Apply the next record and return the changes.
+
+        Raises ValueError, and changes nothing then, when the record does not fit the state or is not the next one. Then
+        the journal is damaged, or the controller that wrote the record had wrong offsets.
+        """
         if offset != self.next_offset:
             raise ValueError(f"the record at offset {self.next_offset} comes next, not that at {offset}")
         changes = Changes()
@@ -102,13 +110,13 @@ class MetadataImage:
             area.apply(record, offset, changes)
 
     def records(self) -> Iterator[Record]:
-        """What `of_snapshot` makes an equal image of; the same for equal images, whatever their history was."""
+        """The records from which `of_snapshot` builds an equal image; equal images give the same records."""
         for name in _AREAS:
             area: Area = getattr(self, name)
             yield from area.records()
 
     def copy(self) -> Self:
-        """As it is now, however this one changes; what is immutable is shared."""
+        """An independent copy; immutable parts are shared."""
         other = type(self)(offset=self.offset, defaults=self.defaults, limits=self.limits)
         for name in _AREAS:
             area: Area = getattr(self, name)
@@ -116,7 +124,7 @@ class MetadataImage:
         return other
 
     def become(self, later: Self) -> None:
-        """`later`, a copy that more records were applied to, which must not be used any more."""
+        """Take the state of `later`, a copy with more records applied, which must not be used any more."""
         for name in _AREAS:
             setattr(self, name, getattr(later, name))
         self.offset = later.offset

@@ -1,4 +1,4 @@
-"""The area of producer ids: which were handed out (KIP-730). Pure."""
+"""The area of producer ids: those that were allocated (KIP-730). Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ _NOBODY = -1
 
 
 class ProducerIdsRecord(Record, frozen=True, tag=10):
-    """The first producer id that was not handed out yet."""
+    """The first producer id that was not allocated yet."""
 
     broker_id: int
     broker_epoch: int
@@ -21,7 +21,7 @@ class ProducerIdsRecord(Record, frozen=True, tag=10):
 
 @dataclass(slots=True)
 class Producers:
-    """`next_id` is the first producer id that was not handed out yet."""
+    """`next_id` is the first producer id that was not allocated yet."""
 
     RECORDS: ClassVar[tuple[type[Record], ...]] = (ProducerIdsRecord,)
 
@@ -42,5 +42,5 @@ class Producers:
         return type(self)(self.next_id)
 
     def note_differences(self, newer: Self, changes: Changes) -> Steps[None]:
-        """No node reacts to them."""
+        """Note nothing: no node reacts to these changes."""
         yield from ()

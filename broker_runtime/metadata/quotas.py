@@ -13,15 +13,20 @@ IP_RATE_KEY = "connection_creation_rate"
 CONNECTION_GROUP = "connection-group"
 IP = "ip"
 MEMBER_KEY = "member"
-"""Of an address or a range in a connection group: a number from 1 on puts it there, and tells who has it: with another
-one it is somebody else's."""
+"""Key of an address or a range in a connection group.
+
+A number from 1 on adds the member, and identifies its user: another number means another user.
+"""
 
 QuotaEntity = tuple[tuple[str, str | None], ...]
 """(entity type, name) pairs sorted by type; a name of None is the default entity of its type."""
 
 
 class ClientQuotaRecord(Record, frozen=True, tag=9):
-    """`entity` is sorted by type; a name of None is the default entity. `value` None takes the quota away."""
+    """Sets one quota, or removes it if `value` is None.
+
+    `entity` is sorted by type; a name of None is the default entity.
+    """
 
     entity: tuple[tuple[str, str | None], ...]
     key: str
@@ -29,7 +34,7 @@ class ClientQuotaRecord(Record, frozen=True, tag=9):
 
 
 def group_and_member(record: ClientQuotaRecord) -> tuple[str, str | None] | None:
-    """The connection group that a record is about, and its member where it is about one; None: it is a client quota."""
+    """The connection group of a record and its member, if it is about one; None for a record of a client quota."""
     match record.entity:
         case ((kind, str(name)),) if kind == CONNECTION_GROUP:
             return name, None
@@ -41,7 +46,7 @@ def group_and_member(record: ClientQuotaRecord) -> tuple[str, str | None] | None
 
 
 class Quotas(ReadOnlyTable[QuotaEntity, Mapping[str, float]]):
-    """The quotas of each entity that has some, by key; what is said of connection groups has an area of its own."""
+    """The quotas of each entity that has some, by key; connection groups have an area of their own."""
 
     __slots__ = ("_sorted",)
     RECORDS: ClassVar[tuple[type[Record], ...]] = (ClientQuotaRecord,)
@@ -64,7 +69,10 @@ class Quotas(ReadOnlyTable[QuotaEntity, Mapping[str, float]]):
                     changes.ip_quotas |= _ips([record.entity])
 
     def sort(self) -> Steps[None]:
-        """Prepare `records`, which otherwise sorts all entities before the first record. No record comes meanwhile."""
+        """Prepare `records`, which otherwise sorts all entities before the first record.
+
+        No record is applied meanwhile.
+        """
         self._sorted = yield from in_order(self._entries, repr)
 
     def records(self) -> Iterator[Record]:
@@ -86,5 +94,5 @@ class Quotas(ReadOnlyTable[QuotaEntity, Mapping[str, float]]):
 
 
 def _ips(entities: list[QuotaEntity]) -> set[str | None]:
-    """The names of those that are an address alone."""
+    """The names of the entities that are an address alone."""
     return {entity[0][1] for entity in entities if len(entity) == 1 and entity[0][0] == IP}

@@ -1,4 +1,4 @@
-"""What every metadata record is. The kinds of records are defined in the modules of the areas that they change.
+"""The base of all metadata records; each kind is defined in the module of the area that it changes.
 
 Pure. The set of records follows KRaft's (KIP-500, KIP-631), the encoding (`codec`) does not.
 """
@@ -7,4 +7,4 @@ import msgspec
 
 
 class Record(msgspec.Struct, frozen=True, array_like=True):
-    """Subclasses are told apart by their tag, which is part of the journal's format: never reuse one."""
+    """Subclasses are distinguished by their tag, which is part of the journal's format: never reuse one."""

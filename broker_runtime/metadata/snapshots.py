@@ -1,8 +1,8 @@
-"""Metadata as a whole, as a snapshot's bytes.
+"""The bytes of a snapshot of all metadata.
 
-Pure. A snapshot is record batches as in the log, so that one reader and one checksum serve both; their offsets do not
-count, all of it stands for "everything before the snapshot's end offset" (KIP-630). Records come sorted, so that the
-same metadata gives the same bytes whatever its history was.
+Pure. A snapshot consists of record batches like the log, so that one reader and one checksum serve both. Their offsets
+mean nothing: the snapshot as a whole stands for everything before its end offset (KIP-630). Records are sorted, so that
+the same metadata gives the same bytes whatever its history was.
 """
 
 from collections.abc import Iterator
@@ -16,21 +16,21 @@ from broker_runtime.storage.batch import checksum, encode_batch, iter_batches, i
 from broker_runtime.storage.batching import in_batches
 
 SNAPSHOT_BATCH_BYTES = 16 * 1024
-"""So small that other work of the controller waits a few ms at most while one is encoded."""
+"""So small that encoding one delays other work of the controller by at most a few ms."""
 
 
 class SnapshotFormatError(Exception):
-    """Bytes that are no whole snapshot."""
+    """The bytes are not a whole snapshot."""
 
 
 def snapshot_pieces(image: MetadataImage, now_ms: int) -> Iterator[bytes]:
-    """A snapshot is all of them together; `image` must not change meanwhile."""
+    """The pieces of a snapshot, to be concatenated; `image` must not change meanwhile."""
     for batch in in_batches(image.records(), lambda record: (None, encode_record(record)), SNAPSHOT_BATCH_BYTES):
         yield encode_batch([encoded for _, encoded in batch], now_ms)
 
 
 def read_snapshot(payload: bytes) -> Iterator[Record]:
-    """Raises SnapshotFormatError, at the latest at the end of what can be read."""
+    """The records of a snapshot. Raises SnapshotFormatError, at the latest at the end of the readable part."""
     read = 0
     try:
         for header, batch in iter_batches(payload):
@@ -46,12 +46,12 @@ def read_snapshot(payload: bytes) -> Iterator[Record]:
 
 
 def load_image(payload: bytes, end_offset: int) -> MetadataImage:
-    """Raises SnapshotFormatError."""
+    """The image of a snapshot. Raises SnapshotFormatError."""
     return at_once(load_in_steps(payload, end_offset))
 
 
 def load_in_steps(payload: bytes, end_offset: int) -> Steps[MetadataImage]:
-    """The same, with a break after some records."""
+    """Like `load_image`, with a break after some records."""
     try:
         return (yield from MetadataImage.of_snapshot_in_steps(read_snapshot(payload), end_offset))
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Which names a topic may have, the one that is metadata's own, and those of the coordinators. Pure."""
+"""The rules for topic names, the name of the metadata topic, and the names of the coordinators' topics. Pure."""
 
 import re
 from uuid import UUID
@@ -10,7 +10,7 @@ METADATA_TOPIC_ID = UUID(int=1)
 """Kafka's reserved id of the metadata topic."""
 GROUPS_TOPIC, TRANSACTIONS_TOPIC = "__consumer_offsets", "__transaction_state"
 INTERNAL_TOPICS = frozenset((GROUPS_TOPIC, TRANSACTIONS_TOPIC))
-"""What coordinators write, and clients do not. Consumers that subscribe by a pattern leave them out."""
+"""Topics that coordinators write, and clients do not. Consumers that subscribe by a pattern leave them out."""
 NAME_LENGTH_MAX = 249
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 

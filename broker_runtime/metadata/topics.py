@@ -16,14 +16,14 @@ NO_LEADER = -1
 
 
 class TopicRecord(Record, frozen=True, tag=5):
-    """A topic is made; its partitions follow as records of their own."""
+    """Creates a topic; its partitions follow as records of their own."""
 
     name: str
     id: UUID
 
 
 class PartitionRecord(Record, frozen=True, tag=6):
-    """A partition as it is from here on, new or changed: which one it is, then all fields of `Partition`."""
+    """The new state of a new or changed partition: its topic id and index, then all fields of `Partition`."""
 
     topic_id: UUID
     index: int
@@ -38,14 +38,14 @@ class PartitionRecord(Record, frozen=True, tag=6):
 
 
 class RemoveTopic(Record, frozen=True, tag=7):
-    """Its partitions and its configuration go with it."""
+    """Removes a topic with its partitions and its configuration."""
 
     id: UUID
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Who has a partition and who leads it. `leader` may be NO_LEADER; the epochs count leaders and changes."""
+    """The replicas and the leader of a partition, which may be NO_LEADER; the epochs count leaders and changes."""
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -53,11 +53,11 @@ class Partition:
     leader_epoch: int
     partition_epoch: int
     adding: tuple[int, ...] = ()
-    """Of a reassignment in progress: replicas that are in `replicas` only because of it, in any order."""
+    """Replicas that are in `replicas` only because of a reassignment in progress, in any order."""
     removing: tuple[int, ...] = ()
-    """Replicas that go when the added ones are in sync."""
+    """Replicas that are removed when the added ones are in sync."""
     elr: tuple[int, ...] = ()
-    """Eligible leader replicas (KIP-966): not in sync, and have everything below the high watermark all the same."""
+    """Eligible leader replicas (KIP-966): not in sync, but with everything below the high watermark."""
 
     @classmethod
     def of(cls, record: PartitionRecord) -> Self:
@@ -68,17 +68,19 @@ class Partition:
 
 
 _PARTITION_FIELDS = attrgetter(*(field.name for field in fields(Partition)))
-"""Record and state have the same ones in the same order, which is checked by a test."""
+"""Record and state have the same fields in the same order, which a test checks."""
 
 
 _COMPARED_IN_A_STEP = 64
-"""Partitions; each takes about a microsecond."""
+"""Number of partitions; each takes about a microsecond."""
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """`partitions` grows and changes with the records that are applied, until the table of topics is copied. Then the
-    next record of the topic makes another `Topic`."""
+    """A topic; applied records change `partitions` in place until the table of topics is copied.
+
+    After a copy, the next record of the topic creates another `Topic`.
+    """
 
     name: str
     id: UUID
@@ -97,7 +99,7 @@ class Topics(ReadOnlyTable[str, Topic]):
         self._led: Counter[int] = Counter()
         """Number of partitions that each broker leads."""
         self._own: set[UUID] | None = None
-        """Topics whose partitions no copy shares, None for all topics: a change must not copy every topic."""
+        """Topics whose partitions are not shared with a copy, None for all: a change must not copy every topic."""
 
     def by_id(self, topic_id: UUID) -> Topic | None:
         return self._by_id.get(topic_id)
@@ -137,7 +139,7 @@ class Topics(ReadOnlyTable[str, Topic]):
         changes.partitions.add((topic.id, record.index))
 
     def _owned(self, topic: Topic) -> dict[int, Partition]:
-        """The partitions of the topic, which no copy of the table shares."""
+        """The partitions of the topic, which are not shared with a copy of the table."""
         if self._own is not None and topic.id not in self._own:
             topic = self._add(topic.name, topic.id, dict(topic.partitions))
         return cast("dict[int, Partition]", topic.partitions)
