@@ -1,8 +1,8 @@
 """BrokerMetadata, version 0: the seed's layouts byte for byte, as classes of kio's form. Pure.
 
-A request is an array of int32 node ids. The answer is an array of brokers, each with id (int32), host (string), port,
-lowest and highest protocol version (int32 each) and an array of tags (string, string). There is no error code, and
-neither has tagged fields: headers are those of versions before KIP-482.
+A request is an array of int32 node ids. The response is an array of brokers. Each has an id (int32), a host (string), a
+port, the lowest and the highest protocol version (int32 each), and an array of tags (string, string). There is no error
+code. Neither message has tagged fields: the headers are those of versions before KIP-482.
 """
 
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ _KEY = i16(BROKER_METADATA)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerMetadataRequest:
-    """Which brokers are asked about; without ids all of them."""
+    """The ids of the requested brokers; without ids all brokers."""
 
     __type__: ClassVar = EntityType.request
     __version__: ClassVar[i16] = i16(0)
@@ -34,7 +34,7 @@ class BrokerMetadataRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tag:
-    """Something that a broker says of itself."""
+    """One statement of a broker about itself."""
 
     __type__: ClassVar = EntityType.nested
     __version__: ClassVar[i16] = i16(0)
@@ -47,7 +47,7 @@ class Tag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broker:
-    """A broker, with the address of the listener that was asked on."""
+    """A broker, with the address of the listener that received the request."""
 
     __type__: ClassVar = EntityType.nested
     __version__: ClassVar[i16] = i16(0)
@@ -64,7 +64,7 @@ class Broker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerMetadataResponse:
-    """Those of the brokers that were asked about that there are."""
+    """The requested brokers that exist."""
 
     __type__: ClassVar = EntityType.response
     __version__: ClassVar[i16] = i16(0)

@@ -1,5 +1,6 @@
-"""BrokerRegistration, version 4, with what a broker of ours says of itself: in tagged fields, which any controller that
-does not know them skips (KIP-482). Pure.
+"""BrokerRegistration, version 4, with Sluicegate's own fields for a broker's description of itself. Pure.
+
+They are tagged fields, which any controller that does not know them skips (KIP-482).
 """
 
 from dataclasses import dataclass, field
@@ -11,12 +12,12 @@ from kio.static.constants import EntityType
 from kio.static.primitive import i16, i32
 
 _FIRST_TAG = 10_000
-"""Kafka counts up from 0, and is nowhere near."""
+"""Kafka numbers its tags from 0, and is far below."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisteredTag:
-    """Something that a broker says of itself."""
+    """One statement of a broker about itself."""
 
     __type__: ClassVar = EntityType.nested
     __version__: ClassVar[i16] = i16(4)
@@ -29,7 +30,7 @@ class RegisteredTag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistrationRequest(KafkasRequest):
-    """-1 stands for a protocol version that the broker does not tell."""
+    """Kafka's request with Sluicegate's fields; -1 stands for a protocol version that the broker does not send."""
 
     protocol_version_min: i32 = field(metadata={"kafka_type": "int32", "tag": _FIRST_TAG}, default=i32(-1))
     protocol_version_max: i32 = field(metadata={"kafka_type": "int32", "tag": _FIRST_TAG + 1}, default=i32(-1))

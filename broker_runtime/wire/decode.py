@@ -1,12 +1,12 @@
-"""Bytes -> kio's dataclasses, trusting nothing that the bytes say.
+"""Bytes -> kio's dataclasses, without trusting the bytes.
 
-Pure. Driven by the fields of the dataclasses, and in place of kio's own reader for three reasons that were tried: it
-reserves memory for an announced array length before it looks at the items (five bytes end the process, and no `except`
-sees it), it ends on a tagged field that is newer than itself (KIP-482: skip it), and it lets null through where the
-protocol allows none. Here every length is held against the bytes that are left before anything is made of it.
+Pure. Driven by the fields of the dataclasses. It replaces kio's own reader for three reasons, which were tested. That
+reader reserves memory for an announced array length before it reads the items: five bytes end the process, and no
+`except` catches it. It fails at a tagged field that is newer than itself (KIP-482: skip it). It accepts null where the
+protocol does not allow it. Here every length is compared with the remaining bytes before anything is built from it.
 
-Values are kio's (a zero UUID is None, times are timedelta), so that a handler cannot tell who read them. As in Kafka
-any byte but zero is true, and bytes behind the last field are ignored.
+Values are kio's (a zero UUID is None, times are timedelta), so that a handler sees no difference. As in Kafka, any
+non-zero byte is true, and bytes after the last field are ignored.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -45,12 +45,15 @@ _FREED_IN_A_STEP = 8
 
 
 def read_entity(kind: Any, body: bytes) -> Any:
-    """One `kind`, from the beginning of `body`; raises ProtocolError when there is none."""
+    """One `kind`, from the beginning of `body`. Raises ProtocolError if the bytes do not have this form."""
     return _entity(kind).read(body, 0)[0]
 
 
 def read_in_steps(kind: Any, body: Buffer, budget: ItemBudget) -> Steps[Any]:
-    """The same for a long message, whose items and tagged fields are counted. Raises RequestTooLargeError, too."""
+    """Like `read_entity`, for a long message, whose items and tagged fields are counted.
+
+    Raises RequestTooLargeError, too.
+    """
     part = _entity(kind)
     assert part.in_steps is not None
     value, _ = yield from part.in_steps(body, 0, budget)
@@ -58,7 +61,7 @@ def read_in_steps(kind: Any, body: Buffer, budget: ItemBudget) -> Steps[Any]:
 
 
 def zeros(kind: Any) -> Any:
-    """The struct whose fields are all zero: kio leaves out the default of a struct in a tagged field."""
+    """A struct whose fields are all zero: kio has no default for a struct in a tagged field."""
     part = _entity(kind)
     return part.read(bytes(part.least), 0)[0]
 
@@ -66,7 +69,7 @@ def zeros(kind: Any) -> Any:
 def released(entity: Any) -> Steps[None]:
     """Empty the arrays of a message that is not needed any more. Freeing all of its items at once would be a long step.
 
-    A step frees `_FREED_IN_A_STEP` items at most, whether their own arrays are empty or not.
+    A step frees at most `_FREED_IN_A_STEP` items, whether their own arrays are empty or not.
     """
     kind: Any = type(entity)
     for name in _arrays_of(kind):
@@ -112,7 +115,7 @@ class _Fields:
             else:
                 self.tagged[int(tag)] = field.name, part
                 if field.default is MISSING:
-                    # In FetchSnapshot's answer.
+                    # This is so in FetchSnapshot's response.
                     self.defaults[field.name] = zeros(hints[field.name])
         self.least = sum(part.least for _, part in self.plain) + self.flexible
         parts = [part for _, part in (*self.plain, *self.tagged.values())]
@@ -121,7 +124,7 @@ class _Fields:
 
 @cache
 def _entity(kind: Any) -> Part:
-    """The class is analysed once."""
+    """The reader of a struct; the class is analysed once."""
     known = _Fields(kind)
     steps, flexible, tagged, defaults = _steps(known.plain), known.flexible, known.tagged, known.defaults
 
@@ -166,7 +169,7 @@ def _in_steps(kind: Any, known: _Fields) -> ReadInSteps:
 
 
 def _steps(plain: Sequence[tuple[str, Part]]) -> list[Step]:
-    """Numbers that follow each other are read in one go."""
+    """The steps of a struct's plain fields; adjacent numbers are read in one step."""
     steps: list[Step] = []
     for numbers, group in groupby(plain, key=lambda item: item[1].layout is not None):
         members = list(group)
@@ -226,7 +229,7 @@ def _read_tags(
 def _tags_in_steps(
     tagged: Mapping[int, tuple[str, Part]], values: dict[str, Any], buffer: Buffer, at: int, budget: ItemBudget
 ) -> Steps[int]:
-    """As `_read_tags`, where a tagged field may be an array."""
+    """Like `_read_tags`, for tagged fields that may be arrays."""
     count, at = read_uvarint(buffer, at)
     budget.limits.check_tagged_fields(count)
     unknown_bytes = 0
@@ -276,7 +279,7 @@ def _value(field: Any, flexible: bool, nullable: bool) -> Part:
 
 
 def _nullable_struct(struct: Part) -> Part:
-    """KIP-893: a byte in front says whether there is one."""
+    """A struct that may be null: a byte before it tells whether it is present (KIP-893)."""
     in_steps = struct.in_steps
     assert in_steps is not None
 
@@ -359,7 +362,7 @@ def _items_in_steps(item: Part) -> Callable[[Buffer, int, int, ItemBudget], Step
 
 
 def _uncounted(item: Part) -> Callable[[Buffer, int, ItemBudget], tuple[Any, int]] | None:
-    """Reads a text or the like, in which there is nothing to be counted; None for a struct with arrays."""
+    """A reader for short values without anything to count, such as texts; None for a struct with arrays."""
     if item.in_steps is not None:
         return None
     read = item.read

@@ -3,8 +3,8 @@
 Fields are nested mappings with kio's names of the newest version. A field that an older version does not have is left
 out. A missing field gets its default; if it has none, a TypeError names the field.
 
-Driven by the fields of kio's dataclasses, as `decode` is, and in place of kio's own writer: that one takes ten times as
-long, and writes a message of ten thousand items without a break.
+Driven by the fields of kio's dataclasses, like `decode`. It replaces kio's own writer, which takes ten times as long,
+and writes a message of ten thousand items without a break.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +21,7 @@ from broker_runtime.wire.varint import write_uvarint
 
 Fields = Mapping[str, object]
 Pack = Callable[[Any], bytes]
-"""The bytes of one value."""
+"""Returns the bytes of one value."""
 
 ERROR_MESSAGE_CHARACTERS_MAX = 4000
 """Messages quote names that clients chose; old versions cannot carry more than 32,767 bytes."""
@@ -36,14 +36,14 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 def _any_size(size: int) -> None:
-    """No limit holds."""
+    """Accept any size."""
     del size
 
 
 class Pieces:
-    """The bytes of a long answer in order, in pieces: joining all of them would be a long step.
+    """The bytes of a long response in order, in pieces: joining all of them would be a long step.
 
-    `check_size` is given the number of bytes now and then, and raises when they are too many.
+    `check_size` gets the number of bytes now and then, and raises when there are too many.
     """
 
     __slots__ = ("_check_size", "_parts", "_parts_bytes", "_pieces", "size")
@@ -56,7 +56,7 @@ class Pieces:
         self.size = 0
 
     def add(self, part: bytes) -> None:
-        """Raises what `check_size` raises."""
+        """Add bytes. Raises what `check_size` raises."""
         size = len(part)
         if size >= _PIECE_BYTES:
             self._join()
@@ -69,7 +69,7 @@ class Pieces:
             self._join()
 
     def all(self) -> Sequence[bytes]:
-        """Everything; nothing is added any more."""
+        """All pieces; nothing is added any more."""
         self._join()
         return self._pieces
 
@@ -87,8 +87,11 @@ PackInSteps = Callable[[Any, Pieces], Steps[None]]
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """How a value is packed. A plain number has a `layout`, and `convert` where the value is not that number itself;
-    structs and arrays have `in_steps`, and `is_leaf` tells that a struct contains no array."""
+    """How a value is packed.
+
+    A plain number has a `layout`, and `convert` if the value is not that number itself. Structs and arrays have
+    `in_steps`. `is_leaf` is true for a struct without arrays.
+    """
 
     pack: Pack
     layout: Struct | None = None
@@ -98,12 +101,12 @@ class _Form:
 
 
 def encode_entity(kind: Any, content: Fields) -> bytes:
-    """The message `kind` of these fields."""
+    """The bytes of the message `kind` with these fields."""
     return _struct(kind).pack(content)
 
 
 def encode_in_steps(kind: Any, content: Fields, pieces: Pieces) -> Steps[None]:
-    """The same for what may be long, added to `pieces`."""
+    """Like `encode_entity`, for long messages, added to `pieces`."""
     in_steps = _struct(kind).in_steps
     assert in_steps is not None
     yield from in_steps(content, pieces)
@@ -111,7 +114,7 @@ def encode_in_steps(kind: Any, content: Fields, pieces: Pieces) -> Steps[None]:
 
 @cache
 def _struct(kind: Any) -> _Form:
-    """The class is analysed once."""
+    """The form of a struct; the class is analysed once."""
     flexible = bool(kind.__flexible__)
     hints = get_type_hints(kind)
     plain: list[tuple[str, Any, _Form]] = []
@@ -148,14 +151,14 @@ def _as_content(value: Any) -> Any:
 
 
 def _default(field: Any) -> Any:
-    """MISSING where the field has to be given."""
+    """The default of a field; MISSING if the field is required."""
     if field.default is MISSING:
         return timedelta(0) if field.name == "throttle_time" else MISSING
     return _as_content(field.default)
 
 
 def _runs(plain: Sequence[tuple[str, Any, _Form]]) -> list[Sequence[tuple[str, Any, _Form]]]:
-    """Numbers that follow each other are packed in one go; everything else is by itself."""
+    """Groups of fields to pack: adjacent numbers together, every other field alone."""
     runs: list[list[tuple[str, Any, _Form]]] = []
     for item in plain:
         if runs and item[2].layout is not None and runs[-1][0][2].layout is not None:
@@ -250,7 +253,7 @@ def _field(field: Any, hint: Any, flexible: bool) -> _Form:
 
 
 def _nullable_struct(struct: _Form) -> _Form:
-    """KIP-893: a byte in front says whether there is one."""
+    """A struct that may be null: a byte before it tells whether it is present (KIP-893)."""
 
     def pack(value: Any) -> bytes:
         return b"\xff" if value is None else b"\x01" + struct.pack(value)
@@ -354,7 +357,7 @@ def _time(value: Any) -> int:
 
 
 def _uuid(value: Any) -> bytes:
-    """None is zero."""
+    """The bytes of a UUID; zeros for None."""
     return _ZERO_UUID if value is None else bytes(value.bytes)
 
 

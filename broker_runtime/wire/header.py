@@ -1,8 +1,8 @@
 """Request and response headers, read and written with struct: every request pays for them.
 
-Pure. Request header v1 ends with the client id; v2, used by flexible versions, adds tagged fields (KIP-482).
-The response header is the correlation id, plus one byte of (no) tagged fields for flexible versions; ApiVersions
-always answers with the short one, so that a client that does not know the version yet can read it (KIP-511).
+Pure. Request header v1 ends with the client id; v2, used by flexible versions, adds tagged fields (KIP-482). The
+response header is the correlation id, and for flexible versions one byte of (no) tagged fields. ApiVersions always
+answers with the short header, so that a client that does not know the version yet can read it (KIP-511).
 """
 
 from struct import Struct, error
@@ -17,13 +17,14 @@ _SIZE_CORRELATION_AND_TAGS = Struct(">iix")
 
 
 RequestHeader = tuple[int, int, int, str | None, int]
-"""API key, version, correlation id, client id, and where that ends: there the body begins, in flexible versions after a
-block of tagged fields.
+"""API key, version, correlation id, client id, and the offset where that ends.
+
+There the body begins, in flexible versions after a block of tagged fields.
 """
 
 
 def read_header(frame: memoryview) -> RequestHeader:
-    """The header of a frame (without its size field); raises ProtocolError when it is cut short or no text."""
+    """The header of a frame (without its size field). Raises ProtocolError if it is cut short or is not UTF-8."""
     try:
         api_key, version, correlation_id, length = _FIXED.unpack_from(frame)
     except error:
@@ -45,7 +46,7 @@ def response_prefix(api_key: int, version: int, correlation_id: int, body_size: 
 
 
 def prefix(correlation_id: int, body_size: int, flexible: bool) -> bytes:
-    """The same for an API other than ApiVersions, of a version that is known to be flexible or not."""
+    """Like `response_prefix`, for APIs other than ApiVersions, if the caller knows whether the version is flexible."""
     if flexible:
         return _SIZE_CORRELATION_AND_TAGS.pack(body_size + 5, correlation_id)
     return _SIZE_AND_CORRELATION.pack(body_size + 4, correlation_id)

@@ -1,6 +1,6 @@
-"""How much one request may name: items of its arrays, tagged fields, bytes. Pure.
+"""Limits of one request: items of its arrays, tagged fields, bytes. Pure.
 
-Each count is checked when the request announces it, before anything is made of the items. Values come from the
+Each count is checked when the request announces it, before anything is built from the items. Values come from the
 configuration (`broker_runtime.limits.request_limits`).
 """
 
@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from broker_runtime.errors import ProtocolError
 
 SMALL_BYTES = 1024
-"""So few bytes hold no more items than any limit allows, and are read at once."""
+"""A request of at most so many bytes cannot exceed any limit of items, and is read at once."""
 ITEMS_MAX_LEAST = SMALL_BYTES
 """The smallest limit of items that may be configured."""
 
 READ_TEXT_BYTES_MAX = 65_536
-"""Bytes of the longest text that is read. Kafka reads 32,767; handlers refuse longer ones with errors of their own."""
+"""Bytes of the longest text that is read. Kafka reads 32,767; handlers reject longer ones with errors of their own."""
 
 
 def check_text(length: int) -> None:
@@ -25,17 +25,19 @@ def check_text(length: int) -> None:
 
 
 class RequestTooLargeError(ProtocolError):
-    """The request names more than it may. The client is answered with INVALID_REQUEST where its API has a place for
-    that, and its connection ends where it has none."""
+    """The request exceeds a limit.
+
+    The client gets INVALID_REQUEST if the response of the API has an error code; otherwise the connection ends.
+    """
 
 
 class ResponseTooLargeError(RequestTooLargeError):
-    """The answer to the request would be too large."""
+    """The response to the request would be too large."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
-    """The defaults are those of the configuration keys.
+    """The limits of requests; the defaults are those of the configuration keys.
 
     `items_max` holds for all arrays of a request together, nested ones included; `items_max_of` has other values by API
     key. `tagged_fields_max` and `tagged_bytes_max` hold for the tagged fields of one struct, and of the header.
@@ -71,7 +73,7 @@ class RequestLimits:
             )
 
     def check_response(self, size: int) -> None:
-        """Check the number of bytes of an answer so far. Raises ResponseTooLargeError."""
+        """Check the number of bytes of a response so far. Raises ResponseTooLargeError."""
         if size > self.response_bytes_max:
             raise ResponseTooLargeError(
                 "response-too-large",
@@ -93,7 +95,7 @@ class ItemBudget:
         self.left = self._max = limits.items_of(api_key)
 
     def take(self, count: int) -> None:
-        """An array announces so many items. Raises RequestTooLargeError."""
+        """Count the items that an array announces. Raises RequestTooLargeError."""
         self.left -= count
         if self.left < 0:
             raise RequestTooLargeError(

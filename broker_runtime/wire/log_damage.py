@@ -1,7 +1,8 @@
-"""The three APIs about damaged ranges of logs, version 0 each, as classes of kio's form (decision 46). Pure.
+"""The three APIs for damaged ranges of logs, version 0 each, as classes of kio's form (decision 46). Pure.
 
-ReplicaRange: one broker reads batches of another's replica, to mend its own. DescribeLogDamage: what one broker cannot
-read. AcceptLogLoss: a person gives up offsets of a partition that no replica has any more. None has tagged fields.
+ReplicaRange: one broker reads batches of another's replica, to mend its own. DescribeLogDamage: the offsets that one
+broker cannot read. AcceptLogLoss: a person gives up offsets of a partition that no replica has any more. None of them
+has tagged fields.
 """
 
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ _ERROR_CODE = {"kafka_type": "error_code"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaRangeRequest:
-    """Batches of a replica from `offset` on, below `next_offset`, where batches begin or end at both."""
+    """Batches of a replica from `offset` on, below `next_offset`; batches begin or end at both offsets."""
 
     __type__: ClassVar = EntityType.request
     __version__: ClassVar[i16] = i16(0)
@@ -58,7 +59,7 @@ class ReplicaRangeResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeLogDamageRequest:
-    """About the broker that is asked; other brokers answer for themselves."""
+    """Requests the damage of the receiving broker; other brokers answer for themselves."""
 
     __type__: ClassVar = EntityType.request
     __version__: ClassVar[i16] = i16(0)
@@ -83,8 +84,10 @@ class Range:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
-    """A replica with damaged ranges, or, without ranges, one that is not served at all. `leader_id` is -1 without a
-    leader; `repair` says what has come of the repair, or why the replica is not served."""
+    """A replica with damaged ranges, or, without ranges, one that is not served at all.
+
+    `leader_id` is -1 without a leader; `repair` is the state of the repair, or why the replica is not served.
+    """
 
     __type__: ClassVar = EntityType.nested
     __version__: ClassVar[i16] = i16(0)
@@ -100,7 +103,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeLogDamageResponse:
-    """`ranges_total` counts all ranges; `partitions` may hold fewer of them."""
+    """`ranges_total` counts all ranges; `partitions` may have fewer of them."""
 
     __type__: ClassVar = EntityType.response
     __version__: ClassVar[i16] = i16(0)
@@ -129,7 +132,7 @@ class AcceptLogLossRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptLogLossResponse:
-    """Without an error consumers pass over the offsets from now on, for good."""
+    """Without an error consumers skip the offsets permanently from now on."""
 
     __type__: ClassVar = EntityType.response
     __version__: ClassVar[i16] = i16(0)

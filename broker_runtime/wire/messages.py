@@ -1,8 +1,8 @@
 """Whole messages: bytes <-> kio entities, for every API that is not on the hot path.
 
-Pure. Handlers answer with `Fields`, nested mappings that use kio's field names of the newest version; the builder
-drops what an older version does not have, fills what has a default, and refuses what no version knows, so that one
-handler serves every version. kio's modules are imported when a version is first used: the whole schema costs memory.
+Pure. Handlers return `Fields`, nested mappings with kio's field names of the newest version. The builder drops fields
+that an older version does not have, adds defaults, and rejects fields that no version knows, so that one handler serves
+every version. kio's modules are imported at the first use of a version: the whole schema costs memory.
 """
 
 from functools import cache
@@ -20,16 +20,16 @@ from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import FORMATS, OWN_MESSAGES
 
 Entity = Any
-"""A decoded kio dataclass; which attributes it has depends on the version."""
+"""A decoded kio dataclass; its attributes depend on the version."""
 
 CLIENT_ID = "sluicegate-broker"
 _ANY_LENGTH = RequestLimits(items_max=2**31 - 1, tagged_fields_max=2**31 - 1, tagged_bytes_max=2**31 - 1)
-"""For what no client has sent."""
+"""For messages that do not come from clients."""
 
 
 @cache
 def message_type(api_key: int, version: int, direction: str) -> type[Entity]:
-    """The class of a request or response ("Request" or "Response"): kio's, or one of ours in kio's form."""
+    """The class of a request or response ("Request" or "Response"): kio's, or one of Sluicegate in kio's form."""
     module = FORMATS[api_key].module
     name = "".join(part.title() for part in module.split("_")) + direction
     place = OWN_MESSAGES.get((api_key, version, direction), f"kio.schema.{module}.v{version}")
@@ -38,14 +38,14 @@ def message_type(api_key: int, version: int, direction: str) -> type[Entity]:
 
 
 def decode_request(api_key: int, version: int, body: memoryview, limits: RequestLimits = DEFAULT_LIMITS) -> Entity:
-    """A short request. Raises ProtocolError when the bytes are no such request."""
+    """Decode a short request. Raises ProtocolError when the bytes are not such a request."""
     kind = message_type(api_key, version, "Request")
     check_size(kind.__name__, len(body), limits)
     return _decode(kind, body)
 
 
 def decode_request_in_steps(api_key: int, version: int, body: memoryview, limits: RequestLimits) -> Steps[Entity]:
-    """A request of any length. Raises ProtocolError, and RequestTooLargeError where it names too much."""
+    """Decode a request of any length. Raises ProtocolError, and RequestTooLargeError if it exceeds a limit."""
     kind = message_type(api_key, version, "Request")
     check_size(kind.__name__, len(body), limits)
     try:
@@ -57,7 +57,7 @@ def decode_request_in_steps(api_key: int, version: int, body: memoryview, limits
 
 
 def check_size(name: str, size: int, limits: RequestLimits) -> None:
-    """Of a request other than Produce. Raises RequestTooLargeError."""
+    """Check the size of a request other than Produce. Raises RequestTooLargeError."""
     if size > limits.bytes_max:
         raise RequestTooLargeError(
             "too-large",
@@ -74,7 +74,7 @@ def encode_request_in_steps(api_key: int, version: int, content: Fields) -> Step
 
 
 def decode_response_in_steps(api_key: int, version: int, body: memoryview) -> Steps[Entity]:
-    """The answer of another node of the cluster, of any length. Raises ProtocolError."""
+    """Decode the response of another node of the cluster, of any length. Raises ProtocolError."""
     kind = message_type(api_key, version, "Response")
     try:
         return (yield from read_in_steps(kind, body, ItemBudget(_ANY_LENGTH, api_key)))
@@ -106,7 +106,7 @@ def encode_response(api_key: int, version: int, correlation_id: int, answer: Fie
 def encode_response_in_steps(
     api_key: int, version: int, correlation_id: int, answer: Fields, limits: RequestLimits
 ) -> Steps[Reply]:
-    """The same for an answer of any length. Raises ResponseTooLargeError."""
+    """Like `encode_response`, for a response of any length. Raises ResponseTooLargeError."""
     pieces = Pieces(limits.check_response)
     yield from encode_in_steps(message_type(api_key, version, "Response"), answer, pieces)
     parts = pieces.all()
@@ -122,7 +122,7 @@ def encode_request_body(api_key: int, version: int, content: Fields) -> bytes:
 
 
 def frame_request(api_key: int, version: int, correlation_id: int, body: bytes | memoryview) -> bytes:
-    """Size, header and an already encoded body: what forwards a client's request under another correlation id."""
+    """Size, header and an already encoded body, to forward a client's request under another correlation id."""
     name = CLIENT_ID.encode()
     header = b"".join(
         (

@@ -1,7 +1,7 @@
-"""The values that messages are made of, and how their bytes are read: numbers, texts, lengths, times. Pure.
+"""The values of messages, and how their bytes are read: numbers, texts, lengths, times. Pure.
 
-Values are kio's. `buffer` is any bytes, and is never kept: texts and byte strings are copies. Raises ProtocolError
-where the bytes end too early, or are no such value.
+Values are kio's. `buffer` is any bytes, and is never kept: texts and byte strings are copies. Functions raise
+ProtocolError if the bytes end too early or are not a valid value.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ Buffer = bytes | memoryview
 Read = Callable[[Buffer, int], tuple[Any, int]]
 """(buffer, offset) -> the value and the offset after it."""
 ReadInSteps = Callable[[Buffer, int, ItemBudget], Steps[tuple[Any, int]]]
-"""The same for what may be long."""
+"""Like `Read`, for values that may be long."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _INT16, _INT32, _INT64 = Struct(">h"), Struct(">i"), Struct(">q")
@@ -43,9 +43,10 @@ _NUMBERS: Mapping[str, Struct] = {
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """How to read a value, and how many bytes it takes at least. A plain number has a `layout`; what begins with its
-    length, -1 for null, has `length` to read that. An array, and a struct, have `in_steps`; a struct without arrays has
-    `counted` beside it, which reads it at once.
+    """How to read a value, and how many bytes it takes at least.
+
+    A plain number has a `layout`. A value that begins with its length, -1 for null, has `length` to read that. Arrays
+    and structs have `in_steps`; a struct without arrays also has `counted`, which reads it at once.
     """
 
     read: Read
@@ -117,7 +118,7 @@ def _blob(length: Read) -> Read:
 
 
 def _uuid(buffer: Buffer, at: int) -> tuple[UUID | None, int]:
-    """Zero stands for none."""
+    """Read a UUID; None for zeros."""
     end = end_of(buffer, at, 16)
     found = bytes(buffer[at:end])
     return (UUID(bytes=found) if any(found) else None), end
@@ -164,7 +165,7 @@ _SPECIAL: Mapping[str, Part] = {
 
 
 def compact_length(buffer: Buffer, at: int) -> tuple[int, int]:
-    """-1 is null."""
+    """Read a compact length; -1 for null."""
     value, at = read_uvarint(buffer, at)
     return value - 1, at
 

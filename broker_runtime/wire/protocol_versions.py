@@ -1,8 +1,8 @@
-"""The protocol versions of brokers: what each has added, deprecated and removed of what clients may ask. Pure.
+"""The protocol versions of brokers: the client APIs that each version has added, deprecated and removed. Pure.
 
-This is the one place for it, and nothing is ever taken out: what is served no longer is removed by a further step. A
-step that has been released never changes. BrokerMetadata tells the lowest and the highest version that a broker serves;
-a client that knows this table knows from them which requests it may send, without another question.
+This table is the only source, and nothing is ever deleted from it: a further step removes what is no longer served. A
+released step never changes. BrokerMetadata returns the lowest and the highest version that a broker serves. A client
+that knows this table derives from them which requests it may send, without another request.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ _NONE: Versions = MappingProxyType({})
 
 
 class Step(NamedTuple):
-    """One protocol version, and what is different from the one before."""
+    """One protocol version, and its differences from the one before."""
 
     number: int
     why: str
@@ -118,11 +118,11 @@ HISTORY: tuple[Step, ...] = (
 
 PROTOCOL_VERSION_MAX = HISTORY[-1].number
 PROTOCOL_VERSION_MIN = max((step.number for step in HISTORY if step.removed), default=HISTORY[0].number)
-"""Whoever speaks an older version may send what was removed since."""
+"""Clients of older versions may send requests that were removed since."""
 
 
 def lives(history: Sequence[Step] = HISTORY) -> Mapping[tuple[int, int], Life]:
-    """By API key and version. Raises ValueError where a step does not fit on those before it."""
+    """The lives by API key and version. Raises ValueError if a step contradicts those before it."""
     found: dict[tuple[int, int], Life] = {}
     before = 0
     for step in history:

@@ -1,6 +1,6 @@
 """Reads the fields of a hot request straight from its frame, flexible or not, without copying record bytes.
 
-Pure. Raises ProtocolError when a field runs past the end: nothing of the request is used then.
+Pure. Raises ProtocolError when a field extends past the end: nothing of the request is used then.
 """
 
 from collections.abc import Callable
@@ -19,12 +19,12 @@ _UUIDS_KEPT = 1024
 
 @lru_cache(_UUIDS_KEPT)
 def _uuid(raw: bytes) -> UUID:
-    """To make one takes longer than all else that is done for a topic, and they are few."""
+    """A UUID, cached: creating one takes longer than all other work for a topic, and they are few."""
     return UUID(bytes=raw)
 
 
 class FrameCursor:
-    """A `position` in one frame, which moves on as bytes are read; it can be gone back to."""
+    """A `position` in one frame, which advances as bytes are read; callers may go back to an earlier one."""
 
     __slots__ = ("_frame", "position")
 
@@ -33,12 +33,12 @@ class FrameCursor:
         self.position = at
 
     def rest(self) -> bytes:
-        """A copy of what has not been read."""
+        """A copy of the bytes that have not been read."""
         return bytes(self._frame[self.position :])
 
     @property
     def left(self) -> int:
-        """Bytes that have not been read."""
+        """Number of bytes that have not been read."""
         return len(self._frame) - self.position
 
     def view(self, length: int) -> memoryview:
@@ -46,7 +46,7 @@ class FrameCursor:
         return self._take(length)
 
     def fixed(self, layout: Struct) -> tuple[int, ...]:
-        """A run of fixed-size fields in one go."""
+        """Read adjacent fixed-size fields at once."""
         at = self.position
         try:
             values = layout.unpack_from(self._frame, at)
@@ -56,7 +56,7 @@ class FrameCursor:
         return values
 
     def since(self, position: int) -> bytes:
-        """A copy of what was read from there on: an answer that begins with the same fields need not build them."""
+        """A copy of the bytes read since `position`, for a response that begins with the same fields."""
         return bytes(self._frame[position : self.position])
 
     def uuid(self) -> UUID:
@@ -75,7 +75,7 @@ class FrameCursor:
 
 
 class RequestReader(FrameCursor):
-    """Reads the fields of one request's body. `flexible` chooses compact lengths and tagged fields (KIP-482)."""
+    """Reads the fields of one request's body. `flexible` selects compact lengths and tagged fields (KIP-482)."""
 
     __slots__ = ("flexible", "limits")
 
@@ -86,7 +86,7 @@ class RequestReader(FrameCursor):
         self.limits = limits
 
     def kept(self, keep: Callable[[memoryview], memoryview]) -> "RequestReader":
-        """A reader of what `keep` makes of the frame, at the same place."""
+        """A reader at the same position of the frame that `keep` returns for this frame."""
         return RequestReader(keep(self._frame), self.position, self.flexible, self.limits)
 
     @property
@@ -95,16 +95,16 @@ class RequestReader(FrameCursor):
         return 0
 
     def go_back(self, position: int, counts: int) -> None:
-        """Nothing was read from there on, nor counted."""
+        """Return to an earlier position, with the items counted until then."""
         del counts
         self.position = position
 
     def counting(self, api_key: int) -> "RequestReader":
-        """A reader at the same place that holds the items of this API's request against the limits."""
+        """A reader at the same position that checks the number of items in this API's request against the limits."""
         return CountingReader(self._frame, self.position, self.flexible, ItemBudget(self.limits, api_key))
 
     def array_length(self) -> int:
-        """Items of an array that may not be null. Never more than the bytes that are left."""
+        """Number of items of an array that may not be null. Never more than the bytes that are left."""
         count = self._length(_INT32)
         if count < 0:
             raise ProtocolError("malformed", "an array is null")
@@ -113,7 +113,7 @@ class RequestReader(FrameCursor):
         return count
 
     def nullable_array_length(self) -> int:
-        """Items of an array, -1 for null."""
+        """Number of items of an array, -1 for null."""
         count = self._length(_INT32)
         if count > len(self._frame) - self.position:
             raise self._cut_short()
@@ -149,7 +149,7 @@ class RequestReader(FrameCursor):
                 self.position = skip_tagged_fields(frame, at, self.limits)
 
     def tagged_field(self, wanted: int) -> memoryview | None:
-        """End the struct as `end_struct` does; the content of this one tagged field, None when it is not there."""
+        """End the struct like `end_struct`, and return the content of one tagged field; None if it is missing."""
         found, begin = None, self.position
         count, self.position = read_uvarint(self._frame, begin)
         self.limits.check_tagged_fields(count)
@@ -168,7 +168,7 @@ class RequestReader(FrameCursor):
         if self.flexible:
             frame = self._frame
             if at < len(frame) and (length := frame[at]) < 0x80:
-                # Nearly all are as short as this, and a call would take longer than the rest.
+                # Nearly all lengths are as short as this, and a call would take longer than the rest.
                 self.position = at + 1
                 return length - 1
             length, self.position = read_uvarint(frame, at)
@@ -196,7 +196,7 @@ class RequestReader(FrameCursor):
 
 
 class CountingReader(RequestReader):
-    """Reads a request that is long enough to name too much: its items are counted as they are announced."""
+    """Reads a request that is long enough to exceed a limit: its items are counted as they are announced."""
 
     __slots__ = ("_budget",)
 

@@ -1,4 +1,4 @@
-"""An answer that is nothing but an error of the whole request, for every message that has a place for one. Pure."""
+"""A response with only an error for the whole request, for every message with such a field. Pure."""
 
 from dataclasses import MISSING, fields
 from functools import cache
@@ -11,11 +11,11 @@ from broker_runtime.wire.primitives import is_struct, without_none
 
 _ZEROS = {"string": "", "bytes": b"", "records": b"", "bool": False, "uuid": UUID(int=0)}
 _NOTHING = -1
-"""A number that is not known: an id, an epoch or a count."""
+"""An unknown number: an id, an epoch or a count."""
 
 
 def refusal(api_key: int, version: int, code: int, message: str) -> bytes | None:
-    """The body of that answer; None where the message has no error code of its own."""
+    """The body of that response; None if the message has no error code of its own."""
     kind: Any = message_type(api_key, version, "Response")
     content = _empty(kind)
     if "error_code" not in content:
@@ -26,7 +26,7 @@ def refusal(api_key: int, version: int, code: int, message: str) -> bytes | None
 
 @cache
 def _empty(kind: Any) -> dict[str, Any]:
-    """The fields of an answer that names nothing: empty arrays and texts, and numbers that are not known."""
+    """The fields of an empty response: empty arrays and texts, and unknown numbers."""
     hints = get_type_hints(kind)
     content: dict[str, Any] = {}
     for field in fields(kind):

@@ -1,4 +1,4 @@
-"""What a request handler gives back to the connection: bytes, regions of files, or a promise of them.
+"""A handler's reply to the connection: bytes, regions of files, or a promise of them.
 
 Knows nothing of sockets: `network.connection` writes replies, `apis` make them.
 """
@@ -11,7 +11,7 @@ class ReadableFile(Protocol):
     """An open file that stays open for as long as it is referenced (a deleted segment may still be read)."""
 
     def fileno(self) -> int:
-        """A descriptor for sendfile; raises OSError where there is none (files in memory)."""
+        """A descriptor for sendfile. Raises OSError if there is none (files in memory)."""
         ...
 
     def pread(self, size: int, offset: int) -> bytes: ...
@@ -20,7 +20,8 @@ class ReadableFile(Protocol):
 class FileRegion:
     """`length` bytes from `offset` of a file, sent without passing through Python.
 
-    `on_unreadable` is called when they turn out to be unreadable once the reply has begun: only the next one can tell.
+    `on_unreadable` is called when they turn out to be unreadable after the reply has begun: only the next reply can
+    have an error.
     """
 
     __slots__ = ("file", "length", "offset", "on_unreadable")
@@ -48,11 +49,11 @@ NO_REPLY: Reply = ()
 
 
 class PendingReply:
-    """A reply that comes later. The connection is muted until it is there, as Kafka mutes a channel.
+    """A reply that comes later. Until then the connection is muted, as Kafka mutes a channel.
 
-    The maker calls `complete` once; the connection calls `on_complete` to be told and `cancel` when the
-    client has gone, which runs the maker's `on_cancel` so that nothing waits for a closed connection.
-    With `admits` the maker lets the connection carry out further requests before: their replies come behind this one.
+    The maker calls `complete` once. The connection calls `on_complete` to be notified, and `cancel` when the client has
+    disconnected. That runs the maker's `on_cancel`, so that nothing waits for a closed connection. With `admits` the
+    maker lets the connection process further requests before: their replies follow this one.
     """
 
     __slots__ = ("_callback", "_reply", "admits", "done", "on_cancel")
@@ -61,7 +62,7 @@ class PendingReply:
         self.done = False
         self.on_cancel = on_cancel
         self.admits: Callable[[memoryview], bool] | None = None
-        """Whether the request in a frame may be carried out before this reply is there; None: no request may."""
+        """Whether the request in a frame may be processed before this reply exists; None: no request may."""
         self._reply: Reply | None = None
         self._callback: Callable[[Reply | None], None] | None = None
 
@@ -79,13 +80,13 @@ class PendingReply:
             callback(reply)
 
     def _let_go(self) -> None:
-        """Who waited refers to this reply, and no circle may outlive it: the garbage collector looks for none there."""
+        """Drop the callbacks, which may refer to this reply: the garbage collector does not search for such cycles."""
         self.on_cancel = self._callback = None
 
     def guarded(self, step: Callable[[], None]) -> Callable[[], None]:
-        """`step` for timers and others that call back: when it raises, nothing waits for this reply any more.
+        """Guard `step` for timers and other callers: when it raises, nothing waits for this reply any more.
 
-        The connection is closed then, and the error goes on to whoever has called.
+        The connection is closed then, and the caller gets the error.
         """
 
         def run() -> None:
@@ -100,7 +101,7 @@ class PendingReply:
         return run
 
     def on_complete(self, callback: Callable[[Reply | None], None]) -> None:
-        """Run `callback` with the reply, at once if it is there already."""
+        """Run `callback` with the reply, at once if it exists already."""
         if self.done:
             callback(self._reply)
         else:

@@ -1,7 +1,7 @@
-"""Types of requests for those who handle them: kio's classes of the newest version that is served. Pure.
+"""Types of requests for their handlers: kio's classes of the newest version that is served. Pure.
 
-An older version is a class of its own, which lacks some of the fields: who reads such a field asks for the version
-before. At run time there are no types here, for each module of kio's schema costs memory and time.
+An older version is a class of its own, which lacks some of the fields: code that reads such a field checks the version
+first. At run time there are no types here, because each module of kio's schema costs memory and time.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -101,7 +101,7 @@ if TYPE_CHECKING:
     AlterableConfig = incremental_alter_configs_v1.AlterableConfig
     OffsetFetchRequestV7 = offset_fetch_v7.OffsetFetchRequest
     OffsetFetchTopic = offset_fetch_v9.OffsetFetchRequestTopics | offset_fetch_v7.OffsetFetchRequestTopic
-    """By name; the newest version has ids instead."""
+    """By topic name; the newest version has ids instead."""
     LeaveGroupRequestV2 = leave_group_v2.LeaveGroupRequest
     OffsetCommitRequestV9 = offset_commit_v9.OffsetCommitRequest
     OffsetFetchRequestV9 = offset_fetch_v9.OffsetFetchRequest

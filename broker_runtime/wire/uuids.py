@@ -9,5 +9,5 @@ def encode_uuid(value: UUID) -> str:
 
 
 def decode_uuid(text: str) -> UUID:
-    """Raises ValueError for anything else."""
+    """Parse a UUID. Raises ValueError for any other text."""
     return UUID(bytes=urlsafe_b64decode(text + "=="))

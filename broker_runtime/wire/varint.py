@@ -1,11 +1,11 @@
-"""Unsigned varints and what is built of them: compact lengths and tagged fields (KIP-482). Pure."""
+"""Unsigned varints, and the compact lengths and tagged fields that use them (KIP-482). Pure."""
 
 from broker_runtime.errors import ProtocolError
 from broker_runtime.wire.limits import DEFAULT_LIMITS, RequestLimits
 
 
 def read_uvarint(buffer: bytes | memoryview, at: int) -> tuple[int, int]:
-    """(value, offset after it); raises ProtocolError past the end or over five bytes."""
+    """(value, offset after it). Raises ProtocolError past the end or over five bytes."""
     value = shift = 0
     try:
         while True:
@@ -33,7 +33,7 @@ def write_uvarint(value: int) -> bytes:
 
 
 def skip_tagged_fields(buffer: bytes | memoryview, at: int, limits: RequestLimits = DEFAULT_LIMITS) -> int:
-    """The offset after a block of tagged fields; unknown tags are ignored, as the protocol asks."""
+    """The offset after a block of tagged fields; unknown tags are ignored, as the protocol requires."""
     if at < len(buffer) and not buffer[at]:
         return at + 1
     begin = at

@@ -1,6 +1,6 @@
-"""Which Kafka APIs exist, which versions of them we read and write, and from which version they are flexible.
+"""The Kafka APIs, the versions of them that Sluicegate reads and writes, and their first flexible versions.
 
-Pure data (KIP-482 for flexible versions). What a node serves is decided in `apis.table`; this is only the format.
+Pure data (KIP-482 for flexible versions). `apis.table` decides what a node serves; this is only the format.
 """
 
 from collections.abc import Mapping
@@ -59,19 +59,23 @@ LIST_CONFIG_RESOURCES = 74
 DESCRIBE_TOPIC_PARTITIONS = 75
 
 OWN_KEYS_FROM = 30_000
-"""Kafka counts its keys up from 0 and has not come to 100. Keys from here on are ours, and ApiVersions, which is
-Kafka's, does not list them."""
+"""First API key of Sluicegate's own APIs. Kafka numbers its keys from 0 and has not reached 100.
+
+ApiVersions, which is Kafka's, does not list keys from here on.
+"""
 BROKER_METADATA = 30_000
 REPLICA_RANGE = 30_006
-"""The push protocol has the keys between."""
+"""The push protocol has the keys in between."""
 DESCRIBE_LOG_DAMAGE = 30_007
 ACCEPT_LOG_LOSS = 30_008
 
 
 @dataclass(frozen=True, slots=True)
 class ApiFormat:
-    """`module` is kio's name of the message; `flexible_from` the first version with tagged fields, which OffsetDelete
-    and our own messages do not have yet."""
+    """`module` is kio's name of the message; `flexible_from` is the first version with tagged fields.
+
+    OffsetDelete and Sluicegate's own messages do not have any yet.
+    """
 
     module: str
     flexible_from: int
@@ -137,7 +141,7 @@ FORMATS: Mapping[int, ApiFormat] = {
 
 
 def api_keys() -> Mapping[str, int]:
-    """The keys of all APIs by Kafka's names: OffsetCommit."""
+    """The keys of all APIs by Kafka's names, such as OffsetCommit."""
     return {"".join(part.title() for part in form.module.split("_")): key for key, form in FORMATS.items()}
 
 
@@ -152,4 +156,4 @@ OWN_MESSAGES: Mapping[tuple[int, int, str], str] = {
     (ACCEPT_LOG_LOSS, 0, "Response"): "broker_runtime.wire.log_damage",
     (BROKER_REGISTRATION, 4, "Request"): "broker_runtime.wire.broker_registration",
 }
-"""Modules of the messages that are not kio's, or have fields beyond kio's; by API key, version and direction."""
+"""Modules of messages that are not kio's, or have fields beyond kio's; by API key, version and direction."""

@@ -1,1 +1,1 @@
-"""The push protocol's bytes: the coordinator calls its consumers, as drawn in the draft before Kafka 0.9."""
+"""The bytes of the push protocol, in which the coordinator calls its consumers, from a draft before Kafka 0.9."""

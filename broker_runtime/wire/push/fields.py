@@ -1,8 +1,8 @@
-"""What messages of the push protocol are made of: numbers, texts with a length of 16 bits, lists, structs. Pure.
+"""The parts of push protocol messages: numbers, texts with a 16-bit length, lists, structs. Pure.
 
 Nothing is nullable, and nothing has versions. Each text and each list has a limit of its own. Reading raises
-ProtocolError for a frame that is cut short, and UnfitError for a value beyond its limit. Writing raises ValueError
-there.
+ProtocolError for a frame that is cut short, and UnfitError for a value beyond its limit. Writing raises ValueError for
+such a value.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,36 +16,36 @@ from broker_runtime.wire.reader import RequestReader
 
 T = TypeVar("T")
 COUNT_MAX = 0x7FFF
-"""Items of a list: their number is written with 16 bits."""
+"""Limit of the items of a list: their number has 16 bits."""
 TEXT_BYTES_MAX = 0x7FFF
-"""Of any text, for the same reason."""
+"""Limit of the bytes of a text: its length has 16 bits."""
 _SHORT = Struct(">h")
 _ITEMS_OF_A_STEP = 16
 """Items of a list that are read between two breaks: some tens of microseconds."""
 
 
 class UnfitError(ProtocolError):
-    """A value is beyond its limit. It was read over: what follows it can be read."""
+    """A value is beyond its limit. It was skipped, so the fields after it can be read."""
 
     def __init__(self, text: str, field: str = "") -> None:
-        """`field` is that of the message; it is known once the message was read to its end."""
+        """`field` is the message's field, which is known once the message was read to its end."""
         super().__init__("malformed", text)
         self.field = field
 
 
 @dataclass(frozen=True, slots=True)
 class Field(Generic[T]):
-    """One kind of value. `kind` is how the page on the protocol names it."""
+    """One kind of value. `kind` is its name on the page about the protocol."""
 
     kind: str
     read: Callable[[RequestReader], T]
     write: Callable[[T], bytes]
     parts: tuple["Field[Any]", ...] = ()
-    """Of a struct its fields, of a list its item."""
+    """The fields of a struct, or the item of a list."""
     names: tuple[str, ...] = ()
-    """Of a struct's fields."""
+    """The names of a struct's fields."""
     in_steps: Callable[[RequestReader], Steps[T]] | None = None
-    """Reads a list with breaks; None for what is short."""
+    """Reads a list with breaks; None for short values."""
 
 
 def _number(kind: str, layout: Struct) -> Field[int]:
@@ -68,7 +68,7 @@ BOOLEAN = Field("boolean", _read_boolean, lambda value: b"\x01" if value else b"
 
 
 def text(bytes_max: int = TEXT_BYTES_MAX) -> Field[str]:
-    """UTF-8, of so many bytes at most."""
+    """A UTF-8 text of at most `bytes_max` bytes."""
 
     def read(reader: RequestReader) -> str:
         (length,) = reader.fixed(_SHORT)
@@ -92,7 +92,7 @@ def text(bytes_max: int = TEXT_BYTES_MAX) -> Field[str]:
 
 
 def struct(message: Callable[..., T], *fields: Field[Any]) -> Field[T]:
-    """A NamedTuple, whose fields stand in this order."""
+    """A NamedTuple, whose fields are written in this order."""
     name: str = getattr(message, "__name__", "struct")
     names: tuple[str, ...] = getattr(message, "_fields", ())
 
@@ -106,7 +106,7 @@ def struct(message: Callable[..., T], *fields: Field[Any]) -> Field[T]:
 
 
 def array(item: Field[T]) -> Field[tuple[T, ...]]:
-    """Its number of items, an int16, stands before it."""
+    """A list, preceded by its number of items as an int16."""
 
     def read_in_steps(reader: RequestReader) -> Steps[tuple[T, ...]]:
         (count,) = reader.fixed(_SHORT)
@@ -134,7 +134,7 @@ def array(item: Field[T]) -> Field[tuple[T, ...]]:
 
 
 def last(field: Field[T]) -> Field[T | None]:
-    """The end of a message, which may be missing: None then."""
+    """The last field of a message, which may be missing: None then."""
 
     def read_in_steps(reader: RequestReader) -> Steps[T | None]:
         if not reader.left:

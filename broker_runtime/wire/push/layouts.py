@@ -1,8 +1,8 @@
 """The bytes of each message of the push protocol, big-endian, as one table. Pure.
 
-A frame is its size (int32, itself not counted), then in requests, and in the answers to the coordinator's calls, the
-request type id (int16), then the fields. There is no version, correlation id or client id: who answers does so in the
-order in which it was asked. The type ids are beyond all API keys of Apache Kafka, so that one listener serves both.
+A frame begins with its size (int32, itself not counted). Requests, and responses to the coordinator's calls, then have
+the request type id (int16). The fields follow. There is no version, correlation id or client id: requests are answered
+in their order. The type ids are beyond all API keys of Apache Kafka, so that one listener serves both protocols.
 """
 
 from collections.abc import Callable
@@ -18,18 +18,18 @@ from broker_runtime.wire.reader import RequestReader
 M = TypeVar("M")
 
 CLUSTER_METADATA, REGISTER_CONSUMER, PING, STOP_FETCHER, START_FETCHER = range(30_001, 30_006)
-"""The request type ids. Apache Kafka's API keys count up from 0 and have not come to 100."""
+"""The request type ids. Apache Kafka's API keys count up from 0 and have not reached 100."""
 _FIRST_BYTE = 30_001 >> 8
-"""That of all of them."""
+"""The first byte of all these ids."""
 
 ID_BYTES_MAX = 1_024
-"""Of group and consumer ids. Clients of that time made ids of some 80 bytes: host, time and a random number."""
+"""Limit for group and consumer ids. Clients of that time made ids of some 80 bytes: host, time and a random number."""
 _THREAD_SUFFIX_MAX = 6
-"""What a thread's id has behind its consumer's: a hyphen and a number."""
+"""Bytes that a thread's id adds to its consumer's: a hyphen and a number."""
 _TOPIC_BYTES_MAX = 249
 _HOST_BYTES_MAX = 255
 _PARTITION_BYTES_MAX = 21
-"""Two numbers of 32 bits, and what stands between them."""
+"""Two numbers of 32 bits, and the character between them."""
 _RESET_BYTES_MAX = 16
 _SIZE, _TYPE = Struct(">i"), Struct(">h")
 
@@ -40,7 +40,7 @@ _OWNERSHIP = array(struct(messages.ThreadOwnership, text(ID_BYTES_MAX + _THREAD_
 
 
 class Layout(Generic[M]):
-    """One message, a NamedTuple: its type id where its bytes begin with one, and its fields."""
+    """One message, a NamedTuple: its type id if its bytes begin with one, and its fields."""
 
     def __init__(self, message: Callable[..., M], type_id: int | None, *fields: Field[Any]) -> None:
         self.message = message
@@ -49,7 +49,7 @@ class Layout(Generic[M]):
         self.names: tuple[str, ...] = getattr(message, "_fields", ())
 
     def write(self, message: M) -> bytes:
-        """The whole frame. Raises ValueError where a value is beyond its limit."""
+        """The whole frame. Raises ValueError if a value is beyond its limit."""
         parts: Any = message
         body = b"".join([field.write(part) for field, part in zip(self.fields, parts, strict=True)])
         if self.type_id is not None:
@@ -57,12 +57,15 @@ class Layout(Generic[M]):
         return _SIZE.pack(len(body)) + body
 
     def read(self, frame: memoryview) -> M:
-        """A frame without its size. Raises ProtocolError for a frame that is another message or has bytes behind it,
-        and UnfitError for a message with a value beyond its limit."""
+        """Read a frame without its size.
+
+        Raises ProtocolError for a frame that is another message or has bytes after it, and UnfitError for a message
+        with a value beyond its limit.
+        """
         return at_once(self.read_in_steps(frame))
 
     def read_in_steps(self, frame: memoryview) -> Steps[M]:
-        """The same, with breaks in long lists."""
+        """Like `read`, with breaks in long lists."""
         reader = RequestReader(frame, 0, flexible=False)
         if self.type_id is not None and reader.fixed(_TYPE) != (self.type_id,):
             raise ProtocolError("malformed", f"the request type id is not {self.type_id}")
@@ -97,9 +100,9 @@ START_FETCHER_RESPONSE = Layout(messages.StartFetcherResponse, START_FETCHER, IN
 
 
 def type_of(frame: memoryview) -> int | None:
-    """The request type id that the frame begins with, where it is one of this protocol: Kafka's API key otherwise."""
+    """The request type id of the frame if it is one of this protocol; None if it is a Kafka API key."""
     if len(frame) < _TYPE.size or frame[0] != _FIRST_BYTE:
-        # Every request of Kafka's protocol comes by here.
+        # Every request of Kafka's protocol takes this path.
         return None
     (found,) = _TYPE.unpack_from(frame)
     return found if CLUSTER_METADATA <= found <= START_FETCHER else None

@@ -1,4 +1,4 @@
-"""The messages of the push protocol, field by field in the order of their bytes; `layouts` has those. Pure data."""
+"""The messages of the push protocol, field by field in the order of their bytes, which `layouts` has. Pure data."""
 
 from typing import NamedTuple
 
@@ -30,7 +30,7 @@ class ThreadOwnership(NamedTuple):
 
 
 class ClusterMetadataRequest(NamedTuple):
-    """Any broker answers it. The draft has no field; ours may say whose coordinator is wanted."""
+    """Any broker answers it. The draft has no field; `group_id` is the group whose coordinator is wanted."""
 
     group_id: str | None = None
 
@@ -47,7 +47,7 @@ class ClusterMetadataResponse(NamedTuple):
 
 
 class RegisterConsumerRequest(NamedTuple):
-    """A consumer to the coordinator of its group; the connection is the coordinator's to call it from then on."""
+    """A consumer's registration with the coordinator of its group, which calls it on this connection from then on."""
 
     group_id: str
     consumer_id: str
@@ -59,20 +59,20 @@ class RegisterConsumerRequest(NamedTuple):
 
 
 class RegisterConsumerResponse(NamedTuple):
-    """It comes before the coordinator's first call."""
+    """Sent before the coordinator's first call."""
 
     error_code: int
 
 
 class PingRequest(NamedTuple):
-    """Are you there? `num_retries` counts the pings before it that were not answered in time."""
+    """Checks that the consumer is alive. `num_retries` counts the preceding pings that were not answered in time."""
 
     consumer_id: str
     num_retries: int
 
 
 class PingResponse(NamedTuple):
-    """`offset_info` is there (None: it is not) where the consumer registered with auto_commit, and only there."""
+    """`offset_info` is present only if the consumer registered with auto_commit, and None otherwise."""
 
     error_code: int
     consumer_id: str
@@ -80,13 +80,13 @@ class PingResponse(NamedTuple):
 
 
 class StopFetcherRequest(NamedTuple):
-    """Stop reading, and say how far you came."""
+    """Orders the consumer to stop reading, and to report its offsets."""
 
     consumer_id: str
 
 
 class StopFetcherResponse(NamedTuple):
-    """No record is delivered any more once it has been sent. `offset_info` as in PingResponse."""
+    """The consumer delivers no record any more once it has sent this. `offset_info` as in PingResponse."""
 
     error_code: int
     consumer_id: str
@@ -94,7 +94,7 @@ class StopFetcherResponse(NamedTuple):
 
 
 class StartFetcherRequest(NamedTuple):
-    """Read this and nothing else, from these offsets on. Without threads: read nothing."""
+    """Orders the consumer to read these partitions only, from these offsets on. Without threads it reads nothing."""
 
     consumer_id: str
     ownership_info: tuple[ThreadOwnership, ...]
@@ -102,7 +102,7 @@ class StartFetcherRequest(NamedTuple):
 
 
 class StartFetcherResponse(NamedTuple):
-    """It reads what it was told."""
+    """The consumer reads the partitions that the request assigns."""
 
     error_code: int
     consumer_id: str
