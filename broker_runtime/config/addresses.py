@@ -1,4 +1,4 @@
-"""Addresses of clients and of proxies, and the values of keys that name them. Pure."""
+"""Addresses of clients and of proxies, and the values of keys that contain them. Pure."""
 
 from collections.abc import Iterable
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
@@ -13,9 +13,9 @@ _FORM = "must be host:count, several separated by commas"
 
 
 def canonical_address(text: str) -> str | None:
-    """The one spelling of an IP address that the network layer knows a client by; None when it is no address.
+    """The canonical spelling of an IP address, as the network layer uses it; None if the text is not an address.
 
-    An IPv4 address that is written as IPv6 (`::ffff:a.b.c.d`) is the IPv4 address, and a zone (`%eth0`) does not count.
+    An IPv4 address that is written as IPv6 (`::ffff:a.b.c.d`) is the IPv4 address, and a zone (`%eth0`) is ignored.
     """
     try:
         address = ip_address(text.partition("%")[0])
@@ -26,12 +26,12 @@ def canonical_address(text: str) -> str | None:
 
 
 def peer_host(host: str) -> str:
-    """The same of an address that a socket gave, and quicker: an IPv4 client of an IPv6 socket is known by its own."""
+    """Like `canonical_address`, but faster, for a socket's address: an IPv4 client of an IPv6 socket gets its own."""
     return host.removeprefix(_V4_MAPPED) if host.startswith(_V4_MAPPED) else host.partition("%")[0]
 
 
 def may_be_a_host_name(name: str) -> bool:
-    """What cannot be one is not worth a query, and resolvers raise all kinds of errors for it (RFC 1035's lengths)."""
+    """Whether the name is worth a query: resolvers raise many kinds of errors for others (RFC 1035's lengths)."""
     labels = name.removesuffix(".").split(".")
     return len(name) <= 254 and all(_is_label(label) for label in labels)
 
@@ -42,9 +42,9 @@ def _is_label(label: str) -> bool:
 
 
 def per_ip_overrides(value: Value) -> dict[str, int]:
-    """`host:count,host:count`, IPv6 with or without brackets; addresses come in their canonical spelling.
+    """Parse `host:count,host:count`, IPv6 with or without brackets; addresses get their canonical spelling.
 
-    Raises ConfigError, whose text says what the value must be, for anything else.
+    Raises ConfigError, whose text describes the allowed values, for anything else.
     """
     found: dict[str, int] = {}
     for item in filter(None, map(trim, str(value or "").split(","))):
@@ -70,7 +70,7 @@ def _count(item: str, text: str) -> int:
 
 
 def per_ip_overrides_problem(value: Value) -> str | None:
-    """For the table of keys."""
+    """`per_ip_overrides` as a validator in the table of keys."""
     try:
         per_ip_overrides(value)
     except ConfigError as error:
@@ -82,7 +82,10 @@ Network = IPv4Network | IPv6Network
 
 
 def networks(items: Iterable[str]) -> tuple[Network, ...]:
-    """`10.0.0.0/8`, or one address. Raises ConfigError, whose text says what the value must be, for anything else."""
+    """Parse networks such as `10.0.0.0/8`, or single addresses.
+
+    Raises ConfigError, whose text describes the allowed values, for anything else.
+    """
     found = []
     for item in items:
         try:
@@ -94,7 +97,7 @@ def networks(items: Iterable[str]) -> tuple[Network, ...]:
 
 
 def _as_peers_are_known(network: Network) -> Network:
-    """Peers with IPv4 addresses are known by those (`peer_host`), and would be in no network written as IPv6."""
+    """The network in the form of peers' addresses: IPv4 peers (`peer_host`) would be in no network written as IPv6."""
     mapped = network.network_address.ipv4_mapped if isinstance(network, IPv6Network) else None
     if mapped is None or network.prefixlen < _V4_MAPPED_BITS:
         return network
@@ -102,7 +105,7 @@ def _as_peers_are_known(network: Network) -> Network:
 
 
 def networks_problem(value: Value) -> str | None:
-    """For the table of keys."""
+    """`networks` as a validator in the table of keys."""
     try:
         networks(value if isinstance(value, tuple) else ())
     except ConfigError as error:
@@ -111,6 +114,6 @@ def networks_problem(value: Value) -> str | None:
 
 
 def is_within(host: str, trusted: Iterable[Network]) -> bool:
-    """`host` as `peer_host` gives it."""
+    """Whether `host`, in the form of `peer_host`, is in one of the networks."""
     address = ip_address(host)
     return any(address in network for network in trusted)

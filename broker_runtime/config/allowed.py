@@ -1,11 +1,11 @@
-"""Which values a key allows: each checks a value, and its text is what messages and the reference page say. Pure."""
+"""The values that a key allows: each class checks a value, and its text is for messages and the reference. Pure."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Numbers from `low` to `high`, both included; None is no limit of its own: that of the key's type holds."""
+    """Numbers from `low` to `high`, both included; with None the limit is that of the key's type."""
 
     low: float
     high: float | None = None
@@ -20,7 +20,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """Texts, as they are spelt here, or in capitals and small letters as one likes (`any_case`; `items` are small)."""
+    """Texts in exactly this spelling, or in any mix of upper and lower case (`any_case`; `items` are lower case)."""
 
     items: tuple[str, ...]
     any_case: bool = False
@@ -35,7 +35,7 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class ListOf:
-    """Lists of these texts, of one at least."""
+    """Non-empty lists of these texts."""
 
     items: tuple[str, ...]
 

@@ -1,5 +1,7 @@
-"""Every key of server.properties that this broker knows, under Kafka's names; keys of our own begin with `sluicegate.`
-or belong to the seed (KIP-612 draft). Every limit of the broker is here, and a new key is one line in its class. Pure.
+"""Every key of server.properties that this broker knows, and so every limit of the broker. Pure.
+
+The names are Kafka's. Sluicegate's own keys begin with `sluicegate.` or belong to the seed (KIP-612 draft). A new key
+is one line in its class.
 """
 
 from collections.abc import Mapping
@@ -32,14 +34,14 @@ T = TypeVar("T")
 
 
 def _default_of(key: Key[T]) -> Key[T]:
-    """The broker key that topics without a value of `key` have theirs from."""
+    """The broker key with the default of the topic key `key`."""
     if key.synonym is None:
         raise TypeError(f"{key.name} has no broker key")
     return dynamic(key.synonym, key.type, key.default, f"Default of the topic key {key.name}.", key.validator)
 
 
 class ProxyConfig(Config):
-    """Who may connect on behalf of others, and how it says so (PROXY protocol version 2)."""
+    """Proxies that may connect on behalf of clients, and their headers (PROXY protocol version 2)."""
 
     proxy_protocol_trusted: Key[tuple[str, ...]] = Key(
         "proxy.protocol.trusted",
@@ -69,7 +71,7 @@ class ProxyConfig(Config):
 
 
 class NetworkConfig(Config):
-    """Sockets, and the turns of those who share the event loop. Memory is in bytes."""
+    """Sockets, and how connections share the event loop. Memory is in bytes."""
 
     connections_max_idle_ms: Key[int] = static(
         "connections.max.idle.ms", LONG, 600_000, "Idle connections are closed after this.", at_least(1)
@@ -159,7 +161,7 @@ class NetworkConfig(Config):
 
 
 class ClusterConfig(Config):
-    """The broker in its cluster, and what clients may ask of it."""
+    """The broker in its cluster, and the requests of clients."""
 
     num_partitions: Key[int] = static(
         "num.partitions", INT, 1, "Partitions of a topic that is created without a number.", at_least(1)
@@ -264,7 +266,7 @@ class ClusterConfig(Config):
 
 
 class ReplicationConfig(Config):
-    """Followers: when they fetch, how much, and when they are in sync."""
+    """Followers: when and how much they fetch, and when they are in sync."""
 
     replica_lag_time_max_ms: Key[int] = static(
         "replica.lag.time.max.ms",
@@ -298,7 +300,7 @@ class ReplicationConfig(Config):
 
 
 class ControllerConfig(Config):
-    """The controller, and how brokers leave it."""
+    """The controller, and the controlled shutdown of brokers."""
 
     controlled_shutdown_enable: Key[bool] = static(
         "controlled.shutdown.enable", BOOLEAN, True, "Move leaderships away before stopping."
@@ -355,7 +357,7 @@ class ControllerConfig(Config):
 
 
 class ObserverConfig(Config):
-    """Who observes requests and connections (KIP-388); what is one observer's own is under `observer.<name>.`."""
+    """Observers of requests and connections (KIP-388); the keys of a single observer begin with `observer.<name>.`."""
 
     observer_class_names: Key[tuple[str, ...]] = dynamic(
         "observer.class.names",
@@ -390,7 +392,7 @@ class ObserverConfig(Config):
 
 
 class TopicDefaultsConfig(Config):
-    """What topics fall back to."""
+    """Defaults of topics."""
 
     log_cleanup_policy: Key[tuple[str, ...]] = _default_of(TopicConfig.cleanup_policy)
     compression_type: Key[str] = _default_of(TopicConfig.compression_type)
@@ -432,7 +434,7 @@ class BrokerConfig(
     LogCleanerConfig,
     TopicDefaultsConfig,
 ):
-    """The values of all keys of a broker or controller, typed: those of server.properties, or those in force."""
+    """The values of all keys of a broker or controller, typed: those of server.properties, or the effective ones."""
 
 
 BROKER_KEYS: Mapping[str, ConfigKey] = BrokerConfig.KEYS
@@ -449,13 +451,13 @@ def split_listener_prefix(name: str) -> tuple[str | None, str]:
 
 
 def _unused(base: str) -> ConfigKey | None:
-    """A listener's key may have the SASL mechanism before it: `plain.sasl.jaas.config`."""
+    """The unused key; a listener's key may begin with the SASL mechanism: `plain.sasl.jaas.config`."""
     _, dot, rest = base.partition(".")
     return UNUSED_BROKER_KEYS.get(base) or (UNUSED_BROKER_KEYS.get(rest) if dot and rest.startswith("sasl.") else None)
 
 
 def broker_key(name: str) -> ConfigKey | None:
-    """The key behind `name`, prefixed or not; None when neither this broker nor Apache Kafka has one."""
+    """The key of `name`, prefixed or not; None when neither this broker nor Apache Kafka has one."""
     listener, base = split_listener_prefix(name)
     key = BROKER_KEYS.get(base) or _unused(base) or observer_key(name) or tag_key(name)
     if key is None or not (key.listener_prefixed if listener is not None else not key.listener_only):
@@ -464,6 +466,6 @@ def broker_key(name: str) -> ConfigKey | None:
 
 
 def hint(name: str) -> str:
-    """What may have been meant by a name that `broker_key` does not know."""
+    """A hint at the name that may have been meant by one that `broker_key` does not know."""
     key = BROKER_KEYS.get(name)
     return f" without {LISTENER_PREFIX}<name>. before it" if key is not None and key.listener_only else ""

@@ -6,7 +6,7 @@ from broker_runtime.config.definition import DOUBLE_MAX, Key, Type
 
 
 class LogCleanerConfig(Config):
-    """How compacted logs are cleaned: what it may cost."""
+    """Resources that cleaning compacted logs may use."""
 
     log_cleaner_enable: Key[bool] = static("log.cleaner.enable", Type.BOOLEAN, True, "Compacted logs are cleaned.")
     log_cleaner_threads: Key[int] = dynamic(

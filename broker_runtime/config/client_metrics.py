@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 INTERVAL_MS_MIN, INTERVAL_MS_DEFAULT, INTERVAL_MS_MAX = 100, 300_000, 3_600_000
 ALL_METRICS = "*"
 SUBSCRIPTIONS_MAX = 100
-"""A broker compares each client that asks with all of them, which takes up to 40 us each."""
+"""A broker compares each client that requests subscriptions with all of them, which takes up to 40 us each."""
 _PATTERNS_KEPT = 256
 _PATTERNS_MAX = 12
 """Expressions of one subscription. Compiling each takes up to 5 ms, and only the last one of each key counts."""
@@ -35,7 +35,7 @@ _CLIENT_KEYS = (
 
 
 class ClientMetricsConfig(Config):
-    """One subscription."""
+    """The keys of one subscription."""
 
     interval_ms: Key[int] = Key(
         "interval.ms",
@@ -66,7 +66,7 @@ CLIENT_METRICS_KEYS: Mapping[str, ConfigKey] = ClientMetricsConfig.KEYS
 
 
 def check_client_metrics(own: Mapping[str, str]) -> None:
-    """Raises KafkaError with the code that Apache Kafka has for it."""
+    """Check a subscription's configuration. Raises KafkaError with Apache Kafka's code."""
     for name in own:
         if name not in CLIENT_METRICS_KEYS:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown client metrics configuration: {name}")
@@ -101,12 +101,12 @@ class Subscription:
     patterns: "Mapping[str, Pattern]"
 
     def matches(self, client: Mapping[str, str]) -> bool:
-        """`client` has a value for each key that a pattern may name."""
+        """Whether the patterns match a client; `client` has a value for each key that a pattern may use."""
         return all(pattern.matches(client[name]) for name, pattern in self.patterns.items())
 
 
 def subscription(own: Mapping[str, str]) -> Subscription | None:
-    """None for a configuration that another version of the broker has stored, and this one does not understand."""
+    """The subscription; None if another version of the broker has stored it and this version does not understand it."""
     try:
         config = ClientMetricsConfig.from_values(
             {name: CLIENT_METRICS_KEYS[name].parse(text) for name, text in own.items()}
@@ -118,7 +118,7 @@ def subscription(own: Mapping[str, str]) -> Subscription | None:
 
 @lru_cache(_PATTERNS_KEPT)
 def _patterns(text: str) -> "Mapping[str, Pattern]":
-    """Raises ConfigError."""
+    """Compile the expressions by key. Raises ConfigError."""
     found: dict[str, Pattern] = {}
     items = [item for item in map(str.strip, text.split(",")) if item]
     if len(items) > _PATTERNS_MAX:

@@ -1,10 +1,12 @@
-"""A class of values declares the keys that it reads, one line each, and the values are its typed attributes:
+"""A class of values declares the keys that it reads, one line each, and the values are its typed attributes.
+
+For example:
 
     class SomeConfig(Config):
         request_timeout_ms: Key[int] = static("request.timeout.ms", Type.INT, 30_000, "Longest wait.")
 
-`SomeConfig.request_timeout_ms` is the key, `some.request_timeout_ms` an int. A name that is not declared is an error of
-type checkers, as it is when it is only mistyped. Pure.
+`SomeConfig.request_timeout_ms` is the key, `some.request_timeout_ms` an int. Type checkers report a name that is not
+declared, so also a mistyped one. Pure.
 """
 
 from collections.abc import Mapping
@@ -25,15 +27,15 @@ def dynamic(name: str, kind: Type, default: T, doc: str, validator: Validator | 
 
 @dataclass_transform(kw_only_default=True)
 class Config:
-    """A value for each key that the class and its bases declare, typed; a value that is not given is the default.
+    """A value for each key that the class and its bases declare, typed; a missing value is the default.
 
-    It never changes. Raises TypeError for an argument that is no key's attribute.
+    It never changes. Raises TypeError for an argument that is not a key's attribute.
     """
 
     KEYS: ClassVar[Mapping[str, ConfigKey]] = {}
-    """The declared keys by name, in the order in which they are declared: those of the bases come first."""
+    """The declared keys by name, in the order of their declaration; those of the bases come first."""
     _DEFAULTS: ClassVar[Mapping[str, Value]] = {}
-    """By attribute."""
+    """The defaults by attribute."""
 
     def __init_subclass__(cls) -> None:
         own = [key for key in vars(cls).values() if isinstance(key, Key)]
@@ -54,7 +56,7 @@ class Config:
 
     @classmethod
     def from_values(cls, values: Mapping[str, Value]) -> Self:
-        """`values` are by the names of keys, of which all that are not the class's own are passed over."""
+        """A config of `values`, which are by the names of keys; keys that the class does not have are ignored."""
         return cls(**{key.attribute: values[name] for name, key in cls.KEYS.items() if name in values})
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -65,8 +67,10 @@ _SLOTTED: dict[type[Config], type[Any]] = {}
 
 
 def _with_slots(declared: type[Config]) -> type[Any]:
-    """What configs of `declared` are instances of: with a dictionary it would take five times as long to read a value
-    past the key in the class, and each request reads a dozen of them.
+    """The class of the instances of `declared`, with slots.
+
+    With a dictionary, reading a value past the key in the class would take five times as long, and each request reads a
+    dozen values.
     """
     if declared not in _SLOTTED:
         _SLOTTED[declared] = type(declared.__name__, (declared,), {"__slots__": tuple(declared._DEFAULTS)})
@@ -74,7 +78,7 @@ def _with_slots(declared: type[Config]) -> type[Any]:
 
 
 def keys_by_name(keys: list[ConfigKey]) -> Mapping[str, ConfigKey]:
-    """Raises TypeError for a key that is declared twice."""
+    """The keys by name. Raises TypeError for a key that is declared twice."""
     named = {key.name: key for key in keys}
     if len(named) != len(keys):
         raise TypeError("a configuration key is declared twice")

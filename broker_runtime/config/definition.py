@@ -1,6 +1,6 @@
-"""What a configuration key is: its type, its default, what it allows and how it may change.
+"""The definition of a configuration key: its type, its default, its allowed values and how it may change.
 
-Pure. The keys themselves are in `broker`, `topic` and `unused`; the vocabulary is that of Kafka's ConfigDef.
+Pure. The keys themselves are in `broker`, `topic` and `unused`; the terms are those of Kafka's ConfigDef.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ Value = int | float | bool | str | tuple[str, ...] | None
 
 
 class Type(IntEnum):
-    """Numbers as DescribeConfigs (KIP-569) sends them."""
+    """Numbers of DescribeConfigs (KIP-569)."""
 
     BOOLEAN = 1
     STRING = 2
@@ -34,7 +34,7 @@ class Type(IntEnum):
 
 
 class UpdateMode(StrEnum):
-    """KIP-226: whether and at which level a broker key changes without a restart."""
+    """Whether and at which level a broker key changes without a restart (KIP-226)."""
 
     READ_ONLY = "read-only"
     PER_BROKER = "per-broker"
@@ -42,7 +42,7 @@ class UpdateMode(StrEnum):
 
 
 Validator = Callable[[Value], str | None]
-"""Returns what is allowed when the value is not; None when it is fine."""
+"""Returns a description of the allowed values if the value is not one of them, else None."""
 
 
 T = TypeVar("T")
@@ -51,13 +51,14 @@ _Owner = type[object]
 
 @dataclass(frozen=True, slots=True)
 class Key(Generic[T]):
-    """One key, whose values are of type T. `default` is of that type; None means that there is none (it may be absent).
+    """One key, whose values are of type T. `default` is of that type; None means that the key may be absent.
 
-    A key is declared as an attribute of a class of values (`Config`), under its own name with underscores for dots.
-    Of the class the attribute is the key, of an instance it is the key's value.
-    `synonym` names the broker key that holds the default of a topic key.
-    One that is `listener_only` has no meaning without a listener's prefix.
-    One that is not `used` is Apache Kafka's and may be set, so that what was written for it works; it changes nothing.
+    A key is declared as an attribute of a class of values (`Config`), under its own name with underscores for dots. On
+    the class the attribute is the key, on an instance it is the key's value.
+
+    `synonym` names the broker key with the default of a topic key. A `listener_only` key has no meaning without a
+    listener's prefix. A key that is not `used` is Apache Kafka's: it may be set, so that Kafka's files work, and
+    changes nothing.
     """
 
     name: str
@@ -81,7 +82,7 @@ class Key(Generic[T]):
             raise TypeError(f"{owner.__name__}.{attribute} must be called {self.attribute}: it declares {self.name}")
 
     if TYPE_CHECKING:
-        # What type checkers take the attribute for, and the argument of that name in the constructor of such a class.
+        # The types of the attribute, and of the constructor's argument of that name, for type checkers.
         @overload
         def __get__(self, config: None, owner: _Owner) -> "Key[T]": ...
 
@@ -93,7 +94,7 @@ class Key(Generic[T]):
         def __set__(self, config: object, value: T) -> None: ...
 
     def parse(self, text: str) -> Value:
-        """The typed value of `text`; raises ConfigError naming key, value and what is allowed."""
+        """The typed value of `text`. Raises ConfigError with the key, the value and the allowed values."""
         text = trim(text)
         try:
             value = _PARSERS[self.type](text)
@@ -105,7 +106,7 @@ class Key(Generic[T]):
         return value
 
     def _type_problem(self, value: Value) -> str | None:
-        """Where a whole number needs more bits than the type has: what the key allows."""
+        """The allowed values, if a whole number needs more bits than the type has."""
         bits = _BITS.get(self.type)
         if bits is None or not isinstance(value, int):
             return None
@@ -117,14 +118,14 @@ class Key(Generic[T]):
 
     @property
     def allowed(self) -> str:
-        """In words, where not every value of the type is allowed and a few words say which."""
+        """A short description of the allowed values; empty if the type allows all of them, or if it would be long."""
         return str(self.validator) if isinstance(self.validator, Range | OneOf | ListOf) else ""
 
     def _refusal(self, text: str, problem: str) -> ConfigError:
         return ConfigError(f"Invalid value {text} for configuration {self.name}: Value {problem}")
 
     def render(self, value: Value) -> str | None:
-        """The value as the admin protocol shows it."""
+        """The value in the form of the admin protocol."""
         if value is None:
             return None
         if isinstance(value, bool):
@@ -137,7 +138,7 @@ class Key(Generic[T]):
 
 
 ConfigKey = Key[Any]
-"""A key of some type, as tables of keys hold them."""
+"""A key of any type, for tables of keys."""
 
 
 def _boolean(text: str) -> bool:

@@ -1,11 +1,13 @@
-"""The listeners of a broker when its dynamic configuration is laid over its file (KIP-226). Pure.
+"""The listeners of a broker after its dynamic configuration overrides its file (KIP-226). Pure.
 
-As in Apache Kafka: each advertised listener is opened, the one that brokers use between them stays as the file has it,
-a listener that comes to be is named by listener.security.protocol.map (or is called like a protocol), and the protocol
-of one that is there does not change. Beyond: a listener's own address may change, which closes it and opens it anew;
-and a host that is left out is the one that the file has for the listener, or for that of brokers where the listener is
-new, so that what is stored holds wherever the broker starts the next time (decision 31). Another host has to be an
-address: listeners are opened on the event loop, which must not wait for a name server.
+As in Apache Kafka, each advertised listener is open, and the listener for traffic between brokers keeps the address in
+the file. A new listener needs an entry in listener.security.protocol.map (or a protocol's name), and the protocol of an
+existing one does not change.
+
+Two rules go beyond Kafka's. A listener's own address may change, which closes and reopens the listener. An omitted host
+defaults to the one in the file for the listener, or for the inter-broker listener if the listener is new. So the stored
+configuration stays valid wherever the broker starts the next time (decision 31). Any other host must be an address:
+listeners are opened on the event loop, which must not wait for a name server.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +29,7 @@ LISTENER_KEYS = (
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """Of a broker, without the controller's: where each is opened, and what clients are told of some."""
+    """A broker's listeners, without the controller's: where each is opened, and the addresses that clients get."""
 
     opened: tuple[Endpoint, ...]
     advertised: tuple[Endpoint, ...]
@@ -38,7 +40,7 @@ class Listeners:
 
 
 def listener_texts(own: Mapping[str, str]) -> Mapping[str, str]:
-    """The part of a broker's dynamic configuration that is about its listeners."""
+    """The listener keys of a broker's dynamic configuration."""
     return {name: own[name] for name in LISTENER_KEYS if name in own}
 
 
@@ -47,7 +49,7 @@ def static_listeners(settings: BrokerSettings) -> Listeners:
 
 
 def dynamic_listeners(settings: BrokerSettings, own: Mapping[str, str]) -> Listeners:
-    """`own` is the broker's dynamic configuration. Raises ConfigError when it breaks a rule."""
+    """The listeners with the dynamic configuration `own`. Raises ConfigError when it violates a rule."""
     texts = listener_texts(own)
     if not texts:
         return static_listeners(settings)
@@ -99,7 +101,7 @@ def _check_protocols_known(
 
 
 def _check_kept(opened: Sequence[Endpoint], settings: BrokerSettings) -> None:
-    """The controller's listeners, and the one that brokers and whoever administers them come by."""
+    """Check that the controller's and the inter-broker listener are unchanged: brokers and administrators use them."""
     fixed = {settings.inter_broker_listener, *settings.controller_listeners}
     for endpoint in settings.listeners:
         if endpoint.listener in fixed and endpoint not in opened:

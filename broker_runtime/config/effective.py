@@ -1,8 +1,8 @@
-"""The values in force on one broker: its own dynamic ones over the cluster's default ones over the static ones.
+"""The effective values on one broker: its dynamic ones override the cluster's default, which overrides the file.
 
-Pure (KIP-226). A stored dynamic value that this broker cannot use (a key of a newer version, a limit that would shut
-everybody out together with what stands in the file) is left out and reported, and the others hold: it was checked when
-it was stored, by a controller that may have known less.
+Pure (KIP-226). A stored dynamic value that this broker cannot use is ignored and reported, and the others hold.
+Examples are a key of a newer version, and a limit that together with the file would reject every client. The value was
+checked when it was stored, by a controller that may have known less.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -21,10 +21,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class EffectiveConfig:
-    """`config` has every key's value, typed; `ignored` says what was left out and why.
+    """The effective values: `config` has every key's, typed; `ignored` lists the ignored ones with the reasons.
 
-    `values` has the same by the names of keys, and the listener-prefixed ones that are set. `listeners` are those that
-    are to be open.
+    `values` has the same by the names of keys, and the listener-prefixed ones that are set. `listeners` are to be
+    opened.
     """
 
     config: BrokerConfig
@@ -33,7 +33,7 @@ class EffectiveConfig:
     ignored: tuple[str, ...] = field(default=())
 
     def per_listener(self, key: Key[T]) -> dict[str, T]:
-        """Upper-case listener name -> its own value of `key`, where one is set."""
+        """Upper-case listener name -> its own value of `key`, if one is set."""
         found: dict[str, Any] = {}
         for name, value in self.values.items():
             listener, base = split_listener_prefix(name)
@@ -60,7 +60,7 @@ def effective_config(
 
 
 def _listeners(settings: BrokerSettings, own: Mapping[str, str]) -> tuple[Listeners, Mapping[str, str], list[str]]:
-    """Those of the file when what is stored breaks a rule with it; then all that is stored of them is left out."""
+    """The listeners, the rest of `own`, and faults; the file's listeners if the stored ones violate a rule with it."""
     try:
         return dynamic_listeners(settings, own), own, []
     except ConfigError as error:
@@ -73,7 +73,7 @@ def _without_proxies(values: Mapping[str, Value], listener: str) -> Mapping[str,
 
 
 def _typed(texts: Mapping[str, str], listeners: Collection[str]) -> tuple[dict[str, Value], Sequence[str]]:
-    """The values of one level that this broker has a use for, and what is wrong with others."""
+    """The values of one level that this broker uses, and the faults of the others."""
     values: dict[str, Value] = {}
     ignored = []
     for name, text in texts.items():
@@ -92,8 +92,8 @@ def _typed(texts: Mapping[str, str], listeners: Collection[str]) -> tuple[dict[s
 def _laid_over(
     below: Mapping[str, Value], level: Mapping[str, Value], listeners: Collection[str]
 ) -> tuple[Mapping[str, Value], Sequence[str]]:
-    """`level` over `below`, without those of its values that break a rule that `below` keeps."""
-    # A broker may have been started with a limit of zero, so what is so already is not judged.
+    """`level` over `below`, without the values of `level` that violate a rule that `below` keeps."""
+    # A broker may have been started with a limit of zero, so existing violations are accepted.
     known = limit_problems(below, listeners)
     taken = dict(level)
     clashing: list[str] = []

@@ -1,11 +1,11 @@
-"""Where a listener is opened or reached, and by which security protocol. Pure."""
+"""The addresses of listeners, to open or to connect to, and their security protocols. Pure."""
 
 from dataclasses import dataclass
 from enum import IntEnum
 
 
 class SecurityProtocol(IntEnum):
-    """How the bytes of a connection are protected: Kafka's names, and the numbers that stand for them on the wire."""
+    """Protection of a connection's bytes: Kafka's names, and their numbers on the wire."""
 
     PLAINTEXT = 0
     SSL = 1
@@ -14,12 +14,12 @@ class SecurityProtocol(IntEnum):
 
 
 SERVED = (SecurityProtocol.PLAINTEXT,)
-"""What this broker has built. The others are refused where they are configured, and not dialled."""
+"""The protocols that this broker has. The others are rejected in a configuration, and never connected to."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerAddress:
-    """What a client must know to connect; an IPv6 address stands without brackets."""
+    """What a client needs to connect; an IPv6 address has no brackets."""
 
     host: str
     port: int
@@ -32,7 +32,7 @@ class ServerAddress:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """The address of a listener, by the listener's name in upper case; an IPv6 address stands without brackets."""
+    """The address of a listener, by the listener's name in upper case; an IPv6 address has no brackets."""
 
     listener: str
     host: str

@@ -16,7 +16,7 @@ from broker_runtime.errors import ConfigError
 
 _Broker = ConsumerGroupConfig
 _PARSED_MAX = 1_000
-"""Configurations whose values are kept: they are needed with each heartbeat."""
+"""Configurations whose parsed values are cached: each heartbeat needs them."""
 
 
 def _key(name: str, synonym: Key[int], doc: str) -> Key[int]:
@@ -62,11 +62,11 @@ _BOUNDS: tuple[tuple[Key[int], Key[int], Key[int]], ...] = (
         _Broker.group_consumer_max_assignment_interval_ms,
     ),
 )
-"""A key of a group, and the broker keys that hold its lowest and its highest value."""
+"""A key of a group, and the broker keys with its lowest and its highest value."""
 
 
 class GroupTimes(NamedTuple):
-    """The values in force for one group, in milliseconds."""
+    """The effective values of one group, in milliseconds."""
 
     session_timeout_ms: int
     heartbeat_interval_ms: int
@@ -74,8 +74,11 @@ class GroupTimes(NamedTuple):
 
 
 def group_times(broker: ConsumerGroupConfig, own: Mapping[str, str]) -> GroupTimes:
-    """`own` is the configuration of the group. A value beyond the bounds of this broker counts as the bound: the
-    controller that checked it may have had others."""
+    """The effective values for the configuration `own` of a group.
+
+    A value beyond the bounds of this broker is replaced by the bound: the controller that checked it may have had
+    others.
+    """
     defaults = GroupTimes(
         broker.group_consumer_session_timeout_ms,
         broker.group_consumer_heartbeat_interval_ms,
@@ -98,7 +101,7 @@ def group_times(broker: ConsumerGroupConfig, own: Mapping[str, str]) -> GroupTim
 
 @lru_cache(_PARSED_MAX)
 def _typed(own: tuple[tuple[str, str], ...]) -> Mapping[str, int]:
-    """Without values that another version of the broker may have stored, and this one does not understand."""
+    """The parsed values, without those of another broker version that this one does not understand."""
     values: dict[str, int] = {}
     for name, text in own:
         try:

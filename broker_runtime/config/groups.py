@@ -1,6 +1,6 @@
 """The keys of group coordinators and of __consumer_offsets, and the rules between them. Pure.
 
-Names, defaults and rules are Apache Kafka's, but for the sizes of groups: those are bounded here.
+Names, defaults and rules are Apache Kafka's, except for the sizes of groups, which are limited here.
 """
 
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ from broker_runtime.config.definition import Key, Type
 INT, LONG, SHORT, LIST, STRING = Type.INT, Type.LONG, Type.SHORT, Type.LIST, Type.STRING
 CLASSIC, CONSUMER = "classic", "consumer"
 MEMBERS_MAX = 20_000
-"""A group of so many members rebalances without anybody else waiting for it; Kafka has no limit."""
+"""A group with so many members rebalances without delaying other clients; Kafka has no limit."""
 
 
 class OffsetsConfig(Config):
-    """The topic __consumer_offsets, and how long it keeps what was committed."""
+    """The topic __consumer_offsets, and how long it keeps committed offsets."""
 
     offsets_topic_num_partitions: Key[int] = static(
         "offsets.topic.num.partitions",
@@ -64,7 +64,7 @@ class OffsetsConfig(Config):
 
 
 class ClassicGroupConfig(Config):
-    """Groups of the classic protocol, and which protocols there are."""
+    """Groups of the classic protocol, and the protocols that are served."""
 
     group_coordinator_rebalance_protocols: Key[tuple[str, ...]] = static(
         "group.coordinator.rebalance.protocols",
@@ -227,8 +227,10 @@ class ConsumerGroupConfig(Config):
 
 
 class PushGroupConfig(Config):
-    """Groups of the push protocol, whose coordinator calls its consumers (decision 35). How long a session lasts is
-    bounded by the keys of classic groups."""
+    """Groups of the push protocol, whose coordinator calls its consumers (decision 35).
+
+    The keys of classic groups limit the length of a session.
+    """
 
     sluicegate_group_push_ping_retries_max: Key[int] = static(
         "sluicegate.group.push.ping.retries.max",
@@ -266,7 +268,7 @@ class PushGroupConfig(Config):
 
 
 class LagConfig(Config):
-    """What metrics show of how far groups are behind."""
+    """The groups' lag that metrics show."""
 
     sluicegate_group_lag_groups_max: Key[int] = static(
         "sluicegate.group.lag.groups.max",
@@ -292,7 +294,7 @@ class LagConfig(Config):
 
 
 class GroupConfig(OffsetsConfig, ClassicGroupConfig, ConsumerGroupConfig, PushGroupConfig, LagConfig):
-    """All of the above."""
+    """All keys of group coordinators."""
 
     sluicegate_group_coordinator_queue_max: Key[int] = static(
         "sluicegate.group.coordinator.queue.max",
@@ -313,7 +315,7 @@ class GroupConfig(OffsetsConfig, ClassicGroupConfig, ConsumerGroupConfig, PushGr
 
 @dataclass(frozen=True, slots=True)
 class MigrationPolicy:
-    """What group.consumer.migration.policy says of groups that have members."""
+    """Which changes of protocol group.consumer.migration.policy allows groups that have members."""
 
     upgrade: bool
     downgrade: bool
@@ -340,7 +342,7 @@ _NOT_ABOVE = (
 
 
 def group_problem(config: GroupConfig) -> str | None:
-    """What is wrong with the whole, as Apache Kafka looks at it when it starts."""
+    """The first fault of the whole configuration, as Apache Kafka checks it at its start; None if there is none."""
     for low, high in _NOT_ABOVE:
         if getattr(config, low.attribute) > getattr(config, high.attribute):
             shown = f"({getattr(config, low.attribute)} and {getattr(config, high.attribute)})"
@@ -357,6 +359,6 @@ def group_problem(config: GroupConfig) -> str | None:
 
 
 def assignment_interval_ms(config: ConsumerGroupConfig) -> int:
-    """As it is in force: a dynamic value beyond the static bounds counts as the bound, as in Apache Kafka."""
+    """The effective interval: a dynamic value beyond the static bounds counts as the bound, as in Apache Kafka."""
     longest = min(config.group_consumer_assignment_interval_ms, config.group_consumer_max_assignment_interval_ms)
     return max(longest, config.group_consumer_min_assignment_interval_ms)

@@ -1,4 +1,4 @@
-"""The keys of server.properties that say who a process is, where its data lies and where it is reached. Pure."""
+"""The keys of server.properties for a process's identity, the place of its data and its addresses. Pure."""
 
 from typing import TypeVar
 
@@ -14,7 +14,7 @@ def _per_broker(name: str, kind: Type, default: T, doc: str) -> Key[T]:
 
 
 class IdentityConfig(Config):
-    """Who the process is, where its data lies, and the addresses that it has and uses."""
+    """The identity of the process, the place of its data, and the addresses that it has and uses."""
 
     process_roles: Key[tuple[str, ...]] = static(
         "process.roles", Type.LIST, ("broker", "controller"), "What this process is.", each_of("broker", "controller")

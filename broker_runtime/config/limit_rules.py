@@ -1,7 +1,7 @@
-"""Rules about a whole configuration of connection limits, which no key can be judged by alone. Pure.
+"""Rules for a whole configuration of connection limits, which concern several keys together. Pure.
 
-The controller asks before it stores a change, for the cluster's default and for each broker; a broker asks again before
-it applies what is stored, for only the broker knows what stands in its own file.
+The controller checks them before it stores a change, for the cluster's default and for each broker. A broker checks
+them again before it applies what is stored, because only the broker knows its own file.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -17,14 +17,14 @@ PER_IP_OVERRIDES = BrokerConfig.max_connections_per_ip_overrides.name
 
 @dataclass(frozen=True, slots=True)
 class LimitProblem:
-    """`keys` are those that the problem comes of, one or all together."""
+    """`keys` are those that cause the problem, alone or together."""
 
     keys: tuple[str, ...]
     text: str
 
 
 def limit_problems(values: Mapping[str, Value], listeners: Collection[str]) -> Sequence[LimitProblem]:
-    """What is wrong with `values`, typed; keys that are absent have no value. `listeners` are lower-case names."""
+    """The problems of `values`, typed; missing keys have no value. `listeners` are lower-case names."""
     found = [problem for base in LISTENER_LIMITS for problem in _listener_problems(base, values, listeners)]
     if values.get(PER_IP) == 0 and not values.get(PER_IP_OVERRIDES):
         text = f"{PER_IP} can be set to zero only if {PER_IP_OVERRIDES} property is set."
@@ -33,7 +33,7 @@ def limit_problems(values: Mapping[str, Value], listeners: Collection[str]) -> S
 
 
 def _listener_problems(base: str, values: Mapping[str, Value], listeners: Collection[str]) -> Sequence[LimitProblem]:
-    """A listener's limit must be above zero, also one that it has from the broker-wide key, as in Kafka."""
+    """The problems of listeners' limits: each must be above zero, even one from the broker-wide key, as in Kafka."""
     named = [name for name in values if split_listener_prefix(name)[1] == base != name]
     names = dict.fromkeys([*named, *(f"{LISTENER_PREFIX}{listener}.{base}" for listener in sorted(listeners))])
     found = []
@@ -49,7 +49,10 @@ def proxy_key(listener: str) -> str:
 
 
 def proxy_problem(values: Mapping[str, object], inter_broker: str) -> str | None:
-    """Brokers and the operator connect to `inter_broker` (in lower case) themselves, and send no PROXY header."""
+    """The problem of a proxy header on the listener `inter_broker` (in lower case), or None.
+
+    Brokers and the operator connect to this listener directly, and send no PROXY header.
+    """
     name = proxy_key(inter_broker)
     if not values.get(name):
         return None

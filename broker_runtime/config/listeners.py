@@ -1,4 +1,4 @@
-"""The listeners that a configuration names: where they are opened, what clients are told, by which protocol. Pure."""
+"""The listeners of a configuration: where they are opened, their advertised addresses, and their protocols. Pure."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -8,7 +8,7 @@ from broker_runtime.errors import ConfigError
 
 _PORT = re.compile("[0-9]{1,5}")
 Protocols = Mapping[str, SecurityProtocol]
-"""By the listener's name in upper case."""
+"""Protocols by the listener's name in upper case."""
 
 
 def endpoints(items: Sequence[str], key: str, protocols: Protocols) -> tuple[Endpoint, ...]:
@@ -29,7 +29,7 @@ def endpoints(items: Sequence[str], key: str, protocols: Protocols) -> tuple[End
 
 
 def split_address(address: str, key: str) -> tuple[str, int]:
-    """`host:port` or `[v6]:port`; raises ConfigError naming `key`."""
+    """Parse `host:port` or `[v6]:port`. Raises ConfigError naming `key`."""
     host, _, port = address.rpartition(":")
     if _PORT.fullmatch(port) is None or int(port) > 65535:
         raise ConfigError(f"{key}: {address!r} must be host:port with a port between 0 and 65535")
@@ -39,7 +39,10 @@ def split_address(address: str, key: str) -> tuple[str, int]:
 def advertised_of(
     items: Sequence[str] | None, listeners: Sequence[Endpoint], controller: Collection[str], protocols: Protocols
 ) -> tuple[Endpoint, ...]:
-    """What clients are told: without `items` it is where the listeners are opened. `controller` has its listeners."""
+    """The advertised endpoints; without `items` those where the listeners are opened.
+
+    `controller` has the controller's listeners.
+    """
     advertised = endpoints(items, "advertised.listeners", protocols) if items else listeners
     own = {endpoint.listener for endpoint in listeners}
     for endpoint in advertised:
@@ -53,7 +56,7 @@ def advertised_of(
 
 
 def check_ports(listeners: Sequence[Endpoint]) -> None:
-    """As in Apache Kafka each listener has a port of its own; 0 stands for a free one."""
+    """Check that each listener has a port of its own, as in Apache Kafka; 0 stands for a free one."""
     owner: dict[int, str] = {}
     for endpoint in listeners:
         other = owner.setdefault(endpoint.port, endpoint.listener)
@@ -64,7 +67,7 @@ def check_ports(listeners: Sequence[Endpoint]) -> None:
 
 
 def protocols_of(items: Sequence[str]) -> Protocols:
-    """By listener. The map may name more than there is: Apache Kafka's own file has a line for each protocol."""
+    """The protocols by listener. The map may have more: Apache Kafka's own file has a line for each protocol."""
     found: dict[str, SecurityProtocol] = {}
     for item in items:
         name, separator, protocol = item.partition(":")
@@ -76,8 +79,11 @@ def protocols_of(items: Sequence[str]) -> Protocols:
 
 
 def protocol_of(listener: str, protocols: Protocols) -> SecurityProtocol:
-    """As in Apache Kafka, a listener called SSL is of that protocol when the map does not say otherwise: whoever wants
-    encryption must not get a port without it. Any other name that the map leaves out is PLAINTEXT."""
+    """The protocol of a listener.
+
+    As in Apache Kafka, a listener called SSL has that protocol unless the map overrides it: a user who wants encryption
+    must not get a port without it. Any other name that the map leaves out is PLAINTEXT.
+    """
     usual = SecurityProtocol.__members__.get(listener, SecurityProtocol.PLAINTEXT)
     return protocols.get(listener, usual)
 

@@ -1,4 +1,4 @@
-"""Keys that say when logs are looked after, under Kafka's names. Pure."""
+"""Keys for the times of log maintenance, under Kafka's names. Pure."""
 
 from broker_runtime.config.allowed import at_least
 from broker_runtime.config.declaration import Config, static

@@ -1,6 +1,6 @@
-"""Numbers as Java's parsers read them, so that a value is the same one to Apache Kafka and to this broker. Pure.
+"""Numbers as Java's parsers read them, so that Apache Kafka and this broker get the same value. Pure.
 
-Python's own `int` and `float` take more: underscores between digits, other alphabets, blanks of all kinds.
+Python's own `int` and `float` accept more: underscores between digits, other alphabets, blanks of all kinds.
 """
 
 import re
@@ -13,26 +13,26 @@ _BLANKS = "".join(map(chr, range(0x21)))
 
 
 def trim(text: str) -> str:
-    """Without the blanks and control characters around it, as Java's String.trim."""
+    """The text without surrounding blanks and control characters, like Java's String.trim."""
     return text.strip(_BLANKS)
 
 
 def parse_integer(text: str) -> int:
-    """A sign and decimal digits; raises ValueError for anything else. Whether it fits is the caller's to check."""
+    """Parse a sign and decimal digits. Raises ValueError for anything else; the caller checks the range."""
     if _INTEGER.fullmatch(text) is None:
         raise ValueError(f"{text!r} is not a whole number")
     return int(text)
 
 
 def parse_double(text: str) -> float:
-    """Java's Double.parseDouble without its hexadecimal form; raises ValueError for anything else."""
+    """Parse a number like Java's Double.parseDouble, except its hexadecimal form. Raises ValueError otherwise."""
     if _DOUBLE.fullmatch(text) is None:
         raise ValueError(f"{text!r} is not a number")
     return float(text.rstrip("fFdD"))
 
 
 def render_double(value: float) -> str:
-    """As Java's Double.toString."""
+    """The text of the number, like Java's Double.toString."""
     if not isfinite(value):
         return {inf: "Infinity", -inf: "-Infinity"}.get(value, "NaN")
     if value == 0 or 1e-3 <= abs(value) < 1e7:

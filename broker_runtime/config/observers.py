@@ -1,4 +1,4 @@
-"""The keys of observers: `observer.<name>.<key>`, of which the observer itself knows most. Pure."""
+"""The keys of observers: `observer.<name>.<key>`, most of which only the observer itself knows. Pure."""
 
 import re
 from functools import lru_cache
@@ -15,7 +15,7 @@ _SECRETS = ("password", "secret", "token", "hash.key")
 
 
 def split_observer_key(name: str) -> tuple[str, str] | None:
-    """`observer.orders.filter.topics` -> ("orders", "filter.topics"); None for what is no such key."""
+    """`observer.orders.filter.topics` -> ("orders", "filter.topics"); None if the name is not such a key."""
     if not name.startswith(OBSERVER_PREFIX):
         return None
     observer, _, key = name.removeprefix(OBSERVER_PREFIX).partition(".")
@@ -27,12 +27,12 @@ def is_class_name(text: str) -> bool:
 
 
 def observer_name(item: str) -> str:
-    """What an item of observer.class.names is called: a class by what stands behind its last dot."""
+    """The name of an item in observer.class.names: for a class the part after its last dot."""
     return item.rpartition(".")[2]
 
 
 def observer_names_problem(value: Value) -> str | None:
-    """For the table of keys."""
+    """The fault of observer.class.names, as a validator in the table of keys."""
     items = value if isinstance(value, tuple) else ()
     bad = next((item for item in items if not (_NAME.fullmatch(item) or is_class_name(item))), None)
     if bad is not None:
@@ -73,7 +73,7 @@ _KNOWN: dict[str, tuple[Type, str, Validator | None]] = {
 
 @lru_cache(1_000)
 def observer_key(name: str) -> ConfigKey | None:
-    """The key of that name; what an observer itself knows is a string."""
+    """The key of that name; a key that only the observer knows is a string."""
     found = split_observer_key(name)
     if found is None:
         return None

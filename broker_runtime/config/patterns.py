@@ -2,7 +2,7 @@
 
 RE2 matches in time linear to the text, whatever the expression: no client can block the event loop with one. Compiling
 takes less than 5 ms within the limits below. The limits are not configurable: larger ones would block the event loop,
-and a broker with smaller ones would refuse what another has taken.
+and a broker with smaller ones would reject what another has accepted.
 """
 
 import re
@@ -12,15 +12,16 @@ import re2
 from broker_runtime.errors import ConfigError
 
 LENGTH_MAX = 4096
-"""Characters: sixteen names of topics of the greatest length."""
+"""Characters: sixteen topic names of the greatest length."""
 MEMORY_MAX_BYTES = 1 << 18
-"""Most memory of one compiled expression, with its matches; an expression that needs more is refused."""
+"""Limit for the memory of one compiled expression, with its matches; an expression that needs more is rejected."""
 UNICODE_CLASSES_MAX = 16
-"""RE2 needs a tenth of a millisecond for each, before it checks the memory. Names of topics are ASCII."""
+"""RE2 needs a tenth of a millisecond for each, before it checks the memory. Topic names are ASCII."""
 REPEATED_MAX = 1_000
-"""Characters that writing out the repetitions may add to an expression. RE2 writes them out before it checks the
-memory: hundreds of thousands of characters would take a tenth of a second. RE2 itself refuses more
-repetitions than this.
+"""Limit for the characters that expanding the repetitions may add to an expression.
+
+RE2 expands them before it checks the memory: hundreds of thousands of characters would take a tenth of a second. RE2
+itself rejects more repetitions than this.
 """
 _UNICODE_CLASS = re.compile(r"\\[pP]")
 _REPETITION = re.compile(r"\{([0-9]*)(?:,([0-9]*))?\}")
@@ -32,7 +33,7 @@ _SHOWN = 100
 
 
 class Pattern:
-    """One expression, compiled. It matches whole texts, as in Apache Kafka."""
+    """One compiled expression. It matches whole texts, as in Apache Kafka."""
 
     __slots__ = ("_compiled", "text")
 
@@ -45,7 +46,7 @@ class Pattern:
 
 
 def compile_pattern(text: str, length_max: int = LENGTH_MAX, memory_max_bytes: int = MEMORY_MAX_BYTES) -> Pattern:
-    """Raises ConfigError."""
+    """Compile an expression. Raises ConfigError."""
     if len(text) > length_max:
         raise ConfigError(f"the regular expression has {len(text)} characters, and {length_max} are allowed")
     classes = len(_UNICODE_CLASS.findall(text))
@@ -67,13 +68,13 @@ def compile_pattern(text: str, length_max: int = LENGTH_MAX, memory_max_bytes: i
         raise ConfigError(f"{text[:_SHOWN]!r} is no regular expression of RE2: {reason[:_SHOWN]}") from error
     except UnicodeEncodeError as error:
         raise ConfigError("the regular expression is no valid Unicode") from error
-    # The module's own cache would keep expressions whose groups are gone.
+    # The module's own cache would keep expressions whose groups are deleted.
     re2.purge()
     return Pattern(text, compiled)
 
 
 def _written_out(text: str) -> int:
-    """About the length with all repetitions written out; any number for a text that RE2 does not understand."""
+    """Approximate length of the expression after expanding its repetitions. Any value for an invalid expression."""
     groups, last, at = [0], 0, 0
     while at < len(text):
         char, step = text[at], 1

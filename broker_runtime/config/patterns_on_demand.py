@@ -13,6 +13,6 @@ PATTERNS = "broker_runtime.config.patterns"
 
 
 def compile_pattern(text: str) -> "Pattern":
-    """Raises ConfigError."""
+    """Compile an expression. Raises ConfigError."""
     found: Pattern = import_module(PATTERNS).compile_pattern(text)
     return found

@@ -1,9 +1,9 @@
-"""Properties files as Kafka has them: the line format of `java.util.Properties`, read and written. Pure.
+"""Properties files in Kafka's format, the line format of `java.util.Properties`, read and written. Pure.
 
-`key=value`, `key: value` or `key value`; `#` and `!` begin comments; a backslash at the end of a line goes on in the
-next one, before anything else it takes the meaning from the character behind it or, with t, n, r, f and uXXXX, names
-one. Only two things are not Java's: blanks that end a value are dropped unless they are escaped, since Kafka trims them
-later anyway, and a line that is only a key is a mistake.
+Lines are `key=value`, `key: value` or `key value`; `#` and `!` begin comments. A backslash at the end of a line
+continues it in the next one. Elsewhere it removes the special meaning of the next character or, with t, n, r, f and
+uXXXX, names a character. Two rules differ from Java's. Blanks at the end of a value are dropped unless they are
+escaped, since Kafka trims them later anyway. A line with only a key is an error.
 """
 
 import re
@@ -20,7 +20,10 @@ _NAMES = {character: f"\\{name}" for name, character in _NAMED.items()} | {"\\":
 
 
 def parse_properties(text: str, source: str) -> dict[str, str]:
-    """Raises ConfigError naming `source` and the line when a line has no key, no value or half an escape."""
+    """The values by key.
+
+    Raises ConfigError with `source` and the line when a line has no key, no value or half an escape.
+    """
     values: dict[str, str] = {}
     for number, line in _logical_lines(text, source):
         where = f"{source}, line {number}"
@@ -34,12 +37,12 @@ def parse_properties(text: str, source: str) -> dict[str, str]:
 
 
 def render_properties(values: Mapping[str, str]) -> str:
-    """What `parse_properties` and Java read back as it is, whatever keys and values hold."""
+    """A text that `parse_properties` and Java read back unchanged, whatever characters keys and values have."""
     return "".join(f"{_escaped(key, '=:#! ')}={_escaped_value(value)}\n" for key, value in values.items())
 
 
 def _logical_lines(text: str, source: str) -> Iterator[tuple[int, str]]:
-    """With the number of the line that each ends in; without comments and blank lines."""
+    """(Number of its last line, text) of each logical line, without comments and blank lines."""
     begun: str | None = None
     for number, natural in enumerate(_LINE_END.split(text), 1):
         line = natural.lstrip(_BLANKS)

@@ -1,4 +1,4 @@
-"""The keys that bound what one request may name and how large its answer may be. Pure."""
+"""The keys that limit the items of one request and the size of its response. Pure."""
 
 import re
 
@@ -8,13 +8,13 @@ from broker_runtime.config.definition import INT_MAX, Key, Type, Value
 from broker_runtime.errors import ConfigError
 
 _ITEMS_MAX_LEAST = 1_024
-"""A request of so many bytes is read without counting its items."""
+"""A request of at most so many bytes is read without counting its items."""
 _OVERRIDE = re.compile(r"(?P<api>[A-Za-z]+):(?P<count>[0-9]{1,10})")
 _FORM = "must be API:count pairs such as OffsetCommit:200000, separated by commas"
 
 
 def items_overrides(value: Value) -> dict[str, int]:
-    """The limits by the name of the API. Raises ConfigError, whose text says what the value must be."""
+    """The limits by the name of the API. Raises ConfigError, whose text describes the allowed values."""
     found: dict[str, int] = {}
     for item in value if isinstance(value, tuple) else ():
         match = _OVERRIDE.fullmatch(item)
@@ -33,7 +33,7 @@ def _overrides_problem(value: Value) -> str | None:
 
 
 class RequestConfig(Config):
-    """How much one request may name. The page request-limits.md has the arrays of each API."""
+    """Limits of one request. The page request-limits.md has the arrays of each API."""
 
     sluicegate_request_items_max: Key[int] = static(
         "sluicegate.request.items.max",

@@ -1,6 +1,6 @@
 """The static settings of one process: server.properties, checked and typed. Pure.
 
-Raises ConfigError with file, key and what is allowed; the process then ends with exit code 2.
+Raises ConfigError with file, key and allowed values; the process then ends with exit code 2.
 """
 
 from collections.abc import Mapping
@@ -33,10 +33,10 @@ T = TypeVar("T", bound=Value)
 
 @dataclass(frozen=True, slots=True)
 class BrokerSettings:
-    """What one process was started with. `config` has every key's static value, typed.
+    """The settings with which one process was started. `config` has every key's static value, typed.
 
-    `values` has the same by the names of keys, and the listener-prefixed ones that are set: for who is given a name.
-    `given` are the texts that the file or an override set, `source` is where they come from, for error messages.
+    `values` has the same by the names of keys, and the listener-prefixed ones that are set, for code that gets a key's
+    name. `given` are the texts that the file or an override set; `source` is their origin, for error messages.
     """
 
     source: str
@@ -50,7 +50,7 @@ class BrokerSettings:
     inter_broker_listener: str
     controller_listeners: frozenset[str]
     quorum: tuple[ServerAddress, ...]
-    """The controllers of the cluster, as far as they are told."""
+    """The controllers of the cluster, as far as they are configured."""
     log_dir: str
     http: tuple[str, int] | None
 
@@ -73,7 +73,7 @@ class BrokerSettings:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """A sentence for whatever is allowed and hardly meant."""
+        """A sentence for each setting that is allowed and probably a mistake."""
         found = []
         if self.unused:
             found.append(f"these keys of Apache Kafka change nothing here: {', '.join(self.unused)}")
@@ -135,7 +135,7 @@ def _settings(given: Mapping[str, str], source: str) -> BrokerSettings:
 
 
 def _values(given: Mapping[str, str]) -> Mapping[str, Value]:
-    """By the names of keys: what is given, what follows from it, and the defaults of the others."""
+    """Values by the names of keys: the given ones, derived ones, and defaults."""
     typed: dict[str, Value] = {}
     for name, text in given.items():
         key = broker_key(name)
@@ -151,7 +151,7 @@ def _values(given: Mapping[str, str]) -> Mapping[str, Value]:
 
 
 def _derived(given: BrokerConfig) -> Mapping[str, Value]:
-    """Values of keys that others stand in for: ms come before minutes before hours, as in Kafka."""
+    """Values derived from alternative keys: ms override minutes, which override hours, as in Kafka."""
     found: dict[str, Value] = {}
     if given.log_retention_minutes is not None:
         found[BrokerConfig.log_retention_ms.name] = _milliseconds(given.log_retention_minutes, 60_000)
@@ -164,7 +164,7 @@ def _derived(given: BrokerConfig) -> Mapping[str, Value]:
 
 
 def _milliseconds(count: int, unit_ms: int) -> int:
-    """Any negative number means without end, which is -1 in milliseconds."""
+    """The count in milliseconds. Any negative number means unlimited, which is -1."""
     return -1 if count < 0 else count * unit_ms
 
 
@@ -217,7 +217,7 @@ def _quorum(config: BrokerConfig, roles: frozenset[str], protocols: Protocols) -
     servers = servers or _voters(config.controller_quorum_voters or ())
     if CONTROLLER_ROLE not in roles and not servers:
         raise ConfigError(f"{key}: a broker that is not a controller must be told where the controller is (host:port)")
-    # As in Apache Kafka brokers go to the first of these listeners; that another node opens it does not matter.
+    # As in Apache Kafka, brokers connect to the first of these listeners; another node may open it.
     names = [name.upper() for name in config.controller_listener_names or ()]
     protocol = protocol_of(names[0], protocols) if names else SecurityProtocol.PLAINTEXT
     if servers and protocol not in SERVED:

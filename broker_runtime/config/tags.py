@@ -1,6 +1,6 @@
-"""The keys `tag.<name>`: what whoever runs the brokers lets them say of themselves (BrokerMetadata). Pure.
+"""The keys `tag.<name>`, with which an operator adds to the brokers' descriptions of themselves (BrokerMetadata). Pure.
 
-Tags that a broker has by itself are named here as well, for nobody may give one of them another meaning.
+A broker's built-in tags are named here, too: a key must not give one of them another meaning.
 """
 
 import re
@@ -13,8 +13,10 @@ from broker_runtime.config.numbers import trim
 
 TAG_PREFIX = "tag."
 TAGS_MAX = 64
-"""In the file of a broker, in its dynamic configuration and in the default of all brokers, each: an answer about all
-brokers has those of all."""
+"""Limit for a broker's file, for its dynamic configuration and for the default of all brokers, each.
+
+A response for all brokers has the tags of all.
+"""
 VALUE_BYTES_MAX = 256
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,127}")
 
@@ -29,7 +31,7 @@ ENDPOINTS = "endpoints"
 
 @dataclass(frozen=True, slots=True)
 class BuiltInTag:
-    """A tag that each broker has; `format` says how its value is to be read."""
+    """A tag that each broker has; `format` describes its value."""
 
     name: str
     example: str
@@ -72,7 +74,7 @@ _BUILT_IN = frozenset(tag.name for tag in BUILT_IN_TAGS)
 
 @lru_cache(1_000)
 def tag_key(name: str) -> ConfigKey | None:
-    """The key of that name; None for what cannot be one."""
+    """The key of that name; None if the name cannot be one."""
     tag = name.removeprefix(TAG_PREFIX)
     if tag == name or not _NAME.fullmatch(tag):
         return None
@@ -92,6 +94,6 @@ def tags_in(texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def tags_problem(texts: Mapping[str, str]) -> str | None:
-    """What is wrong with all tags of a level together."""
+    """The fault of all tags of a level together; None if there is none."""
     count = len(tags_in(texts))
     return f"{count} keys begin with {TAG_PREFIX}, and at most {TAGS_MAX} may" if count > TAGS_MAX else None

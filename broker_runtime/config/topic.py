@@ -1,4 +1,4 @@
-"""Topic configuration: the keys of a topic, the broker keys that hold their defaults, and the typed result.
+"""Topic configuration: the keys of a topic, the broker keys with their defaults, and the typed result.
 
 Pure. Names and defaults are Apache Kafka's.
 """
@@ -198,7 +198,7 @@ class TopicConfig(Config):
 
     @property
     def problem(self) -> str | None:
-        """Of values that are allowed, but not together; as Kafka says it."""
+        """The fault of values that are allowed, but not together, in Kafka's words; None if there is none."""
         least, most = self.min_compaction_lag_ms, self.max_compaction_lag_ms
         if least <= most:
             return None
@@ -206,12 +206,15 @@ class TopicConfig(Config):
 
     @cached_property
     def segment_age_max_ms(self) -> int:
-        """The active segment is never cleaned, so that of a compacted topic must not be active for too long."""
+        """Age at which the active segment is rolled, in ms.
+
+        The active segment is never cleaned, so that of a compacted topic must not stay active for too long.
+        """
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacted else self.segment_ms
 
     @cached_property
     def checks_records(self) -> bool:
-        """Each record is looked at; not worked out for each batch."""
+        """Whether each record is checked; computed once, not for each batch."""
         return self.compacted or self.sluicegate_record_validation == "all"
 
     @classmethod
@@ -232,7 +235,7 @@ class TopicConfig(Config):
 TOPIC_KEYS: Mapping[str, ConfigKey] = TopicConfig.KEYS
 
 BROKER_SYNONYMS: Mapping[str, str] = {name: key.synonym for name, key in TOPIC_KEYS.items() if key.synonym is not None}
-"""Topic key -> the broker key that holds its default."""
+"""Topic key -> the broker key with its default."""
 
 
 def topic_key(name: str) -> ConfigKey:

@@ -1,8 +1,9 @@
-"""Keys of Apache Kafka 4.3 that mean nothing to this broker, which has no transactions, no TLS, and no groups of
-shares or of streams.
+"""Keys of Apache Kafka 4.3 without a meaning for this broker.
 
-Pure data: names, types and update modes as Apache Kafka's own tables have them; the differential suite compares them
-with its jars. A key that this broker learns to use moves to the tables of keys that it has.
+The broker has no transactions, no TLS, and no share or Streams groups.
+
+Pure data: names, types and update modes are those of Apache Kafka's own tables; the differential suite compares them
+with its jars. When this broker begins to use a key, the key moves to the tables of used keys.
 """
 
 from collections.abc import Mapping
@@ -13,7 +14,7 @@ from broker_runtime.config.definition import ConfigKey, Key, Type, UpdateMode
 
 _DOC = "Known to Apache Kafka and not used by this broker: it changes nothing."
 _PREFIXED = ("ssl.", "sasl.", "connections.max.reauth.ms", "principal.builder.class")
-"""Beginnings of keys that may belong to a listener, by its prefix."""
+"""Beginnings of keys that a listener may override with its prefix."""
 
 
 def _keys(kind: Type, mode: UpdateMode, names: str, allowed: OneOf | None = None) -> list[ConfigKey]:
