@@ -1,6 +1,6 @@
 """The effective values on one broker: its dynamic ones override the cluster's default, which overrides the file.
 
-Pure (KIP-226). A stored dynamic value that this broker cannot use is ignored and reported, and the others hold.
+Pure (KIP-226). A stored dynamic value that this broker cannot use is ignored and reported, and the others are applied.
 Examples are a key of a newer version, and a limit that together with the file would reject every client. The value was
 checked when it was stored, by a controller that may have known less.
 """

@@ -1,7 +1,7 @@
 """Replicas of partitions: one broker leads each, the others copy its log.
 
-Problem. An acknowledged record must be in the log of every broker that may be elected as the next leader, and logs of
-different brokers must never differ below the high watermark.
+Problem. Every broker that may be elected as the next leader must have every acknowledged record. Logs of different
+brokers must never differ below the high watermark.
 
 Idea. `manager` follows the metadata: it opens the logs (`local_logs`) and makes each replica a leader or a follower.
 A follower (`fetcher`) has one fetch session for each leader (`follower_session`, KIP-227). Before its first fetch from

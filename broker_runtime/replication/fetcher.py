@@ -1,9 +1,9 @@
 """Keeps this broker's replicas of the partitions that one other broker leads up to date.
 
-Each leader has one task, one connection and one fetch session. Partitions are added and removed between two requests.
-If a partition is added while a request waits at the leader for new records, that request is cancelled, so that the new
-partition does not wait for it. This happens once for a whole burst: while partitions keep being added, no request waits
-long.
+Each leader has one task, one connection and one fetch session. Partitions are added and removed between two requests. A
+partition may be added while a request waits at the leader for new records. That request is then cancelled, so that the
+new partition need not wait for it. This happens once for a whole burst: while partitions keep being added, no request
+waits long.
 """
 
 import asyncio

@@ -14,7 +14,8 @@ not served.
 Invariants:
 
 - Only complete writes count. Bytes that a failed write left are never read, and are cut before the next append.
-- A power loss takes nothing below a log's recovery point. The point rises after a sync, and sinks on disk before a cut.
+- A power loss takes nothing below a log's recovery point. It rises after a sync. A cut lowers it on disk
+  first.
 - A failed fsync takes the log offline until a restart has read the disk. A file that could not be opened does not.
 - Offsets grow without a gap, unless the folder has the file `swap.GAPS_FILE`.
 - Replacing a file or a segment leaves the old one or the new one, whenever a crash interrupts it.

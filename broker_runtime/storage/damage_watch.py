@@ -25,7 +25,7 @@ from broker_runtime.storage.turns import Turns, Work
 _LOGGER = logging.getLogger(__name__)
 _WAITING_MAX = 100
 _AGAIN_S = 60.0
-"""Least time between two checks of a segment, in seconds; the next value is for one with known damage."""
+"""Least time between two checks of a segment, in seconds; `_DAMAGED_AGAIN_S` is for one with known damage."""
 _DAMAGED_AGAIN_S = 600.0
 
 

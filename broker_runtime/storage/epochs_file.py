@@ -83,6 +83,6 @@ class EpochsFile:
             self._stored = draft.change
 
     def close(self) -> None:
-        """Store nothing any more: the folder is about to lose its name."""
+        """Stop storing: the folder is about to lose its name."""
         with self._lock:
             self._is_closed = True

@@ -1,7 +1,7 @@
 """The .index and .timeindex files of a segment, entry for entry in Kafka's binary form.
 
 Kafka maps each file and preallocates segment.index.bytes. This broker keeps the entries of the active segment in memory
-and appends them to the file in pieces, so the files stay small and Kafka's tools can still read them. A sealed
+and appends them to the file in pieces. So the files stay small, and Kafka's tools can still read them. A sealed
 segment's entries are read at their first use and dropped when idle. No file stays open. Knows nothing of batches.
 """
 

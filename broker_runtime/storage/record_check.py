@@ -1,7 +1,7 @@
 """Checks each record of a batch, for compacted topics and if sluicegate.record.validation is `all`. Pure.
 
 The caller has checked the header. Kafka checks each record of each batch. Here that would cost more than the rest of a
-request, so by default `validation` checks the header, and records are checked only if a rule is about records (keys).
+request. So by default `validation` checks the header, and records are checked only if a rule is about records (keys).
 """
 
 from collections.abc import Sequence

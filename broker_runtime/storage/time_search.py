@@ -164,7 +164,7 @@ class _Stretch:
         return None
 
     def newest(self) -> FoundRecord | None:
-        """The newest record, found by the batches' headers. Reads records of a batch of which some do not count."""
+        """The newest record. Batches are compared by their headers, one that begins below `from_offset` by records."""
         best: FoundRecord | None = None
         batch: tuple[int, Header] | None = None
         for position, header in self._headers():

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 TURN_S = 0.002
-"""Approximate length of a turn, which holds the interpreter; the event loop may wait as long."""
+"""Approximate length of a turn, in seconds. It blocks the interpreter, and the event loop waits as long."""
 Work = Callable[[], None]
 Steps = Iterator[int]
 """Yields now and then how many bytes were read and written; after each yield another thread may continue."""

@@ -1,6 +1,6 @@
 """Decides from the header alone which batches a client may append, as Apache Kafka does.
 
-Pure. The records are not read here (`record_check` reads them if the topic requires it), but the bytes must have room
+Pure. The records are not read here; `record_check` reads them if the topic requires it. But the bytes must have room
 for as many records as the header counts (`record_space`). The header's base and maximum timestamp decide whether
 timestamps are valid: Kafka's own clients always set them. Kafka reads the records instead.
 """

@@ -141,7 +141,10 @@ class Watcher(Protocol):
         ...
 
     def high_watermark_moved(self) -> None:
-        """Notify a follower, whose reads do not depend on it, instead of `changed`; the watcher stays."""
+        """Notify a follower that only the high watermark has moved, instead of calling `changed`.
+
+        A follower's reads do not depend on it, so the watcher stays.
+        """
         ...
 
 

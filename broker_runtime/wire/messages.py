@@ -1,7 +1,7 @@
 """Whole messages: bytes <-> kio entities, for every API that is not on the hot path.
 
 Pure. Handlers return `Fields`, nested mappings with kio's field names of the newest version. The builder drops fields
-that an older version does not have, adds defaults, and rejects fields that no version knows, so that one handler serves
+that an older version does not have, adds defaults, and rejects fields that no version knows. So one handler serves
 every version. kio's modules are imported at the first use of a version: the whole schema costs memory.
 """
 

@@ -5,14 +5,14 @@ from broker_runtime.blake2 import blake2b
 ENTRY_BYTES = 208
 """In CPython: 64 for a key of at most 16 bytes, 32 for an offset, 112 for a place in a just grown dictionary."""
 _SHARDS = 64
-"""A growing dictionary holds the interpreter: each of 64 is small enough to grow in a fraction of a millisecond."""
+"""A growing dictionary blocks the interpreter: each of 64 is small enough to grow in a fraction of a millisecond."""
 _DIGEST_BYTES = 16
 
 
 class OffsetMap:
     """Stores keys of 16 bytes or more as a digest; Kafka stores MD5 of all keys.
 
-    Two of 2**64 keys would look the same.
+    Among 2**64 keys, two would have the same digest.
     """
 
     def __init__(self, bytes_max: int, load_factor: float) -> None:
