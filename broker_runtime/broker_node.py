@@ -57,7 +57,8 @@ class _Observed:
 class BrokerNode:
     """Owns the client listeners, the dispatcher of their requests, and the replicas.
 
-    `metadata` reacts to changes of the metadata; BrokerServices is what handlers use. Only the logs are durable.
+    `metadata` reacts to changes of the metadata; BrokerServices is what handlers use. Only the logs are durable. The
+    second of `clients` forwards requests that would block others.
     """
 
     def __init__(
@@ -71,10 +72,7 @@ class BrokerNode:
         peers: Peers | None = None,
         server: SocketServer | None = None,
     ) -> None:
-        """The second of `clients` forwards requests that would block others; simulations pass `peers` and `server`.
-
-        Raises ConfigError.
-        """
+        """Simulations pass `peers` and `server`. Raises ConfigError."""
         self.settings = settings
         self.clock = clock
         self.logs = logs

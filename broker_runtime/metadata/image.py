@@ -132,7 +132,7 @@ class MetadataImage:
     def replace_by(self, fresh: Self) -> Steps[Changes]:
         """Make this image equal to `fresh`: the last step does all of it. Neither changes between two steps.
 
-        Then `fresh` has what this image had. Code that began to read it before goes on with it: it is never changed.
+        Afterwards `fresh` has the previous state of this image, which is never changed: other code may still read it.
         """
         changes = Changes()
         for name in _AREAS:
