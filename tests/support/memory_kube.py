@@ -13,7 +13,7 @@ from sluicegate_operator.api.metadata import Resource
 from sluicegate_operator.kube.children import name_taken
 from sluicegate_operator.kube.client import STATUS_MANAGER
 from sluicegate_operator.kube.errors import KubeConflictError, KubeError
-from sluicegate_operator.kube.held import Held, Misread, cluster_of, read_object
+from sluicegate_operator.kube.held import Held, Misread, Value, cluster_of, read_object
 from sluicegate_operator.kube.informer import Informer
 from sluicegate_operator.kube.kinds import CUSTOM, EVENT, Kind, kind_of
 from sluicegate_operator.kube.undeclared import UndeclaredFields, without_fields
@@ -223,8 +223,14 @@ class MemoryCache:
         return [read_object(item) for item in found if cluster_of(kind, item) == cluster]
 
     async def everywhere(self, kind: Kind, model: type[Found]) -> list[Found]:
-        values = [read_object(item) for item in await self._kube.list(kind, None)]
+        values = await self.of_kind(kind)
         return [one for one in values if isinstance(one, model) and one.metadata.deletion_timestamp is None]
+
+    async def of_kind(self, kind: Kind) -> list[Value]:
+        found = await self._kube.list(kind, None)
+        if kind in CUSTOM:
+            return [read_object(item) for item in found]
+        return [item for item in found if CLUSTER_LABEL in (item["metadata"].get("labels") or {})]
 
     def informers(self) -> Mapping[Kind, Informer]:
         assert isinstance(self._kube, MemoryKube)

@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from dataclasses import dataclass, field
 from typing import Any
 
-from sluicegate_operator.api.audit_pipeline import AuditPipeline
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_listener import BrokerListener
 from sluicegate_operator.fleet.base import BrokerAddress
@@ -19,6 +18,7 @@ from sluicegate_operator.fleet.config_maps import collect_config_maps, taken_up
 from sluicegate_operator.fleet.controllers import ControllerPlace, ControllerView, controller_view
 from sluicegate_operator.fleet.finding_pods import AbsentPods, all_pods, listed_pods
 from sluicegate_operator.fleet.kubernetes_listeners import KubernetesListeners
+from sluicegate_operator.fleet.landing_places import LandingPlaces
 from sluicegate_operator.fleet.node_sets import find_node_set, read_node_set
 from sluicegate_operator.fleet.pods import NodePod, broker_addresses
 from sluicegate_operator.fleet.protocol import Incarnation, NodesSeen
@@ -26,9 +26,8 @@ from sluicegate_operator.fleet.racks import KubernetesRacks
 from sluicegate_operator.fleet.rolls import NodeSetSeen, node_views, respelled
 from sluicegate_operator.kube.children import who_set
 from sluicegate_operator.kube.client import KubeClient
-from sluicegate_operator.kube.errors import KubeConflictError, LandingTakenError
-from sluicegate_operator.kube.kinds import AUDIT_PIPELINE, BROKER_CLUSTER, CONFIG_MAP, NETWORK_POLICY, POD, STATEFUL_SET
-from sluicegate_operator.planning.audit_places import why_landing_taken
+from sluicegate_operator.kube.errors import KubeConflictError
+from sluicegate_operator.kube.kinds import CONFIG_MAP, NETWORK_POLICY, POD, STATEFUL_SET
 from sluicegate_operator.planning.children import cluster_children, network_policies, wanted_revision
 from sluicegate_operator.planning.cluster_layout import Role, plan_cluster
 from sluicegate_operator.planning.fencing import BrokerPod, FenceOrder, SessionPods, plan_fencing, session_pods
@@ -94,10 +93,12 @@ class KubernetesFleet:
     """Two queues apply one cluster's children; neither may undo the other's number of brokers."""
     listeners: KubernetesListeners = field(init=False)
     racks: KubernetesRacks = field(init=False)
+    _landing: LandingPlaces = field(init=False)
     look_every_s: float = 1.0
 
     def __post_init__(self) -> None:
         self.listeners, self.racks = KubernetesListeners(self._kube), KubernetesRacks(self._kube)
+        self._landing = LandingPlaces(self._kube)
 
     async def apply(
         self,
@@ -117,42 +118,38 @@ class KubernetesFleet:
         async with self._applying[cluster.namespace, cluster.name]:
             if check is not None:
                 await check()
-            await self._check_landing(cluster)
-            there = {role: await find_node_set(self._kube, cluster, role) for role in Role}
-            count = broker_count
-            if count is None and cluster.spec.brokers is not None:
-                brokers = there[Role.BROKER]
-                count = max(cluster.spec.brokers.replicas, int(brokers["spec"]["replicas"]) if brokers else 0)
-            started = _any_of(cluster, there.values())
-            claims = await look_after_claims(self._kube, cluster, count or 0, started=started, node_sets=there)
-            wanted = cluster_children(self._images.of_cluster(cluster), listeners, count)
-            children = [_with_claims_as_they_are(child, there) for child in wanted]
-            await self._try_out(there, children)
-            await self._hold_code_name(cluster)
-            await self._apply_network_policies(cluster, listeners)
-            scaled: dict[str, None] = {}
+            async with self._landing.held_for(cluster):
+                return await self._apply(cluster, listeners, broker_count)
 
-            def seen(found: Mapping[str, Any]) -> None:
-                if broker_count is None:
-                    _check_not_fewer(found, cluster, count or 0)
-                scaled.update(dict.fromkeys(_scaled(found, cluster)))
+    async def _apply(
+        self, cluster: BrokerCluster, listeners: Sequence[BrokerListener], broker_count: int | None
+    ) -> AppliedNodes:
+        there = {role: await find_node_set(self._kube, cluster, role) for role in Role}
+        count = broker_count
+        if count is None and cluster.spec.brokers is not None:
+            brokers = there[Role.BROKER]
+            count = max(cluster.spec.brokers.replicas, int(brokers["spec"]["replicas"]) if brokers else 0)
+        started = _any_of(cluster, there.values())
+        claims = await look_after_claims(self._kube, cluster, count or 0, started=started, node_sets=there)
+        wanted = cluster_children(self._images.of_cluster(cluster), listeners, count)
+        children = [_with_claims_as_they_are(child, there) for child in wanted]
+        await self._try_out(there, children)
+        await self._hold_code_name(cluster)
+        await self._apply_network_policies(cluster, listeners)
+        scaled: dict[str, None] = {}
 
-            for child in children:
-                if child["kind"] == STATEFUL_SET.kind:
-                    await make_claims(self._kube, cluster, [new for new in claims.make if new.role is _role(child)])
-                await self._kube.apply(child, seen)
-            await self._remove_network_policies(cluster, listeners)
-            uncollected = await collect_config_maps(self._kube, cluster)
-            return AppliedNodes(tuple(scaled), claims.volumes, uncollected)
+        def seen(found: Mapping[str, Any]) -> None:
+            if broker_count is None:
+                _check_not_fewer(found, cluster, count or 0)
+            scaled.update(dict.fromkeys(_scaled(found, cluster)))
 
-    async def _check_landing(self, cluster: BrokerCluster) -> None:
-        """Raise LandingTakenError if an older object keeps the place of the cluster's landing."""
-        if cluster.spec.landing is None or cluster.spec.landing.uri is None:
-            return
-        clusters = await self._kube.cache.everywhere(BROKER_CLUSTER, BrokerCluster)
-        pipelines = await self._kube.cache.everywhere(AUDIT_PIPELINE, AuditPipeline)
-        if why := why_landing_taken(cluster, clusters, pipelines):
-            raise LandingTakenError(why)
+        for child in children:
+            if child["kind"] == STATEFUL_SET.kind:
+                await make_claims(self._kube, cluster, [new for new in claims.make if new.role is _role(child)])
+            await self._kube.apply(child, seen)
+        await self._remove_network_policies(cluster, listeners)
+        uncollected = await collect_config_maps(self._kube, cluster)
+        return AppliedNodes(tuple(scaled), claims.volumes, uncollected)
 
     async def _try_out(
         self, there: Mapping[Role, Mapping[str, Any] | None], children: Sequence[Mapping[str, Any]]

@@ -12,6 +12,7 @@ from sluicegate_operator.engine.lasting_refusals import LastingRefusals
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
 from sluicegate_operator.engine.telling import write_one_of_many
 from sluicegate_operator.engine.work_queue import Again, Retry
+from sluicegate_operator.fleet.landing_places import landers_of_all, results_of_all
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.snapshot import gather_snapshot
 from sluicegate_operator.handlers.term_figures import PipelineFigures
@@ -92,10 +93,13 @@ class PipelineReconciler:
     async def _plans(self, snapshot: Snapshot) -> list[tuple[AuditPipeline, PipelinePlan]]:
         if not snapshot.pipelines:
             return []
-        cache, moment = self._context.kube.cache, now()
-        others = await cache.everywhere(AUDIT_PIPELINE, AuditPipeline)
-        clusters = await cache.everywhere(BROKER_CLUSTER, BrokerCluster)
-        return [(one, plan_pipeline(one, snapshot.cluster, moment, others, clusters)) for one in snapshot.pipelines]
+        kube, moment = self._context.kube, now()
+        others = await results_of_all(kube)
+        clusters = await kube.cache.everywhere(BROKER_CLUSTER, BrokerCluster)
+        landers = await landers_of_all(kube)
+        return [
+            (one, plan_pipeline(one, snapshot.cluster, moment, others, clusters, landers)) for one in snapshot.pipelines
+        ]
 
     async def _keep(self, pipeline: AuditPipeline, plan: PipelinePlan, tried: "_Tried") -> float | None:
         """In how many seconds something is due; None if a run is about to begin or to have ended, or if the API server

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from sluicegate_operator.api.metadata import Resource
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.feed import Feed
-from sluicegate_operator.kube.held import Held, Misread
+from sluicegate_operator.kube.held import Held, Misread, Value
 from sluicegate_operator.kube.informer import Informer, key_of
 from sluicegate_operator.kube.kinds import Kind
 from sluicegate_operator.kube.store import Change, Store
@@ -58,8 +58,15 @@ class Cache:
 
         Raises KubeError if the kind is not known.
         """
-        values = [held.value for held in (await self._known(kind)).values()]
+        values = await self.of_kind(kind)
         return [one for one in values if isinstance(one, model) and one.metadata.deletion_timestamp is None]
+
+    async def of_kind(self, kind: Kind) -> Sequence[Value]:
+        """All objects of a kind in all watched namespaces, also unreadable ones and those that are being deleted.
+
+        Raises KubeError if the kind is not known.
+        """
+        return [held.value for held in (await self._known(kind)).values()]
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Json | None:
         """An object of another kind. Raises KubeError."""

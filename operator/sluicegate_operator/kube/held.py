@@ -17,6 +17,7 @@ from sluicegate_operator.api.manifests import InvalidManifest, read_stored
 from sluicegate_operator.api.metadata import Resource
 from sluicegate_operator.kube.kinds import BROKER_CLUSTER, CUSTOM, POD, STATEFUL_SET, Kind
 from sluicegate_operator.resources.labels import CLUSTER_LABEL
+from sluicegate_operator.resources.lander import lander_of_pod
 
 Json = Mapping[str, Any]
 SHARED_MAX = 1024
@@ -158,13 +159,13 @@ def _whole(body: Json) -> Json:
 def _trimmed_pod(body: Json) -> Json:
     spec = body.get("spec") or {}
     kept = {field: spec[field] for field in ("nodeName", "readinessGates") if field in spec}
-    return {**body, "spec": {**kept, "volumes": _config_maps(spec)}}
+    return {**body, "spec": {**kept, **_kept_of_pods(spec)}}
 
 
 def _trimmed_node_set(body: Json) -> Json:
     spec = body["spec"]
     template = spec["template"]
-    pods = {**template, "spec": {"volumes": _config_maps(template.get("spec") or {})}}
+    pods = {**template, "spec": _kept_of_pods(template.get("spec") or {})}
     kept = {
         "replicas": spec.get("replicas", 1),
         "volumeClaimTemplates": spec.get("volumeClaimTemplates") or [],
@@ -173,8 +174,11 @@ def _trimmed_node_set(body: Json) -> Json:
     return {**body, "spec": {**kept, "template": pods}}
 
 
-def _config_maps(spec: Json) -> list[Json]:
-    return [volume for volume in spec.get("volumes") or () if "configMap" in volume]
+def _kept_of_pods(spec: Json) -> Json:
+    """The volumes that are ConfigMaps, and the place where the pod lands its audit log."""
+    volumes = [volume for volume in spec.get("volumes") or () if "configMap" in volume]
+    landers = lander_of_pod(spec)
+    return {"volumes": volumes, **({"initContainers": landers} if landers else {})}
 
 
 _TRIMMED: Mapping[Kind, Callable[[Json], Json]] = {POD: _trimmed_pod, STATEFUL_SET: _trimmed_node_set}

@@ -13,7 +13,7 @@ from typing import Any
 
 from sluicegate_operator.api.audit_pipeline import AuditPipeline, AuditPlace
 from sluicegate_operator.api.broker_cluster import BrokerCluster
-from sluicegate_operator.planning.audit_places import why_results_in_landing, why_results_taken
+from sluicegate_operator.planning.audit_places import Lander, Results, why_results_in_landing, why_results_taken
 from sluicegate_operator.planning.missing_cluster import cluster_missing_words
 from sluicegate_operator.planning.pipeline_runs import PipelineRun
 from sluicegate_operator.planning.schedule import Schedule, ScheduleError, parse_schedule
@@ -51,13 +51,11 @@ def plan_pipeline(
     pipeline: AuditPipeline,
     cluster: BrokerCluster | None,
     now: datetime,
-    others: Iterable[AuditPipeline] = (),
+    others: Iterable[Results] = (),
     clusters: Iterable[BrokerCluster] = (),
+    landers: Iterable[Lander] = (),
 ) -> PipelinePlan:
-    """Plan an AuditPipeline.
-
-    `others` and `clusters` are all that the operator knows: audit_places decides where each may write.
-    """
+    """`others`, `clusters` and `landers` are all that the operator knows: see audit_places for who may write where."""
     spec, name = pipeline.spec, pipeline.spec.cluster_ref.name
     if cluster is None or cluster.spec.is_external:
         return PipelinePlan(PipelineOutcome.CLUSTER_MISSING, cluster_missing_words(pipeline, bundled=True))
@@ -75,7 +73,7 @@ def plan_pipeline(
     if source is None:
         message = f"nobody lands the audit log of BrokerCluster {name}: say audit.landing there, or source here"
         return PipelinePlan(PipelineOutcome.SOURCE_MISSING, message)
-    if message := why_results_in_landing(pipeline, cluster, clusters, source.uri):
+    if message := why_results_in_landing(pipeline, cluster, clusters, source.uri, landers):
         return PipelinePlan(PipelineOutcome.RESULTS_IN_SOURCE, message)
     if message := why_results_taken(pipeline, others):
         return PipelinePlan(PipelineOutcome.RESULTS_TAKEN, message)

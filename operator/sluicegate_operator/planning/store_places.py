@@ -3,17 +3,24 @@
 A URI is parsed like `pyarrow.fs.FileSystem.from_uri` does: path and options may be percent-encoded.
 """
 
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import parse_qsl, unquote
 
 _SCHEME = "s3://"
 _URIS_KEPT = 4096
+_DEFAULT_PORTS = {"http": ":80", "https": ":443"}
+_AWS = re.compile(r"s3[-.a-z0-9]*\.amazonaws\.com(\.cn)?")
+"""AWS' own endpoints. A bucket's name is unique over all regions."""
 
 
 @dataclass(frozen=True, slots=True)
 class StorePlace:
-    """A folder in an object store. `store` is its host and port, empty for the store of the environment or region."""
+    """A folder in an object store. `store` is its host and port, without the default port of its scheme.
+
+    It is empty for AWS, and if the environment names the store.
+    """
 
     store: str
     folder: str
@@ -29,9 +36,17 @@ class StorePlace:
 
 @lru_cache(_URIS_KEPT)
 def store_place(uri: str) -> StorePlace:
-    """Return the place that a valid URI names."""
-    endpoint = dict(_options(uri)).get("endpoint_override", "")
-    return StorePlace(endpoint.rpartition("://")[2].rstrip("/").lower(), _folder(uri))
+    """The place that a valid URI names."""
+    options = dict(_options(uri))
+    return StorePlace(_store(options.get("endpoint_override", ""), options.get("scheme", "")), _folder(uri))
+
+
+def _store(endpoint: str, scheme: str) -> str:
+    named, _, address = endpoint.lower().rpartition("://")
+    host = address.rstrip("/")
+    if port := _DEFAULT_PORTS.get(named or scheme.lower() or "https"):
+        host = host.removesuffix(port)
+    return "" if _AWS.fullmatch(host) else host
 
 
 def canonical_uri(uri: str) -> str:

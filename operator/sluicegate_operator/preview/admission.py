@@ -14,6 +14,7 @@ from sluicegate_operator.api.manifests import Manifests
 from sluicegate_operator.api.metadata import Resource
 from sluicegate_operator.api.replica_numbers import cluster_contradictions, topic_contradictions
 from sluicegate_operator.api.topic import Topic
+from sluicegate_operator.planning.audit_places import results_of
 from sluicegate_operator.planning.images import Images
 from sluicegate_operator.planning.pipelines import PipelineOutcome, plan_pipeline
 from sluicegate_operator.planning.preview_nodes import NodeKind, restart_phrases
@@ -108,7 +109,7 @@ def _of_itself(applied: Resource, after: Manifests, now: datetime) -> Iterator[s
         yield from map(str, topic_contradictions(applied, None))
     elif isinstance(applied, AuditPipeline):
         cluster = next((one for one in after.clusters if _is_of(applied, one)), None)
-        plan = plan_pipeline(applied, cluster, now, after.of_kind(AuditPipeline))
+        plan = plan_pipeline(applied, cluster, now, results_of(after.of_kind(AuditPipeline)))
         if plan.outcome is not PipelineOutcome.ACCEPTED:
             yield plan.message
 

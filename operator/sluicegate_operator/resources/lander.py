@@ -5,6 +5,7 @@ it, so that it lands the broker's last records. It never ends before that (audit
 only while all of its containers run.
 """
 
+from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -15,6 +16,8 @@ from sluicegate_operator.resources.container_resources import LANDER as LANDER_R
 from sluicegate_operator.resources.container_resources import container_resources
 
 LANDER = "lander"
+STORE = "s3://"
+"""The beginning of a place in an object store."""
 SPOOLS = "audit"
 """The broker's folder of spools in its log directory."""
 SEGMENTS_PATH = "/var/lib/sluicegate-audit"
@@ -54,6 +57,23 @@ def lander(cluster: BrokerCluster, landing: AuditLanding, broker: dict[str, Any]
         "securityContext": broker["securityContext"],
         "resources": container_resources(landing.resources, LANDER_RESOURCES),
     }
+
+
+def lander_of_pod(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The lander of a pod's spec with its name and the place in an object store. Empty without such a place."""
+    uris = {
+        one["name"]: argument
+        for one in spec.get("initContainers") or ()
+        if one.get("name") == LANDER
+        for argument in one.get("args") or ()
+        if argument.startswith(STORE)
+    }
+    return [{"name": name, "args": [uri]} for name, uri in uris.items()]
+
+
+def landing_uri_of_pod(spec: Mapping[str, Any]) -> str | None:
+    """The place in an object store where a pod with this spec lands its audit log."""
+    return next((one["args"][0] for one in lander_of_pod(spec)), None)
 
 
 def lander_volumes(landing: AuditLanding) -> list[dict[str, Any]]:

@@ -62,6 +62,10 @@ def test_documents_keep_what_is_planned_by() -> None:
         "status": {"podIP": "10.0.0.1"},
     }
     assert held.cluster == "shop"
+    landers = [{"name": "init", "args": ["s3://x"]}, {"name": "lander", "image": "a", "args": ["d", "s3://audit/shop"]}]
+    held = Reader().held(POD, {"metadata": meta, "spec": {"initContainers": landers}, "status": {}})
+    assert isinstance(held.value, dict)
+    assert held.value["spec"]["initContainers"] == [{"name": "lander", "args": ["s3://audit/shop"]}]
     partial = {"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": meta}
     for kind in (CONFIG_MAP, SERVICE):
         value = Reader().held(kind, partial).value

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.api import AuditPipeline, BrokerCluster, parse_resource
+from sluicegate_operator.planning.audit_places import results_of
 from sluicegate_operator.planning.pipeline_runs import PipelineRun, RunState, pipeline_runs
 from sluicegate_operator.planning.pipeline_status import PipelineTrouble, pipeline_status
 from sluicegate_operator.planning.pipelines import PipelineOutcome, due, outlived, pipeline_children, plan_pipeline
@@ -107,11 +108,12 @@ def test_of_two_with_one_place_for_results_the_older_has_it() -> None:
         parsed(pipeline(name, results={"uri": uri}))
         for name, uri in (("a", "s3://answers/x?region=b"), ("b", "s3://answers/x/"), ("c", "s3://answers/x2"))
     )
-    outcomes = [plan_pipeline(one, LANDED, NOW, [first, second, elsewhere]) for one in (first, second, elsewhere)]
+    places = results_of([first, second, elsewhere])
+    outcomes = [plan_pipeline(one, LANDED, NOW, places) for one in (first, second, elsewhere)]
     assert [plan.outcome for plan in outcomes] == ["Accepted", "Conflicted", "Accepted"]
     assert "AuditPipeline a is older" in outcomes[1].message
     on_claims = [parsed(pipeline(name)) for name in ("a", "b")]
-    assert plan_pipeline(on_claims[1], LANDED, NOW, on_claims).outcome is PipelineOutcome.ACCEPTED
+    assert plan_pipeline(on_claims[1], LANDED, NOW, results_of(on_claims)).outcome is PipelineOutcome.ACCEPTED
 
 
 def test_one_bucket_and_path_at_two_object_stores_are_two_places() -> None:
@@ -125,9 +127,9 @@ def test_one_bucket_and_path_at_two_object_stores_are_two_places() -> None:
         )
     )
     for one in (first, second, third):
-        assert plan_pipeline(one, landed, NOW, [first, second, third]).outcome is PipelineOutcome.ACCEPTED
+        assert plan_pipeline(one, landed, NOW, results_of([first, second, third])).outcome is PipelineOutcome.ACCEPTED
     same = parsed(pipeline("d", results={"uri": "s3://answers/x/?endpoint_override=https://B.example:9000/"}))
-    assert plan_pipeline(same, landed, NOW, [second, same]).outcome is PipelineOutcome.RESULTS_TAKEN
+    assert plan_pipeline(same, landed, NOW, results_of([second, same])).outcome is PipelineOutcome.RESULTS_TAKEN
     inside = parsed(pipeline("e", results={"uri": "s3://audit/shop/x?endpoint_override=a.example:9000"}))
     assert plan_pipeline(inside, landed, NOW).outcome is PipelineOutcome.RESULTS_IN_SOURCE
 
