@@ -112,6 +112,8 @@ class PipelineReconciler:
             if plan.places is not None and plan.schedule is not None:
                 await self._make(pipeline, plan)
                 scheduled = await self._begin(pipeline, plan, runs)
+            else:
+                await self._suspend(pipeline)
             if scheduled is not None:
                 runs = await self._runs(pipeline)
         except KubeError as error:
@@ -141,6 +143,20 @@ class PipelineReconciler:
         for kind, metadata in _SCHEDULED.items():
             if kind not in made:
                 await self._take_away(kind, metadata(pipeline))
+
+    async def _suspend(self, pipeline: AuditPipeline) -> None:
+        """Let an AuditPipeline that is not accepted any more begin no run: another object may have its place.
+
+        A run that is under way continues.
+        """
+        kube = self._context.kube
+        for kind, metadata in _SCHEDULED.items():
+            wanted = metadata(pipeline)
+            found = await kube.get(kind, wanted["namespace"], wanted["name"])
+            if found is None or why_not_ours(found, {"metadata": wanted}) or found["spec"].get("suspend"):
+                continue
+            seen = {key: found["metadata"][key] for key in ("uid", "resourceVersion")}
+            await kube.patch_metadata(kind, wanted["namespace"], wanted["name"], {}, seen, spec={"suspend": True})
 
     async def _take_away(self, kind: Kind, metadata: Mapping[str, Any]) -> None:
         """What ran the AuditPipeline before its mode was changed, where it is ours."""

@@ -15,8 +15,10 @@ from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import WorkQueue
 from sluicegate_operator.fleet.pods import node_pod
 from sluicegate_operator.handlers.context import Departed
+from sluicegate_operator.handlers.pipeline_places import PipelinePlaces
 from sluicegate_operator.kube.held import Held, Misread
 from sluicegate_operator.kube.kinds import (
+    AUDIT_PIPELINE,
     BROKER_CLUSTER,
     BROKER_REGISTRATION,
     CHILDREN,
@@ -45,6 +47,7 @@ class Watch:
         self._first_seen = first_seen
         self._departed = departed
         self._queues = queues
+        self._places = PipelinePlaces()
 
     def on_change(self, kind: Kind, before: Held | None, after: Held | None) -> None:
         """`before` is None for a new object, and for each object that the cache has when the term begins."""
@@ -72,6 +75,9 @@ class Watch:
         for key in _clusters(before, after):
             for queue in KINDS[kind.kind].queues:
                 self._queues[queue].mark(key)
+        if kind in (AUDIT_PIPELINE, BROKER_CLUSTER):
+            for key in self._places.concerned(before, after) - _clusters(before, after):
+                self._queues["pipelines"].mark(key)
 
     def _on_pod(self, before: Held | None, after: Held | None) -> None:
         """Only what changes where a node is and how it does is news: pods change their status often."""

@@ -18,6 +18,7 @@ from tests.support.pipeline_runs import SUMMARY, job, job_pod, spark_run, time, 
 pytestmark = pytest.mark.virtual_time
 
 KIND = "AuditPipeline"
+KUBEFLOW = SPARK | {"sparkOperator": "kubeflow"}
 LANDED = cluster(audit={"landing": {"claimName": "audit"}})
 
 
@@ -110,6 +111,36 @@ async def test_pipelines_of_two_clusters_do_not_write_to_one_place() -> None:
     shop.kube.delete_as_a_person(KIND, "second")
     assert isinstance(await shop.reconcile(), float)
     assert shop.kube.names("CronJob") == ["daily"]
+
+
+@pytest.mark.parametrize(("spec", "kind"), [({}, "CronJob"), (KUBEFLOW, "ScheduledSparkApplication")])
+async def test_a_pipeline_whose_place_is_taken_begins_no_run_until_it_has_one(spec: Json, kind: str) -> None:
+    older, younger, free = ({"uri": f"s3://answers/{name}"} for name in ("older", "younger", "free"))
+    shop = Shop(LANDED, pipeline("first", results=older), pipeline(results=younger, **spec))
+    for name, second in (("first", 1), ("daily", 2)):
+        shop.kube.take(KIND, name)["metadata"]["creationTimestamp"] = time(second)
+    await shop.reconcile()
+    assert shop.kube.take(kind, "daily")["spec"]["suspend"] is False
+    edited = pipeline("first", results=younger)
+    shop.kube.put(edited | {"metadata": shop.kube.take(KIND, "first")["metadata"]})
+    await shop.reconcile()
+    assert shop.kube.condition(KIND, "daily", "Stalled")["reason"] == "Conflicted"
+    assert shop.kube.take(kind, "daily")["spec"]["suspend"] is True
+    assert shop.kube.take("CronJob", "first")["spec"]["suspend"] is False
+    version = shop.kube.take(kind, "daily")["metadata"]["resourceVersion"]
+    await shop.reconcile()
+    assert shop.kube.take(kind, "daily")["metadata"]["resourceVersion"] == version
+    shop.kube.put(pipeline(results=free, **spec))
+    await shop.reconcile()
+    assert shop.kube.take(kind, "daily")["spec"]["suspend"] is False
+
+
+async def test_a_cron_job_of_another_user_is_not_suspended() -> None:
+    theirs: Json = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "daily"}, "spec": {}}
+    shop = Shop(pipeline(), theirs)
+    await shop.reconcile()
+    assert shop.kube.condition(KIND, "daily", "Stalled")["reason"] == "ClusterMissing"
+    assert shop.kube.take("CronJob", "daily")["spec"] == {}
 
 
 async def test_nothing_is_written_where_nothing_has_changed() -> None:
@@ -302,7 +333,7 @@ def _shown(shop: Shop) -> set[str]:
     return {sample.labels["pipeline"] for family in shop.context.figures.collect() for sample in family.samples}
 
 
-async def test_a_paused_cluster_and_one_that_is_gone_leave_what_runs_as_it_is() -> None:
+async def test_a_paused_cluster_leaves_runs_unchanged_and_one_that_is_gone_suspends_them() -> None:
     paused = cluster(audit={"landing": {"claimName": "audit"}}, paused=True)
     shop = Shop(paused, pipeline())
     await shop.reconcile()
@@ -311,5 +342,5 @@ async def test_a_paused_cluster_and_one_that_is_gone_leave_what_runs_as_it_is() 
     await shop.reconcile()
     shop.kube.remove("BrokerCluster", "shop")
     assert await shop.reconcile() is None
-    assert shop.kube.names("CronJob") == ["daily"]
+    assert shop.kube.take("CronJob", "daily")["spec"]["suspend"] is True
     assert shop.kube.condition(KIND, "daily", "Stalled")["reason"] == "ClusterMissing"

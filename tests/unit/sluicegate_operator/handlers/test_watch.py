@@ -122,6 +122,40 @@ def test_an_event_marks_the_queues_that_it_concerns(
     assert {queue for queue, marks in queues.items() if marks.keys == [SHOP]} == marked
 
 
+RESULTS = {"results": {"uri": "s3://answers/all"}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "changed", "marked"),
+    [
+        (AUDIT_PIPELINE, RESULTS, {"results": {"uri": "s3://answers/other"}}, True),
+        (AUDIT_PIPELINE, {"results": {"uri": "s3://answers/other"}}, RESULTS, True),
+        (AUDIT_PIPELINE, RESULTS, None, True),
+        (AUDIT_PIPELINE, RESULTS, RESULTS | {"executors": "many"}, True),
+        (AUDIT_PIPELINE, {"results": {"claimName": "all"}}, {"results": {"uri": "s3://answers/other"}}, False),
+        (BROKER_CLUSTER, {}, {"audit": {"landing": {"uri": "s3://answers"}}}, True),
+        (BROKER_CLUSTER, {}, {"audit": {"landing": {"uri": "s3://audit"}}}, False),
+    ],
+)
+async def test_a_change_of_a_place_marks_the_pipelines_of_other_clusters_that_it_concerns(
+    queues: dict[str, Marks], kind: Kind, spec: dict[str, Any], changed: dict[str, Any] | None, marked: bool
+) -> None:
+    watch = watch_of(queues)
+    told(watch, AUDIT_PIPELINE, "ADDED", body(AUDIT_PIPELINE, "young", REF | RESULTS))
+    least: dict[str, Any] = {"brokers": {"replicas": 1, "storage": {"size": "1Gi"}}}
+    if kind is AUDIT_PIPELINE:
+        least = {"clusterRef": {"name": "bank"}}
+    item = body(kind, "bank", least | spec)
+    told(watch, kind, "ADDED", item)
+    queues["pipelines"].keys.clear()
+    item = {**item, "metadata": {**item["metadata"], "generation": 2}}
+    if changed is None:
+        told(watch, kind, "DELETED", item)
+    else:
+        told(watch, kind, "MODIFIED", {**item, "spec": least | changed})
+    assert set(queues["pipelines"].keys) == {("default", "bank"), *([SHOP] if marked else [])}
+
+
 def test_each_deleted_cluster_of_a_name_is_remembered_until_its_claims_are_looked_at(queues: dict[str, Marks]) -> None:
     departed: Departed = {}
     watch = Watch(FirstSeen(), queues, departed)  # type: ignore[arg-type]
