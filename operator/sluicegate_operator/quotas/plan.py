@@ -333,7 +333,8 @@ def _judged(asked: Ruling, target: TargetKey, scope: Scope) -> Ruling:
     missing = _missing(target, scope)
     quotas = [claim.quota for claim in asked.claims]
     if missing is not None:
-        closing = limits_of(winners_of(quotas)) if missing is listener_missing else None
+        lasting = [one for one in quotas if one.name not in asked.ended]
+        closing = limits_of(winners_of(lasting)) if lasting and missing is listener_missing else None
         return replace(asked, verdicts={one.name: missing(one, target) for one in quotas}, closing=closing)
     verdicts = {claim.quota.name: _exempt(claim, asked.ended, scope) for claim in asked.claims}
     limiting = [claim for claim in asked.claims if verdicts[claim.quota.name] is None]

@@ -205,6 +205,16 @@ def test_the_limits_of_a_listener_that_was_deleted_stay_until_no_broker_has_it_o
     assert plan_quotas(a_cluster(), [], []).closing == {}, "the limits go with their ConnectionQuota"
 
 
+def test_an_expired_quota_is_not_set_again_while_its_listener_closes() -> None:
+    ended = a_quota("ended", {"listener": "EXTERNAL"}, maxConnectionCreationRate=5, expiresAt="2026-01-01T00:00:00Z")
+    lasting = a_quota("lasting", {"listener": "EXTERNAL"}, maxConnectionCreationRate=9)
+    at = TargetKey(TargetKind.LISTENER, "EXTERNAL")
+    assert plan_quotas(a_cluster(), [], [ended], EPOCH).closing == {}
+    assert plan_quotas(a_cluster(), [], [ended, lasting], EPOCH).closing == {at: Limits(rate=9)}
+    before = plan_quotas(a_cluster(), [], [ended, lasting], EPOCH - timedelta(hours=1))
+    assert before.closing == {at: Limits(rate=5)}
+
+
 def test_the_listeners_of_a_cluster_elsewhere_are_not_known_and_are_trusted() -> None:
     elsewhere = BrokerCluster.model_validate_json(json.dumps(external()))
     made = plan(a_quota("q", {"listener": "OTHER"}, maxConnections=1), of=elsewhere)
