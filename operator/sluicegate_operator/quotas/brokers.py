@@ -59,8 +59,9 @@ class BrokerEnforcement:
 class WantedLimits:
     """The limits of one pass. `started_at_s`: when the operator learned of them. `deadline_s`: how long brokers may
     take to show them. `gives_way`: whether another pass is due. `changed`: limits that differ from those of the last
-    pass. `hold`: see held_limits. `closing`: limits that are wanted while a broker has the listener open.
-    `looks_at_listeners`: brokers are asked for their open listeners though no key is asked for."""
+    pass. `hold`: see held_limits. `held_groups`: names of connection groups that are held if other limits are not.
+    `closing`: limits that are wanted while a broker has the listener open. `looks_at_listeners`: brokers are asked for
+    their open listeners though no key is asked for."""
 
     desired: DesiredLimits
     started_at_s: float
@@ -71,9 +72,15 @@ class WantedLimits:
     ours: frozenset[LimitKey] | None = None
     """On such a cluster: limits that may be held or lifted; None: all."""
     hold: bool = False
+    held_groups: frozenset[str] = frozenset()
     closing: Mapping[TargetKey, Limits] = field(default_factory=dict)
     looks_at_listeners: bool = False
     gives_way: Callable[[], bool] = lambda: False
+
+    @property
+    def holds(self) -> bool:
+        """Whether any limits are held."""
+        return self.hold or bool(self.held_groups)
 
     @property
     def entity_types(self) -> tuple[str, ...]:
@@ -133,7 +140,7 @@ class _Run:
         self._places = {broker.broker_id: (broker.host, broker.port) for broker in pool.brokers}
         ledger.keep(self._places, {broker.broker_id for broker in pool.brokers if broker.up})
         ledger.changed(wanted.changed)
-        if wanted.hold or ledger.held:
+        if wanted.holds or ledger.held:
             # Brokers lack limits that were held back meanwhile, and these are in no change any more.
             ledger.look_at_all()
         self._in_doubt = ledger.doubts.keys
@@ -148,7 +155,7 @@ class _Run:
 
     async def enforce(self) -> EnforcementResult:
         wanted, ledger = self._wanted, self._ledger
-        if ledger.any_whole and not wanted.hold:
+        if ledger.any_whole and not wanted.holds:
             # It is known what brokers have, so the changes are sent before the brokers are asked.
             await self._send(changes(self._desired, wanted.changed))
         told = frozenset(key for action in self._sent for key in action.keys)
@@ -160,8 +167,9 @@ class _Run:
         self._through = self._through.doubting(seen)
         self._desired = while_open(wanted.desired, wanted.closing, ledger.open_somewhere(answers))
         kept_back = frozenset[LimitKey]()
-        if wanted.hold:
-            stated, self._desired = self._desired, hold(self._desired, answers, wanted.ours)
+        if wanted.holds:
+            groups = None if wanted.hold else wanted.held_groups
+            stated, self._desired = self._desired, hold(self._desired, answers, wanted.ours, groups)
             kept_back = differing(stated, self._desired)
         lacking: dict[int, Missing] = {}
         for broker_id, answer in answers.items():
@@ -172,7 +180,7 @@ class _Run:
         await self._send(changes_of(self._desired, untold))
         unasked_for = {b: self._unasked_for(untold[b]) for b in clean & untold.keys() if not ledger.held}
         drift = changes_of(self._desired, unasked_for)
-        ledger.held = wanted.hold
+        ledger.held = wanted.holds
         brokers = await asyncio.gather(
             *(self._until_enforced(b, seen[b.broker_id], lacking) for b in self._pool.brokers)
         )

@@ -6,7 +6,7 @@ corrects it.
 
 from collections.abc import Collection, Mapping
 
-from sluicegate_operator.planning.connection_groups import MEMBER, never_looser
+from sluicegate_operator.planning.connection_groups import CONNECTION_GROUP, MEMBER, never_looser
 from sluicegate_operator.planning.limits import (
     COUNT_PER_IP_OVERRIDES,
     DesiredLimits,
@@ -17,12 +17,17 @@ from sluicegate_operator.planning.limits import (
 
 
 def hold(
-    desired: DesiredLimits, observed: Mapping[int, ObservedLimits], ours: Collection[LimitKey] | None = None
+    desired: DesiredLimits,
+    observed: Mapping[int, ObservedLimits],
+    ours: Collection[LimitKey] | None = None,
+    groups: Collection[str] | None = None,
 ) -> DesiredLimits:
     """`desired` with each limit of the brokers that is stricter, or that `desired` does not have. Limits that are not
-    `ours` stay as they are; None: all limits are ours."""
+    `ours` stay as they are; None: all limits are ours. With `groups` only the limits of these connection groups are
+    held."""
     configs, quotas = dict(desired.configs), dict(desired.quotas)
-    for view in observed.values():
+    views = observed.values() if groups is None else [_of_groups(view, groups) for view in observed.values()]
+    for view in views:
         quotas = never_looser(quotas, view.quotas)
         for key, value in view.default.items():
             if is_limit_key(key) and (ours is None or key in ours):
@@ -34,6 +39,12 @@ def hold(
             # The number of a member stands for the pod that has the address, and is no limit.
             quotas[quota] = known if quota[1] == MEMBER else min(number, known)
     return DesiredLimits(configs, quotas, desired.exclusive)
+
+
+def _of_groups(view: ObservedLimits, groups: Collection[str]) -> ObservedLimits:
+    """The limits and members of these connection groups alone."""
+    entities = {(CONNECTION_GROUP, group) for group in groups}
+    return ObservedLimits({}, quotas={key: number for key, number in view.quotas.items() if key[0][0] in entities})
 
 
 def differing(stated: DesiredLimits, held: DesiredLimits) -> frozenset[LimitKey]:

@@ -22,6 +22,7 @@ from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.asking import BrokerPool, serving_brokers
 from sluicegate_operator.kube.kinds import BROKER_LISTENER, CONNECTION_QUOTA
 from sluicegate_operator.planning.cluster_layout import cluster_listeners, plan_cluster
+from sluicegate_operator.planning.connection_groups import group_name
 from sluicegate_operator.planning.exposure import hiding_of_all
 from sluicegate_operator.planning.workloads import Members
 from sluicegate_operator.quotas.brokers import EnforcementResult, EnforcementState, WantedLimits, enforce
@@ -121,12 +122,13 @@ class QuotaReconciler:
         loop = asyncio.get_running_loop()
         governed.keep_to(cluster.metadata.uid)
         unreadable = snapshot.unreadable_of(BROKER_LISTENER, CONNECTION_QUOTA)
-        held = "; ".join([*(str(item) for item in unreadable), *governed.without_pods])
+        unknown = [f"the pods of ConnectionQuota {name} are not known yet" for name in governed.without_pods[:1]]
+        held = "; ".join([*(str(item) for item in unreadable), *unknown])
         if loop.time() >= governed.resync_at_s:
             governed.ledger.look_at_all()
             governed.resync_at_s = loop.time() + self._context.resync_s(cluster)
         pool = await self._context.pool(cluster)
-        result = None if pool is None else await self._enforce(cluster, pool, governed, hold=bool(held))
+        result = None if pool is None else await self._enforce(cluster, pool, governed, hold=bool(unreadable))
         if result is not None and result.drift:
             await self._say_drift(cluster, result)
         unreachable = self._note_silences(pool, governed, result)
@@ -183,6 +185,7 @@ class QuotaReconciler:
             READ_BACK_S,
             changed=changed,
             hold=hold,
+            held_groups=frozenset(group_name(key[0], name) for name in governed.without_pods),
             closing=plan.closing,
             looks_at_listeners=governed.closed_somewhere,
             gives_way=lambda: self._context.is_due("quotas", key),

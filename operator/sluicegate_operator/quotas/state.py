@@ -334,10 +334,9 @@ class GovernedQuotas:
 
     @property
     def without_pods(self) -> list[str]:
-        """Quotas whose pods are not known: while there are any, what brokers have may be what they ask for."""
+        """Names of the quotas whose pods are not known. Brokers may have the connection group of each from before."""
         rulings = [self.plan.rulings[at] for at in self.plan.read_often.workloads]
-        unknown = [v.quota for one in rulings for v in one.verdicts.values() if v.outcome is Outcome.PODS_UNKNOWN]
-        return [f"the pods of ConnectionQuota {name} are not known yet" for name in unknown[:1]]
+        return [v.quota for one in rulings for v in one.verdicts.values() if v.outcome is Outcome.PODS_UNKNOWN]
 
     @property
     def closed_somewhere(self) -> bool:
