@@ -109,7 +109,7 @@ def quota_status(
         effective=_effective(limits),
         members=members,
         host_network_pods=enforcement.host_network_pods if verdict.target.kind is TargetKind.WORKLOAD else None,
-        observed=(enforcement.observed or old.observed) if quota.spec.is_observing and verdict.target_found else None,
+        observed=enforcement.observed if quota.spec.is_observing and verdict.target_found else None,
         holding=enforcement.holding if is_held_to(quota, verdict) else None,
         strategy=enforcement.strategy or None,
     )

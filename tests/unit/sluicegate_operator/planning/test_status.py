@@ -136,7 +136,7 @@ def test_what_brokers_have_counted_is_not_shown_without_the_cluster() -> None:
     counted = Observed(would_hold=1234, brokers="3/3")
     spec: dict[str, Any] = {"mode": "Observe", "target": {"cidr": "10.0.0.0/8"}, "maxConnections": 1}
     one = a_quota(ConnectionQuotaStatus(observed=counted), **spec)
-    assert status_of(one, ALL).observed == counted
+    assert status_of(one, replace(ALL, observed=counted)).observed == counted
     gone = quota_status(one, plan_quotas(None, [], [one]).of[one.name], Enforcement(), NOW)
     assert (gone.observed, kstatus(gone, 1)) == (None, "Failed")
 

@@ -195,3 +195,19 @@ def test_what_brokers_of_an_earlier_cluster_have_counted_is_forgotten() -> None:
     governed.keep_to("second")
     left = [one.observed, one.holding]
     assert left == [None, None]
+
+
+def test_the_status_takes_no_figure_of_an_earlier_cluster_back() -> None:
+    counted = {"observed": {"wouldHold": 4711, "brokers": "3/3"}}
+    shop = Shop(ONE | {"spec": ONE["spec"] | {"mode": "Observe"}, "status": counted})
+    governed = shop.governed
+    governed.keep_to("first")
+    status = shop.status()
+    assert status is not None
+    assert status.observed == Observed(would_hold=4711, brokers="3/3")
+    governed.keep_to("second")
+    governed.around = Surroundings((0, 1, 2))
+    assert list(governed.assess(FirstSeen(), NOW)) == []
+    status = shop.status()
+    assert status is not None
+    assert status.observed is None
