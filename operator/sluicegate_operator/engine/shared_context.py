@@ -15,6 +15,7 @@ from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.by_cluster import ByCluster
 from sluicegate_operator.fleet.external import ExternalFleet
 from sluicegate_operator.fleet.protocol import Fleet
+from sluicegate_operator.planning.external import Sibling
 
 AnyFleet = TypeVar("AnyFleet", bound=Fleet)
 
@@ -25,7 +26,7 @@ class SharedContext(Generic[AnyFleet]):
     def __init__(
         self,
         fleet: AnyFleet,
-        clusters: Callable[[], Iterable[BrokerCluster]],
+        clusters: Callable[[], Iterable[Sibling]],
         may_write: Callable[[], bool] = lambda: True,
     ) -> None:
         """`clusters` returns all known clusters. `may_write`: whether brokers may be changed now."""

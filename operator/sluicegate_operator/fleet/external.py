@@ -21,6 +21,7 @@ from sluicegate_operator.planning.external import (
     ExternalSeen,
     Quorum,
     ReplicaCounts,
+    Sibling,
     Voter,
     governed_id,
     why_another,
@@ -62,7 +63,7 @@ class ExternalFleet:
     def __init__(
         self,
         may_write: Callable[[], bool] = lambda: True,
-        siblings: Callable[[], Iterable[BrokerCluster]] = tuple,
+        siblings: Callable[[], Iterable[Sibling]] = tuple,
     ) -> None:
         self._may_write = may_write
         self._siblings = siblings
@@ -127,9 +128,7 @@ def _address(broker: ExternalBroker) -> BrokerAddress:
     return BrokerAddress(broker.id, broker.host, broker.port, not broker.fenced, barred)
 
 
-async def _look(
-    client: AdminClient, cluster: BrokerCluster, siblings: Callable[[], Iterable[BrokerCluster]]
-) -> ExternalSeen:
+async def _look(client: AdminClient, cluster: BrokerCluster, siblings: Callable[[], Iterable[Sibling]]) -> ExternalSeen:
     try:
         view = await client.describe_cluster_with_fenced()
     except KafkaAdminError as error:

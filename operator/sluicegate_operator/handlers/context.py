@@ -29,6 +29,7 @@ from sluicegate_operator.kube.held import Misread
 from sluicegate_operator.kube.kinds import BROKER_CLUSTER, Kind, kind_of
 from sluicegate_operator.kube.undeclared import without_fields
 from sluicegate_operator.planning.conditions import STALLED
+from sluicegate_operator.planning.external import Sibling
 from sluicegate_operator.planning.unreadable import UNREADABLE, unreadable_status
 from sluicegate_operator.quotas.external import LIMITS_SET
 from sluicegate_operator.settings import Settings
@@ -56,9 +57,12 @@ class Context(SharedContext[KubernetesFleet]):
         self.followers = Followers(lambda key: self.mark("registrations", key), settings.view_every_s)
         self._status_slots = asyncio.Semaphore(STATUS_WRITERS_MAX)
 
-    def _clusters(self) -> Iterable[BrokerCluster]:
-        known = self.kube.cache.informers()[BROKER_CLUSTER].store.values()
-        return [held.value for held in known if isinstance(held.value, BrokerCluster)]
+    def _clusters(self) -> Iterable[Sibling]:
+        for held in self.kube.cache.informers()[BROKER_CLUSTER].store.values():
+            if isinstance(held.value, BrokerCluster):
+                yield held.value
+            elif isinstance(held.value, Misread):
+                yield held.value.body
 
     async def gather(self, key: ClusterKey, kinds: Collection[Kind], *, fresh: bool = False) -> Snapshot:
         return await gather_snapshot(self.kube, key, kinds, fresh=fresh)

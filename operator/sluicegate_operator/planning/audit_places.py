@@ -8,15 +8,15 @@ namespaces. On a claim, each cluster and each AuditPipeline has a folder of its 
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import chain
 from typing import Any
 
 from sluicegate_operator.api.audit_pipeline import AuditPipeline
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.metadata import Resource
-from sluicegate_operator.planning.seniority import Seniority, seniority
+from sluicegate_operator.planning.seniority import Seniority, seniority, seniority_of_body
 from sluicegate_operator.planning.store_places import store_place
+from sluicegate_operator.planning.unreadable import text_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +51,10 @@ class Results:
     @classmethod
     def of_unreadable(cls, body: Mapping[str, Any]) -> "Results | None":
         """From the manifest of an AuditPipeline that cannot be read. None if it names no place in an object store."""
-        meta, uri, cluster = body["metadata"], _text(body, "results", "uri"), _text(body, "clusterRef", "name")
+        uri, age = text_at(body, "spec", "results", "uri"), seniority_of_body(body)
         if not uri.startswith("s3://"):
             return None
-        namespace, name, created = meta.get("namespace") or "", meta["name"], meta.get("creationTimestamp")
-        born = datetime.fromisoformat(created).timestamp() if created else 0.0
-        return cls(namespace, name, cluster, uri, (born, namespace, name))
+        return cls(age[1], age[2], text_at(body, "spec", "clusterRef", "name"), uri, age)
 
 
 def results_of(pipelines: Iterable[AuditPipeline]) -> list[Results]:
@@ -172,14 +170,6 @@ def _is_of(results: Results, cluster: BrokerCluster) -> bool:
 
 def _landing_uri(cluster: BrokerCluster) -> str | None:
     return cluster.spec.landing.uri if cluster.spec.landing is not None else None
-
-
-def _text(body: Mapping[str, Any], *path: str) -> str:
-    """The text at this path below `spec`; empty if the manifest has none there."""
-    found: Any = body.get("spec")
-    for name in path:
-        found = found.get(name) if isinstance(found, Mapping) else None
-    return found if isinstance(found, str) else ""
 
 
 def _name(one: Resource | Results, reader: Resource) -> str:

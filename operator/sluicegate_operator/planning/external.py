@@ -8,6 +8,7 @@ steps.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_cluster_status import NO_CONTROLLER, BrokerClusterStatus
@@ -23,8 +24,11 @@ from sluicegate_operator.planning.conditions import (
     working,
 )
 from sluicegate_operator.planning.registrations import age_step, lag_step
-from sluicegate_operator.planning.seniority import seniority
+from sluicegate_operator.planning.seniority import Seniority, seniority, seniority_of_body
+from sluicegate_operator.planning.unreadable import text_at
 
+Sibling = BrokerCluster | Mapping[str, Any]
+"""A BrokerCluster, or the object as the API server has it if this operator cannot read it."""
 VOTER_SILENCE_MAX_S = 10.0
 """A controller that has not fetched for longer, in seconds, counts as gone; controllers fetch twice a second."""
 
@@ -137,28 +141,28 @@ def why_another(cluster: BrokerCluster, answered: str) -> str:
     )
 
 
-def why_governed(cluster: BrokerCluster, cluster_id: str, others: Iterable[BrokerCluster]) -> str:
-    """Return which older BrokerCluster governs the cluster with this id; empty if there is none.
-
-    Two BrokerClusters would reset each other's limits, and a Topic of one could delete records that belong to a Topic
-    of the other.
-    """
-    older = [
-        other
-        for other in others
-        if other.spec.is_external
-        and governed_id(other) == cluster_id
-        and other.metadata.deletion_timestamp is None
-        and other.metadata.uid != cluster.metadata.uid
-        and seniority(other) < seniority(cluster)
-    ]
+def why_governed(cluster: BrokerCluster, cluster_id: str, others: Iterable[Sibling]) -> str:
+    """Empty unless an older BrokerCluster governs the cluster with this id: two of them would set each other's limits
+    back, and a Topic of the one would delete records that a Topic of the other stands for."""
+    governors = [_seniority_of_governor(other, cluster_id) for other in others]
+    older = [one for one in governors if one is not None and one < seniority(cluster)]
     if not older:
         return ""
-    first = min(older, key=seniority)
+    _, namespace, name = min(older)
     return (
-        f"BrokerCluster {first.namespace}/{first.name} governs the cluster with cluster.id {cluster_id} already, and"
+        f"BrokerCluster {namespace}/{name} governs the cluster with cluster.id {cluster_id} already, and"
         " nothing is changed there by this one; delete one of the two"
     )
+
+
+def _seniority_of_governor(one: Sibling, cluster_id: str) -> Seniority | None:
+    """None unless the BrokerCluster governs the cluster with this id."""
+    if isinstance(one, BrokerCluster):
+        governs = one.spec.is_external and governed_id(one) == cluster_id
+        return seniority(one) if governs and one.metadata.deletion_timestamp is None else None
+    named = text_at(one, "spec", "clusterId") or text_at(one, "status", "clusterId")
+    governs = text_at(one, "spec", "runtime") == "External" and named == cluster_id
+    return seniority_of_body(one) if governs and not one["metadata"].get("deletionTimestamp") else None
 
 
 def external_status(

@@ -37,3 +37,11 @@ def unreadable_status(body: Mapping[str, Any], why: str, now: datetime) -> Json:
             "observedGeneration": generation,
         }
     return {**old, "observedGeneration": generation, "conditions": list(conditions.values())}
+
+
+def text_at(body: Mapping[str, Any], *path: str) -> str:
+    """The text at this path of an object that cannot be read. Empty if there is none."""
+    found: Any = body
+    for name in path:
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found if isinstance(found, str) else ""

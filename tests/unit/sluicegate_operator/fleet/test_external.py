@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
+from typing import Any
 
 import pytest
 from kio.schema.describe_cluster.v0.response import DescribeClusterBroker, DescribeClusterResponse
@@ -77,6 +78,28 @@ async def test_of_two_that_name_one_cluster_only_the_older_governs_it(monkeypatc
     there.remove(older)
     await asyncio.sleep(2 * external.FRESH_S)
     assert len(await fleet.broker_addresses(younger)) == 2, "it takes over"
+    await fleet.aclose()
+
+
+async def test_an_older_cluster_that_cannot_be_read_still_governs(monkeypatch: pytest.MonkeyPatch) -> None:
+    peer = broker_of("c")
+    monkeypatch.setattr(external, "AdminClient", partial(AdminClient, connect=peer.connect))
+    younger = governing("younger", "2026-02-01T00:00:00Z")
+    meta = {"name": "older", "namespace": "default", "uid": "older", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    older = {"metadata": meta, "spec": {"runtime": "External", "resyncSeconds": "often"}, "status": {"clusterId": "c"}}
+    there: list[BrokerCluster | dict[str, Any]] = [younger, older]
+    fleet = ExternalFleet(siblings=lambda: there)
+    assert await fleet.broker_addresses(younger) == ()
+    assert "BrokerCluster default/older governs" in (await fleet.look(younger)).governed
+    for other in (
+        older | {"status": {"clusterId": "another"}},
+        older | {"spec": "text"},
+        older | {"metadata": meta | {"creationTimestamp": "2026-03-01T00:00:00Z"}},
+        older | {"metadata": meta | {"deletionTimestamp": "2026-03-01T00:00:00Z"}},
+    ):
+        there[1] = other
+        await asyncio.sleep(2 * external.FRESH_S)
+        assert len(await fleet.broker_addresses(younger)) == 2
     await fleet.aclose()
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from sluicegate_operator.api import BrokerCluster, parse_resource
 from sluicegate_operator.api.connection_quota import ConnectionQuota, ConnectionQuotaStatus
 from sluicegate_operator.engine.context import now
 from sluicegate_operator.handlers.context import Context
@@ -12,7 +13,9 @@ from sluicegate_operator.kube.held import Held, Reader, read_object
 from sluicegate_operator.kube.kinds import CONNECTION_QUOTA
 from sluicegate_operator.kube.undeclared import UndeclaredFields
 from sluicegate_operator.planning.conditions import conditions, ready
+from sluicegate_operator.planning.external import why_governed
 from sluicegate_operator.settings import read_settings
+from tests.support.bad_manifests import external
 from tests.support.memory_kube import MemoryKube
 
 WRITTEN: dict[str, Any] = {
@@ -90,4 +93,17 @@ async def test_no_status_is_written_to_another_object_of_the_name() -> None:
     with pytest.raises(KubeConflictError, match="another one"):
         await context.remember(quota, {"limitsSet": []})
     assert "status" not in kube.take("ConnectionQuota", "all")
+    await context.aclose()
+
+
+async def test_a_cluster_that_cannot_be_read_is_among_those_that_may_govern_a_kafka_cluster() -> None:
+    unreadable = external() | {"metadata": {"name": "older"}, "status": {"clusterId": "c"}}
+    unreadable["spec"] = unreadable["spec"] | {"resyncSeconds": "often"}
+    kube = MemoryKube(unreadable)
+    context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
+    younger = parse_resource(
+        external() | {"metadata": {"name": "younger", "creationTimestamp": "2026-01-01T00:00:00Z"}}
+    )
+    assert isinstance(younger, BrokerCluster)
+    assert "BrokerCluster default/older governs" in why_governed(younger, "c", context._clusters())
     await context.aclose()
