@@ -108,14 +108,15 @@ def canonical_amount(text: str | None) -> str | None:
 def canonical_image(name: str | None) -> str | None:
     """Return the shortest name of an image, as container runtimes read names.
 
-    An image without a registry is on docker.io, and a single name is in the folder `library` there. Without tag and
-    digest it has the tag `latest`.
+    An image without a registry is one of docker.io, a single name there one of its folder `library`. Without tag and
+    digest it is the one with the tag `latest`. Beside a digest a tag means nothing.
     """
     if name is None:
         return None
     place, at, digest = name.partition("@")
-    if not digest:
-        place = place.removesuffix(":latest")
+    folder, slash, tagged = place.rpartition("/")
+    if digest or tagged.endswith(":latest"):
+        place = f"{folder}{slash}{tagged.partition(':')[0]}"
     registry, _, rest = place.partition("/")
     if registry in _DOCKER_HUB and not _names_registry(rest):
         place = rest

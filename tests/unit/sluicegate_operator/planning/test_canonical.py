@@ -173,6 +173,7 @@ def resources(requests: Json | None = None, limits: Json | None = None) -> Json:
 
 LANDERS = {"requests": {"cpu": "0.05", "memory": "256Mi"}, "limits": {"cpu": "2000m", "memory": "2048Mi"}}
 TAINTS: list[Json] = [{"key": "a", "effect": "NoSchedule"}, {"key": "b", "operator": "Exists"}]
+DIGEST, OTHER_DIGEST = f"sha256:{'a' * 64}", f"sha256:{'b' * 64}"
 EQUAL: dict[str, list[Json]] = {
     "amounts of a container": [
         resources({"cpu": "1", "memory": "1Gi"}),
@@ -259,6 +260,15 @@ EQUAL: dict[str, list[Json]] = {
         },
         {"image": "library/sluicegate", "audit": {"landing": LANDING | {"image": "docker.io/sluicegate-landing:1"}}},
     ],
+    "an image by its digest": [
+        {"image": f"registry.example.org:5000/acme/s@{DIGEST}"},
+        {"image": f"registry.example.org:5000/acme/s:1@{DIGEST}"},
+        {"image": f"registry.example.org:5000/acme/s:latest@{DIGEST}"},
+    ],
+    "an official image by its digest": [
+        {"image": f"sluicegate@{DIGEST}"},
+        {"image": f"docker.io/library/sluicegate:latest@{DIGEST}"},
+    ],
     "the newest image of a registry": [
         {"image": "registry.example.org:5000/acme/s"},
         {"image": "registry.example.org:5000/acme/s:latest"},
@@ -296,6 +306,9 @@ def test_another_spelling_of_a_field_restarts_nothing(specs: list[Json]) -> None
 
 
 DIFFERENT: list[tuple[Json, Json]] = [
+    ({"image": f"acme/s:1@{DIGEST}"}, {"image": f"acme/s:1@{OTHER_DIGEST}"}),
+    ({"image": f"acme/s:1@{DIGEST}"}, {"image": "acme/s:1"}),
+    ({"image": f"registry.example.org:5000/s@{DIGEST}"}, {"image": f"registry.example.org:5001/s@{DIGEST}"}),
     (resources({"cpu": "1"}), resources({"cpu": "1001m"})),
     (resources(None, {"cpu": "4"}), resources({"cpu": "3"}, {"cpu": "4"})),
     ({}, resources(None, {"cpu": "100m"})),
