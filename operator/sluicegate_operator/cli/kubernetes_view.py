@@ -25,7 +25,8 @@ from sluicegate_operator.cli.quota_rows import BrokerLimits, quota_rows
 from sluicegate_operator.fleet.controllers import VIEW_PATH
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.errors import KubeError
-from sluicegate_operator.kube.kinds import BROKER_CLUSTER, CUSTOM, POD, Kind
+from sluicegate_operator.kube.held import cluster_of
+from sluicegate_operator.kube.kinds import BROKER_CLUSTER, CUSTOM, POD, Kind, kind_of
 from sluicegate_operator.planning.cluster_layout import (
     CONTROLLER,
     CONTROLLER_PORT,
@@ -209,6 +210,4 @@ def _unlisted_row(kind: Kind, error: KubeError) -> Json:
 
 
 def _cluster_of(body: Json) -> str:
-    if body["kind"] == BROKER_CLUSTER.kind:
-        return str(body["metadata"]["name"])
-    return str(((body.get("spec") or {}).get("clusterRef") or {}).get("name", ""))
+    return cluster_of(kind_of(body), body)

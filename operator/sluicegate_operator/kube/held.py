@@ -140,8 +140,11 @@ def cluster_of(kind: Kind, body: Json) -> str:
         return str(meta["name"])
     if kind not in CUSTOM:
         return str((meta.get("labels") or {}).get(CLUSTER_LABEL) or "")
-    name = ((body.get("spec") or {}).get("clusterRef") or {}).get("name")
-    return name if isinstance(name, str) else ""
+    found: Any = body
+    for field in ("spec", "clusterRef", "name"):
+        # Objects that were stored under another schema may have a text or a list here.
+        found = found.get(field) if isinstance(found, Mapping) else None
+    return found if isinstance(found, str) else ""
 
 
 def _trimmed_metadata(meta: Json) -> Json:

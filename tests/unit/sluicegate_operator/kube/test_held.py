@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from sluicegate_operator.api.connection_quota import ConnectionQuota
 from sluicegate_operator.kube.held import Misread, Reader
 from sluicegate_operator.kube.kinds import BROKER_CLUSTER, CONFIG_MAP, CONNECTION_QUOTA, POD, SERVICE
@@ -47,6 +49,15 @@ def test_an_object_says_where_it_belongs_also_when_it_cannot_be_read() -> None:
     assert held.value.body["kind"] == "ConnectionQuota"
     shop = Reader().held(BROKER_CLUSTER, {"metadata": {"name": "shop", "namespace": "default"}, "spec": {}})
     assert shop.cluster == "shop"
+
+
+@pytest.mark.parametrize(
+    "spec", ["many", ["shop"], None, {"clusterRef": "shop"}, {"clusterRef": ["shop"]}, {"clusterRef": {"name": 7}}]
+)
+def test_an_object_of_another_schema_belongs_to_no_cluster_and_keeps_no_other_from_being_read(spec: Any) -> None:
+    held = Reader().held(CONNECTION_QUOTA, quota("a") | {"spec": spec})
+    assert (held.key, held.cluster) == (("default", "a"), "")
+    assert isinstance(held.value, Misread)
 
 
 def test_documents_keep_what_is_planned_by() -> None:
