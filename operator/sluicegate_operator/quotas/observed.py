@@ -98,10 +98,13 @@ class ObservedReconciler:
         answers = await asyncio.gather(*(self._counts(broker_id, place) for broker_id, place in places.items()))
         changed = []
         for name in names:
-            before = governed.quotas[name].observed
-            found = observed(group_name(key[0], name), answers, before, now())
-            if found != before:
-                governed.quotas[name].observed = found
+            known = governed.quotas.get(name)
+            if known is None:
+                # It was deleted while brokers were asked.
+                continue
+            found = observed(group_name(key[0], name), answers, known.observed, now())
+            if found != known.observed:
+                known.observed = found
                 changed.append(name)
         return changed
 

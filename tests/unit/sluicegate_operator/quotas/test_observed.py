@@ -252,3 +252,19 @@ async def test_a_cluster_without_limits_is_not_asked(brokers: Brokers) -> None:
     brokers.places = {}
     assert await Shop(brokers, ON_LISTENER).look() is None
     assert brokers.asked == []
+
+
+async def test_a_quota_that_is_deleted_while_brokers_are_asked_keeps_no_other_from_its_figure(
+    monkeypatch: pytest.MonkeyPatch, brokers: Brokers
+) -> None:
+    first = OBSERVING | {"metadata": {**OBSERVING["metadata"], "name": "first"}}
+    shop = Shop(brokers, first, OBSERVING)
+
+    async def get(place: Address, path: str, **more: Any) -> HttpAnswer:
+        shop.governed.quotas.pop("looking", None)
+        return await brokers.get(place, path, **more)
+
+    monkeypatch.setattr(observed_module, "http_get", get)
+    await shop.look()
+    assert shop.write() == ["first"]
+    assert shop.marked == [STATUSES]
