@@ -18,6 +18,7 @@ from sluicegate_operator.fleet.by_cluster import ByCluster
 from sluicegate_operator.fleet.external import ExternalFleet
 from sluicegate_operator.fleet.protocol import Fleet
 from sluicegate_operator.kube.kinds import Kind
+from sluicegate_operator.kube.one_by_one import Refusals
 from sluicegate_operator.planning.roll import RollStep
 
 REMEMBERED_FIELDS = ("dynamicConfigKeys", "configKeys", "limitsSet")
@@ -84,8 +85,8 @@ class ReconcileContext(Protocol):
         `body` has the object's apiVersion, kind and metadata.
         """
 
-    async def say_unreadable(self, unreadable: Iterable[Unreadable]) -> None:
-        """Report unreadable objects in their statuses. Raises only errors that may pass."""
+    async def say_unreadable(self, unreadable: Iterable[Unreadable], refusals: Refusals) -> None:
+        """In their statuses. `refusals` keeps refusals of a status that may pass. Raises only what concerns all."""
 
     async def post(self, resource: Resource, type_: EventType, reason: str, message: str) -> None:
         """Record an Event on the resource."""

@@ -15,6 +15,7 @@ from sluicegate_operator.fleet.asking import BrokerPool, NoBrokerError
 from sluicegate_operator.fleet.topics import delete_topic, observe_topic
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
 from sluicegate_operator.kube.errors import KubeError, refusal
+from sluicegate_operator.kube.one_by_one import Refusals
 from sluicegate_operator.planning.topics import why_another_topic, why_kept
 
 log = logging.getLogger(__name__)
@@ -37,29 +38,37 @@ class LeavingTopics:
         if set(finalizers) != set(topic.metadata.finalizers):
             await self._context.set_finalizers(reference(topic), finalizers)
 
-    async def part_without_cluster(self, key: ClusterKey, snapshot: Snapshot) -> bool:
-        """Release the Topics of a cluster that is gone. Return whether no Topic waits any more."""
+    async def part_without_cluster(self, key: ClusterKey, snapshot: Snapshot, refusals: Refusals) -> bool:
+        """Whether none is left that waits. `refusals` keeps refusals that may pass."""
         self._since_s.pop(key, None)
-        why = f"there is no BrokerCluster {key[1]} any more"
-        left = [await refusal(self._let_go(leaving, "Normal", "TopicKept", why)) for leaving in snapshot.leaving_topics]
-        return not any(left)
+        why, parted = f"there is no BrokerCluster {key[1]} any more", True
+        for leaving in snapshot.leaving_topics:
+            left = "refused"
+            with refusals.kept():
+                left = await refusal(self._let_go(leaving, "Normal", "TopicKept", why))
+            parted = parted and not left
+        return parted
 
     async def part(
-        self, key: ClusterKey, pool: BrokerPool | None, snapshot: Snapshot, unreadable: Mapping[str, str]
+        self,
+        key: ClusterKey,
+        pool: BrokerPool | None,
+        snapshot: Snapshot,
+        unreadable: Mapping[str, str],
+        refusals: Refusals,
     ) -> bool:
-        """Delete the topics and release their Topics. Return whether no Topic waits any more.
-
-        `unreadable`: see judge_topics.
-        """
+        """Whether none is left that waits. `unreadable`: see judge_topics. `refusals` keeps refusals that may pass."""
         now_s, waiting = asyncio.get_running_loop().time(), {}
         tried = self._since_s.get(key, {})
         for leaving in snapshot.leaving_topics:
             since_s = tried.get(leaving.uid, now_s)
             overdue = now_s - since_s >= self._deletion_s
-            problem = await refusal(self._part_with(pool, leaving, snapshot, unreadable, overdue=overdue))
-            if problem:
-                if self._context.is_news(problem, "leaving", leaving.uid):
-                    log.warning("Topic %s cannot go yet: %s", leaving.name, problem)
+            problem: str | None = None
+            with refusals.kept():
+                problem = await refusal(self._part_with(pool, leaving, snapshot, unreadable, overdue=overdue))
+            if problem and self._context.is_news(problem, "leaving", leaving.uid):
+                log.warning("Topic %s cannot go yet: %s", leaving.name, problem)
+            if problem != "":
                 waiting[leaving.uid] = since_s
         self._since_s[key] = waiting
         if not waiting:

@@ -13,9 +13,10 @@ from sluicegate_operator.engine.context import FleetContext, now
 from sluicegate_operator.engine.lasting_refusals import LastingRefusals
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.telling import say_stalled, write_one_of_many
-from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again, Retry
+from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again, Retry, unless_refused
 from sluicegate_operator.fleet.protocol import ListenersSeen
 from sluicegate_operator.kube.kinds import BROKER_LISTENER
+from sluicegate_operator.kube.one_by_one import Refusals
 from sluicegate_operator.planning.cluster_layout import ClusterLayout
 from sluicegate_operator.planning.exposure import HIDDEN
 from sluicegate_operator.planning.listener_status import ServicesSeen, listener_status
@@ -36,17 +37,15 @@ class ListenerReconciler:
     async def reconcile(self, key: ClusterKey) -> Again:
         """Reconcile the listeners of a cluster. Raises KubeError and UnreadableClusterError.
 
-        The clusters' queue reports unreadable objects. A refusal that may pass is raised even after a status reports
-        it, so that it is retried.
-        """
-        context = self._context
+        A refusal that may pass is raised also after it has been written into a status, so that it is tried again."""
+        context, refusals = self._context, Refusals()
         snapshot = await context.gather(key, [BROKER_LISTENER])
         cluster, listeners = snapshot.cluster, snapshot.listeners
         if cluster is None or cluster.spec.brokers is None:
             for listener in listeners:
-                await self._write(listener, None, ListenerSeen(), ServicesSeen())
-            return None
-        # Brokers would close the ports of listeners that cannot be read.
+                await self._write(listener, None, ListenerSeen(), ServicesSeen(), refusals)
+            return unless_refused(refusals, None)
+        # Planned without those that cannot be read, brokers would close their ports.
         held = cluster.spec.paused or bool(snapshot.unreadable_of(BROKER_LISTENER))
         pool_of, lasts = partial(context.pool_of, key), partial(self._refusals.lasts, cluster.metadata.uid)
         seen = await context.fleet.listeners.look(cluster, listeners, pool_of, lasts, held=held)
@@ -54,14 +53,14 @@ class ListenerReconciler:
             self._refusals.ended(cluster.metadata.uid)
         await self._say(cluster, listeners, seen)
         changed: set[str] = set()
-        for listener in listeners:
+        for listener in (one for one in listeners if one.name in seen.fronts):
             on_brokers = listener_seen(listener.spec.name, seen.brokers)
-            changed |= await self._write(listener, seen.layout, on_brokers, seen.fronts[listener.name])
+            changed |= await self._write(listener, seen.layout, on_brokers, seen.fronts[listener.name], refusals)
         for queue in sorted(changed):
             context.mark(queue, key)
         if seen.not_applied is not None:
-            raise seen.not_applied
-        return self._again(cluster, seen)
+            refusals.keep(seen.not_applied)
+        return unless_refused(refusals, self._again(cluster, seen))
 
     def _again(self, cluster: BrokerCluster, seen: ListenersSeen) -> Again:
         brokers, fronts = seen.brokers, seen.fronts.values()
@@ -88,14 +87,19 @@ class ListenerReconciler:
                 await self._context.post(cluster, "Normal", "ListenerClosed", message)
 
     async def _write(
-        self, listener: BrokerListener, layout: ClusterLayout | None, seen: ListenerSeen, services: ServicesSeen
+        self,
+        listener: BrokerListener,
+        layout: ClusterLayout | None,
+        seen: ListenerSeen,
+        services: ServicesSeen,
+        refusals: Refusals,
     ) -> set[str]:
         """Write the status and return the queues that depend on the changes.
 
         Quotas depend on hidden addresses and on open listeners; the cluster's status shows where clients connect first.
         """
         status = listener_status(listener, layout, seen, now(), services)
-        if await write_one_of_many(self._context, listener, status):
+        if await write_one_of_many(self._context, listener, status, refusals):
             await say_stalled(self._context, listener, status)
         old, new = listener.status.condition(HIDDEN), status.condition(HIDDEN)
         hidden = (old and old.message, new and new.message)

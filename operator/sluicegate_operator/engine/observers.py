@@ -1,7 +1,7 @@
 """Reconcile the ObserverPlugins of a cluster: configure running brokers, and write their reports into the statuses."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -12,11 +12,12 @@ from sluicegate_operator.engine.lasting_refusals import LastingRefusals
 from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
 from sluicegate_operator.engine.telling import say_stalled, write_one_of_many
-from sluicegate_operator.engine.work_queue import Again, Retry
+from sluicegate_operator.engine.work_queue import Again, Retry, unless_refused
 from sluicegate_operator.fleet.asking import serving_brokers
 from sluicegate_operator.fleet.observers import ObserversResult, enforce_observers, plugin_reports
 from sluicegate_operator.kube.errors import KubeError, NameTakenError
 from sluicegate_operator.kube.kinds import BROKER_LISTENER, OBSERVER_PLUGIN
+from sluicegate_operator.kube.one_by_one import Refusals
 from sluicegate_operator.planning.cluster_layout import plan_cluster
 from sluicegate_operator.planning.observer_code import ModulesFound
 from sluicegate_operator.planning.observer_status import observer_status, remark
@@ -30,8 +31,8 @@ STATUSES_A_TURN = 25
 class ObserverCode(Protocol):
     """Delivers observers' code that is neither built in nor in the brokers' image."""
 
-    async def find(self, key: ClusterKey, plugins: Sequence[ObserverPlugin]) -> ModulesFound:
-        """Return the modules that these ObserverPlugins name."""
+    async def find(self, key: ClusterKey, plugins: Sequence[ObserverPlugin], refusals: Refusals) -> ModulesFound:
+        """What these ObserverPlugins name. `refusals` keeps refusals that may pass."""
 
     async def give(self, cluster: BrokerCluster, plan: ObserverPlan, *, hold: bool) -> None:
         """Give the modules to the brokers, if the cluster allows it.
@@ -55,17 +56,18 @@ class ObserverReconciler:
         context = self._context
         snapshot = await context.gather(key, [BROKER_LISTENER, OBSERVER_PLUGIN])
         unreadable = snapshot.unreadable_of(OBSERVER_PLUGIN)
-        await context.say_unreadable(unreadable)
+        refusals = Refusals()
+        await context.say_unreadable(unreadable, refusals)
         cluster = snapshot.cluster
         progress = ClusterProgress() if cluster is None else context.progress.of(cluster)
-        code = await self._code.find(key, snapshot.observers)
+        code = await self._code.find(key, snapshot.observers, refusals)
         plan = plan_observers(cluster, snapshot.observers, code)
         if cluster is None or cluster.spec.brokers is None:
-            await self._write(snapshot, plan, (), ObserversResult(), progress)
-            return None
+            await self._write(snapshot, _without(plan, code.postponed), (), ObserversResult(), progress, refusals)
+            return unless_refused(refusals, None)
         if cluster.spec.paused:
-            await self._write_paused(snapshot, plan)
-            return context.resync_s(cluster)
+            await self._write_paused(snapshot, plan, refusals)
+            return unless_refused(refusals, context.resync_s(cluster))
         hold = bool(unreadable) or code.hold
         try:
             await self._code.give(cluster, plan, hold=hold)
@@ -84,8 +86,9 @@ class ObserverReconciler:
             result = ObserversResult()
         else:
             result = await enforce_observers(pool, plan, hold=hold)
-        settled = await self._write(snapshot, plan, expected, result, progress)
-        return context.resync_s(cluster) if settled and not result.failures and not result.unseen else UNSETTLED_RETRY
+        settled = await self._write(snapshot, _without(plan, code.postponed), expected, result, progress, refusals)
+        done = settled and not result.failures and not result.unseen
+        return unless_refused(refusals, context.resync_s(cluster) if done else UNSETTLED_RETRY)
 
     async def _write(
         self,
@@ -94,6 +97,7 @@ class ObserverReconciler:
         expected: Sequence[int],
         result: ObserversResult,
         progress: ClusterProgress,
+        refusals: Refusals,
     ) -> bool:
         """Write the statuses. Return whether no report is in a state that passes within seconds."""
         settled = True
@@ -108,18 +112,18 @@ class ObserverReconciler:
             reports = replace(reports, rolling=bool(progress.rolling) and plugin.spec.source is not None, note=note)
             settled = settled and reports.settled
             status = observer_status(plugin, verdict, reports, now())
-            if await write_one_of_many(self._context, plugin, status):
+            if await write_one_of_many(self._context, plugin, status, refusals):
                 await self._say(plugin, status)
         return settled
 
-    async def _write_paused(self, snapshot: Snapshot, plan: ObserverPlan) -> None:
+    async def _write_paused(self, snapshot: Snapshot, plan: ObserverPlan, refusals: Refusals) -> None:
         for number, plugin in enumerate(one for one in snapshot.observers if one.name in plan.verdicts):
             if number % STATUSES_A_TURN == 0:
                 await asyncio.sleep(0)
             old = plugin.status
             state = "" if old.state == PluginOutcome.CLUSTER_MISSING else old.state
             fields = {"observes": plugin.observes, "state": state}
-            await write_one_of_many(self._context, plugin, paused_status(plugin, old, now(), fields))
+            await write_one_of_many(self._context, plugin, paused_status(plugin, old, now(), fields), refusals)
 
     async def _say(self, plugin: ObserverPlugin, status: ObserverPluginStatus) -> None:
         """Record an Event when all brokers have loaded it, a user must act, or a broker reports a first remark."""
@@ -129,3 +133,9 @@ class ObserverReconciler:
         await say_stalled(self._context, plugin, status)
         if (said := remark(status)) and not remark(plugin.status):
             await self._context.post(plugin, "Warning", "BrokerRemarks", said)
+
+
+def _without(plan: ObserverPlan, postponed: Collection[str]) -> ObserverPlan:
+    """The plan without verdicts on these ObserverPlugins, whose statuses are not written."""
+    kept = {name: verdict for name, verdict in plan.verdicts.items() if name not in postponed}
+    return replace(plan, verdicts=kept) if postponed else plan

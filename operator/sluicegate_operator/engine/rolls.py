@@ -19,12 +19,13 @@ from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.said import Said
 from sluicegate_operator.engine.scaling import CHANGED_RETRY, Scale, Scaling
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
-from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again, Retry
+from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again, Retry, unless_refused
 from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.fleet.protocol import NodesSeen
 from sluicegate_operator.fleet.rolls import BEHIND, Partitions, read_partitions
 from sluicegate_operator.kube.errors import KubeConflictError, KubeError
 from sluicegate_operator.kube.kinds import BROKER_LISTENER
+from sluicegate_operator.kube.one_by_one import Refusals
 from sluicegate_operator.planning.cluster_layout import silence_max_s
 from sluicegate_operator.planning.cluster_status import RESTARTING
 from sluicegate_operator.planning.conditions import READY
@@ -198,8 +199,8 @@ class RollReconciler:
             await self._context.post(cluster, "Warning", f"RollBlocked{step.reason}", step.message)
 
     async def _restart(self, cluster: BrokerCluster, seen: _Seen, step: Restart) -> tuple[RollStep, Again]:
-        """Restart the nodes. A node that the API server protects does not delay the others. Raises KubeError."""
-        fleet, uid = self._context.fleet, cluster.metadata.uid
+        """Restarts the nodes. Other nodes do not wait for one that the API server protects. Raises KubeError."""
+        fleet, uid, refusals = self._context.fleet, cluster.metadata.uid, Refusals()
         refused: dict[str, KubeError] = {}
         try:
             await fleet.check(cluster, seen.nodes)
@@ -212,19 +213,22 @@ class RollReconciler:
                 return await self._changed(cluster, step, node.name, conflict)
             except KubeError as error:
                 if self._refusals.may_pass(uid, error):
-                    raise
-                refused[node.name] = error
+                    refusals.keep(error)
+                else:
+                    refused[node.name] = error
                 continue
             reason = node.reasons[0].kind.value
             self._context.figures.note_restart(reason)
             await self._context.post(cluster, "Normal", reason, node.sentence)
         if not refused:
+            unless_refused(refusals, fleet.look_every_s)
             self._waits.forget(uid)
             self._refusals.ended(uid)
             return step, fleet.look_every_s
         first = next(iter(refused.values()))
         wait = refused_restart(step, refused, str(first), may_pass=first.retriable)
         await self.tell(cluster, wait)
+        unless_refused(refusals, fleet.look_every_s)
         return wait, None if len(refused) == len(step.nodes) else fleet.look_every_s
 
     async def _changed(

@@ -18,7 +18,7 @@ from sluicegate_operator.fleet.asking import BrokerPool, NoBrokerError
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.protocol import NodesSeen
 from sluicegate_operator.kafka_admin.client import BrokerHandle
-from sluicegate_operator.kafka_admin.errors import KafkaAdminError
+from sluicegate_operator.kafka_admin.errors import KafkaAdminError, KafkaApiError
 from sluicegate_operator.kube.errors import KubeConflictError, KubeError
 from sluicegate_operator.planning.scale import (
     REFUSED,
@@ -110,14 +110,20 @@ class Scaling:
         if view.pool is None:
             raise NoBrokerError("no broker has an address yet")
         told = await self._move(cluster, view.pool, step, moving=view.moving) if step.moves else step
-        refused = {}
+        refused, passing = {}, list[KafkaApiError]()
         for broker_id in step.unregister:
             try:
                 await view.pool.ask_any(partial(_unregister, broker_id))
             except KafkaAdminError as error:
-                if error.retriable:
+                if not error.retriable:
+                    refused[broker_id] = str(error)
+                elif isinstance(error, KafkaApiError):
+                    # It is about this broker only: other brokers are unregistered.
+                    passing.append(error)
+                else:
                     raise
-                refused[broker_id] = str(error)
+        if passing:
+            raise passing[0]
         return refused_unregistering(told, refused)
 
     async def _move(self, cluster: BrokerCluster, pool: BrokerPool, step: ScaleStep, *, moving: bool) -> ScaleStep:

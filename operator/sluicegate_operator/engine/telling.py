@@ -7,6 +7,7 @@ from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.metadata import Resource, Status
 from sluicegate_operator.engine.context import Found, ReconcileContext
 from sluicegate_operator.kube.errors import KubeError
+from sluicegate_operator.kube.one_by_one import Refusals
 from sluicegate_operator.planning.conditions import STALLED
 from sluicegate_operator.planning.unreadable import UNREADABLE
 
@@ -14,32 +15,33 @@ log = logging.getLogger(__name__)
 
 
 async def write_one_of_many(
-    context: ReconcileContext, resource: Found, status: Status, *, without: Collection[str] = ()
+    context: ReconcileContext, resource: Found, status: Status, refusals: Refusals, *, without: Collection[str] = ()
 ) -> Found | None:
     """Write the status of one of several objects of a cluster, like `ReconcileContext.write_status`.
 
-    Returns None also if the API server refuses it permanently: that is logged once, and the other objects do not wait.
-    Raises KubeError for a refusal that may pass.
+    Returns None also if the API server refuses it, and the other objects do not wait. The log reports a refusal for
+    good once; `refusals` keeps one that may pass. Raises KubeError if that concerns all objects.
     """
     try:
         return await context.write_status(resource, status, without=without)
     except KubeError as error:
         if error.retriable:
-            raise
-        if error.status != 404 and context.is_news(str(error), "status", resource.metadata.uid):
+            refusals.keep(error)
+        elif error.status != 404 and context.is_news(str(error), "status", resource.metadata.uid):
             log.warning("the status of %s %s is refused: %s", type(resource).__name__, resource.name, error)
         return None
 
 
-def pass_over(context: ReconcileContext, name: str, uid: str, error: KubeError, what: str) -> None:
-    """Log that `what` was not done to this pod, only once if it is refused. Raise `error` if all pods may have to wait.
+def pass_over(context: ReconcileContext, name: str, uid: str, error: KubeError, what: str, refusals: Refusals) -> None:
+    """Log that `what` was not done to this pod, once if it is refused for good. `refusals` keeps a refusal that may
+    pass. Raises `error` if it concerns all pods.
 
-    A pod that is gone, or that a policy protects, does not delay other pods.
+    One pod that has gone, or that a policy or a webhook protects, keeps no other pod waiting.
     """
     if error.status in (404, 409):
         log.info("pod %s has gone or changed: %s: %s", name, what, error)
     elif error.retriable:
-        raise error
+        refusals.keep(error)
     elif context.is_news(str(error), what, uid):
         log.warning("pod %s: %s: %s", name, what, error)
 

@@ -17,7 +17,7 @@ from sluicegate_operator.engine.leaving_topics import LeavingTopics
 from sluicegate_operator.engine.said import Said
 from sluicegate_operator.engine.snapshot import ClusterKey, Unreadable
 from sluicegate_operator.engine.telling import say_stalled, write_one_of_many
-from sluicegate_operator.engine.work_queue import Again, Retry
+from sluicegate_operator.engine.work_queue import Again, Retry, unless_refused
 from sluicegate_operator.fleet.asking import BrokerPool, NoBrokerError
 from sluicegate_operator.fleet.reassigning import BrokersWanted
 from sluicegate_operator.fleet.topics import (
@@ -32,6 +32,7 @@ from sluicegate_operator.kafka_admin.api import batched
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError, KafkaApiError
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.kinds import TOPIC
+from sluicegate_operator.kube.one_by_one import Refusals
 from sluicegate_operator.planning.conditions import NOT_APPLIED, not_applied_words
 from sluicegate_operator.planning.paused import paused_status
 from sluicegate_operator.planning.reassignment import NO_CHANGE, ReplicasPlan, too_few_brokers
@@ -64,26 +65,26 @@ class TopicReconciler:
 
     async def reconcile(self, key: ClusterKey) -> Again:
         context = self._context
-        snapshot = await context.gather(key, [TOPIC])
-        await context.say_unreadable(snapshot.unreadable_of(TOPIC))
+        snapshot, refusals = await context.gather(key, [TOPIC]), Refusals()
+        await context.say_unreadable(snapshot.unreadable_of(TOPIC), refusals)
         cluster, unreadable = snapshot.cluster, _by_topic(snapshot.unreadable_of(TOPIC))
         verdicts = judge_topics(cluster, snapshot.topics, unreadable)
         if cluster is None:
-            parted = await self._leaving.part_without_cluster(key, snapshot)
+            parted = await self._leaving.part_without_cluster(key, snapshot, refusals)
             for topic in snapshot.topics:
                 if topic.name in verdicts:
-                    await self._write(topic, topic_status(topic, verdicts[topic.name], None, now()))
-            return None if parted else WAITING_RETRY
+                    await self._write(topic, topic_status(topic, verdicts[topic.name], None, now()), refusals)
+            return unless_refused(refusals, None if parted else WAITING_RETRY)
         if cluster.spec.paused:
-            await self._tell_paused([topic for topic in snapshot.topics if topic.name in verdicts])
-            return context.resync_s(cluster)
+            await self._tell_paused([topic for topic in snapshot.topics if topic.name in verdicts], refusals)
+            return unless_refused(refusals, context.resync_s(cluster))
         if not (snapshot.topics or snapshot.leaving_topics):
-            return context.resync_s(cluster)
-        not_held = await self._hold(cluster, snapshot.topics)
+            return unless_refused(refusals, context.resync_s(cluster))
+        not_held = await self._hold(cluster, snapshot.topics, refusals)
         pool = await context.pool(cluster)
-        settled = await self._leaving.part(key, pool, snapshot, unreadable)
+        settled = await self._leaving.part(key, pool, snapshot, unreadable, refusals)
         brokers, reassigning = _all_brokers(cluster, pool), False
-        applied = all(trouble.reason != NOT_APPLIED for trouble in not_held.values())
+        applied = all(made is not None and made.is_applied for made in not_held.values())
         for page in batched([topic for topic in snapshot.topics if topic.name in verdicts], SEEN_TOGETHER):
             accepted = {
                 topic.name: topic.topic_name
@@ -92,36 +93,46 @@ class TopicReconciler:
             }
             seen = await _seen(pool, accepted.values())
             for topic in page:
-                made = _Made(trouble=not_held.get(topic.name))
+                made = not_held.get(topic.name, _Made())
                 if topic.name in accepted:
-                    made = await self._enforce(cluster, pool, topic, brokers, seen)
+                    made = None
+                    with refusals.kept():
+                        made = await self._enforce(cluster, pool, topic, brokers, seen)
+                if made is None:
+                    applied = False
+                    continue
                 verdict, replicas = verdicts[topic.name], made.replicas
-                await self._write(topic, topic_status(topic, verdict, made.observed, now(), made.trouble, replicas))
+                status = topic_status(topic, verdict, made.observed, now(), made.trouble, replicas)
+                await self._write(topic, status, refusals)
                 settled = settled and made.trouble is None
-                applied = applied and (made.trouble is None or made.trouble.reason != NOT_APPLIED)
+                applied = applied and made.is_applied
                 reassigning = reassigning or (replicas.change is not None and replicas.verdict is None)
         if applied:
             self._refusals.ended(cluster.metadata.uid)
         if not settled:
-            return WAITING_RETRY
-        return REASSIGNING_EVERY_S if reassigning else context.resync_s(cluster)
+            return unless_refused(refusals, WAITING_RETRY)
+        return unless_refused(refusals, REASSIGNING_EVERY_S if reassigning else context.resync_s(cluster))
 
-    async def _tell_paused(self, topics: Sequence[Topic]) -> None:
+    async def _tell_paused(self, topics: Sequence[Topic], refusals: Refusals) -> None:
         for topic in topics:
             fields = {"topic_name": topic.topic_name}
-            await self._write(topic, paused_status(topic, topic.status, now(), fields))
+            await self._write(topic, paused_status(topic, topic.status, now(), fields), refusals)
 
-    async def _hold(self, cluster: BrokerCluster, topics: Sequence[Topic]) -> dict[str, TopicTrouble]:
-        """Set finalizers, and return the Topics whose finalizer the API server refuses, by name.
+    async def _hold(
+        self, cluster: BrokerCluster, topics: Sequence[Topic], refusals: Refusals
+    ) -> "dict[str, _Made | None]":
+        """Topics whose finalizer the API server refuses, by name. The other Topics do not wait for them.
 
-        The other Topics do not wait for them. Raises KubeError for refusals that may pass, until they have lasted.
-        """
-        refused: dict[str, TopicTrouble] = {}
+        None for a refusal that may pass and has not lasted, which `refusals` keeps: the status stays as it is."""
+        refused: dict[str, _Made | None] = {}
         for topic in topics:
             try:
                 await self._leaving.hold(topic)
             except KubeError as error:
-                refused[topic.name] = self._refused(cluster, error, "the finalizer cannot be changed")
+                refused[topic.name] = None
+                with refusals.kept():
+                    trouble = self._refused(cluster, error, "the finalizer cannot be changed")
+                    refused[topic.name] = _Made(trouble=trouble)
         return refused
 
     def _refused(self, cluster: BrokerCluster, error: KubeError, what: str) -> TopicTrouble:
@@ -133,9 +144,9 @@ class TopicReconciler:
             return TopicTrouble("Refused", sentence)
         return TopicTrouble("NotApplied", not_applied_words(sentence))
 
-    async def _write(self, topic: Topic, status: TopicStatus) -> None:
-        """Write the status, and record a Warning when it becomes Stalled."""
-        if await write_one_of_many(self._context, topic, status, without=REMEMBERED_FIELDS):
+    async def _write(self, topic: Topic, status: TopicStatus, refusals: Refusals) -> None:
+        """With a Warning when it turns out that a person is needed."""
+        if await write_one_of_many(self._context, topic, status, refusals, without=REMEMBERED_FIELDS):
             await say_stalled(self._context, topic, status)
 
     async def _enforce(
@@ -236,6 +247,11 @@ class _Made:
     observed: ObservedTopic | None = None
     trouble: TopicTrouble | None = None
     replicas: ReplicasPlan = NO_CHANGE
+
+    @property
+    def is_applied(self) -> bool:
+        """False while the API server refuses a write of the Topic that may pass."""
+        return self.trouble is None or self.trouble.reason != NOT_APPLIED
 
 
 def _all_brokers(cluster: BrokerCluster, pool: BrokerPool | None) -> BrokersWanted:

@@ -21,6 +21,7 @@ from typing import Generic, TypeVar
 
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
 from sluicegate_operator.kube.errors import KubeError, NamespaceGoingError
+from sluicegate_operator.kube.one_by_one import Refusals
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +55,20 @@ REFUSED_RETRY = Retry(10.0, 60.0)
 
 Again = float | Retry | None
 """When to reconcile again: after so many seconds, as a retry, or never."""
+
+
+def unless_refused(refusals: Refusals, again: Again) -> Again:
+    """Return `again`. Raises the first of `refusals`; the work is then repeated no later than `again` says, because the
+    other objects of the key need it."""
+    if refusals.first is not None:
+        refusals.first.again_within_s = again.max_s if isinstance(again, Retry) else again
+    refusals.raise_first()
+    return again
+
+
+def _retry_of(error: KubeError | KafkaAdminError) -> Retry:
+    within_s = error.again_within_s if isinstance(error, KubeError) else None
+    return Retry() if within_s is None else Retry(max_s=min(RETRY_MAX_S, max(FIRST_RETRY_S, within_s)))
 
 
 @dataclass(slots=True)
@@ -120,6 +135,8 @@ class WorkQueue(Generic[K]):
         self._schedule: Schedule[K] = Schedule()
         self._changed = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._logged: dict[K, str] = {}
+        """By key, the last refusal of one object that was logged; a key whose work succeeds has none."""
 
     def mark(self, key: K, delay_s: float = 0.0) -> None:
         self._schedule.mark(key, asyncio.get_running_loop().time() + delay_s)
@@ -174,14 +191,23 @@ class WorkQueue(Generic[K]):
         try:
             again = await self._work(key)
         except (KubeError, KafkaAdminError) as error:
-            delay_s = self._schedule.failed(key, loop.time(), random.random())
-            level = logging.INFO if isinstance(error, NamespaceGoingError) else logging.WARNING
-            log.log(level, "%s %s: %s; again in %.1f s", self.name, key, error, delay_s)
+            delay_s = self._schedule.failed(key, loop.time(), random.random(), _retry_of(error))
+            log.log(self._level(key, error), "%s %s: %s; again in %.1f s", self.name, key, error, delay_s)
         except Exception:
             delay_s = self._schedule.failed(key, loop.time(), random.random())
             log.exception("%s %s failed; again in %.1f s", self.name, key, delay_s)
         else:
+            self._logged.pop(key, None)
             if isinstance(again, Retry):
                 self._schedule.failed(key, loop.time(), random.random(), again)
             else:
                 self._schedule.done(key, None if again is None else loop.time() + again)
+
+    def _level(self, key: K, error: KubeError | KafkaAdminError) -> int:
+        """Work that is repeated for other objects may be refused each second: the log has such a refusal once."""
+        if isinstance(error, NamespaceGoingError):
+            return logging.INFO
+        if not isinstance(error, KubeError) or error.again_within_s is None:
+            return logging.WARNING
+        before, self._logged[key] = self._logged.get(key), str(error)
+        return logging.DEBUG if before == str(error) else logging.WARNING

@@ -17,6 +17,7 @@ from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.errors import ClaimsTakenError, KubeConflictError, KubeError, NamespaceGoingError, refusal
 from sluicegate_operator.kube.kinds import PERSISTENT_VOLUME_CLAIM, STATEFUL_SET
+from sluicegate_operator.kube.one_by_one import Refusals
 from sluicegate_operator.planning.claims import Claim, ClaimsPlan, misowned, plan_claims
 from sluicegate_operator.planning.cluster_layout import Role, cluster_id
 from sluicegate_operator.planning.volumes import (
@@ -49,10 +50,12 @@ _RESIZING = (
 
 @dataclass(frozen=True, slots=True)
 class ClaimsSeen:
-    """The observed claims. `make`: claims that nodes need and that do not exist; see `make_claims`."""
+    """`make`: claims that nodes need and that are not there; see `make_claims`. `retried`: a refusal to change a claim
+    that may pass. Nodes can use such a claim, so they do not wait for it."""
 
     volumes: VolumesSeen
     make: tuple[NewVolume, ...] = ()
+    retried: KubeError | None = None
 
 
 async def look_after_claims(
@@ -63,43 +66,45 @@ async def look_after_claims(
     started: bool,
     node_sets: Mapping[Role, Mapping[str, Any] | None] = _NONE,
 ) -> ClaimsSeen:
-    """Bring the cluster's claims to their wanted state, but for missing ones. `node_sets`: the existing StatefulSets.
-
-    Raises ClaimsTakenError if nodes would mount other owners' claims or another cluster's data, and KubeError.
-    """
+    """`node_sets`: the StatefulSets that are there. Raises ClaimsTakenError if nodes would mount claims of others or
+    another cluster's data, and KubeError, but not for a refusal to change one claim."""
     counts = {Role.BROKER: broker_count, Role.CONTROLLER: cluster.spec.controller_count}
     found, going = await _needed_claims(kube, cluster, counts)
     plan = plan_claims(cluster, [claim for claim, _ in found], broker_count, started=started)
     if plan.taken:
         await _keep_with_others(kube, cluster, node_sets)
         raise ClaimsTakenError(plan.taken)
-    refused = await _mark(kube, cluster, plan)
-    # Read again, because some have just been marked.
-    if plan.misowned and (why := await refusal(own_claims(kube, cluster))):
-        refused.append(why)
+    refusals = Refusals()
+    refused = await _mark(kube, cluster, plan, refusals)
+    if plan.misowned:
+        with refusals.kept():
+            # Read again, as some have just been marked.
+            refused.append(await refusal(own_claims(kube, cluster)))
+    refused = [why for why in refused if why]
     volumes = plan_volumes(cluster, [_volume(*one) for one in found], counts, going)
-    seen = await _grow(kube, cluster, volumes)
+    seen = await _grow(kube, cluster, volumes, refusals)
     if refused and not seen.refused:
         # Nodes can use such a claim, so they do not wait for it.
         sentence = f"the API server refuses to change volume claims; allow the operator to: {'; '.join(refused)}"
         seen = replace(seen, refused=sentence[:SENTENCE_MAX])
-    return ClaimsSeen(seen, volumes.make)
+    return ClaimsSeen(seen, volumes.make, refusals.first)
 
 
 async def make_claims(kube: KubeClient, cluster: BrokerCluster, new: Iterable[NewVolume]) -> None:
-    """Create claims with the operator's mark, before the StatefulSet creates them without it.
-
-    Raises KubeConflictError if another claim has taken the name meanwhile, and KubeError.
-    """
+    """Make claims with the operator's mark before the StatefulSet does it without. Raises KubeConflictError if another
+    claim has taken the name meanwhile, and KubeError, once the other claims are made."""
+    refusals = Refusals()
     for one in new:
         claim = volume_claim(cluster, one.role.value, one.ordinal, one.storage, cluster_id(cluster))
         try:
             await kube.create(PERSISTENT_VOLUME_CLAIM, cluster.namespace, claim)
         except KubeError as error:
             if isinstance(error, NamespaceGoingError) or error.status not in _REFUSED:
-                raise
-            # A quota, for example. The StatefulSet is refused as well, and its Events reach the status.
+                refusals.keep(error)
+                continue
+            # A quota, for example. The StatefulSet is refused alike, and its Events reach the status.
             log.info("a volume claim of cluster %s is not made: %s", cluster.name, error)
+    refusals.raise_first()
 
 
 async def _needed_claims(
@@ -130,25 +135,32 @@ async def _needed_claims(
 async def _keep_with_others(
     kube: KubeClient, cluster: BrokerCluster, node_sets: Mapping[Role, Mapping[str, Any] | None]
 ) -> None:
-    """Correct a StatefulSet of an older operator that would delete other owners' claims mounted by its pods."""
+    """A StatefulSet that an older operator made may delete the claims of others that its pods have mounted."""
+    refusals = Refusals()
     for node_set in node_sets.values():
         policy = {} if node_set is None else node_set["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
         if node_set is not None and policy.get("whenDeleted") == "Delete":
             meta, spec = node_set["metadata"], {"persistentVolumeClaimRetentionPolicy": dict(CLAIMS_STAY)}
             seen = {"uid": meta["uid"]}
-            await kube.patch_metadata(STATEFUL_SET, cluster.namespace, meta["name"], {}, seen, spec=spec)
+            with refusals.kept():
+                await kube.patch_metadata(STATEFUL_SET, cluster.namespace, meta["name"], {}, seen, spec=spec)
+    refusals.raise_first()
 
 
-async def _mark(kube: KubeClient, cluster: BrokerCluster, plan: ClaimsPlan) -> list[str]:
-    """Label and mark claims. Return the API server's messages about claims that it refuses to change."""
+async def _mark(kube: KubeClient, cluster: BrokerCluster, plan: ClaimsPlan, refusals: Refusals) -> list[str]:
+    """Returns what the API server says of the claims that it refuses to change; empty for others. `refusals` keeps
+    refusals that may pass. Raises KubeConflictError: the claims are to be read again."""
+    fields = [(claim, {"labels": selector(cluster.name, claim.role.value)}) for claim in plan.unlabelled]
+    fields += [(claim, {"annotations": {CLUSTER_ID: cluster_id(cluster)}}) for claim in plan.unmarked]
     refused = []
-    for claim in plan.unlabelled:
-        labels = {"labels": selector(cluster.name, claim.role.value)}
-        refused.append(await refusal(_patch(kube, cluster, claim.name, labels, {"uid": claim.uid})))
-    for claim in plan.unmarked:
-        mark, as_seen = {"annotations": {CLUSTER_ID: cluster_id(cluster)}}, {"uid": claim.uid}
-        refused.append(await refusal(_patch(kube, cluster, claim.name, mark, as_seen)))
-    return [why for why in refused if why]
+    for claim, marks in fields:
+        try:
+            refused.append(await refusal(_patch(kube, cluster, claim.name, marks, {"uid": claim.uid})))
+        except KubeConflictError:
+            raise
+        except KubeError as error:
+            refusals.keep(error)
+    return refused
 
 
 async def _patch(
@@ -198,18 +210,22 @@ def keep_template_size(child: Mapping[str, Any], node_set: Mapping[str, Any]) ->
     return {**child, "spec": {**child["spec"], "volumeClaimTemplates": [kept]}}
 
 
-async def _grow(kube: KubeClient, cluster: BrokerCluster, plan: VolumesPlan) -> VolumesSeen:
-    """Grow each claim, even if others are refused: a claim may have another StorageClass, or be bound by hand."""
+async def _grow(kube: KubeClient, cluster: BrokerCluster, plan: VolumesPlan, refusals: Refusals) -> VolumesSeen:
+    """Each claim is asked, whatever became of the others: one may be of another StorageClass, or bound by hand.
+    `refusals` keeps refusals that may pass. Raises KubeConflictError: the claims are to be read again."""
     grown, refused = [], dict[str, str]()
     for growth in plan.grow:
         volume = growth.volume
         try:
             wanted = {"resources": {"requests": {"storage": growth.size}}}
             await _patch(kube, cluster, volume.claim, {}, {"uid": volume.uid}, spec=wanted)
+        except KubeConflictError:
+            raise
         except KubeError as error:
-            if isinstance(error, NamespaceGoingError) or error.status not in _REFUSED:
-                raise
-            refused[volume.claim] = str(error)
+            if error.retriable or error.status not in _REFUSED:
+                refusals.keep(error)
+            else:
+                refused[volume.claim] = str(error)
         else:
             grown.append(growth)
     return volumes_seen(cluster, plan, grown, refused)
@@ -219,11 +235,12 @@ async def own_claims(kube: KubeClient, cluster: BrokerCluster) -> None:
     """Make the cluster an owner of the claims with its data, or remove it, as in spec.storage.deleteClaims.
 
     `cluster` may be deleted already. A claim that another client changes or deletes meanwhile is left for the next
-    reconcile. Raises KubeError after all other claims have been tried; an error that may pass takes precedence.
+    reconcile. Raises KubeError, when all other claims have been tried; one that may pass comes first. A refusal that
+    concerns all claims is raised at once.
     """
     found = await _claims(kube, cluster)
     wrong = misowned(cluster, [claim for claim, _ in found])
-    refused: list[KubeError] = []
+    refusals = Refusals()
     for claim, item in found:
         if claim not in wrong:
             continue
@@ -236,12 +253,8 @@ async def own_claims(kube: KubeClient, cluster: BrokerCluster) -> None:
         except KubeConflictError as conflict:
             log.info("volume claim %s is not owned yet: %s", claim.name, conflict)
         except KubeError as error:
-            if error.status is None or isinstance(error, NamespaceGoingError):
-                # Requests for the other claims would fail as well.
-                raise
-            refused.append(error)
-    if refused:
-        raise min(refused, key=lambda error: not error.retriable)
+            refusals.keep(error)
+    refusals.raise_first()
 
 
 async def _claims(kube: KubeClient, cluster: BrokerCluster) -> list[tuple[Claim, Mapping[str, Any]]]:

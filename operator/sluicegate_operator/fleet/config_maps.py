@@ -8,6 +8,7 @@ from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.errors import refusal
 from sluicegate_operator.kube.kinds import CONFIG_MAP, POD, STATEFUL_SET
+from sluicegate_operator.kube.one_by_one import Refusals
 from sluicegate_operator.planning.cluster_layout import Role
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, MANAGED_BY_LABEL, MANAGER, labels, node_set_name
 from sluicegate_operator.resources.observer_code import observer_code_name
@@ -16,17 +17,18 @@ from sluicegate_operator.resources.owner import child_metadata, is_controlled_by
 Json = Mapping[str, Any]
 
 
-async def collect_config_maps(kube: KubeClient, cluster: BrokerCluster) -> tuple[str, ...]:
-    """Delete the ConfigMaps of the cluster that no pod uses. Those found in the cache are read again before.
+async def collect_config_maps(kube: KubeClient, cluster: BrokerCluster, refusals: Refusals) -> tuple[str, ...]:
+    """Delete the ConfigMaps of the cluster that no pod uses. Those that the cache shows are read again before.
 
-    Returns a sentence for each ConfigMap that the API server refuses to delete. Such a ConfigMap does no harm, and the
-    rest of the cluster does not wait for it. Raises KubeError for errors that may pass.
+    Returns a sentence for each ConfigMap that the API server refuses to delete: it does no harm, and the rest of the
+    cluster does not wait for it. `refusals` keeps refusals to delete one that may pass.
     """
     refused = []
     if await _unused(_Cached(kube, cluster)):
         for meta in await _unused(_Fresh(kube, cluster)):
-            if why := await refusal(kube.delete(CONFIG_MAP, cluster.namespace, meta["name"], uid=meta["uid"])):
-                refused.append(f"ConfigMap {meta['name']}, which no pod uses, cannot be deleted: {why}")
+            with refusals.kept():
+                if why := await refusal(kube.delete(CONFIG_MAP, cluster.namespace, meta["name"], uid=meta["uid"])):
+                    refused.append(f"ConfigMap {meta['name']}, which no pod uses, cannot be deleted: {why}")
     return tuple(refused)
 
 

@@ -17,6 +17,7 @@ from sluicegate_operator.fleet.pods import NodePod
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.kinds import EVENT, PERSISTENT_VOLUME_CLAIM, POD, STATEFUL_SET
+from sluicegate_operator.kube.one_by_one import concerns_all
 from sluicegate_operator.planning.children import node_set, wanted_revision
 from sluicegate_operator.planning.cluster_layout import FIRST_CONTROLLER_ID, ClusterLayout, Role
 from sluicegate_operator.planning.conditions import NAME_TAKEN
@@ -97,11 +98,11 @@ class SetEvents:
         try:
             found = await ask()
         except KubeError as error:
-            if error.retriable:
+            if concerns_all(error):
                 raise
             # The status reports the rest: which node is missing.
             log.info("cluster %s: why nodes do not start is not known: %s", cluster.name, error)
-            found = []
+            found = before.found if before is not None and same and error.retriable else []
         self._asked[key] = _Asked(*attempt, found, pause_s, now_s + pause_s)
         return found
 

@@ -28,6 +28,10 @@ from sluicegate_operator.kube.children import who_set
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.errors import KubeConflictError
 from sluicegate_operator.kube.kinds import CONFIG_MAP, NETWORK_POLICY, POD, STATEFUL_SET
+from sluicegate_operator.kube.errors import KubeConflictError, KubeError, LandingTakenError
+from sluicegate_operator.kube.kinds import AUDIT_PIPELINE, BROKER_CLUSTER, CONFIG_MAP, NETWORK_POLICY, POD, STATEFUL_SET
+from sluicegate_operator.kube.one_by_one import Refusals
+from sluicegate_operator.planning.audit_places import why_landing_taken
 from sluicegate_operator.planning.children import cluster_children, network_policies, wanted_revision
 from sluicegate_operator.planning.cluster_layout import Role, plan_cluster
 from sluicegate_operator.planning.fencing import BrokerPod, FenceOrder, SessionPods, plan_fencing, session_pods
@@ -72,13 +76,14 @@ class Sighting:
 class AppliedNodes:
     """The result of `apply`.
 
-    `scaled_by_others`: a sentence for each StatefulSet whose number of pods another client had changed. `uncollected`:
-    a sentence for each unused ConfigMap that cannot be deleted.
+    `uncollected`: a sentence for each unused ConfigMap that cannot be deleted. `retried`: a refusal that may pass, of
+    an object that no node waits for.
     """
 
     scaled_by_others: tuple[str, ...]
     volumes: VolumesSeen
     uncollected: tuple[str, ...] = ()
+    retried: KubeError | None = None
 
 
 @dataclass(slots=True)
@@ -138,10 +143,18 @@ class KubernetesFleet:
         await self._apply_network_policies(cluster, listeners)
         scaled: dict[str, None] = {}
 
-        def seen(found: Mapping[str, Any]) -> None:
-            if broker_count is None:
-                _check_not_fewer(found, cluster, count or 0)
-            scaled.update(dict.fromkeys(_scaled(found, cluster)))
+            for child in children:
+                if child["kind"] == STATEFUL_SET.kind:
+                    await make_claims(self._kube, cluster, [new for new in claims.make if new.role is _role(child)])
+                await self._kube.apply(child, seen)
+            refusals = Refusals()
+            if claims.retried is not None:
+                refusals.keep(claims.retried)
+            await self._remove_network_policies(cluster, listeners, refusals)
+            uncollected = await collect_config_maps(self._kube, cluster, refusals)
+            if refusals.first is not None and not refusals.first.retriable:
+                raise refusals.first
+            return AppliedNodes(tuple(scaled), claims.volumes, uncollected, refusals.first)
 
         for child in children:
             if child["kind"] == STATEFUL_SET.kind:
@@ -184,15 +197,18 @@ class KubernetesFleet:
             for policy in network_policies(cluster, listeners, self._operator_namespace):
                 await self._kube.apply(policy)
 
-    async def _remove_network_policies(self, cluster: BrokerCluster, listeners: Sequence[BrokerListener]) -> None:
-        """Remove policies last: no node waits for it if the API server refuses."""
+    async def _remove_network_policies(
+        self, cluster: BrokerCluster, listeners: Sequence[BrokerListener], refusals: Refusals
+    ) -> None:
+        """Removed last: no node waits for it if the API server refuses."""
         if cluster.spec.network_policies:
             return
         for policy in network_policies(cluster, listeners, self._operator_namespace):
             name = policy["metadata"]["name"]
             found = await self._kube.cache.get(NETWORK_POLICY, cluster.namespace, name)
             if found is not None and not why_not_ours(found, policy):
-                await self._kube.delete(NETWORK_POLICY, cluster.namespace, name, uid=found["metadata"]["uid"])
+                with refusals.kept():
+                    await self._kube.delete(NETWORK_POLICY, cluster.namespace, name, uid=found["metadata"]["uid"])
 
     async def node_sets(
         self, cluster: BrokerCluster, listeners: Sequence[BrokerListener], *, fresh: bool = False

@@ -25,6 +25,7 @@ from sluicegate_operator.fleet.pods import NodePod, broker_addresses, broker_cou
 from sluicegate_operator.fleet.protocol import Lasts, ListenersSeen, PoolOf
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.errors import KubeError
+from sluicegate_operator.kube.one_by_one import concerns_all
 from sluicegate_operator.planning.children import listener_children
 from sluicegate_operator.planning.cluster_layout import INTERNAL, ClusterLayout, Role, plan_cluster
 from sluicegate_operator.planning.exposure import (
@@ -60,22 +61,25 @@ class KubernetesListeners:
         # A broker to be removed keeps its Services, also while its pod is being replaced.
         count = max(broker_count(cluster, pods), await broker_replicas(self._kube, cluster))
         layout = plan_cluster(cluster, listeners, count)
-        services = await self._services(cluster, listeners, len(layout.broker_ids), lasts, held=held)
+        services = await self._services(cluster, listeners, len(layout.broker_ids), held=held)
         wishes = _wishes(listeners, services, await self._places(listeners, pods))
         brokers, told = await _open(layout, listeners, pods, wishes, pool_of, held=held)
         passing = [error for found in services.values() if (error := found.left_over) is not None and error.retriable]
         new = [error for error in passing if not lasts(error)]
+        refusals = {name: error for name, found in services.items() if (error := found.not_applied) is not None}
+        postponed = {name for name, error in refusals.items() if not lasts(error)}
         fronts = {
             one.name: _front(one, services.get(one.name), listener_seen(one.spec.name, brokers), new)
             for one in listeners
+            if one.name not in postponed
         }
-        refusals = [error for found in services.values() if (error := found.not_applied) is not None]
-        return ListenersSeen(layout, brokers, fronts, told, next(iter((*refusals, *passing)), None))
+        return ListenersSeen(layout, brokers, fronts, told, next(iter((*refusals.values(), *passing)), None))
 
     async def _services(
-        self, cluster: BrokerCluster, listeners: Sequence[BrokerListener], count: int, lasts: Lasts, *, held: bool
+        self, cluster: BrokerCluster, listeners: Sequence[BrokerListener], count: int, *, held: bool
     ) -> dict[str, ListenerServices]:
-        """Return the Services by the listener's name in Kubernetes. Listeners that clash are left out."""
+        """By the listener's name in Kubernetes. Listeners that clash are left out. One that is refused keeps no other
+        waiting. Raises KubeError for a refusal that concerns all listeners, and for one for good if `held`."""
         children = listener_children(cluster, listeners, count)
         there = await read_services(self._kube, cluster)
         look = held_services if held else apply_services
@@ -84,7 +88,7 @@ class KubernetesListeners:
             try:
                 services[listener.name] = await look(self._kube, listener, children[listener.name], there)
             except KubeError as error:
-                if not error.retriable or not lasts(error):
+                if not error.retriable or concerns_all(error):
                     raise
                 services[listener.name] = replace(services_of(listener, there), not_applied=error)
         return services

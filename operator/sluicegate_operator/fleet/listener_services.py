@@ -10,6 +10,7 @@ from sluicegate_operator.kube.children import name_taken
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.errors import KubeError, NameTakenError
 from sluicegate_operator.kube.kinds import SERVICE
+from sluicegate_operator.kube.one_by_one import Refusals
 from sluicegate_operator.planning.exposure import ServiceSeen, service_seen
 from sluicegate_operator.resources.labels import LISTENER_LABEL, MANAGED_BY_LABEL, MANAGER
 from sluicegate_operator.resources.listener_services import is_service_name, listener_service
@@ -20,7 +21,8 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ListenerServices:
-    """The Services of one listener.
+    """`seen` by the Service's name. `name_taken`, `refusal` and `not_applied` say why one of them is not there, or not
+    as it should be; `not_applied` is a refusal that may pass.
 
     `seen` is by the Service's name. `name_taken`, `refusal` and `not_applied` are why one of them is missing or
     outdated; `not_applied` is a refusal that may pass and has lasted. `left_over` is the first refusal to delete a
@@ -85,10 +87,9 @@ async def apply_services(
 ) -> ListenerServices:
     """Apply the wanted Services and delete the listener's other ones. `services` are those of read_services.
 
-    A Service whose change is refused counts in its present state. A refused deletion is in the result, and nothing
-    waits for it. Raises KubeError if an apply is refused and may pass.
-    """
-    there = services_of(listener, services).seen
+    A Service whose change is refused counts as it is. A refused deletion is in the result, and nothing waits for it.
+    Raises KubeError for a refusal that concerns all Services."""
+    there, passing = services_of(listener, services).seen, Refusals()
     seen, taken, refusal = {}, "", ""
     for child in wanted:
         try:
@@ -98,8 +99,9 @@ async def apply_services(
             continue
         except KubeError as error:
             if error.retriable:
-                raise
-            refusal = refusal or str(error)
+                passing.keep(error)
+            else:
+                refusal = refusal or str(error)
             if (name := child["metadata"]["name"]) in there:
                 seen[name] = there[name]
             continue
@@ -107,7 +109,7 @@ async def apply_services(
     kept = {child["metadata"]["name"] for child in wanted}
     obsolete = [one for one in services if one["metadata"]["name"] not in kept and _is_own(listener, one)]
     left_over = await _delete(kube, listener, obsolete)
-    return ListenerServices(seen, taken, refusal, left_over=left_over)
+    return ListenerServices(seen, taken, refusal, passing.first, left_over)
 
 
 async def _delete(kube: KubeClient, listener: BrokerListener, services: Sequence[Json]) -> KubeError | None:

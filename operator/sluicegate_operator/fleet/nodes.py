@@ -9,6 +9,7 @@ from sluicegate_operator.fleet.pods import NodePod
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.kinds import NODE
+from sluicegate_operator.kube.one_by_one import concerns_all
 from sluicegate_operator.planning.lost_nodes import LostNode, why_not_ready
 
 FORBIDDEN = "the operator may not get nodes; deploy/README.md says how to let it"
@@ -16,21 +17,23 @@ FORBIDDEN = "the operator may not get nodes; deploy/README.md says how to let it
 
 @dataclass(frozen=True, slots=True)
 class NodeRead:
-    """A Kubernetes node. `found` is None if it could not be read; `unseen` then has the cause."""
+    """`found` is None where it could not be read; `unseen` says why. `may_pass`: the next try may be accepted."""
 
     found: Mapping[str, Any] | None
     unseen: str = ""
     is_gone: bool = False
+    may_pass: bool = False
 
 
 async def read_node(kube: KubeClient, name: str) -> NodeRead:
-    """Read a Kubernetes node. Raises KubeError for errors that may pass."""
+    """Raises KubeError for what concerns all nodes: nothing of other nodes waits for one that is refused."""
     try:
         found = await kube.get(NODE, None, name)
     except KubeError as error:
-        if error.retriable:
+        if concerns_all(error):
             raise
-        return NodeRead(None, FORBIDDEN if error.status == 403 else str(error))
+        forbidden = error.status == 403 and not error.retriable
+        return NodeRead(None, FORBIDDEN if forbidden else str(error), may_pass=error.retriable)
     if found is None:
         return NodeRead(None, "there is no such node any more", is_gone=True)
     return NodeRead(found)
@@ -39,8 +42,8 @@ async def read_node(kube: KubeClient, name: str) -> NodeRead:
 async def lost_nodes(kube: KubeClient, pods: Sequence[NodePod]) -> tuple[LostNode, ...]:
     """Return the Kubernetes nodes of these pods that are NotReady or gone, by name.
 
-    A pod is only a hint, and for a moment so is one that has just become ready: the Node is read. A Node that the
-    operator may not read is left out. Raises KubeError for errors that may pass.
+    A pod only hints at it, and for a moment so does one that has just become ready: the Node is read. Nothing is
+    returned for a Node that cannot be read. Raises KubeError for what concerns all Nodes.
     """
     on: dict[str, list[str]] = {}
     for pod in sorted(pods, key=lambda pod: pod.node_id):

@@ -72,7 +72,8 @@ class ListenersSeen:
     layout: ClusterLayout
     brokers: Sequence[BrokerSeen]
     fronts: Mapping[str, ServicesSeen]
-    """By the BrokerListener's name."""
+    """By the BrokerListener's name. A listener is left out while a refusal may pass and has not lasted: its status
+    stays unchanged."""
     told: Mapping[int, Told] = field(default_factory=dict)
     not_applied: KubeError | None = None
     """A refusal that may pass. Once it has lasted, one of `fronts` reports it."""
@@ -84,10 +85,9 @@ class ListenerFleet(Protocol):
     async def look(
         self, cluster: BrokerCluster, listeners: Sequence[BrokerListener], pool_of: PoolOf, lasts: Lasts, *, held: bool
     ) -> ListenersSeen:
-        """Bring listeners and their Services to the wanted state, as far as that needs no restart.
-
-        Changes nothing if `held`. Raises KubeError, but not for a refusal for which `lasts` returns true.
-        """
+        """Brings the listeners of running brokers, and what is in front of them, to the wanted state, where the fleet
+        can do that without a restart. Changes nothing if `held`. `lasts` tells whether a refusal is reported. Raises
+        KubeError if that concerns all listeners."""
 
 
 class RackFleet(Protocol):

@@ -47,8 +47,8 @@ def placed_brokers(pods: Sequence[NodePod]) -> dict[int, str]:
 
 
 async def read_labels(kube: KubeClient, node: str) -> NodeLabels:
-    """Read the labels of a Kubernetes node. Raises KubeError for errors that may pass."""
+    """Raises KubeError for what concerns all nodes."""
     read = await read_node(kube, node)
-    return (
-        NodeLabels(None, read.unseen) if read.found is None else NodeLabels(read.found["metadata"].get("labels") or {})
-    )
+    if read.found is None:
+        return NodeLabels(None, read.unseen, read.may_pass)
+    return NodeLabels(read.found["metadata"].get("labels") or {})

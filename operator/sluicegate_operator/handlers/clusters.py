@@ -15,7 +15,7 @@ from sluicegate_operator.engine.lasting_refusals import LastingRefusals
 from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot, UnreadableClusterError
 from sluicegate_operator.engine.telling import say_scaled_by_others, say_stalled
-from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again, Retry
+from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again, Retry, unless_refused
 from sluicegate_operator.fleet.claims import own_claims
 from sluicegate_operator.fleet.failing import SetEvents, failing_nodes
 from sluicegate_operator.fleet.kubernetes import has_started
@@ -27,6 +27,7 @@ from sluicegate_operator.handlers.snapshot import gather_snapshot
 from sluicegate_operator.kube.errors import ClaimsTakenError, KubeError, NameTakenError
 from sluicegate_operator.kube.held import Misread
 from sluicegate_operator.kube.kinds import BROKER_LISTENER
+from sluicegate_operator.kube.one_by_one import Refusals
 from sluicegate_operator.planning.cluster_access import client_listeners, version_range
 from sluicegate_operator.planning.cluster_layout import ClusterLayout, Role, cluster_id, plan_cluster
 from sluicegate_operator.planning.cluster_status import (
@@ -50,7 +51,8 @@ DEPARTED_MAX = 16
 @dataclass(frozen=True, slots=True)
 class _Applied:
     """What became of the children: `refusal`, `name_taken` and `claims_taken` are sentences. `unreadable`: what they
-    follow from and cannot be read. `not_applied`: a refusal that may pass and has lasted."""
+    follow from and cannot be read. `not_applied`: a refusal that may pass and has lasted. `retried`: a refusal that may
+    pass, of an object that no other one waits for."""
 
     refusal: str = ""
     name_taken: str = ""
@@ -58,6 +60,7 @@ class _Applied:
     unreadable: str = ""
     not_applied: KubeError | None = None
     volumes: VolumesSeen | None = None
+    retried: KubeError | None = None
 
 
 class ClusterReconciler:
@@ -76,12 +79,13 @@ class ClusterReconciler:
         try:
             snapshot = await gather_snapshot(context.kube, key, [BROKER_LISTENER])
         except UnreadableClusterError as error:
-            await context.say_unreadable([error.unreadable])
+            await context.say_unreadable([error.unreadable], Refusals())
             raise
-        await context.say_unreadable(snapshot.unreadable_of(BROKER_LISTENER))
+        refusals = Refusals()
+        await context.say_unreadable(snapshot.unreadable_of(BROKER_LISTENER), refusals)
         claims_retry = await self._let_claims_go(key, snapshot.cluster)
         again = await self._reconcile(snapshot, key)
-        return again if claims_retry is None or isinstance(again, Retry) else claims_retry
+        return unless_refused(refusals, again if claims_retry is None or isinstance(again, Retry) else claims_retry)
 
     async def _reconcile(self, snapshot: Snapshot, key: ClusterKey) -> Again:
         context, cluster = self._context, snapshot.cluster
@@ -98,7 +102,7 @@ class ClusterReconciler:
             if wait_s > 0:
                 return wait_s
         applied = _Applied() if cluster.spec.paused else await self._apply(snapshot, cluster)
-        if applied.not_applied is None:
+        if applied.not_applied is None and applied.retried is None:
             self._refusals.ended(cluster.metadata.uid)
         all_pods = await context.fleet.pods(cluster)
         pods = [pod for pod in all_pods if not pod.deleting]
@@ -109,6 +113,9 @@ class ClusterReconciler:
         await self._write(cluster, cluster_status(cluster, seen, now()), without=["dynamicConfigKeys"])
         if applied.not_applied is not None:
             raise applied.not_applied
+        if applied.retried is not None:
+            applied.retried.again_within_s = STARTING_RETRY.max_s
+            raise applied.retried
         if seen.refusal:
             return REFUSED_RETRY
         if seen.volumes is not None and seen.volumes.refused:
@@ -177,7 +184,9 @@ class ClusterReconciler:
         for sentence in nodes.uncollected:
             if self._context.is_news(sentence, "uncollected", cluster.metadata.uid, sentence):
                 log.warning("cluster %s: %s", cluster.name, sentence)
-        return _Applied(volumes=nodes.volumes)
+        retried = nodes.retried
+        lasting = retried is not None and self._refusals.lasts(cluster.metadata.uid, retried)
+        return _Applied(volumes=nodes.volumes, not_applied=retried if lasting else None, retried=retried)
 
     async def _observe(
         self,

@@ -27,10 +27,11 @@ from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.events import EventRecorder
 from sluicegate_operator.kube.held import Misread
 from sluicegate_operator.kube.kinds import BROKER_CLUSTER, Kind, kind_of
+from sluicegate_operator.kube.one_by_one import Refusals
 from sluicegate_operator.kube.undeclared import without_fields
 from sluicegate_operator.planning.conditions import STALLED
 from sluicegate_operator.planning.external import Sibling
-from sluicegate_operator.planning.unreadable import UNREADABLE, unreadable_status
+from sluicegate_operator.planning.unreadable import UNREADABLE, conditions_of, unreadable_status
 from sluicegate_operator.quotas.external import LIMITS_SET
 from sluicegate_operator.settings import Settings
 
@@ -85,16 +86,16 @@ class Context(SharedContext[KubernetesFleet]):
         # Thousands that are told at once would be in memory twice. What another hand has changed meanwhile is not ours.
         return known if known.status == written.status else written
 
-    async def say_unreadable(self, unreadable: Iterable[Unreadable]) -> None:
-        """Stalled, with a Warning when that begins; what the object's status says besides stays. Raises only what may
-        pass: others of its cluster do not wait for a status that is refused."""
+    async def say_unreadable(self, unreadable: Iterable[Unreadable], refusals: Refusals) -> None:
+        """Stalled, with a Warning when that begins; what the object's status says besides stays. `refusals` keeps
+        refusals that may pass: others of the cluster do not wait for a status that is refused."""
         for found in unreadable:
-            await self._say_unreadable(found)
+            with refusals.kept():
+                await self._say_unreadable(found)
 
     async def _say_unreadable(self, found: Unreadable) -> None:
-        old: Mapping[str, Any] = found.body.get("status") or {}
         status = unreadable_status(found.body, found.why, now())
-        if status == old:
+        if status == found.body.get("status"):
             return
         meta = found.body["metadata"]
         if self.is_news(str(found), "unreadable", meta["uid"]):
@@ -108,7 +109,7 @@ class Context(SharedContext[KubernetesFleet]):
             if self.is_news(str(error), "status of unreadable", meta["uid"]):
                 log.warning("the status of %s is refused: %s", found.name, error)
         message = next(one["message"] for one in status["conditions"] if one["type"] == STALLED)
-        if message not in [one["message"] for one in old.get("conditions") or ()]:
+        if message not in [one.get("message") for one in conditions_of(found.body)]:
             await self.events.record(found.body, "Warning", UNREADABLE, message)
 
     async def post(self, resource: Resource, type_: EventType, reason: str, message: str) -> None:

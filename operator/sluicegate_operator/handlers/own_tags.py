@@ -13,8 +13,8 @@ from sluicegate_operator.planning.node_tags import node_tags
 async def own_tags(
     context: Context, cluster: BrokerCluster, brokers: Brokers, everybody: frozenset[int]
 ) -> tuple[OwnTags, dict[int, str]]:
-    """And why a broker's are not known. Raises KubeError for what may pass. Nodes are not watched: they are read again
-    at each look."""
+    """And why a broker's are not known. Raises KubeError for what concerns all nodes. Nodes are not
+    watched: they are read again at each look."""
     label_of = brokers.tags_from_node_labels
     if not label_of:
         return OwnTags(brokers=everybody), {}
@@ -28,5 +28,7 @@ async def own_tags(
         if nodes[name].labels is None
     }
     for broker_id, sentence in untold.items():
+        if nodes[node_of[broker_id]].may_pass:
+            continue
         await context.post(cluster, "Warning", "NodeUnreadable", f"broker {broker_id}: {sentence}")
     return OwnTags(frozenset(map(tag_key, label_of)), node_tags(label_of, node_of, nodes), everybody), untold

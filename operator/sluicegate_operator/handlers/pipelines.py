@@ -11,7 +11,7 @@ from sluicegate_operator.engine.context import now
 from sluicegate_operator.engine.lasting_refusals import LastingRefusals
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
 from sluicegate_operator.engine.telling import write_one_of_many
-from sluicegate_operator.engine.work_queue import Again, Retry
+from sluicegate_operator.engine.work_queue import Again, Retry, unless_refused
 from sluicegate_operator.fleet.landing_places import landers_of_all, results_of_all
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.snapshot import gather_snapshot
@@ -31,6 +31,7 @@ from sluicegate_operator.kube.kinds import (
     Kind,
     kind_of,
 )
+from sluicegate_operator.kube.one_by_one import Refusals
 from sluicegate_operator.planning.conditions import NAME_TAKEN, NOT_APPLIED, STALLED, not_applied_words
 from sluicegate_operator.planning.paused import paused_status
 from sluicegate_operator.planning.pipeline_runs import PipelineRun, RunState, pipeline_runs
@@ -67,28 +68,30 @@ class PipelineReconciler:
     async def reconcile(self, key: ClusterKey) -> Again:
         context = self._context
         snapshot = await gather_snapshot(context.kube, key, [AUDIT_PIPELINE])
-        await context.say_unreadable(snapshot.unreadable_of(AUDIT_PIPELINE))
+        refusals = Refusals()
+        await context.say_unreadable(snapshot.unreadable_of(AUDIT_PIPELINE), refusals)
         cluster = snapshot.cluster
         if cluster is not None and cluster.spec.paused and not cluster.spec.is_external:
             for pipeline in snapshot.pipelines:
                 fields = {"complete": pipeline.status.complete or "Unknown"}
                 status = paused_status(pipeline, pipeline.status, now(), fields)
-                await write_one_of_many(context, pipeline, status)
+                await write_one_of_many(context, pipeline, status, refusals)
             context.figures.keep_pipelines(key, {pipeline.name for pipeline in snapshot.pipelines})
-            return context.resync_s(cluster)
+            return unless_refused(refusals, context.resync_s(cluster))
         plans = await self._plans(snapshot)
         figures: dict[str, PipelineFigures] = {}
-        tried = _Tried(cluster.metadata.uid if cluster is not None else "", figures)
+        tried = _Tried(cluster.metadata.uid if cluster is not None else "", figures, refusals)
         waits_s = [await self._keep(pipeline, plan, tried) for pipeline, plan in plans]
         if not tried.refused:
             self._refusals.ended(tried.cluster_uid)
         context.figures.note_pipelines(key, figures)
         if any(wait_s is None for wait_s in waits_s):
-            return CHANGING_RETRY
+            return unless_refused(refusals, CHANGING_RETRY)
         if cluster is None or not waits_s:
-            return None
+            return unless_refused(refusals, None)
         # The operator does not watch SparkApplications, so it reads them at each resync.
-        return min(context.resync_s(cluster), *(wait_s for wait_s in waits_s if wait_s is not None))
+        due_s = min(context.resync_s(cluster), *(wait_s for wait_s in waits_s if wait_s is not None))
+        return unless_refused(refusals, due_s)
 
     async def _plans(self, snapshot: Snapshot) -> list[tuple[AuditPipeline, PipelinePlan]]:
         if not snapshot.pipelines:
@@ -117,15 +120,17 @@ class PipelineReconciler:
             if scheduled is not None:
                 runs = await self._runs(pipeline)
         except KubeError as error:
-            if self._refusals.may_pass(tried.cluster_uid, error):
-                raise
-            trouble = _trouble(error)
             tried.refused |= error.retriable
+            if self._refusals.may_pass(tried.cluster_uid, error):
+                # The status stays as it is, and so do the figures.
+                tried.refusals.keep(error)
+                tried.figures[pipeline.name] = _figures(pipeline.status)
+                return None
+            trouble = _trouble(error)
         noted = f"{scheduled:%Y-%m-%dT%H:%M:%SZ}" if scheduled is not None else None
         status = pipeline_status(pipeline, plan, runs, now(), trouble, noted)
-        missing = None if status.missing is None else status.missing + (status.holes or 0)
-        tried.figures[pipeline.name] = PipelineFigures(status.last_error is not None, missing)
-        if await write_one_of_many(self._context, pipeline, status):
+        tried.figures[pipeline.name] = _figures(status)
+        if await write_one_of_many(self._context, pipeline, status, tried.refusals):
             await self._say(pipeline, status)
         if trouble is not None and trouble.may_pass:
             return None
@@ -245,7 +250,13 @@ class _Tried:
 
     cluster_uid: str
     figures: dict[str, PipelineFigures]
+    refusals: Refusals
     refused: bool = False
+
+
+def _figures(status: AuditPipelineStatus) -> PipelineFigures:
+    missing = None if status.missing is None else status.missing + (status.holes or 0)
+    return PipelineFigures(status.last_error is not None, missing)
 
 
 def _until_next(schedule: Schedule | None, pipeline: AuditPipeline) -> float:

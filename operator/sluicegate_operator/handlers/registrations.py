@@ -18,7 +18,7 @@ from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.said import Said
 from sluicegate_operator.engine.snapshot import ClusterKey, Unreadable
 from sluicegate_operator.engine.telling import pass_over, write_one_of_many
-from sluicegate_operator.engine.work_queue import Again, Retry
+from sluicegate_operator.engine.work_queue import Again, Retry, unless_refused
 from sluicegate_operator.fleet.by_cluster import ByCluster
 from sluicegate_operator.fleet.controller_lease import end_term_of_gone
 from sluicegate_operator.fleet.controllers import fence
@@ -32,6 +32,7 @@ from sluicegate_operator.kafka_admin.errors import KafkaAdminError
 from sluicegate_operator.kube.errors import KubeError, NameTakenError
 from sluicegate_operator.kube.held import read_object
 from sluicegate_operator.kube.kinds import BROKER_REGISTRATION, POD
+from sluicegate_operator.kube.one_by_one import Refusals
 from sluicegate_operator.planning.cluster_layout import Role
 from sluicegate_operator.planning.conditions import NAME_TAKEN, REFUSED
 from sluicegate_operator.planning.external_registrations import plan_external_registrations
@@ -82,30 +83,30 @@ class RegistrationReconciler:
             return None
         progress, uid = context.progress.of(cluster), cluster.metadata.uid
         context.figures.keep_brokers(key, uid)
-        seen = await context.fleet.look(cluster)
+        seen, refusals = await context.fleet.look(cluster), Refusals()
         fenced = await self._fence(cluster, seen)
-        await self._set_gates(cluster, seen)
-        await self._mend_labels(cluster, seen)
+        await self._set_gates(cluster, seen, refusals)
+        await self._mend_labels(cluster, seen, refusals)
         if seen.view.overview is None:
-            await self._end_term_of_gone(cluster)
+            await self._end_term_of_gone(cluster, refusals)
             if self._are_unknown(cluster):
                 why = f"no active controller has answered for {UNKNOWN_AFTER_S:g} s: {seen.view.unseen}"
                 # Before anything is written that the API server may refuse.
                 self._note_controller(cluster, progress, NO_CONTROLLER, why)
-                existing = await self._write_unknown(cluster, why)
+                existing = await self._write_unknown(cluster, why, refusals)
                 context.figures.note_brokers(key, uid, cluster.spec.brokers.replicas, [UNKNOWN] * len(existing))
-            return UNSEEN_RETRY
+            return unless_refused(refusals, UNSEEN_RETRY)
         self._silences.forget(uid)
         states = [broker.state.value for broker in seen.view.overview.brokers]
         context.figures.note_brokers(key, uid, cluster.spec.brokers.replicas, states)
         self._note_controller(cluster, progress, seen.view.overview.controller_id)
         brokers = SeenBrokers(seen.view.overview, seen.broker_pods, progress.told)
-        await self._write(cluster, lambda existing: plan_registrations(cluster, existing, brokers, now()))
+        await self._write(cluster, lambda existing: plan_registrations(cluster, existing, brokers, now()), refusals)
         if fenced or not settled(cluster, seen):
-            return MOVING_EVERY_S
+            return unless_refused(refusals, MOVING_EVERY_S)
         if context.followers.follow(key, seen.view):
-            return look_again_s(context, cluster)
-        return context.settings.view_every_s * random.uniform(0.8, 1.2)
+            return unless_refused(refusals, look_again_s(context, cluster))
+        return unless_refused(refusals, context.settings.view_every_s * random.uniform(0.8, 1.2))
 
     def _note_controller(
         self, cluster: BrokerCluster, progress: ClusterProgress, controller_id: int, silence: str = ""
@@ -122,28 +123,35 @@ class RegistrationReconciler:
         self._told.forget(key)
 
     async def _reconcile_external(self, cluster: BrokerCluster) -> Again:
-        seen = await self._external.look(cluster)
+        seen, refusals = await self._external.look(cluster), Refusals()
         if seen is None:
             if not cluster.spec.paused and self._are_unknown(cluster):
                 why = self._external.why_unknown(cluster)
-                await self._write_unknown(cluster, f"the brokers have not been seen for {UNKNOWN_AFTER_S:g} s: {why}")
-            return self._external.again(seen)
+                words = f"the brokers have not been seen for {UNKNOWN_AFTER_S:g} s: {why}"
+                await self._write_unknown(cluster, words, refusals)
+            return unless_refused(refusals, self._external.again(seen))
         self._silences.forget(cluster.metadata.uid)
         if not cluster.spec.paused:
             counts = await self._external.counts(cluster)
             await self._write(
-                cluster, lambda existing: plan_external_registrations(cluster, existing, seen.brokers, counts, now())
+                cluster,
+                lambda existing: plan_external_registrations(cluster, existing, seen.brokers, counts, now()),
+                refusals,
             )
-        return self._external.again(seen)
+        return unless_refused(refusals, self._external.again(seen))
 
     def _are_unknown(self, cluster: BrokerCluster) -> bool:
         """Note a look that did not find the state of the brokers. Returns True if that has lasted too long."""
         now_s = asyncio.get_running_loop().time()
         return (self._silences.note(cluster.metadata.uid, UNKNOWN, now_s) or 0.0) >= UNKNOWN_AFTER_S
 
-    async def _write_unknown(self, cluster: BrokerCluster, why: str) -> Sequence[BrokerRegistration]:
+    async def _write_unknown(
+        self, cluster: BrokerCluster, why: str, refusals: Refusals
+    ) -> Sequence[BrokerRegistration]:
         """Write that the brokers are Unknown. Returns the BrokerRegistrations that there are."""
-        return await self._write(cluster, lambda existing: plan_unknown_registrations(cluster, existing, why, now()))
+        return await self._write(
+            cluster, lambda existing: plan_unknown_registrations(cluster, existing, why, now()), refusals
+        )
 
     async def _fence(self, cluster: BrokerCluster, seen: Sighting) -> bool:
         """Whether anything was to be fenced."""
@@ -168,7 +176,7 @@ class RegistrationReconciler:
             await self._context.post(cluster, "Warning", "BrokerGone", f"{order.why}: fenced at once")
         return True
 
-    async def _end_term_of_gone(self, cluster: BrokerCluster) -> None:
+    async def _end_term_of_gone(self, cluster: BrokerCluster, refusals: Refusals) -> None:
         """While no controller is active: the one that was may be gone."""
         if not cluster.spec.shares_journal or cluster.spec.paused:
             return
@@ -176,7 +184,8 @@ class RegistrationReconciler:
             why = await end_term_of_gone(self._context.kube, cluster)
         except KubeError as error:
             if error.retriable:
-                raise
+                refusals.keep(error)
+                return
             said = f"the Lease of a controller that is gone cannot be ended: {error}; standbys wait until it expires"
             if self._context.is_news(said, "lease", cluster.metadata.uid):
                 log.warning("cluster %s: %s", cluster.name, said)
@@ -185,7 +194,7 @@ class RegistrationReconciler:
         if why:
             await self._context.post(cluster, "Warning", "ControllerGone", f"{why}: its Lease has ended")
 
-    async def _mend_labels(self, cluster: BrokerCluster, seen: Sighting) -> None:
+    async def _mend_labels(self, cluster: BrokerCluster, seen: Sighting, refusals: Refusals) -> None:
         """Without its labels a pod is found by neither its StatefulSet nor Services nor a PodDisruptionBudget."""
         for pod in seen.pods:
             if not pod.lost_labels or pod.deleting or cluster.spec.paused:
@@ -194,13 +203,13 @@ class RegistrationReconciler:
                 fields, seen_as = {"labels": dict(pod.lost_labels)}, {"uid": pod.uid}
                 await self._context.kube.patch_metadata(POD, cluster.namespace, pod.name, fields, seen_as)
             except KubeError as error:
-                pass_over(self._context, pod.name, pod.uid, error, "its labels are not put back")
+                pass_over(self._context, pod.name, pod.uid, error, "its labels are not put back", refusals)
                 continue
             labels = ", ".join(f"{key}={value}" for key, value in sorted(pod.lost_labels.items()))
             message = f"pod {pod.name} runs and had lost its labels: {labels} put back"
             await self._context.post(cluster, "Warning", "LabelsMended", message)
 
-    async def _set_gates(self, cluster: BrokerCluster, seen: Sighting) -> None:
+    async def _set_gates(self, cluster: BrokerCluster, seen: Sighting, refusals: Refusals) -> None:
         for pod in seen.of(Role.BROKER):
             verdict = unfenced_gate(seen.view.overview, pod.node_id, pod.host)
             old = pod.conditions.get(READINESS_GATE)
@@ -214,16 +223,21 @@ class RegistrationReconciler:
             }
             if old is None or old.status != verdict.status:
                 condition["lastTransitionTime"] = f"{now():%Y-%m-%dT%H:%M:%SZ}"
-            await self._set_gate(cluster, pod, condition)
+            await self._set_gate(cluster, pod, condition, refusals)
 
-    async def _set_gate(self, cluster: BrokerCluster, pod: NodePod, condition: dict[str, str]) -> None:
+    async def _set_gate(
+        self, cluster: BrokerCluster, pod: NodePod, condition: dict[str, str], refusals: Refusals
+    ) -> None:
         try:
             await self._context.kube.set_pod_condition(cluster.namespace, pod.name, pod.uid, condition)
         except KubeError as error:
-            pass_over(self._context, pod.name, pod.uid, error, "its readiness gate is not set")
+            pass_over(self._context, pod.name, pod.uid, error, "its readiness gate is not set", refusals)
 
     async def _write(
-        self, cluster: BrokerCluster, make_plan: Callable[[Sequence[BrokerRegistration]], RegistrationsPlan]
+        self,
+        cluster: BrokerCluster,
+        make_plan: Callable[[Sequence[BrokerRegistration]], RegistrationsPlan],
+        refusals: Refusals,
     ) -> Sequence[BrokerRegistration]:
         """Write what `make_plan` makes of the BrokerRegistrations that there are, and return these.
 
@@ -234,7 +248,7 @@ class RegistrationReconciler:
         found = [read_object(item) for item in listed if not why_not_ours(item, broker_registration(cluster, 0))]
         unreadable: list[Unreadable] = []
         existing = readable(BrokerRegistration, BROKER_REGISTRATION, found, unreadable)
-        await self._context.say_unreadable(unreadable)
+        await self._context.say_unreadable(unreadable, refusals)
         plan = make_plan(existing)
         by_name = {registration.name: registration for registration in existing}
         owned = {item["metadata"]["name"] for item in listed if is_controlled_by(item, cluster.metadata.uid)}
@@ -242,24 +256,26 @@ class RegistrationReconciler:
         left |= {item["metadata"]["name"] for item in listed if item["metadata"].get("deletionTimestamp")}
         for registration in (planned for planned in plan.registrations if planned.name not in left):
             known = by_name.get(registration.name) if registration.name in owned else None
-            await self._unless_refused(cluster, registration.name, self._write_one(cluster, registration, known))
+            writing = self._write_one(cluster, registration, known, refusals)
+            await self._pass_over(cluster, registration.name, writing, refusals)
         for name in plan.delete:
-            await self._unless_refused(cluster, name, self._delete(cluster, by_name[name]))
+            await self._pass_over(cluster, name, self._delete(cluster, by_name[name], refusals), refusals)
         return existing
 
-    async def _unless_refused(self, cluster: BrokerCluster, name: str, writing: Awaitable[None]) -> None:
-        """Await `writing`. A refusal for good is reported once, and the other BrokerRegistrations are written."""
+    async def _pass_over(self, cluster: BrokerCluster, name: str, writing: Awaitable[None], refusals: Refusals) -> None:
+        """Await `writing`. After a refusal the other BrokerRegistrations are written. A refusal for good is reported
+        once, and `refusals` keeps one that may pass."""
         try:
             await writing
         except KubeError as error:
             if error.retriable:
-                raise
-            if error.status != 404 and self._context.is_news(str(error), "registration", cluster.metadata.uid, name):
+                refusals.keep(error)
+            elif error.status != 404 and self._context.is_news(str(error), "registration", cluster.metadata.uid, name):
                 log.warning("BrokerRegistration %s is refused: %s", name, error)
                 message = f"the API server refuses BrokerRegistration {name}: {error}"
                 await self._context.post(cluster, "Warning", REFUSED, message)
 
-    async def _delete(self, cluster: BrokerCluster, registration: BrokerRegistration) -> None:
+    async def _delete(self, cluster: BrokerCluster, registration: BrokerRegistration, refusals: Refusals) -> None:
         """Delete the BrokerRegistration of a broker that is not registered any more. A refusal is in its status."""
         kube, uid = self._context.kube, registration.metadata.uid
         try:
@@ -267,13 +283,17 @@ class RegistrationReconciler:
         except KubeError as error:
             if not error.retriable:
                 status = status_without_broker(registration, str(error), now())
-                await write_one_of_many(self._context, registration, status)
+                await write_one_of_many(self._context, registration, status, refusals)
             raise
         message = f"broker {registration.spec.broker_id} is not registered any more: {registration.name} is deleted"
         await self._context.post(cluster, "Normal", "BrokerUnregistered", message)
 
     async def _write_one(
-        self, cluster: BrokerCluster, plan: RegistrationPlan, existing: BrokerRegistration | None
+        self,
+        cluster: BrokerCluster,
+        plan: RegistrationPlan,
+        existing: BrokerRegistration | None,
+        refusals: Refusals,
     ) -> None:
         """`existing` is None if there is none that this cluster owns: one without an owner outlives the cluster."""
         kube = self._context.kube
@@ -286,7 +306,7 @@ class RegistrationReconciler:
                 return
             unreadable: list[Unreadable] = []
             found = readable(BrokerRegistration, BROKER_REGISTRATION, [read_object(made)], unreadable)
-            await self._context.say_unreadable(unreadable)
+            await self._context.say_unreadable(unreadable, refusals)
             if not found:
                 # It is being deleted, or another version of its CRD has changed it.
                 return

@@ -7,7 +7,8 @@ minute later it means what it says.
 from collections import OrderedDict
 
 DENIED_FOR_S = 60.0
-REQUESTS_MAX = 1000
+REQUESTS_MAX = 20_000
+"""Requests that are remembered: all objects of a cluster with thousands of quotas may be denied together."""
 STATUSES = (401, 403)
 
 

@@ -16,6 +16,8 @@ class KubeError(Exception):
         self.retriable = retriable
         self.retry_after_s: float | None = None
         """As the API server asked for."""
+        self.again_within_s: float | None = None
+        """The longest delay before the work is repeated, for objects that were not refused; None for any delay."""
 
 
 class KubeConflictError(KubeError):

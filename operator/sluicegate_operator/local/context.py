@@ -12,6 +12,7 @@ from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot, Unreadable
 from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.fleet.local import LocalFleet
 from sluicegate_operator.kube.kinds import Kind
+from sluicegate_operator.kube.one_by_one import Refusals
 from sluicegate_operator.local.objects import LocalObjects
 from sluicegate_operator.planning.broker_config import OwnTags
 from sluicegate_operator.planning.observer_code import ModulesFound
@@ -58,8 +59,8 @@ class LocalContext(SharedContext[LocalFleet]):
     async def set_finalizers(self, body: Mapping[str, Any], finalizers: Sequence[str]) -> None:
         self._objects.set_finalizers(body, finalizers)
 
-    async def say_unreadable(self, unreadable: Iterable[Unreadable]) -> None:
-        """Do nothing: files that cannot be read are not applied."""
+    async def say_unreadable(self, unreadable: Iterable[Unreadable], refusals: Refusals) -> None:
+        """Files that cannot be read are not applied."""
 
     async def post(self, resource: Resource, type_: EventType, reason: str, message: str) -> None:
         await self.events.record(reference(resource), type_, reason, message)
@@ -98,7 +99,7 @@ class NoFigures(QuotaFigures, RollFigures):
 class NoConfigMaps:
     """Delivers no code: Python finds observers on its path, and `up` lands their audit logs."""
 
-    async def find(self, key: ClusterKey, plugins: Sequence[ObserverPlugin]) -> ModulesFound:
+    async def find(self, key: ClusterKey, plugins: Sequence[ObserverPlugin], refusals: Refusals) -> ModulesFound:
         return ModulesFound()
 
     async def give(self, cluster: BrokerCluster, plan: ObserverPlan, *, hold: bool) -> None:

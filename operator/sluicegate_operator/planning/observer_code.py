@@ -42,6 +42,8 @@ class ModulesFound:
     missing: Mapping[str, str] = field(default_factory=dict)
     hold: bool = False
     """Whether a ConfigMap cannot be read: brokers keep the modules that they have."""
+    postponed: frozenset[str] = frozenset()
+    """ObserverPlugins whose ConfigMap cannot be read for now. Their status stays as it is."""
 
 
 def find_modules(

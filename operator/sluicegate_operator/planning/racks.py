@@ -26,10 +26,11 @@ class RackPod:
 
 @dataclass(frozen=True, slots=True)
 class NodeLabels:
-    """Labels of a Kubernetes node; None if they could not be read, and `unseen` then has the cause."""
+    """`labels` is None where they could not be read; `unseen` says why. `may_pass`: the next try may be accepted."""
 
     labels: Mapping[str, str] | None
     unseen: str = ""
+    may_pass: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ def plan_racks(topology_key: str, pods: Sequence[RackPod], nodes: Mapping[str, N
         seen = nodes[pod.node]
         if seen.labels is None:
             sentence = f"{pod.name} waits for its rack, and the labels of node {pod.node} cannot be read: {seen.unseen}"
-            waiting.append(RackWait(pod.name, "NodeUnreadable", sentence))
+            waiting.append(RackWait(pod.name, "NodeUnreadable", sentence, not seen.may_pass, pod.uid))
         elif rack := seen.labels.get(topology_key, ""):
             tell.append(Telling(pod, rack))
         else:

@@ -19,10 +19,19 @@ ADVICE = (
 )
 
 
+def conditions_of(body: Mapping[str, Any]) -> list[Json]:
+    """The conditions of an object that cannot be read. What another schema has in their place is left out."""
+    status = body.get("status")
+    found = status.get("conditions") if isinstance(status, Mapping) else None
+    listed = found if isinstance(found, list) else []
+    return [one for one in listed if isinstance(one, dict) and isinstance(one.get("type"), str)]
+
+
 def unreadable_status(body: Mapping[str, Any], why: str, now: datetime) -> Json:
-    """Return the status with Stalled; other fields stay. `why` describes the error in the object."""
-    old: Mapping[str, Any] = body.get("status") or {}
-    conditions = {condition["type"]: condition for condition in old.get("conditions") or ()}
+    """Stalled; the rest of the status stays. `why` is what is wrong with the object, in words."""
+    found = body.get("status")
+    old: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
+    conditions = {condition["type"]: condition for condition in conditions_of(body)}
     message = f"this operator cannot read the object: {why}; {ADVICE}"[:MESSAGE_MAX]
     generation = body["metadata"].get("generation", 0)
     for type_, status, text in ((READY, "False", message), (RECONCILING, "False", ""), (STALLED, "True", message)):

@@ -18,9 +18,10 @@ from sluicegate_operator.api.connection_quota import ConnectionQuota
 from sluicegate_operator.engine.context import QuotaContext
 from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
-from sluicegate_operator.engine.work_queue import Again, Retry
+from sluicegate_operator.engine.work_queue import Again, Retry, unless_refused
 from sluicegate_operator.fleet.asking import BrokerPool, serving_brokers
 from sluicegate_operator.kube.kinds import BROKER_LISTENER, CONNECTION_QUOTA
+from sluicegate_operator.kube.one_by_one import Refusals
 from sluicegate_operator.planning.cluster_layout import cluster_listeners, plan_cluster
 from sluicegate_operator.planning.connection_groups import group_name
 from sluicegate_operator.planning.exposure import hiding_of_all
@@ -76,7 +77,7 @@ class QuotaReconciler:
     async def reconcile(self, key: ClusterKey) -> Again:
         """One pass. Raises KubeError."""
         context = self._context
-        snapshot = await context.gather(key, [BROKER_LISTENER, CONNECTION_QUOTA])
+        snapshot, refusals = await context.gather(key, [BROKER_LISTENER, CONNECTION_QUOTA]), Refusals()
         cluster = snapshot.cluster
         if cluster is None:
             self._external.forget(key)
@@ -85,8 +86,8 @@ class QuotaReconciler:
         if cluster is None and not snapshot.quotas:
             self.governed.pop(key, None)
             context.figures.note_quotas(key, None)
-            await context.say_unreadable(snapshot.unreadable_of(CONNECTION_QUOTA))
-            return None
+            await context.say_unreadable(snapshot.unreadable_of(CONNECTION_QUOTA), refusals)
+            return unless_refused(refusals, None)
         progress = ClusterProgress() if cluster is None else context.progress.of(cluster)
         governed = self.governed.setdefault(
             key, GovernedQuotas(starts_until_s=asyncio.get_running_loop().time() + STARTING_S)
@@ -104,8 +105,8 @@ class QuotaReconciler:
             again = context.resync_s(cluster)
         else:
             again = await self._govern(cluster, governed, snapshot, progress)
-        await context.say_unreadable(snapshot.unreadable_of(CONNECTION_QUOTA))
-        return again
+        await context.say_unreadable(snapshot.unreadable_of(CONNECTION_QUOTA), refusals)
+        return unless_refused(refusals, again)
 
     async def _plan(self, key: ClusterKey, governed: GovernedQuotas, snapshot: Snapshot) -> None:
         pods = self._pods

@@ -139,6 +139,12 @@ async def test_a_broker_that_cannot_be_unregistered_is_told_and_keeps_no_other_o
     assert "not for you" in told.message
 
 
+async def test_a_broker_that_cannot_be_unregistered_yet_keeps_no_other_one(world: World) -> None:
+    handle = Handle(nothing, NOT_NOW)
+    assert await world.act(UNREGISTERING, handle) == (UNREGISTERING, world.context.fleet.look_every_s)
+    assert handle.unregistered == [4]
+
+
 async def test_a_number_of_brokers_that_is_refused_is_told_with_the_api_servers_words(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,11 +1,21 @@
 """When keys are due: once each, again after failures, never dropped."""
 
 import asyncio
+from itertools import pairwise
 
 import pytest
 
-from sluicegate_operator.engine.work_queue import FAILING_WORKERS_MAX, RETRY_MAX_S, Retry, Schedule, WorkQueue
-from sluicegate_operator.kube.errors import KubeUnavailableError
+from sluicegate_operator.engine.work_queue import (
+    FAILING_WORKERS_MAX,
+    RETRY_MAX_S,
+    Again,
+    Retry,
+    Schedule,
+    WorkQueue,
+    unless_refused,
+)
+from sluicegate_operator.kube.errors import KubeError, KubeUnavailableError, NamespaceGoingError
+from sluicegate_operator.kube.one_by_one import Refusals
 
 
 def test_a_key_marked_twice_is_worked_on_once() -> None:
@@ -176,3 +186,45 @@ async def test_of_many_keys_that_are_due_at_once_each_begins_in_a_turn_of_its_ow
         turn += 1
     running.cancel()
     assert len(set(began)) == len(began) == 5
+
+
+@pytest.mark.virtual_time
+async def test_work_after_the_refusal_of_one_object_is_repeated_as_soon_as_the_other_objects_need_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    times: list[float] = []
+
+    async def work(_: str) -> Again:
+        times.append(asyncio.get_running_loop().time())
+        refusals = Refusals()
+        with refusals.kept():
+            raise KubeError("500 failed calling webhook", 500, retriable=True)
+        return unless_refused(refusals, 2.0)
+
+    queue = WorkQueue("test", work)
+    running = asyncio.create_task(queue.run())
+    queue.mark("a")
+    await asyncio.sleep(60.0)
+    running.cancel()
+    assert max(after - before for before, after in pairwise(times)) <= 2.1
+    assert len(times) > 30
+    assert [one.getMessage()[:36] for one in caplog.records if one.levelname == "WARNING"] == [
+        "test a: 500 failed calling webhook; "
+    ]
+
+
+def test_refusals_keep_the_first_that_may_pass_and_let_pass_what_concerns_all() -> None:
+    for_good, for_now = KubeError("422", 422), KubeError("500", 500, retriable=True)
+    refusals = Refusals()
+    for error in (for_good, for_now, KubeError("other", 500, retriable=True)):
+        with refusals.kept():
+            raise error
+    assert refusals.first is for_now
+    for all_ in (
+        KubeUnavailableError("no answer"),
+        NamespaceGoingError("it is being deleted"),
+        KubeError("busy", 429, retriable=True),
+    ):
+        with pytest.raises(KubeError), Refusals().kept():
+            raise all_
+    assert unless_refused(Refusals(), 7.0) == 7.0

@@ -11,6 +11,7 @@ from sluicegate_operator.fleet.config_maps import collect_config_maps
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.kinds import CONFIG_MAP, POD, Kind
+from sluicegate_operator.kube.one_by_one import Refusals
 from tests.support.memory_kube import MemoryCache
 
 Json = dict[str, Any]
@@ -69,7 +70,7 @@ class FakeKube:
 
 
 async def deleted(kube: FakeKube) -> list[str]:
-    await collect_config_maps(cast(KubeClient, kube), CLUSTER)
+    await collect_config_maps(cast(KubeClient, kube), CLUSTER, Refusals())
     assert all(uid == f"uid of {name}" for name, uid in kube.deleted)
     return [name for name, _ in kube.deleted]
 
@@ -86,7 +87,7 @@ async def test_what_nobody_uses_goes() -> None:
 async def test_a_config_map_that_may_not_be_deleted_is_named_and_keeps_no_other() -> None:
     pods = [using("brokers", BROKER), using("controllers", CONTROLLER)]
     kube = FakeKube([config_map("older"), *MAPS], pods, SETS, refuses="older")
-    [sentence] = await collect_config_maps(cast(KubeClient, kube), CLUSTER)
+    [sentence] = await collect_config_maps(cast(KubeClient, kube), CLUSTER, Refusals())
     assert sentence == "ConfigMap older, which no pod uses, cannot be deleted: DELETE older: 403 denied by a policy"
     assert [name for name, _ in kube.deleted] == ["old"]
 

@@ -8,6 +8,7 @@ import pytest
 from sluicegate_operator.api import BrokerCluster, parse_resource
 from sluicegate_operator.fleet.failing import FIRST_PAUSE_S, LONGEST_PAUSE_S, SetEvents, failing_nodes
 from sluicegate_operator.fleet.pods import NodePod
+from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.kinds import EVENT, Kind
 from sluicegate_operator.planning.children import wanted_revision
 from sluicegate_operator.planning.cluster_layout import Role, plan_cluster
@@ -96,6 +97,20 @@ async def test_what_is_refused_later_is_told_soon_and_what_was_told_holds_until_
     for _ in range(2):
         assert await look(kube, shop()) == ["shop-controllers-0 does not start: FailedCreate: no room"]
     assert len(kube.asked_s) == 2
+
+
+async def test_events_that_cannot_be_read_for_now_leave_what_was_found_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    kube = CountingKube()
+    kube.refuse("shop-controllers-0", "no room")
+    found = await look(kube, shop())
+    assert len(found) == 1
+
+    async def refused(*_: object, **__: object) -> list[Json]:
+        raise KubeError("500 for now", 500, retriable=True)
+
+    monkeypatch.setattr(kube, "list", refused)
+    await asyncio.sleep(FIRST_PAUSE_S)
+    assert await look(kube, shop()) == found
 
 
 @pytest.mark.parametrize("other", [{"generation": 2}, {"uid": "of-the-next"}])

@@ -9,6 +9,7 @@ from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.observer_code import CodeInConfigMaps
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.kinds import Kind
+from sluicegate_operator.kube.one_by_one import Refusals
 from sluicegate_operator.planning.observers import ObserverPlan
 from sluicegate_operator.resources.labels import labels
 from sluicegate_operator.settings import read_settings
@@ -62,13 +63,16 @@ async def test_a_config_map_that_may_not_be_read_keeps_no_other_observer_from_it
         plugin = parse_resource(observer(name, **{"class": "acme.Orders", "source": {"configMap": {"name": name}}}))
         assert isinstance(plugin, ObserverPlugin)
         plugins.append(plugin)
-    found = await code.find(("default", "shop"), plugins)
+    found = await code.find(("default", "shop"), plugins, Refusals())
     assert list(found.modules) == ["mine"]
     assert found.missing == {
         "secret": "ConfigMap secret cannot be read: GET secret: 403 forbidden; brokers keep the code that they have"
     }
     assert found.hold
-    assert not (await code.find(("default", "shop"), plugins[:1])).hold
+    assert not (await code.find(("default", "shop"), plugins[:1], Refusals())).hold
     kube.retriable = True
+    refusals = Refusals()
+    found = await code.find(("default", "shop"), plugins, refusals)
+    assert (list(found.modules), found.hold, found.postponed) == (["mine"], True, frozenset({"secret"}))
     with pytest.raises(KubeError, match="403 forbidden"):
-        await code.find(("default", "shop"), plugins)
+        refusals.raise_first()
