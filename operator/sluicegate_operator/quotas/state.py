@@ -109,6 +109,8 @@ class GovernedQuotas:
     """Limits that have changed since they were sent to brokers."""
     waiting: NewestFirst = field(default_factory=NewestFirst)
     """Quotas whose status is to be written."""
+    refused: dict[str, float] = field(default_factory=dict)
+    """Quotas whose status is refused for good, each with the time of the next try."""
     states: dict[str, str] = field(default_factory=dict)
     """By quota, the reason of its condition Enforced; Paused if it has no such condition because of a pause. It is one
     object, which metrics count at any time."""

@@ -1,20 +1,22 @@
 """Writes the statuses of ConnectionQuotas in a queue of its own, so that limits never wait for a status.
 
 A status is computed when it is written. It is not written where it equals that of the API server. Events follow the
-statuses.
+statuses. One quota whose status is refused keeps no other waiting, and is tried again.
 """
 
 import asyncio
 import logging
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from sluicegate_operator.api.connection_quota import ConnectionQuota, ConnectionQuotaStatus
 from sluicegate_operator.api.metadata import Condition
 from sluicegate_operator.engine.context import STATUS_WRITERS_MAX, QuotaContext, now
 from sluicegate_operator.engine.snapshot import ClusterKey
-from sluicegate_operator.engine.work_queue import Again
+from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again
 from sluicegate_operator.kube.errors import KubeError
+from sluicegate_operator.kube.one_by_one import Refusals
 from sluicegate_operator.quotas.model import Outcome
 from sluicegate_operator.quotas.state import GovernedQuotas, KnownQuota
 from sluicegate_operator.quotas.status import WAITING
@@ -25,6 +27,11 @@ STATUSES_A_TURN = 10
 """Statuses that are computed in one turn of the event loop: about 5 ms."""
 EVENTS_WAITING_MAX = 20
 """Most Events that wait for a cluster. If more quotas come into force together, their statuses alone say so."""
+
+REFUSALS_MAX = 500
+"""Statuses that may be refused for now in one reconcile: while a webhook is down, all of thousands are."""
+REFUSED_AGAIN_S = REFUSED_RETRY.max_s
+"""Delay before a status that was refused for good is tried again."""
 
 _Told = tuple[ConnectionQuota, str]
 
@@ -41,21 +48,29 @@ class QuotaStatuses:
 
     async def reconcile(self, key: ClusterKey) -> Again:
         governed = self._governed.get(key)
-        if governed is None or not governed.waiting:
+        if governed is None:
             return None
-        events: deque[_Told] = deque(maxlen=EVENTS_WAITING_MAX)
-        writers = (self._write_waiting(governed, events) for _ in range(min(len(governed.waiting), STATUS_WRITERS_MAX)))
+        _queue_refused(governed)
+        if not governed.waiting:
+            return _next_try_s(governed)
+        tried = _Tried()
+        writers = (self._write_waiting(governed, tried) for _ in range(min(len(governed.waiting), STATUS_WRITERS_MAX)))
         failed = [ended for ended in await asyncio.gather(*writers, return_exceptions=True) if ended is not None]
-        while events and not governed.waiting:
-            quota, message = events.pop()
+        while tried.events and not governed.waiting:
+            quota, message = tried.events.pop()
             await self._context.post(quota, "Normal", "Enforced", message)
+        for name in tried.again:
+            governed.waiting.add(name, LAST)
         if failed:
             raise failed[0]
-        return 0.0 if governed.waiting else None
+        tried.refusals.raise_first()
+        return 0.0 if governed.waiting else _next_try_s(governed)
 
-    async def _write_waiting(self, governed: GovernedQuotas, events: "deque[_Told]") -> None:
+    async def _write_waiting(self, governed: GovernedQuotas, tried: "_Tried") -> None:
         number = 0
-        while (name := governed.waiting.take()) is not None:
+        while len(tried.again) < REFUSALS_MAX and (name := governed.waiting.take()) is not None:
+            if name in tried.again:
+                continue
             number += 1
             if number % STATUSES_A_TURN == 0:
                 await asyncio.sleep(0)
@@ -69,25 +84,34 @@ class QuotaStatuses:
             status = governed.status(name, self._context.first_seen.of(quota), now())
             if status is None:
                 continue
-            known.written, known.is_being_written, rank = known.assessment, True, FIRST
+            known.written, known.is_being_written = known.assessment, True
             try:
                 written = await self._context.write_status(quota, status)
                 if written is None:
                     known.was_sent = False
                     continue
             except KubeError as error:
-                if error.retriable:
-                    known.written, rank = None, LAST
-                    raise
-                if error.status != 404 and self._context.is_news(str(error), "status", quota.metadata.uid):
-                    log.warning("the status of ConnectionQuota %s is refused: %s", name, error)
+                self._note_refusal(governed, known, error, tried)
                 continue
             finally:
                 known.is_being_written = False
-                if known.written is not known.assessment:
-                    governed.waiting.add(name, rank)
+                if known.written is not known.assessment and name not in tried.again:
+                    governed.waiting.add(name, FIRST)
             governed.note_written(quota, written)
-            await self._tell(known, quota, status, events)
+            await self._tell(known, quota, status, tried.events)
+
+    def _note_refusal(self, governed: GovernedQuotas, known: KnownQuota, error: KubeError, tried: "_Tried") -> None:
+        """Have a refused status written again: soon if the refusal may pass, or else after REFUSED_AGAIN_S. Raises
+        `error` if it concerns all quotas."""
+        quota = known.quota
+        if error.retriable:
+            known.written = None
+            tried.again.add(quota.name)
+            tried.refusals.keep(error)
+            return
+        governed.refused[quota.name] = asyncio.get_running_loop().time() + REFUSED_AGAIN_S
+        if error.status != 404 and self._context.is_news(str(error), "status", quota.metadata.uid):
+            log.warning("the status of ConnectionQuota %s is refused: %s", quota.name, error)
 
     async def _tell(
         self, known: KnownQuota, quota: ConnectionQuota, status: ConnectionQuotaStatus, events: "deque[_Told]"
@@ -108,6 +132,31 @@ class QuotaStatuses:
         before = quota.status.condition("Stalled")
         if stalled is not None and stalled.status == "True" and (before is None or before.reason != stalled.reason):
             await self._context.post(quota, "Warning", stalled.reason, ready.message if ready else stalled.message)
+
+
+@dataclass(slots=True)
+class _Tried:
+    """Findings of one reconcile. `again`: quotas whose status is refused for now."""
+
+    events: deque[_Told] = field(default_factory=lambda: deque(maxlen=EVENTS_WAITING_MAX))
+    again: set[str] = field(default_factory=set)
+    refusals: Refusals = field(default_factory=Refusals)
+
+
+def _queue_refused(governed: GovernedQuotas) -> None:
+    """Queue the quotas whose refused status is to be tried again now: a policy or a CRD may have changed."""
+    now_s = asyncio.get_running_loop().time()
+    for name in [name for name, at_s in governed.refused.items() if at_s <= now_s]:
+        del governed.refused[name]
+        if (known := governed.quotas.get(name)) is not None:
+            known.written = None
+            governed.waiting.add(name, LAST)
+
+
+def _next_try_s(governed: GovernedQuotas) -> float | None:
+    """Seconds until a refused status is tried again; None if there is none."""
+    now_s = asyncio.get_running_loop().time()
+    return max(0.0, min(governed.refused.values()) - now_s) if governed.refused else None
 
 
 def _is_news(known: KnownQuota, before: Condition | None) -> bool:
