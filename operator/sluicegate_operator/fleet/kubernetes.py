@@ -26,12 +26,9 @@ from sluicegate_operator.fleet.racks import KubernetesRacks
 from sluicegate_operator.fleet.rolls import NodeSetSeen, node_views, respelled
 from sluicegate_operator.kube.children import who_set
 from sluicegate_operator.kube.client import KubeClient
-from sluicegate_operator.kube.errors import KubeConflictError
+from sluicegate_operator.kube.errors import KubeConflictError, KubeError
 from sluicegate_operator.kube.kinds import CONFIG_MAP, NETWORK_POLICY, POD, STATEFUL_SET
-from sluicegate_operator.kube.errors import KubeConflictError, KubeError, LandingTakenError
-from sluicegate_operator.kube.kinds import AUDIT_PIPELINE, BROKER_CLUSTER, CONFIG_MAP, NETWORK_POLICY, POD, STATEFUL_SET
 from sluicegate_operator.kube.one_by_one import Refusals
-from sluicegate_operator.planning.audit_places import why_landing_taken
 from sluicegate_operator.planning.children import cluster_children, network_policies, wanted_revision
 from sluicegate_operator.planning.cluster_layout import Role, plan_cluster
 from sluicegate_operator.planning.fencing import BrokerPod, FenceOrder, SessionPods, plan_fencing, session_pods
@@ -143,26 +140,23 @@ class KubernetesFleet:
         await self._apply_network_policies(cluster, listeners)
         scaled: dict[str, None] = {}
 
-            for child in children:
-                if child["kind"] == STATEFUL_SET.kind:
-                    await make_claims(self._kube, cluster, [new for new in claims.make if new.role is _role(child)])
-                await self._kube.apply(child, seen)
-            refusals = Refusals()
-            if claims.retried is not None:
-                refusals.keep(claims.retried)
-            await self._remove_network_policies(cluster, listeners, refusals)
-            uncollected = await collect_config_maps(self._kube, cluster, refusals)
-            if refusals.first is not None and not refusals.first.retriable:
-                raise refusals.first
-            return AppliedNodes(tuple(scaled), claims.volumes, uncollected, refusals.first)
+        def seen(found: Mapping[str, Any]) -> None:
+            if broker_count is None:
+                _check_not_fewer(found, cluster, count or 0)
+            scaled.update(dict.fromkeys(_scaled(found, cluster)))
 
         for child in children:
             if child["kind"] == STATEFUL_SET.kind:
                 await make_claims(self._kube, cluster, [new for new in claims.make if new.role is _role(child)])
             await self._kube.apply(child, seen)
-        await self._remove_network_policies(cluster, listeners)
-        uncollected = await collect_config_maps(self._kube, cluster)
-        return AppliedNodes(tuple(scaled), claims.volumes, uncollected)
+        refusals = Refusals()
+        if claims.retried is not None:
+            refusals.keep(claims.retried)
+        await self._remove_network_policies(cluster, listeners, refusals)
+        uncollected = await collect_config_maps(self._kube, cluster, refusals)
+        if refusals.first is not None and not refusals.first.retriable:
+            raise refusals.first
+        return AppliedNodes(tuple(scaled), claims.volumes, uncollected, refusals.first)
 
     async def _try_out(
         self, there: Mapping[Role, Mapping[str, Any] | None], children: Sequence[Mapping[str, Any]]
