@@ -40,6 +40,14 @@ class Feed:
         """Take an object from kopf's event handler. See Informer."""
         self._notify(kind, self.informers[kind].apply(event_type, item))
 
+    def has(self, kind: Kind, event_type: str, item: Json) -> bool:
+        """Whether the store has an object of a watch in this or a newer version. Then nothing else has to apply it."""
+        one = self.informers[kind]
+        if not one.has(item):
+            return False
+        self._notify(kind, one.apply(event_type, item))
+        return True
+
     def contact(self, kind: Kind, version: int = 0) -> None:
         """The API server has said something of the kind; `version`: it has accepted a watch from there on."""
         one = self.informers[kind]

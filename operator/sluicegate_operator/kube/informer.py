@@ -99,6 +99,11 @@ class Informer:
             self.lists += 1
         return unseen, self._synced()
 
+    def has(self, item: Json) -> bool:
+        """Whether the store has the object in this or a newer version."""
+        held = self.store.get(*key_of(item))
+        return held is not None and held.version >= version_of(item["metadata"])
+
     def apply(self, event_type: str | None, item: Json) -> list[Change]:
         """Take an object from kopf's handler; `event_type` is None for an object of a list. Returns the changes."""
         key, version = key_of(item), version_of(item["metadata"])

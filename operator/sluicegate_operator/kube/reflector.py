@@ -202,6 +202,7 @@ class ReflectorSession:
                 contact=lambda: self._feed.contact(kind),
                 fail=lambda error: self._feed.fail(kind, error),
                 ended=lambda: self._ended(one),
+                is_known=lambda type_, item: self._feed.has(kind, type_, item),
             )
             return one.answer
 

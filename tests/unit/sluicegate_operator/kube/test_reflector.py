@@ -1,6 +1,8 @@
 """What kopf's session does with refused requests and broken watches: one kind's error is that kind's alone."""
 
 import asyncio
+import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
@@ -175,6 +177,41 @@ async def test_one_kind_that_is_refused_holds_up_no_other() -> None:
         assert cache.errors()[TOPIC].status == 403
 
 
+async def test_kopf_does_not_get_an_event_of_what_the_operator_has_written_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    handled: list[str] = []
+    real = ReflectorSession.request
+
+    async def noted(self: ReflectorSession, method: str, url: str, **more: Any) -> Any:
+        answer = await real(self, method, url, **more)
+        if isinstance(answer, WatchAnswer):
+            chunks = answer.iter_chunked
+
+            async def recorded(size: int) -> AsyncIterator[bytes]:
+                async for chunk in chunks(size):
+                    handled.extend(json.loads(line)["object"]["metadata"]["name"] for line in chunk.splitlines())
+                    yield chunk
+
+            monkeypatch.setattr(answer, "iter_chunked", recorded)
+        return answer
+
+    monkeypatch.setattr(ReflectorSession, "request", noted)
+    script = Script(page(a_map("a", 3)))
+    async with cached(script, MAPS) as cache:
+        await until(lambda: script.watched_from() == ["5"])
+        assert await names(cache) == ["a"]
+        cache.note(CONFIG_MAP, a_map("a", 8))
+        older, own, newer = event("MODIFIED", a_map("a", 7)), event("MODIFIED", a_map("a", 8)), a_map("a", 9)
+        script.said.put_nowait(older + own)
+        script.said.put_nowait(event("MODIFIED", newer) + event("ADDED", a_map("b", 10)))
+        await until_named(cache, "a", "b")
+        script.said.put_nowait(event("DELETED", newer))
+        await until_named(cache, "b")
+        assert cache.informers()[CONFIG_MAP].resource_version == 10
+    assert handled == ["a", "b", "a"]
+
+
 async def test_an_event_without_an_end_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sluicegate_operator.kube.kopf_answers.LINE_MAX", 100)
     said: asyncio.Queue[Chunk] = asyncio.Queue()
@@ -185,6 +222,7 @@ async def test_an_event_without_an_end_has_a_limit(monkeypatch: pytest.MonkeyPat
         contact=lambda: None,
         fail=errors.append,
         ended=lambda: None,
+        is_known=lambda type_, item: False,
     )
     for _ in range(3):
         said.put_nowait(b"x" * 60)
