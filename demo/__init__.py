@@ -1,1 +1,1 @@
-"""`make demo`: real brokers, a client, a storm of connections and a limit that holds it back, measured and reported."""
+"""`make demo`: measures and reports how a limit holds back a storm of connections, with real brokers and a client."""

@@ -1,9 +1,10 @@
 """The story: quiet, a storm without a limit, the limit arrives, the same storm, the limit changes, the same storm.
 
-All of it is recorded in an audit log, which is checked at the end; a report is made of it that has to name who caused
-the storms. Then other brokers have consumers of a push group, which lose their coordinator. Exit code 0 when every
-expectation was met, 1 when one was not (and which), in a little over two minutes. Nothing is left running, and nothing
-but the report is written outside a temporary folder.
+An audit log records all of it. The demo checks the log at the end and makes a report of it, which has to name the
+source of the storms. Then, with other brokers, the consumers of a push group lose their coordinator.
+
+Exit code 0 if every expectation was met, 1 if one was missed, which is then printed. The demo takes a little over two
+minutes, leaves no process behind, and writes only the report outside a temporary folder.
 """
 
 import asyncio
@@ -54,13 +55,15 @@ SOURCES = "127.0.1.1-127.0.1.8"
 STORM_RATE = 8000
 STORM_S = 8.0
 DRAIN_S = 1.0
-"""Answers that arrive after the last attempt still count."""
+"""Wait after a storm, because connections accepted after its last attempt still count."""
 QUIET_S = 5.0
 LISTENER_FACTOR = 4
-"""The change multiplies both limits, by as much as the storm can tell apart."""
+"""The change multiplies both limits by this factor, which is large enough to show in the storm."""
 FORGET_TIMEOUT_S = 60.0
-"""The rate that brokers show is over 11 s. Clients of the first storm that still waited when the limit came are let in
-at the limit's rate."""
+"""Longest wait for brokers to forget the rate of the first storm, which they measure over 11 s.
+
+Clients of that storm that were still waiting when the limit came are accepted at the limit's rate.
+"""
 ENFORCE_TIMEOUT_S = 10.0
 
 
@@ -93,7 +96,7 @@ class Story:
         self.say(f"brokers {', '.join(map(str, pids))} listen at {bootstrap}; a producer and a consumer start")
         result = self.stage.folder / "client.json"
         client = await self.stage.start_client(bootstrap, TOPIC, target.id, result)
-        await asyncio.sleep(1.5)  # its connections and first requests are no part of the quiet measurement
+        await asyncio.sleep(1.5)  # the quiet measurement excludes its connections and first requests
         with self.phase("before"):
             await asyncio.sleep(QUIET_S)
 
@@ -145,7 +148,7 @@ class Story:
 
     @contextlib.asynccontextmanager
     async def live_table(self) -> AsyncIterator[None]:
-        """On a terminal a table that moves; elsewhere it is printed once, when the storm is over."""
+        """Show the table of quotas during a storm: live on a terminal, elsewhere once after the storm."""
         done = asyncio.Event()
 
         async def show() -> None:
@@ -179,7 +182,7 @@ class Story:
         await self.enforce("limits changed", quotas, limits)
 
     async def enforce(self, what: str, quotas: list[tuple[Path, dict[str, Any]]], limits: dict[str, float]) -> None:
-        """Writes the quotas with these limits, and waits until every broker itself says that they are in force."""
+        """Write the quotas with these limits, and wait until every broker reports that they are in force."""
         documents = []
         for _, quota in quotas:
             limit = limits[quota_target(quota)]
@@ -226,7 +229,7 @@ class Story:
         self.expectations.expect(not measured["failures"], f"the client failed: {measured['failures'][:3]}")
 
     async def read_audit_log(self, cluster: str) -> str:
-        """Returns the folder that it was landed in."""
+        """Stop the brokers, check and query their landed audit log, and return its folder."""
         self.say("the brokers stop, and what they wrote last into their audit logs is landed")
         await self.stage.stop_up()
         folder = str(self.stage.folder / "data" / cluster / "audit")
@@ -254,7 +257,7 @@ class Story:
 
 
 def take_quotas_away(manifests: Path) -> list[tuple[Path, dict[str, Any]]]:
-    """Copies the examples without their quotas, and returns those."""
+    """Copy the examples without their quotas to `manifests`, and return the quotas."""
     quotas = []
     for source in sorted(path for folder in FOLDERS for path in folder.glob("*.yaml")):
         documents = [document for document in yaml.safe_load_all(source.read_text()) if document]

@@ -1,6 +1,6 @@
-"""How many connections a token bucket admits at most, so that measured numbers can be compared with a bound.
+"""Maximum number of connections that a token bucket admits, as a bound for measured numbers. Pure.
 
-Pure. The quickstart's cluster has `connectionQuota.strategy: token-bucket`: a target saves up one second's worth, and
+The quickstart's cluster has `connectionQuota.strategy: token-bucket`: a target saves at most one second's worth, and
 gains its rate with each second.
 """
 
@@ -12,17 +12,17 @@ SAVED_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """`most` connections; `sentence` says where the number comes from."""
+    """At most `most` connections; `sentence` explains how the number was computed."""
 
     most: int
     sentence: str
 
 
 def allowance(rate: float, seconds: float, *, acceptor_waits: bool) -> Allowance:
-    """The most connections that a target admits in `seconds`.
+    """Return the maximum number of connections that a target admits in `seconds`.
 
-    Over a listener's rate the acceptor waits with one connection, which is let in after its wait. Over an address's
-    rate each connection is refused.
+    Over a listener's rate the acceptor delays one connection, which is accepted after its wait. Over an address's rate
+    each connection is refused.
     """
     most = math.floor(rate * (SAVED_S + seconds))
     sentence = f"{rate:g}/s x {SAVED_S + seconds:g} s"

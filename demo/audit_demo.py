@@ -1,11 +1,11 @@
-"""`make audit-demo`: a week of an audit log that is made up, its results, its report, and whether they are true.
+"""`make audit-demo`: builds a report of a made-up week of an audit log, and checks that it finds what was made up.
 
     python -m demo.audit_demo [--events 1000000]
 
-Segments are made up with what goes wrong on the way (a torn file, one that is missing, events that a broker has
-dropped, clocks that are wrong), then `audit build` and `audit report` are run as processes, and what they have found is
-held against what was made up. Exit code 0 when all of it is right, 1 when it is not. Nothing but the report is written
-outside a temporary folder.
+The segments contain typical faults: a torn file, a missing file, events that a broker dropped, and wrong clocks. Then
+`audit build` and `audit report` run as processes, and their results are compared with what was made up.
+
+Exit code 0 if all results are right, 1 otherwise. The demo writes only the report outside a temporary folder.
 """
 
 import argparse
@@ -33,7 +33,7 @@ from tests.support.audit_weeks.week import Week, landed, put
 EVENTS = 1_000_000
 REPORT = Path("reports") / "audit-demo.html"
 SPOILS = ("skewed", "torn", "version", "hole", "late", "copied", "merged", "gap")
-"""Those that do not depend on when results are built."""
+"""The faults that do not depend on when results are built."""
 SETTINGS = {
     "prices": {
         "currency": "EUR",
@@ -48,7 +48,7 @@ SETTINGS = {
 
 
 class Times:
-    """What each step took, told when it is over."""
+    """Durations of the steps, in seconds by name, recorded when each step ends."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -63,12 +63,12 @@ class Times:
 
 
 def week_of(events: int, now: datetime) -> Week:
-    """The seven days before today."""
+    """Return a week of the seven days before today."""
     return Week(events=events, spoils=SPOILS, first_day=now.date() - timedelta(days=7))
 
 
 def write_settings(week: Week, folder: Path) -> list[str]:
-    """As files; returns the options that name them."""
+    """Write the settings as JSON files, and return the command-line options that name them."""
     mirrors = [{**asdict(mirror), "topics": list(mirror.topics)} for mirror in week.mirrors]
     options = []
     for name, settings in {**SETTINGS, "mirrors": {"mirrors": mirrors}}.items():
@@ -79,7 +79,7 @@ def write_settings(week: Week, folder: Path) -> list[str]:
 
 
 def play(console: Console, events: int, folder: Path) -> list[str]:
-    """Sentences on what was found wrongly. Raises DemoError where there are no results."""
+    """Play the demo, and return a sentence for each wrong result. Raises DemoError if results are missing."""
     week, times = week_of(events, datetime.now(UTC)), Times(console)
     segments, results = folder / "segments", folder / "results"
     with times.step("segments", f"a week of about {events:,} requests of two clusters is made up as segments"):
@@ -110,7 +110,7 @@ def write(console: Console, week: Week, folder: Path) -> Truth:
 
 
 def run(*arguments: str) -> None:
-    """A command of the pipeline, which tells its progress itself."""
+    """Run a command of the pipeline, which prints its own progress. Raises DemoError if it fails."""
     code = subprocess.run([sys.executable, "-m", "audit_pipeline", *arguments], check=False).returncode
     if code != 0:
         raise DemoError(f"`sluicegate audit {arguments[0]}` ended with exit code {code}")

@@ -1,4 +1,4 @@
-"""What the audit log of the demo has to show, when all brokers have stopped and everything is landed. Pure."""
+"""Expectations of the demo's audit log after all brokers have stopped and all events have landed. Pure."""
 
 from dataclasses import dataclass
 
@@ -10,12 +10,12 @@ COUNTED = (
     " (SELECT count(*) FROM connection WHERE event = 'accepted') AS connections,"
     " (SELECT count(*) FROM connection WHERE event = 'limited') AS limited"
 )
-"""One row, the fields of `Counted`."""
+"""Selects one row with the fields of `Counted`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Messages, and connections let in and held back, of all brokers."""
+    """Numbers of produced messages, accepted connections and limited connections, over all brokers."""
 
     produced: int
     connections: int
@@ -24,7 +24,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """What `sluicegate audit check` printed, and what the log counts."""
+    """Exit code and output of `sluicegate audit check`, and the numbers that the log counts."""
 
     check_code: int
     check_output: str

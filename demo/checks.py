@@ -1,4 +1,4 @@
-"""What the demo expects of its measurements. Pure: every missed expectation is a sentence."""
+"""Expectations of the demo's measurements. Pure: every missed expectation is a sentence."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from demo.allowance import Allowance
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """One limit in one storm: what came through against what may."""
+    """One limit in one storm: the number of accepted connections and the number that the limit allows."""
 
     phase: str
     target: str
@@ -40,6 +40,6 @@ class Expectations:
 
 
 def accepted_of(report: Mapping[str, Any], source: str | None = None) -> tuple[int, int]:
-    """(accepted, attempts) of a storm's report, of one source or of all."""
+    """Return (accepted, attempts) from a storm's report, for one source or for all."""
     counts = report if source is None else report["sources"][source]
     return int(counts["accepted"]), int(counts["attempts"])

@@ -1,9 +1,9 @@
-"""The well-behaved client, a process of its own: produces at a steady pace, consumes it all, keeps every latency.
+"""The well-behaved client, a separate process: produces at a steady pace, consumes every message, records each latency.
 
     python -m demo.client BOOTSTRAP TOPIC BROKER RESULT_FILE
 
-It connects once, and produces to the partitions that the given broker leads. At SIGTERM it waits until everything
-acknowledged has been consumed and writes the result file.
+It connects once, and produces to the partitions that the given broker leads. At SIGTERM it waits until every
+acknowledged message has been consumed, and writes the result file.
 """
 
 import json
@@ -28,7 +28,7 @@ Place = tuple[int, int]
 
 @dataclass(slots=True)
 class Record:
-    """`samples` are (wall clock when produced, milliseconds until acknowledged)."""
+    """Latencies, messages and failures. `samples` are (wall clock when produced, milliseconds until acknowledged)."""
 
     samples: list[tuple[float, float]] = field(default_factory=list)
     acknowledged: set[Place] = field(default_factory=set)
@@ -77,7 +77,7 @@ def _produce(bootstrap: str, topic: str, broker: int, record: Record, stop: thre
         on_delivery = _delivery(record, time.time(), time.perf_counter())
         producer.produce(topic, PAYLOAD, partition=partitions[sent % len(partitions)], on_delivery=on_delivery)
         sent += 1
-        # A late loop does not hurry to catch up: the pace is the client's, not the schedule's.
+        # A late loop does not hurry to catch up: the client keeps its pace, not a schedule.
         next_s = max(next_s + 1 / MESSAGES_PER_SECOND, time.perf_counter())
         while (left_s := next_s - time.perf_counter()) > 0:
             producer.poll(left_s)
@@ -97,7 +97,7 @@ def _delivery(record: Record, wall_s: float, began_s: float) -> Callable[[KafkaE
 
 
 def _consume(bootstrap: str, topic: str, record: Record, stop: threading.Event) -> None:
-    """As a member of a group, with the client's own defaults for all but where it begins."""
+    """Consume as a member of a group, with the client's default settings except for the start offset."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "demo", "auto.offset.reset": "earliest"})
     consumer.subscribe([topic])
     while not stop.is_set():

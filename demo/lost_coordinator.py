@@ -1,4 +1,4 @@
-"""The act in which consumers of a push group, which read by a wildcard, lose their coordinator: it is killed."""
+"""The act in which the coordinator of a push group is killed, whose consumers subscribe by a wildcard."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ from demo.stage import QUICKSTART, START_TIMEOUT_S, DemoError, Stage, bootstrap_
 from demo.takeover import Takeover, expect_survived, taken_over
 
 READ_S = 2.0
-"""They read undisturbed before and after it."""
+"""Time for undisturbed reading before and after the kill."""
 SETTLE_TIMEOUT_S = 40.0
 ANSWER_TIMEOUT_S = 5.0
 LOOK_INTERVAL_S = 0.1
@@ -42,7 +42,7 @@ async def lose_coordinator(stage: Stage, expectations: Expectations, say: Callab
     say(f"kill -9 of their coordinator, broker {before}")
     killed_s = time.time()
     os.kill(pid, signal.SIGKILL)
-    # Whoever is asked too early has not noticed.
+    # A broker that is asked too early has not yet noticed the kill.
     await asyncio.sleep(READ_S)
     after = await _settled(bootstrap)
     await asyncio.sleep(READ_S)
@@ -65,7 +65,7 @@ def _topics() -> list[dict[str, object]]:
 
 
 async def _settled(bootstrap: str) -> int:
-    """The id of the broker that coordinates the group, once all consumers read."""
+    """Wait until all consumers read, and return the id of the group's coordinator."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     deadline_s = time.monotonic() + SETTLE_TIMEOUT_S
     while True:
@@ -84,7 +84,7 @@ async def _settled(bootstrap: str) -> int:
 
 
 def _described(admin: AdminClient) -> ConsumerGroupDescription | None:
-    """None while there is no coordinator that answers."""
+    """Describe the group. Returns None while no coordinator answers."""
     asked = admin.describe_consumer_groups([GROUP], request_timeout=ANSWER_TIMEOUT_S)
     try:
         return asked[GROUP].result(ANSWER_TIMEOUT_S + 1)

@@ -1,9 +1,9 @@
-"""A producer and two consumers of a push group, which read all topics whose names begin with `parcels-`; one process.
+"""One process: a producer and two consumers of a push group that reads all topics whose names begin with `parcels-`.
 
     python -m demo.parcels BOOTSTRAP RESULT_FILE
 
-Whatever happens to brokers meanwhile: at SIGTERM it produces no more, waits until everything that was acknowledged has
-been read, and writes down what was read when.
+At SIGTERM it stops producing, waits until every acknowledged message has been read, and writes down what was read when,
+whatever happened to brokers in between.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from sluicegate_consumer import Consumer, Listener, Settings, TopicPartition
 GROUP = "parcel-desk"
 PATTERN = "parcels-.*"
 TOPICS = {"parcels-near": 3, "parcels-far": 3}
-"""And their partitions."""
+"""Number of partitions by topic."""
 CONSUMERS = ("desk-a", "desk-b")
 MESSAGES_PER_SECOND = 200
 CATCH_UP_S = 15.0
@@ -35,14 +35,14 @@ Place = tuple[str, int, int]
 
 @dataclass(slots=True)
 class Record:
-    """Times are those of the wall clock."""
+    """Messages produced and read, starts of consumers, and failures. Times are those of the wall clock."""
 
     acknowledged: set[Place] = field(default_factory=set)
     read: Counter[Place] = field(default_factory=Counter)
     reads: list[tuple[float, str]] = field(default_factory=list)
-    """When a record was read for the first time, and of which partition."""
+    """First read of each record: its time and its partition."""
     starts: list[tuple[float, str, int]] = field(default_factory=list)
-    """When the coordinator had a consumer start, which one, and with how many partitions."""
+    """Starts of consumers by the coordinator: the time, the consumer, and its number of partitions."""
     failures: list[str] = field(default_factory=list)
 
     def missing(self) -> int:
@@ -86,7 +86,7 @@ async def main(bootstrap: str) -> Record:
 
 
 async def _catch_up(record: Record) -> None:
-    """Until all that was acknowledged has been read, but not for ever."""
+    """Wait until every acknowledged message has been read, for at most CATCH_UP_S."""
     deadline_s = time.monotonic() + CATCH_UP_S
     while True:
         if not record.missing() or time.monotonic() > deadline_s:
@@ -117,7 +117,7 @@ async def _read(consumer: Consumer, record: Record) -> None:
 
 
 def _produce(bootstrap: str, record: Record, stop: threading.Event) -> None:
-    """One message for each partition in turn, at a steady pace."""
+    """Produce one message to each partition in turn, at a steady pace."""
     settings = {
         "bootstrap.servers": bootstrap,
         "acks": "all",

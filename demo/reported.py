@@ -1,4 +1,4 @@
-"""What the report of the demo has to answer: who caused the storms. Pure."""
+"""Expectations of the demo's report: it has to name the source of the storms. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from typing import Any
 from demo.checks import Expectations
 
 LEAST_SHARE = 0.9
-"""Of the connections of a storm so many have to be in the report: ten seconds that it only touches may be calm."""
+"""Smallest share of a storm's connections in the report: ten seconds that the storm only touches may count as calm."""
 
 
 @dataclass(frozen=True, slots=True)
 class Culprit:
-    """The source of one storm and all connections that were let in meanwhile, as the report has them."""
+    """The source of one storm, and all connections accepted during that storm, as the report has them."""
 
     listener: str
     client_ip: str
@@ -23,7 +23,7 @@ class Culprit:
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """Where the report is, its answers as lines, and its storms."""
+    """Path of the report, its answers as lines, and its storms."""
 
     page: Path
     is_complete: bool
@@ -33,7 +33,7 @@ class Reported:
 
 @dataclass(frozen=True, slots=True)
 class Caused:
-    """What the demo knows of its storms: where they went, who made them, and how many connections at least came in."""
+    """Listener, client and sources of the storms that the demo caused, and a lower bound of accepted connections."""
 
     listener: str
     client_id: str
@@ -42,7 +42,7 @@ class Caused:
 
 
 def reported(page: Path, numbers: Mapping[str, Any]) -> Reported:
-    """From the JSON beside the page."""
+    """Read the answers and storms from the JSON beside the page."""
     complete, *_ = answers = numbers["answers"]
     storms = numbers["subjects"]["storms"]["storms"]
     return Reported(
@@ -57,7 +57,7 @@ def reported(page: Path, numbers: Mapping[str, Any]) -> Reported:
 
 
 def expect_named(found: Reported, caused: Caused, expectations: Expectations) -> None:
-    """Every storm of the report has to be the demo's, and no connection of its storms may be lost on the way."""
+    """Expect that every storm in the report is the demo's, and that connections of its storms are not lost."""
     expectations.expect(found.is_complete, f"the report does not call the audit log complete: {found.answers[0]}")
     expectations.expect(bool(found.culprits), "the report knows of no storm")
     for culprit in found.culprits:

@@ -1,6 +1,6 @@
-"""What the demo plays on: a temporary copy of the quickstart manifests, `sluicegate up` over it, and load processes.
+"""Environment of the demo: a temporary copy of the quickstart manifests, `sluicegate up` on it, and load processes.
 
-Every process is started here and ended here, by its id.
+The stage ends every process that it started, by its id.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ Process = asyncio.subprocess.Process
 
 
 class DemoError(Exception):
-    """The demo cannot go on; the message says why."""
+    """The demo cannot continue; the message gives the reason."""
 
 
 @dataclass(slots=True)
@@ -62,7 +62,7 @@ class Stage:
             return await self._start("the parcels", ("-m", "demo.parcels", bootstrap, str(result)), log.fileno())
 
     async def storm(self, target: str, rate: int, sources: str, seconds: float) -> dict[str, Any]:
-        """The storm's own report; raises DemoError when it could not be made."""
+        """Run a storm and return its report. Raises DemoError if the storm fails."""
         options = ("--to", target, "--rate", str(rate), "--sources", sources, "--seconds", str(seconds), "-o", "json")
         process = await self._start(
             "sluicegate storm", ("-m", "sluicegate_operator.cli.main", "storm", *options), asyncio.subprocess.PIPE
@@ -74,11 +74,11 @@ class Stage:
         return report
 
     async def stop_up(self) -> None:
-        """The brokers first; what they wrote last into their audit logs is landed before this returns."""
+        """Stop `sluicegate up`, which stops its brokers first and lands the last events of their audit logs."""
         await self.stop_process(self.processes[0][1])
 
     async def audit(self, *arguments: str) -> tuple[int, str]:
-        """Exit code and output of `sluicegate audit` with these arguments."""
+        """Run `sluicegate audit` with these arguments, and return its exit code and output."""
         process = await self._start(
             "sluicegate audit", ("-m", "sluicegate_operator.cli.main", "audit", *arguments), asyncio.subprocess.PIPE
         )
@@ -99,7 +99,7 @@ class Stage:
         return process
 
     async def cluster(self) -> ClusterView | None:
-        """None while `up` is still starting."""
+        """Return the view of the cluster, or None while `up` is still starting."""
         name, process = self.processes[0]
         if process.returncode is not None:
             raise DemoError(f"{name} ended with exit code {process.returncode}:\n{self.up_log.read_text()}")
@@ -110,7 +110,7 @@ class Stage:
         return clusters[0] if clusters else None
 
     async def enforced_after_s(self, number: int) -> float | None:
-        """What `up` measured of its change of limits with that number; None when it gave up on a broker."""
+        """Return how long change `number` of limits took, as `up` measured it. None if it gave up on a broker."""
         deadline_s = time.monotonic() + START_TIMEOUT_S
         while (last := read_state(self.folder / "data")["last_change"]) is None or last["number"] < number:
             if time.monotonic() > deadline_s:
@@ -120,7 +120,7 @@ class Stage:
         return measured
 
     async def wait_until(self, what: str, holds: Callable[[ClusterView], bool], timeout_s: float) -> ClusterView:
-        """Returns the first view for which `holds`; raises DemoError when there is none in time."""
+        """Wait for a view of the cluster for which `holds`, and return it. Raises DemoError on timeout."""
         deadline_s = time.monotonic() + timeout_s
         while True:
             cluster = await self.cluster()
@@ -155,7 +155,7 @@ async def open_stage(folder: Path) -> AsyncIterator[Stage]:
 
 
 def publish(source: Path, target: Path) -> float:
-    """Puts a manifest in place whole; returns the wall clock of that moment."""
+    """Put a manifest in place atomically, and return the wall clock of that moment."""
     draft = target.with_suffix(".draft")
     shutil.copyfile(source, draft)
     draft.replace(target)

@@ -1,4 +1,4 @@
-"""The last page of the demo: what was measured, nothing that was not. Pure but for printing."""
+"""The last page of the demo: measured figures only. Pure, except for printing."""
 
 from dataclasses import dataclass, field
 
@@ -24,7 +24,10 @@ class ClientPhase:
 
 @dataclass(frozen=True, slots=True)
 class Enforced:
-    """`by_up_s` as `sluicegate up` read it back from the brokers, `seen_s` as an onlooker saw it."""
+    """Time until limits were in force, in seconds.
+
+    `by_up_s` is measured by `sluicegate up` from its read-back of the brokers, `seen_s` by the demo.
+    """
 
     what: str
     by_up_s: float | None
@@ -73,7 +76,7 @@ def print_summary(console: Console, summary: Summary, elapsed_s: float) -> None:
     if summary.reported is not None:
         for answer in summary.reported.answers:
             console.print(answer, highlight=False, markup=False)
-        # On a line of its own that is not broken, so that it can be opened from there.
+        # The path is on one unbroken line, so that terminals can open it.
         console.print(f"the report: {summary.reported.page}", highlight=False, markup=False, soft_wrap=True)
 
 

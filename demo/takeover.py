@@ -1,4 +1,4 @@
-"""What became of the consumers whose coordinator was killed, and what has to. Pure."""
+"""What happened to the consumers whose coordinator was killed, and what is expected. Pure."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -9,20 +9,25 @@ from typing import Any
 from demo.checks import Expectations
 
 READING_AGAIN_MAX_S = 15.0
-"""A session of a broker and one of a consumer, if all that is quicker should fail; seconds otherwise."""
+"""In seconds: a broker's session and a consumer's session, in case every faster detection fails."""
 
 
 @dataclass(frozen=True, slots=True)
 class Takeover:
-    """`reading_again_s`: from the kill until consumers that the next coordinator had started had read a message from
-    every partition that nobody had read before. `silence_s`: the longest time without such a message in a partition,
-    for which messages came all the time. Each is None where it never came to that."""
+    """Measurements of the takeover.
+
+    - `reading_again_s`: time from the kill until every partition had a record read for the first time, by consumers
+      that the next coordinator started.
+    - `silence_s`: the longest time without such a first read in a partition, although messages arrived all the time.
+
+    Each is None if that never happened.
+    """
 
     killed: int
     next: int
     consumers: int
     started_again: int
-    """Consumers."""
+    """Number of consumers that were started after the kill."""
     partitions: int
     reading_again_s: float | None
     silence_s: float | None
@@ -33,7 +38,10 @@ class Takeover:
 
 
 def taken_over(measured: Mapping[str, Any], brokers: tuple[int, int], partitions: int, killed_s: float) -> Takeover:
-    """`brokers` coordinated before and after; `killed_s` by the wall clock, as what `demo.parcels` has written down."""
+    """Compute the takeover.
+
+    `brokers` are the coordinators before and after; `killed_s` and the times in `measured` are wall clock times.
+    """
     starts = [(at_s, name) for at_s, name, _ in measured["starts"]]
     again = [at_s for at_s, _ in starts if at_s > killed_s]
     times: dict[str, list[float]] = defaultdict(list)
@@ -75,7 +83,7 @@ def expect_survived(found: Takeover, consumers: int, expectations: Expectations)
 
 
 def sentences(found: Takeover) -> list[str]:
-    """For the summary."""
+    """Return the sentences of the summary."""
     again, silence = (_seconds(each) for each in (found.reading_again_s, found.silence_s))
     return [
         f"the coordinator, broker {found.killed}, was killed: broker {found.next} had {found.started_again} consumers"
