@@ -1,4 +1,4 @@
-"""docs/reference/alerts.md: the chart's alerts, what they mean and what to do, from the rule file itself."""
+"""docs/reference/alerts.md, generated from the rule file: the chart's alerts, what they mean and what to do."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""docs/reference/audit-events.md, made of the schema; and the keys of the audit log for docs/reference/audit-log.md."""
+"""docs/reference/audit-events.md, generated from the schema; and the keys of the audit log for audit-log.md there."""
 
 from audit_pipeline.contract import Table, contract
 from broker_runtime.observers.audit_log.settings import KEYS

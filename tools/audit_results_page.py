@@ -1,4 +1,4 @@
-"""docs/reference/audit-results.md, made of the definition of the pipeline's tables."""
+"""docs/reference/audit-results.md, generated from the definition of the pipeline's tables."""
 
 from typing import Final
 
@@ -14,11 +14,11 @@ _TYPES: Final = {
     "string": "VARCHAR",
     "timestamp_us": "TIMESTAMPTZ",
 }
-"""DuckDB's, of Parquet files with such columns."""
+"""DuckDB's types for columns of Parquet files."""
 
 
 def _columns() -> str:
-    """What a table without files has, which read_parquet does not take."""
+    """Return the columns of every table, for tables without files, which read_parquet does not accept."""
     return ",\n".join(
         f"    '{table.name}': '{', '.join(f'NULL::{_TYPES[each.type]} AS {each.name}' for each in table.fields)}'"
         for table in result_tables().values()
@@ -43,8 +43,10 @@ CREATE MACRO result(name) AS TABLE FROM query(if(
     'SELECT ' || getvariable('columns')[name] || ' LIMIT 0'
 ));
 """
-"""In DuckDB: from here on result('traffic') is that table, of the version that the manifest names; no rows where it has
-no files."""
+"""SQL for DuckDB: after it, result('traffic') is that table in the version that the manifest names.
+
+A table without files has no rows.
+"""
 
 EXAMPLES: Final = {
     "Which topics has no client used for a week, as far as the audit log can tell? The largest first.": """\

@@ -1,4 +1,4 @@
-"""docs/reference/broker-metadata.md, made of the codec of BrokerMetadata, the table of tags and that of versions."""
+"""docs/reference/broker-metadata.md, generated from the codec of BrokerMetadata and the tables of tags and versions."""
 
 from collections.abc import Iterable, Iterator
 
@@ -138,7 +138,7 @@ def _hex(raw: bytes) -> str:
 
 
 def _lives() -> str:
-    """A line for all versions of an API that lived the same life."""
+    """Return a row for each range of versions of an API that were added, deprecated and removed together."""
     names = {api.key: api.name for api in COUNTED_APIS}
     lines = []
     for key, versions, life in _runs(sorted(lives().items())):

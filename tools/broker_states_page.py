@@ -1,4 +1,4 @@
-"""docs/reference/broker-states.md, made of the controller's table of what a broker may be."""
+"""docs/reference/broker-states.md, generated from the controller's table of broker states."""
 
 from broker_runtime.controller.broker_states import TRANSITIONS, BrokerControlState, Transition
 

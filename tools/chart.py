@@ -1,6 +1,7 @@
 """Writes deploy/ from the chart, and the chart's copy of the CRDs from the models; tests fail when they have drifted.
 
-`python -m tools.chart` does both and needs Helm (`make helm`); `python -m tools.chart crds` the second alone, without.
+`python -m tools.chart` does both and needs Helm (`make helm`); `python -m tools.chart crds` writes only the CRDs,
+without Helm.
 """
 
 import re
@@ -35,13 +36,13 @@ _PROGRAM = ("service.yaml", "networkpolicy.yaml", "deployment.yaml")
 
 
 def chart_crds() -> dict[str, str]:
-    """File name -> text: as in crds/, and kept when the chart is uninstalled."""
+    """Return file name -> text: the CRDs of crds/, annotated to be kept when the chart is uninstalled."""
     kept = "\nmetadata:\n  annotations:\n    helm.sh/resource-policy: keep\n"
     return {name: text.replace("\nmetadata:\n", kept, 1) for name, text in render_crds().items()}
 
 
 def manifests() -> dict[str, str]:
-    """File name in deploy/ -> text. Raises HelmError."""
+    """Return file name in deploy/ -> text. Raises HelmError."""
     everywhere, one = _templates("guard.enabled=true"), _templates("watch.ownNamespace=true")
     return {
         "rbac.yaml": _HEAD + _NAMESPACE + "---\n" + _joined(everywhere, (*_RIGHTS, "people.yaml")),
@@ -55,7 +56,7 @@ def manifests() -> dict[str, str]:
 
 
 def _templates(*values: str) -> dict[str, list[str]]:
-    """Template's file name -> what was rendered of it."""
+    """Return template's file name -> texts rendered from it."""
     found: dict[str, list[str]] = defaultdict(list)
     for part in render("crds.install=false", *values).split("---\n# Source: ")[1:]:
         source, _, text = part.partition("\n")
@@ -68,7 +69,7 @@ def _joined(templates: Mapping[str, list[str]], names: tuple[str, ...]) -> str:
 
 
 def _of_one_namespace(text: str) -> str:
-    """Whoever applies it says which namespace."""
+    """Remove the namespace from manifests: the user names it when applying them."""
     return re.sub(rf"^ +namespace: {NAMESPACE}\n", "", text, flags=re.MULTILINE)
 
 

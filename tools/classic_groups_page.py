@@ -1,4 +1,4 @@
-"""docs/reference/classic-groups.md, made of the table of groups of the classic protocol."""
+"""docs/reference/classic-groups.md, generated from the state table of groups of the classic protocol."""
 
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.classic.states import ClassicState

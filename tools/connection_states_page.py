@@ -1,4 +1,4 @@
-"""docs/reference/connection-states.md, made of the table of what a connection may be doing."""
+"""docs/reference/connection-states.md, generated from the table of connection states."""
 
 from broker_runtime.network.connection_states import (
     MEANING_OF_EVENT,

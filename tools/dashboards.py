@@ -30,12 +30,12 @@ def _now(metric: str, more: str = "") -> str:
 
 
 def _most(metric: str) -> list[Query]:
-    """By broker."""
+    """Return a query for the metric's maximum of each broker."""
     return [Query(f"max by (pod) ({_now(metric)})", "{{pod}}")]
 
 
 def _ever(label: str, counter: str) -> str:
-    """The rate by that label, of those that were counted at all: there are many, and most of them are not used."""
+    """Return the rate by `label`, only for values whose counter is above 0: most of the many values are never used."""
     return f"sum by ({label}) ({_rate(counter)}) and sum by ({label}) ({_now(counter)}) > 0"
 
 

@@ -1,4 +1,4 @@
-"""Dashboards in Grafana's JSON model (schemaVersion 39): rows of panels, laid out by themselves. Knows no metric."""
+"""Dashboards in Grafana's JSON model (schemaVersion 39): rows of panels with computed positions. Knows no metric."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ COLUMNS = 24
 _DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 _PALETTE = {"mode": "palette-classic"}
 _ALL = ".+"
-"""Not `.*`: what has no such label is of no cluster."""
+"""Not `.*`, which also matches series without the label: these belong to no cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,10 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Lines over time. `unit` is Grafana's: short, s, ms, bytes, Bps, percentunit, reqps, ops. `width` in columns."""
+    """Lines over time.
+
+    `unit` is one of Grafana's: short, s, ms, bytes, Bps, percentunit, reqps, ops. `width` is in columns.
+    """
 
     title: str
     about: str
@@ -50,7 +53,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """One number; from `bad` on it is red, where that is given. With `good_from` it is red below."""
+    """One number. It is red from `bad` on, if that is given, and with `good_from` it is red below that value."""
 
     title: str
     about: str
@@ -93,7 +96,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Dashboard:
-    """`variables` are names of labels, by which every query is narrowed, with a query for the values of each."""
+    """A dashboard. `variables` are labels that narrow every query, each with a query for its values."""
 
     uid: str
     title: str

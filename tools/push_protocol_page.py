@@ -1,4 +1,4 @@
-"""docs/reference/push-protocol.md: all that a client of the push protocol has to know, with bytes made by the codec."""
+"""docs/reference/push-protocol.md: what a client of the push protocol has to know, with bytes made by the codec."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ _READ = (PartitionOffset("t", "1-0", 7),)
 
 
 class _Example(NamedTuple):
-    """A message of the page: who sends it, and one of its kind."""
+    """A message of the page: its layout, its sender, and an example."""
 
     layout: Layout[Any]
     sender: str
@@ -225,5 +225,5 @@ def _table(names: tuple[str, ...], fields: tuple[Field[Any], ...]) -> str:
 
 
 def _plain(shown: str) -> str:
-    """As the tables name what is in it."""
+    """Write booleans as the page's tables do."""
     return shown.replace("True", "true")

@@ -1,4 +1,4 @@
-"""The arrays of a request, by their place in it: what the limits on items are about."""
+"""The arrays of requests, by their path: the limits on items apply to them."""
 
 from collections.abc import Iterator
 from dataclasses import fields
@@ -11,13 +11,13 @@ from broker_runtime.wire.messages import message_type
 from broker_runtime.wire.primitives import is_struct, without_none
 
 Role = Literal["broker", "controller"]
-"""Of the node that serves an API."""
+"""Role of the node that serves an API."""
 Path = tuple[str, ...]
 """The names of fields from the outermost to the array itself."""
 
 
 def arrays_in(kind: type[Any], path: Path = ()) -> Iterator[Path]:
-    """Every array of a message, the outer ones first."""
+    """Yield the path of every array of a message, the outer ones first."""
     hints = get_type_hints(kind)
     for field in fields(kind):
         here = (*path, field.name)
@@ -30,7 +30,7 @@ def arrays_in(kind: type[Any], path: Path = ()) -> Iterator[Path]:
 
 
 def arrays_of(api: Api) -> dict[Path, int]:
-    """Every array of the requests of this API, with the newest version that has it."""
+    """Return every array in requests of this API, with the newest version that has it."""
     found: dict[Path, int] = {}
     oldest, newest = api.versions
     for version in range(newest, oldest - 1, -1):
@@ -40,7 +40,7 @@ def arrays_of(api: Api) -> dict[Path, int]:
 
 
 def served_apis() -> Iterator[tuple[Role, ApiSpec[Any]]]:
-    """Every API once, with the role of the node that serves it: "broker", or "controller" for the rest."""
+    """Yield every API once, with the role of the node that serves it: "broker", or "controller" for the rest."""
     brokers = {api.key for api in BROKER_APIS}
     for api in BROKER_APIS:
         yield "broker", api

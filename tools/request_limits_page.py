@@ -1,4 +1,4 @@
-"""docs/reference/request-limits.md, made of the arrays of all requests, the keys of limits, and what was measured."""
+"""docs/reference/request-limits.md, generated from the arrays of all requests, the keys of limits, and measurements."""
 
 import json
 from collections.abc import Mapping
@@ -59,7 +59,7 @@ Most names in the requests above do not exist, so that they are refused one by o
 
 
 def limits_page() -> str:
-    """The page, in Markdown. Raises KeyError for an array that was not measured."""
+    """Return the page in Markdown. Raises KeyError for an array that was not measured."""
     results = json.loads(RESULTS.read_text(encoding="utf-8"))
     measured = {(row["api"], row["array"]): row for row in results if "array" in row}
     carried_out = [

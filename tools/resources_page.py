@@ -82,7 +82,7 @@ def _type(node: Mapping[str, Any]) -> str:
 def _rules(node: Mapping[str, Any], path: str) -> Iterator[str]:
     for rule in node.get("x-kubernetes-validations", []):
         if rule["message"].startswith(VALUE_REFUSED):
-            # Those have a table of their own.
+            # Rules for refused values have a separate table.
             continue
         where = f"`{path}`: " if path else ""
         yield f"- {where}{rule['message']}"

@@ -1,7 +1,7 @@
-"""Makes a virtual environment with this project and what it needs: `python -m tools.venv .venv '.[dev]'`.
+"""Makes a virtual environment with this project and its dependencies: `python -m tools.venv .venv '.[dev]'`.
 
-Runs before anything is installed, so it imports the standard library only. Two runs at once wait for each other; one
-that was interrupted is begun anew by the next.
+Runs before anything is installed, so it imports the standard library only. Two runs at once wait for each other; a run
+that was interrupted is restarted from scratch by the next.
 """
 
 import fcntl
@@ -14,7 +14,10 @@ SOURCES = (ROOT / "pyproject.toml", ROOT / "constraints.txt")
 
 
 def make(folder: Path, what: str) -> None:
-    """`what` is a requirement as pip takes it. Raises CalledProcessError; pip has then said why."""
+    """Make the environment `folder` with `what`, a requirement as pip takes it.
+
+    Raises CalledProcessError; pip has then printed the reason.
+    """
     made, installed = folder / ".made", folder / ".installed"
     folder.mkdir(parents=True, exist_ok=True)
     with folder.with_name(f"{folder.name}.lock").open("w") as lock:
@@ -28,7 +31,7 @@ def make(folder: Path, what: str) -> None:
         _show(f"installing what constraints.txt pins into {folder.name} (a minute or two) ...")
         pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar"]
         pip += ["on" if sys.stderr.isatty() else "off", "-c", str(SOURCES[1]), "-e", what]
-        # pip names each package as it comes; its last line, which names them all again, is of no use to anybody.
+        # Show pip's line for each package, but not its last line, which repeats all names.
         with subprocess.Popen(pip, cwd=ROOT, stdout=subprocess.PIPE, text=True) as running:
             for line in running.stdout or ():
                 if line.startswith(("Collecting", "ERROR")):

@@ -14,7 +14,7 @@ from tools.image.errors import ImageError
 
 
 def main() -> int:
-    """Prints the place, name, size and digest of each image; the exit code."""
+    """Build the images, print the path, name, size and digest of each, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tools.image", description=__doc__)
     parser.add_argument("images", nargs="*", metavar="image", help=f"{', '.join(IMAGES)}; all of them by default")
     parser.add_argument("--out", type=Path, default=ROOT / "dist", help="where archives go (default: dist/)")

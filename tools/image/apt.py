@@ -1,6 +1,6 @@
-"""Debian's packages, by the apt-get and dpkg-deb of this machine: which ones, from where, and what is in them.
+"""Debian packages, resolved and downloaded by this machine's apt-get and unpacked by its dpkg-deb.
 
-Has lists and a cache of its own, so that it needs no root and leaves the machine's apt as it is. apt verifies the
+apt uses its own lists and cache here, so that it needs no root and does not change the machine's apt. apt verifies the
 signatures of the lists, and the lists have the checksum of each package.
 """
 
@@ -24,7 +24,7 @@ _URI = re.compile(r"'(?P<uri>[^']+)' (?P<file>\S+) (?P<size>\d+) SHA256:(?P<sha2
 
 @dataclass(frozen=True, order=True)
 class Package:
-    """One version of a package, as the lists have it."""
+    """One version of a package, as listed by apt."""
 
     name: str
     version: str
@@ -34,7 +34,7 @@ class Package:
 
 
 class Apt:
-    """apt with lists in `folder`. Methods raise ImageError."""
+    """apt with its lists in `folder`. Methods raise ImageError."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -49,13 +49,16 @@ class Apt:
         self._options += [f"-oAPT::Sandbox::User={'root' if os.geteuid() == 0 else ''}", "-oAPT::Get::Assume-Yes=1"]
 
     def update(self, *, now_s: float | None = None) -> None:
-        """Reads the lists when those that are here are older than a day; older ones do where none can be read."""
+        """Read the package lists if the cached ones are older than a day.
+
+        If reading fails, the cached lists are used.
+        """
         read = self._folder / "read"
         with one_run_at_a_time(self._lists):
             if read.exists() and (now_s or time.time()) - read.stat().st_mtime <= LISTS_AGE_MAX_S:
                 return
             try:
-                # Else apt-get is content with sources that do not answer.
+                # Without this option apt-get succeeds although sources do not answer.
                 self._run(["apt-get", "update", "-q", "-oAPT::Update::Error-Mode=any"])
             except ImageError as error:
                 if not any(self._lists.glob("*_Packages*")):
@@ -65,7 +68,7 @@ class Apt:
                 read.touch()
 
     def resolve(self, roots: Iterable[str], not_needed: frozenset[str]) -> list[Package]:
-        """`roots` with all that they depend on, `not_needed` and what only those ask for left out."""
+        """Return `roots` and their dependencies, without `not_needed` and packages that only those depend on."""
         kinds = ("recommends", "suggests", "conflicts", "breaks", "replaces", "enhances")
         command = ["apt-cache", "depends", "--recurse", *(f"--no-{kind}" for kind in kinds), *roots]
         names = closure(self._run(command), roots, not_needed)
@@ -81,7 +84,7 @@ class Apt:
         return sorted(found)
 
     def download(self, packages: Iterable[Package], progress: Callable[[str], None]) -> list[Path]:
-        """Their files, in the order of `packages`."""
+        """Download the packages, and return their files in the order of `packages`."""
         wanted = list(packages)
         places = [self._archives / package.file for package in wanted]
         with one_run_at_a_time(self._archives):
@@ -120,7 +123,10 @@ class Apt:
 
 
 def closure(depends: str, roots: Iterable[str], not_needed: frozenset[str]) -> list[str]:
-    """Names of packages reached from `roots` by what `apt-cache depends --recurse` printed, by first alternatives."""
+    """Return the packages reachable from `roots` by first alternatives.
+
+    `depends` is the output of `apt-cache depends --recurse`.
+    """
     graph: dict[str, list[str]] = {}
     current, is_alternative = "", False
     for line in depends.splitlines():

@@ -1,6 +1,6 @@
-"""Layers and settings as one archive that `docker load`, `podman load`, `ctr images import` and OCI's tools all read.
+"""Packs layers and settings into one archive for `docker load`, `podman load`, `ctr images import` and OCI's tools.
 
-It is an OCI layout with Docker's manifest.json beside OCI's index.json, as `docker save` writes it since version 25.
+It is an OCI layout with Docker's manifest.json beside OCI's index.json, as written by `docker save` since version 25.
 """
 
 import hashlib
@@ -17,21 +17,21 @@ from typing import IO, Any
 from tools.image.layer import MODIFIED_S, Layer
 
 CREATED = "2026-01-01T00:00:00Z"
-"""The same input has the same digest, so that no clock is asked."""
+"""A constant, because the same input must give the same digest."""
 
 _OCI = "application/vnd.oci.image"
 
 
 @dataclass(frozen=True)
 class Documents:
-    """The small files of an archive by their names in it, and the digest by which a registry would know the image."""
+    """The small files of an archive by their names in it, and the digest that identifies the image in a registry."""
 
     files: dict[str, bytes]
     digest: str
 
 
 def documents(reference: str, config: dict[str, Any], layers: Sequence[Layer], architecture: str) -> Documents:
-    """Pure."""
+    """Compute the small files of the archive. Pure."""
     settings = _packed(
         {
             "architecture": architecture,
@@ -75,7 +75,7 @@ def documents(reference: str, config: dict[str, Any], layers: Sequence[Layer], a
 
 
 def write(place: Path, described: Documents, layers: Sequence[Layer]) -> None:
-    """Complete or not there at all: it is renamed into its place."""
+    """Write the archive atomically: a complete draft is renamed to `place`."""
     draft = place.with_name(f".{place.name}.part")
     with tarfile.open(draft, "w", format=tarfile.PAX_FORMAT) as tar:
         for name, content in described.files.items():
@@ -87,7 +87,7 @@ def write(place: Path, described: Documents, layers: Sequence[Layer]) -> None:
 
 
 def unpack(place: Path, root: Path) -> None:
-    """The files of an archive's image, as a container would see them. Raises CalledProcessError."""
+    """Unpack the files of an archive's image, as a container would see them. Raises CalledProcessError."""
     root.mkdir(parents=True, exist_ok=True)
     with tarfile.open(place) as tar:
         for name in json.loads(_content(tar, "manifest.json").read())[0]["Layers"]:

@@ -1,4 +1,4 @@
-"""The lowest layer: Debian's packages as they unpack, and by hand what their maintainer scripts would have done."""
+"""The lowest layer: unpacked Debian packages, and the changes that their maintainer scripts would have made."""
 
 import re
 import shutil
@@ -13,7 +13,7 @@ from tools.image.errors import ImageError
 from tools.image.trimming import unneeded_of_debian
 
 _MERGED = ("bin", "lib", "lib32", "lib64", "libx32", "sbin")
-"""Folders that are links into usr, as Debian has them since 12."""
+"""Folders that are links into usr, as in Debian since 12."""
 
 _FILES = {
     "etc/passwd": "root:x:0:0:root:/root:/sbin/nologin\n"
@@ -25,7 +25,7 @@ _FOLDERS = ("dev", "etc", "proc", "run", "sys", "tmp", "usr/local/bin", "var/lib
 
 
 def make(root: Path, packages: Iterable[Package], files: Iterable[Path]) -> str:
-    """Fills `root`; returns which Python it has, "3.11". Raises ImageError."""
+    """Fill `root` with the packages, and return the version of its Python, such as "3.11". Raises ImageError."""
     for folder in (*_FOLDERS, *(f"usr/{merged}" for merged in _MERGED)):
         (root / folder).mkdir(parents=True, exist_ok=True)
     for merged in _MERGED:
@@ -45,7 +45,7 @@ def make(root: Path, packages: Iterable[Package], files: Iterable[Path]) -> str:
 
 
 def _unpack(file: Path, root: Path) -> None:
-    """Ownership and special files are left out: an image of programs has none."""
+    """Unpack a package without ownership and special files, which an image of programs does not need."""
     with (
         subprocess.Popen(["dpkg-deb", "--fsys-tarfile", str(file)], stdout=subprocess.PIPE) as unpacking,
         tarfile.open(fileobj=unpacking.stdout, mode="r|") as tar,
@@ -73,13 +73,13 @@ def _unpack(file: Path, root: Path) -> None:
 
 
 def merged(name: str) -> str:
-    """A path as packages have it, `./lib/x`, as it is in the image, `usr/lib/x`; empty for the root itself."""
+    """Convert a path in a package, `./lib/x`, to its path in the image, `usr/lib/x`; empty for the root itself."""
     path = name.removeprefix("./").strip("/")
     return f"usr/{path}" if path.split("/")[0] in _MERGED else path.removeprefix(".")
 
 
 def _note(root: Path, package: Package, file: Path) -> None:
-    """Where scanners of images look up what Debian's packages are there when there is no dpkg."""
+    """Record the package where image scanners look for Debian packages if there is no dpkg."""
     control = subprocess.run(["dpkg-deb", "--field", str(file)], capture_output=True, text=True, check=True).stdout
     place = root / "var/lib/dpkg/status.d" / package.name
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -94,7 +94,7 @@ def _certificates(root: Path) -> None:
 
 
 def _java(root: Path) -> None:
-    """`java` is an alternative that the package's script would have chosen."""
+    """Link `java`, an alternative that the package's script would have chosen."""
     for home in [path for path in (root / "usr/lib/jvm").glob("java-*-openjdk-*") if not path.is_symlink()]:
         (root / "usr/lib/jvm/default").symlink_to(home.name)
         (root / "usr/bin/java").symlink_to("../lib/jvm/default/bin/java")

@@ -1,6 +1,7 @@
-"""Makes an image without any builder: three layers, of which the lower two stay in the cache until their inputs change.
+"""Makes an image without any builder: three layers, of which the lower two are cached until their inputs change.
 
-Debian's packages, Python's packages, and this project's own code, so that a change of the code is a matter of seconds.
+The layers are Debian packages, Python packages, and this project's own code, so that an image with changed code takes
+seconds.
 """
 
 import hashlib
@@ -25,14 +26,14 @@ _MADE_BY = {
     "base": ("apt.py", "base.py", "bytecode.py", "layer.py", "trimming.py"),
     "python": ("bytecode.py", "layer.py", "site_packages.py", "trimming.py"),
 }
-"""The modules of which a cached layer is made again when they change."""
+"""Modules whose change invalidates a cached layer."""
 
 SBOM_PLACE = "usr/share/sluicegate/sbom.cdx.json"
 
 
 @dataclass(frozen=True)
 class Built:
-    """An archive and its list of parts, `sbom`, beside it; sizes in bytes."""
+    """An archive, and `sbom`, its list of parts beside it; sizes in bytes."""
 
     reference: str
     path: Path
@@ -51,7 +52,7 @@ class _Base:
 
 
 def build(image: Image, folder: Path) -> Built:
-    """Writes image and list into `folder`. Raises ImageError."""
+    """Write the image and its list of parts into `folder`. Raises ImageError."""
     pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     version = pyproject["project"]["version"]
     lowest = _base_layer(image)
@@ -82,7 +83,7 @@ def build(image: Image, folder: Path) -> Built:
 
 @contextmanager
 def _own_scratch() -> Iterator[Path]:
-    """One run at a time writes archives; what a killed one left is removed."""
+    """Yield a scratch folder. Only one process at a time writes archives; folders of killed processes are removed."""
     with one_run_at_a_time(cache_folder() / "own"):
         for left in cache_folder().glob("own.part-*"):
             shutil.rmtree(left)
@@ -91,7 +92,10 @@ def _own_scratch() -> Iterator[Path]:
 
 
 def debians_python() -> str:
-    """Which Python images have, "3.11". Raises ImageError when Debian's packages cannot be had."""
+    """Return the version of Python in images, such as "3.11".
+
+    Raises ImageError if Debian packages are not available.
+    """
     apt = Apt(cache_folder() / "apt")
     apt.update()
     names = (package.name for package in apt.resolve(("python3-minimal",), definition.NOT_NEEDED))
@@ -99,7 +103,7 @@ def debians_python() -> str:
 
 
 def cache_folder() -> Path:
-    """Where layers and Debian's packages are kept."""
+    """Return the folder of cached layers and Debian packages."""
     folder = cache_root() / "image"
     folder.mkdir(parents=True, exist_ok=True)
     return folder

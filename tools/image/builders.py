@@ -1,4 +1,4 @@
-"""The same image by docker, podman or buildah, where Debian's packages cannot be unpacked on this machine itself."""
+"""Builds the same image with docker, podman or buildah, for machines that cannot unpack Debian packages."""
 
 import shutil
 import subprocess
@@ -12,9 +12,9 @@ _TIMEOUT_S = 3600.0
 
 
 def chosen(asked: str) -> str | None:
-    """A builder's name, or None to do without. Raises ImageError when neither is possible.
+    """Return a builder's name, or None to build without one. Raises ImageError if neither is possible.
 
-    "auto" does without where it can: that is quicker, and the same input is the same image.
+    "auto" builds without one if possible: that is faster, and the same input gives the same image.
     """
     if asked == "none" or (asked == "auto" and shutil.which("apt-get") and shutil.which("dpkg-deb")):
         return None
@@ -27,13 +27,13 @@ def chosen(asked: str) -> str | None:
 
 
 def command(builder: str, name: str, image: Image, version: str, root: Path) -> list[str]:
-    """What builds the image `name` of definition.IMAGES from Containerfile."""
+    """Return the command that builds the image `name` of definition.IMAGES from Containerfile."""
     arguments = ["--file", str(root / "Containerfile"), "--tag", image.reference(version), "--build-arg"]
     return [builder, "build", *arguments, f"IMAGE={name}", str(root)]
 
 
 def build(builder: str, name: str, image: Image, version: str, root: Path) -> None:
-    """The builder says itself how far it is. Raises ImageError."""
+    """Build the image; the builder prints its own progress. Raises ImageError."""
     done = subprocess.run(command(builder, name, image, version, root), timeout=_TIMEOUT_S, check=False)
     if done.returncode != 0:
         raise ImageError(f"{builder} build failed with exit code {done.returncode}: see what it says above")

@@ -1,4 +1,4 @@
-"""Compiles an image's Python code by the image's own Python, which runs from its folder: no chroot, no root."""
+"""Compiles an image's Python code with the image's own Python, run from its folder: without chroot and root."""
 
 import subprocess
 from collections.abc import Iterable
@@ -10,9 +10,10 @@ _TIMEOUT_S = 900.0
 
 
 def compile_all(interpreter_root: Path, root: Path, folders: Iterable[str]) -> None:
-    """Compiles `folders` of `root` with the Python of `interpreter_root`. Raises ImageError.
+    """Compile `folders` of `root` with the Python of `interpreter_root`. Raises ImageError.
 
-    The bytecode is used without a look at the source, whose times an image does not keep; nothing in an image changes.
+    The bytecode is used without checking the source: images do not keep its modification times, and their files never
+    change.
     """
     # x86-64 has it in lib64, others in lib.
     loader = next(path for folder in ("lib64", "lib") for path in (interpreter_root / "usr" / folder).glob("ld-linux*"))

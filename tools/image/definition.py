@@ -1,13 +1,13 @@
-"""What each image consists of: Debian's packages, this project's extras, names and settings. Nothing is done here."""
+"""Definition of each image: Debian packages, this project's extras, names and settings. Data only."""
 
 from dataclasses import dataclass, field
 from typing import Any
 
 USER_ID = 10001
-"""Of the pods that the operator makes; a passwd entry of this user is in each image."""
+"""User of the pods that the operator creates. Each image has a passwd entry for it."""
 
 SITE = "usr/local/lib/python{python}/dist-packages"
-"""Where Debian's Python looks for packages that are not Debian's."""
+"""Where Debian's Python looks for packages that do not come from Debian."""
 
 _JAVA_HOME = "/usr/lib/jvm/default"
 
@@ -20,25 +20,25 @@ PYTHON_PACKAGES = (
     "python3-minimal",
     "tzdata",
 )
-"""RE2 and Arrow are of C++."""
+"""RE2 and Arrow are written in C++, so they need libstdc++."""
 JAVA_PACKAGES = ("bash", "coreutils", "default-jre-headless", "grep", "procps", "sed")
 """Spark starts Java by shell scripts."""
 
 NOT_NEEDED = frozenset(
-    # What maintainer scripts ask or call, which nobody runs here.
+    # Packages that maintainer scripts use or call. Images do not run these scripts.
     {"awk", "base-passwd", "cdebconf", "debconf", "debianutils", "dpkg", "install-info", "mawk", "openssl"}
     | {"perl", "perl-base", "tar", "ucf", "mailcap", "mime-support", "lsb-base", "sysvinit-utils", "java-common"}
     | {"ca-certificates-java", "util-linux"}
-    # Java's windows, sounds, printers and smart cards.
+    # Java's support for windows, sound, printers and smart cards.
     | {"libasound2", "libcups2", "libfontconfig1", "libfreetype6", "libharfbuzz0b", "libjpeg62-turbo", "liblcms2-2"}
     | {"libnss3", "libpcsclite1"}
 )
-"""Names of packages that others depend on, and that an image does not run."""
+"""Packages that others depend on, and that no program in an image uses."""
 
 
 @dataclass(frozen=True)
 class Image:
-    """One image: `extras` are those of pyproject.toml, `packages` are Debian's, whose dependencies come along."""
+    """One image. `extras` are those of pyproject.toml, `packages` are Debian's, whose dependencies are added."""
 
     name: str
     title: str
@@ -47,7 +47,7 @@ class Image:
     environment: dict[str, str] = field(default_factory=dict)
     suffix: str = ""
     programs: tuple[str, ...] = ()
-    """Below SITE, what pods call by its name alone."""
+    """Paths below SITE of programs that pods call by name."""
 
     def reference(self, version: str) -> str:
         return f"{self.name}:{version}{self.suffix}"
@@ -77,7 +77,7 @@ IMAGES = {
 _ENVIRONMENT = {
     "PATH": "/usr/local/bin:/usr/bin:/bin",
     "LANG": "C.UTF-8",
-    # The root is read-only, and what it holds is compiled.
+    # The root file system is read-only, and its code is compiled.
     "PYTHONDONTWRITEBYTECODE": "1",
     "PYTHONUNBUFFERED": "1",
     "SSL_CERT_FILE": "/etc/ssl/certs/ca-certificates.crt",
@@ -85,7 +85,7 @@ _ENVIRONMENT = {
 
 
 def configuration(image: Image, version: str) -> dict[str, Any]:
-    """The image's settings as OCI's `config` has them."""
+    """Return the image's settings in the form of OCI's `config`."""
     environment = _ENVIRONMENT | image.environment
     return {
         "User": f"{USER_ID}:{USER_ID}",
@@ -102,7 +102,7 @@ def configuration(image: Image, version: str) -> dict[str, Any]:
 
 
 def requirements(project: dict[str, Any], extras: tuple[str, ...]) -> list[str]:
-    """What `extras` of pyproject.toml's [project] ask for, this project's own extras among them followed."""
+    """Return the requirements of `extras` in pyproject.toml's [project], with this project's own extras resolved."""
     name, wanted, found, seen = project["name"], list(extras), set(project["dependencies"]), set()
     while wanted:
         extra = wanted.pop()

@@ -1,5 +1,5 @@
-"""What an image cannot be made for."""
+"""The error of image builds."""
 
 
 class ImageError(Exception):
-    """An image cannot be made on this machine; the message says why and what a person can do about it."""
+    """An image cannot be made on this machine; the message gives the reason and what the user can do about it."""

@@ -1,4 +1,4 @@
-"""Folders as layers of an image: one tar that is the same for the same files, whoever made them and when."""
+"""Writes folders as image layers: the same files give the same tar, independent of user and time."""
 
 import hashlib
 import stat
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MODIFIED_S = 1_767_225_600
-"""When every file was changed, as the image has it: 2026-01-01. Bytecode is told not to look."""
+"""Modification time of every file in the image: 2026-01-01. Bytecode does not check it."""
 
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer's tar, uncompressed, so that its digest is also what OCI calls its diff id."""
+    """A layer's tar, uncompressed, so that its digest is also OCI's diff id."""
 
     path: Path
     digest: str
@@ -22,7 +22,7 @@ class Layer:
 
 
 def write(root: Path, place: Path, made_by: str) -> Layer:
-    """All of `root`, owned by root, without rights that go with a user's id, and without `root` itself."""
+    """Write the content of `root` to a tar: owned by root, without setuid and setgid bits, without `root` itself."""
     with tarfile.open(place, "w", format=tarfile.PAX_FORMAT) as tar:
         for path in _below(root):
             entry = tar.gettarinfo(path, path.relative_to(root).as_posix())
@@ -30,7 +30,7 @@ def write(root: Path, place: Path, made_by: str) -> Layer:
             entry.uname = entry.gname = ""
             entry.mtime = MODIFIED_S
             entry.mode = _mode(entry)
-            # Two names of one file are two files: which is the first is a matter of how they were unpacked.
+            # Hard links become separate files: which of the two names is the link depends on how they were unpacked.
             if entry.islnk():
                 entry.type, entry.linkname, entry.size = tarfile.REGTYPE, "", path.stat().st_size
             if entry.isreg():

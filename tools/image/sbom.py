@@ -1,4 +1,4 @@
-"""What an image is made of, as CycloneDX has it. Pure."""
+"""The list of an image's parts in CycloneDX format. Pure."""
 
 import json
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, order=True)
 class Component:
-    """A package of Debian ("deb") or of Python ("pypi"), by the name that its registry has for it."""
+    """A package of Debian ("deb") or of Python ("pypi"), by its name in the registry."""
 
     kind: str
     name: str
@@ -19,7 +19,7 @@ class Component:
 
     @property
     def purl(self) -> str:
-        """A package URL, which scanners look for known faults by."""
+        """The package URL, by which scanners look up known vulnerabilities."""
         if self.kind == "deb":
             version = self.version.replace(":", "%3A").replace("+", "%2B")
             return f"pkg:deb/debian/{self.name}@{version}?arch={self.architecture}"
@@ -27,7 +27,7 @@ class Component:
 
 
 def of_python(metadata: str) -> Component:
-    """From the METADATA of an installed package."""
+    """Return the component described by the METADATA of an installed package."""
     fields = HeaderParser().parsestr(metadata)
     licence = fields["License-Expression"] or (fields["License"] or "").splitlines()[:1]
     return Component(
@@ -36,7 +36,7 @@ def of_python(metadata: str) -> Component:
 
 
 def to_json(components: Iterable[Component]) -> str:
-    """What a cache keeps of a layer's components."""
+    """Serialize the components of a layer for the cache."""
     return json.dumps([asdict(component) for component in sorted(components)], indent=1)
 
 
@@ -46,7 +46,7 @@ def from_json(text: str) -> list[Component]:
 
 
 def document(name: str, version: str, components: Iterable[Component]) -> str:
-    """Has no time and no number of its own: the same image has the same document."""
+    """Return the document, without a time or serial number: the same image gives the same document."""
     listed = []
     for component in sorted(set(components)):
         entry: dict[str, Any] = {"type": "library", "name": component.name, "version": component.version}

@@ -1,4 +1,4 @@
-"""The layer of Python packages that this project needs, as constraints.txt pins them, and the layer of its own code."""
+"""The layer of required Python packages, pinned by constraints.txt, and the layer of this project's own code."""
 
 import shutil
 import subprocess
@@ -21,7 +21,7 @@ sys.exit({function}())
 
 
 def check_python(version: str) -> None:
-    """pip takes what fits the Python that runs it. Raises ImageError."""
+    """Check that this process runs the same Python, because pip selects packages for it. Raises ImageError."""
     own = f"{sys.version_info.major}.{sys.version_info.minor}"
     if own != version:
         raise ImageError(
@@ -31,7 +31,7 @@ def check_python(version: str) -> None:
 
 
 def install(site: Path, requirements: list[str], constraints: Path) -> None:
-    """What pip makes of `requirements`, less what no program here runs. Raises ImageError."""
+    """Install `requirements` with pip, and remove files that no program here uses. Raises ImageError."""
     command = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-compile"]
     command += ["--no-warn-conflicts", "--target", str(site), "-c", str(constraints), *requirements]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
@@ -46,7 +46,7 @@ def install(site: Path, requirements: list[str], constraints: Path) -> None:
 
 
 def copy_own(root: Path, site: Path, source: Path, pyproject: dict[str, Any]) -> None:
-    """This project's packages into `site`, and its command beside Debian's."""
+    """Copy this project's packages into `site`, and its command to usr/local/bin."""
     for package in pyproject["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]:
         ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
         shutil.copytree(source / package, site / Path(package).name, ignore=ignored)
@@ -70,8 +70,10 @@ def copy_own(root: Path, site: Path, source: Path, pyproject: dict[str, Any]) ->
 
 
 def put_on_path(root: Path, programs: Iterable[str]) -> None:
-    """By scripts and not by links, for Spark's look for what they need beside themselves. They are bash's, as
-    Spark's own are: no image has another shell, or a /bin/sh."""
+    """Put programs on the PATH by scripts, not links, because Spark's programs look for files beside themselves.
+
+    The scripts use bash, like Spark's own: images have no other shell, and no /bin/sh.
+    """
     for program in programs:
         script = root / "usr/local/bin" / Path(program).name
         script.write_text(f'#!/bin/bash\nexec {program} "$@"\n', encoding="utf-8")

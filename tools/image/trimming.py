@@ -1,4 +1,4 @@
-"""Which files of others' packages an image does without. Pure: paths in, verdicts out."""
+"""Decides which files of Debian and Python packages an image omits. Pure: paths in, verdicts out."""
 
 import re
 
@@ -11,23 +11,23 @@ _OF_DEBIAN = re.compile(
     r"|usr/lib/python3[^/]*/config-[^/]*/|usr/lib/[^/]+/libjawt|usr/bin/(tzselect|catchsegv|ldd|iconv)"
 )
 _OF_PYTHON = re.compile(
-    # The operator asks for no object of a kind of Kubernetes' own client: it reads and writes plain JSON.
+    # The operator uses no typed objects of Kubernetes' client: it reads and writes plain JSON.
     r"kubernetes/aio/|kubernetes/client/api/(?!__init__)"
     r"|kubernetes/client/models/(?!__init__|v1_object_meta\.|v1_owner_reference\.|v1_managed_fields_entry\.)"
     r"|.*_test\.py$|.*/tests?/(?!__init__)|.*\.(pyi|pyx|pxd|pxi|h|hpp|c|cc|cpp)$"
     r"|pyarrow/(include|includes|src)/|pyarrow/(libarrow_flight|libarrow_python_flight|_flight|_orc|_cuda|gandiva)"
     r"|pyarrow/(libarrow_python\.so|[^/]*\.so\.\d+\.\d+\.\d+)$"
     r"|pyspark/(pandas/tests|tests|examples|licenses)/|pyspark/(python|data|sbin|kubernetes)/"
-    # Scripts of packages name the Python that installed them, and so do the lists of what was installed.
+    # Scripts and file lists of packages refer to the Python that installed them.
     r"|bin/|share/|[^/]+\.dist-info/(RECORD|INSTALLER|REQUESTED|direct_url\.json)$"
 )
 
 
 def unneeded_of_debian(path: str) -> bool:
-    """`path` is relative to the root, without a dot before it."""
+    """Decide for a `path` relative to the root, without a leading dot."""
     return _OF_DEBIAN.match(path) is not None
 
 
 def unneeded_of_python(path: str) -> bool:
-    """`path` is relative to the folder that pip installs into."""
+    """Decide for a `path` relative to the folder that pip installs into."""
     return _OF_PYTHON.match(path) is not None
