@@ -1,8 +1,9 @@
-"""`make bench`: two subjects in turn, row by row, several rounds; writes a table and a picture to benchmarks/results/.
+"""`make bench`: measures two subjects in turn, row by row, in several rounds.
 
-The other subject is Apache Kafka, or this project as it was (`--before CHECKOUT`). A ratio is taken within each round,
-so that a machine whose speed drifts does not bend it; the table gives the median ratio with its least and greatest, and
-both subjects' medians. Nothing is thrown away.
+It writes a table and a picture to benchmarks/results/. The other subject is Apache Kafka, or an earlier version of this
+project (`--before CHECKOUT`). A ratio is taken within each round, so that a drift of the machine's speed does not
+distort it. The table gives the median ratio with its least and greatest, and the medians of both subjects. No
+measurement is discarded.
 """
 
 import argparse
@@ -38,7 +39,7 @@ CLUSTER_ROWS: Sequence[ClusterRow[Any]] = (
     *controller_rows.ROWS,
 )
 NOT_SLOWER = 0.97
-"""What every row has to reach beside this project as it was, whatever its floor beside Apache Kafka."""
+"""Bound of every row in a comparison with an earlier version of this project, instead of its floor against Kafka."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -64,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             compile_broker(checkout)
     RESULTS.mkdir(exist_ok=True)
     if MEMORY.is_dir():
-        # The disk of the machine is not what is compared: its write-back throttles both subjects alike.
+        # Keep data in memory: the comparison excludes the disk, whose write-back throttles both subjects alike.
         tempfile.tempdir = str(MEMORY)
     if options.push:
         return _push(options)
@@ -98,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _push(options: argparse.Namespace) -> int:
-    """As the rest, of contests: subjects are protocols, of ours and where it has them of Apache Kafka."""
+    """Measure contests in the same way. Subjects are protocols of this project and, if available, of Apache Kafka."""
     missing = needs()
     contests = (*push_rows.crowd_rows(options.groups), *reading_rows.rows())
     if missing:
@@ -112,7 +113,7 @@ def _push(options: argparse.Namespace) -> int:
         measured[contest.name] = push_report.measure_contest(contest, options.rounds)
         table = push_report.contest_table(measured, machine=machine(), rounds=options.rounds)
         if not options.rows:
-            # What is there stays, should a run of an hour not come to its end.
+            # Write after each contest, so that an aborted run of an hour keeps its results.
             figures = {"machine": machine(), "rounds": options.rounds, "members": options.groups, "rows": measured}
             (RESULTS / "push.json").write_text(json.dumps(figures, indent=1) + "\n")
             (RESULTS / "push.md").write_text(table)

@@ -1,6 +1,6 @@
-"""From a changed manifest to the limit being in force on every broker: parse, plan, set, read back from each one.
+"""Time from a changed manifest to the limit being in force on every broker: parse, plan, set, read back from each one.
 
-This is the operator's own path (quotas.plan and quotas.brokers) without the API server's watch, at real broker
+This is the operator's own path (quotas.plan and quotas.brokers) without the API server's watch, with real broker
 processes.
 """
 
@@ -57,7 +57,7 @@ async def _change(addresses: tuple[BrokerAddress, ...], changes: int) -> list[fl
             if not result.is_complete:
                 raise RuntimeError(f"a change was not enforced everywhere: {result.lagging} {result.failures}")
             times_ms.append((time.perf_counter() - began) * 1000)
-    # The first one opens the connections; an operator has them open.
+    # The first change opens the connections; an operator already has them open.
     return times_ms[1:]
 
 

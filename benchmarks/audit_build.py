@@ -1,11 +1,12 @@
-"""What it takes to build results of an audit log: `.venv/bin/python -m benchmarks.audit_build` (`--write` keeps it).
+"""Cost of building results of an audit log: `.venv/bin/python -m benchmarks.audit_build` (`--write` keeps the figures).
 
-A week of events is made up for each size, and built by Spark (local[2]) beside DuckDB, which answers the same from the
-same files by the SQL that tests hold results against. Each works in a process of its own, and they take turns. Cold is
-from the start of the process to its first results; warm are the rounds after that, in the same process, from nothing
-again. A ratio is taken within each round, and the table gives the median with its least and greatest.
+A week of events is made up for each size, and built by Spark (local[2]) and by DuckDB. DuckDB computes the same results
+from the same files, with the SQL that tests compare results with. Each works in a separate process, and they take
+turns. Cold is the time from the start of the process to its first results; warm are the later rounds in the same
+process, each from scratch. A ratio is taken within each round, and the table gives the median with its least and
+greatest.
 
-What both have found is held against what was made up, and their tables have to have the same numbers of rows.
+The results of Spark are compared with what was made up, and the tables of both must have the same numbers of rows.
 """
 
 import argparse
@@ -33,15 +34,15 @@ CORES: Final = 2
 HEAP: Final = "1g"
 DUCKDB_MEMORY: Final = "12GB"
 SEGMENT_EVENTS: Final = 115_000
-"""As many as a spool of 16 MB has."""
+"""Number of events in a spool of 16 MB."""
 SUBJECTS: Final = ("spark", "duckdb")
 
 
 @dataclass(slots=True)
 class Measured:
-    """Seconds of one subject at one size, its processor time in each warm round, and its most memory in MB.
+    """Seconds of one subject at one size, its processor time in each warm round, and its peak memory in MB.
 
-    `memory_mb` is of the process itself (Spark's driver in Python, or DuckDB), `jvm_mb` of the JVM.
+    `memory_mb` belongs to the process itself (Spark's driver in Python, or DuckDB), `jvm_mb` to the JVM.
     """
 
     cold_s: float = 0.0
@@ -54,7 +55,7 @@ class Measured:
 
 @dataclass(slots=True)
 class Size:
-    """What was measured of one week."""
+    """Measurements of one week."""
 
     events: int
     files: int
@@ -69,7 +70,7 @@ class Size:
 
 
 class Worker:
-    """A process that builds whenever it is told to, and tells when it has done so."""
+    """A process that builds results on request."""
 
     def __init__(self, subject: str, segments: Path, week: Week) -> None:
         arguments = (subject, str(segments), str(week.now_us))
@@ -83,7 +84,10 @@ class Worker:
         )
 
     def build(self, into: Path) -> dict[str, Any]:
-        """What it tells: its tables and their rows. Raises RuntimeError when the process has ended instead."""
+        """Build into a folder, and return the reply: tables and their rows.
+
+        Raises RuntimeError if the process ended instead.
+        """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(f"{into}\n")
@@ -95,11 +99,11 @@ class Worker:
         return told
 
     def processor_s(self) -> float:
-        """Of it and all that it has started."""
+        """Processor time of the process and all its descendants."""
         return sum(_processor_s(pid) for pid in self._pids())
 
     def memory_mb(self) -> tuple[float, float]:
-        """The most that it ever had, and the most of its JVM."""
+        """Peak memory of the process, and peak memory of its JVM."""
         pids = {pid: _name(pid) for pid in self._pids()}
         own = _memory_mb(self._process.pid)
         return own, max((_memory_mb(pid) for pid, name in pids.items() if name == "java"), default=0.0)
@@ -112,7 +116,7 @@ class Worker:
         return found
 
     def close(self) -> None:
-        """Ends with the end of its input."""
+        """Close the input of the process, which ends it."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
@@ -146,7 +150,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def week_of(events: int) -> Week:
-    """Nothing is spoiled: what is set aside would be read by one and not by the other."""
+    """Return a week without faults: the subjects would not read the same events of damaged files."""
     week = Week(events=events, spoils=(), inventory_hours=6)
     segments = round(events / (week.clusters * week.brokers * week.days * SEGMENT_EVENTS))
     return replace(week, segments=max(2, segments))
@@ -166,7 +170,7 @@ def _measure(events: int, rounds: int, folder: Path) -> Size:
     print(f"{truth.events:,} events in {size.files} files of {size.megabytes:,.0f} MB", flush=True)
     with _workers(size, segments, week, folder) as workers:
         for number in range(rounds):
-            # The one that was second is first now.
+            # Reverse the order in each round.
             for name in SUBJECTS if number % 2 else SUBJECTS[::-1]:
                 measured, worker = size.subjects[name], workers[name]
                 before_s, began_s = worker.processor_s(), time.perf_counter()
@@ -185,7 +189,7 @@ def _measure(events: int, rounds: int, folder: Path) -> Size:
 
 @contextmanager
 def _workers(size: Size, segments: Path, week: Week, folder: Path) -> Iterator[dict[str, Worker]]:
-    """Both have built once, one after the other."""
+    """Start both workers. Each has built once, one after the other."""
     workers: dict[str, Worker] = {}
     try:
         for name in SUBJECTS:
@@ -243,7 +247,7 @@ def _table(sizes: Sequence[Size]) -> str:
 
 
 def _machine() -> str:
-    """Without the clients, which this has none of."""
+    """Describe the machine without the Kafka clients, which are not used here."""
     return machine().rpartition(";")[0]
 
 
@@ -284,13 +288,13 @@ def _name(pid: int) -> str:
 
 
 def _memory_mb(pid: int) -> float:
-    """The most that it ever had."""
+    """Peak memory of the process."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM")), 0.0)
 
 
 def _processor_s(pid: int) -> float:
-    """With those of its children that have ended."""
+    """Processor time of the process and of its children that have ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -1,7 +1,7 @@
-"""One of the two that benchmarks.audit_build compares: `python -m benchmarks.audit_build_worker SUBJECT DIR NOW_US`.
+"""One of the two subjects of benchmarks.audit_build: `python -m benchmarks.audit_build_worker SUBJECT DIR NOW_US`.
 
-For each line that it is told it builds results of DIR anew, and answers with a line of JSON. Both write their tables as
-Parquet into the folder that the line names. SUBJECT is spark or duckdb.
+For each line of its input it builds the results of DIR from scratch, and replies with a line of JSON. The line names
+the folder for the tables, which both subjects write as Parquet. SUBJECT is spark or duckdb.
 """
 
 import json
@@ -19,17 +19,17 @@ from tests.support.audit_weeks.week import Week
 
 MASTER = "local[2]"
 DUCKDB: Final[Mapping[str, str | int]] = {"threads": 2, "memory_limit": DUCKDB_MEMORY}
-"""With its own limit, four fifths of the machine, 50 million events get it killed for want of memory."""
+"""DuckDB's default limit is four fifths of the machine's memory; with it, 50 million events get the process killed."""
 PRICES = Prices("EUR", {"ingress": 0.02, "egress": 0.05, "requests": 0.2, "storage": 0.1, "partitions": 0.001})
 OBJECTIVES = (Objective("produce", "Produce", 5.0, 0.99), Objective("fetch", "Fetch", 50.0, 0.99))
 Rows = dict[str, int]
-"""Of each table of results."""
+"""Number of rows by table of results."""
 
 
 def main(subject: str, segments: str, now_us: int) -> None:
     settings = Settings(PRICES, OBJECTIVES, Week().mirrors)
     serve = _spark if subject == "spark" else _duckdb
-    # What a JVM has to say on its standard output is no answer.
+    # The JVM's standard output must not mix with the replies, so it is redirected to standard error.
     with os.fdopen(os.dup(1), "w") as answers:
         os.dup2(2, 1)
         serve(segments, now_us, settings, answers)

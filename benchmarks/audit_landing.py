@@ -35,7 +35,7 @@ from tests.support.calls import NotedConnection
 SPOOL_BYTES = 16 * 1024 * 1024
 SPOOLS_AT_ONCE = 4
 RATE = 20_000
-"""Requests a second of the broker that is made up."""
+"""Requests per second of the made-up broker."""
 CONNECTIONS, TOPICS, PARTITIONS = 200, 30, 12
 BEGIN_US = 1_700_000_000_000_000
 HOUR_US = 3_600_000_000
@@ -43,12 +43,12 @@ MERGED_BYTES = 128 * 1024 * 1024
 BOOT, IDENTITY = "018bcfe56800000000", ("cluster", 1, "018bcfe56800000000")
 QUESTION = "SELECT topic, count(*), sum(bytes) FROM partition WHERE api_key = 0 GROUP BY ALL"
 Packed = tuple[Any, ...]
-"""Fields of a block of events, from the first number on."""
+"""Fields of a block of events, starting with the first number."""
 
 
 @dataclass(slots=True)
 class Taken:
-    """Seconds of the clock and of the processor."""
+    """Wall clock time and processor time, in seconds."""
 
     wall_s: float = 0.0
     processor_s: float = 0.0
@@ -113,7 +113,7 @@ def _reading(target: FolderTarget, total: int) -> Iterator[str]:
 
 
 def _memory() -> str:
-    """With what it takes to make spools up: one in memory, and one of which the others are made."""
+    """Report peak memory. It includes making up spools: one in memory, and the template for the others."""
     return f"memory so far: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB at most"
 
 
@@ -132,7 +132,7 @@ def _sizes(target: FolderTarget, total: int) -> Iterator[str]:
 
 
 def _made_up(chance: random.Random) -> list[Packed]:
-    """The blocks of one spool, numbered from 1."""
+    """Return the blocks of one spool, numbered from 1."""
     clients = _clients(chance)
     offsets = [chance.randrange(1_000_000) for _ in range(TOPICS * PARTITIONS)]
     blocks: list[Packed] = []
@@ -208,7 +208,7 @@ def _call(chance: random.Random, connection: NotedConnection, now_s: float, offs
 
 
 def _spool(blocks: Sequence[Packed], number: int, each: int, *, is_last: bool) -> bytes:
-    """As the broker's n-th; its requests were made as much later as those of one last."""
+    """Return the broker's n-th spool, with the requests of `blocks` shifted to later times."""
     after = number * each
     begin_us = BEGIN_US + number * int(each / RATE * 1e6)
     names = {api.key: api.name for api in BROKER_APIS}

@@ -1,9 +1,9 @@
-"""What the audit log costs at level full: `.venv/bin/python -m benchmarks.audit_log [--rows TEXT] [--pairs N]`.
+"""Cost of the audit log at level full: `.venv/bin/python -m benchmarks.audit_log [--rows TEXT] [--pairs N]`.
 
-Two brokers of this checkout, one with the audit log; each row is measured at one and at the other in turn, the order
-reversed each time. A ratio is taken within each such pair, and the table gives the median with its least and greatest.
-Beside the rate stands what the broker's process used of the processor for the same work, which depends less on what
-else the machine does. Rows that were measured before stay in benchmarks/results/audit-log.json.
+Two brokers of this checkout run, one with the audit log; each row is measured on both in turn, in reversed order each
+time. A ratio is taken within each such pair, and the table gives the median with its least and greatest. The table also
+gives the processor time of the broker's process for the same work, which depends less on other load of the machine.
+Rows that were measured before stay in benchmarks/results/audit-log.json.
 """
 
 import argparse
@@ -28,12 +28,15 @@ RESULTS = Path(__file__).parent / "results"
 UNLIMITED = "FREE"
 WITH = {"observer.class.names": "audit-log"}
 Turn = Callable[[BrokerProcess, str], tuple[float, float]]
-"""(figure, how much was done for it) of a broker and a name of a topic that nobody else has."""
+"""Measures a broker with an unused topic name: returns (figure, amount of work)."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """`least` bounds the ratio from below where more is better, `most` from above, `more` the difference."""
+    """One row.
+
+    `least` is a lower bound of the ratio (if more is better), `most` an upper one, `more` bounds the difference.
+    """
 
     name: str
     unit: str
@@ -73,7 +76,7 @@ def _measure(row: Row, pairs: int) -> Mapping[str, Any]:
                 before = processor_s(broker.pid)
                 figure, work = row.turn(broker, f"turn-{number + 1}")
                 if number >= 0:
-                    # The first pair warms up.
+                    # The first pair is a warm-up.
                     figures[who].append(figure)
                     used[who].append((processor_s(broker.pid) - before) / work)
         dropped = brokers["with"].metrics()["sluicegate_audit_dropped_total"]
@@ -92,7 +95,7 @@ def _broker(properties: Mapping[str, str]) -> BrokerProcess:
 
 
 def _led_topic(broker: BrokerProcess, topic: str) -> None:
-    """One that can be produced to."""
+    """Create a topic, and wait until it accepts records."""
     workloads.create_topic(broker.bootstrap, topic)
     workloads.first_produce(broker.bootstrap, topic)
 
@@ -135,12 +138,12 @@ def _connect(broker: BrokerProcess, topic: str) -> tuple[float, float]:
 
 
 def _p99_in_a_storm(listener: str) -> Turn:
-    """Of a client that produces every 4 ms, in ms."""
+    """Measure the p99 in ms of a client that produces every 4 ms."""
 
     def turn(broker: BrokerProcess, topic: str) -> tuple[float, float]:
         workloads.create_topic(broker.bootstrap, topic)
         storm = workloads.start("connect", broker.host, broker.port(listener), seconds=10)
-        # The limit admits its burst first; what is measured is the storm after it.
+        # The limit admits its burst first; only the storm after it is measured.
         workloads.run("paced_produce", broker.bootstrap, topic, seconds=2)
         p99 = workloads.run("paced_produce", broker.bootstrap, topic, seconds=4)["p99_ms"]
         workloads.finish(storm)
@@ -151,7 +154,7 @@ def _p99_in_a_storm(listener: str) -> Turn:
 
 
 def _memory_after_load(broker: BrokerProcess, topic: str) -> tuple[float, float]:
-    """In MB, and each time after more of everything."""
+    """Measure the broker's memory in MB after load. It accumulates over the pairs."""
     workloads.create_topic(broker.bootstrap, topic)
     for load in ({"size": 1000, "batch_bytes": 1_000_000}, {"size": 100, "batch_bytes": 100, "one": True}):
         workloads.run("produce", broker.bootstrap, topic, seconds=2, **load)

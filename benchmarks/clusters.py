@@ -1,4 +1,4 @@
-"""Three brokers and one controller of each subject, each node a process of its own, with the same time-outs."""
+"""Clusters of three brokers and one controller of each subject, one process for each node, with the same timeouts."""
 
 import contextlib
 import time
@@ -75,7 +75,7 @@ def apache_kafka_cluster() -> Iterator[Cluster]:
 
 @contextlib.contextmanager
 def apache_kafka_controllers(node_ids: Sequence[int], timing: Mapping[str, str]) -> Iterator[Sequence[ApacheKafka]]:
-    """One after the other: each opens its listener without waiting for a quorum."""
+    """Start the controllers one after another: each opens its listener without waiting for a quorum."""
     controllers = [
         ApacheKafka(node_id=node_id, cluster_id=CLUSTER_ID, ready_listener=CONTROLLER_LISTENER, heap_mb=_HEAP_MB)
         for node_id in node_ids

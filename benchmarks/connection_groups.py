@@ -1,7 +1,8 @@
-"""What connection groups cost an accepted connection: `python -m benchmarks.connection_groups`.
+"""Cost of connection groups for an accepted connection: `python -m benchmarks.connection_groups`.
 
-The quotas alone, without sockets: 10,000 addresses and 1,000 ranges in groups beside none at all, and the memory of
-100,000 members. A connection over loopback takes the whole broker some 100 microseconds; the quotas are a part of that.
+The quotas alone are measured, without sockets: 10,000 addresses and 1,000 ranges in groups, compared with no groups,
+and the memory of 100,000 members. A connection over loopback takes the whole broker about 100 microseconds, including
+the quotas.
 """
 
 import sys
@@ -35,7 +36,7 @@ def quotas_with(addresses: int, ranges: int, *, ip_rate: bool = False) -> Connec
     for number in range(ranges):
         name = f"shop/range-{number}"
         quotas.groups.set_limits(name, GroupLimits(rate=1_000_000), 0)
-        # Sixteen lengths of prefixes.
+        # The ranges have sixteen different prefix lengths.
         bits = 9 + number % 16
         network = (172 << 24 | number << 12) >> (32 - bits) << (32 - bits)
         quotas.groups.add_member(name, f"{network >> 24}.{network >> 16 & 255}.{network >> 8 & 255}.0/{bits}", 0)
@@ -45,7 +46,7 @@ def quotas_with(addresses: int, ranges: int, *, ip_rate: bool = False) -> Connec
 
 
 def us_per_connection(quotas: ConnectionQuotas, clients: Sequence[str]) -> float:
-    """Of processor, let in and ended: the quickest of some rounds."""
+    """Processor time to accept and end a connection, in microseconds: the fastest of several rounds."""
     best = float("inf")
     for _ in range(ROUNDS):
         began = time.process_time()

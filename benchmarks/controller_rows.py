@@ -1,4 +1,4 @@
-"""The row of controller fail-over: kill -9 of the active one of three, while they hold 2,000 partitions."""
+"""The row of controller failover: kill -9 of the active controller of three, with 2,000 partitions."""
 
 import time
 from functools import partial
@@ -10,14 +10,14 @@ from benchmarks.replicated_rows import MANY, MANY_PARTITIONS, TOPIC, ClusterRow,
 
 MADE_AFTER = "made-after"
 PRODUCING = {"acks": "all", "interval_ms": 20.0}
-"""Both subjects are slower where followers fetch so many partitions; the client must not be ahead of them."""
+"""A slow pace: followers that fetch so many partitions slow both subjects down, and the client must not be ahead."""
 _PRODUCE_S = 20
 
 
 def _controller_killed(make: QuorumMaker) -> tuple[float, ...]:
-    """Kill -9 to the next topic that is created, and the longest time without an acknowledgement meanwhile."""
+    """Time from kill -9 to the next created topic, and the longest time without an acknowledgement in between."""
     with make() as cluster:
-        # The producer's first: until the many are in sync every broker has heard of it.
+        # Create the producer's topic first: by the time the many are in sync, every broker knows it.
         for topic, partitions in ((TOPIC, 1), (MANY, MANY_PARTITIONS)):
             workloads.create_topic(cluster.bootstrap, topic, partitions=partitions, replicas=3)
             cluster.wait_in_sync(topic)

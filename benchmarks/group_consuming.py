@@ -1,4 +1,4 @@
-"""Consuming in a group, with librdkafka: what a topic holds, by members that share its partitions."""
+"""Consuming in a group with librdkafka: all records of a topic, by members that share its partitions."""
 
 import time
 from contextlib import ExitStack, closing
@@ -11,9 +11,9 @@ _MESSAGES_A_CALL = 10_000
 
 
 def consume_in_group(bootstrap: str, topic: str, *, records: int, group: str, protocol: str) -> dict[str, float]:
-    """So many records, by members with default settings: offsets are committed every five seconds.
+    """Consume `records` records with members that use default settings: offsets are committed every five seconds.
 
-    The time begins when every member owns partitions, which all have been paused until then.
+    The time starts when every member owns partitions. All partitions are paused until then.
     """
     settings = {
         "bootstrap.servers": bootstrap,
@@ -53,7 +53,7 @@ def _take_more_paused(consumer: Consumer, partitions: list[TopicPartition]) -> N
 
 
 def _until_all_own(members: list[Consumer], topic: str) -> None:
-    """Raises RuntimeError."""
+    """Poll until the members own all partitions. Raises RuntimeError on timeout, or if a record arrives."""
     partitions = len(members[0].list_topics(topic, timeout=10).topics[topic].partitions)
     deadline_s = time.monotonic() + ASSIGNED_MAX_S
     while not _own(members, partitions):

@@ -1,6 +1,6 @@
-"""A process that plays the members of groups, and what its parent asks of it: `Crowd` here, the process by `-m`.
+"""A process that plays the members of groups, controlled by its parent: `Crowd` is the parent's side.
 
-Questions come as lines of JSON on stdin, and each is answered by one line of figures.
+The process is started with `-m`. Requests are lines of JSON on stdin, and each is answered by one line of figures.
 """
 
 import asyncio
@@ -30,16 +30,16 @@ from benchmarks.push_members import PushMember
 ROOT = Path(__file__).resolve().parents[1]
 ANSWER_TIMEOUT_S = 150.0
 _CONNECTING = 32
-"""At a time: the backlog of a listener is not what is measured."""
+"""Number of connections opened at a time, so that the backlog of a listener does not limit the measurement."""
 _LOOK_S = 0.01
 KINDS: Mapping[str, type[Member]] = {"classic": ClassicMember, "consumer": ConsumerMember, "push": PushMember}
 
 
 class Crowd:
-    """The process, as its parent has it. It ends with the block."""
+    """The process, as seen by its parent. It ends with the block."""
 
     def __init__(self, bootstrap: str, protocol: str, groups: int, members: int, topic: str, partitions: int) -> None:
-        """`members` of each group, which share `partitions` of the topic. Groups are named by the protocol."""
+        """Play groups of `members`, which share `partitions` of the topic. Names of groups begin with the protocol."""
         self._settings: dict[str, Any] = {"bootstrap": bootstrap, "protocol": protocol, "groups": groups}
         self._settings |= {"members": members, "topic": topic, "partitions": partitions}
         self._settings |= {"prefix": protocol, "interval_s": None, "session_s": SESSION_S}
@@ -47,17 +47,17 @@ class Crowd:
         self._process: subprocess.Popen[str] | None = None
 
     def beside(self, interval_s: float) -> Self:
-        """Other groups than those of the same protocol, with heartbeats in an interval of their own."""
+        """Use groups with other names than those of the same protocol, and a separate heartbeat interval."""
         self._settings |= {"prefix": f"beside-{self._settings['prefix']}", "interval_s": interval_s}
         return self
 
     def paced(self, session_s: float, interval_s: float | None) -> Self:
-        """With sessions, and heartbeats where there are any, of another length than clients have by default."""
+        """Use session and heartbeat lengths other than the clients' defaults. The push protocol has no heartbeats."""
         self._settings |= {"session_s": session_s, "interval_s": interval_s}
         return self
 
     def impatient(self, seconds: float) -> Self:
-        """Gives up what is not done within this time."""
+        """Let the process give up a request that takes longer than this."""
         self._settings |= {"patience_s": seconds}
         return self
 
@@ -90,7 +90,7 @@ class Crowd:
         self._process.stdin.flush()
 
     def finish(self) -> dict[str, float]:
-        """Raises RuntimeError where the process gave up."""
+        """Wait for the figures. Raises RuntimeError if the process ended."""
         assert self._process is not None
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
@@ -105,7 +105,7 @@ class Crowd:
 
 
 class _Played:
-    """All members, in the process."""
+    """All members, inside the process."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         brokers = [(host, int(port)) for host, port in (one.split(":") for one in settings["bootstrap"].split(","))]
@@ -133,14 +133,14 @@ class _Played:
         return {}
 
     async def join(self) -> dict[str, float]:
-        """All at once; until every group is settled."""
+        """Let all members join at once, and wait until every group is settled."""
         began = time.perf_counter()
         self._tasks = [asyncio.create_task(member.run()) for member in self._members]
         await self._until_settled(self._groups)
         return {"seconds": time.perf_counter() - began}
 
     async def hurry(self, seconds: float, commits: bool = False) -> dict[str, float]:
-        """Each member sends its next heartbeat, or commit, when the one before is answered."""
+        """Let each member send the next heartbeat, or commit, as soon as the previous one is answered."""
         before, began = sum(member.answers for member in self._members), time.perf_counter()
         with self._pace.hurry(commits):
             await asyncio.sleep(seconds)
@@ -149,7 +149,7 @@ class _Played:
         return {"per_s": answers / took, "answers": answers}
 
     async def idle(self, seconds: float) -> dict[str, float]:
-        """Nothing but heartbeats or pings in their time; all are settled at its end as they were before."""
+        """Send only the periodic heartbeats or pings. Raises RuntimeError if a member is not settled at the end."""
         before, began = sum(member.answers for member in self._members), time.perf_counter()
         await asyncio.sleep(seconds)
         answers, took = sum(member.answers for member in self._members) - before, time.perf_counter() - began
@@ -159,7 +159,7 @@ class _Played:
         return {"per_s": answers / took, "answers": answers}
 
     async def watch(self, seconds: float) -> dict[str, float]:
-        """How long heartbeats take that come in their interval."""
+        """Measure how long the periodic heartbeats take."""
         times: list[float] = []
         for member in self._members:
             member.watched = times
@@ -170,7 +170,7 @@ class _Played:
         return {"p50_ms": median(times) * 1000, "p99_ms": times[int(len(times) * 0.99)] * 1000, "beats": len(times)}
 
     async def rebalance(self, seconds: float) -> dict[str, float]:
-        """One more member joins the first group and leaves it, again and again."""
+        """Let one more member join and leave the first group repeatedly, and measure until all are settled."""
         group, took, end = self._groups[0], [], time.perf_counter() + seconds
         while time.perf_counter() < end:
             began = time.perf_counter()
@@ -187,7 +187,7 @@ class _Played:
         return {"seconds": median(took), "rebalances": len(took)}
 
     async def own_again(self, since_s: float) -> dict[str, float]:
-        """Until every member has heard after `since_s` that it still has what it has, or has got its share anew."""
+        """Wait until the coordinator has confirmed every member after `since_s`, and all groups are settled."""
         while any(member.confirmed_s < since_s for member in self._members):
             self._check()
             await asyncio.sleep(_LOOK_S)
@@ -204,7 +204,7 @@ class _Played:
             await asyncio.sleep(_LOOK_S)
 
     def _check(self) -> None:
-        """What went wrong for one member ends all."""
+        """Raise the first error of a member."""
         for task in self._tasks:
             if task.done():
                 task.result()

@@ -1,6 +1,7 @@
-"""Frames of group members, written and read by hand: one process plays thousands of members beside the broker it loads.
+"""Frames of group members, encoded and decoded by hand.
 
-Versions that both subjects serve; those of the classic protocol are the newest without tagged fields.
+One process plays thousands of members beside the broker that it loads, so these codecs have to be cheap. Both subjects
+serve the versions; those of the classic protocol are the newest without tagged fields.
 """
 
 import struct
@@ -17,7 +18,7 @@ Owned = Mapping[UUID, Sequence[int]]
 
 
 class Joined(NamedTuple):
-    """What JoinGroup answers; `members` are there for the leader only."""
+    """A JoinGroup response; only the leader receives `members`."""
 
     error: int
     generation: int
@@ -27,7 +28,7 @@ class Joined(NamedTuple):
 
 
 class Beat(NamedTuple):
-    """What ConsumerGroupHeartbeat answers; `assignment` is None where it is not said."""
+    """A ConsumerGroupHeartbeat response; `assignment` is None if the response has none."""
 
     error: int
     member_id: str
@@ -37,7 +38,7 @@ class Beat(NamedTuple):
 
 
 class Place(NamedTuple):
-    """What FindCoordinator answers."""
+    """A FindCoordinator response."""
 
     error: int
     node_id: int
@@ -48,7 +49,7 @@ class Place(NamedTuple):
 class _Reader:
     def __init__(self, data: bytes) -> None:
         self._data = data
-        self._at = 4  # After the correlation id.
+        self._at = 4  # After the correlation ID.
 
     def number(self, width: int) -> int:
         self._at += width
@@ -123,7 +124,7 @@ def subscription(topic: str) -> bytes:
 
 
 def partitions_of(topic: str, partitions: Sequence[int]) -> bytes:
-    """An assignment as consumers write it to each other."""
+    """Encode an assignment in the format that consumers exchange."""
     numbers = struct.pack(f">i{len(partitions)}i", len(partitions), *partitions)
     return struct.pack(">hi", 0, 1) + _string(topic) + numbers + struct.pack(">i", -1)
 
@@ -154,7 +155,7 @@ def sync(group: str, generation: int, member_id: str, assignments: Mapping[str, 
 
 
 def read_synced(answer: bytes) -> tuple[int, bytes]:
-    """Error and assignment."""
+    """Return the error and the assignment."""
     reader = _Reader(answer)
     reader.number(4)
     return reader.number(2), reader.data()
@@ -175,19 +176,19 @@ def commit(group: str, generation: int, member_id: str, topic: str, partitions: 
 
 
 def read_error(answer: bytes) -> int:
-    """Of Heartbeat and LeaveGroup."""
+    """Return the error of a Heartbeat or LeaveGroup response."""
     return int.from_bytes(answer[8:10], "big", signed=True)
 
 
 def read_commit_error(answer: bytes) -> int:
-    """Of the last partition, which stands at the end."""
+    """Return the error of the last partition, which is at the end."""
     return int.from_bytes(answer[-2:], "big", signed=True)
 
 
 def consumer_heartbeat(
     group: str, member_id: str, epoch: int, topic: str | None = None, owned: Owned | None = None
 ) -> bytes:
-    """With `topic` all of a member is said, without it only that it lives."""
+    """Encode a heartbeat: with `topic` a full one, without it only a sign of life."""
     body = _compact(group) + _compact(member_id) + struct.pack(">i", epoch) + b"\0\0"
     body += struct.pack(">i", -1 if topic is None else _REBALANCE_MS)
     body += (b"\0" if topic is None else b"\2" + _compact(topic)) + b"\0\0"

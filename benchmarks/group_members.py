@@ -1,4 +1,4 @@
-"""Members of groups that speak raw frames, each on a connection of its own: of the classic protocol and of KIP-848."""
+"""Members of groups that send raw frames, each with a separate connection: of the classic protocol and of KIP-848."""
 
 import asyncio
 import contextlib
@@ -13,22 +13,22 @@ from benchmarks import group_frames
 from benchmarks.group_frames import Owned, Place
 
 HEARTBEAT_S = 3.0
-"""Of classic members, as clients have it; those of KIP-848 are told."""
+"""Interval of classic members, the default of clients. The broker decides the interval of KIP-848 members."""
 SESSION_S = 45.0
-"""As clients have it."""
+"""Session timeout, the default of clients."""
 RETRY_S = 0.1
-"""Between looks for a coordinator, as clients have it; longer after each that did not help."""
+"""Time between attempts to find a coordinator, the default of clients; doubled after each failed attempt."""
 _RETRY_MAX_S = 1.0
-"""As clients have it (retry.backoff.max.ms)."""
+"""Longest time between attempts, the default of clients (retry.backoff.max.ms)."""
 COMMITTED_PARTITIONS = 10
 MOVED = (14, 15, 16)
-"""The coordinator loads, or is another."""
+"""The coordinator is loading, or another broker is the coordinator."""
 UNKNOWN_MEMBER, ILLEGAL_GENERATION, REBALANCING, MEMBER_ID_REQUIRED, FENCED_EPOCH = 25, 22, 27, 79, 110
 _sources = count()
 
 
 class Connection(asyncio.Protocol):
-    """One request at a time. After the connection ended everything raises ConnectionError."""
+    """A connection with one request in flight. After it has ended, requests raise ConnectionError."""
 
     def __init__(self) -> None:
         self._transport: asyncio.WriteTransport | None = None
@@ -38,7 +38,7 @@ class Connection(asyncio.Protocol):
     @classmethod
     async def open(cls, host: str, port: int) -> "Connection":
         loop = asyncio.get_running_loop()
-        # Many addresses, for no limit of ports or of connections of one address to be what is measured.
+        # Use many source addresses, so that neither ports nor limits of one address bound the measurement.
         source = (f"127.0.5.{next(_sources) % 200 + 1}", 0)
         _, connection = await loop.create_connection(cls, host, port, local_addr=source)
         return connection
@@ -55,7 +55,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's is none of asyncio's classes.
+        self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's is not asyncio's.
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
@@ -73,14 +73,14 @@ class Connection(asyncio.Protocol):
 
 
 class Coordinators:
-    """Where each group's coordinator is. Members of a group that look at the same time share one look."""
+    """Location of each group's coordinator. Members of a group share one lookup at a time."""
 
     def __init__(self, brokers: Sequence[tuple[str, int]]) -> None:
         self._brokers = brokers
         self._looks: dict[str, asyncio.Task[Place]] = {}
 
     async def of(self, group: str) -> Place:
-        """Looks until there is one."""
+        """Return the group's coordinator. Retries until one is found."""
         if group not in self._looks:
             self._looks[group] = asyncio.create_task(self._look(group))
         return await asyncio.shield(self._looks[group])
@@ -107,15 +107,15 @@ class Coordinators:
 
 
 class Pace:
-    """How members spend their time: a heartbeat each interval, or while `hurry` one request after another."""
+    """The pace of requests: a heartbeat in each interval, or during `hurry` one request after another."""
 
     def __init__(self, interval_s: float | None = None, session_s: float = SESSION_S) -> None:
-        """`interval_s` is between heartbeats, None as the protocol has it. Sessions of KIP-848 the broker decides."""
+        """`interval_s` is the heartbeat interval; None is the protocol's. The broker decides sessions of KIP-848."""
         self._interval_s = interval_s
         self.session_s = session_s
         self._hurry = asyncio.Event()
         self.commits = False
-        """Whether those who hurry commit; else they send heartbeats."""
+        """Whether hurrying members commit; otherwise they send heartbeats."""
 
     async def rest(self, interval_s: float) -> None:
         with contextlib.suppress(TimeoutError):
@@ -134,7 +134,10 @@ class Pace:
 
 
 class Member:
-    """What members of all protocols share. `settled_in` is the generation or epoch in which it has its partitions."""
+    """Common part of members of all protocols.
+
+    `settled_in` is the generation or epoch in which the member has its partitions.
+    """
 
     connection_kind: type[Connection] = Connection
 
@@ -146,11 +149,11 @@ class Member:
         self.settled_in = -1
         self.owned_count = 0
         self.confirmed_s = 0.0
-        """When the coordinator last said that all is well."""
+        """Time when the coordinator last answered without an error."""
         self.watched: list[float] | None = None
-        """Where set, takes how long each heartbeat took."""
+        """If set, the list that receives the duration of each heartbeat."""
         self.answers = 0
-        """To heartbeats and commits."""
+        """Number of answers to heartbeats and commits."""
         self._retry_s = RETRY_S
         self._coordinators = coordinators
         self._pace = pace
@@ -167,7 +170,7 @@ class Member:
                 return
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Take part in the group until cancelled."""
         while True:
             answers = self.answers
             try:
@@ -196,11 +199,11 @@ class Member:
         self._retry_s = min(2 * self._retry_s, _RETRY_MAX_S)
 
     async def _take_part(self) -> None:
-        """Returns or raises ConnectionError when there may be another coordinator."""
+        """Take part. Returns or raises ConnectionError if the coordinator may have changed."""
         raise NotImplementedError
 
     async def beat(self) -> int:
-        """One heartbeat, and what it answered."""
+        """Send one heartbeat, and return the error code of its answer."""
         raise NotImplementedError
 
     async def leave(self) -> None:
@@ -219,7 +222,7 @@ class Member:
 
 
 class ClassicMember(Member):
-    """JoinGroup, SyncGroup, Heartbeat; the leader gives everybody as many partitions."""
+    """JoinGroup, SyncGroup, Heartbeat; the leader gives each member the same number of partitions."""
 
     async def _take_part(self) -> None:
         if self.settled_in < 0:
@@ -282,7 +285,10 @@ class ClassicMember(Member):
 
 
 class ConsumerMember(Member):
-    """ConsumerGroupHeartbeat alone; it takes over and gives up partitions at once, and says so at once."""
+    """ConsumerGroupHeartbeat only.
+
+    The member takes and releases partitions immediately, and reports that immediately.
+    """
 
     def __init__(self, group: str, topic: str, partitions: int, coordinators: Coordinators, pace: Pace) -> None:
         super().__init__(group, topic, partitions, coordinators, pace)
@@ -305,7 +311,7 @@ class ConsumerMember(Member):
                 await self._pace.rest(self._interval_s)
 
     async def beat(self) -> int:
-        """Says all where something has changed."""
+        """Send a heartbeat, a full one if something changed."""
         topic, owned = (self.topic, self._owned) if self._says_all else (None, None)
         frame = group_frames.consumer_heartbeat(self.group, self.member_id, self._epoch, topic, owned)
         beat = group_frames.read_beat(await self.ask(frame))
@@ -327,7 +333,7 @@ class ConsumerMember(Member):
 
 
 def settled(members: Sequence[Member]) -> bool:
-    """Of one group: all are in the same generation or epoch, and each has its share of the partitions."""
+    """Return whether all members of a group have the same generation or epoch, and their share of the partitions."""
     if members[0].settled_in < 0 or len({member.settled_in for member in members}) > 1:
         return False
     if isinstance(members[0], ClassicMember):

@@ -1,6 +1,6 @@
 """Rows of consumer groups: thousands of members of one coordinator, in one group and in many, of both protocols.
 
-Every figure is one of which less is better, but for commits a second: rates are told as processor time and as time.
+Less is better for every figure, except for commits per second: rates are given as processor time and as time.
 """
 
 import contextlib
@@ -26,16 +26,16 @@ from tests.support.apache_kafka import ApacheKafka
 from tests.support.broker_process import BrokerGroup, BrokerProcess
 
 GROUP_MEMBERS = 10
-"""Of each of many groups."""
+"""Members of each of many groups."""
 TOPIC, NARROW = "wide", "narrow"
 BESIDE_MEMBERS, BESIDE_INTERVAL_S = 20, 0.05
 HURRY_S, STEADY_S, REBALANCING_S = 4, 5, 8
 COMMITTERS = 50
 PRODUCING_S = 4
 CONSUMED_BYTES = {100: 100_000_000, 1_000: 400_000_000}
-"""By the size of a record: less than four seconds of producing make."""
+"""Bytes to consume by record size: less than four seconds of producing write."""
 SETTINGS = {"group.initial.rebalance.delay.ms": "3000"}
-"""The default, which nodes of tests do without."""
+"""The default value. Brokers of tests use no delay."""
 REPLICATED = TIMING | SETTINGS | {"offsets.topic.replication.factor": "3"}
 Measured = tuple[float, ...]
 
@@ -67,7 +67,7 @@ def three_of_theirs(settings: Mapping[str, str] = REPLICATED) -> Iterator[Cluste
 
 
 def _life(protocol: str, groups: int, members: int) -> Callable[[ClusterMaker], Measured]:
-    """Joining, memory, processor time at the protocol's pace and at the greatest."""
+    """Measure joining, memory, and processor time at the protocol's pace and at the greatest rate."""
 
     def measure(make: ClusterMaker) -> Measured:
         with make() as cluster, _members_of(cluster, protocol, groups, members) as crowd:
@@ -86,7 +86,7 @@ def _life(protocol: str, groups: int, members: int) -> Callable[[ClusterMaker], 
 
 @contextlib.contextmanager
 def _members_of(cluster: Cluster, protocol: str, groups: int, members: int) -> Iterator[Crowd]:
-    """Connected, and in no group yet."""
+    """Yield members that are connected and not yet in a group."""
     each = members // groups
     topic = TOPIC if groups == 1 else NARROW
     workloads.create_topic(cluster.bootstrap, topic, partitions=each)
@@ -96,7 +96,7 @@ def _members_of(cluster: Cluster, protocol: str, groups: int, members: int) -> I
 
 
 def _beside(protocol: str, members: int) -> Callable[[ClusterMaker], Measured]:
-    """What others notice of a large group that rebalances again and again."""
+    """Measure the effect of a large group that rebalances repeatedly on other clients."""
 
     def measure(make: ClusterMaker) -> Measured:
         with make() as cluster, _members_of(cluster, protocol, 1, members) as crowd:
@@ -123,7 +123,7 @@ def _beside(protocol: str, members: int) -> Callable[[ClusterMaker], Measured]:
 
 
 def _commits(make: ClusterMaker) -> Measured:
-    """Each of ten partitions, one after another by each of some members."""
+    """Measure commits of ten partitions, which each of several members sends one after another."""
     with make() as cluster, _members_of(cluster, "classic", COMMITTERS, COMMITTERS * GROUP_MEMBERS) as crowd:
         crowd.ask("join")
         crowd.ask("hurry", seconds=2, commits=True)
@@ -131,9 +131,10 @@ def _commits(make: ClusterMaker) -> Measured:
 
 
 def _consume(protocol: str, size: int) -> Callable[[ClusterMaker], Measured]:
-    """Four partitions by two members of one group: the second of two groups, so that Kafka's code is compiled.
+    """Consume four partitions with two members of one group.
 
-    The clients are the bottleneck of the rate, not either broker; so what the broker spends is told, too.
+    The second of two groups is measured, so that Kafka's code is compiled. The clients limit the rate, not the brokers,
+    so the broker's processor time is also measured.
     """
     records = CONSUMED_BYTES[size] // size
 
@@ -153,7 +154,7 @@ def _consume(protocol: str, size: int) -> Callable[[ClusterMaker], Measured]:
 
 
 def _fail_over(protocol: str, members: int) -> Callable[[ClusterMaker], Measured]:
-    """From kill -9 of the coordinator until every member has heard that it still owns its partitions, or others."""
+    """Time from kill -9 of the coordinator until every member is confirmed in its partitions, the same or others."""
 
     def measure(make: ClusterMaker) -> Measured:
         with make() as cluster, _members_of(cluster, protocol, 1, members) as crowd:
@@ -165,7 +166,7 @@ def _fail_over(protocol: str, members: int) -> Callable[[ClusterMaker], Measured
 
 
 def rows(members: int) -> tuple[ClusterRow[Cluster], ...]:
-    """`members` of one coordinator."""
+    """Return the rows, with `members` members of one coordinator."""
     found = []
     for protocol in ("classic", "consumer"):
         for groups in (1, members // GROUP_MEMBERS):

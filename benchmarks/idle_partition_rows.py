@@ -1,4 +1,4 @@
-"""What partitions cost that nobody writes to: acks=all beside thousands of them, and consumers that wait on them."""
+"""Cost of partitions without writes: acks=all beside thousands of them, and consumers that wait on them."""
 
 import contextlib
 
@@ -16,7 +16,7 @@ def _create(cluster: Cluster) -> None:
 
 
 def _idle_partitions(make: ClusterMaker) -> tuple[float, ...]:
-    """One small record at a time, acks=all."""
+    """Produce one small record at a time with acks=all."""
     with make() as cluster:
         _create(cluster)
         workloads.create_topic(cluster.bootstrap, MANY, partitions=MANY_PARTITIONS, replicas=3)
@@ -28,7 +28,7 @@ def _idle_partitions(make: ClusterMaker) -> tuple[float, ...]:
 
 
 def _waiting_consumers(make: ClusterMaker) -> tuple[float, ...]:
-    """One small record at a time, acks=1, into one of the partitions that all consumers wait on."""
+    """Produce one small record at a time with acks=1 to one of the partitions that all consumers wait on."""
     with make() as cluster, contextlib.ExitStack() as running:
         workloads.create_topic(cluster.bootstrap, MANY, partitions=WAITED_ON, replicas=1)
         cluster.wait_in_sync(MANY, replicas=1)

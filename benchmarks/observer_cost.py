@@ -33,14 +33,14 @@ OBSERVERS: Mapping[str, tuple[str, Mapping[str, str]]] = {
 }
 TOPIC = "observed"
 CHUNKS, REQUESTS = 25, 80
-"""Requests are sent in so many chunks; the median chunk counts, as neighbours on the machine disturb some of them."""
+"""Requests are sent in chunks. The median chunk counts, because other load on the machine disturbs some of them."""
 SHAPES: Mapping[str, bytes] = {
     "produce, one message": produce_frame(TOPIC, 100, 1),
     "produce, 64 KB": produce_frame(TOPIC, 1_000, 65_536),
     "fetch, 64 KB": fetch_frame(TOPIC, 0, 65_536),
 }
 Figures = dict[str, dict[str, list[float]]]
-"""Microseconds a request: by shape, by who observes, of each round."""
+"""Microseconds per request of each round, by shape and by observer."""
 
 
 def main() -> None:
@@ -65,7 +65,7 @@ def main() -> None:
 
 @contextmanager
 def _observing(broker: BrokerProcess, name: str, config: Mapping[str, str]) -> Iterator[None]:
-    """Has the observer loaded within, and gone behind it."""
+    """Load the observer inside the block, and unload it afterwards."""
     for key, text in config.items():
         set_default_config(broker, key, text.format(folder=broker.folder))
     set_default_config(broker, NAMES, name)
@@ -82,7 +82,7 @@ def _loaded(broker: BrokerProcess) -> float:
 
 
 def _measure(brokers: Mapping[str, BrokerProcess], figures: Figures) -> None:
-    """All of them in turn, chunk by chunk."""
+    """Measure all brokers in turn, chunk by chunk."""
     with ExitStack() as stack:
         clients = {
             who: stack.enter_context(socket.create_connection((one.host, one.port()))) for who, one in brokers.items()
@@ -97,7 +97,7 @@ def _measure(brokers: Mapping[str, BrokerProcess], figures: Figures) -> None:
 
 
 def _chunk(pid: int, client: socket.socket, frame: bytes) -> float:
-    """Microseconds a request."""
+    """Return the microseconds of a request."""
     before = processor_s(pid)
     for _ in range(REQUESTS):
         send(client, frame)

@@ -1,4 +1,4 @@
-"""What many partitions do to the others: made, deleted, found again after a kill -9; and searched by time."""
+"""Effect of many partitions on others: created, deleted, loaded again after a kill -9; and searched by time."""
 
 import time
 
@@ -13,7 +13,10 @@ _CHANGING_S = 12.0
 
 
 def _made_and_deleted(make: ClusterMaker) -> tuple[float, ...]:
-    """The longest time without an acknowledgement of a producer while the many are made, its p99; and while they go."""
+    """Measure a producer while many partitions are created, and while they are deleted.
+
+    The figures are the longest time without an acknowledgement, and the p99.
+    """
     with make() as cluster:
         workloads.create_topic(cluster.bootstrap, TOPIC, partitions=1, replicas=3)
         cluster.wait_in_sync(TOPIC)
@@ -33,7 +36,7 @@ def _make_many(bootstrap: str, topic: str) -> None:
 
 
 def _killed(make: ClusterMaker) -> tuple[float, ...]:
-    """Start to ready of one of three brokers that was killed while it held the many."""
+    """Time to start one of three brokers after a kill -9, with many partitions."""
     with make() as cluster:
         _make_many(cluster.bootstrap, MANY)
         cluster.wait_in_sync(MANY)

@@ -1,7 +1,7 @@
-"""Where the time of a row goes: processor time of the broker (user, system) and of its client for one unit of work.
+"""Processor time of the broker (user, system) and of its client for one unit of a row's work.
 
 `.venv/bin/python -m benchmarks.processor_time [--kafka] [--rows TEXT]`; not part of `make bench`. Processor time
-depends less than a rate on what else the machine does, so it tells what limits a row also on cores that are shared.
+depends less than a rate on other load of the machine, so it shows what limits a row even on shared cores.
 """
 
 import argparse
@@ -25,8 +25,10 @@ Workload = Callable[[Subject], Mapping[str, float]]
 
 @dataclass(frozen=True)
 class Load:
-    """`run` lasts SECONDS and says how many units a second, by the name `rate`. `prepare` is not measured: it warms up,
-    or writes what is read.
+    """One load.
+
+    `run` lasts SECONDS and returns units per second, under the name `rate`. `prepare` is not measured: it warms up, or
+    writes the data to read.
     """
 
     name: str
@@ -96,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _measure(load: Load, subject: Subject) -> str:
-    """The start of the client is in its time."""
+    """Measure the load. The client's time includes its start."""
     broker_before, client_before = process_times(subject.pid), _of_children()
     rate = load.run(subject)[load.rate]
     user, system = (now - then for now, then in zip(process_times(subject.pid), broker_before, strict=True))
@@ -107,7 +109,7 @@ def _measure(load: Load, subject: Subject) -> str:
 
 
 def process_times(pid: int) -> tuple[float, float]:
-    """Seconds in user mode and in the system."""
+    """Return the seconds in user mode and in the system."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return int(fields[11]) / _TICKS_PER_S, int(fields[12]) / _TICKS_PER_S
 

@@ -1,4 +1,4 @@
-"""Frames of the push protocol, written and read by hand, as those of group_frames are and for the same reason."""
+"""Frames of the push protocol, encoded and decoded by hand for the same reason as those of group_frames."""
 
 import struct
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ REGISTER_CONSUMER, PING, STOP_FETCHER, START_FETCHER = range(30_002, 30_006)
 
 
 class Part(NamedTuple):
-    """A partition and the offset of the next record; below 0 where nothing was read yet."""
+    """A partition and the offset of the next record; negative if no record was read yet."""
 
     topic: str
     partition: int
@@ -25,14 +25,14 @@ def _frame(body: bytes) -> bytes:
 
 
 def register(group: str, consumer_id: str, topic: str, session_ms: int) -> bytes:
-    """One stream of one topic, with offsets in its answers, from the beginning."""
+    """Encode a registration: one stream of one topic, from the beginning, with offsets in its answers."""
     body = struct.pack(">h", REGISTER_CONSUMER) + _string(group) + _string(consumer_id)
     body += _string(f'{{"{topic}": 1}}') + b"\1" + _string("smallest") + struct.pack(">i", session_ms)
     return _frame(body)
 
 
 def read_registered(answer: bytes) -> int:
-    """The error."""
+    """Return the error of the response."""
     return int.from_bytes(answer[:2], "big", signed=True)
 
 
@@ -41,7 +41,7 @@ def type_of(call: bytes) -> int:
 
 
 def read_start(call: bytes) -> list[Part]:
-    """What all threads of a consumer are to read."""
+    """Return the partitions that all threads of a consumer must read."""
     at = 2
 
     def number(width: int) -> int:
@@ -65,7 +65,7 @@ def read_start(call: bytes) -> list[Part]:
 
 
 def answer(kind: int, consumer_id: str, offsets: Sequence[Part] | None = None) -> bytes:
-    """To a call of this type; a StartFetcher is answered without offsets."""
+    """Encode the answer to a call of this type; the answer to StartFetcher has no offsets."""
     body = struct.pack(">hh", kind, 0) + _string(consumer_id)
     if offsets is not None:
         listed = [

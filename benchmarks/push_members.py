@@ -1,4 +1,4 @@
-"""Members of groups of the push protocol, each on a connection of its own: they register once, and answer calls."""
+"""Members of groups of the push protocol, each with a separate connection: they register once, and answer calls."""
 
 import asyncio
 import time
@@ -10,11 +10,11 @@ from benchmarks.group_members import MOVED, RETRY_S, Connection, Coordinators, M
 from benchmarks.push_frames import Part
 
 ID_TAKEN = 111
-"""The coordinator has not noticed yet that the connection before this one has ended."""
+"""The coordinator has not yet noticed the end of the previous connection."""
 
 
 class CalledConnection(Connection):
-    """Frames that answer nothing are calls, and what `called` makes of each is sent back at once."""
+    """Frames that are not answers are calls. The connection immediately sends back what `called` returns for a call."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,9 +39,9 @@ class CalledConnection(Connection):
 
 
 class PushMember(Member):
-    """It is settled while its fetchers run, and tells the offsets of what it owns with each ping, as is the default.
+    """A member that is settled while its fetchers run. Each ping reports the offsets of its partitions, by default.
 
-    It reads nothing, so that these are always the same.
+    It reads no records, so that the offsets do not change.
     """
 
     connection_kind = CalledConnection
@@ -88,5 +88,5 @@ class PushMember(Member):
         self._owned, self.owned_count, self.settled_in = (), 0, -1
 
     async def leave(self) -> None:
-        """By the end of its connection alone."""
+        """Leave by closing the connection only."""
         self.close()

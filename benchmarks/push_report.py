@@ -1,4 +1,4 @@
-"""Contests: measured in rounds, each subject in turn, and written as a table. A ratio is taken within a round."""
+"""Contests: measured in rounds, each subject in turn, and written as a table. Ratios are taken within a round."""
 
 from collections.abc import Mapping, Sequence
 from math import isnan
@@ -8,11 +8,14 @@ from typing import Any
 from benchmarks.push_rows import Contest
 
 Round = Sequence[float] | None
-"""The figures of a contest; None where measuring has failed."""
+"""The figures of a contest; None if the measurement failed."""
 
 
 def measure_contest(contest: Contest, rounds: int) -> Mapping[str, Any]:
-    """Says each round as it is done. One that fails is no reason to lose hours of others: the table says how many."""
+    """Measure a contest, and print each round when it ends.
+
+    A failed round does not end a run of hours: the table shows the number of failures.
+    """
     measured: dict[str, list[Round]] = {subject: [] for subject in contest.subjects}
     for _ in range(rounds):
         for subject, measure in contest.subjects.items():
@@ -29,7 +32,7 @@ def measure_contest(contest: Contest, rounds: int) -> Mapping[str, Any]:
 
 
 def _figures(names: Sequence[str], measured: Mapping[str, Sequence[Round]]) -> Mapping[str, Any]:
-    """By the name of the figure and the subject: all rounds, and the ratio of the first subject to this one."""
+    """Return, by figure and subject, all rounds and the ratio of the first subject to this one."""
     found: dict[str, dict[str, Any]] = {}
     first = next(iter(measured))
     for at, name in enumerate(names):
@@ -47,12 +50,12 @@ def _figures(names: Sequence[str], measured: Mapping[str, Sequence[Round]]) -> M
 
 
 def _figure(measured: Round, at: int) -> float | None:
-    """None where there is none: nan is nothing that JSON has."""
+    """Return the figure; None if there was none, because JSON has no NaN."""
     return None if measured is None or isnan(measured[at]) else measured[at]
 
 
 def contest_table(measured: Mapping[str, Any], *, machine: str, rounds: int) -> str:
-    """`measured` by the name of the contest."""
+    """Return the table. `measured` is keyed by the name of the contest."""
     lines = [
         "# The push protocol beside the classic one and KIP-848",
         "",

@@ -1,7 +1,7 @@
-"""Rows of the push protocol beside the classic one and KIP-848, of the same run: members without clients (group_crowd).
+"""Rows that compare the push protocol with the classic one and KIP-848 in the same run, with members of group_crowd.
 
-Members that really read are in reading_rows. What other protocols are set to stands in the name of the row or subject:
-they could be told of a change sooner with more heartbeats, and later with fewer.
+These members are not clients; members that read records are in reading_rows. The name of a row or subject gives the
+settings of the other protocols: more heartbeats notify them of changes sooner, fewer ones later.
 """
 
 import contextlib
@@ -19,32 +19,32 @@ from benchmarks.rows import ROOT, resident_mb
 
 PUSH, CLASSIC, CONSUMER = "push", "classic", "KIP-848"
 PROTOCOLS: Mapping[str, str] = {PUSH: "push", CLASSIC: "classic", CONSUMER: "consumer"}
-"""As subjects are named, and as members are."""
+"""Protocols by the name of the subject."""
 GROUP_MEMBERS = 40
-"""Of each of many groups."""
+"""Members of each of many groups."""
 MANY_TIMES = 4
-"""So many more members are there in many groups than in one."""
+"""Factor of members in many groups to members in one group."""
 FILES_KEPT = 1_000
-"""Of those that a process may have open: for all but the members."""
+"""Open files that a process keeps for other uses than members."""
 SHORT_SESSION_S, LONG_SESSION_S = 6.0, 45.0
 IDLE_S: Mapping[float, float] = {SHORT_SESSION_S: 10, LONG_SESSION_S: 30}
-"""By the session: several pings of each, which come three times in a session."""
+"""Time to measure, by session. It covers several pings: a session has three."""
 _INTERVAL_S: Mapping[float, float | None] = {SHORT_SESSION_S: 2.0, LONG_SESSION_S: None}
 
 
 RATES = range(2_500, 20_001, 2_500)
-"""Of pings a second, one after the other until one cannot be held."""
+"""Rates of pings per second, tried in this order until one cannot be sustained."""
 HELD = 0.97
-"""Of the pings that are due."""
+"""Share of due pings that must be answered to sustain a rate."""
 CALLS_A_SESSION = 3
 RATE_S, GIVEN_UP_S = 4, 30.0
 
 
 @dataclass(frozen=True)
 class Contest:
-    """`subjects` are measured in turn, each figure of each; the first is what the others are compared with.
+    """A comparison. `subjects` are measured in turn; the others are compared with the first.
 
-    Less is better of all figures, or they only describe what was done. `note` says what has to be known of a row.
+    Less is better for all figures, or they only describe the work. `note` explains a row.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Contest:
 
 
 def session_settings(session_s: float, interval_s: float) -> Mapping[str, str]:
-    """Sessions and heartbeats of KIP-848, which the broker decides."""
+    """Return broker settings for sessions and heartbeats of KIP-848, which the broker decides."""
     session_ms, interval_ms = str(round(session_s * 1000)), str(round(interval_s * 1000))
     return {
         "group.consumer.session.timeout.ms": session_ms,
@@ -65,7 +65,7 @@ def session_settings(session_s: float, interval_s: float) -> Mapping[str, str]:
 
 
 def members_max() -> int:
-    """Of one broker, which has a connection of each: what this machine lets a process open, less what else it needs."""
+    """Return the maximum number of members on one broker: the machine's limit of open files, less FILES_KEPT."""
     return resource.getrlimit(resource.RLIMIT_NOFILE)[1] - FILES_KEPT
 
 
@@ -126,7 +126,10 @@ _LIFE = (
 
 
 def _greatest(subject: str, members: int) -> Callable[[], Measured]:
-    """Heartbeats are sent when the one before is answered; pings by sessions that are shorter and shorter."""
+    """Measure the greatest rate.
+
+    Heartbeats are sent when the previous one is answered; for pings, sessions become shorter and shorter.
+    """
     settings = dict(SETTINGS) | {"group.min.session.timeout.ms": "1"}
 
     def measure() -> Measured:
@@ -154,7 +157,7 @@ def _greatest(subject: str, members: int) -> Callable[[], Measured]:
 
 
 def _rate(pid: int, crowd: Crowd, do: str) -> tuple[float, float, float]:
-    """Answers a second, processor of the broker in percent, and for an answer in microseconds."""
+    """Return answers per second, processor of the broker in percent, and microseconds of processor per answer."""
     crowd.ask("connect")
     crowd.ask("join")
     before_s = sum(process_times(pid))
@@ -171,7 +174,7 @@ _GREATEST = (
 
 
 def _fail_over(subject: str, members: int) -> Callable[[], Measured]:
-    """From kill -9 of the coordinator until every member has heard that it still owns its partitions, or others."""
+    """Time from kill -9 of the coordinator until every member is confirmed in its partitions, the same or others."""
 
     def measure() -> Measured:
         with (
@@ -187,7 +190,7 @@ def _fail_over(subject: str, members: int) -> Callable[[], Measured]:
 
 
 def crowd_rows(members: int) -> tuple[Contest, ...]:
-    """`members` of one group, and so many more in many groups as there can be."""
+    """Return the rows: with `members` in one group, and MANY_TIMES more, if possible, in many groups."""
     many = min(members * MANY_TIMES, members_max()) // GROUP_MEMBERS
     found = []
     for groups, each in ((1, members), (many, GROUP_MEMBERS)):

@@ -1,9 +1,9 @@
-"""Three brokers and three controllers of each subject, all of them processes of their own, every time-out the default.
+"""Three brokers and three controllers of each subject, each in a separate process, with default timeouts.
 
-What decides how long a fail-over lasts differs. Ours: the host of the killed process refuses the standbys' connections,
-and one of them loads the journal from a real API server on the same cores (decision 15). Apache Kafka:
-`controller.quorum.fetch.timeout.ms` (2 s), after which a voter misses the leader, then an election
-(`controller.quorum.election.timeout.ms`, 1 s, and a random back-off when nobody wins), KIP-595 and KIP-996.
+The cause that determines the length of a failover differs. Sluicegate: the host of the killed process refuses the
+standbys' connections, and one of them loads the journal from a real API server on the same cores (decision 15). Apache
+Kafka: a voter misses the leader after `controller.quorum.fetch.timeout.ms` (2 s). Then an election follows
+(`controller.quorum.election.timeout.ms`, 1 s, and a random back-off if it has no winner), KIP-595 and KIP-996.
 """
 
 import contextlib
@@ -55,7 +55,7 @@ QuorumMaker = Maker[Quorum]
 
 
 def missing() -> str | None:
-    """What the API server of our controllers lacks, None when it can be had."""
+    """Return why the API server for Sluicegate's controllers is not available, or None if it is."""
     try:
         binaries_folder()
     except ObtainError as error:
@@ -116,7 +116,7 @@ def _own_nodes(folder: Path, checkout: Path) -> tuple[Sequence[BrokerProcess], S
 
 @contextlib.contextmanager
 def _environment(name: str, value: str) -> Iterator[None]:
-    """For the processes that are started meanwhile."""
+    """Set an environment variable for processes started inside the block."""
     before = os.environ.get(name)
     os.environ[name] = value
     try:

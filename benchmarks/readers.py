@@ -1,4 +1,4 @@
-"""Members that read, each a process of its own (reading_member), and a producer, as who measures has them."""
+"""Members that read, each in a separate process (reading_member), and a producer, as seen by a benchmark."""
 
 import json
 import signal
@@ -19,7 +19,7 @@ from benchmarks.rows import ROOT
 GROUP, TOPIC = "readers", "handed"
 PARTITIONS = 24
 INTERVAL_S = 0.01
-"""Between two records of a partition: no pause is shorter."""
+"""Time between two records of a partition: no measured pause is shorter."""
 SHARED_MAX_S = 90.0
 _RECENT_S = 1.0
 _LOOK_S = 0.05
@@ -28,7 +28,7 @@ _END_S = 15.0
 
 @dataclass(frozen=True)
 class Client:
-    """What members are: the kind of `reading_member`, and its client's settings."""
+    """A kind of member: a kind of `reading_member`, and its client's settings."""
 
     kind: str
     settings: Mapping[str, object] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class _Member:
         self.process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE)
 
     def look(self) -> None:
-        """What it has said since the last look."""
+        """Read the member's new events from its file."""
         with self._path.open("rb") as file:
             file.seek(self._at)
             said = file.read()
@@ -73,7 +73,7 @@ class _Member:
 
 
 class Readers:
-    """All of them end with the block. Those who were killed or have left are remembered for what they have read."""
+    """A producer and members, which end with the block. Reads of members that were killed or have left are kept."""
 
     def __init__(self, bootstrap: str, client: Client) -> None:
         self._client = client
@@ -95,7 +95,7 @@ class Readers:
         self._folder.cleanup()
 
     def start(self, name: str) -> float:
-        """Returns when, as all of these do."""
+        """Start a member. Like `leave`, `kill` and `hang`, it returns the time of the change."""
         asked = self._asked | {"kind": self._client.kind, "settings": self._client.settings}
         now_s = time.monotonic()
         self._members[name] = self._there[name] = _Member(name, asked, Path(self._folder.name) / name)
@@ -112,15 +112,15 @@ class Readers:
         return now_s
 
     def hang(self, name: str) -> float:
-        """SIGSTOP: its connections stay, and nothing comes over them any more."""
+        """Send SIGSTOP: the member's connections stay open, and nothing is sent on them."""
         now_s = time.monotonic()
         self._there.pop(name).process.send_signal(signal.SIGSTOP)
         return now_s
 
     def until_shared(self, at_least_s: float = 0.0) -> float:
-        """Those who are there have read all partitions for a second, and `at_least_s` have gone by.
+        """Wait until the running members have shared all partitions for a second, and for at least `at_least_s`.
 
-        Raises RuntimeError.
+        Raises RuntimeError on timeout, or if a process ends.
         """
         began_s = time.monotonic()
         while True:
@@ -132,7 +132,7 @@ class Readers:
                 raise RuntimeError(f"{len(self._there)} members do not share all partitions after {SHARED_MAX_S:g} s")
 
     def let_run(self, seconds: float) -> None:
-        """Raises RuntimeError where one of them ends."""
+        """Wait. Raises RuntimeError if one of the processes ends."""
         assert self._producer is not None
         deadline_s = time.monotonic() + seconds
         for member in (*self._there.values(), self._producer):
@@ -153,5 +153,5 @@ class Readers:
             yield from takewhile(lambda read: read.at_s > since_s, reversed(member.reads))
 
     def noticed(self, names: Collection[str], since_s: float) -> float:
-        """When the client of one of these first told of a change."""
+        """Return when the client of one of these members first reported a change."""
         return min(at_s for name in names for at_s in self._members[name].notices if at_s > since_s)

@@ -1,4 +1,4 @@
-"""How long partitions were not read when members came, left or failed, from what members have read. Pure."""
+"""Computes how long partitions were not read when members came, left or failed, from the members' reads. Pure."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
@@ -6,7 +6,10 @@ from typing import NamedTuple
 
 
 class Read(NamedTuple):
-    """A record, as it came to the application of a member; seconds of a clock that all processes share."""
+    """A record when the application of a member received it.
+
+    `at_s` is the time in seconds of a clock that all processes share.
+    """
 
     member: str
     partition: int
@@ -15,7 +18,7 @@ class Read(NamedTuple):
 
 
 class Pause(NamedTuple):
-    """Between two records of a partition that were read one after the other."""
+    """The time between two consecutive reads in a partition."""
 
     before: Read
     after: Read
@@ -26,12 +29,12 @@ class Pause(NamedTuple):
 
     @property
     def moved(self) -> bool:
-        """To another member."""
+        """Whether another member read the second record."""
         return self.before.member != self.after.member
 
 
 def progress(reads: Iterable[Read]) -> Mapping[int, Sequence[Read]]:
-    """By the partition, in the order of time: records that nobody had read before."""
+    """Return, by partition and in the order of time, the records that were read for the first time."""
     found: dict[int, list[Read]] = {}
     for read in sorted(reads, key=lambda read: read.at_s):
         of_one = found.setdefault(read.partition, [])
@@ -41,7 +44,10 @@ def progress(reads: Iterable[Read]) -> Mapping[int, Sequence[Read]]:
 
 
 def pauses(reads: Iterable[Read], since_s: float, until_s: float) -> Mapping[int, Pause]:
-    """By the partition, the longest that ends between these times; where it has moved, the longest in which it did."""
+    """Return, by partition, the longest pause that ends between these times.
+
+    If the partition moved to another member, the longest pause in which it moved.
+    """
     found = {}
     for partition, of_one in progress(reads).items():
         each = [Pause(before, after) for before, after in pairwise(of_one) if since_s < after.at_s <= until_s]
@@ -59,7 +65,7 @@ def first_read_s(reads: Iterable[Read], member: str) -> float:
 
 
 def shared(reads: Iterable[Read], members: Collection[str], partitions: int) -> bool:
-    """Each member reads as many partitions as the others, within one, and nobody else reads any."""
+    """Return whether the members read equally many partitions, within one, and these are all partitions."""
     readers: dict[int, set[str]] = {}
     for read in reads:
         readers.setdefault(read.partition, set()).add(read.member)
@@ -70,6 +76,6 @@ def shared(reads: Iterable[Read], members: Collection[str], partitions: int) -> 
 
 
 def percentile(values: Sequence[float], part: float) -> float:
-    """Nan of nothing."""
+    """Return the percentile; NaN if there are no values."""
     ordered = sorted(values)
     return ordered[min(int(len(ordered) * part), len(ordered) - 1)] if ordered else float("nan")

@@ -1,7 +1,7 @@
-"""A process that reads as a member of a group with an ordinary client, or writes what others read.
+"""A process that reads as a member of a group with an ordinary client, or writes the records for other members.
 
-It leaves when its stdin ends. What it reads is in its file before it goes on, so that a kill -9 loses nothing of it:
-`r PARTITION OFFSET SECONDS` for a record, `n SECONDS` where the client tells of a change.
+It leaves when its stdin ends. It writes each read to its file before it continues, so that a kill -9 loses none: `r
+PARTITION OFFSET SECONDS` for a record, `n SECONDS` when the client reports a change.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _PATIENCE = {"retry.backoff.ms": 20, "retry.backoff.max.ms": 50, "reconnect.back
 
 
 class Said:
-    """The file."""
+    """The file of events."""
 
     def __init__(self, path: str) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -36,7 +36,10 @@ class Said:
 
 
 def _librdkafka(asked: Mapping[str, Any], said: Said, leaving: threading.Event) -> None:
-    """Offsets are committed as by default: every five seconds, and when partitions are given up."""
+    """Read with librdkafka.
+
+    Offsets are committed as by default: every five seconds, and when partitions are revoked.
+    """
 
     def notice(_consumer: confluent_kafka.Consumer, _partitions: list[TopicPartition]) -> None:
         said.notice()
@@ -62,7 +65,7 @@ class _Noticing(Listener):
 
 
 def _sluicegate(asked: Mapping[str, Any], said: Said, leaving: threading.Event) -> None:
-    """Offsets are told with each ping, and when partitions are given up."""
+    """Read with the push consumer. Offsets are reported with each ping, and when partitions are revoked."""
     asyncio.run(_read(asked, said, leaving))
 
 
@@ -82,7 +85,7 @@ async def _read_on(consumer: Consumer, said: Said) -> None:
 
 
 def _producer(asked: Mapping[str, Any], _said: Said, leaving: threading.Event) -> None:
-    """A record for each partition in each interval, as a batch of its own."""
+    """Produce a record to each partition in each interval, each in a separate batch."""
     producer = Producer({"bootstrap.servers": asked["bootstrap"], "linger.ms": 0} | _PATIENCE | asked["settings"])
     step, began_s = 0, time.monotonic()
     while not leaving.is_set():

@@ -1,7 +1,7 @@
-"""Rows of members that read, with the clients that people use: hand-overs, and members and coordinators that die.
+"""Rows of members that read, with ordinary clients: hand-overs, and members and coordinators that die.
 
-A partition is handed over when another member reads on; how long that takes is from the last record that the one before
-read to the first new one of the next, and never less than the time between two records.
+A partition is handed over when another member continues to read it. The duration is measured from the last record that
+the previous member read to the first new record of the next one. It is never shorter than the time between two records.
 """
 
 import socket
@@ -22,10 +22,10 @@ from benchmarks.rows import ROOT
 from tests.support.acknowledged import Partitions
 
 REBALANCES = 3
-"""Of each kind, in one round."""
+"""Number of joins and of leaves in one round."""
 STEADY_S = 1.0
 FAIL_OVER_S = 12.0
-"""At least: longer than it takes a cluster to miss a broker."""
+"""Least time to wait: longer than a cluster needs to miss a broker."""
 _AT_ONCE = {"group.initial.rebalance.delay.ms": "0"}
 _FAST_S = 0.1
 _LOOK_TIMEOUT_S = 10.0
@@ -37,12 +37,12 @@ _SHORT: Mapping[str, object] = {"session.timeout.ms": 6000, "heartbeat.interval.
 _SHORT_848 = session_settings(SHORT_SESSION_S, SHORT_SESSION_S / 3)
 _PUSH: Mapping[str, object] = {"session_timeout_s": SHORT_SESSION_S, "backoff_max_s": 0.1}
 PUSH = Client("sluicegate", _PUSH)
-"""It looks for a new coordinator as often as the other clients are told to (`reading_member`)."""
+"""Looks for a new coordinator as often as the other clients are configured to (`reading_member`)."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A client, and the broker's settings that go with it."""
+    """A client, and the broker's settings for it."""
 
     client: Client
     settings: Mapping[str, str]
@@ -65,7 +65,7 @@ def _librdkafka(*settings: Mapping[str, object]) -> Client:
 
 
 def _hand_over(subject: Subject) -> Measured:
-    """Of three members: a fourth comes and leaves again, in turns."""
+    """Measure hand-overs while a fourth member joins three others and leaves them, repeatedly."""
     coming: list[Pause] = []
     leaving: list[Pause] = []
     with subject.one() as cluster:
@@ -109,7 +109,7 @@ _HAND_OVER = (
 
 
 def _member_dies(subject: Subject) -> Measured:
-    """Of four one gets kill -9, and of the three that are left one falls silent."""
+    """Measure the takeover after a kill -9 of one of four members, and after a SIGSTOP of one of the three others."""
     with subject.one() as cluster:
         workloads.create_topic(cluster.bootstrap, TOPIC, partitions=PARTITIONS)
         with Readers(cluster.bootstrap, subject.client) as readers:
@@ -127,7 +127,10 @@ def _member_dies(subject: Subject) -> Measured:
 
 
 def _taken_over(readers: Readers, left: tuple[str, ...], since_s: float, until_s: float) -> Measured:
-    """Until the last partition of one that is gone is read by another; and that since others heard of it first."""
+    """Return the time until other members read all partitions of the lost one.
+
+    The second figure is the part of that time after another member first received a change.
+    """
     found = pauses(readers.reads(), since_s, until_s).values()
     last_s = max(pause.after.at_s for pause in found if pause.moved and pause.before.member not in left)
     return last_s - since_s, last_s - readers.noticed(left, since_s)

@@ -1,7 +1,7 @@
-"""What it costs to look at every record: `.venv/bin/python -m benchmarks.record_validation`.
+"""Cost of validating every record: `.venv/bin/python -m benchmarks.record_validation`.
 
-One broker, two topics, sluicegate.record.validation=header and =all. The same batches are sent to both in turn; the
-figure is the processor time of the broker's process for each batch, so other work on the machine matters little.
+One broker has two topics, with sluicegate.record.validation=header and =all. The same batches are sent to both in turn.
+The figure is the processor time of the broker's process for each batch, so other load of the machine matters little.
 """
 
 import os
@@ -20,7 +20,7 @@ from tests.support.wire_client import WireClient
 ROUNDS = 5
 BYTES_EACH_ROUND = 10_000_000
 SHAPES = ((1, 100), (100, 100), (1_000, 100), (1_000, 1_000))
-"""(records, bytes of a value) of a batch."""
+"""Shapes of batches: (records, bytes of a value)."""
 CODECS = {"none": 0, "gzip": 1, "lz4": 3, "zstd": 4}
 SETTINGS = ("header", "all")
 
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def _batch(count: int, size: int, codec: int) -> bytes:
-    """Values are half as compressible as text is."""
+    """Return a batch of values that are half as compressible as text."""
     values = [os.urandom(size // 2) + bytes(size - size // 2) for _ in range(count)]
     batch = encode_batch([(b"%d" % number, value) for number, value in enumerate(values)], int(time.time() * 1000))
     return packed(codec, batch) if codec else batch
@@ -82,7 +82,7 @@ def _microseconds(pid: int, times: int, send: Callable[[], None]) -> float:
 
 
 def processor_s(pid: int) -> float:
-    """Of all threads, in nanoseconds first."""
+    """Return the processor time of all threads. The kernel counts it in nanoseconds."""
     tasks = Path(f"/proc/{pid}/task").iterdir()
     return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
 

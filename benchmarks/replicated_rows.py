@@ -1,4 +1,4 @@
-"""Rows of three brokers: what acks=all costs, and how long clients notice that a broker is gone."""
+"""Rows of three brokers: the cost of acks=all, and how long clients notice the loss of a broker."""
 
 import contextlib
 import subprocess
@@ -24,7 +24,7 @@ def _nothing() -> None:
 
 @dataclass(frozen=True)
 class ClusterRow(Generic[ClusterT]):
-    """As rows.Row, of a whole cluster; one run may give several figures."""
+    """Like rows.Row, for a cluster; one run may give several figures."""
 
     names: tuple[str, ...]
     unit: str
@@ -32,10 +32,10 @@ class ClusterRow(Generic[ClusterT]):
     floors: tuple[float | None, ...]
     measure: Callable[[Maker[ClusterT]], tuple[float, ...]]
     ours: Callable[[Path], Maker[ClusterT]]
-    """Of a checkout."""
+    """Makes clusters of a checkout."""
     theirs: Maker[ClusterT]
     missing: Callable[[], str | None] = _nothing
-    """What this machine lacks for it, beyond what all rows need."""
+    """Returns what this machine lacks for the row, beyond the needs of all rows."""
 
 
 def _create(cluster: Cluster) -> None:
@@ -71,7 +71,10 @@ def let_run(client: subprocess.Popen[str], seconds: float) -> None:
 
 
 def _leader_killed(make: ClusterMaker) -> tuple[float, ...]:
-    """The longest time without an acknowledgement around a kill -9 of the leader; the session time-out is 3 s."""
+    """Measure the longest time without an acknowledgement around a kill -9 of the leader.
+
+    The session timeout is 3 s.
+    """
     with make() as cluster:
         _create(cluster)
         workloads.run("paced_produce", cluster.bootstrap, TOPIC, seconds=3, acks="all")
@@ -82,7 +85,7 @@ def _leader_killed(make: ClusterMaker) -> tuple[float, ...]:
 
 
 def _restarted(make: ClusterMaker) -> tuple[float, ...]:
-    """p99 while the leader is stopped and started again."""
+    """Measure p99 and the longest gap while the leader is stopped and started again."""
     with make() as cluster:
         _create(cluster)
         workloads.run("paced_produce", cluster.bootstrap, TOPIC, seconds=4, acks="all")
@@ -96,7 +99,10 @@ def _restarted(make: ClusterMaker) -> tuple[float, ...]:
 
 
 def _many_partitions(make: ClusterMaker) -> tuple[float, ...]:
-    """Stop to in-sync again of one of three brokers that hold 2,000 partitions, and its memory then."""
+    """Measure the restart of one of three brokers that hold 2,000 partitions.
+
+    The figures are the times until it is started and until it is in sync, and its memory then.
+    """
     with make() as cluster:
         workloads.create_topic(cluster.bootstrap, MANY, partitions=MANY_PARTITIONS, replicas=3)
         cluster.wait_in_sync(MANY)

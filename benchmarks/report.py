@@ -1,4 +1,4 @@
-"""Figures to a Markdown table and a picture."""
+"""Writes figures as a Markdown table and as a picture."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -60,7 +60,10 @@ def _reached(row: Figures) -> str:
 
 
 def write_picture(figures: Figures, path: Path) -> None:
-    """How many times better, as points around 1 with the spread over the rounds and the median's number beside them."""
+    """Plot how many times better each row is.
+
+    Points lie around 1, with the spread over the rounds and the median's number.
+    """
     rows = figures["rows"]
     better = [_times_better(row) for row in rows.values()]
     figure, axes = plt.subplots(figsize=(10, 0.4 * len(rows) + 1.5))
@@ -87,7 +90,7 @@ def write_picture(figures: Figures, path: Path) -> None:
 
 
 def _times_better(row: Figures) -> tuple[float, float, float]:
-    """Least, median and greatest."""
+    """Return the least, median and greatest ratio."""
     ratio = row["ratio"]
     least, middle, greatest = float(ratio["least"]), float(ratio["median"]), float(ratio["greatest"])
     return (least, middle, greatest) if row["more_is_better"] else (1 / greatest, 1 / middle, 1 / least)

@@ -2,8 +2,8 @@
 
 For every array of every API, requests fill it as far as the limits allow: with names that do not exist and with a topic
 that exists, and with one item and with none in every other array. Further requests are not refused: they do all of
-their work. The figure is processor time of one callback of the event loop. Without arguments the figures are written to
-results/request-limits.json, from which docs/reference/request-limits.md is made.
+their work. The figure is the processor time of one callback of the event loop. Without arguments the figures are
+written to results/request-limits.json, from which docs/reference/request-limits.md is generated.
 """
 
 import json
@@ -25,7 +25,7 @@ from tools.request_arrays import Role, arrays_of, served_apis
 RESULTS = Path(__file__).parent / "results" / "request-limits.json"
 _AGAIN_S = 0.004
 _TIMES_MAX = 3
-"""Other processes only add to a figure. A long one is measured again, and the smallest counts."""
+"""Maximum number of measurements: a long one is repeated, and the smallest counts, because other processes only add."""
 _BYTES_KEPT_FREE = 1_024
 
 
@@ -49,7 +49,7 @@ def main(names: Sequence[str]) -> None:
 
 
 def _row(node: MeasuredNode, role: Role, api: Api, path: ArrayPath, version: int) -> dict[str, Any]:
-    """Times in milliseconds."""
+    """Measure requests that fill this array. Times are in milliseconds."""
     requests = list(_requests(api, path, version))
     taken = [min(_asked(node, role, api.key, version, body), key=lambda each: each.longest_s) for body, _ in requests]
     about = {"api": api.name, "array": ".".join(path), "version": version, "items": requests[0][1]}
@@ -57,8 +57,8 @@ def _row(node: MeasuredNode, role: Role, api: Api, path: ArrayPath, version: int
 
 
 def _working_row(node: MeasuredNode, request: WorkingRequest) -> dict[str, Any]:
-    """Times in milliseconds."""
-    # Later requests name what these have made, each time.
+    """Measure a request that does all of its work. Times are in milliseconds."""
+    # Each later request refers to objects that the earlier ones created.
     asked = [node.ask("broker", request.key, request.version, request.body(time)) for time in range(_TIMES_MAX)]
     refusals = [each.refusals for each in asked if each.refusals]
     if refusals:
@@ -84,7 +84,7 @@ def _asked(node: MeasuredNode, role: Role, key: int, version: int, body: bytes) 
 
 
 def _requests(api: Api, path: ArrayPath, version: int) -> Iterator[tuple[bytes, int]]:
-    """Each with its number of items."""
+    """Yield requests that fill the array, each with its number of items."""
     limits = request_limits(broker_settings({"node.id": "1"}))
     items = limits.items_of(api.key)
     seen = set[bytes]()

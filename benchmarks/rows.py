@@ -1,4 +1,4 @@
-"""The rows of the comparison: each measures one figure of one subject, for both in turn, several times."""
+"""The rows of the comparison: each measures one figure, for both subjects in turn, several times."""
 
 import contextlib
 import shutil
@@ -22,7 +22,7 @@ MESSAGE_MAX = {"message.max.bytes": "2000000"}
 
 
 class Subject(Protocol):
-    """A running broker with a PLAINTEXT listener and one for the storm."""
+    """A running broker with a PLAINTEXT listener and a listener for the storm."""
 
     host: str
 
@@ -42,12 +42,12 @@ Maker = Callable[[Mapping[str, str]], contextlib.AbstractContextManager[Subject]
 
 
 def production_python(checkout: Path) -> str:
-    """Of a broker as it is installed for production, without the packages of developers; `make` has to have made it."""
+    """Return the Python of a production environment, without packages for developers. `make` must have created it."""
     return str(checkout / ".venv-runtime" / "bin" / "python")
 
 
 def compile_broker(checkout: Path) -> None:
-    """As an image has it: a process that compiles modules at its start needs memory for it."""
+    """Compile the broker as in an image, because compiling modules at the start would take memory of the process."""
     command = [production_python(checkout), "-m", "compileall", "-q", "broker_runtime"]
     subprocess.run(command, cwd=checkout, check=True)
 
@@ -70,7 +70,7 @@ def apache_kafka(properties: Mapping[str, str]) -> contextlib.AbstractContextMan
 
 @dataclass(frozen=True)
 class Row:
-    """`floor` bounds the ratio of ours to theirs: from below where more is better, else from above."""
+    """One row. `floor` bounds the ratio of ours to theirs: from below if more is better, else from above."""
 
     name: str
     unit: str
@@ -129,7 +129,7 @@ def _connections(make: Maker) -> float:
 
 
 def _storm(properties: Mapping[str, str], *, storm: bool) -> Callable[[Maker], float]:
-    """p99 of a client on PLAINTEXT that produces every 4 ms, while 64 workers connect on the other listener."""
+    """Measure p99 on PLAINTEXT with a produce every 4 ms, while 64 workers connect on the other listener."""
 
     def measure(make: Maker) -> float:
         with make(properties) as subject:
@@ -138,7 +138,7 @@ def _storm(properties: Mapping[str, str], *, storm: bool) -> Callable[[Maker], f
             connecting = None
             if storm:
                 connecting = workloads.start("connect", subject.host, subject.port(LISTENER), seconds=13)
-                # The windowed limit admits its burst first; what is measured is the storm after it.
+                # The windowed limit admits its burst first; only the storm after it is measured.
                 workloads.run("paced_produce", subject.bootstrap, "paced", seconds=3)
             figures = workloads.run("paced_produce", subject.bootstrap, "paced", seconds=8)
             if connecting is not None:
@@ -149,7 +149,10 @@ def _storm(properties: Mapping[str, str], *, storm: bool) -> Callable[[Maker], f
 
 
 def _worst_connect(properties: Mapping[str, str]) -> Callable[[Maker], float]:
-    """Of 64 workers that connect again and again, while a client on PLAINTEXT produces every 4 ms."""
+    """Measure the slowest connect of 64 workers that connect repeatedly.
+
+    A client on PLAINTEXT produces every 4 ms at the same time.
+    """
 
     def measure(make: Maker) -> float:
         with make(properties) as subject:
@@ -180,7 +183,7 @@ def _come_back(make: Maker) -> float:
 
 
 def _start_up(make: Maker) -> float:
-    """From starting the process to the first acknowledged record, on an existing data folder."""
+    """Time from the start of the process to the first acknowledged record, on an existing data folder."""
     with make({}) as subject:
         workloads.create_topic(subject.bootstrap, "load")
         workloads.run("produce", subject.bootstrap, "load", size=100, batch_bytes=10_000, seconds=0.2)
@@ -260,7 +263,7 @@ ROWS = (
 
 
 def machine() -> str:
-    """What the figures were taken on."""
+    """Describe the machine, Java and the clients of the figures."""
     version = subprocess.run([java(), "-version"], capture_output=True, text=True, check=True).stderr.splitlines()[0]
     return f"{processors()}; {version}; librdkafka clients on the same cores"
 
@@ -272,7 +275,7 @@ def processors() -> str:
 
 
 def needs() -> str | None:
-    """What is missing for the comparison, None when nothing is."""
+    """Return what the comparison lacks on this machine, or None."""
     for tool in ("java", "mvn"):
         if shutil.which(tool) is None:
             return f"{tool} is not installed"

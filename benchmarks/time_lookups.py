@@ -1,4 +1,4 @@
-"""ListOffsets by time (KIP-79, KIP-734) in a log of many small batches: a client that asks for one offset at a time."""
+"""ListOffsets by time (KIP-79, KIP-734) in a log of many small batches: the client requests one offset at a time."""
 
 import random
 import socket
@@ -10,17 +10,17 @@ from benchmarks.wire import produce_request
 from broker_runtime.storage.batch import encode_batch
 
 MAX_TIMESTAMP = -3
-"""What ListOffsets calls the time of the record with the greatest timestamp."""
+"""Special timestamp in ListOffsets that selects the record with the greatest timestamp."""
 _CLIENT = b"wire"
 _IN_FLIGHT = 100
 _STEP_MS = 10
-"""Between the timestamps of a batch and of the next one."""
+"""Difference of the timestamps of consecutive batches."""
 _ANSWER = struct.Struct(">ihqq")
 _SEED = 1
 
 
 def produce_in_time(host: str, port: int, topic: str, *, batches: int) -> dict[str, float]:
-    """So many batches of one small record, each a little later than the one before; returns the first one's time."""
+    """Produce batches of one small record with increasing timestamps, and return the first timestamp."""
     first_ms = int(time.time() * 1000) - batches * _STEP_MS
     with socket.create_connection((host, port)) as client:
         reader = client.makefile("rb", buffering=65536)
@@ -42,7 +42,10 @@ def _windows(topic: str, batches: int, first_ms: int) -> Iterator[Sequence[bytes
 def list_offsets_by_time(
     host: str, port: int, topic: str, *, batches: int, first_ms: int, looks: int
 ) -> dict[str, float]:
-    """Medians: of a look-up at a random time, and of one for the greatest timestamp. Wrong answers raise."""
+    """Return median durations: of a request with a random time, and of one for the greatest timestamp.
+
+    Raises RuntimeError for a wrong answer.
+    """
     chosen = random.Random(_SEED)
     with socket.create_connection((host, port)) as client:
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -55,7 +58,7 @@ def list_offsets_by_time(
 
 
 def _look(client: socket.socket, topic: str, timestamp_ms: int, expected: int) -> float:
-    """Seconds; ListOffsets v7, the first version that knows the greatest timestamp."""
+    """Return the duration in seconds. ListOffsets v7 is the first version with the greatest timestamp."""
     name = topic.encode()
     head = struct.pack(">hhih", 2, 7, 1, len(_CLIENT)) + _CLIENT + b"\0"
     partition = struct.pack(">iiq", 0, -1, timestamp_ms) + b"\0"
@@ -65,7 +68,7 @@ def _look(client: socket.socket, topic: str, timestamp_ms: int, expected: int) -
     size = int.from_bytes(_exactly(client, 4), "big")
     answer = _exactly(client, size)
     took = time.perf_counter() - began
-    # correlation id, tags, throttle time, one topic with its name, one partition
+    # Skip correlation ID, tags, throttle time, one topic with its name, one partition.
     at = 4 + 1 + 4 + 1 + 1 + len(name) + 1
     _, error, _, offset = _ANSWER.unpack_from(answer, at)
     if error or offset != expected:

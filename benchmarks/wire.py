@@ -1,7 +1,7 @@
-"""A client that costs next to nothing: batches encoded once and sent again and again, fetched bytes thrown away.
+"""A client with almost no cost: it encodes a batch once and sends it repeatedly, and discards fetched bytes.
 
 librdkafka needs more than one of the two cores for itself; with it, large batches measure the client. The batches are
-what any producer sends (record batch v2, uncompressed); Produce v7 and Fetch v11, which both subjects serve.
+like those of any producer (record batch v2, uncompressed). Both subjects serve Produce v7 and Fetch v11.
 """
 
 import socket
@@ -18,7 +18,7 @@ _LAST_OFFSET_DELTA_AT = 23
 
 
 def produce_frame(topic: str, size: int, batch_bytes: int, acks: int = 1) -> bytes:
-    """One Produce request for partition 0 with as many messages of `size` bytes as fit."""
+    """Return one Produce request for partition 0 with as many messages of `size` bytes as fit."""
     count = max(1, batch_bytes // (size + 12))
     return produce_request(topic, encode_batch([(None, bytes(size))] * count, int(time.time() * 1000)), acks)
 
@@ -42,7 +42,7 @@ def fetch_frame(topic: str, offset: int, max_bytes: int) -> bytes:
 def produce_wire(
     host: str, port: int, topic: str, *, size: int, batch_bytes: int, megabytes: int, acks: int = 1
 ) -> dict[str, float]:
-    """As many bytes for each subject: memory that is touched for the first time is slow, whoever comes to it first."""
+    """Produce a fixed number of bytes, because the first access to memory is slow for every subject."""
     frame = produce_frame(topic, size, batch_bytes, acks)
     count = max(1, batch_bytes // (size + 12))
     answered = 0
@@ -61,7 +61,7 @@ def produce_wire(
 
 
 def produce_one_by_one(host: str, port: int, topic: str, *, seconds: float, acks: int) -> dict[str, float]:
-    """A record of 100 bytes at a time, each when the one before is acknowledged."""
+    """Produce records of 100 bytes, each after the acknowledgement of the previous one."""
     frame = produce_frame(topic, 100, 1, acks)
     times: list[float] = []
     with socket.create_connection((host, port)) as client:
@@ -83,7 +83,7 @@ def produce_one_by_one(host: str, port: int, topic: str, *, seconds: float, acks
 
 
 def _check(answer: bytes, topic: str) -> None:
-    """The error code of the only partition."""
+    """Raise RuntimeError if the only partition has an error."""
     at = 4 + 4 + 2 + len(topic) + 4 + 4
     code = int.from_bytes(answer[at : at + 2], "big")
     if code:
@@ -91,7 +91,7 @@ def _check(answer: bytes, topic: str) -> None:
 
 
 def consume_wire(host: str, port: int, topic: str, *, seconds: float, max_bytes: int) -> dict[str, float]:
-    """Partition 0 from its beginning, over and over; one fetch at a time."""
+    """Consume partition 0 from its beginning repeatedly, one fetch at a time."""
     buffer = bytearray(2 * max_bytes + 65536)
     view = memoryview(buffer)
     total = offset = 0
@@ -115,7 +115,7 @@ def _receive(client: socket.socket, view: memoryview) -> int:
 
 
 def _next_offset(view: memoryview, topic: str) -> int:
-    """After the last whole batch; 0, the beginning, when nothing was left."""
+    """Return the offset after the last complete batch, or 0, the beginning, if the response has none."""
     at = 4 + 4 + 4 + 2 + 4 + 4 + 2 + len(topic) + 4 + 4 + 2 + 8 + 8 + 8 + 4 + 4
     end = at + 4 + max(int.from_bytes(view[at : at + 4], "big", signed=True), 0)
     at += 4

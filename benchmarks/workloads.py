@@ -1,4 +1,4 @@
-"""What is asked of a broker, with ordinary clients; each function runs in a process of its own and returns figures.
+"""Workloads for a broker, with ordinary clients; each function runs in a separate process and returns figures.
 
 The client is the same for both subjects and shares their cores, so a ratio understates the difference of the brokers.
 """
@@ -39,7 +39,7 @@ PATIENCE = {
     "topic.metadata.refresh.fast.interval.ms": 50,
     "log_level": 2,
 }
-"""A client that looks for a new leader soon: what is measured is how soon there is one."""
+"""Settings of a client that looks for a new leader quickly, because the time until there is one is measured."""
 
 
 def create_topic(bootstrap: str, name: str, partitions: int = 1, replicas: int = 1) -> None:
@@ -55,9 +55,9 @@ def delete_topic(bootstrap: str, name: str) -> None:
 
 
 def create_topic_again_and_again(bootstrap: str, name: str, replicas: int) -> None:
-    """Until it is there, though each attempt has a short time only; raises when that takes too long.
+    """Create a topic with repeated short attempts. Raises RuntimeError if that takes too long.
 
-    One that was given up may have been done all the same: then the next attempt is told that the topic exists.
+    An attempt may succeed after its timeout. Then the next one fails because the topic exists, which counts as success.
     """
     limits = {"request_timeout": ASK_TIMEOUT_S, "operation_timeout": ASK_TIMEOUT_S}
     admin = AdminClient({"bootstrap.servers": bootstrap} | PATIENCE)
@@ -72,7 +72,7 @@ def create_topic_again_and_again(bootstrap: str, name: str, replicas: int) -> No
                 return
             if time.monotonic() > deadline:
                 raise RuntimeError(f"no topic could be created within {ASKED_MAX_S:g} s: {reason}") from error
-        # Lets the client's threads go on; what refuses at once is not asked in a tight loop.
+        # Let the client's threads run, and do not retry immediate refusals in a tight loop.
         admin.poll(ASK_PAUSE_S)
 
 
@@ -86,7 +86,7 @@ def first_produce(bootstrap: str, topic: str) -> None:
 def produce(
     bootstrap: str, topic: str, *, size: int, batch_bytes: int, seconds: float, one: bool = False, acks: str = "1"
 ) -> dict[str, float]:
-    """Messages of `size` bytes as fast as the client goes. `one`: a batch for each message, five in flight."""
+    """Produce messages of `size` bytes as fast as the client can. `one`: one message in each batch, five in flight."""
     settings: dict[str, object] = {
         "bootstrap.servers": bootstrap,
         "acks": acks,
@@ -125,7 +125,7 @@ def produce(
 
 
 def consume(bootstrap: str, topic: str, *, seconds: float) -> dict[str, float]:
-    """One assigned partition from its beginning, over and over, with large fetches."""
+    """Consume one assigned partition from its beginning repeatedly, with large fetches."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -156,7 +156,10 @@ def consume(bootstrap: str, topic: str, *, seconds: float) -> dict[str, float]:
 
 
 def connect(host: str, port: int, *, seconds: float, workers: int = 64) -> dict[str, float]:
-    """Connect, ApiVersions, close, from eight loopback addresses; closed loop with `workers` connections at a time."""
+    """Connect, send ApiVersions, and close, from eight loopback addresses.
+
+    Closed loop with `workers` connections at a time.
+    """
     times: list[float] = []
     refused = 0
     selector = selectors.DefaultSelector()
@@ -207,7 +210,7 @@ def connect(host: str, port: int, *, seconds: float, workers: int = 64) -> dict[
 
 
 def one_after_another(host: str, port: int, *, connections: int) -> dict[str, float]:
-    """One client that opens connections, each when the one before it is established, and asks nothing."""
+    """Open connections, each when the previous one is established, without sending requests."""
     opened = []
     began = time.perf_counter()
     for number in range(connections):
@@ -220,7 +223,10 @@ def one_after_another(host: str, port: int, *, connections: int) -> dict[str, fl
 
 
 def come_back(host: str, port: int, *, clients: int) -> dict[str, float]:
-    """All connect at once and ask for ApiVersions, as after a restart of the broker; until the last one is answered."""
+    """Connect all clients at once and send ApiVersions, as after a restart of the broker.
+
+    The figure is the time until the last answer.
+    """
     selector = selectors.DefaultSelector()
     began = time.perf_counter()
     for number in range(clients):
@@ -251,7 +257,7 @@ def come_back(host: str, port: int, *, clients: int) -> dict[str, float]:
 def paced_produce(
     bootstrap: str, topic: str, *, seconds: float, interval_ms: float = 4.0, acks: str = "1"
 ) -> dict[str, float]:
-    """A well-behaved client: one produce each interval; percentiles of the time to its acknowledgement.
+    """Produce one record in each interval, and return percentiles of the time to its acknowledgement.
 
     `gap_ms` is the longest time without any acknowledgement.
     """
@@ -288,7 +294,7 @@ def paced_produce(
 
 
 def hold_idle(host: str, port: int, *, connections: int) -> dict[str, float]:
-    """Open connections that have asked for ApiVersions once; says so on stdout and keeps them until stdin ends."""
+    """Open connections that send ApiVersions once, report that on stdout, and keep them until stdin ends."""
 
     async def run() -> None:
         opened = []
@@ -306,7 +312,7 @@ def hold_idle(host: str, port: int, *, connections: int) -> dict[str, float]:
 
 
 def wait_on_partitions(bootstrap: str, topic: str, *, partitions: int) -> dict[str, float]:
-    """A consumer of all these partitions, until it is killed."""
+    """Consume all these partitions until the process is killed."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "waits", "enable.auto.commit": False})
     consumer.assign([TopicPartition(topic, index, 0) for index in range(partitions)])
     while True:

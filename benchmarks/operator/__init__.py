@@ -1,6 +1,6 @@
 """The operator alone: many clusters and quotas under one operator process and a real API server.
 
-The brokers and their pods are played (tests/support/served_clusters.py), by the process that measures: it shares the
-machine's cores with the API server, etcd and the operator. What is measured is the operator: memory, processor time,
-requests, and how long it takes until brokers have been told.
+The measuring process plays the brokers and their pods (tests/support/served_clusters.py); it shares the machine's cores
+with the API server, etcd and the operator. Only the operator is measured: its memory, processor time, requests, and the
+time until limits reach the brokers.
 """

@@ -1,4 +1,4 @@
-"""Quotas that are changed at a steady pace, whether the ones before are in force or not: how long each takes."""
+"""Measures changes of quotas at a steady pace, which does not wait until earlier changes are in force."""
 
 import asyncio
 import itertools
@@ -14,14 +14,17 @@ from tests.support.served_clusters import ServedClusters
 GIVE_UP_S = 60.0
 LOOK_EVERY_S = 0.05
 RATES = itertools.count(1000)
-"""No two changes set the same."""
+"""Rates to set, different in each change."""
 PLURAL = "connectionquotas"
 
 
 @dataclass(frozen=True, slots=True)
 class Took:
-    """Seconds from before the request that changed the quota: until the brokers were told, and until its status was
-    seen Ready of that generation. Infinite where it was given up."""
+    """Durations in seconds from before the request that changed the quota. Infinite after a timeout.
+
+    `enforced_s` ends when the brokers received the limit, `told_s` when the quota's status was Ready for that
+    generation.
+    """
 
     enforced_s: float
     told_s: float
@@ -57,7 +60,7 @@ async def _change(writers: Writers, served: ServedClusters, seen: Seen, quota: J
 
 
 class OthersChange:
-    """While it is entered, four threads change other quotas one after another, round and round."""
+    """Inside the block, four threads keep changing other quotas one after another."""
 
     def __init__(self, writers: Writers, quotas: Sequence[Json]) -> None:
         self._writers = writers
@@ -88,6 +91,6 @@ class OthersChange:
 
 
 def percentile(values: Sequence[float], part: float) -> float:
-    """The smallest value that this part of all does not exceed."""
+    """Return the smallest value that at least this part of all values does not exceed."""
     in_order = sorted(values)
     return in_order[max(0, math.ceil(part * len(in_order)) - 1)]

@@ -1,4 +1,4 @@
-"""The objects that are measured with."""
+"""Manifests of the measured clusters, quotas and topics."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Our objects in the API server: written by several threads, and seen as the API server tells of them."""
+"""The project's objects in the API server: written by several threads, and observed by watches."""
 
 import queue
 import threading
@@ -18,7 +18,7 @@ PLURALS = ("brokerclusters", "connectionquotas", "topics")
 
 
 class Writers:
-    """Connections that are kept. Use as `with`; any thread may write."""
+    """A pool of kept connections. Use as `with`; any thread may write."""
 
     def __init__(self, access: Access) -> None:
         self._apis: queue.Queue[KubeApi] = queue.Queue()
@@ -50,7 +50,7 @@ class Writers:
             list(pool.map(some, range(WRITERS)))
 
     def change(self, plural: str, name: str, spec: Json) -> int:
-        """The generation that it has now."""
+        """Change the spec, and return the new generation."""
         with self._one() as api:
             changed = api.patch(f"{ROOT}/{plural}/{name}", {"spec": spec}, MERGE)
         generation: int = changed["metadata"]["generation"]
@@ -58,15 +58,15 @@ class Writers:
 
 
 class Seen:
-    """Which objects are Ready, of which generation, since when: by watches. Use as `with`."""
+    """Observes by watches which objects are Ready, in which generation and since when. Use as `with`."""
 
     def __init__(self, access: Access) -> None:
         self._lock = threading.Lock()
         self._ready: dict[tuple[str, str], tuple[int, float]] = {}
-        """By plural and name: the newest generation that was seen Ready, and when it was first."""
+        """By plural and name: the newest generation observed as Ready, and the time of its first observation."""
         self._now: dict[str, set[str]] = {plural: set() for plural in PLURALS}
         self.writes = 0
-        """Changes heard of, of all objects."""
+        """Number of observed changes, of all objects."""
         self._watches = [
             KubeWatch(access, f"{ROOT}/{plural}", lambda event, item, plural=plural: self._heard(plural, event, item))  # type: ignore[misc]
             for plural in PLURALS
@@ -85,7 +85,10 @@ class Seen:
         return len(self._now[plural])
 
     def ready_at_s(self, plural: str, name: str, generation: int) -> float | None:
-        """Of the monotonic clock; None while that generation, or a later one, was not seen Ready."""
+        """Time when this generation or a later one was first Ready, of the monotonic clock.
+
+        None if that was not observed.
+        """
         with self._lock:
             found = self._ready.get((plural, name))
         return found[1] if found is not None and found[0] >= generation else None

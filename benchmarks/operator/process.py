@@ -1,4 +1,4 @@
-"""What the operator's process costs, by the kernel, by its own metrics and by the audit log of the API server."""
+"""Cost of the operator's process, from the kernel, its own metrics and the audit log of the API server."""
 
 import json
 import os
@@ -15,7 +15,7 @@ METRICS_TIMEOUT_S = 60.0
 
 
 def memory_mib(operator: OperatorProcess, field: str) -> float:
-    """`field`: VmRSS is what it has now, VmHWM the most that it ever had."""
+    """Return a memory figure: VmRSS is the current size, VmHWM the peak."""
     status = Path(f"/proc/{operator.pid}/status").read_text()
     found = re.search(rf"^{field}:\s+(\d+) kB$", status, re.MULTILINE)
     if found is None:
@@ -39,25 +39,25 @@ def metric(operator: OperatorProcess, name: str) -> float:
 
 
 class AuditedRequests:
-    """The operator's own requests, which has an account of its own: nobody else's are in it."""
+    """The requests of the operator, which uses a separate account."""
 
     def __init__(self, plane: ControlPlane) -> None:
         self._log = plane.audit_log
         self._read_to = 0
 
     def skip(self) -> None:
-        """What was asked until now does not count."""
+        """Ignore all requests until now."""
         self._read_to = self._log.stat().st_size if self._log.exists() else 0
 
     def take(self) -> Counter[str]:
-        """By verb and resource, since the last time."""
+        """Return the number of requests since the last call, by verb and resource."""
         if self._log.stat().st_size < self._read_to:
-            # A new log was begun.
+            # The API server has started a new log.
             self._read_to = 0
         with self._log.open("rb") as lines:
             lines.seek(self._read_to)
             whole = lines.read()
-        # The last line may still be written.
+        # Drop the last line if it is not complete.
         whole = whole[: whole.rfind(b"\n") + 1]
         self._read_to += len(whole)
         return counted(whole.splitlines())

@@ -1,4 +1,4 @@
-"""Figures of all rounds, as JSON has them and as a table."""
+"""Converts the figures of all rounds to JSON and to a table."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,10 @@ WANTED: Mapping[str, float] = {
     "Leases lost": 0,
     "turns that worked over 50 ms": 0,
 }
-"""What is reached at or below this. `wide` has a cluster and a thousand quotas more than the memory is promised for."""
+"""Targets: at or below this a figure is reached.
+
+`wide` has one cluster and a thousand quotas more than the promise on memory covers.
+"""
 
 BESIDE: Mapping[str, str] = {
     f"start: {MEMORY}": "Strimzi's default limit is 384 Mi, raised from 256; out of memory with it:"
@@ -34,11 +37,11 @@ BESIDE: Mapping[str, str] = {
     "quiet: enforced p99, s": "Strimzi has no limit of an address; what its watch has missed it finds with the next"
     " two minutes' tick",
 }
-"""What others say of themselves; nothing of it was measured here."""
+"""Figures that others published about their products, not measured here."""
 
 
 def summarized(rounds: Sequence[Figures]) -> Mapping[str, Mapping[str, Any]]:
-    """By row: all rounds, their median, least and greatest. A number that is not there, or infinite, is None."""
+    """Return all rounds by row, with their median, least and greatest. Missing and infinite numbers are None."""
     rows = dict.fromkeys(row for figures in rounds for row in figures)
     return {row: _summary(row, [_number(figures.get(row)) for figures in rounds]) for row in rows}
 
@@ -79,7 +82,7 @@ def table(figures: Mapping[str, Any]) -> str:
 
 
 def _wide(size: Mapping[str, int]) -> str:
-    """What the last phase adds."""
+    """Describe what the last phase adds."""
     brokers, quotas = size.get("wide", 0), size.get("wide_quotas", 0)
     if not brokers:
         return ""

@@ -1,6 +1,6 @@
-"""One round: a control plane with the objects in it, an operator that finds them, and what it does under each load.
+"""One round: a control plane with objects, an operator that finds them, and the operator's figures under each load.
 
-Every phase tells its figures as a mapping of row to number; a row that could not be had is not in it.
+Every phase returns its figures as a mapping of row to number, without rows that were not available.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ SETTLE_S = 20.0
 SICK = 10
 SICK_LATE_S = 3.0
 SICK_BEFORE_S = 15.0
-"""Questions to them have timed out by then."""
+"""By then, requests to the sick brokers have timed out."""
 ROLLED = 10
 WIDE = "wide"
 LEASE = "leases"
@@ -35,7 +35,10 @@ LEASE = "leases"
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """`wide` brokers are in one more cluster, `wide_quotas` for it; 0 leaves it out. `others` change beside."""
+    """Sizes of a round.
+
+    One more cluster has `wide` brokers and `wide_quotas` quotas; 0 omits it. `others` quotas change in the background.
+    """
 
     clusters: int
     brokers: int
@@ -53,7 +56,7 @@ Figures = dict[str, float]
 
 
 class World:
-    """Of one round. `run` does all phases that are named, in order."""
+    """The world of one round. `run` executes all named phases in order."""
 
     _served: ServedClusters
     _writers: Writers
@@ -68,9 +71,9 @@ class World:
         self._quotas = [manifests.quota(number, self._names) for number in range(size.quotas)]
         self._requests = AuditedRequests(plane)
         self.requests: Mapping[str, float] = {}
-        """A minute while idle, by verb and resource."""
+        """Requests per minute while idle, by verb and resource."""
         self.requests_of_start: Mapping[str, float] = {}
-        """Until all was Ready, by verb and resource."""
+        """Requests until all objects were Ready, by verb and resource."""
 
     async def run(self, phases: Sequence[str]) -> Figures:
         sizes = dict.fromkeys(self._names, self._size.brokers)
@@ -88,7 +91,7 @@ class World:
         found: Figures = {}
         async with ServedClusters(self._access, NAMESPACE, sizes) as self._served:
             with Writers(self._access) as self._writers, Seen(self._access) as self._seen, self._operator:
-                # Entering has started it: the objects come first.
+                # Entering the block started the operator, but the objects have to exist first.
                 self._operator.kill()
                 await asyncio.to_thread(self._create)
                 self._operator.start()
@@ -137,7 +140,7 @@ class World:
         return figures
 
     async def _until_ready(self, wanted: Mapping[str, int]) -> dict[str, float]:
-        """When each kind was. Raises TimeoutError."""
+        """Wait for so many Ready objects, and return when each kind was Ready. Raises TimeoutError."""
         took: dict[str, float] = {}
         said_s = time.monotonic()
         async with asyncio.timeout(self._size.deadline_s):
@@ -205,7 +208,7 @@ class World:
         return {**_figures("sick", took), "sick: all Ready again, s": time.monotonic() - started_s}
 
     async def _roll(self) -> Figures:
-        """Of the clusters that roll, while they do."""
+        """Measure changes of quotas of rolling clusters, during the roll."""
         rolled = self._names[:ROLLED]
         before = {name: dict(self._served.clusters[name].epochs) for name in rolled}
         spec = {"config": {"num.partitions": "3"}}
@@ -241,7 +244,10 @@ class World:
 
 
 def without_test_tools(folder: Path) -> Path:
-    """kio loads Hypothesis where it is installed, which takes 8 MiB. The operator's image does not have it."""
+    """Hide Hypothesis from the operator: kio loads it if installed, which takes 8 MiB.
+
+    The operator's image lacks it.
+    """
     folder.mkdir()
     (folder / "hypothesis.py").write_text('raise ImportError("it is a tool of tests")\n')
     return folder
@@ -260,7 +266,7 @@ def _figures(phase: str, took: Sequence[Took]) -> Figures:
 
 
 async def one_round(size: Size, phases: Sequence[str]) -> tuple[Figures, Mapping[str, Mapping[str, float]]]:
-    """The figures, and the requests by verb and resource: all of the start, and those a minute while idle."""
+    """Return the figures, and the requests by verb and resource: all of the start, and those per minute while idle."""
     with ControlPlane(audited=f"system:serviceaccounts:{OPERATOR_NAMESPACE}") as plane:
         install_crds(plane)
         world = World(plane, size)
