@@ -1,4 +1,4 @@
-"""`python -m e2e.cluster`: a control plane in the foreground, for a person with kubectl, until Ctrl-C."""
+"""`python -m e2e.cluster`: runs a control plane in the foreground until Ctrl-C, for use with kubectl."""
 
 import signal
 import sys
@@ -15,7 +15,7 @@ def main() -> int:
         return 1
     stop_signals = {signal.SIGINT, signal.SIGTERM}
     with plane:
-        # Blocked only now: the programs of the control plane must not inherit a blocked SIGTERM.
+        # Block signals only here: the programs of the control plane must not inherit a blocked SIGTERM.
         signal.pthread_sigmask(signal.SIG_BLOCK, stop_signals)
         sys.stdout.write(f"export KUBECONFIG={plane.kubeconfig}\n")
         sys.stdout.write("# logs are in the same folder; Ctrl-C ends it all and removes the folder\n")

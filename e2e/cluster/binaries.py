@@ -1,4 +1,4 @@
-"""Which programs make a control plane and which a node, in which versions, and what a folder of them must hold."""
+"""Programs of a control plane and of a node, their versions, and what a folder of them must contain."""
 
 import os
 import platform
@@ -10,13 +10,13 @@ from tests.support.cache import ObtainError, cache_root
 KUBERNETES_VERSION = "v1.34.4"
 ETCD_VERSION = "v3.6.16"
 KIND_VERSION = "v0.33.0"
-"""All are pinned in kubernetes/go.mod too; a test compares them."""
+"""kubernetes/go.mod pins all versions too; a test compares them."""
 
 NAMES = ("etcd", "kube-apiserver", "kube-controller-manager", "kubectl")
-"""A control plane, and who speaks to it."""
+"""Programs of a control plane, and its client."""
 
 NODE_NAMES = ("coredns", "kind", "kube-proxy", "kube-scheduler", "kubeadm", "kubelet", "pause")
-"""What else a cluster of nodes is made of (e2e/kind)."""
+"""Further programs of a cluster with nodes (e2e/kind)."""
 
 _KUBERNETES_PACKAGES = "k8s.io/kubernetes/cmd/"
 _OTHER_PACKAGES = {
@@ -34,12 +34,12 @@ def go_package(name: str) -> str:
 
 
 def is_of_kubernetes(name: str) -> bool:
-    """Whether Kubernetes' own releases hold it."""
+    """Return whether Kubernetes' releases contain the program."""
     return name not in _OTHER_PACKAGES
 
 
 def go_platform() -> tuple[str, str]:
-    """This machine in Go's words, which are also those of Kubernetes' release site."""
+    """Return this machine's platform in the terms of Go, which Kubernetes' release site also uses."""
     system = {"linux": "linux", "darwin": "darwin"}.get(sys.platform)
     machine = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}.get(
         platform.machine().lower()
@@ -63,7 +63,7 @@ def node_cache_folder() -> Path:
 
 
 def binaries_folder() -> Path:
-    """Where the programs are. Raises ObtainError when one is missing: nothing is built or downloaded here."""
+    """Return the folder of the programs. Raises ObtainError if one is missing: nothing is built or downloaded here."""
     folder = Path(os.environ.get(BINARIES_VARIABLE) or cache_folder()).resolve()
     if missing := missing_in(folder):
         raise ObtainError(f"{folder} lacks {', '.join(missing)}: `make kubernetes` has them built or downloaded")

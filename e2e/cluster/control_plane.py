@@ -1,8 +1,8 @@
-"""A Kubernetes control plane of one's own: etcd, kube-apiserver and kube-controller-manager on loopback, no root.
+"""A separate Kubernetes control plane: etcd, kube-apiserver and kube-controller-manager on loopback, without root.
 
-There is no node and no scheduler in it (tests/support/process_kubelet plays both). The API server signs its own
-certificate, which the kubeconfig trusts; people and programs come with a token; RBAC decides. Everything lives in one
-temporary folder, logs included, and ends with `stop()`.
+It has no node and no scheduler (tests/support/process_kubelet plays both). The API server signs its own certificate,
+which the kubeconfig trusts; clients authenticate with a token, and RBAC authorizes them. Everything is in one temporary
+folder, logs included, and ends with `stop()`.
 """
 
 import json
@@ -25,13 +25,13 @@ from e2e.cluster.process import Program, free_port
 from e2e.cluster.waiting import wait_for
 
 START_TIMEOUT_S = 120.0
-"""Three seconds on an idle machine; a loaded one must not fail."""
+"""An idle machine needs three seconds; a loaded one must not fail."""
 
 KUBECTL_TIMEOUT_S = 120.0
 
 
 class KubectlError(AssertionError):
-    """kubectl said no, or nothing in time; `stderr` is what it said."""
+    """kubectl failed or timed out; `stderr` is its standard error."""
 
     def __init__(self, arguments: tuple[str, ...], stderr: str) -> None:
         super().__init__(f"kubectl {' '.join(arguments)}: {stderr.strip()}")
@@ -39,17 +39,17 @@ class KubectlError(AssertionError):
 
 
 def warnings_in(output: str) -> list[str]:
-    """The API server's warnings, as kubectl prints them to its standard error."""
+    """Return the API server's warnings, which kubectl prints to its standard error."""
     return [line.removeprefix("Warning: ") for line in output.splitlines() if line.startswith("Warning: ")]
 
 
 AUDIT_MIB_MAX = 100
-"""A whole run writes about 20."""
+"""A whole run writes about 20 MiB."""
 
 
 class ControlPlane:
     def __init__(self, folder: Path | None = None, audited: str = "") -> None:
-        """`audited`: the group of users whose requests are noted in `audit_log`."""
+        """`audited`: the group of users whose requests are recorded in `audit_log`."""
         self._audited = audited
         self._own_folder = folder is None
         self.folder = folder or Path(tempfile.mkdtemp(prefix="sluicegate-control-plane-"))
@@ -82,7 +82,7 @@ class ControlPlane:
 
     @property
     def audit_log(self) -> Path:
-        """One JSON object a line, of each request of the audited group that was answered."""
+        """File of answered requests of the audited group, one JSON object a line."""
         return self.folder / "audit.log"
 
     @property
@@ -106,16 +106,16 @@ class ControlPlane:
         if self._api_server is not None:
             self._api_server.stop()
         if self._etcd is not None:
-            # Its data go with the folder, so there is nothing to shut down in order.
+            # etcd's data are removed with the folder, so an orderly shutdown is unnecessary.
             self._etcd.stop(by=signal.SIGKILL)
         if self._own_folder:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def pause_api_server(self) -> None:
-        """Nothing listens on the API server's port until `resume_api_server`; what it stored stays in etcd.
+        """Close the API server's port until `resume_api_server`; stored objects stay in etcd.
 
-        The controller manager ends with it. Its informers would wait for up to a minute before they ask again, and the
-        next test would have no pods until then.
+        The controller manager ends too. Its informers would wait for up to a minute before they retry, and the next
+        test would have no pods until then.
         """
         if self._api_server is not None:
             self._end_controller_manager(by=signal.SIGKILL)
@@ -128,17 +128,20 @@ class ControlPlane:
             self._start_controller_manager()
 
     def forget_the_past(self) -> None:
-        """etcd keeps nothing but what is there now: to be called while the API server is paused, which would answer
-        from its own memory. Who watches from before is told 410 by the next one."""
+        """Compact etcd, so that it has only the current objects.
+
+        Call this while the API server is paused, because it would answer from its own memory. The next API server
+        answers 410 to watches of earlier versions.
+        """
         found = self._ask_etcd("kv/range", {"key": "AA=="})
         self._ask_etcd("kv/compaction", {"revision": found["header"]["revision"], "physical": True})
 
     def keep_storage(self, folder: Path) -> None:
-        """A copy of what is stored now, for `restore_storage`. Both start etcd and the API server again."""
+        """Copy etcd's data for `restore_storage`. Both restart etcd and the API server."""
         self._while_stopped(lambda: shutil.copytree(self.folder / "etcd", folder))
 
     def restore_storage(self, folder: Path) -> None:
-        """As after a disaster: the API server counts from an older resourceVersion."""
+        """Restore the copy, as after a disaster: the API server continues from an older resourceVersion."""
 
         def restore() -> None:
             shutil.rmtree(self.folder / "etcd")
@@ -156,7 +159,7 @@ class ControlPlane:
 
     @contextmanager
     def frozen_api_server(self) -> Iterator[None]:
-        """It keeps its connections, and says nothing."""
+        """Freeze the API server inside the block: it keeps its connections, and does not answer."""
         if self._api_server is None:
             raise RuntimeError("the API server is paused")
         os.kill(self._api_server.pid, signal.SIGSTOP)
@@ -171,11 +174,11 @@ class ControlPlane:
             return json.load(answer)
 
     def kubectl(self, *arguments: str, input: str | None = None, timeout_s: float = KUBECTL_TIMEOUT_S) -> str:
-        """Standard output; what kubectl refuses is a KubectlError with its sentence."""
+        """Run kubectl and return its standard output. Raises KubectlError with the message if kubectl fails."""
         return self._run_kubectl(arguments, input, timeout_s).stdout
 
     def kubectl_warnings(self, *arguments: str, input: str | None = None) -> list[str]:
-        """The warnings that kubectl prints. Raises KubectlError."""
+        """Return the warnings that kubectl prints. Raises KubectlError."""
         return warnings_in(self._run_kubectl(arguments, input, KUBECTL_TIMEOUT_S).stderr)
 
     def _run_kubectl(
@@ -198,7 +201,7 @@ class ControlPlane:
         return done
 
     def get(self, *arguments: str) -> Any:
-        """`kubectl get ... -o json`, decoded."""
+        """Return the decoded output of `kubectl get ... -o json`."""
         return json.loads(self.kubectl("get", *arguments, "-o", "json"))
 
     def _start_etcd(self) -> None:
@@ -218,8 +221,8 @@ class ControlPlane:
         self._await_ready(self._etcd, f"{client}/health")
 
     def _start_api_server(self) -> None:
-        # The key that signs the server's certificate also signs service account tokens: the API server writes it
-        # before it reads it for tokens, which spares this folder a key generator of its own.
+        # The key that signs the server's certificate also signs service account tokens. The API server writes it before
+        # it reads it for tokens, so that no separate key generator is necessary.
         key = self.certificate.with_suffix(".key")
         self._api_server = self._run(
             "kube-apiserver",
@@ -236,7 +239,7 @@ class ControlPlane:
             "--service-cluster-ip-range=10.96.0.0/16",
             "--endpoint-reconciler-type=none",
             "--profiling=false",
-            # Some clusters check who sets owners of what; rights must do there, too.
+            # Some clusters check permissions to set owner references; the operator's rights must suffice there, too.
             "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
             *(self._audit_arguments() if self._audited else ()),
         )

@@ -1,10 +1,10 @@
 """Downloads released binaries and checks them against the sha256 sums that the release publishes beside them.
 
-No address is written down here: SLUICEGATE_KUBE_DOWNLOAD_BASE names the Kubernetes release site (or a mirror of it:
-`<base>/v1.34.4/bin/linux/amd64/kubectl`, its sum in `kubectl.sha256`) and SLUICEGATE_ETCD_DOWNLOAD_BASE etcd's
-(`<base>/v3.6.16/etcd-v3.6.16-linux-amd64.tar.gz`, its sum in `SHA256SUMS`). Without them nothing is downloaded.
-The sums come from the same place as the files: they catch damage and mirrors that mix versions; whoever names a base
-trusts it.
+No address is hard-coded: SLUICEGATE_KUBE_DOWNLOAD_BASE names the Kubernetes release site or a mirror of it
+(`<base>/v1.34.4/bin/linux/amd64/kubectl`, its sum in `kubectl.sha256`). SLUICEGATE_ETCD_DOWNLOAD_BASE names etcd's
+(`<base>/v3.6.16/etcd-v3.6.16-linux-amd64.tar.gz`, its sum in `SHA256SUMS`). Without them nothing is downloaded. The
+sums come from the same place as the files: they detect damage and mirrors that mix versions, but users who set a base
+trust it.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ Progress = Callable[[str], None]
 
 
 def download_binary(name: str, folder: Path, progress: Progress) -> bool:
-    """Put one program into `folder`. False when no address was given for it, or can be."""
+    """Put one program into `folder`. Returns False if no address was given for it, or none can be given."""
     if name != "etcd" and not is_of_kubernetes(name):
         return False
     base = os.environ.get(ETCD_BASE_VARIABLE if name == "etcd" else KUBE_BASE_VARIABLE, "").rstrip("/")

@@ -1,7 +1,7 @@
-"""Has etcd, kube-apiserver, kube-controller-manager and kubectl ready in one folder: `python -m e2e.cluster.obtain`.
+"""Provides etcd, kube-apiserver, kube-controller-manager and kubectl in one folder: `python -m e2e.cluster.obtain`.
 
-In this order: the folder that SLUICEGATE_KUBE_BINARIES names; the cache; a download (when its address is given); a
-build with Go.
+Sources in this order: the folder that SLUICEGATE_KUBE_BINARIES names; the cache; a download (if its address is given);
+a build with Go.
 """
 
 import os
@@ -31,7 +31,7 @@ def obtain() -> Path:
 
 
 def obtain_for_nodes() -> Path:
-    """What kind's nodes are made of beside the control plane's programs, in a folder of its own."""
+    """Return a separate folder with the programs of kind's nodes, other than those of the control plane."""
     return _obtain(node_cache_folder(), NODE_NAMES)
 
 

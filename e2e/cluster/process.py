@@ -1,4 +1,4 @@
-"""One program of the control plane as a child process, its output in a file."""
+"""One program of the control plane as a child process, with its output in a file."""
 
 import contextlib
 import signal
@@ -12,7 +12,7 @@ STOP_TIMEOUT_S = 15.0
 
 
 def free_port() -> int:
-    """A port that was free a moment ago; the programs here take port numbers only as arguments."""
+    """Return a port that was free a moment ago; the programs here take port numbers only as arguments."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -20,7 +20,7 @@ def free_port() -> int:
 
 
 def end_on_sigterm() -> None:
-    """This process removes what it has made when it is told to end, as it does on Ctrl-C."""
+    """Let SIGTERM exit this process by SystemExit, so that it removes its resources as on Ctrl-C."""
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
 
 

@@ -1,4 +1,4 @@
-"""Waiting for something to become true, with a deadline and a sentence that says what was awaited."""
+"""Waits for a condition with a deadline, and with a sentence that names the awaited condition."""
 
 import threading
 import time
@@ -8,10 +8,10 @@ from typing import TypeVar
 T = TypeVar("T")
 
 POLL_INTERVAL_S = 0.05
-"""Short against everything that is awaited here (processes, controllers), long against a look at a file."""
+"""Short compared with every awaited change (processes, controllers), long compared with reading a file."""
 
 PATIENCE_S = 90.0
-"""Everything that is awaited here takes seconds; a machine that is busy with other things may take many more."""
+"""Every awaited change takes seconds on an idle machine; a loaded one may need many more."""
 
 
 class NotInTimeError(AssertionError):
@@ -21,7 +21,7 @@ class NotInTimeError(AssertionError):
 def wait_for(
     what: str, look: Callable[[], T], *, timeout_s: float = PATIENCE_S, interval_s: float = POLL_INTERVAL_S
 ) -> T:
-    """Call `look` until it answers with something true. An AssertionError from it counts as 'not yet'."""
+    """Call `look` until it returns a true value, and return that. An AssertionError from it counts as 'not yet'."""
     deadline = time.monotonic() + timeout_s
     pause = threading.Event()
     last = ""

@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _become(cluster: Cluster, command: list[str]) -> None:
-    """This process becomes the command, so that its signals and its exit code are the command's."""
+    """Replace this process by the command, so that signals and the exit code are the command's."""
     cluster.nodes()
     mounts = ["unshare", "--mount", "--propagation", "private", "sh", "-c", _WITH_CLUSTERS_DNS]
     line = cluster.inside(*mounts, str(cluster.place.resolv_conf), *command)

@@ -1,4 +1,4 @@
-"""A kind cluster on a machine without a container registry, from nothing to nodes that are ready, and away again."""
+"""Creates and removes a kind cluster on a machine without a container registry."""
 
 import contextlib
 import fcntl
@@ -24,7 +24,7 @@ from e2e.kind.tools import obtain_tools
 from tests.support.cache import ObtainError, show
 
 CREATE_TIMEOUT_S = 420
-"""One node is ready in 20 s and three in 35; the first time, and once in a while, it takes several times that."""
+"""One node is ready in 20 s and three in 35 s; the first time, and occasionally, it takes several times that."""
 
 COMMAND_TIMEOUT_S = 300
 NODES_MAX = 9
@@ -33,7 +33,7 @@ DIAGNOSIS_CHARACTERS = 6000
 
 
 def prepare() -> Path:
-    """Have everything that a cluster is made of. Raises ObtainError."""
+    """Obtain all parts of a cluster. Raises ObtainError."""
     _must_be_root()
     if shutil.which("apt-get") is None or shutil.which("unshare") is None:
         raise ObtainError("a cluster of nodes is made of Debian's packages, and there is no apt-get or unshare here")
@@ -49,7 +49,7 @@ def _must_be_root() -> None:
 
 
 class Cluster:
-    """One cluster by its name; two of different names know nothing of each other."""
+    """One cluster by its name; clusters with different names are independent."""
 
     def __init__(self, name: str) -> None:
         self.place = ClusterPlace(name)
@@ -59,7 +59,7 @@ class Cluster:
         return Daemon(self.place.disks, self.place.run, self.place.environment)
 
     def up(self, nodes: int) -> None:
-        """A new cluster with that many nodes, the first of them the control plane. Raises ObtainError."""
+        """Create a new cluster with that many nodes, the first of them the control plane. Raises ObtainError."""
         if not 1 <= nodes <= NODES_MAX:
             raise ObtainError(f"a cluster has 1 to {NODES_MAX} nodes, not {nodes}")
         prepare()
@@ -77,7 +77,7 @@ class Cluster:
             show("kind", f"{nodes} {'node' if nodes == 1 else 'nodes'} ready after {time.monotonic() - started:.0f} s")
 
     def down(self) -> None:
-        """Also where nothing of it is there. Raises ObtainError."""
+        """Remove the cluster, even if nothing of it exists. Raises ObtainError."""
         _must_be_root()
         with self._alone():
             self._remove()
@@ -92,18 +92,21 @@ class Cluster:
         show("kind", f"{archive.name} is on {', '.join(nodes)} after {time.monotonic() - started:.1f} s")
 
     def nodes(self) -> list[str]:
-        """Names of the nodes' containers, which are those of the Nodes. Raises ObtainError when there is no cluster."""
+        """Return the names of the nodes' containers, which are also those of the Nodes.
+
+        Raises ObtainError if the cluster does not run.
+        """
         if self.daemon.pid is None:
             raise ObtainError(f"there is no cluster {self.place.name}: `python -m e2e.kind up` makes one")
         listed = self.daemon.docker("ps", "--all", "--format", "{{.Names}}", "--filter", "label=io.x-k8s.kind.cluster")
         return sorted(listed.split())
 
     def inside(self, *command: str) -> list[str]:
-        """The command line that runs `command` in the cluster's network."""
+        """Return the command line that runs `command` in the cluster's network."""
         return ["nsenter", "--target", str(self.daemon.pid), "--net", "--", *command]
 
     def in_network(self, *command: str) -> str:
-        """Standard output. Raises ObtainError."""
+        """Run a command in the cluster's network, and return its standard output. Raises ObtainError."""
         return self._run(*self.inside(*command))
 
     def kubectl(self, *arguments: str) -> str:
@@ -128,20 +131,23 @@ class Cluster:
         )
 
     def _speak_to_the_api_server_itself(self) -> None:
-        """Docker's proxy, which kind names, accepts connections of clients to an API server that is down."""
+        """Let the kubeconfig name the API server itself.
+
+        kind names Docker's proxy, which accepts connections even if the API server is down.
+        """
         first = f"{self.place.name}-control-plane"
         address = self.daemon.docker("inspect", "--format", "{{.NetworkSettings.Networks.kind.IPAddress}}", first)
         server = f"--server=https://{address.strip()}:6443"
         self.kubectl("config", "set-cluster", f"kind-{self.place.name}", server)
 
     def _let_pods_on_the_control_plane(self) -> None:
-        """As on a cluster of one node: three nodes are three zones for pods."""
+        """Remove the control plane's taint, as on a cluster of one node: three nodes are three zones for pods."""
         first = f"{self.place.name}-control-plane"
         if "control-plane:" in self.kubectl("get", "node", first, "-o", "jsonpath={range .spec.taints[*]}{.key}:{end}"):
             self.kubectl("taint", "node", first, "node-role.kubernetes.io/control-plane-")
 
     def _route(self) -> None:
-        """Ways to pods by their nodes, and to Services by the first."""
+        """Route pods through their nodes, and Services through the first node."""
         shown = self.kubectl(
             "get", "nodes", "-o", 'jsonpath={range .items[*]}{.status.addresses[0].address} {.spec.podCIDR}{"\\n"}{end}'
         )
@@ -172,7 +178,7 @@ class Cluster:
         return done.stdout
 
     def _show_what_is_known(self) -> None:
-        """Of a cluster that did not come up: what each node says, and the events."""
+        """Print what each node reports, and the events, of a cluster that did not start."""
         commands = [self.inside("kubectl", "get", "pods,events", "--all-namespaces", "--output=wide")]
         with contextlib.suppress(ObtainError):
             for node in self.nodes():

@@ -1,4 +1,4 @@
-"""What kind is told of a cluster, and the pages that are asked for when one does not come up."""
+"""The configuration of a kind cluster, and the pages to request if it does not start."""
 
 from typing import Any
 
@@ -10,7 +10,10 @@ ZONE = "topology.kubernetes.io/zone"
 
 
 def kind_config(nodes: int) -> dict[str, Any]:
-    """A control plane that takes pods too when it is the only node; each node is a zone."""
+    """Return the configuration.
+
+    An only node is a control plane that also accepts pods; each node is a zone.
+    """
     return {
         "kind": "Cluster",
         "apiVersion": "kind.x-k8s.io/v1alpha4",

@@ -1,7 +1,7 @@
-"""Docker's daemon in namespaces of its own: network, mounts and processes; it ends whole when its first process does.
+"""Docker's daemon in separate namespaces for network, mounts and processes; it ends completely with its first process.
 
-That first process, whose number is kept in a file, is all that has to be killed: the kernel ends every process of the
-namespace with it, nodes and pods too, and with them go mounts, interfaces and rules. The host's are never touched.
+A file has the number of that first process. Killing it suffices: the kernel then ends every process of the namespace,
+including nodes and pods, and removes mounts, interfaces and rules. The host's are never touched.
 """
 
 import contextlib
@@ -19,10 +19,10 @@ from e2e.kind.tools import RUNC_WITHOUT_RESOURCE, with_libraries
 from tests.support.cache import ObtainError
 
 START_TIMEOUT_S = 90.0
-"""Up in one to seven seconds; a busy machine takes longer."""
+"""The daemon starts in one to seven seconds; a loaded machine takes longer."""
 
 END_TIMEOUT_S = 180.0
-"""A second; a machine that does other things has hundreds of processes to end and folders to take away first."""
+"""The daemon ends in a second; a loaded machine has hundreds of processes to end and folders to remove first."""
 
 COMMAND_TIMEOUT_S = 600.0
 CGROUP_ROOT = Path("/sys/fs/cgroup")
@@ -32,7 +32,7 @@ _LOG_SHOWN = 3000
 class Daemon:
     """One daemon: its images and containers in `disks`, its sockets and state in `run`.
 
-    `environment` is asked when a program is run: to end a daemon none has to be there.
+    `environment` is called when a program is run; ending a daemon needs none.
     """
 
     def __init__(self, disks: Path, run: Path, environment: Callable[[], dict[str, str]]) -> None:
@@ -43,7 +43,7 @@ class Daemon:
 
     @property
     def pid(self) -> int | None:
-        """Of its first process; None when it does not run."""
+        """ID of its first process; None if the daemon does not run."""
         try:
             noted = self._first_process.read_text()
         except FileNotFoundError:
@@ -55,7 +55,7 @@ class Daemon:
         return number if _start_of(_stat_of(number)) == began else None
 
     def start(self) -> None:
-        """Raises ObtainError."""
+        """Start the daemon and wait until it answers. Raises ObtainError."""
         environment = self._environment()
         for folder in (self._disks, self._run):
             folder.mkdir(parents=True, exist_ok=True)
@@ -63,7 +63,7 @@ class Daemon:
         settings.write_text(json.dumps(self._settings(), indent=1))
         apart = "--net --mount --propagation private --pid --fork --kill-child --mount-proc"
         inside = f"ip link set lo up && exec tini -s -- dockerd --config-file {settings}"
-        # It notes itself before it is anything: a run that is killed now leaves nothing that the next does not find.
+        # The process records itself first, so that the next run finds it even if this run is killed now.
         note = f'read -r stat < /proc/$$/stat && echo "$stat" > {self._first_process}'
         with self.log.open("ab") as output:
             first = subprocess.Popen(
@@ -88,7 +88,7 @@ class Daemon:
             raise ObtainError(f"{late}:\n{self._end_of_log()}") from late
 
     def end(self) -> None:
-        """Kill it with all that runs in it, and remove what it leaves in the tree of control groups."""
+        """Kill the daemon and all its processes, and remove its control groups."""
         pid = self.pid
         if pid is not None:
             os.kill(pid, signal.SIGKILL)
@@ -96,7 +96,7 @@ class Daemon:
         wait_for("control groups are empty", self._remove_control_groups, timeout_s=END_TIMEOUT_S)
 
     def docker(self, *arguments: str, timeout_s: float = COMMAND_TIMEOUT_S) -> str:
-        """Standard output. Raises ObtainError."""
+        """Run docker and return its standard output. Raises ObtainError."""
         try:
             done = subprocess.run(
                 ["docker", *arguments],
@@ -140,7 +140,7 @@ class Daemon:
         tops = [*CGROUP_ROOT.glob(f"{self._control_group}"), *CGROUP_ROOT.glob(f"*/{self._control_group}")]
         for top in tops:
             for folder, _, _ in os.walk(top, topdown=False):
-                # Busy as long as a process that was killed is not gone, and gone when another run was quicker.
+                # The folder is busy while a killed process still exists, and missing if another run removed it first.
                 with contextlib.suppress(OSError):
                     os.rmdir(folder)
         return not any(top.exists() for top in tops)
@@ -157,6 +157,9 @@ def _stat_of(pid: int) -> str:
 
 
 def _start_of(stat: str) -> str | None:
-    """When a process began, in the kernel's ticks: numbers of processes are given anew. None: it does not run."""
+    """Return when the process started, in the kernel's ticks, or None if it does not run.
+
+    The start distinguishes processes, because the kernel reuses process IDs.
+    """
     fields = stat.rpartition(")")[2].split()
     return fields[19] if len(fields) > 19 and fields[0] != "Z" else None

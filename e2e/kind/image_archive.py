@@ -7,11 +7,11 @@ import tarfile
 from pathlib import Path
 
 ENTRYPOINTS = {"coredns": ["/coredns"], "pause": ["/pause"]}
-"""The others' commands are said whole by kubeadm's manifests."""
+"""Entrypoints of two images. kubeadm's manifests have complete commands for the others."""
 
 
 def write_images(archive: Path, root: Path, images: dict[str, str], architecture: str) -> None:
-    """`images`: the reference of each, by the name of the program in it."""
+    """Write the archive. `images`: the reference of each image, by the name of its program."""
     layer = archive.with_suffix(".layer")
     with tarfile.open(layer, "w") as files:
         files.add(root, arcname=".")
@@ -33,7 +33,7 @@ def image_config(name: str, layer_digest: str, architecture: str) -> bytes:
     document = {
         "architecture": architecture,
         "os": "linux",
-        # Two images must not have one configuration: they would be one image to whoever keeps them by its digest.
+        # Two images must have different configurations, because stores that key images by digest would merge them.
         "author": name,
         "created": "2020-01-01T00:00:00Z",
         "config": {

@@ -1,6 +1,6 @@
-"""The files of a node: Debian with systemd and containerd, the kubelet, and what node_files/ lays over it.
+"""The files of a node: Debian with systemd and containerd, the kubelet, and the files of node_files/ on top.
 
-The packages' maintainer scripts do not run; the little that a node needs of what they would do is done here.
+The packages' maintainer scripts do not run; the module does the few steps of them that a node needs.
 """
 
 import platform
@@ -16,10 +16,10 @@ from tests.support.cache import ObtainError
 COMMAND_TIMEOUT_S = 120
 
 UNITS = ("containerd", "kubelet", "podnet", "volumes")
-"""Of node_files/; nothing else is started in a node but what systemd itself is made of."""
+"""Units of node_files/. A node starts only these and systemd's own parts."""
 
 MASKED_UNITS = (
-    # It would write the whole machine's settings, not a node's.
+    # It would write settings of the whole machine, not only of a node.
     "systemd-sysctl.service",
     *("systemd-udevd.service", "systemd-logind.service", "getty@.service", "console-getty.service"),
     *("systemd-binfmt.service", "systemd-hwdb-update.service", "systemd-modules-load.service"),
@@ -32,7 +32,7 @@ NOT_OF_A_NODE = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/shar
 
 
 def furnish(root: Path) -> None:
-    """Make the unpacked packages a node's root. Raises ObtainError."""
+    """Turn the unpacked packages into a node's root. Raises ObtainError."""
     for name in NOT_OF_A_NODE:
         shutil.rmtree(root / name, ignore_errors=True)
     for name in ("dev", "proc", "sys", "run", "tmp", "root", "var/log", "var/tmp", "etc/kubernetes/manifests"):
@@ -73,7 +73,7 @@ def _choose_units(units: Path) -> None:
 
 
 def in_root(root: Path, *command: str) -> str:
-    """Standard output of a command that runs in that root. Raises ObtainError."""
+    """Run a command in that root, and return its standard output. Raises ObtainError."""
     try:
         done = subprocess.run(
             ["chroot", root, *command], capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, check=False
@@ -86,7 +86,10 @@ def in_root(root: Path, *command: str) -> str:
 
 
 def furnish_control_plane(root: Path, node: Path) -> None:
-    """The root that all images of the control plane share: their programs, and a node's iptables for kube-proxy."""
+    """Make the root that all images of the control plane share.
+
+    It has their programs, and a node's iptables for kube-proxy.
+    """
     for name in ("bin", "sbin", "lib", "lib64"):
         (root / "usr" / name).mkdir(parents=True)
         _link(root / name, f"usr/{name}")
@@ -103,8 +106,8 @@ def furnish_control_plane(root: Path, node: Path) -> None:
             _link(root / f"usr/sbin/{family}{deed}", "xtables-legacy-multi")
     extensions = Path("usr/lib") / f"{platform.machine()}-linux-gnu" / "xtables"
     shutil.copytree(node / extensions, root / extensions)
-    # Of every extension too: one that cannot be loaded makes Services with two endpoints time out. Links are followed
-    # inside of that root.
+    # Include the libraries of every extension: if one cannot be loaded, Services with two endpoints time out. The
+    # command follows links inside of that root.
     listed = f"ldd /usr/sbin/xtables-legacy-multi /{extensions}/*.so | grep -o '/[^ :]*so[^ :]*' | sort -u"
     names = f"{listed} | grep -v {extensions} | sed s,^/,,"
     in_root(

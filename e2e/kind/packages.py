@@ -1,4 +1,4 @@
-"""Debian's packages, fetched with what they depend on and unpacked into a folder: nothing is installed or started.
+"""Fetches Debian packages with their dependencies and unpacks them into a folder: nothing is installed or started.
 
 apt-get finds and fetches them with this machine's own sources; no maintainer script runs.
 """
@@ -12,11 +12,13 @@ from tests.support.cache import ObtainError, show
 APT_TIMEOUT_S = 600
 UNPACK_TIMEOUT_S = 120
 MERGED = ("bin", "sbin", "lib", "lib64")
-"""Folders of the root that are links into usr; packages name both."""
+"""Folders of the root that are links into usr; packages use both names."""
 
 
 def unpack(packages: tuple[str, ...], into: Path, *, whole: bool) -> None:
-    """`whole`: with all that they depend on, down to libc; else only what this machine does not have installed.
+    """Unpack packages into a folder.
+
+    `whole`: with all dependencies, down to libc; otherwise only those that this machine does not have installed.
 
     Raises ObtainError.
     """
@@ -53,7 +55,7 @@ def _fetch(packages: tuple[str, ...], scratch: Path, *, whole: bool) -> list[Pat
 
 
 def _apt_get(arguments: list[str], options: dict[str, str | Path]) -> str:
-    """What it says when it fails; empty when it does not."""
+    """Run apt-get, and return its error message, or an empty string on success."""
     command = ["apt-get", "-q", *(part for key, value in options.items() for part in ("-o", f"{key}={value}"))]
     try:
         done = subprocess.run(

@@ -1,7 +1,8 @@
-"""Where kind's parts are kept, and where a cluster lives while it runs.
+"""Where the parts of kind are kept, and where a running cluster keeps its files.
 
-What was obtained is in the cache, one folder a part, each named by all that it was made of. A cluster has two folders:
-one with its disks (in the cache too: they are linked from there) and one in /run with sockets, short enough for them.
+Obtained parts are in the cache, one folder for each part, named by all its inputs. A cluster has two folders: one with
+its disks (also in the cache, because they are linked from there), and one in /run for sockets, whose paths must be
+short.
 """
 
 import hashlib
@@ -20,7 +21,7 @@ NAME_VARIABLE = "SLUICEGATE_KIND_NAME"
 DEFAULT_NAME = "sluicegate"
 
 TOOL_PACKAGES = ("containerd", "docker.io", "iproute2", "iptables", "runc", "tini")
-"""What runs the nodes' containers, unpacked beside everything; nothing of it is installed or started."""
+"""Programs that run the nodes' containers. They are unpacked to a separate folder, not installed or started."""
 
 NODE_PACKAGES = (
     *("base-files", "base-passwd", "bash", "coreutils", "dash", "findutils", "grep", "gzip", "hostname", "libc-bin"),
@@ -40,7 +41,7 @@ def packages_folder() -> Path:
 
 
 def store_folder() -> Path:
-    """The folder of a Docker daemon that holds the node image, and nothing else."""
+    """Return the folder of a Docker daemon that has only the node image."""
     files = sorted(path for path in NODE_FILES.rglob("*") if path.is_file())
     recipe = [*files, *(Path(__file__).parent / name for name in ("node_root.py", "image_archive.py", "store.py"))]
     contents = (hashlib.sha256(path.read_bytes()).hexdigest() for path in recipe)
@@ -53,7 +54,7 @@ def _digest(*parts: str) -> str:
 
 @dataclass(frozen=True)
 class ClusterPlace:
-    """The folders and files of one cluster, by its name. Raises ObtainError for what can be no name."""
+    """The folders and files of one cluster, by its name. Raises ObtainError for an invalid name."""
 
     name: str
 
@@ -84,7 +85,10 @@ class ClusterPlace:
         return self.run / "resolv.conf"
 
     def environment(self) -> dict[str, str]:
-        """This process' environment with the cluster's programs and Helm first on the path. Raises ObtainError."""
+        """Return this process' environment, with the cluster's programs and Helm first on the path.
+
+        Raises ObtainError.
+        """
         nodes = node_cache_folder()
         if not nodes.is_dir():
             raise ObtainError(f"{nodes} is not there: `make kind` has kind's programs built")
@@ -99,7 +103,7 @@ class ClusterPlace:
 
 
 def program(name: str) -> Path:
-    """One of the Kubernetes programs that a node is made of."""
+    """Return the path of a Kubernetes program of a node."""
     if name in NODE_NAMES:
         return node_cache_folder() / name
     if name in NAMES:

@@ -1,7 +1,7 @@
-"""Which cluster of nodes tests run on, and what can be done to its nodes.
+"""The cluster that tests use, and operations on its nodes.
 
-SLUICEGATE_CLUSTER chooses: `kind` (unless said otherwise; `python -m e2e.kind up` made it and the tests run under
-`python -m e2e.kind run`) or `kubeconfig`, a cluster that is already there, of which KUBECONFIG speaks.
+SLUICEGATE_CLUSTER selects it: `kind` (the default; `python -m e2e.kind up` created it, and the tests run under `python
+-m e2e.kind run`) or `kubeconfig`, an existing cluster that KUBECONFIG names.
 """
 
 import os
@@ -16,11 +16,11 @@ CLUSTER_VARIABLE = "SLUICEGATE_CLUSTER"
 
 
 class CannotError(Exception):
-    """A cluster whose nodes are not this project's to break; the message says what was wanted of it."""
+    """This project must not break the nodes of the cluster; the message names the requested operation."""
 
 
 class Provider(Protocol):
-    """What tests ask of a cluster beyond its API. Deeds raise CannotError where `can_break_nodes` is false."""
+    """Operations of tests on a cluster beyond its API. They raise CannotError if `can_break_nodes` is false."""
 
     can_break_nodes: bool
 
@@ -28,7 +28,7 @@ class Provider(Protocol):
     def kubeconfig(self) -> Path: ...
 
     def load(self, archive: Path) -> None:
-        """Have the image of an archive on every node."""
+        """Import the image of an archive on every node."""
 
     def kill(self, node: str) -> None:
         """End the node at once, as if its power were cut. Its volumes stay."""
@@ -37,20 +37,20 @@ class Provider(Protocol):
         """Start a node that was killed."""
 
     def partition(self, node: str) -> None:
-        """No packet comes to the node or leaves it; what runs on it goes on."""
+        """Cut the node off from the network; its processes continue."""
 
     def heal(self, node: str) -> None:
         """End the partition of a node."""
 
     def stop_api_server(self) -> None:
-        """The API server ends and stays down."""
+        """End the API server and keep it down."""
 
     def start_api_server(self) -> None:
-        """The API server may run again."""
+        """Let the API server run again."""
 
 
 class GivenCluster:
-    """A cluster that is already there. Its images are its owner's matter: a registry that its nodes pull from."""
+    """An existing cluster. Its owner provides the images: in a registry that its nodes pull from."""
 
     can_break_nodes = False
 
@@ -80,7 +80,7 @@ class GivenCluster:
 
 
 class KindCluster:
-    """A cluster that `python -m e2e.kind up` made."""
+    """A cluster that `python -m e2e.kind up` created."""
 
     can_break_nodes = True
 
@@ -115,12 +115,15 @@ class KindCluster:
         self._move_api_server("/etc/kubernetes", "/etc/kubernetes/manifests")
 
     def _move_api_server(self, here: str, there: str) -> None:
-        """The kubelet of the control plane runs what lies in its folder of manifests."""
+        """Move the API server's manifest.
+
+        The kubelet of the control plane runs the contents of its folder of manifests.
+        """
         node = f"{self._cluster.place.name}-control-plane"
         self._docker("exec", node, "mv", f"{here}/kube-apiserver.yaml", there)
 
     def _interface_of(self, node: str) -> str:
-        """The other end of the node's interface, which is the bridge's."""
+        """Return the bridge's end of the node's interface."""
         number = self._docker("exec", node, "cat", "/sys/class/net/eth0/iflink").strip()
         for line in self._cluster.in_network("ip", "--oneline", "link").splitlines():
             index, name = line.split(": ")[:2]
@@ -130,7 +133,7 @@ class KindCluster:
 
 
 def provider() -> Provider:
-    """Raises ObtainError."""
+    """Return the selected provider. Raises ObtainError."""
     chosen = os.environ.get(CLUSTER_VARIABLE, "kind")
     if chosen == "kubeconfig":
         if not (given := os.environ.get("KUBECONFIG")):

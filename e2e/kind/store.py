@@ -1,7 +1,7 @@
-"""The node image, made once and kept as the folder of a Docker daemon that holds only it.
+"""The node image, built once and kept as the folder of a Docker daemon that has only this image.
 
-A cluster's daemon begins with a folder of its own in which the image's files are links to these: a second at most, and
-nothing that a cluster does, or that is killed in it, reaches the image.
+A cluster's daemon starts with a separate folder, in which the image's files are links to these. That takes a second at
+most, and neither a cluster nor its kill can change the image.
 """
 
 import json
@@ -26,12 +26,12 @@ _ENTRYPOINT = ["/usr/local/bin/entrypoint", "/sbin/init"]
 
 
 def obtain_store() -> Path:
-    """Raises ObtainError."""
+    """Return the folder of the store, and build it if necessary. Raises ObtainError."""
     return obtained(store_folder(), lambda folder: (folder / "complete").exists(), _make)
 
 
 def link(disks: Path) -> None:
-    """A daemon's folder that holds the node image."""
+    """Create a daemon's folder that has the node image."""
     disks.mkdir(parents=True)
     shutil.copytree(store_folder() / "docker/image", disks / "image")
     _run("cp", "--archive", "--link", store_folder() / "docker/overlay2", disks / "overlay2")
@@ -62,7 +62,7 @@ def _unpack_node(fresh: Path) -> None:
 
 
 def _images() -> list[str]:
-    """What kubeadm will ask for, by the names that it asks by."""
+    """Return the names of the images that kubeadm will request."""
     return _run(program("kubeadm"), "config", "images", "list", "--kubernetes-version", KUBERNETES_VERSION).split()
 
 
@@ -90,7 +90,7 @@ def _load_into_root(archive: Path, root: Path, scratch: Path) -> None:
         containerd.stop()
         for left in RUN_ROOT.glob(f"load-{os.getpid()}.sock*"):
             left.unlink()
-    # Layers that are unpacked are not read again.
+    # Layers are not read again after they are unpacked.
     for blob in (folder / "io.containerd.content.v1.content/blobs/sha256").iterdir():
         if blob.stat().st_size > 10 << 20:
             blob.unlink()

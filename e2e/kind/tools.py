@@ -1,6 +1,7 @@
-"""The programs that run containers on this machine, unpacked beside it: containerd, runc, Docker's daemon, iptables.
+"""The programs that run containers on this machine, without installing them.
 
-What the machine has installed is used as it is; the rest lies in one folder that PATH and the loader are pointed to.
+These are containerd, runc, Docker's daemon and iptables. Installed programs are used unchanged; the others are in one
+folder, to which PATH and the loader point.
 """
 
 import os
@@ -26,7 +27,7 @@ RUNC_WITHOUT_RESOURCE = "runc-without-sys-resource"
 
 
 def obtain_tools() -> Path:
-    """Raises ObtainError."""
+    """Return the folder of the programs, and fill it if necessary. Raises ObtainError."""
     return obtained(tools_folder(), lambda folder: (folder / "complete").exists(), _make)
 
 
@@ -43,7 +44,7 @@ def _make(fresh: Path) -> None:
 
 
 def with_libraries(environment: dict[str, str]) -> dict[str, str]:
-    """For what is run out of the folder: its libraries, and iptables' extensions."""
+    """Return the environment for programs of the folder: its libraries, and iptables' extensions."""
     folders = sorted(tools_folder().glob("usr/lib/*-linux-gnu*"))
     paths = ":".join(map(str, folders))
     inherited = os.environ.get("LD_LIBRARY_PATH")

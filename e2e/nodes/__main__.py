@@ -29,7 +29,7 @@ from tools.image.errors import ImageError
 ROOT = Path(__file__).parents[2]
 CLUSTER_NAME = "suite"
 END_S = 90.0
-"""Kept of the deadline, to show what is known and to remove the cluster."""
+"""Time kept of the deadline, to print a diagnosis and to remove the cluster."""
 
 
 def main(arguments: list[str]) -> int:
@@ -52,12 +52,12 @@ def main(arguments: list[str]) -> int:
 
 
 def run(level: str, tests: list[str], end_s: float) -> int:
-    """The exit code of pytest. Raises ObtainError, ImageError and NotInTimeError."""
+    """Run pytest, and return its exit code. Raises ObtainError, ImageError and NotInTimeError."""
     with _until(end_s - END_S):
         prepare()
     RUN_ROOT.mkdir(parents=True, exist_ok=True)
     cluster = Cluster(CLUSTER_NAME)
-    # No cluster's name: those have no dots.
+    # The name cannot be a cluster's, because it has a dot.
     with one_run_at_a_time(RUN_ROOT / "e2e.nodes"):
         try:
             with _until(end_s - END_S):
@@ -84,13 +84,13 @@ def _tested(level: str, tests: list[str]) -> int:
 
 @contextmanager
 def _until(end_s: float) -> Iterator[None]:
-    """Raises ObtainError in the middle of whatever is done when the time comes."""
+    """Raise ObtainError in the block at `end_s`, whatever it does then."""
 
     def late(*_: object) -> None:
         raise ObtainError("the deadline has come before the end of the scenarios: --deadline-s gives them more")
 
     before = signal.signal(signal.SIGALRM, late)
-    # None at all would be no deadline.
+    # The timer needs a positive time: 0 would disable it.
     signal.setitimer(signal.ITIMER_REAL, max(0.001, end_s - time.monotonic()))
     try:
         yield

@@ -1,6 +1,6 @@
 """One cluster with nodes, the operator installed by its chart, and the quickstart, for the whole run.
 
-`python -m e2e.nodes` runs these; nothing here is collected without SLUICEGATE_NODES, which names the level.
+`python -m e2e.nodes` runs these. They are collected only if SLUICEGATE_NODES is set, which names the level.
 """
 
 import os
@@ -56,13 +56,13 @@ def kube() -> Kube:
 
 @pytest.fixture(scope="session")
 def standing_shop(kube: Kube, figures: Figures) -> NodeShop:
-    """README's way, command by command; a cluster that stays from an earlier run is taken as it is."""
+    """The quickstart, installed with README's commands. A cluster of an earlier run is used unchanged."""
     kube.kubectl("label", "namespace", "default", "pod-security.kubernetes.io/enforce=restricted", "--overwrite")
     shop = NodeShop(kube)
     if RELEASE not in helm("list", "-n", OPERATOR_NAMESPACE, "-q").split():
         _install(shop, figures)
         kube.kubectl("delete", "-f", str(OBSERVERS))
-    # From here on as the suite has it: drift is looked for more often.
+    # From here on the operator has the suite's settings: it looks for drift more often.
     install_operator()
     return shop
 
@@ -80,17 +80,17 @@ def _install(shop: NodeShop, figures: Figures) -> None:
 
 @pytest.fixture
 def shop(standing_shop: NodeShop) -> NodeShop:
-    """Settled before each test, whatever the one before it left behind."""
+    """The standing cluster, settled before each test regardless of the previous one."""
     standing_shop.settle()
     return standing_shop
 
 
 @pytest.fixture
 def load(shop: NodeShop, request: pytest.FixtureRequest, figures: Figures) -> Iterator[AcknowledgedWorkload]:
-    """A producer and a consumer through all of the test; the cluster is settled again before they are checked."""
+    """A producer and a consumer during the whole test; the cluster is settled again before they are checked."""
     with traffic(shop) as load:
         wait_for("an acknowledgement", lambda: load.count > 0, interval_s=0.02)
-        # Until the first one it has looked for brokers and been given a producer's id: no gap that a scenario made.
+        # Ignore the gap before the first acknowledgement: the client looked for brokers and got a producer ID.
         load.longest_gap_s = 0.0
         yield load
         shop.await_settled()

@@ -1,4 +1,4 @@
-"""What a cluster says of itself when a scenario fails, for who reads it in CI, where the cluster is gone by then."""
+"""The state of a cluster when a scenario fails, for readers of CI logs, who cannot access the cluster any more."""
 
 from e2e.cluster.control_plane import KubectlError
 from e2e.nodes.kube import Kube
@@ -18,7 +18,7 @@ _PAGES = (
 
 
 def diagnosis(kube: Kube) -> str:
-    """The last lines of each page; an API server that does not answer is part of it."""
+    """Return the last lines of each page. An API server that does not answer is reported too."""
     told = []
     for page in _PAGES:
         try:

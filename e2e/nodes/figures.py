@@ -1,4 +1,4 @@
-"""What a run measured, for people: printed at its end and kept in reports/nodes.json."""
+"""The figures of a run: printed at its end and kept in reports/nodes.json."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ PLACE = Path(__file__).parents[2] / "reports" / "nodes.json"
 
 
 class Figures:
-    """Numbers by name, with their unit in it."""
+    """Numbers by name; the name includes the unit."""
 
     def __init__(self) -> None:
         self._found: dict[str, list[float]] = {}

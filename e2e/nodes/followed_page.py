@@ -1,4 +1,4 @@
-"""examples/README.md followed by someone whose kubeconfig has a namespace of its own."""
+"""Runs the commands of examples/README.md with a kubeconfig that names a separate namespace."""
 
 import subprocess
 import time
@@ -17,7 +17,10 @@ PAGE = REPOSITORY / "examples" / "README.md"
 
 @dataclass(frozen=True, slots=True)
 class FollowedPage:
-    """`said` has what the commands of each followed example printed, `took_s` how long they took together."""
+    """The followed page.
+
+    `said` has the output of each followed example, `took_s` how long its commands took together.
+    """
 
     namespace: OwnNamespace
     kubeconfig: Path
@@ -25,7 +28,7 @@ class FollowedPage:
     took_s: dict[str, float] = field(default_factory=dict)
 
     def follow(self, example: str) -> None:
-        """Each command as it stands on the page. An AssertionError with what one printed that did not end well."""
+        """Run each command of the example unchanged. Raises AssertionError with the output of a failed one."""
         began_s = time.monotonic()
         said = []
         for command in example_commands(PAGE.read_text(encoding="utf-8"), example):
@@ -37,14 +40,14 @@ class FollowedPage:
         self.took_s[example] = time.monotonic() - began_s
 
     def brokers(self) -> dict[str, str]:
-        """The uid of each broker's pod."""
+        """Uid of each broker's pod, by pod."""
         listed = self.namespace.items("pods", "-l", "app.kubernetes.io/component=broker")
         return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in listed}
 
 
 @contextmanager
 def followed_page(kube: Kube, namespace: str, folder: Path) -> Iterator[FollowedPage]:
-    """In a namespace of that name, which is made and removed; the kubeconfig is written into the folder."""
+    """Create a namespace for the page, and remove it afterwards; the kubeconfig is written into the folder."""
     own = folder / "kubeconfig"
     own.write_text(kube.kubectl("config", "view", "--raw", "--flatten", "--minify"), encoding="utf-8")
     kube.kubectl("config", "set-context", "--current", f"--namespace={namespace}", f"--kubeconfig={own}")

@@ -1,4 +1,4 @@
-"""The API server of a cluster with nodes, by kubectl as people use it."""
+"""The API server of a cluster with nodes, accessed with kubectl."""
 
 import json
 import subprocess
@@ -9,7 +9,7 @@ from typing import Any
 from e2e.cluster.control_plane import KUBECTL_TIMEOUT_S, KubectlError, warnings_in
 
 LOOKS_APART_S = 0.3
-"""A kubectl is a tenth of a second of the CPU that the nodes have too: who waits for something asks no faster."""
+"""Least time between polls: one kubectl takes a tenth of a second of the CPU that the nodes also use."""
 
 
 class Kube:
@@ -20,11 +20,11 @@ class Kube:
         self._pause = threading.Event()
 
     def kubectl(self, *arguments: str, input: str | None = None, timeout_s: float = KUBECTL_TIMEOUT_S) -> str:
-        """Standard output; what kubectl refuses is a KubectlError with its sentence."""
+        """Run kubectl and return its standard output. Raises KubectlError with the message if kubectl fails."""
         return self._run(arguments, input, timeout_s).stdout
 
     def kubectl_warnings(self, *arguments: str, input: str | None = None) -> list[str]:
-        """The warnings that kubectl prints. Raises KubectlError."""
+        """Return the warnings that kubectl prints. Raises KubectlError."""
         return warnings_in(self._run(arguments, input, KUBECTL_TIMEOUT_S).stderr)
 
     def _run(self, arguments: tuple[str, ...], input: str | None, timeout_s: float) -> subprocess.CompletedProcess[str]:
@@ -39,7 +39,7 @@ class Kube:
         return done
 
     def get(self, *arguments: str) -> Any:
-        """`kubectl get ... -o json`, decoded."""
+        """Return the decoded output of `kubectl get ... -o json`."""
         self._pause.wait(max(0.0, self._next_look_s - time.monotonic()))
         self._next_look_s = time.monotonic() + LOOKS_APART_S
         return json.loads(self.kubectl("get", *arguments, "-o", "json"))

@@ -1,4 +1,4 @@
-"""Whether a machine can have a cluster of nodes, asked in seconds and before anything is made."""
+"""Checks in seconds, before anything is created, whether a machine can run a cluster of nodes."""
 
 import os
 import platform
@@ -25,7 +25,7 @@ if command -v ip > /dev/null; then ip link add probe type bridge; fi
 
 
 def why_not() -> str | None:
-    """What this machine lacks that nobody but its owner can give; None when nothing does."""
+    """Return what only the owner of this machine can provide for nodes, or None if nothing is missing."""
     if os.geteuid() != 0:
         return "nodes take root, and this is not root"
     if lacking := [program for program in PROGRAMS if shutil.which(program) is None]:
@@ -46,13 +46,16 @@ def why_not() -> str | None:
 
 
 def control_groups_are_writable(root: Path) -> bool:
-    """Of version 2 in `root`, of version 1 in each of its folders."""
+    """Return whether control groups can be created: in `root` (version 2), or in each of its folders (version 1)."""
     tops = [root] if (root / "cgroup.controllers").exists() else [path for path in root.glob("*") if path.is_dir()]
     return bool(tops) and all(os.access(top, os.W_OK) for top in tops)
 
 
 def _refusal_of_the_kernel() -> str:
-    """What it says to what a daemon of Docker does first, where its disks will be; empty when it does it."""
+    """Return the kernel's error for the first operations of a Docker daemon, run where its disks will be.
+
+    An empty string if they succeed.
+    """
     cache_root().mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=cache_root(), prefix="probe-") as folder:
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""A namespace with a small cluster in it, beside the quickstart: made as restricted as Kubernetes has it."""
+"""A namespace with a small cluster beside the quickstart, with Kubernetes' restricted profile."""
 
 import json
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from e2e.shop import READY_TIMEOUT_S, Json, condition_of
 from e2e.test_cluster_life import MINI, a_cluster, document, listener
 
 GONE_TIMEOUT_S = 120
-"""Kubernetes waits for half of the grace period of pods, 30 s for brokers, before it looks again."""
+"""Kubernetes waits for half of the grace period of pods, 30 s for brokers, before it checks again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class OwnNamespace:
         wait_for(f"all of {self.name} is ready", look, timeout_s=READY_TIMEOUT_S, interval_s=0.3)
 
     def delete(self) -> None:
-        """Raises KubectlError when it does not go."""
+        """Delete the namespace and wait. Raises KubectlError if it is not deleted in time."""
         self.kube.kubectl("delete", "namespace", self.name, f"--timeout={GONE_TIMEOUT_S}s", "--ignore-not-found")
 
 
@@ -56,12 +56,12 @@ def own_namespace(kube: Kube, name: str) -> Iterator[OwnNamespace]:
     try:
         yield made
     finally:
-        # Kubernetes waits for the pods' grace period; nobody here waits for it.
+        # Kubernetes waits for the pods' grace period; the tests do not.
         kube.kubectl("delete", "namespace", name, "--wait=false", "--ignore-not-found")
 
 
 def small_cluster(**spec: object) -> list[Json]:
-    """One broker and one controller with all that may refer to them."""
+    """Return one broker and one controller, with one object of each kind that may refer to them."""
     reference = {"clusterRef": {"name": MINI}}
     return [
         a_cluster(**spec),

@@ -1,6 +1,6 @@
-"""The chart and the image of an earlier commit, to upgrade from and to go back to.
+"""The chart and the image of an earlier commit, for upgrades from it and back to it.
 
-What is not of that commit: Debian's and Python's packages, and what makes images of them, which are today's.
+Debian's and Python's packages, and the tools that build images, are not of that commit but of today.
 """
 
 import io
@@ -15,9 +15,9 @@ from tests.support.cache import ObtainError, cache_root, obtained, show
 
 ROOT = Path(__file__).parents[2]
 COMMIT = "2ba4746d7bdda139cb25c3fa09ed99b8339f3084"
-"""The first one with a chart whose brokers have the operator's image."""
+"""The first commit with a chart whose brokers have the operator's image."""
 VERSION = "0.0.9"
-"""Beside today's on the same nodes."""
+"""Version of that image, beside today's on the same nodes."""
 _OF_TODAY = ("constraints.txt", "tools", "tests/support")
 _TIMEOUT_S = 900
 
@@ -31,7 +31,10 @@ class Previous:
 
 
 def previous() -> Previous:
-    """Made once. Raises ObtainError, also where the history does not reach so far."""
+    """Return the earlier chart and image, which are built once.
+
+    Raises ObtainError, also if the clone's history does not contain the commit.
+    """
     place = cache_root() / f"previous-{COMMIT[:12]}"
     obtained(place, lambda found: (found / "made").is_file(), _make)
     return Previous(place / "charts" / "sluicegate", place / "dist" / f"sluicegate-{VERSION}.tar")

@@ -1,4 +1,4 @@
-"""Commands of pages, which the suite runs word by word: README's section Install and examples/README.md."""
+"""Commands of pages, which the suite runs unchanged: README's section Install and examples/README.md."""
 
 import os
 import re
@@ -16,7 +16,7 @@ _TIMEOUT_S = 700.0
 
 
 def section(page: str, heading: str) -> str:
-    """The text below `## heading`. Raises ValueError if there is none."""
+    """Return the text below `## heading`. Raises ValueError if that is missing."""
     _, found, text = f"\n{page}".partition(f"\n## {heading}\n")
     if not found:
         raise ValueError(f"the page has no section {heading!r}")
@@ -24,12 +24,12 @@ def section(page: str, heading: str) -> str:
 
 
 def blocks(text: str, language: str = "") -> list[list[str]]:
-    """The lines of each block of commands in that language."""
+    """Return the lines of each block of commands in that language."""
     return [[line for line in block.splitlines() if line] for tag, block in _BLOCK.findall(text) if tag == language]
 
 
 def install_commands(readme: str) -> list[str]:
-    """The block of the section Install that begins with helm. Raises ValueError if there is none."""
+    """Return the block of the section Install that begins with helm. Raises ValueError if that is missing."""
     for commands in blocks(section(readme, INSTALL)):
         if commands and commands[0].startswith(_INSTALLS):
             return commands
@@ -37,7 +37,7 @@ def install_commands(readme: str) -> list[str]:
 
 
 def example_commands(page: str, example: str) -> list[str]:
-    """The commands of one example of examples/README.md, those that tests run. Raises ValueError if there are none."""
+    """Return the tested commands of one example of examples/README.md. Raises ValueError if it has none."""
     commands = [line for block in blocks(section(page, example), "sh") for line in block]
     if not commands:
         raise ValueError(f"examples/README.md has no commands for {example}")
@@ -45,16 +45,16 @@ def example_commands(page: str, example: str) -> list[str]:
 
 
 def followed(readme: Path) -> Iterator[str]:
-    """Each command of Install once it has ended well; see `run`."""
+    """Run the commands of Install, and yield each one that succeeded; see `run`."""
     for command in install_commands(readme.read_text(encoding="utf-8")):
         run(command)
         yield command
 
 
 def run(command: str, environment: Mapping[str, str] | None = None) -> str:
-    """What a command printed, run in the repository by a shell with helm, kubectl and sluicegate on its path.
+    """Run a command in the repository by a shell with helm, kubectl and sluicegate on its path; return its output.
 
-    Raises CalledProcessError with what it printed, TimeoutExpired.
+    Raises CalledProcessError with the output, TimeoutExpired.
     """
     own = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     return subprocess.run(

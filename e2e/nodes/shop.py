@@ -1,4 +1,4 @@
-"""The cluster `shop` of examples/quickstart on real nodes, and how it is installed there."""
+"""The cluster `shop` of examples/quickstart on real nodes, and its installation there."""
 
 import json
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ from tests.support.helm import CHART, RELEASE, helm
 BROKER_PODS = f"app.kubernetes.io/component=broker,sluicegate.dev/cluster={CLUSTER}"
 OPERATOR_PODS = "app.kubernetes.io/name=sluicegate-operator"
 RESYNC_S = 3
-"""Drift is looked for this often; the default of 60 s is for clusters, not for tests."""
+"""Interval of drift detection, in seconds; the default of 60 s is too slow for tests."""
 
 
 def install_operator(*values: str) -> None:
-    """The chart as README has it; `values` are more of it, each as KEY=VALUE."""
+    """Install the chart as README does; `values` are further values of it, each as KEY=VALUE."""
     options = [word for value in (f"settings.resyncSeconds={RESYNC_S}", *values) for word in ("--set", value)]
     helm(
         "upgrade", "--install", RELEASE, str(CHART), "-n", OPERATOR_NAMESPACE, "--create-namespace", "--wait", *options
@@ -26,7 +26,7 @@ def install_operator(*values: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class NodeBroker:
-    """What changes when a broker is restarted in any way, and where it is."""
+    """What changes if a broker is restarted in any way, and its node."""
 
     pod: str
     uid: str
@@ -44,7 +44,7 @@ class NodeShop(ShopInApi):
         super().__init__(kube)
 
     def settle(self) -> None:
-        """The quickstart as it is in the repository: rolled out, its quota in force, all brokers back and in sync."""
+        """Restore the repository's quickstart: rolled out, its quota in force, all brokers back and in sync."""
         self.plane.kubectl("apply", "-f", str(QUICKSTART))
         self.await_settled()
 
@@ -61,19 +61,19 @@ class NodeShop(ShopInApi):
         self.await_enforced("shop-external-rate", f"{brokers}/{brokers}")
 
     def running(self) -> list[NodeBroker]:
-        """By name; those that go are not among them."""
+        """Brokers in the order of names, without those being deleted."""
         listed = self.plane.get("pods", "-l", BROKER_PODS)["items"]
         return sorted((_node_broker(pod) for pod in listed if "deletionTimestamp" not in pod["metadata"]), key=_pod)
 
     def started(self) -> dict[str, float]:
-        """When each broker's process began, as it says itself."""
+        """Start time of each broker's process, from its metrics."""
         return {pod.name: self.metric(pod, "process_start_time_seconds") for pod in self.broker_pods()}
 
     def uids(self) -> dict[int, str]:
         return {pod.id: pod.uid for pod in self.broker_pods()}
 
     def await_replaced(self, broker_id: int, uid: str) -> None:
-        """Another pod of that broker is there, and serves."""
+        """Wait until another pod of that broker is ready."""
 
         def look() -> bool:
             pod = self.pod(broker_id)
@@ -82,13 +82,13 @@ class NodeShop(ShopInApi):
         wait_for(f"broker {broker_id} is back", look, timeout_s=READY_TIMEOUT_S, interval_s=0.1)
 
     def evict(self, pod: str) -> None:
-        """As `kubectl drain` does it: a PodDisruptionBudget may refuse."""
+        """Evict a pod as `kubectl drain` does: a PodDisruptionBudget may refuse."""
         body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": NAMESPACE}}
         path = f"/api/v1/namespaces/{NAMESPACE}/pods/{pod}/eviction"
         self.plane.kubectl("create", "--raw", path, "-f", "-", input=json.dumps(body))
 
     def working_sets_mib(self) -> dict[str, float]:
-        """Of every pod that its kubelet has counted, by name: what it has not looked at yet uses nothing."""
+        """Return the memory of every pod with kubelet statistics, by name: a pod without them uses no memory yet."""
         found = {}
         for node in self.plane.get("nodes")["items"]:
             path = f"/api/v1/nodes/{node['metadata']['name']}/proxy/stats/summary"
@@ -107,7 +107,7 @@ def _pod(broker: NodeBroker) -> str:
 
 
 def _node_broker(pod: Json) -> NodeBroker:
-    # A pod that waits for a node has none yet.
+    # A pod that waits for a node has no container statuses yet.
     status = (pod["status"].get("containerStatuses") or [{"restartCount": 0}])[0]
     return NodeBroker(
         pod=pod["metadata"]["name"],

@@ -1,4 +1,4 @@
-"""Storms out of pods: each has an address of its own, which the brokers see."""
+"""Storms from pods: each pod has a separate address, which the brokers see."""
 
 import json
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ class StormPod:
         return wait_for(f"pod {self.name} has an address", look)
 
     def report(self) -> Json:
-        """What the storm saw, when it has ended; the pod is gone then."""
+        """Wait for the end of the storm, return its report, and delete the pod."""
 
         def look() -> bool:
             phase = self._status().get("phase")

@@ -19,12 +19,12 @@ MISSING = "no BrokerListener of cluster shop has spec.name NOWHERE; create one o
 REACHED = "the API server reaches the webhook"
 APPLIES = 20
 ENDS_WITHIN_S = 10.0
-"""The webhook's time limit of 2 s, and kubectl on a busy machine."""
+"""The webhook's timeout of 2 s, and kubectl on a loaded machine."""
 
 
 @pytest.fixture(scope="module")
 def warned(standing_shop: NodeShop, kube: Kube) -> Iterator[Kube]:
-    """Two operators that warn."""
+    """Run two operators that warn."""
     install_operator("admission.enabled=true", "admission.checkSeconds=1", "replicas=2")
     wait_for("the leader reaches the webhook", lambda: REACHED in logs(kube))
     yield kube
@@ -37,7 +37,7 @@ def logs(kube: Kube) -> str:
 
 
 def warnings(kube: Kube, limit: int) -> list[str]:
-    """Of a quota whose listener does not exist, and whose limit is another one each time."""
+    """Apply a quota for a missing listener, with a new limit each time, and return the warnings."""
     document = quota_document("nowhere", {"listener": "NOWHERE"}, maxConnections=limit)
     return kube.kubectl_warnings("apply", "-f", "-", input=json.dumps(document))
 

@@ -1,4 +1,4 @@
-"""The audit log on a node: landed by a sidecar on a volume, answered by a Job in the image with Spark, and told."""
+"""The audit log on a node: landed by a sidecar on a volume, and queried by a Job in the image with Spark."""
 
 import json
 from typing import Any
@@ -20,7 +20,7 @@ SEGMENTS = f"/var/lib/sluicegate-audit/{CLUSTER}"
 RECORDS = 50
 PRODUCED = "SELECT coalesce(sum(records), 0) AS produced FROM partition WHERE api_key = 0"
 RUN_TIMEOUT_S = 600.0
-"""A run takes three quarters of a minute, and three times that where others take the processors."""
+"""A run takes 45 s, and three times that on a loaded machine."""
 
 
 def example(name: str, **spec: Any) -> Json:
@@ -30,7 +30,7 @@ def example(name: str, **spec: Any) -> Json:
 
 
 def claim(name: str) -> Json:
-    """For pods of one node, which volumes of this cluster's class are."""
+    """Return a claim for pods of one node, because volumes of this cluster's class belong to a node."""
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": spec}
 
@@ -46,7 +46,7 @@ def produce(ledger: OwnNamespace) -> None:
 
 
 def await_landed(ledger: OwnNamespace) -> None:
-    """All that was produced is in files; asked in the sidecar, as people are told to."""
+    """Wait until all produced records are in files. The query runs in the sidecar, as documented for users."""
     ask = ["python", "-m", "audit_pipeline", "query", PRODUCED, "--target", SEGMENTS, "--json"]
 
     def look() -> bool:
@@ -59,7 +59,7 @@ def await_landed(ledger: OwnNamespace) -> None:
 
 
 def run(ledger: OwnNamespace, name: str) -> Json:
-    """The pipeline's status once a run by hand has ended."""
+    """Run the pipeline by hand, and return its status after the end."""
     ledger.kubectl("create", "job", f"--from=cronjob/{PIPELINE}", name)
 
     def ended() -> Json:
@@ -73,7 +73,7 @@ def run(ledger: OwnNamespace, name: str) -> Json:
 
 
 def restarts(ledger: OwnNamespace) -> dict[str, list[int]]:
-    """Of each container's pods; a run that is tried again is another pod."""
+    """Return the restarts by container, one number for each pod; a retried run is another pod."""
     found: dict[str, list[int]] = {}
     for pod in ledger.items("pods"):
         for one in (*pod["status"].get("initContainerStatuses", []), *pod["status"]["containerStatuses"]):
@@ -85,7 +85,7 @@ def test_what_clients_did_is_answered_by_a_job_on_a_node(shop: NodeShop, kube: K
     log, brokers = example("audit-log.yaml"), {"replicas": 1, "storage": {"size": "1Gi"}}
     log["spec"]["config"] |= {"segment.ms": "1000"}
     resources = {"requests": {"cpu": "100m", "memory": "1Gi"}, "limits": {"memory": "2Gi"}}
-    # A run of the schedule would be one more, which is nobody's here.
+    # The schedule is far away, because a scheduled run would be an additional one.
     pipeline = example("audit-pipeline.yaml", schedule="0 0 1 1 *", resources=resources)
     with own_namespace(kube, "audited") as ledger:
         ledger.apply(claim("ledger-audit"), claim("ledger-answers"))
@@ -108,5 +108,5 @@ def test_what_clients_did_is_answered_by_a_job_on_a_node(shop: NodeShop, kube: K
         assert status["reportLocation"] == f"claim ledger-answers: {PIPELINE}.results/report.html"
         assert ledger.condition("ap", PIPELINE, "Ready")["reason"] == "RunSucceeded"
         figures.note("a run of an AuditPipeline, s", status["tookSeconds"])
-        # Two of them are the first run's.
+        # Two of the pipeline's pods belong to the first run.
         assert restarts(ledger) == {"broker": [0], "controller": [0], "lander": [0], "pipeline": [0, 0, 0]}

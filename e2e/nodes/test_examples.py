@@ -1,4 +1,4 @@
-"""examples/README.md word by word, on nodes of any number: a cluster, what is added to it while it runs, a way in."""
+"""examples/README.md word by word, on any number of nodes: a cluster, additions while it runs, external access."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ NODE_PORT = "30090"
 
 @pytest.fixture(scope="module")
 def page(standing_shop: NodeShop, kube: Kube, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FollowedPage]:
-    """With the quickstart, beside the shop of the other scenarios."""
+    """The page in a separate namespace, with the quickstart, beside the shop of the other scenarios."""
     with followed_page(kube, "examples", tmp_path_factory.mktemp("examples")) as page:
         page.follow("quickstart")
         yield page

@@ -1,4 +1,4 @@
-"""examples/README.md word by word, where it takes several nodes, the images of the audit log, or minutes."""
+"""The parts of examples/README.md that take several nodes, the images of the audit log, or minutes, word by word."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Installed as README says: the chart, the quickstart, what `kubectl wait` and the nodes say of it."""
+"""The installation of README: the chart, the quickstart, and the reports of `kubectl wait` and the nodes."""
 
 import pytest
 
@@ -17,7 +17,7 @@ WAITED_FOR = (
 )
 
 NODE_MAX_MIB, OPERATOR_MAX_MIB = 64.0, 128.0
-"""Twice what was seen."""
+"""Twice the observed values."""
 
 
 @pytest.mark.parametrize("resource", WAITED_FOR)
@@ -39,7 +39,7 @@ def test_every_pod_is_restricted_and_none_was_ever_restarted(shop: NodeShop) -> 
 
 
 def test_working_sets_are_those_of_a_small_broker_and_a_small_operator(shop: NodeShop, figures: Figures) -> None:
-    """As the kubelet counts them, which is what it evicts by."""
+    """Working sets as counted by the kubelet, which evicts pods by them."""
 
     def look() -> dict[str, float]:
         found = {pod: size for pod, size in shop.working_sets_mib().items() if pod.startswith(("shop-", "sluicegate-"))}

@@ -1,4 +1,4 @@
-"""Clusters in namespaces as companies have them: restricted, under quotas, with volumes that wait for their pods."""
+"""Clusters in typical company namespaces: restricted, with quotas, with volumes that wait for their pods."""
 
 import time
 
@@ -37,12 +37,12 @@ def test_a_restricted_namespace_under_a_quota_has_its_cluster_and_goes_while_it_
 
 
 def test_volumes_are_made_where_the_pods_were_put(shop: NodeShop, kube: Kube) -> None:
-    """The class of the quickstart's claims binds them once a pod is on a node."""
+    """The storage class of the quickstart binds a claim only after its pod has a node."""
     assert kube.get("storageclass", "standard")["volumeBindingMode"] == "WaitForFirstConsumer"
     nodes = {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in shop.node_pods()}
     claims = kube.get("pvc", "-l", "sluicegate.dev/cluster=shop")["items"]
     for pod, node in nodes.items():
-        # Those of a broker that has gone stay.
+        # Claims of deleted brokers remain.
         [claim] = [claim for claim in claims if claim["metadata"]["name"].endswith(pod)]
         volume = kube.get("pv", claim["spec"]["volumeName"])
         [term] = volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]

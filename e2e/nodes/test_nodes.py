@@ -1,4 +1,4 @@
-"""Nodes that are drained, killed and cut off, and an API server that is away: brokers are spread, traffic goes on."""
+"""Nodes are drained, killed and cut off, and the API server fails: brokers are spread, and traffic continues."""
 
 import time
 from collections.abc import Iterator
@@ -17,9 +17,9 @@ from tests.support.acknowledged import AcknowledgedWorkload
 CONTROLLER = f"{CLUSTER}-controllers-0"
 NODE_BACK_TIMEOUT_S = 240.0
 AWAY_S = 120.0
-"""How long there is no API server."""
+"""Length of the API server's outage, in seconds."""
 TRAFFIC_MAX_S = 30.0
-"""Until all partitions are written to again: a session of the controller's and a producer's next try."""
+"""Longest time until all partitions accept writes again: a session of the controller's, and a producer's next retry."""
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,10 @@ def nodes() -> Provider:
 
 @pytest.fixture
 def worker(shop: NodeShop) -> str:
-    """A node with one broker, and with nothing else that this suite must not lose: only pods of brokers move there."""
+    """Return a node with one broker, and without the controller and operators, which the suite must not lose.
+
+    Later only pods of brokers move there.
+    """
     control_planes = shop.plane.get("nodes", "-l", "node-role.kubernetes.io/control-plane")["items"]
     kept = {node["metadata"]["name"] for node in control_planes} | {
         shop.plane.get("pod", CONTROLLER)["spec"]["nodeName"]
@@ -55,7 +58,7 @@ def cordoned(shop: NodeShop, *nodes: str) -> Iterator[None]:
 
 
 def until_all_are_written_to(load: AcknowledgedWorkload) -> float:
-    """Seconds until each partition has acknowledgements that are newer than the beginning of this."""
+    """Wait until each partition has new acknowledgements, and return the seconds."""
     began_s = time.monotonic()
     before = {index: len(found) for index, found in load.acknowledged.items()}
 

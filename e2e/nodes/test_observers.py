@@ -1,4 +1,4 @@
-"""Observers on nodes: loaded into brokers that run, asked for what they saw, and taken away, without a restart."""
+"""Observers on nodes: loaded into running brokers, queried, and unloaded, without a restart."""
 
 from e2e.cluster.waiting import wait_for
 from e2e.nodes.shop import NodeShop

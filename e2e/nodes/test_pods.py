@@ -1,4 +1,4 @@
-"""Brokers' pods that go: deleted as people do, evicted as a drain does, ended without notice."""
+"""Lost broker pods: deleted by hand, evicted as by a drain, and killed without notice."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Rolls and scaling under traffic, an operator that goes meanwhile, and a controller that is replaced."""
+"""Rolls and scaling under traffic, an operator that fails at the same time, and a controller that is replaced."""
 
 from e2e.cluster.waiting import wait_for
 from e2e.nodes.shop import NodeShop

@@ -1,4 +1,4 @@
-"""docs/storm-on-kubernetes.md, its commands in their order: what is limited is seen where people look."""
+"""The commands of docs/storm-on-kubernetes.md in their order: limits are visible in the documented places."""
 
 import json
 import re
@@ -19,12 +19,15 @@ PAGE = REPOSITORY / "docs" / "storm-on-kubernetes.md"
 STORM_PODS = "app.kubernetes.io/name=sluicegate-storm"
 BLOCKED_MIN = 0.5
 ENFORCED_MAX_S = 5.0
-"""A second on nodes of their own; here the nodes, the storm and the tests share one machine with its builds."""
+"""The target is a second, on separate nodes.
+
+Here the nodes, the storm and the tests share one machine with its builds.
+"""
 _DOCUMENT = re.compile(r"^kubectl apply -f - <<EOF\n.*?^EOF$", re.MULTILINE | re.DOTALL)
 
 
 def command(begins: str) -> str:
-    """The one line of the page that begins so, without what is explained behind it."""
+    """Return the only line of the page with this beginning, without the explanation after it."""
     [found] = {
         line.partition("  #")[0].strip()
         for block in blocks(PAGE.read_text(encoding="utf-8"))
@@ -41,14 +44,14 @@ def storming() -> Iterator[Future[str]]:
 
 
 def storm_pods(shop: NodeShop) -> dict[str, str]:
-    """The phase of each that is not on its way out."""
+    """Return the phase of each storm pod that is not being deleted."""
     listed = shop.plane.get("pods", "-l", STORM_PODS)["items"]
     left = [pod for pod in listed if "deletionTimestamp" not in pod["metadata"]]
     return {pod["metadata"]["name"]: pod["status"]["phase"] for pod in left}
 
 
 def await_storm(shop: NodeShop) -> str:
-    """The name of one of its pods, once all run."""
+    """Wait until all pods of the storm run, and return the name of one."""
 
     def look() -> str:
         pods = storm_pods(shop)
@@ -59,7 +62,10 @@ def await_storm(shop: NodeShop) -> str:
 
 
 def await_blocked(pod: str) -> float:
-    """The share of the time that `why` says, on the broker where it is highest, once it is most of the time."""
+    """Wait until `why` reports that the pod is blocked most of the time.
+
+    Return the share of the broker with the highest one.
+    """
 
     def look() -> float:
         said = json.loads(run(command("sluicegate why").replace("NAME", pod) + " -o json"))

@@ -1,4 +1,4 @@
-"""Connection storms out of pods, held to a limit by listener and by address, and limits that are changed meanwhile."""
+"""Connection storms from pods, limited by listener and by address, and limits that change at the same time."""
 
 import time
 from collections.abc import Iterator
@@ -14,10 +14,10 @@ from tests.support.acknowledged import AcknowledgedWorkload
 
 RATE = 50
 SAVED_S = 1
-"""A token bucket saves up one second's worth."""
+"""A token bucket saves up to one second's worth."""
 CHANGES = (20, 35, 60, 45, 30)
 MEDIAN_MAX_S = 1.0
-"""All of them on a node of its own; here the nodes, the storm and the tests share one machine with its builds."""
+"""On separate nodes the target holds for all changes; here the nodes, the storm and the tests share one machine."""
 
 
 def storm(shop: NodeShop, name: str, broker_id: int, rate: float, seconds: float) -> StormPod:
@@ -38,7 +38,7 @@ def test_pods_that_storm_are_held_to_the_limit_of_the_listener(shop: NodeShop, l
         pod.begin()
     reports = [pod.report() for pod in pods]
     accepted = sum(report["accepted"] for report in reports)
-    # They need not storm at the same time: a busy node may start one much later than the other.
+    # The storms need not overlap: a loaded node may start one much later than the other.
     assert accepted <= RATE * (SAVED_S + time.monotonic() - began_s) + len(pods)
     assert accepted >= RATE * 5, "a limit is no lock"
     assert sum(report["attempts"] for report in reports) >= 1.5 * accepted, "a storm is more than what is let in"

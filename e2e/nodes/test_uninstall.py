@@ -1,4 +1,4 @@
-"""What goes and what stays: the operator without its clusters, clusters with and without their volumes."""
+"""Uninstalls and deletions: the operator without its clusters, clusters with and without their volumes."""
 
 from e2e.cluster.waiting import wait_for
 from e2e.nodes.figures import Figures

@@ -14,11 +14,11 @@ from tests.support.acknowledged import AcknowledgedWorkload
 from tests.support.helm import RELEASE, helm
 
 GAP_MAX_S = 5.0
-"""The aim is half a second, and what it was is a figure; this is for a machine that is busy with other things."""
+"""The target is half a second, and the measured gap is a figure; this bound allows for a loaded machine."""
 
 
 def images(shop: NodeShop) -> set[str]:
-    """Of the operator's and of the brokers' pods that do not go."""
+    """Return the image tags of the pods of the operator and the brokers that are not being deleted."""
     pods = [*shop.operator_pods(), *shop.plane.get("pods", "-l", BROKER_PODS)["items"]]
     return {
         container["image"].rpartition(":")[2]
@@ -46,8 +46,10 @@ def install_previous(chart: Path) -> None:
 def test_back_to_the_previous_chart_and_image_and_up_again_under_traffic(
     shop: NodeShop, load: AcknowledgedWorkload, figures: Figures
 ) -> None:
-    """Back first: what the suite installs is today's. So today's brokers are followed by earlier ones, and these by
-    today's, on the same volumes."""
+    """Go back first, because the suite installs today's version.
+
+    So today's brokers are followed by earlier ones, and these by today's, on the same volumes.
+    """
     [today] = images(shop)
     earlier = previous()
     provider().load(earlier.archive)

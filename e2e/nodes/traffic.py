@@ -1,4 +1,4 @@
-"""A producer with acks=all and a consumer that run through a scenario, and what is held against them afterwards."""
+"""A producer with acks=all and a consumer that run through a scenario, and the checks of them afterwards."""
 
 import uuid
 from collections.abc import Iterator
@@ -10,12 +10,15 @@ from tests.support.acknowledged import AcknowledgedWorkload, create_topic
 
 PARTITIONS = 6
 PAUSE_S = 0.01
-"""Between two records: what is done to a cluster is tested here, not how much it bears."""
+"""Pause between two records: these tests are about changes of a cluster, not about its throughput."""
 
 
 @contextmanager
 def traffic(shop: NodeShop, replicas: int = BROKERS) -> Iterator[AcknowledgedWorkload]:
-    """Nothing acknowledged is lost, moved or there twice when the block ends; brokers may have other addresses then."""
+    """Run traffic inside the block, and check it afterwards: no acknowledged record is lost, moved or duplicated.
+
+    Brokers may have other addresses then.
+    """
     topic = f"traffic-{uuid.uuid4().hex[:8]}"
     create_topic(shop.bootstrap(), topic, PARTITIONS, replicas, min_insync_replicas=str(min(2, replicas)))
     with AcknowledgedWorkload(shop.bootstrap(), topic, PARTITIONS, pause_s=PAUSE_S) as load:
