@@ -20,7 +20,7 @@ from tests.support.process_kubelet.kubelet import ProcessKubelet
 @pytest.fixture(scope="session")
 def plane() -> Iterator[ControlPlane]:
     with ControlPlane(audited=f"system:serviceaccounts:{OPERATOR_NAMESPACE}") as plane:
-        # The pods must be such that a namespace with this label admits them.
+        # The namespace enforces the restricted profile, so the pods must satisfy it.
         plane.kubectl("label", "namespace", "default", "pod-security.kubernetes.io/enforce=restricted")
         install_crds(plane)
         yield plane
@@ -29,7 +29,7 @@ def plane() -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="session")
 def bare_plane() -> Iterator[ControlPlane]:
-    """For operators that are hindered: nobody else's are there."""
+    """A control plane without operators, for tests that hinder their own operators."""
     with ControlPlane() as plane:
         install_crds(plane)
         yield plane
@@ -45,7 +45,7 @@ def forks() -> Iterator[Forks]:
 def world(
     bare_plane: ControlPlane, forks: Forks, tmp_path: Path, request: pytest.FixtureRequest
 ) -> Iterator[EngineWorld]:
-    """A namespace of the test's own, with played brokers."""
+    """A separate namespace for the test, with played brokers."""
     said = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower())
     name = f"{said[:40].strip('-')}-{zlib.crc32(said.encode()):08x}"
     with EngineWorld(bare_plane, forks, tmp_path, name) as world:
@@ -61,7 +61,7 @@ def kubelet(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> It
 
 @pytest.fixture(scope="session")
 def operator_kubeconfig(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With the rights that deploy/ gives to the operator, and no others."""
+    """A kubeconfig with exactly the rights that deploy/ gives to the operator."""
     return operator_account(plane, tmp_path_factory.mktemp("account"))
 
 
@@ -79,6 +79,6 @@ def standing_shop(plane: ControlPlane, kubelet: ProcessKubelet, operator: Operat
 
 @pytest.fixture
 def shop(standing_shop: Shop) -> Shop:
-    """Settled before each test, whatever the one before it left behind."""
+    """The standing cluster, settled before each test regardless of the previous one."""
     standing_shop.settle()
     return standing_shop

@@ -1,7 +1,7 @@
 """Pictures of the chart's dashboards: `python -m e2e.dashboard_images` writes them to docs/images.
 
-A cluster of real processes is begun, has traffic, a storm and a broker that is deleted; its Prometheus is asked what
-each panel asks. Three minutes.
+The program starts a cluster of real processes, with traffic, a storm and a broker that is deleted. It sends the query
+of each panel to the cluster's Prometheus. It takes three minutes.
 """
 
 import io
@@ -38,7 +38,7 @@ IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
 CALM_S, STORM_S = 30.0, 50.0
 RATE_INTERVAL = "8s"
 COLORS = 128
-"""With so many a picture is a third of the size, and looks the same."""
+"""Number of colours: a picture has a third of the size, and looks the same."""
 
 
 def main() -> int:

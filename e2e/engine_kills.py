@@ -1,6 +1,6 @@
-"""Runs in which the operator dies at each step, and what there ever was while they went on.
+"""Runs in which the operator is killed at each step, and the objects that existed during these runs.
 
-SLUICEGATE_KILLS=twice kills before and after each step; else it is one of them.
+SLUICEGATE_KILLS=twice kills before and after each step; otherwise only before or after.
 """
 
 import logging
@@ -23,12 +23,12 @@ log = logging.getLogger(__name__)
 
 
 class Lives:
-    """Uids of the objects that there ever were in a collection, by name. Use as `with`."""
+    """Uids of all objects that ever existed in a collection, by name. Use as `with`."""
 
     def __init__(self, world: EngineWorld, plural: str, api: str = "api/v1") -> None:
         self.uids: defaultdict[str, set[str]] = defaultdict(set)
         self.deleted: set[str] = set()
-        """Names."""
+        """Names of deleted objects."""
         access = Access(world.plane.url, str(world.plane.certificate), world.plane.token)
         self._watch = KubeWatch(access, f"/{api}/namespaces/{world.namespace}/{plural}", self._heard)
 
@@ -57,12 +57,12 @@ def all_ready(world: EngineWorld) -> bool:
 
 
 def one_after_another(told: Sequence[float | str | None]) -> list[float | str | None]:
-    """Without what was there already."""
+    """Remove consecutive repetitions of a value."""
     return [value for before, value in zip([object(), *told], told, strict=False) if value != before]
 
 
 class Killed:
-    """Runs with an operator that dies at each step; the steps of each run."""
+    """Runs with an operator that dies at each step; `until` returns the steps of a run."""
 
     def __init__(self, world: EngineWorld) -> None:
         self._world = world
@@ -77,7 +77,7 @@ class Killed:
         self._operator.kill()
 
     def settle(self) -> None:
-        """Without a death: all is Ready, and what a new operator applies again is known."""
+        """Run without kills until all objects are Ready, and record what a new operator applies again."""
         wait_for("all is Ready", lambda: all_ready(self._world))
         self._operator.kill()
         before = len(self._world.proxy.written)
@@ -99,7 +99,10 @@ class Killed:
         change: Callable[[], None] = lambda: None,
         meanwhile: Callable[[str], None] = lambda _: None,
     ) -> list[str]:
-        """`change` is what there is to do; `meanwhile` what happens while nobody is there after the death at a step."""
+        """Run `change` with kills until `is_done`, and return the steps.
+
+        `meanwhile` is called for each step after the operator was killed there, while no operator runs.
+        """
         killer = OperatorKiller(self._operator, self._world.proxy, self._world.served, self._known, twice=TWICE)
         with killer:
             change()

@@ -1,7 +1,7 @@
-"""A control plane of its own with played brokers, and a proxy between it and the operators of a test.
+"""A separate control plane with played brokers, and a proxy between it and the operators of a test.
 
-Nothing runs in the pods, so that an operator can be killed at a hundred places in a minute. Each test has a namespace,
-and operators that watch no other.
+The pods run nothing, so that an operator can be killed at a hundred places in a minute. Each test has a namespace, and
+operators that watch only that namespace.
 """
 
 import json
@@ -23,17 +23,17 @@ from tests.support.served_clusters import ServedClusters
 
 BROKERS = 3
 SPARE = 2
-"""More than the cluster asks for, which may be scaled by others."""
+"""Further brokers beyond the cluster's, for tests in which other clients scale it."""
 CLUSTER = "played"
 OUTSIDE = "outside"
-"""Brokers that others run, which start when a test says so."""
+"""External brokers, not run by the operator; tests start them."""
 KINDS = "brokerclusters,brokerlisteners,connectionquotas,observerplugins,topics,auditpipelines,brokerregistrations"
 READY_S = 60.0
 GROUP = "sluicegate.dev/v1alpha1"
 
 
 class EngineWorld:
-    """Of one test. Use as `with`."""
+    """The control plane, namespace and played brokers of one test. Use as `with`."""
 
     def __init__(self, plane: ControlPlane, forks: Forks, folder: Path, namespace: str) -> None:
         self.plane = plane
@@ -69,7 +69,7 @@ class EngineWorld:
         self._running.close()
 
     def open(self, proxy: ApiProxy) -> ApiProxy:
-        """Until the test ends."""
+        """Open the proxy until the test ends."""
         self._loop.call(proxy.__aenter__())
         self._running.callback(lambda: self._loop.call(proxy.__aexit__(None, None, None)))
         return proxy
@@ -84,7 +84,10 @@ class EngineWorld:
         resync_s: float = 3,
         lease_s: int = 15,
     ) -> ForkedOperator:
-        """Not started yet. Watches this test's namespace, where its Lease is as well, or all of them."""
+        """Return an operator that is not started yet.
+
+        It watches this test's namespace, which has its Lease, or all namespaces.
+        """
         self._proxies += 1
         kubeconfig = (proxy or self.proxy).kubeconfig(self._account, self.folder / f"kubeconfig-{self._proxies}")
         arguments = () if everywhere else ("--namespace", self.namespace)
@@ -119,7 +122,7 @@ class EngineWorld:
         return self.plane.get(*arguments, "-n", self.namespace)
 
     def await_ready(self, kinds: str = "brokerclusters,connectionquotas,topics", timeout_s: float = READY_S) -> None:
-        """All of them, of their newest generation."""
+        """Wait until all objects of these kinds are Ready in their newest generation."""
         wait_for(f"all {kinds} Ready", lambda: not self.unready(kinds), timeout_s=timeout_s)
 
     def unready(self, kinds: str) -> list[str]:
@@ -132,7 +135,7 @@ class EngineWorld:
         return self.cluster.ip_rates.get(address)
 
     def pods(self) -> Mapping[str, str]:
-        """Uids by name."""
+        """Uids of pods by name."""
         return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in self.get("pods")["items"]}
 
 

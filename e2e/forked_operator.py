@@ -1,8 +1,8 @@
-"""The operator again and again, each a process of its own that is started in a moment.
+"""Runs the operator repeatedly, each time in a separate process that starts in a moment.
 
-`python -m e2e.forked_operator` imports the operator once and forks for each start: what runs is `main` of
-`python -m sluicegate_operator`, with all that it imports there already. It reads orders, a line each, and answers each
-with a line: `start` and JSON of environment, arguments and log; `wait` and a process id.
+`python -m e2e.forked_operator` imports the operator once and forks for each start: the child runs `main` of `python -m
+sluicegate_operator`, with all imports already done. It reads orders, one a line, and answers each with a line: `start`
+and JSON of environment, arguments and log; `wait` and a process id.
 """
 
 import json
@@ -20,7 +20,7 @@ LEASE_S = 15
 
 
 class Forks:
-    """Use as `with Forks() as forks`."""
+    """The process that forks operators. Use as `with Forks() as forks`."""
 
     def __enter__(self) -> Self:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(REPOSITORY), str(REPOSITORY / "operator")])}
@@ -35,7 +35,7 @@ class Forks:
 
     def __exit__(self, *_: object) -> None:
         assert self._process.stdin is not None, "it was made with pipes"
-        # Its orders end, and so does it.
+        # The process ends when its orders end.
         with self._process:
             self._process.stdin.close()
 
@@ -43,7 +43,7 @@ class Forks:
         return int(self._ask(f"start {json.dumps([environment, arguments, str(log)])}"))
 
     def wait(self, pid: int) -> int:
-        """Its exit code; less than 0 for a signal."""
+        """Wait for the process and return its exit code; negative for a signal."""
         return int(self._ask(f"wait {pid}"))
 
     def _ask(self, order: str) -> str:
@@ -58,7 +58,7 @@ class Forks:
 
 
 class ForkedOperator:
-    """`shift_s`: by how much its clock on the wall is ahead."""
+    """An operator in a forked process. `shift_s`: how far its wall clock is ahead, in seconds."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class ForkedOperator:
             SHIFT: str(shift_s),
         }
         self.pid = 0
-        """0 while it does not run."""
+        """Process ID, or 0 if the operator does not run."""
 
     def __enter__(self) -> Self:
         self.start()
@@ -101,7 +101,7 @@ class ForkedOperator:
 
     @property
     def running(self) -> bool:
-        """Also of one that was killed and has not been waited for, see `kill`."""
+        """Whether the operator was started. Also true for a killed one until `kill` has waited for it."""
         return self.pid != 0
 
     def must_run(self) -> None:
@@ -113,7 +113,7 @@ class ForkedOperator:
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
     def die(self) -> None:
-        """At once; `kill` waits until it has. For a thread that must not wait."""
+        """Kill the operator without waiting; `kill` waits. For threads that must not block."""
         if not self.pid:
             raise RuntimeError(f"the operator {self.identity} does not run")
         os.kill(self.pid, signal.SIGKILL)

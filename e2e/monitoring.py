@@ -1,4 +1,4 @@
-"""A Prometheus over the cluster `shop`, set up by the chart's own monitors, and something for it to see."""
+"""A Prometheus for the cluster `shop`, configured by the chart's own monitors, and traffic for it to scrape."""
 
 import socket
 import threading
@@ -27,12 +27,12 @@ TARGETS = "targets.json"
 NODES = BROKERS + 1
 TOPIC, PARTITIONS, RECORDS = "orders", 6, 500
 NOISY = "127.0.1.7"
-"""Has a limit of its own, see examples/laptop."""
+"""An address with a separate limit, see examples/laptop."""
 
 
 @dataclass(frozen=True, slots=True)
 class MonitoredRun:
-    """What happened between two moments, in seconds since the epoch."""
+    """A run between two moments, in seconds since the epoch."""
 
     prometheus: Prometheus
     start_s: float
@@ -40,7 +40,7 @@ class MonitoredRun:
 
 
 def rendered(*switches: str) -> list[Json]:
-    """The chart's manifests of monitoring with these of its parts switched on."""
+    """Return the chart's manifests of monitoring, with these parts enabled."""
     values = [f"monitoring.{switch}.enabled=true" for switch in switches]
     return [found for found in yaml.safe_load_all(render(*values)) if found and _is_of_monitoring(found)]
 
@@ -51,7 +51,7 @@ def _is_of_monitoring(manifest: Json) -> bool:
 
 @contextmanager
 def prometheus_over(shop: Shop, folder: Path) -> Iterator[Prometheus]:
-    """Begins once it has scraped every node and the operator."""
+    """Run a Prometheus. The block starts after it has scraped every node and the operator."""
     [pods] = rendered("podMonitor")
     [operator] = rendered("serviceMonitor")
     folder.mkdir(parents=True, exist_ok=True)
@@ -67,7 +67,7 @@ def prometheus_over(shop: Shop, folder: Path) -> Iterator[Prometheus]:
 
 @contextmanager
 def observed(shop: Shop) -> Iterator[None]:
-    """With the observers of the examples."""
+    """Load the observers of the examples inside the block."""
     documents = [yaml.safe_load(path.read_text()) for path in sorted(OBSERVERS.glob("*.yaml"))]
     for document in documents:
         if document["spec"]["builtIn"] == "prometheus":
@@ -84,7 +84,10 @@ def observed(shop: Shop) -> Iterator[None]:
 
 
 def make_a_storm(shop: Shop, seconds: float) -> None:
-    """Clients of an address with a limit, of one without, one who speaks no Kafka, and a limit that is changed."""
+    """Make a storm from an address with a limit and one without, and change a limit.
+
+    A further client sends bytes that are not Kafka's.
+    """
     with ThreadPoolExecutor(3) as threads:
         storms = [
             threads.submit(shop.storm, shop.pod(1), rate=300, seconds=seconds),
@@ -101,7 +104,7 @@ def make_a_storm(shop: Shop, seconds: float) -> None:
 
 
 def say_nonsense(shop: Shop) -> None:
-    """Until the broker hangs up."""
+    """Send a request of another protocol, and wait until the broker closes the connection."""
     with socket.create_connection((shop.pod(0).address, EXTERNAL_PORT), timeout=ENFORCED_TIMEOUT_S) as client:
         client.sendall(b"GET / HTTP/1.1\r\n\r\n")
         with suppress(ConnectionResetError):
@@ -110,7 +113,7 @@ def say_nonsense(shop: Shop) -> None:
 
 
 def produce_and_consume(shop: Shop, seconds: float) -> None:
-    """Produce and consume records of a topic for so long, and until the consumer has some."""
+    """Produce and consume records of a topic for that long, and until the consumer has some."""
     producer = Producer({"bootstrap.servers": shop.bootstrap(), "message.timeout.ms": 60000})
     consumer = Consumer({"bootstrap.servers": shop.bootstrap(), "group.id": "billing"})
     consumer.subscribe([TOPIC])
@@ -128,7 +131,7 @@ def produce_and_consume(shop: Shop, seconds: float) -> None:
 
 
 def next_scrape(prometheus: Prometheus) -> None:
-    """Until everything was scraped that is so now."""
+    """Wait until all current targets were scraped again."""
     begun_s = time.time()
     wait_for(
         "the next scrape of everything",

@@ -1,9 +1,11 @@
-"""Kills an operator at each thing that it writes, at the API server and at the brokers: what is written is enumerated
-by what the operator goes on to write, and nothing is left to chance.
+"""Kills an operator at each of its writes, to the API server and to the brokers.
 
-A step is what is written, wherever it stands in the order: `PATCH .../statefulsets/played-brokers`, `CreateTopics`. At
-each the operator dies before it is done, or after, so that it never learns that it was; the next operator comes to it
-again, and is let through. What each new operator applies to a child again, as it was applied before, is no step.
+The operator's own writes enumerate the steps, so that none depends on chance.
+
+A step is a kind of write, independent of its position in the order: `PATCH .../statefulsets/played-brokers`,
+`CreateTopics`. At each step the operator dies before the write is done, or after it, so that it never receives the
+result; the next operator repeats the write, and is not killed there. A write by which each new operator only applies a
+child again, unchanged, is not a step.
 """
 
 import json
@@ -21,24 +23,27 @@ from tests.support.served_clusters import ServedClusters
 LOOK_EVERY_S = 0.02
 BEFORE, AFTER = "before", "after"
 NOT_STEPS = ("/leases", "/events")
-"""Nothing follows from an Event, and a Lease is its holder's."""
+"""Nothing depends on an Event, and a Lease belongs to its holder."""
 OF_THEIR_OWN = {"sluicegate-operator-config": "of config", "sluicegate-operator-limits": "of limits"}
-"""Managers that write a part of a status, before what it says is done."""
+"""Field managers that write a part of a status, before the reported change is done."""
 
 Applied = tuple[str, int]
-"""To what, and a sum of what."""
+"""The path of an applied child, and a checksum of its content."""
 
 
 def applied(request: ApiRequest) -> Applied | None:
-    """None of what is not applied to a child."""
+    """Return the applied child, or None for other requests."""
     if request.method != "PATCH" or request.path.endswith("/status"):
         return None
     return request.path, zlib.crc32(request.body)
 
 
 class OperatorKiller:
-    """Use as `with`: armed while it is entered. `twice`: each step before and after; else one of them, by its name. At
-    what is in `known` nobody dies; what is applied is added to it."""
+    """Kills the operator at steps while the block runs. Use as `with`.
+
+    `twice`: kill both before and after each step; otherwise the step's name decides between them. The operator is not
+    killed at what is in `known`, to which applied children are added.
+    """
 
     def __init__(
         self,
@@ -58,9 +63,9 @@ class OperatorKiller:
         self._dead = False
         self._wrote_s = time.monotonic()
         self._under_way: dict[ApiRequest, str] = {}
-        """Steps that have gone to the API server, which has not answered."""
+        """Steps sent to the API server that are not answered yet."""
         self.killed: list[tuple[str, str]] = []
-        """When and at which step, in order."""
+        """When (before or after) and at which step, in order."""
 
     def __enter__(self) -> "OperatorKiller":
         self._proxy.before = lambda request: self._request(BEFORE, request)
@@ -76,21 +81,24 @@ class OperatorKiller:
     def run_until(
         self, is_done: Callable[[], bool], meanwhile: Callable[[str], None], *, quiet_s: float, timeout_s: float
     ) -> None:
-        """Starts the operator again each time, until it is done and nothing was written for `quiet_s`. `meanwhile` is
-        called between a death and the next start, with each step that it was at."""
+        """Restart the operator after each kill, until `is_done` and nothing was written for `quiet_s`.
+
+        `meanwhile` is called between a kill and the next start, with each step of that kill.
+        """
         seen = 0
         until_s = time.monotonic() + timeout_s
         pause = threading.Event()
         while not (time.monotonic() - self._wrote_s > quiet_s and is_done()):
             if self._dead:
                 self._operator.kill()
-                # Answers to the dead one may add to them meanwhile.
+                # Answers to the dead operator may add steps in the meantime.
                 steps = self.killed[seen:]
                 for _, step in steps:
                     meanwhile(step)
                 seen += len(steps)
                 with self._lock:
-                    # What the dead one has sent last is not to find one that is not there yet.
+                    # The lock delays late requests of the dead operator: they must not kill the next operator before it
+                    # has started.
                     self._operator.start()
                     self._dead = False
             else:
@@ -103,7 +111,7 @@ class OperatorKiller:
         try:
             self._operator.must_run()
         except RuntimeError:
-            # Killed since we looked, it is said before it is done.
+            # If the operator was killed since the check, `_dead` is already set: it is set before the kill.
             if not self._dead:
                 raise
 
@@ -123,8 +131,11 @@ class OperatorKiller:
         return goes_on
 
     def _step(self, request: ApiRequest) -> str:
-        """Without the namespace, with the name of what is made. Of several alike, as pods' statuses, the first is the
-        step, unless they go or all are asked for."""
+        """Return the step of a request, without the namespace, but with the name of a created object.
+
+        Among similar objects, such as pods' statuses, only the first is a step, unless they are deleted or `twice` is
+        set.
+        """
         path = re.sub(r"^.*/namespaces/[^/]+/", "", request.path)
         if path.endswith("/status"):
             path = " ".join([path, *_part(request)])
@@ -139,7 +150,7 @@ class OperatorKiller:
             is_new = not is_known and self._is_new(when, step)
             if self._dead:
                 if when == AFTER and is_new:
-                    # It was done when another step was its death: of this one it never learns either.
+                    # The write was done after the operator died at another step: it never receives this result either.
                     self.killed.append((when, step))
                 return False
             self._wrote_s = time.monotonic()
@@ -149,7 +160,7 @@ class OperatorKiller:
             self._dead = True
             self._operator.die()
             for other in self._under_way.values():
-                # Done or not, it has not learned.
+                # The operator does not receive the result, whether the write was done or not.
                 if self._is_new(AFTER, other):
                     self.killed.append((AFTER, other))
             self._under_way.clear()
@@ -160,7 +171,7 @@ class OperatorKiller:
 
 
 def _part(request: ApiRequest) -> Iterator[str]:
-    """Of a status, and of what is written beside it."""
+    """Yield the part of a status that is written, and the metadata written with it."""
     for manager in parse_qs(request.query).get("fieldManager", []):
         if manager in OF_THEIR_OWN:
             yield OF_THEIR_OWN[manager]

@@ -1,4 +1,4 @@
-"""The operator as people run it, a process of its own, for the tests to start, kill and start again."""
+"""The operator in a separate process, as users run it, for tests that start, kill and restart it."""
 
 import json
 import os
@@ -16,14 +16,14 @@ from e2e.cluster.process import free_port
 
 REPOSITORY = Path(__file__).parents[1]
 OPERATOR_NAMESPACE = "sluicegate-system"
-"""Where deploy/ puts it: its Lease is there."""
+"""The namespace of deploy/, which has the Lease."""
 STOP_TIMEOUT_S = 60.0
 RESYNC_S = 3
-"""Drift is looked for this often; the default of 60 s is for clusters, not for tests."""
+"""Interval of drift detection, in seconds; the default of 60 s is too slow for tests."""
 
 
 def operator_account(plane: ControlPlane, folder: Path) -> Path:
-    """A kubeconfig with the rights that deploy/ gives to the operator, and no others; makes its namespace, too."""
+    """Create the operator's namespace, and return a kubeconfig with exactly the rights that deploy/ gives it."""
     plane.kubectl("apply", "-f", str(REPOSITORY / "deploy" / "rbac.yaml"))
     arguments = ("create", "token", "sluicegate-operator", "-n", OPERATOR_NAMESPACE, "--duration=4h")
     document = json.loads(plane.kubeconfig.read_text())
@@ -35,8 +35,11 @@ def operator_account(plane: ControlPlane, folder: Path) -> Path:
 
 
 class OperatorProcess:
-    """`resync_s` None leaves it to each cluster's spec, as people run it. `first_modules`: a folder of Python modules
-    that come before those that are installed. `settings`: more environment variables."""
+    """The operator's process.
+
+    `resync_s` None leaves the interval to each cluster's spec, as users run it. `first_modules`: a folder of Python
+    modules that override the installed ones. `settings`: more environment variables.
+    """
 
     def __init__(
         self,
@@ -101,7 +104,7 @@ class OperatorProcess:
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
     def stop(self) -> int:
-        """As Kubernetes does it: SIGTERM, then the exit code."""
+        """Send SIGTERM as Kubernetes does, and return the exit code."""
         if self._process is None:
             raise RuntimeError("the operator was not started")
         self._process.send_signal(signal.SIGTERM)
@@ -111,7 +114,7 @@ class OperatorProcess:
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        """It lives and does nothing, so that something can be seen that it would put right at once."""
+        """Freeze the operator inside the block, so that a test can see something that it would correct at once."""
         if self._process is None:
             raise RuntimeError("the operator was not started")
         self._process.send_signal(signal.SIGSTOP)

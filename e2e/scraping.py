@@ -1,6 +1,6 @@
-"""Prometheus over a control plane as its operator would set it up: a PodMonitor becomes a scrape configuration.
+"""Prometheus for a control plane, configured as by its operator: a PodMonitor becomes a scrape configuration.
 
-The operator's own process is no pod here: it is scraped where it listens, with the labels that a ServiceMonitor gives.
+The operator's process is not a pod here: it is scraped at its listener, with the labels of a ServiceMonitor.
 """
 
 import json
@@ -17,8 +17,10 @@ _META = {"namespace": "__meta_kubernetes_namespace", "pod": f"{_POD}name", "cont
 
 
 def scrape_config_of_pods(monitor: Json, targets: Path) -> Json:
-    """What the Prometheus operator makes of a PodMonitor with one endpoint, with the fields that ours has. `targets` is
-    the file of `write_targets`."""
+    """Convert a PodMonitor with one endpoint as the Prometheus operator does, for the fields that ours has.
+
+    `targets` is the file of `write_targets`.
+    """
     spec = monitor["spec"]
     [endpoint] = spec["podMetricsEndpoints"]
     keeps = [
@@ -42,7 +44,7 @@ def scrape_config_of_pods(monitor: Json, targets: Path) -> Json:
 
 
 def write_targets(plane: ControlPlane, path: Path) -> None:
-    """Every port of every pod that is there, as Prometheus' own discovery of pods tells it: Debian's has none."""
+    """Write every port of every current pod, as Prometheus' own pod discovery would: Debian's build has none."""
     pods = plane.get("pods", "--all-namespaces")["items"]
     groups = [
         {

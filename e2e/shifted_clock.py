@@ -1,4 +1,4 @@
-"""The clock on the wall of a process that is some seconds ahead: what modules of the operator call datetime."""
+"""Shifts the wall clock of a process by some seconds: replaces datetime in modules of the operator."""
 
 import datetime
 import sys

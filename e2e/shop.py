@@ -1,4 +1,4 @@
-"""The cluster `shop` of examples/quickstart on a control plane, and what the tests ask of it and do to it."""
+"""The cluster `shop` of examples/quickstart on a control plane, with the queries and operations of tests."""
 
 import asyncio
 import json
@@ -43,13 +43,15 @@ UNLIMITED = 2147483647
 READY_TIMEOUT_S = 120.0
 ROLLED_TIMEOUT_S = 240.0
 ENFORCED_TIMEOUT_S = 60.0
-"""The aim is a second; what is asserted about time is asserted on the status, not on this. An operator that was killed
-may hold the Lease for 15 s more."""
+"""Longest wait for enforcement. The target of one second is checked against the status, not against this.
+
+A killed operator may hold the Lease for 15 s more.
+"""
 ANSWER_TIMEOUT_S = 10.0
 
 
 class NotAnsweredError(AssertionError):
-    """Whom a test has asked is not there: 'not yet' for a test that waits, a failure for one that does not."""
+    """The queried component is not there: 'not yet' for a test that waits, a failure for others."""
 
 
 @contextmanager
@@ -82,7 +84,7 @@ class Api(Protocol):
 
 
 class ShopInApi:
-    """What can be asked of the cluster and done to it by the API server and the brokers, wherever its pods run."""
+    """Queries and operations by the API server and the brokers, independent of where the pods run."""
 
     def __init__(self, plane: Api) -> None:
         self.plane = plane
@@ -103,7 +105,7 @@ class ShopInApi:
     def await_enforced(
         self, name: str, brokers: str = f"{BROKERS}/{BROKERS}", *, timeout_s: float = ENFORCED_TIMEOUT_S
     ) -> Json:
-        """The quota once its conditions speak of the newest spec and so many brokers enforce it.
+        """Wait until the conditions are about the newest spec and `brokers` brokers enforce the quota; return it.
 
         While a broker lags, status.observedGeneration stays behind on purpose: the outcome is not known yet.
         """
@@ -133,7 +135,7 @@ class ShopInApi:
     # -- the controller's view ---------------------------------------------------------------------------------
 
     def registration(self, broker_id: int) -> Json:
-        """Its status; empty before there is one."""
+        """Status of the broker's registration; empty if it does not exist yet."""
         found: Json = json.loads(
             self.plane.kubectl("get", "br", f"{CLUSTER}-{broker_id}", "-o", "json", "--ignore-not-found") or "{}"
         )
@@ -154,7 +156,7 @@ class ShopInApi:
         return wait_for(f"broker {broker_id} is {state}", look, timeout_s=timeout_s, interval_s=0.05)
 
     def controllers_view(self) -> dict[int, Json]:
-        """What the active controller itself says, without the operator."""
+        """The active controller's own view, without the operator."""
         with answer_of("the controller"):
             address = self.address(f"{CLUSTER}-controllers-0")
             url = f"http://{address}:{HTTP_PORT}/brokers"
@@ -176,7 +178,7 @@ class ShopInApi:
     def change_cluster(
         self, brokers: Json | None = None, config: Json | None = None, rollout: Json | None = None
     ) -> None:
-        """The quickstart's BrokerCluster with these fields on top, as somebody who edits the file would apply it."""
+        """Apply the quickstart's BrokerCluster with these fields on top, as a user with an edited file would."""
         document = yaml.safe_load((QUICKSTART / "cluster.yaml").read_text())
         document["spec"]["brokers"] |= brokers or {}
         document["spec"]["config"] |= config or {}
@@ -199,12 +201,12 @@ class ShopInApi:
         return sorted(pods, key=lambda pod: pod.id)
 
     def node_pods(self) -> list[Json]:
-        """Brokers and controllers, also those that are going."""
+        """Pods of brokers and controllers, also those being deleted."""
         found: list[Json] = self.plane.get("pods", "-l", f"sluicegate.dev/cluster={CLUSTER}")["items"]
         return found
 
     def address(self, pod: str) -> str:
-        """Empty as long as it has none."""
+        """Address of the pod, or an empty string if it has none yet."""
         found: str = self.plane.get("pod", pod).get("status", {}).get("podIP", "")
         return found
 
@@ -214,7 +216,7 @@ class ShopInApi:
         return found
 
     def metric(self, pod: BrokerPod, series: str) -> float:
-        """`name` or `name{label="value"}` as it stands in the exposition."""
+        """Return a metric's value. `series` is `name` or `name{label="value"}` as in the exposition."""
         url = f"http://{pod.address}:{pod.http_port}/metrics"
         with answer_of(pod.name), urllib.request.urlopen(url, timeout=ANSWER_TIMEOUT_S) as answer:
             text = answer.read().decode()
@@ -231,7 +233,7 @@ class ShopInApi:
             return asyncio.run(run())
 
     def external_rates(self) -> list[int]:
-        """The effective limit of listener EXTERNAL on each broker that is up, asked of the broker itself."""
+        """The effective limit of listener EXTERNAL on each running broker, read from the broker itself."""
         return [self.broker_config(pod, EXTERNAL_RATE_KEY) for pod in self.broker_pods() if pod.ready]
 
     def broker_config(self, pod: BrokerPod, key: str) -> int:
@@ -242,7 +244,7 @@ class ShopInApi:
         return self.admin(pod, read)
 
     def observers(self, pod: BrokerPod) -> str:
-        """observer.class.names as the broker has it."""
+        """observer.class.names as read from the broker."""
 
         async def read(broker: BrokerHandle) -> str:
             configs = await broker.describe_broker_configs(pod.id, ["observer.class.names"])
@@ -254,7 +256,7 @@ class ShopInApi:
         return self.admin(pod, lambda broker: broker.describe_ip_quotas())
 
     def alter_by_hand(self, pod: BrokerPod, broker_id: int | None, change: ConfigChange) -> None:
-        """As someone with kafka-configs would; None changes the default of all brokers."""
+        """Change configuration as with kafka-configs; None changes the default of all brokers."""
         self.admin(pod, lambda broker: broker.incremental_alter_configs(broker_id, change))
 
     def await_external_rate(self, rate: int) -> None:
@@ -290,7 +292,7 @@ class Shop(ShopInApi):
         self.operator = operator
 
     def settle(self) -> None:
-        """The quickstart as it is in the repository: rolled out, every quota of it in force on every broker."""
+        """Restore the repository's quickstart: rolled out, with each of its quotas in force on every broker."""
         self.plane.kubectl("apply", "-f", str(QUICKSTART), "-f", str(LAPTOP))
         wait_for("all brokers ready", self.all_brokers_ready, timeout_s=READY_TIMEOUT_S, interval_s=0.2)
         for name in ("shop-external-rate", "shop-noisy-neighbour"):
@@ -307,7 +309,7 @@ class Shop(ShopInApi):
         return self.kubelet.address(NAMESPACE, pod)
 
     def fingerprint(self) -> list[tuple[str, int, list[int], float]]:
-        """What changes when a broker is restarted in any way."""
+        """What changes if a broker is restarted in any way."""
         return [
             (
                 pod.uid,
@@ -320,11 +322,11 @@ class Shop(ShopInApi):
 
 
 def install_crds(plane: ControlPlane) -> None:
-    """They can be explained a moment after they are established."""
+    """Apply the CRDs, and wait until the API server explains and stores them."""
     plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(CRDS))
     plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRDS))
     wait_for("the CRDs in the API server's OpenAPI", lambda: all(plane.kubectl("explain", kind) for kind in KINDS))
-    # Established comes before the API server has opened the storage of a kind: until then it answers 429.
+    # The API server establishes a CRD before it opens the storage of the kind: until then it answers 429.
     wait_for("the storage of the CRDs", lambda: plane.kubectl("get", ",".join(KINDS), "-A", "-o", "json"))
 
 

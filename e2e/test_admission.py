@@ -74,7 +74,7 @@ class Webhook:
         self.plane.kubectl("apply", "-f", "-", input=json.dumps(manifest))
 
     def lead_to(self, port: int) -> None:
-        """API servers ask at this port from now on."""
+        """Let API servers call the webhook at this port from now on."""
         change = [
             {
                 "op": "replace",
@@ -97,7 +97,7 @@ class Webhook:
         return OperatorProcess(self._kubeconfig, self._folder / f"{identity}.log", identity, settings=settings)
 
     def apply(self, *documents: Json, options: tuple[str, ...] = ()) -> list[str]:
-        """The warnings that kubectl shows."""
+        """Apply the documents, and return the warnings that kubectl shows."""
         manifest = {"apiVersion": "v1", "kind": "List", "items": list(documents)}
         return self.plane.kubectl_warnings("apply", *options, "-f", "-", input=json.dumps(manifest))
 
@@ -109,7 +109,7 @@ class Webhook:
         wait_for(f"the webhook is reached: {reached}", told, timeout_s=TIMEOUT_S)
 
     def await_warnings(self) -> None:
-        """A Topic is refused nothing and is warned about each time that it changes."""
+        """Wait until warnings work: a Topic is never refused, and each change of it gives a warning."""
         wait_for("warnings are given", lambda: self.apply(of("absent", topic("probe", partitions=next(NUMBERS)))))
 
     def clear(self) -> None:
@@ -122,7 +122,7 @@ NUMBERS = iter(range(1, 10_000))
 
 
 def of(owner: str, document: Json) -> Json:
-    """The same object of another BrokerCluster."""
+    """Return the same object with a reference to another BrokerCluster."""
     return {**document, "spec": document["spec"] | {"clusterRef": {"name": owner}}}
 
 
@@ -241,7 +241,7 @@ def test_a_webhook_that_is_not_reached_is_told_in_the_log_and_as_a_metric(
 
 
 def keep_expired(webhook: Webhook) -> None:
-    """A certificate that has ended, in the Secret and in the configuration of the webhook."""
+    """Put an expired certificate into the Secret and into the configuration of the webhook."""
     pair = new_pair(["127.0.0.1"], datetime.now(UTC), -1)
     data = {"data": pair.data()}
     webhook.plane.kubectl("patch", "secret", NAME, "-n", OPERATOR_NAMESPACE, "--type=merge", "-p", json.dumps(data))
@@ -303,19 +303,19 @@ def test_a_thousand_objects_that_are_applied_at_once_are_all_stored(
         for name in [f'sluicegate_admission_requests_total{{result="{result}"}}']
     }
     assert asked["failed"] == asked["unknown"] == 0
-    # A busy API server does not wait for each answer, and stores the object without its warning.
+    # A loaded API server does not wait for each answer, and stores the object without its warning.
     assert 0 < sum(map(bool, warned)) <= asked["warned"]
 
 
 class Client:
-    """Creates objects by HTTP: a thousand kubectls would be the load."""
+    """Creates objects by HTTP, because a thousand kubectls would be most of the load."""
 
     def __init__(self, plane: ControlPlane) -> None:
         self._plane = plane
         self._tls = ssl.create_default_context(cafile=plane.certificate)
 
     def create(self, document: Json) -> list[str]:
-        """The Warning headers of the answer."""
+        """Create the object, and return the Warning headers of the answer."""
         url = f"{self._plane.url}/apis/sluicegate.dev/v1alpha1/namespaces/default/connectionquotas"
         headers = {"Authorization": f"Bearer {self._plane.token}", "Content-Type": "application/json"}
         request = urllib.request.Request(url, json.dumps(document).encode(), headers, method="POST")

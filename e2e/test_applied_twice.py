@@ -1,4 +1,4 @@
-"""What a GitOps tool applies again and again changes nothing, and the operator changes nothing of what it applied."""
+"""Repeated applies by a GitOps tool change nothing, and the operator changes none of the applied fields."""
 
 import json
 import subprocess
@@ -15,20 +15,20 @@ QUIET_S = 4.0
 
 
 def applied(shop: Shop) -> dict[str, Json]:
-    """Applied by the server as Flux and Argo CD do it, by name: what the API server then has."""
+    """Apply on the server side, as Flux and Argo CD do, and return the resulting objects by name."""
     arguments = ("apply", "--server-side", "--force-conflicts", f"--field-manager={MANAGER}", "-o", "json")
     items = json.loads(shop.plane.kubectl(*arguments, *FILES))["items"]
     return {f"{item['kind']}/{item['metadata']['name']}": item for item in items}
 
 
 def without_status(item: Json) -> Json:
-    """Statuses move on as brokers come and go; everything else is the tool's."""
+    """Return the item without its status, which changes as brokers come and go; all other fields belong to the tool."""
     meta = {key: value for key, value in item["metadata"].items() if key not in ("managedFields", "resourceVersion")}
     return {**{key: value for key, value in item.items() if key != "status"}, "metadata": meta}
 
 
 def owned_by_others(item: Json) -> list[Any]:
-    """Fields outside of the status that neither the tool nor a person with kubectl has written."""
+    """Fields outside of the status that neither the tool nor kubectl has written."""
     entries = item["metadata"].get("managedFields", [])
     return [
         entry
@@ -48,7 +48,7 @@ def test_what_is_applied_again_is_unchanged(shop: Shop) -> None:
 
 
 def quiet(shop: Shop) -> dict[str, Json]:
-    """Once two looks, a resync apart, have found the same: nobody writes what another has written."""
+    """Wait until two checks, a resync apart, give the same: no writer changes another writer's fields."""
     seen: list[dict[str, str]] = []
 
     def look() -> dict[str, Json]:

@@ -1,4 +1,4 @@
-"""The audit log of a cluster: a sidecar of each broker's pod makes Parquet files of it, and never stands in its way."""
+"""The audit log of a cluster: a sidecar of each broker's pod writes Parquet files, and never blocks the broker."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +26,7 @@ def example(name: str) -> Json:
 
 
 def cluster() -> Json:
-    """Of one broker, and with a Secret that there is not: it keeps nobody from starting."""
+    """A cluster of one broker, with a missing Secret: it does not prevent a pod from starting."""
     made = example("cluster.yaml")
     made["spec"] |= {"resyncSeconds": 5, "brokers": made["spec"]["brokers"] | {"replicas": 1}}
     made["spec"]["audit"]["landing"] |= {"secretName": "missing"}
@@ -100,7 +100,7 @@ def test_what_clients_do_is_in_files_and_a_lander_that_fails_takes_no_broker_out
 
     produce(pod, 10)
     delete_cluster(shop)
-    # The lander is stopped after its broker, and has landed what that has written last.
+    # The lander is stopped after its broker, and has landed the broker's last events.
     assert landed(segments) == 30
     assert check(FolderTarget(segments)).findings == []
 

@@ -1,4 +1,4 @@
-"""AuditPipelines on a real API server: what is made for them, by whom it is taken, and what a run's pod comes to."""
+"""AuditPipelines on a real API server: the created objects, which runtimes accept them, and the pod of a run."""
 
 import json
 import re
@@ -17,7 +17,7 @@ from tests.support.spark_operator_crds import apache_crd, kubeflow_crds
 
 NAME = "answers"
 RUN_TIMEOUT_S = 480.0
-"""Spark takes its time to begin, and a busy machine more."""
+"""Spark starts slowly, on a loaded machine even more so."""
 KUBEFLOW_RUNS, APACHE_RUNS = "sparkapplications.sparkoperator.k8s.io", "sparkapplications.spark.apache.org"
 SCHEDULED = "scheduledsparkapplications.sparkoperator.k8s.io"
 WEEK = Week(days=2, events=2_000, clusters=1, topics=4, principals=4, storm=0, spoils=("torn", "hole", "gap"))
@@ -47,7 +47,7 @@ def audited(shop: Shop) -> Iterator[Shop]:
 
 @pytest.fixture(scope="session")
 def spark_operators(standing_shop: Shop) -> Iterator[KubeApi]:
-    """Their CRDs; nobody runs what is made of them."""
+    """The CRDs of the Spark operators; created objects are not run."""
     plane = standing_shop.plane
     files = [argument for path in (*kubeflow_crds(), apache_crd()) for argument in ("-f", str(path))]
     plane.kubectl("apply", "--server-side", *files)
@@ -118,14 +118,14 @@ def folder_of(shop: Shop, name: str) -> Path:
 
 
 def strictly(api: KubeApi, item: Json, path: str) -> None:
-    """As kubectl would: a field that the schema does not have is refused, not left out."""
+    """Create the item as kubectl would: an unknown field is refused, not dropped."""
     api.create(f"{path}?{STRICT}", {**item, "metadata": {"name": "strictly"}})
 
 
 def check_template(api: KubeApi, template: Json) -> None:
-    """The Spark operators' schemas leave a pod template open, so the API server reads it as its own kind."""
+    """Check a pod template as a PodTemplate, because the Spark operators' schemas leave it open."""
     spec = template["spec"]
-    # Spark's configuration names it.
+    # Spark's configuration names the image.
     with_image = [{**container, "image": "spark"} for container in spec["containers"]]
     full = {**template, "spec": {**spec, "containers": with_image}}
     wanted = {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "strictly"}, "template": full}
@@ -156,7 +156,7 @@ def test_kubeflows_spark_operator_is_given_what_its_schema_takes(audited: Shop, 
     for role in ("driver", "executor"):
         check_template(spark_operators, spec["template"][role]["template"])
 
-    # The run that it makes of it, with its labels, and its driver's pod.
+    # Play the run that the Spark operator creates, with its labels and the driver's pod.
     labels = found["metadata"]["labels"]
     run = {"apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication", "spec": spec["template"]}
     audited.apply({**run, "metadata": {"name": f"{NAME}-1", "labels": labels}})
@@ -175,7 +175,7 @@ KUBEFLOW_FAILED: Json = {
 
 
 def set_status(shop: Shop, kind: str, name: str, found: Json) -> None:
-    """As the Spark operator would."""
+    """Set the status as the Spark operator would."""
     patch = ("--subresource=status", "--type=merge", "-p", json.dumps({"status": found}))
     shop.plane.kubectl("patch", kind, name, *patch)
 
@@ -202,7 +202,7 @@ def test_apaches_spark_operator_is_given_one_application_at_a_time(audited: Shop
 
 
 def driver_pod(shop: Shop, application: Json) -> None:
-    """A driver that says what the pipeline would, on a node of this machine."""
+    """Run a driver on a node of this machine that writes the pipeline's termination message."""
     template = application["spec"]["driverSpec"]["podTemplateSpec"]
     program = f"open('/dev/termination-log', 'w').write({SUMMARY!r})"
     pod = {"containers": [{"name": "spark", "image": "spark", "command": ["python", "-c", program], **RESTRICTED}]}

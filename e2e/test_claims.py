@@ -1,4 +1,4 @@
-"""A cluster that is deleted and made again under its name: its volumes are kept, said, taken up when asked, or gone."""
+"""A cluster is deleted and created again by name: its volumes are kept, reported, adopted on request, or deleted."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def a_topic() -> Json:
 
 
 def claims(shop: Shop) -> dict[str, str]:
-    """With the id of the cluster whose data each holds."""
+    """Claims with the ID of the cluster whose data they have."""
     listed = shop.plane.get(*CLAIMS)["items"]
     return {
         claim["metadata"]["name"]: claim["metadata"].get("annotations", {}).get("sluicegate.dev/cluster-id", "")
@@ -76,7 +76,7 @@ def test_volumes_outlive_their_cluster_until_it_says_otherwise(shop: Shop) -> No
     shop.await_condition("topic", "again-kept", "Ready", "True")
     assert shop.plane.get("topic", "again-kept")["status"]["topicId"] == topic_id, "it is the topic that was there"
 
-    # Said in the last moment: no StatefulSet has heard of it when it goes.
+    # Request it at the last moment: no StatefulSet has the change when the cluster is deleted.
     shop.delete("topic", "again-kept")
     shop.apply(a_cluster(clusterId=first_id, storage={"deleteClaims": True}))
     delete(shop)

@@ -1,4 +1,4 @@
-"""A second, small cluster from its first manifest to its last object: listeners come later, deletion leaves nothing."""
+"""A second, small cluster from its first manifest to its last object: listeners follow, deletion leaves nothing."""
 
 from collections.abc import Iterator
 
@@ -89,7 +89,7 @@ def pods_of(shop: Shop, cluster: str) -> list[Json]:
 
 
 def test_pods_that_must_not_share_a_node_wait_for_one_of_their_own(apart: Shop) -> None:
-    """There are three nodes."""
+    """The control plane has three nodes."""
 
     def brokers(replicas: int) -> Json:
         pod = {"spread": "Required", "labels": {"example.org/team": "payments"}}
@@ -141,7 +141,7 @@ def test_a_cluster_whose_pods_are_refused_is_stalled_with_the_api_servers_own_se
     assert [event["type"] for event in told if event["reason"] == "FailedCreate"] == ["Warning"]
     crowded.plane.kubectl("delete", "quota", "small", "-n", CROWDED)
     crowded.plane.kubectl("create", "quota", "large", f"--hard={COUNTED},limits.memory=4Gi", "-n", CROWDED)
-    # Its controller would try again within minutes.
+    # The StatefulSet controller would retry within minutes.
     crowded.plane.kubectl("delete", "statefulset", "mini-controllers", "mini-brokers", "-n", CROWDED)
     wait_for(
         "its pods are made",

@@ -1,4 +1,4 @@
-"""Three controllers that share a journal in the API server: examples/high-availability, in a namespace of its own."""
+"""Three controllers that share a journal in the API server: examples/high-availability in a separate namespace."""
 
 import json
 import time
@@ -28,12 +28,12 @@ EXAMPLE = REPOSITORY / "examples" / "high-availability"
 JOURNAL = "sluicegate.dev/journal"
 OPERATOR_ACCOUNT = "system:serviceaccount:sluicegate-system:sluicegate-operator"
 NODES = 3
-"""Of each role."""
+"""Number of brokers, and of controllers."""
 FIRST_ID = 1000
 TAKEOVER_MAX_S = 10.0
-"""A standby takes over when the Lease has not been renewed for 4 s."""
+"""A standby takes over if the Lease has not been renewed for 4 s."""
 GAP_MAX_S = 3.0
-"""Of producers, while controllers change: less than the Lease lasts, which is how long there is no controller."""
+"""Longest gap of producers while controllers change: less than the Lease, which is how long no controller is active."""
 CONTROLLERS = f"app.kubernetes.io/component=controller,sluicegate.dev/cluster={CLUSTER}"
 TOPIC, PARTITIONS = "orders", 6
 PAUSE_S = 0.01
@@ -50,7 +50,7 @@ class Trio:
         return found
 
     def pods(self, role: str) -> list[Json]:
-        """By name; those that go are not among them."""
+        """Pods of a role by name, without those being deleted."""
         selector = f"app.kubernetes.io/component={role},sluicegate.dev/cluster={CLUSTER}"
         listed: list[Json] = self.get("pods", "-l", selector)["items"]
         present = [pod for pod in listed if "deletionTimestamp" not in pod["metadata"]]
@@ -64,7 +64,7 @@ class Trio:
         return found
 
     def ask(self, controller_id: int) -> tuple[int, Json]:
-        """Status and body of a controller's view; (0, {}) when it is not there."""
+        """Status and body of a controller's view; (0, {}) if it does not answer."""
         try:
             address = self.kubelet.address(NAMESPACE, pod_name(controller_id))
             with urllib.request.urlopen(f"http://{address}:{HTTP_PORT}/brokers", timeout=ANSWER_TIMEOUT_S) as answer:
@@ -89,7 +89,7 @@ class Trio:
         return next((body for status, body in map(self.ask, range(FIRST_ID, FIRST_ID + NODES)) if status == 200), {})
 
     def epochs(self) -> dict[int, int]:
-        """Of brokers that are online; one that was fenced and registered anew has another."""
+        """Epochs of online brokers; a broker that was fenced and registered again has a new one."""
         return {b["id"]: b["epoch"] for b in self.view().get("brokers", []) if b["state"] == "Online"}
 
     def replicas(self) -> dict[int, int]:
@@ -202,7 +202,7 @@ def test_the_controllers_account_may_keep_the_journal_and_nothing_else(trio: Tri
 
 
 def test_the_operator_may_grant_these_rights_and_no_others(plane: ControlPlane) -> None:
-    """As deploy/ gives them to it: the API server refuses who grants more than he has."""
+    """As granted by deploy/: the API server refuses grants of rights that the grantor does not have."""
     plane.kubectl("apply", "-f", str(REPOSITORY / "deploy" / "rbac.yaml"))
     manifest = yaml.safe_load((EXAMPLE / "cluster.yaml").read_text())
     plane.kubectl("create", "namespace", "granted")
@@ -263,7 +263,7 @@ def test_controllers_that_all_are_killed_come_back_with_everything(trio: Trio) -
 
 
 def test_a_roll_takes_standbys_first_and_the_active_controller_last(trio: Trio) -> None:
-    """Of controllers only, to spare time: their pods say that they were started with something else."""
+    """Roll controllers only, to save time: their pods report that they were started with other settings."""
     active = trio.the_active()
     before, order, back, together = trio.uids("controller"), list[str](), set[str](), list[set[str]]()
     brokers = trio.uids("broker")
@@ -279,7 +279,7 @@ def test_a_roll_takes_standbys_first_and_the_active_controller_last(trio: Trio) 
 
     with trio.load("controllers-rolled") as load:
         wait_for("the load runs", lambda: load.count > 50)
-        # The active one as the last: a roll may begin when the first of them is marked.
+        # The active one is marked last, because a roll may begin as soon as the first is marked.
         for pod in sorted(trio.pods("controller"), key=lambda pod: bool(pod["metadata"]["name"] == pod_name(active))):
             revision = json.loads(pod["metadata"]["annotations"][REVISION])
             revision["keys"]["num.partitions"] = "another"
@@ -296,11 +296,11 @@ def test_a_roll_takes_standbys_first_and_the_active_controller_last(trio: Trio) 
 
 
 def test_the_journal_goes_with_the_cluster(trio: Trio) -> None:
-    """The last one here: the cluster is not made again."""
+    """The last test, because the cluster is not created again."""
     assert trio.journal()
     trio.plane.kubectl("delete", "-n", NAMESPACE, "brokercluster", CLUSTER)
     wait_for("the controllers ended", lambda: trio.get("pods", "-l", CONTROLLERS)["items"] == [], interval_s=0.3)
-    # Also what one of them wrote at its end.
+    # Including what a controller wrote at its end.
     wait_for("nothing of the journal is left", lambda: trio.journal() == [], interval_s=0.3)
     rights = "roles,rolebindings,serviceaccounts"
     wait_for(

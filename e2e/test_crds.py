@@ -1,4 +1,4 @@
-"""What the API server itself makes of the CRDs: established, explained, and refusing bad manifests with a sentence."""
+"""The API server's handling of the CRDs: established, explained, and refusals of bad manifests with a message."""
 
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def test_a_crd_is_established_and_structural(plane: ControlPlane, plural: str) -
 def test_every_kind_has_its_short_name(plane: ControlPlane) -> None:
     assert SHORT_NAMES.keys() == set(KINDS)
     for plural, short in SHORT_NAMES.items():
-        # Whatever objects there are, and however they change meanwhile.
+        # Independent of existing objects and of their changes.
         assert plane.kubectl("explain", short) == plane.kubectl("explain", f"{plural}.sluicegate.dev")
 
 
@@ -65,7 +65,7 @@ def test_the_oldest_api_server_has_the_functions_that_rules_may_call() -> None:
 
 def test_a_rule_that_the_oldest_api_server_refuses_is_found(tmp_path: Path) -> None:
     text = (ROOT / "crds" / "sluicegate.dev_connectionquotas.yaml").read_text(encoding="utf-8")
-    # Accepted by newer ones: the function is new, the cost is estimated as less.
+    # Cases that newer API servers accept: they have the function, or estimate a lower cost.
     for old, new, why in (
         ("isIP(self.ip)", "isSemver(self.ip)", "undeclared reference to 'isSemver'"),
         ("in [cidr(self.cidr)]", "== cidr(self.cidr)", "cost exceeds budget"),

@@ -1,6 +1,6 @@
-"""Deletion comes to an end in any order: of a namespace with a cluster in it, and of Topics without an operator.
+"""Deletion ends in any order: of a namespace with a cluster in it, and of Topics without an operator.
 
-Here no pod runs in the namespace: Kubernetes itself waits for half of the grace period of pods that do.
+No pod runs in the namespace here: Kubernetes waits for half of the grace period of running pods.
 """
 
 import json
@@ -59,7 +59,7 @@ def test_a_namespace_with_a_cluster_and_topics_that_delete_goes(standing_shop: S
 
 @pytest.fixture
 def without_operator(standing_shop: Shop) -> Iterator[Shop]:
-    """Topics with their finalizer, in namespaces that are being deleted, and nobody who would take it off."""
+    """Topics with their finalizer, in namespaces being deleted, without an operator to remove it."""
     shop = standing_shop
     shop.operator.stop()
     try:
@@ -100,7 +100,7 @@ def as_documented(shop: Shop, folder: Path) -> None:
 
 
 def by_its_program(kubeconfig: Path) -> str:
-    """As the chart does when it is uninstalled, with the rights that the operator has. What it said."""
+    """Release Topics as the chart does on uninstall, with the operator's rights, and return the output."""
     environment = {
         "KUBECONFIG": str(kubeconfig),
         "PYTHONPATH": f"{REPOSITORY}:{REPOSITORY / 'operator'}",

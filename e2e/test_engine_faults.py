@@ -1,7 +1,6 @@
-"""Whatever happens between the operator and its API server: limits stay, nothing is restarted, and what was changed is
-followed.
+"""Faults between the operator and its API server: limits stay, no broker is restarted, and changes are followed later.
 
-SLUICEGATE_AWAY_SECONDS is for how long the API server is away.
+SLUICEGATE_AWAY_SECONDS is the length of the API server's outage.
 """
 
 import json
@@ -29,9 +28,9 @@ from tests.support.process_kubelet.api import Json
 
 AWAY_S = float(os.environ.get("SLUICEGATE_AWAY_SECONDS", "8"))
 LEASE_S = 6
-"""Shorter than the API server is away: the operator loses it, and waits for its next turn."""
+"""Shorter than the outage of the API server: the operator loses the Lease, and waits to acquire it again."""
 FOLLOWED_S = 90.0
-"""A watch that falls silent is asked again after half a minute."""
+"""A silent watch is renewed after half a minute."""
 QUIET_S = 4.0
 """Longer than a resync of these tests."""
 HOUR_S = 3600.0
@@ -61,7 +60,7 @@ def writes(*proxies: ApiProxy) -> int:
 
 
 def quiet(*proxies: ApiProxy) -> None:
-    """Nothing is written for longer than a resync: nobody puts right what another one has put right."""
+    """Wait until nothing is written for longer than a resync: no operator reverts another's correction."""
     seen: list[int] = []
 
     def look() -> bool:
@@ -131,7 +130,7 @@ def test_an_etcd_that_has_forgotten_what_was_missed(world: EngineWorld) -> None:
         before = world.pods()
         with cut_off(world.proxy):
             changed_meanwhile(world)
-            # To some watches it is said at once, to the others by an event, as etcd3 and the API server's cache do.
+            # Some watches get the error at once, the others as an event, like etcd3 and the API server's cache.
             world.proxy.gone = 4
             world.plane.pause_api_server()
             try:
@@ -144,7 +143,7 @@ def test_an_etcd_that_has_forgotten_what_was_missed(world: EngineWorld) -> None:
 
 @contextmanager
 def writing(write: Callable[[int], None]) -> Iterator[list[int]]:
-    """Calls it all the time in a thread of its own; how often it has, in the list."""
+    """Call `write` repeatedly in a separate thread, with the number of earlier calls; the list has that number."""
     over, done = threading.Event(), [0]
 
     def run() -> None:
@@ -162,7 +161,7 @@ def writing(write: Callable[[int], None]) -> Iterator[list[int]]:
 
 
 def test_others_who_write_all_the_time_what_the_operator_writes(world: EngineWorld) -> None:
-    """kubectl at quotas, and what scales by load at the StatefulSet."""
+    """kubectl annotates quotas, and an autoscaler changes the StatefulSet."""
     with world.operator():
         enter(world)
 
@@ -201,7 +200,7 @@ def test_of_two_operators_whose_clocks_differ_one_acts_at_a_time(world: EngineWo
         with world.operator("two", proxy=second, lease_s=LEASE_S, shift_s=-HOUR_S) as two:
             enter(world)
             wait_for("two waits", lambda: "waits" in two.output())
-            # A whole Lease, and more: its times are two hours away from those of who waits.
+            # Wait longer than a whole Lease, whose times are two hours away from those of the waiting operator.
             threading.Event().wait(LEASE_S * 1.5)
             assert not leads(two)
             assert writes(second) == 0
@@ -240,7 +239,7 @@ def crds_put_back(world: EngineWorld) -> Iterator[None]:
 
 
 def changed_crd(world: EngineWorld, plural: str, change: Callable[[Json], None]) -> None:
-    """`change` is given the schemas of spec and status."""
+    """Change a CRD: `change` receives the schemas of spec and status."""
     crd = world.plane.get("crd", f"{plural}.sluicegate.dev")
     for meta in ("managedFields", "resourceVersion", "uid"):
         crd["metadata"].pop(meta, None)
@@ -260,7 +259,7 @@ def older(properties: Json) -> None:
 
 
 def unwritten(world: EngineWorld) -> None:
-    """For longer than a resync no object of ours gets another version."""
+    """Wait until, for longer than a resync, the project's objects keep their versions."""
     seen: list[dict[str, str]] = []
 
     def look() -> bool:

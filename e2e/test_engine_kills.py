@@ -1,5 +1,6 @@
-"""The operator killed at each step: whatever it has done or not, the next one brings everything to its end, and nothing
-is done twice that must not be. See engine_kills for what SLUICEGATE_KILLS=twice is.
+"""The operator is killed at each step: the next one completes everything, whatever was done before.
+
+Nothing is done twice that must happen once. See engine_kills for SLUICEGATE_KILLS=twice.
 """
 
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ def pods(world: EngineWorld) -> Iterator[Lives]:
 
 
 def rates(world: EngineWorld) -> list[float | str | None]:
-    """What the brokers were told of the address."""
+    """Limits that the brokers received for the address."""
     return one_after_another([value for entity, _, value in world.cluster.told if entity == (("ip", ADDRESS),)])
 
 

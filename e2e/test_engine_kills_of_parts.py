@@ -1,5 +1,7 @@
-"""The operator killed at each step of what stands beside limits and topics: brokers that come and go, volumes that
-grow, Services of listeners, racks, observers and their code, what runs AuditPipelines; and brokers that others run.
+"""The operator is killed at each step of features other than limits and topics.
+
+These are brokers that come and go, growing volumes, Services of listeners, racks, observers and their code, runs of
+AuditPipelines, and external brokers.
 """
 
 import re
@@ -29,7 +31,7 @@ OVERRIDES, RETENTION = "max.connections.per.ip.overrides", "log.retention.ms"
 
 @pytest.fixture
 def equipped(world: EngineWorld) -> Iterator[EngineWorld]:
-    """With nodes in three zones, volumes that grow, and the kind that Apache's Spark operator runs."""
+    """A world with nodes in three zones, growing volumes, and the kind that Apache's Spark operator runs."""
     access = Access(world.plane.url, str(world.plane.certificate), world.plane.token)
     zones = {f"{world.namespace}-{number}": f"zone-{number}" for number in range(BROKERS)}
     world.plane.kubectl("apply", "--server-side", "-f", str(apache_crd()))
@@ -67,7 +69,7 @@ def pipeline(name: str, schedule: str, **more: object) -> Json:
 
 
 def told(world: EngineWorld, key: str, cluster: str = CLUSTER) -> list[float | str | None]:
-    """What the default of all brokers was told of a key."""
+    """Values of the key that the brokers received as the default of all brokers."""
     values = [value for whose, name, value in world.served.clusters[cluster].configs_told if (whose, name) == ("", key)]
     return one_after_another(values)
 
@@ -126,7 +128,7 @@ def test_parts_of_a_cluster_come_change_and_go_with_a_death_at_each_step(equippe
 
 
 def alike(steps: Sequence[str]) -> set[str]:
-    """Under one name, as they are where each is killed once only."""
+    """Give numbered steps one name, as in runs that kill at each only once."""
     return {re.sub(r"-\d+(?=/|$)", "-N", step) for step in steps}
 
 
@@ -139,7 +141,7 @@ def come(world: EngineWorld) -> None:
         pipeline("daily", NEVER_SOON),
         spark,
     )
-    # A time of its schedule has passed since.
+    # Pretend that a time of its schedule has passed since.
     world.patch("auditpipeline", "weekly", {"status": {"lastScheduleTime": LONG_AGO}}, "--subresource=status")
 
 
@@ -169,13 +171,13 @@ def is_gone(world: EngineWorld) -> bool:
 
 
 def racks(world: EngineWorld) -> dict[str, str]:
-    """Of pods that were told theirs."""
+    """Racks of pods that have one."""
     found = {pod["metadata"]["name"]: pod["metadata"].get("annotations") or {} for pod in world.get("pods")["items"]}
     return {name: annotations[RACK] for name, annotations in found.items() if RACK in annotations}
 
 
 def sizes(world: EngineWorld) -> dict[str, str | None]:
-    """Of the brokers' claims; None for a claim that is not bound."""
+    """Sizes of the brokers' claims; None for a claim that is not bound."""
     items = world.get("pvc", "-l", f"sluicegate.dev/cluster={CLUSTER}")["items"]
     brokers = [item for item in items if "-brokers-" in item["metadata"]["name"]]
     return {item["metadata"]["name"]: item["status"].get("capacity", {}).get("storage") for item in brokers}

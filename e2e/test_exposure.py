@@ -1,6 +1,6 @@
-"""Listeners for clients outside: what the brokers tell them, on ports of nodes and behind load balancers.
+"""Listeners for external clients: the addresses that brokers advertise, on node ports and behind load balancers.
 
-Nobody passes on what comes to a node here, and a test stands in for a cloud: what brokers say is asked inside.
+Traffic to a node is not forwarded here, and a test plays the cloud provider: advertised addresses are read inside.
 """
 
 import json
@@ -64,7 +64,7 @@ def test_clients_are_told_ports_of_nodes_and_what_they_are_told_changes_live(out
     ports = {broker: made[f"{NAME}-{broker}"]["spec"]["ports"][0]["nodePort"] for broker in range(BROKERS)}
     assert len(made) == BROKERS + 1
     assert {found["spec"]["externalTrafficPolicy"] for found in made.values()} == {"Local"}
-    # The process kubelet's nodes are all this machine.
+    # All nodes of the process kubelet are this machine.
     assert told(shop) == {broker: f"127.0.0.1:{port}" for broker, port in ports.items()}
     status = shop.plane.get("brokerlistener", NAME)["status"]
     assert status["bootstrap"] == f"127.0.0.1:{made[NAME]['spec']['ports'][0]['nodePort']}"

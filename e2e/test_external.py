@@ -1,5 +1,6 @@
-"""A BrokerCluster with runtime External: the operator governs three brokers of Apache Kafka, which it knows from a
-manifest alone. Others' limits and topics stay as they are throughout.
+"""A BrokerCluster with runtime External: the operator manages three brokers of Apache Kafka.
+
+It knows them from a manifest only. Limits and topics of other owners stay unchanged throughout.
 """
 
 import asyncio
@@ -33,7 +34,7 @@ def quota(name: str, target: Json, **limits: int) -> Json:
 
 
 class Outside(ShopInApi):
-    """The cluster by the API server, and its brokers by themselves."""
+    """The cluster as seen by the API server, and its brokers."""
 
     def __init__(self, plane: ControlPlane, operator: OperatorProcess, nodes: Sequence[ApacheKafka]) -> None:
         super().__init__(plane)
@@ -60,7 +61,7 @@ class Outside(ShopInApi):
         return self.ask(lambda admin: admin.describe_quotas(IP))
 
     def defaults(self) -> set[str]:
-        """Keys of the whole cluster's dynamic configuration, as the first broker has them."""
+        """Keys of the cluster-wide dynamic configuration, as the first broker has them."""
         node = self.nodes[0]
         configs = self.ask(lambda admin: admin.broker(node.host, node.port()).describe_broker_configs(node.node_id))
         return {key for key, one in configs.items() if one.source is ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG}

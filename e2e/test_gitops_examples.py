@@ -1,4 +1,4 @@
-"""What Flux's own CRDs say to the examples for it, with every field known."""
+"""Flux's own CRDs accept its examples, with unknown fields refused."""
 
 import pytest
 
@@ -16,7 +16,7 @@ KINDS = "gitrepositories.source.toolkit.fluxcd.io,kustomizations.kustomize.toolk
 def flux(plane: ControlPlane) -> ControlPlane:
     crds = [argument for file in flux_crds() for argument in ("-f", str(file))]
     plane.kubectl("apply", "--server-side", *crds)
-    # A CRD has no conditions in its first moment, which `kubectl wait` takes for an error.
+    # A new CRD has no conditions at first, which `kubectl wait` treats as an error.
     wait_for(
         "they are established", lambda: plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", *crds)
     )

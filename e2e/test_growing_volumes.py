@@ -1,4 +1,7 @@
-"""Volumes grow while brokers run. No storage driver is there: the test binds claims and resizes them as one would."""
+"""Volumes grow while brokers run.
+
+Without a storage driver, the test binds claims and resizes them as a driver would.
+"""
 
 import json
 

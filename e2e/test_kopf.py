@@ -1,6 +1,6 @@
-"""What Sluicegate relies on in kopf, on a real API server: how kopf lists and watches, and what the cache makes of it.
+"""Behaviour of kopf that Sluicegate relies on, with a real API server: its lists and watches, and the cache on them.
 
-kopf runs in the test, for a cache of ConfigMaps and Topics. What comes in between is a proxy, or the API server itself.
+kopf runs in the test, for a cache of ConfigMaps and Topics. A proxy, or the API server itself, causes the faults.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ class Meddling:
     """Answers some requests itself, as an API server that refuses them."""
 
     def __init__(self, real: Transport, refused: dict[str, int]) -> None:
-        """`refused`: statuses by a part of the path; changed by the test."""
+        """`refused`: HTTP statuses by a part of the path; the test changes it."""
         self._real = real
         self._refused = refused
 
@@ -69,13 +69,13 @@ class Watching:
         self.cache = cache
         self.refused = refused
         self.told: list[tuple[str, str]] = []
-        """Names that came or changed, or went."""
+        """Objects that were created or changed ("there") or deleted ("gone"), with their names."""
 
     def on_change(self, kind: Kind, before: Any, after: Any) -> None:
         self.told.append(("gone", before.name) if after is None else ("there", after.name))
 
     async def do(self, work: Callable[..., object], *arguments: object) -> None:
-        """Blocking work, while kopf runs."""
+        """Run blocking work in a thread, while kopf runs."""
         await asyncio.to_thread(work, *arguments)
 
     async def kubectl(self, *arguments: str) -> None:

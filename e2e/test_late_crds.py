@@ -1,4 +1,7 @@
-"""An operator that is there before its CRDs, and while one of them is deleted: on a control plane of its own."""
+"""An operator that starts before its CRDs, and keeps running while one of them is deleted.
+
+It uses a separate control plane.
+"""
 
 import json
 from collections.abc import Iterator
@@ -28,13 +31,13 @@ def early(bare_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def waits(operator: OperatorProcess, crd: str) -> int:
-    """How often it has said that it waits for `crd`."""
+    """How often the operator logged that it waits for `crd`."""
     operator.must_run()
     return sum("waits for CRDs" in line and crd in line for line in operator.output().splitlines())
 
 
 def await_judged(plane: ControlPlane, operator: OperatorProcess, name: str) -> None:
-    """Its cluster is not there: somebody must have looked at it to say so."""
+    """Wait until the operator reports that the quota's cluster is missing: it has reconciled the quota."""
     quota = quota_document(name, {"broker": {}}, maxConnections=10)
     plane.kubectl("apply", "-f", "-", input=json.dumps(quota))
 

@@ -1,4 +1,4 @@
-"""Listeners of brokers that run: opened, refused and closed while clients of another listener go on."""
+"""Listeners of running brokers: opened, refused and closed while clients of another listener continue."""
 
 import socket
 from collections.abc import Iterator
@@ -46,7 +46,7 @@ def bootstrap(shop: Shop) -> str:
 
 
 def told_at(address: str, port: int = PORT) -> dict[int, str]:
-    """Where clients of that listener are sent, by broker."""
+    """Addresses that clients of that listener receive, by broker."""
     try:
         brokers = AdminClient({"bootstrap.servers": f"{address}:{port}", "log_level": 0}).list_topics(timeout=2).brokers
     except KafkaException:

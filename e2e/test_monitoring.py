@@ -1,5 +1,7 @@
-"""What the chart has for Prometheus and Grafana, over a real run: monitors find the pods, alerts and dashboards their
-metrics, and the API server takes the manifests."""
+"""The chart's parts for Prometheus and Grafana in a real run.
+
+Monitors find the pods, alerts and dashboards find their metrics, and the API server accepts the manifests.
+"""
 
 import json
 import re
@@ -17,13 +19,13 @@ from tests.support.prometheus_operator_crds import prometheus_operator_crds
 
 ALERTS = Path(__file__).parents[1] / "charts" / "sluicegate" / "alerts.yaml"
 STORM_S = 9.0
-"""An acceptor is held back for more than half of the last ten seconds by its end."""
+"""At the end of the storm an acceptor was blocked for more than half of the last ten seconds."""
 RATE_INTERVAL = "5s"
 WITHOUT_SERIES = {
     "Nodes restarted and brokers fenced": "no node has been rolled since the operator was started",
     "Requests that ended their connection": "none did",
 }
-"""Panels of which a query may find nothing in this run, and why."""
+"""Panels that may have a query without data in this run, and the reasons."""
 _METRIC = re.compile(r"\b(?:kafka|sluicegate|process|python)_\w+")
 
 
@@ -53,8 +55,10 @@ def test_every_node_is_scraped_with_the_labels_that_alerts_and_dashboards_go_by(
 
 
 def test_every_metric_of_an_alert_or_dashboard_is_exported(run: MonitoredRun) -> None:
-    """Also those that have no series in this run: their process says at least what they are, where a counter of the
-    operator is named without what its series end in."""
+    """Also metrics without series in this run: their process at least exports their type.
+
+    There, a counter of the operator has its name without the suffix of its series.
+    """
     exported = set(run.prometheus.ask("metadata")) | run.prometheus.metric_names()
     named = {*alert_expressions().values(), *(query.expression for query in all_queries())}
     wanted = {metric for expression in named for metric in _METRIC.findall(expression)}
@@ -82,7 +86,8 @@ def test_a_storm_is_what_alerts_tell_of_it_and_nothing_else(run: MonitoredRun) -
         if run.prometheus.series(expression, run.start_s, run.end_s, SCRAPE_S)
     }
     assert "SluicegateConnectionStorm" in found
-    # Pending for less than the alert waits: while the limit is changed, on a busy machine, and while groups are loaded.
+    # They are pending for less than the alert waits: during a change of a limit, on a loaded machine, and while groups
+    # load.
     pending = {"SluicegateQuotaNotEnforced", "SluicegateEventLoopHeld", "SluicegateGroupsNotServed"}
     assert found <= {"SluicegateConnectionStorm", *pending}
 

@@ -11,7 +11,7 @@ from e2e.shop import NAMESPACE, READY_TIMEOUT_S, Json, Shop
 
 CLUSTER, PLUGIN, CODE = "coded", "greeting", "greetings"
 DELIVERED_TIMEOUT_S = 180.0
-"""The kubelet takes its time, and a broker that has looked too early looks again after a minute."""
+"""The kubelet is slow, and a broker that looked for the code too early retries after a minute."""
 TEXT = """
 from pathlib import Path
 
@@ -57,7 +57,7 @@ def coded(standing_shop: Shop) -> Iterator[Shop]:
     shop.delete("configmap", CODE)
     shop.delete("brokercluster", CLUSTER)
     wait_for("no broker is left", lambda: not shop.broker_pods(CLUSTER, deleting=True), timeout_s=READY_TIMEOUT_S)
-    # They outlive their cluster, and would keep the next one of its name waiting.
+    # Claims outlive their cluster, and would block the next cluster of that name.
     shop.plane.kubectl("delete", "pvc", "-l", f"sluicegate.dev/cluster={CLUSTER}")
 
 

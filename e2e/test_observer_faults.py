@@ -1,4 +1,4 @@
-"""ObserverPlugins whose observers are bad, and whose cluster, code or brokers come, go and change at a bad time."""
+"""ObserverPlugins with bad observers, or whose cluster, code or brokers appear, vanish or change at a bad time."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,7 +36,7 @@ def plugin(name: str, class_name: str = "Silent", **spec: object) -> Json:
 @pytest.fixture(scope="module")
 def tried(standing_shop: Shop) -> Iterator[Shop]:
     shop = standing_shop
-    # The plugin is there before its cluster.
+    # The plugin exists before its cluster.
     shop.apply(plugin("early"))
     said = shop.await_condition("observerplugin", "early", "Stalled", "True")
     assert (said["reason"], f"no bundled BrokerCluster {CLUSTER}" in said["message"]) == ("ClusterMissing", True)
@@ -127,7 +127,7 @@ def test_a_broker_that_is_away_learns_of_a_plugin_that_went_meanwhile(plugins: S
 
 
 def silent(shop: Shop, name: str) -> Json:
-    """Its status, once one of two brokers does not answer."""
+    """Status of the plugin once one of two brokers does not answer."""
     status: Json = shop.plane.get("observerplugin", name)["status"]
     return status if status["state"] == "Unknown" and status.get("brokers") == "1/2" else {}
 

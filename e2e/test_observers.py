@@ -1,4 +1,4 @@
-"""An ObserverPlugin on its whole way: kubectl apply, every broker's own word, and no broker restarted for it."""
+"""The whole path of an ObserverPlugin: kubectl apply, the report of every broker, and no broker restarted for it."""
 
 import json
 from pathlib import Path

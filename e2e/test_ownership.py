@@ -1,4 +1,4 @@
-"""What the operator takes for its own: others' objects stay as they are, and it says what stands in the way."""
+"""Which objects the operator treats as its own: others stay unchanged, and it reports conflicts."""
 
 import json
 
@@ -48,7 +48,7 @@ def test_a_pod_that_loses_its_label_runs_on_unfenced_and_gets_it_back(shop: Shop
         assert all(broker["state"] == "Online" for broker in shop.controllers_view().values())
         found = shop.plane.get("pod", pod.name)["metadata"]
         assert (found["uid"], found["labels"].get("sluicegate.dev/cluster")) == (pod.uid, CLUSTER), found
-        # Its StatefulSet takes it back.
+        # The StatefulSet adopts the pod again.
         return any(owner["kind"] == "StatefulSet" for owner in found.get("ownerReferences", []))
 
     wait_for("the pod has its labels and its StatefulSet again", mended, timeout_s=60, interval_s=0.1)
@@ -59,7 +59,7 @@ def test_a_pod_that_loses_its_label_runs_on_unfenced_and_gets_it_back(shop: Shop
 
 
 def broker_2_gone(shop: Shop) -> list[tuple[str, int]]:
-    """Each Event that says so, and how often; other tests kill it."""
+    """Each BrokerGone Event of broker 2, and its count, because other tests kill the broker too."""
     found = [event for event in shop.events() if event["reason"] == "BrokerGone" and "broker 2" in event["message"]]
     return sorted((event["message"], event.get("count", 1)) for event in found)
 

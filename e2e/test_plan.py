@@ -1,4 +1,4 @@
-"""What `sluicegate plan` says is what then happens."""
+"""The predictions of `sluicegate plan` match what then happens."""
 
 import json
 import os
@@ -39,7 +39,7 @@ def _object(kind: str, name: str, spec: Json) -> Json:
 
 
 def planned(shop: Shop, folder: Path, *documents: Json) -> tuple[int, Json]:
-    """The exit code, and what is said."""
+    """Run `plan`, and return its exit code and its report."""
     (folder / "wanted.yaml").write_text(yaml.safe_dump_all(documents))
     command = [str(COMMAND), "plan", "-f", str(folder), "-o", "json", "--kubeconfig", str(shop.plane.kubeconfig)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False, env=dict(os.environ))
@@ -48,7 +48,7 @@ def planned(shop: Shop, folder: Path, *documents: Json) -> tuple[int, Json]:
 
 
 def nodes(shop: Shop) -> dict[str, str]:
-    """With the uid of each one's pod."""
+    """Nodes of the cluster, with the uid of each one's pod."""
     listed = shop.plane.get("pods", "-l", f"sluicegate.dev/cluster={NAME}")["items"]
     return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in listed}
 
@@ -58,7 +58,7 @@ def ready(shop: Shop) -> None:
 
 
 def restarts(said: Json) -> dict[str, list[str]]:
-    """The kinds of reasons, by node."""
+    """The kinds of reasons by node."""
     [cluster] = said["clusters"]
     return {node["node"]: [reason["kind"] for reason in node["reasons"]] for node in cluster["restarts"]}
 
@@ -79,7 +79,7 @@ def shop(standing_shop: Shop) -> Shop:
 
 
 def restarts_nothing_when_respelled(shop: Shop, folder: Path, spec: Json) -> None:
-    """Other spellings of the same values, and defaults that are written out."""
+    """Other spellings of the same values, and explicit defaults, restart nothing."""
     before = nodes(shop)
     config = {"log.retention.ms": "086400000", "num.io.threads": "+9", "num.partitions": "1"}
     resources = {"requests": {"cpu": "0.1", "memory": "131072Ki"}, "limits": {"cpu": "2000m", "memory": "1024Mi"}}
@@ -119,7 +119,7 @@ def test_what_is_foretold_happens(shop: Shop, tmp_path: Path) -> None:
     shop.await_enforced(f"{NAME}-rate", brokers="2/2")
     assert nodes(shop) == before | {f"{NAME}-brokers-1": nodes(shop)[f"{NAME}-brokers-1"]}
 
-    # A static key: said, held back by a pause that says why in the status, and then as it was said.
+    # A static key: predicted, delayed by a pause with the reason in the status, and then done as predicted.
     before = nodes(shop)
     static = {**changed["spec"], "config": {**changed["spec"]["config"], "num.io.threads": "9"}}
     paused = a_cluster(**static, rollout={"paused": True})
@@ -136,7 +136,7 @@ def test_what_is_foretold_happens(shop: Shop, tmp_path: Path) -> None:
 
     wait_for("the status says what would restart, and why", says_why)
     assert nodes(shop) == before
-    # Taken back before it came to a node, it restarts none.
+    # A change that is reverted before it reaches a node restarts none.
     assert planned(shop, tmp_path, changed)[0] == 0
     assert restarts(planned(shop, tmp_path, a_cluster(**static))[1]) == {
         key: ["ConfigChanged"] for key in sorted(before)
@@ -149,7 +149,7 @@ def test_what_is_foretold_happens(shop: Shop, tmp_path: Path) -> None:
     assert "ConfigChanged" in reasons_told(shop)
     restarts_nothing_when_respelled(shop, tmp_path, static)
 
-    # What is refused is refused with the same sentence.
+    # plan reports a refusal with the API server's message.
     small = a_cluster(**(static | {"brokers": {"replicas": 2, "storage": {"size": "512Mi"}}}))
     code, said = planned(shop, tmp_path, small)
     assert code == 1
@@ -165,7 +165,7 @@ def test_what_is_foretold_happens(shop: Shop, tmp_path: Path) -> None:
 
 
 def test_an_image_is_a_reason(shop: Shop, tmp_path: Path) -> None:
-    """Only foretold: no process here has another."""
+    """Only predicted, because no process here has another image."""
     document = yaml.safe_load((QUICKSTART / "cluster.yaml").read_text())
     document["spec"]["image"] = "other:1"
     shop.settle()

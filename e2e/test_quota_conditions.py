@@ -1,4 +1,4 @@
-"""Quotas that cannot be in force say so, with the reason, where people look."""
+"""Quotas that cannot be in force report that, with the reason, in their conditions."""
 
 from e2e.cluster.waiting import wait_for
 from e2e.shop import BROKERS, Shop, quota_document

@@ -1,4 +1,4 @@
-"""Faults: whatever is away while a limit changes, the limit is right on every broker in the end."""
+"""Faults: whatever fails while a limit changes, the limit is finally right on every broker."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ def external_rate(rate: int) -> dict[str, object]:
 
 @pytest.fixture
 def away(shop: Shop) -> Iterator[BrokerPod]:
-    """A broker that was killed and is kept down until the test releases it."""
+    """A broker that was killed and stays down until the test releases it."""
     pod = shop.pod(2)
     shop.kubelet.hold_pod(NAMESPACE, pod.name)
     wait_for("the broker is away", lambda: not shop.pod(2).ready)

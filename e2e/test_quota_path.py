@@ -1,4 +1,4 @@
-"""The whole way of a limit: manifest, API server, operator, broker, socket, and back to the status that people read."""
+"""The whole path of a limit: manifest, API server, operator, broker, socket, and back to the status."""
 
 from confluent_kafka import Producer
 
@@ -12,7 +12,10 @@ ANSWERS_S = 2.0
 
 
 def most(rate: int, seconds: float) -> float:
-    """Connections that a token bucket admits in so long: one second's worth is saved, and one connection waits."""
+    """Return the maximum of connections that a token bucket admits in that time.
+
+    One second's worth is saved, and one connection waits.
+    """
     return rate * (1 + seconds) + 1
 
 
@@ -65,7 +68,7 @@ def test_an_address_is_held_to_its_own_limit_and_its_neighbour_is_not(shop: Shop
     noisy = shop.storm(pod, rate=40, seconds=4, source="127.0.1.7").total
     limit = most(5, 4 + ANSWERS_S)
     assert noisy[Outcome.ACCEPTED] <= limit
-    # Those of the last two seconds may still be held unread.
+    # Connections of the last two seconds may still wait unread.
     assert noisy[Outcome.CLOSED] >= noisy.attempts - limit - 80
     quiet = shop.storm(pod, rate=50, seconds=2, source="127.0.1.8").total
     assert quiet[Outcome.ACCEPTED] > limit
@@ -89,7 +92,7 @@ def test_a_changed_limit_takes_effect_without_any_restart(shop: Shop) -> None:
 
 
 def in_force_within_a_second(shop: Shop) -> int:
-    """The rate that was: one of several, for a machine that is busy with other things may stall for a second."""
+    """Check several changes, because a loaded machine may stall for a second; return the rate of the successful one."""
     took_s = []
     for rate in (7, 8, 9, 10):
         shop.apply(quota_document("shop-external-rate", {"listener": "EXTERNAL"}, maxConnectionCreationRate=rate))

@@ -1,4 +1,4 @@
-"""Quotas on pods, ranges and moments: from a pod's address to the socket that is not served, and back."""
+"""Quotas on pods, ranges and moments: from a pod's address to the refused socket, and back."""
 
 import itertools
 import json
@@ -18,9 +18,9 @@ from e2e.shop import BROKERS, EXTERNAL_PORT, NAMESPACE, BrokerPod, Json, Shop, c
 WORKLOAD = {"workload": {"podSelector": {"matchLabels": {"app": "billing"}}}}
 ANSWER_S = 20.0
 API_VERSIONS = bytes.fromhex("0000000a0012000000000007ffff")
-"""Version 0, correlation id 7, no client id."""
+"""ApiVersions version 0, correlation ID 7, no client ID."""
 STARTS = itertools.count()
-"""Kubernetes tells starts by the second, and one address has no two pods within one."""
+"""Kubernetes records start times in seconds, and an address belongs to at most one pod within a second."""
 QUOTAS = ("billing", "billing-everywhere", "range", "until", "what-if")
 
 
@@ -34,13 +34,13 @@ def left_as_it_was(shop: Shop) -> Iterator[None]:
 
 
 def served(pod: BrokerPod, source: str, count: int) -> int:
-    """How many of so many connections at a time a broker serves to one address."""
+    """Return how many of `count` simultaneous connections a broker serves to one address."""
     with ExitStack() as stack:
         return served_as_long_as(stack, pod, source, count)
 
 
 def served_as_long_as(stack: ExitStack, pod: BrokerPod, source: str, count: int) -> int:
-    """The same of connections that stay open for as long as `stack`."""
+    """The same for connections that stay open as long as `stack`."""
     answers, clients = 0, []
     for _ in range(count):
         client = socket.create_connection((pod.address, EXTERNAL_PORT), ANSWER_S, source_address=(source, 0))
@@ -55,7 +55,7 @@ def served_as_long_as(stack: ExitStack, pod: BrokerPod, source: str, count: int)
 
 
 def held(pod: BrokerPod, group: str, address: str) -> bool:
-    """Whether the broker itself says that the group holds the address."""
+    """Whether the broker itself reports that the group contains the address."""
     url = f"http://{pod.address}:{pod.http_port}/connection-quotas?address={address}"
     with urllib.request.urlopen(url, timeout=ANSWER_S) as answer:
         return group in [one.get("group") for one in json.load(answer)["holders"]]
@@ -66,7 +66,7 @@ def everywhere(shop: Shop, group: str, address: str, *, wanted: bool = True) -> 
 
 
 def sleeper(name: str, namespace: str = NAMESPACE) -> Json:
-    """A pod of the workload that does nothing."""
+    """Return a pod of the workload that does nothing."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -87,7 +87,7 @@ def sleeper(name: str, namespace: str = NAMESPACE) -> Json:
 
 
 def placed(shop: Shop, name: str, address: str, app: str, phase: str = "Running") -> None:
-    """A pod on a node of nobody's, which has the address that the test wants it to have."""
+    """Create a pod on a node that does not exist, with the address that the test needs."""
     document = sleeper(name)
     document["metadata"]["labels"] = {"app": app}
     shop.apply(document | {"spec": document["spec"] | {"nodeName": "nobody"}})
@@ -127,12 +127,12 @@ def test_an_address_is_held_and_lifted_within_a_second_and_the_next_pod_that_has
     shop.apply(limited("billing", WORKLOAD))
     shop.await_enforced("billing")
     held_s, lifted_s = [], []
-    # Several, for a machine that is busy with other things may stall for a second.
+    # Several changes, because a loaded machine may stall for a second.
     for number in range(1, 5):
         name, address = f"billing-{number}", f"127.0.9.{number}"
         placed(shop, name, address, "billing")
         held_s.append(seconds_until("held", lambda a=address: everywhere(shop, "default/billing", a)))
-        # Another pod gets the address while the first is still there.
+        # Another pod gets the address while the first still exists.
         placed(shop, f"web-{number}", address, "web")
         lifted_s.append(seconds_until("lifted", lambda a=address: everywhere(shop, "default/billing", a, wanted=False)))
     assert served(shop.pod(0), "127.0.9.1", 4) == 4

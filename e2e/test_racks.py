@@ -1,6 +1,7 @@
-"""Racks: six brokers in three zones, in a namespace of its own.
+"""Racks: six brokers in three zones, in a separate namespace.
 
-Each is told the zone of its node, replicas lie in different zones, a roll takes a zone at a time and loses nothing.
+Each broker gets the zone of its node, replicas are in different zones, and a roll restarts one zone at a time without
+loss.
 """
 
 import json
@@ -28,7 +29,7 @@ STARTED_TIMEOUT_S = 180.0
 
 
 def cluster(partitions: str = "3") -> Json:
-    """Another number of `partitions` needs a roll and changes nothing here."""
+    """Return the cluster. Another number of `partitions` needs a roll and has no other effect here."""
     return {
         "apiVersion": "sluicegate.dev/v1alpha1",
         "kind": "BrokerCluster",
@@ -64,19 +65,19 @@ class Zoned:
         return found
 
     def pods(self) -> dict[int, Json]:
-        """Of brokers; those that go are not among them."""
+        """Pods of brokers, without those being deleted."""
         selector = f"app.kubernetes.io/component=broker,sluicegate.dev/cluster={CLUSTER}"
         listed = self.get("pods", "-l", selector)["items"]
         present = [pod for pod in listed if "deletionTimestamp" not in pod["metadata"]]
         return {int(pod["metadata"]["name"].rpartition("-")[2]): pod for pod in present}
 
     def zones(self) -> dict[int, str]:
-        """Of the node that each broker's pod is on, by the node's own label."""
+        """Zones of the brokers, from the labels of their pods' nodes."""
         nodes = {n["metadata"]["name"]: n["metadata"]["labels"].get(ZONE_LABEL) for n in self.get("nodes")["items"]}
         return {broker_id: nodes[pod["spec"]["nodeName"]] for broker_id, pod in self.pods().items()}
 
     def racks_shown(self) -> dict[int, str]:
-        """By `kubectl get br`; rows in which a column is still empty are left out."""
+        """Racks as shown by `kubectl get br`, without rows that have an empty column."""
         head, *rows = (line.split() for line in self.plane.kubectl("-n", NAMESPACE, "get", "br").splitlines())
         full = [dict(zip(head, row, strict=True)) for row in rows if len(row) == len(head)]
         return {int(row["BROKER"]): row["RACK"] for row in full}
@@ -89,7 +90,7 @@ class Zoned:
         return found
 
     def view(self) -> dict[int, Json]:
-        """The controller's own, without the operator."""
+        """The controller's own view, without the operator."""
         with answer_of("the controller"):
             address = self.kubelet.address(NAMESPACE, f"{CLUSTER}-controllers-0")
             url = f"http://{address}:{HTTP_PORT}/brokers"
@@ -153,7 +154,7 @@ def test_brokers_register_with_their_nodes_zone_and_replicas_lie_in_different_zo
 
 
 class Watched:
-    """Which brokers were away together, and were replaced together, while a roll goes on."""
+    """Records which brokers were away together during a roll."""
 
     def __init__(self, zoned: Zoned) -> None:
         self._zoned = zoned
@@ -176,10 +177,10 @@ def whole_zones(zones: dict[int, str]) -> list[set[int]]:
 
 
 def test_a_roll_takes_a_whole_zone_at_once_and_loses_nothing(zoned: Zoned) -> None:
-    """Unless a partition would be below min.insync.replicas without that zone: then its brokers go one by one."""
+    """If a partition would fall below min.insync.replicas without a zone, the zone's brokers are rolled one by one."""
     zones = zoned.zones()
     first, second, third = whole_zones(zones)
-    # Two replicas in the third zone, set there by hand.
+    # Two replicas in the third zone, assigned by hand.
     crowded = [*sorted(third), min(first)]
     admin = AdminClient({"bootstrap.servers": zoned.bootstrap()})
     admin.create_topics([NewTopic("crowded", 1, replica_assignment=[crowded])])["crowded"].result(60)
@@ -202,7 +203,7 @@ def test_a_roll_takes_a_whole_zone_at_once_and_loses_nothing(zoned: Zoned) -> No
 
 
 def test_a_broker_on_a_node_without_the_label_waits_and_it_is_said(zoned: Zoned) -> None:
-    """The label goes in the moment between the pod's start and the operator's look at the node."""
+    """The label is removed between the pod's start and the operator's check of the node."""
     before = zoned.pods()[1]
     node, name, zone = before["spec"]["nodeName"], before["metadata"]["name"], zoned.zones()[1]
 

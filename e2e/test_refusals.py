@@ -1,6 +1,6 @@
-"""The shared table of good and bad manifests, played against a real API server (the models play it offline).
+"""The shared table of good and bad manifests, run against a real API server (the models are tested with it offline).
 
-On a control plane of its own, without an operator: what is refused must be refused by the CRDs alone.
+The control plane is separate and has no operator: the CRDs alone must refuse.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ PLURALS = {
     "BrokerRegistration": "brokerregistrations",
 }
 STRICT = "fieldValidation=Strict"
-"""As kubectl asks for it: unknown fields are errors."""
+"""As in kubectl's requests: unknown fields are errors."""
 
 
 @pytest.fixture(scope="module")

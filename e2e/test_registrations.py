@@ -1,4 +1,4 @@
-"""What the controller thinks of each broker, as people and clients see it: `kubectl get br`, readiness, fencing."""
+"""The controller's state of each broker as users and clients see it: `kubectl get br`, readiness, fencing."""
 
 import signal
 import time
@@ -22,12 +22,14 @@ from e2e.shop import (
 from tests.support.acknowledged import create_topic
 
 SESSION_S = 9.0
-"""broker.session.timeout.ms: when the controller would find out by itself."""
+"""broker.session.timeout.ms: after this time the controller itself notices a loss."""
 BEFORE_SESSION_S = SESSION_S - 2.0 - 0.5
-"""A session that ends by itself does so later than this: its last heartbeat was at most broker.heartbeat.interval.ms
-ago. On an idle machine it takes a second; for a broker on a lost node three more."""
+"""A session that times out ends later than this: its last heartbeat is at most broker.heartbeat.interval.ms old.
+
+On an idle machine, fencing without a timeout takes a second; for a broker on a lost node three more.
+"""
 ASK_S = 0.5
-"""For asking the brokers on a busy machine."""
+"""Time to query the brokers on a loaded machine."""
 CATCHES_MAX = 12
 GATE = "sluicegate.dev/unfenced"
 
@@ -45,7 +47,7 @@ def pod_conditions(shop: Shop, broker_id: int) -> dict[str, str]:
 
 @pytest.fixture
 def thaw(shop: Shop) -> Iterator[list[int]]:
-    """Brokers in it are woken afterwards, whatever happens."""
+    """List of frozen brokers, which are resumed after the test in any case."""
     frozen: list[int] = []
     yield frozen
     for broker_id in frozen:
@@ -74,7 +76,7 @@ def test_people_see_what_the_controller_sees(shop: Shop) -> None:
 
 
 def test_a_pod_that_stops_and_starts_is_stopping_fenced_and_online(shop: Shop, thaw: list[int]) -> None:
-    """The broker is caught in each state: its release waits for another that is frozen, then it is frozen itself."""
+    """The broker is stopped in each state: its release waits for another frozen broker, then it is frozen itself."""
     create_topic(shop.bootstrap(), "led-by-all", BROKERS, BROKERS)
     wait_for("it has something to hand over", lambda: shop.controllers_view()[2]["leaders"] > 0)
     before = shop.registration(2)
@@ -96,7 +98,7 @@ def test_a_pod_that_stops_and_starts_is_stopping_fenced_and_online(shop: Shop, t
 
 
 def test_a_broker_that_registers_before_its_address_is_reported_is_left_alone(shop: Shop) -> None:
-    """The kubelet reports where a pod runs up to a second after its broker has registered."""
+    """The kubelet reports the address of a pod up to a second after its broker has registered."""
 
     def fenced() -> list[str]:
         return [event["message"] for event in shop.events() if event["reason"] == "BrokerGone"]
@@ -111,9 +113,9 @@ def test_a_broker_that_registers_before_its_address_is_reported_is_left_alone(sh
 
 
 def _catch_fenced(shop: Shop, broker_id: int, epoch: int, frozen: list[int]) -> None:
-    """Freezes it between its registration and its first answered heartbeat as a caught-up broker.
+    """Freeze the broker between its registration and its first answered heartbeat as a caught-up broker.
 
-    That is a moment, which may be over before it is seen; then it starts once more.
+    That moment may be over before it is noticed; then the broker is restarted.
     """
     for _ in range(CATCHES_MAX):
         old = epoch
@@ -166,9 +168,9 @@ def test_a_broker_on_a_lost_node_is_fenced_before_its_session_ends(shop: Shop) -
 
 
 def _quotas_do_not_wait_for_broker_0(shop: Shop, others: list[BrokerPod]) -> None:
-    """Frozen a moment ago, it is Online and Ready for everybody still, and accepts connections."""
+    """Just frozen, the broker is still Online and Ready for other components, and accepts connections."""
     took_s = []
-    # Several, for a machine that is busy with other things may stall for a second.
+    # Several changes, because a loaded machine may stall for a second.
     for rate in (47, 48, 49):
         shop.apply(quota_document("shop-external-rate", {"listener": "EXTERNAL"}, maxConnectionCreationRate=rate))
         started_s = time.monotonic()
@@ -215,7 +217,10 @@ def test_a_broker_whose_container_crashes_is_fenced_without_waiting_for_its_sess
 
 
 def moved_after_s(shop: Shop, before: dict[int, Json], since_s: float) -> float:
-    """Until others lead what broker 1 led and they have as well; topics with one replica have nowhere to go."""
+    """Wait until other brokers lead more partitions, and return the seconds.
+
+    Leaders of topics with one replica cannot move.
+    """
 
     def elsewhere(view: dict[int, Json]) -> int:
         return sum(int(broker["leaders"]) for broker in view.values() if broker["id"] != 1)
@@ -228,7 +233,7 @@ def moved_after_s(shop: Shop, before: dict[int, Json], since_s: float) -> float:
 
 
 def seen_until_ready(shop: Shop, broker_id: int, old_epoch: int) -> list[str]:
-    """The states that the controller had for its next registration, until everything is as before."""
+    """States of the broker's next registration in the controller, until everything is as before."""
     states: list[str] = []
 
     def back() -> bool:

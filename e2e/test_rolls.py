@@ -1,6 +1,6 @@
-"""Rolls under load: nothing acknowledged is lost or repeated, quotas do not wait, and an operator may die at any step.
+"""Rolls under load: no acknowledged record is lost or repeated, quotas do not wait, and operators may die at any step.
 
-A roll is dear, so no test here undoes its own: each takes the other of two values of a static key.
+Rolls are expensive, so no test undoes its own: each uses the other of two values of a static key.
 """
 
 import os
@@ -28,9 +28,9 @@ from tests.support.acknowledged import AcknowledgedWorkload, create_topic
 
 PARTITIONS = 6
 PAUSE_S = 0.01
-"""Between two records: a roll is tested here, not how much a broker bears."""
+"""Pause between two records: these tests are about a roll, not about a broker's throughput."""
 ASK_S = 0.5
-"""For asking the brokers on a busy machine."""
+"""Time to query the brokers on a loaded machine."""
 CONTROLLER = f"{CLUSTER}-controllers-0"
 
 
@@ -42,7 +42,7 @@ def rolled(standing_shop: Shop) -> Shop:
 
 @pytest.fixture
 def shop(rolled: Shop) -> Iterator[Shop]:
-    """As the test before left it, with all brokers back and an operator that runs."""
+    """The cluster in the state of the previous test, with all brokers back and a running operator."""
     wait_for("rolled out", lambda: rolled_out(rolled), timeout_s=ROLLED_TIMEOUT_S, interval_s=0.2)
     yield rolled
     if not rolled.operator.running:
@@ -51,7 +51,7 @@ def shop(rolled: Shop) -> Iterator[Shop]:
 
 
 def other_value(shop: Shop) -> dict[str, str]:
-    """Of a key that Kafka calls static and that changes nothing for this test's topics."""
+    """Change a key that is static in Kafka and has no effect on this test's topics."""
     return {"num.partitions": "4" if shop.cluster()["spec"]["config"]["num.partitions"] == "3" else "3"}
 
 
@@ -61,7 +61,7 @@ def load_on(shop: Shop, topic: str) -> AcknowledgedWorkload:
 
 
 def check(shop: Shop, load: AcknowledgedWorkload) -> None:
-    """Every broker has another address than when the load began."""
+    """Check the load. Every broker has another address than at its start."""
     load.check(shop.bootstrap())
 
 
@@ -70,7 +70,7 @@ def uids(shop: Shop) -> dict[int, str]:
 
 
 def rolled_out(shop: Shop) -> bool:
-    """The newest generation is out, on every node, and all are back."""
+    """Whether the newest generation is rolled out on every node, and all are back."""
     shop.operator.must_run()
     cluster = shop.cluster()
     rolling = condition_of(cluster, "Rolling")
@@ -79,7 +79,7 @@ def rolled_out(shop: Shop) -> bool:
 
 
 class Watched:
-    """Who was away together, as clients see it; asked again and again while a roll goes on."""
+    """Records which brokers were away together, as clients see it; polled during a roll."""
 
     def __init__(self, shop: Shop) -> None:
         self._shop = shop
@@ -156,7 +156,7 @@ def test_a_roll_that_waits_says_for_whom_and_quotas_do_not_wait_with_it(shop: Sh
 
 def _quotas_do_not_wait(shop: Shop, up: list[BrokerPod]) -> None:
     took_s = []
-    # Several, for a machine that is busy with other things may stall for a second.
+    # Several changes, because a loaded machine may stall for a second.
     for rate in (61, 62, 63, 64):
         shop.apply(quota_document("shop-external-rate", {"listener": "EXTERNAL"}, maxConnectionCreationRate=rate))
         started_s = time.monotonic()
@@ -168,7 +168,7 @@ def _quotas_do_not_wait(shop: Shop, up: list[BrokerPod]) -> None:
 
 
 def _roll_with_an_operator_that_dies_at_each_step(shop: Shop, incarnations: "Incarnations") -> None:
-    """It goes on where it was, for nothing is remembered but what is there."""
+    """The roll continues where it was, because its only state is the state of the objects."""
     watched = Watched(shop)
     steps: list[tuple[str, frozenset[str]]] = []
     with load_on(shop, "unattended") as load:
@@ -190,7 +190,7 @@ def _roll_with_an_operator_that_dies_at_each_step(shop: Shop, incarnations: "Inc
 
 
 def phase(shop: Shop) -> str:
-    """Where the roll is, for the operator to die there."""
+    """The phase of the roll, in which the operator is to die."""
     pods = shop.node_pods()
     if any(pod["metadata"].get("deletionTimestamp") for pod in pods):
         return "deleting"
@@ -200,7 +200,7 @@ def phase(shop: Shop) -> str:
 
 
 class Incarnations:
-    """Every pod that each node of the cluster has had since the first look."""
+    """Every pod of each node of the cluster since the first poll."""
 
     def __init__(self, shop: Shop) -> None:
         self._shop = shop
@@ -210,7 +210,7 @@ class Incarnations:
         self.names = sorted(self._seen)
 
     def look(self) -> frozenset[str]:
-        """Those that are there now."""
+        """Record the current pods, and return their uids."""
         now = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in self._shop.node_pods()}
         for name, uid in now.items():
             known = self._seen.setdefault(name, [])
@@ -269,7 +269,7 @@ def test_a_restart_that_kubectl_asks_for_is_a_roll_like_any_other(shop: Shop) ->
 
 
 def assert_a_crash_keeps_the_file(shop: Shop, pod: BrokerPod) -> None:
-    """A container that starts again before its roll runs what its arguments were made for."""
+    """A container that restarts before its roll still runs with the configuration of its arguments."""
     partitions = shop.broker_config(pod, "num.partitions")
     for pid in shop.kubelet.pids(NAMESPACE, pod.name):
         os.kill(pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""More brokers, then fewer: those that go give their replicas away first, and nobody else is restarted."""
+"""Scaling up and down: removed brokers first give their replicas away, and no other broker is restarted."""
 
 from collections.abc import Iterator
 

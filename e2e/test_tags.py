@@ -1,4 +1,4 @@
-"""Tags of brokers, from a manifest and from labels of nodes: clients are told of them, and no broker is restarted."""
+"""Tags of brokers, from a manifest and from labels of nodes: clients receive them, and no broker is restarted."""
 
 from collections.abc import Iterator
 
@@ -11,19 +11,19 @@ from sluicegate_operator.kafka_admin.configs import ConfigChange
 from tests.support.process_kubelet.node import ZONE_LABEL
 
 TOLD_TIMEOUT_S = 30.0
-"""The operator looks at nodes, and for what was done by hand, every 3 s here; what is in a manifest takes one."""
+"""The operator checks nodes and manual changes every 3 s here; a manifest takes a second."""
 
 Tags = dict[str, str]
 
 
 def told_by(shop: Shop, broker_id: int) -> dict[int, Tags]:
-    """What each broker was given to say, as that one has it."""
+    """The configured tags of every broker, as reported by this broker."""
     found = shop.admin(shop.pod(broker_id), lambda broker: broker.describe_brokers())
     return {one.id: {name: value for name, value in one.tags.items() if name not in BUILT_IN_TAGS} for one in found}
 
 
 def shown(shop: Shop) -> dict[int, Tags]:
-    """By `kubectl get br`."""
+    """Tags shown by `kubectl get br`."""
     return {broker_id: shop.registration(broker_id).get("tags", {}) for broker_id in range(BROKERS)}
 
 
@@ -42,7 +42,7 @@ def everybody(tags: Tags) -> dict[int, Tags]:
 
 
 def nodes_of(shop: Shop) -> dict[int, Json]:
-    """The node that each broker is on."""
+    """The node of each broker."""
     nodes = {node["metadata"]["name"]: node for node in shop.plane.get("nodes")["items"]}
     pods = {pod.id: shop.plane.get("pod", pod.name) for pod in shop.broker_pods()}
     return {broker_id: nodes[pod["spec"]["nodeName"]] for broker_id, pod in pods.items()}

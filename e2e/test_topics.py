@@ -1,4 +1,4 @@
-"""Topics with deletionPolicy Delete: no deletion is lost, and nothing that is deleted waits for ever."""
+"""Topics with deletionPolicy Delete: no deletion is lost, and no deleted Topic waits for ever."""
 
 from functools import partial
 
@@ -37,7 +37,7 @@ def test_a_topic_that_is_deleted_while_the_operator_is_away_goes_once_it_is_back
 
 
 def test_a_topic_of_a_cluster_that_is_gone_does_not_wait(shop: Shop) -> None:
-    """It got its finalizer of a person: the operator does not put it on a Topic that has no cluster."""
+    """A user set its finalizer: the operator does not put one on a Topic without a cluster."""
     orphan = {**DOCUMENT, "spec": {**DOCUMENT["spec"], "clusterRef": {"name": "gone"}}}
     shop.apply(orphan | {"metadata": {"name": "orphan", "finalizers": ["sluicegate.dev/topic"]}})
     shop.delete("topic", "orphan", "--timeout=60s")

@@ -1,4 +1,4 @@
-"""Objects of another version: what the operator does not know it ignores; what it cannot read takes nothing away."""
+"""Objects of another version: the operator ignores unknown fields, and keeps limits of objects that it cannot read."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ LISTENER_CRD = CRDS / "sluicegate.dev_brokerlisteners.yaml"
 
 @pytest.fixture
 def own_crds(shop: Shop) -> Iterator[None]:
-    """As they were afterwards, and every object such that it fits them."""
+    """Restore the CRDs afterwards, and every object so that it satisfies them."""
     yield
     install_crds(shop.plane)
 
@@ -32,15 +32,15 @@ def spec_schema(crd: Json) -> Json:
 
 @contextmanager
 def changed(shop: Shop, path: Path) -> Iterator[Json]:
-    """The schema of the spec, to be changed as another version has it."""
+    """The schema of the spec, for the test to change as another version would."""
     crd = deepcopy(yaml.safe_load(path.read_text()))
     yield spec_schema(crd)
-    # Others may have applied the CRDs before.
+    # Other clients may have applied the CRDs before.
     shop.plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", input=yaml.safe_dump(crd))
 
 
 def patch_until_taken(shop: Shop, kind: str, name: str, spec: str) -> None:
-    """The API server takes up a changed CRD a moment later."""
+    """Patch until the API server accepts it: a changed CRD takes effect a moment later."""
 
     def patch() -> bool:
         shop.plane.kubectl("patch", kind, name, "--type=merge", "--patch", f'{{"spec": {spec}}}')
@@ -88,11 +88,11 @@ def test_what_cannot_be_read_is_stalled_and_keeps_limits_ports_and_nodes(shop: S
     assert "spec.port: must be at least 1024" in said["message"]
     assert "BrokerListener shop-external cannot be read" in await_unreadable(shop, "brokercluster", CLUSTER)["message"]
     assert shop.external_rates() == [50, 50, 50]
-    # What is stricter goes on; what would lift a limit waits.
+    # Changes that are stricter continue; changes that would lift a limit wait.
     shop.plane.kubectl("delete", "connectionquota", "shop-noisy-neighbour")
     patch_until_taken(shop, "brokercluster", CLUSTER, '{"config": {"num.partitions": "5"}}')
     wait_for("the cluster's newest generation was looked at", lambda: await_unreadable(shop, "brokercluster", CLUSTER))
-    # The CRDs as they were: they would refuse the object, and its status can be written all the same.
+    # Restore the CRDs: they would refuse the object, but its status can still be written.
     install_crds(shop.plane)
     status = ("--subresource=status", "--type=merge", "--patch", '{"status": {"target": "by hand"}}')
     shop.plane.kubectl("patch", "connectionquota", QUOTA, *status)

@@ -1,8 +1,8 @@
 """The rights that the operator used in an e2e run, compared with those that kube/rights.py grants it.
 
-Each process of the run, one for each worker of pytest-xdist, has an API server of its own and writes the rights that
-the server's audit log names into reports/used-rights. After a whole run, `python -m e2e.used_rights` requires that
-the operator used every right of the table and asked for no other.
+Each process of the run, one for each worker of pytest-xdist, has a separate API server and writes the rights that the
+server's audit log names into reports/used-rights. After a whole run, `python -m e2e.used_rights` requires that the
+operator used every right of the table and requested no other.
 """
 
 import json
@@ -20,12 +20,14 @@ FOLDER = Path(__file__).parents[1] / "reports" / "used-rights"
 ACCOUNT = "system:serviceaccount:sluicegate-system:sluicegate-operator"
 MADE = "create"
 ON_OCCASION = frozenset({"get", "patch"})
-"""The operator patches an object that it creates only after another client changed it, and gets it by name only when
-the cache does not know it: neither need happen in a run."""
+"""The operator patches an object that it creates only after another client changed it.
+
+It gets an object by name only if the cache does not know it. A run need not contain either.
+"""
 
 
 def used_rights(audit_log: Iterable[str]) -> Rights:
-    """The rights that the operator's requests in this log took, one JSON object a line."""
+    """Return the rights that the operator's requests in this log used. The log has one JSON object a line."""
     found: dict[tuple[str, str], set[str]] = defaultdict(set)
     for event in _requests(audit_log):
         target = event["objectRef"]
@@ -51,7 +53,7 @@ def keep(audit_log: Path) -> None:
 
 
 def faults(runs: Iterable[str]) -> list[str]:
-    """What differs from the table, in words, for the contents of all files of a run; empty when nothing does."""
+    """Return the differences from the table, as sentences, for the contents of all files of a run."""
     used: dict[tuple[str, str], frozenset[str]] = defaultdict(frozenset)
     for run in runs:
         for group, resource, verbs in json.loads(run):
