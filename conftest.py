@@ -1,4 +1,4 @@
-"""What holds for every test run: it has the same outcome each time, and it ends.
+"""Rules for every test run: it has the same outcome each time, and it ends.
 
 Time limits of single tests are in pyproject.toml.
 """
@@ -16,25 +16,27 @@ settings.register_profile(
 )
 settings.register_profile("explore", settings.get_profile("steady"), derandomize=False, max_examples=1_000)
 settings.load_profile("steady")
-"""The same examples in every run, and no limit of time on a single one: a busy machine is no mistake of the code.
-`pytest --hypothesis-profile=explore` looks for new ones."""
+"""The same examples in every run, and no time limit for a single one: a loaded machine is not an error of the code.
+
+`pytest --hypothesis-profile=explore` looks for new ones.
+"""
 
 STDERR_FD = 2
 END_S = 120.0
-"""For threads and processes that are still stopping."""
+"""Time for threads and processes that are still stopping."""
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFileScheduling | None:
-    """For `--dist loadfile`; None leaves xdist to what it has itself."""
+    """Return the scheduler of `--dist loadfile`; None lets xdist use its own."""
     return ByFileScheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Python waits for threads that nobody has stopped, for ever.
+    """End the process after END_S, because Python waits for running threads for ever.
 
-    A worker of xdist that has no more tests waits for the others; the process that began it ends it.
+    A worker of xdist without further tests waits for the others; the process that started it ends it.
     """
     if hasattr(config, "workerinput"):
         return

@@ -1,4 +1,7 @@
-"""Fixtures of tests that build results with Spark; the root conftest imports no Spark, so other tests start fast."""
+"""Fixtures of tests that build results with Spark.
+
+The root conftest does not import Spark, so that other tests start fast.
+"""
 
 from tests.support.spark_session import compiling_spark, spark
 from tests.support.two_days import two_days

@@ -1,7 +1,7 @@
-"""In whatever pieces and order segments arrive, and whatever is merged meanwhile, the same results are published.
+"""The published results do not depend on how segments arrive, in which order, and what is merged in between.
 
-SLUICEGATE_AUDIT_ROUNDS says how many ways are built; `make soak` builds twenty. Many more are only looked at: which
-segments a day is built of is decided before Spark is asked.
+SLUICEGATE_AUDIT_ROUNDS is the number of built variants; `make soak` builds twenty. Many more variants are only planned:
+the segments of a day are selected before Spark runs.
 """
 
 import os
@@ -46,12 +46,12 @@ DAYS = Week(
 PRICES = Prices("EUR", {**dict.fromkeys(RESOURCES, 0.0), "storage": 1.0, "ingress": 2.0})
 SETTINGS = Settings(PRICES, (), DAYS.mirrors, StormLimits(15, 4))
 NO_SHRINKING = (Phase.explicit, Phase.generate)
-"""Other drawn numbers are not simpler, only others."""
+"""Shrinking is off: smaller drawn numbers are not simpler."""
 HOUR_US = 3_600_000_000
 MERGED_BYTES = 2**30
 
 Spool = tuple[str, tuple[str, int, str], int]
-"""Table, boot and number: what is merged keeps them."""
+"""Table, boot and number, which a merge does not change."""
 
 
 @settings(max_examples=LOOKED_AT, phases=NO_SHRINKING)
@@ -75,7 +75,7 @@ def test_days_are_built_of_the_same_segments_in_whatever_pieces_they_come(drawn:
             waiting = look.touched
             asked = sorted(waiting)
             if last < len(files):
-                # As --from and --to leave out others.
+                # Omit days, as --from and --to do.
                 asked = drawn.sample(asked, drawn.randint(0, len(asked)))
             for day in asked:
                 there = Counter(spool for entry in look.found.touching([day]) for spool in _spools(entry))
@@ -117,7 +117,7 @@ def test_pieces_orders_repeats_delays_and_merges_change_no_result(
 def test_files_that_go_before_their_day_is_built_are_told_and_the_others_are_built(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """As retention takes them when a day was left out by --to, or landing them was undone."""
+    """Files vanish as by retention, after --to omitted their day, or because their landing was undone."""
     source, results = tmp_path / "landed", tmp_path / "results"
     days = [DAYS.first_day, DAYS.first_day + timedelta(days=1)]
     week = replace(DAYS, segments=2, spoils=())
@@ -134,7 +134,7 @@ def test_files_that_go_before_their_day_is_built_are_told_and_the_others_are_bui
     told = sorted((row["path"], row["reason"], row["event_date"]) for row in found["quarantine"].to_pylist())
     assert told == [(path.relative_to(source).as_posix(), "lost", days[1]) for path in gone]
     assert manifest.summary["quarantinedFiles"] == len(gone)
-    # What is left of the day is in the results, and who reads them is told that the day is not whole.
+    # The rest of the day is in the results, which report that the day is not complete.
     assert differences("traffic", expected["traffic"], found["traffic"]) == []
     incomplete = {
         (row["event_date"], row["broker_id"], row["quarantined_files"])
@@ -149,7 +149,7 @@ def _files(week: Week) -> list[Landed]:
 
 
 def _disturb(drawn: random.Random, source: Path, there: Sequence[Landed]) -> None:
-    """Hours are merged, some files come once more: where they were, and beside what was made of them."""
+    """Merge hours, and put some files again: before the merge, and beside the merged file."""
     again = drawn.sample(there, len(there) // 4)
     for file in again[::2]:
         put(file, source)
@@ -163,5 +163,5 @@ def _spools(entry: SegmentEntry) -> Iterable[Spool]:
 
 
 def _damaged(look: LandedSegments) -> set[tuple[str, str]]:
-    """Copies are another matter: files that came again are there now."""
+    """Return damaged files, without duplicates and wrong clocks: repeated files exist only in one of the two runs."""
     return {(each.path, each.reason) for each in look.set_aside if each.reason not in ("duplicate", "clock")}

@@ -1,6 +1,6 @@
-"""A build that is killed at any moment, over and over: who reads sees one whole version, and the next build ends well.
+"""A build is killed repeatedly at any moment: readers see one complete version, and the next build succeeds.
 
-SLUICEGATE_AUDIT_ROUNDS says how many builds are killed; `make soak` kills twenty. SLUICEGATE_AUDIT_SEED chooses the
+SLUICEGATE_AUDIT_ROUNDS is the number of killed builds; `make soak` kills twenty. SLUICEGATE_AUDIT_SEED selects the
 moments: they are counted in files that the build has written, so that they do not depend on the machine.
 """
 
@@ -37,13 +37,13 @@ ROUNDS = int(os.environ.get("SLUICEGATE_AUDIT_ROUNDS", "3"))
 SEED = int(os.environ.get("SLUICEGATE_AUDIT_SEED", "10"))
 END_S = 300.0
 PAUSE_S = 0.4
-"""Builds are killed up to so long after the file was written: between two files, too."""
+"""Longest time between the write of that file and the kill, so that builds are also killed between two files."""
 POLL_S = 0.01
 
 
 @pytest.mark.timeout(900 + 120 * ROUNDS)
 def test_builds_that_are_killed_leave_nothing_but_whole_versions(spark: SparkSession, tmp_path: Path) -> None:
-    # Days that are over by the clock of whoever runs this.
+    # Days that are over by the clock of this machine.
     first_day = datetime.now(UTC).date() - timedelta(days=4)
     week = Week(
         days=2, hours=1, segments=2, events=300, storm=20, topics=3, principals=4, spoils=(), first_day=first_day
@@ -66,7 +66,7 @@ def test_builds_that_are_killed_leave_nothing_but_whole_versions(spark: SparkSes
             put(file, source)
     expected.append(audit_results(source, now_us, settings))
     drawn = random.Random(SEED)
-    # A moment of each part of a build, and two days have at most twice the files of one.
+    # Cover each part of a build: two days have at most twice the files of one.
     most = 2 * len(_files(results))
     moments = [round(most * (number + drawn.random()) / ROUNDS) for number in range(ROUNDS)]
     left_behind = 0
@@ -86,9 +86,10 @@ def test_builds_that_are_killed_leave_nothing_but_whole_versions(spark: SparkSes
 def killed_when_written(
     command: list[str], environment: dict[str, str], results: Path, files: int, pause_s: float
 ) -> None:
-    """With the Java that it has begun, as a pod is that has no memory left. One that has ended by then has ended well.
+    """Kill the build and its Java after it wrote so many files, as the kernel kills a pod without memory.
 
-    The first files are written when it has removed those of the build before.
+    A build that ended before the kill must have succeeded. The first files are written after the build removed those of
+    the previous one.
     """
     version, deadline = _version(results), time.monotonic() + END_S
     process = subprocess.Popen(
@@ -120,7 +121,7 @@ def _version(results: Path) -> str:
 
 
 def _files(results: Path) -> set[str]:
-    """Of results, also of builds that were never published; without what has no name of a result yet."""
+    """Return files of results, also of unpublished builds, but not files that still have a temporary name."""
     found = (path.relative_to(results).as_posix() for path in results.glob(f"[!_]*/**/*{SUFFIX}"))
     return set(found)
 

@@ -26,7 +26,7 @@ LEFT = ("rollup/event_date=2024-05-06/20240508T000000-0badcafe-00000.parquet", "
 
 @dataclass(frozen=True, slots=True)
 class TwoBuilds:
-    """One of all but what arrived last, and one of everything; `paths` is what was then in the store."""
+    """A build of all but the last batch, and a build of everything; `paths` are the files in the store after it."""
 
     results: str
     first: Manifest

@@ -1,4 +1,4 @@
-"""`follow` shows what has just come, once; what comes too late for it is counted, and in the results of the build."""
+"""`follow` shows new events once. It counts late events, which only the results of `build` contain."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -38,13 +38,13 @@ pytestmark = pytest.mark.full
 
 QUERIES = ("request", "partition", "rollup")
 EACH = 6
-"""Produce requests of a minute; there is one more."""
+"""Produce requests in a minute; one more request of another kind follows."""
 
 Rows = dict[tuple[Any, ...], tuple[int, ...]]
 
 
 class Broker:
-    """Its audit log from 2023-11-14 22:13:20 on, and its lander."""
+    """The audit log of a broker, from 2023-11-14 22:13:20 on, and its lander."""
 
     def __init__(self, folder: Path, boot_id: str, **config: str) -> None:
         self._spools = folder / f"spools-{boot_id}"
@@ -73,7 +73,7 @@ def live_rows(folder: Path, live: LiveManifest) -> Rows:
 
 
 def added_up(root: Path, files: Iterable[str]) -> Rows:
-    """Rows of the table rollup by their key, with the sums of the others."""
+    """Rows of the table rollup by key, with the sums of the other columns."""
     table, schema = result_tables()["rollup"], result_schema("rollup")
     sums = [field.name for field in table.fields if field.name not in (*table.key, "total_us_max")]
     rows = dataset.dataset(list(files), schema=schema, format="parquet", filesystem=FolderTarget(root).file_system)
@@ -93,7 +93,7 @@ def built_rows(spark: SparkSession, folder: Path) -> Rows:
 
 
 def rolled_up(spark: SparkSession, folder: Path) -> Rows:
-    """What `build` makes of the files, without publishing it."""
+    """Compute what `build` makes of the files, without publishing it."""
     source = LandedSegments([str(folder / "segments")], None, time_ns() // 1000)
     frame = rollup(of_days(source.events(spark, source.touched), source.touched))
     written = write_table(frame, "rollup", str(folder / "expected"), "1")
@@ -101,7 +101,7 @@ def rolled_up(spark: SparkSession, folder: Path) -> Rows:
 
 
 def forget_last_commits(folder: Path) -> None:
-    """As if Spark had been killed when a batch was published, before it could note that."""
+    """Delete the last commits, as if Spark was killed after it published a batch and before it recorded that."""
     for query in QUERIES:
         commits = folder / "results" / LIVE / "_checkpoint" / query / "commits"
         last = max((path for path in commits.iterdir() if path.name.isdecimal()), key=lambda path: int(path.name))
@@ -149,7 +149,7 @@ def test_the_topic_is_followed_as_the_files_are(spark: SparkSession, tmp_path: P
         source = f"kafka:{process.bootstrap}/audit"
         topic = KafkaEvents(TopicPlace.of(source))
         for _ in range(2):
-            # Once torn off, it is there twice.
+            # Publish twice, as after an interrupted first attempt.
             publish(segments, topic, PublishedNumbers(), time_ns() // 1_000_000)
         assert main(["follow", "--source", source, "--results", str(tmp_path / "results")], Event()) == 0
     live = read_live(FolderTarget(tmp_path / "results" / LIVE))

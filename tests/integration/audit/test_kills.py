@@ -1,6 +1,6 @@
-"""Brokers and landers that are killed at any moment, over and over: what clients counted is in the segments, or told.
+"""Brokers and landers are killed repeatedly at any moment: segments contain what clients counted, or report it missing.
 
-SLUICEGATE_AUDIT_ROUNDS says how many brokers are killed; `make soak` kills twenty. SLUICEGATE_AUDIT_SEED chooses the
+SLUICEGATE_AUDIT_ROUNDS is the number of killed brokers; `make soak` kills twenty. SLUICEGATE_AUDIT_SEED selects the
 moments.
 """
 
@@ -62,7 +62,7 @@ FETCH = request_frame(
     },
 )
 RECORD_BYTES_MIN = len(timed([0]))
-"""An answer to FETCH with a record is longer, and one without is shorter."""
+"""A FETCH response with a record is at least this long, one without is shorter."""
 VERSIONS = request_frame("api_versions", 0, 1, {})
 PREPARING = Counter({CREATE_TOPICS_KEY: 1, PRODUCE_KEY: 1})
 """The requests of `create_topic`."""
@@ -70,7 +70,7 @@ PREPARING = Counter({CREATE_TOPICS_KEY: 1, PRODUCE_KEY: 1})
 
 @dataclass(slots=True)
 class Counts:
-    """What clients know of one boot: requests by API key; `connections` counts those with an answer.
+    """Clients' counts for one boot: requests by API key; `connections` counts those with an answer.
 
     `empty` counts fetches without a record: a broker that was killed serves its records once they are synced.
     """
@@ -82,7 +82,7 @@ class Counts:
 
 
 class Landed(NamedTuple):
-    """What the segments have of one boot; `missing` are events of any kind that they tell as missing."""
+    """The segments' counts for one boot; `missing` is the number of events of any kind reported missing."""
 
     requests: Counter[int]
     partitions: Counter[int]
@@ -91,7 +91,7 @@ class Landed(NamedTuple):
 
 
 class Load:
-    """Clients that send one request after the other until their broker is gone, and count."""
+    """Clients that send requests one after another until their broker is gone, and count them."""
 
     def __init__(self, port: int) -> None:
         self._address = ("127.0.0.1", port)
@@ -111,7 +111,7 @@ class Load:
             thread.start()
 
     def stop(self) -> None:
-        """Each client ends its connection when it has its answer, or its broker is gone."""
+        """Stop the clients. Each closes its connection after its answer, or when its broker is gone."""
         self._stopped.set()
         for thread in self._threads:
             thread.join(60)
@@ -127,7 +127,7 @@ class Load:
             return
 
     def _storm(self) -> None:
-        """Every other connection asks for nothing."""
+        """Open connections in pairs: one sends a request, the other sends none."""
         while not self._stopped.is_set():
             try:
                 with WireClient(self._address), WireClient(self._address) as client:
@@ -151,7 +151,7 @@ class Load:
 
 
 class Lander:
-    """A process that is killed now and then, and begun again at once."""
+    """A lander process that is killed at random times, and restarted immediately."""
 
     def __init__(self, spools: Path, target: Path, chance: random.Random) -> None:
         self._command = [sys.executable, "-m", "audit_pipeline", "land", str(spools), str(target), "--follow"]
@@ -164,7 +164,7 @@ class Lander:
     def _run(self) -> None:
         while not self._stopped.is_set():
             process = subprocess.Popen(self._command, cwd=ROOT, stderr=subprocess.DEVNULL)
-            # It takes half a second until it lands anything.
+            # A lander needs half a second until it lands anything.
             self._stopped.wait(self._chance.uniform(0.4, 2.5))
             process.send_signal(signal.SIGKILL)
             process.wait()
@@ -188,7 +188,7 @@ def wait_for(condition: Callable[[], bool], timeout_s: float = 60) -> None:
 
 
 def create_topic(broker: BrokerProcess) -> None:
-    """With a record: of a fetch that finds none there is nothing to say of partitions."""
+    """Create the topic with a record, because a fetch that finds none has no events of partitions."""
     with WireClient(("127.0.0.1", broker.port())) as client:
         topic = {"name": "orders", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
         client.ask("create_topics", 4, topics=[topic], timeout=30_000, validate_only=False)
@@ -197,7 +197,7 @@ def create_topic(broker: BrokerProcess) -> None:
 
 
 def is_written(spools: Path) -> bool:
-    """Whether the latest boot has no number that is not in its spool."""
+    """Return whether every number of the latest boot is in its spool."""
     try:
         content = list(spools_of(spools, boots(spools)[-1]))[-1].content
     except (IndexError, NoSpoolError, FileNotFoundError):
@@ -207,7 +207,7 @@ def is_written(spools: Path) -> bool:
 
 
 def landed_by_boot(segments: Path) -> list[Landed]:
-    """In the order of the boots. No number is there twice."""
+    """Return the counts in the order of the boots, after checking that no number occurs twice."""
     asked = Events(FolderTarget(segments))
 
     def counted(sql: str) -> dict[str, Counter[int]]:
@@ -276,7 +276,7 @@ def test_whoever_is_killed_whenever_no_request_is_there_twice_or_missing_untold(
     assert len(boots_landed) == ROUNDS
     for (counts, is_idle), landed in zip(rounds, boots_landed, strict=True):
         if is_idle:
-            # All that has been answered was written before the kill.
+            # Every answered request was written before the kill.
             assert landed.requests == counts.answered == counts.sent
         else:
             assert landed.requests <= counts.sent

@@ -1,4 +1,4 @@
-"""The audit log of real brokers: what clients did is what the segments say."""
+"""The audit log of real brokers: segments contain what clients did."""
 
 import resource
 import subprocess
@@ -43,7 +43,7 @@ def audited(spools: Path) -> Iterator[Callable[..., BrokerProcess]]:
 
 
 def produce(broker: BrokerProcess, count: int, acks: str = "all") -> int:
-    """One request for each message; how many were acknowledged."""
+    """Produce each message in a separate request, and return the number of acknowledged ones."""
     producer = Producer({"bootstrap.servers": broker.bootstrap, "acks": acks, "linger.ms": 0, "log_level": 0})
     acknowledged: list[bool] = []
     for number in range(count):
@@ -113,7 +113,7 @@ def create_topic(client: WireClient) -> None:
 
 
 def append(client: WireClient) -> int:
-    """One record; its offset. Raises ConnectionEnded."""
+    """Append one record, and return its offset. Raises ConnectionEnded."""
     data = {"name": "orders", "partition_data": [{"index": 0, "records": timed([1_700_000_000_000])}]}
     answer = client.ask("produce", 9, transactional_id=None, acks=1, timeout=30_000, topic_data=[data])
     (partition,) = answer["responses"][0]["partition_responses"]
@@ -122,7 +122,7 @@ def append(client: WireClient) -> int:
 
 
 def append_until_refused(client: WireClient) -> int:
-    """How many records were appended."""
+    """Append until the broker refuses, and return the number of appended records."""
     for number in range(20_000):
         try:
             assert append(client) == number

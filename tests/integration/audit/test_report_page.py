@@ -1,4 +1,4 @@
-"""The report in a browser: on a phone and on a desk, light and dark, read, sorted and filtered as a person would."""
+"""The report in a browser: on phone and desktop, light and dark, read, sorted and filtered as by a user."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -99,7 +99,7 @@ def sorted_by(number: int) -> str:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With the pages story.html, demo.html and empty.html."""
+    """A folder with the pages story.html, demo.html and empty.html."""
     root = tmp_path_factory.mktemp("report")
     for name, rows in (("story", story()), ("demo", minutes_of_a_demo()), ("empty", {})):
         publish_rows(root / name, rows)
@@ -224,7 +224,7 @@ def test_no_process_of_a_browser_is_left_behind(tmp_path: Path) -> None:
 
 
 def processes_with(argument: Path) -> list[str]:
-    """Command lines that have it."""
+    """Return the command lines of processes with this argument."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):

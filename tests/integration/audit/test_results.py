@@ -1,4 +1,4 @@
-"""The whole build, held against DuckDB on the same files and against the truth of a generated week."""
+"""The whole build, compared with DuckDB on the same files and with the truth of a generated week."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class BuiltWeek:
-    """A week, what is true of it, what was published of it and what it should be."""
+    """A week, its truth, its published results and its expected results."""
 
     truth: Truth
     source: Path
@@ -106,7 +106,7 @@ def test_lost_records_idle_topics_and_missing_events_are_found(week: BuiltWeek) 
 def test_a_segment_from_the_future_counts_when_its_time_has_come(
     compiling_spark: SparkSession, week: BuiltWeek
 ) -> None:
-    """Each build looks at it again; what else was built before stays as it is."""
+    """Each build checks it again; other results stay unchanged."""
     later_us = WEEK.now_us + 4 * 86_400_000_000
     built(compiling_spark, week.source, week.results, later_us, SETTINGS)
     found = published(week.results)

@@ -49,7 +49,7 @@ def test_segments_are_objects_that_can_be_checked_asked_compacted_and_deleted(se
     assert check(target).findings == []
     count = "SELECT count(*) FROM request"
     assert Events(target).ask(count)[1] == [(5,)]
-    # The sixth has no events: it says that the broker ended there.
+    # The sixth segment has no events: it records the end of the broker.
     assert compact(target, LATER_US, 1 << 30) == 6
     assert check(target).findings == []
     assert Events(target).ask(count)[1] == [(5,)]
@@ -78,7 +78,7 @@ def test_who_keeps_landing_waits_for_credentials_and_gets_over_every_end_of_it(
     secret.mkdir()
     write_spools(spools, 2)
     command = [sys.executable, "-m", "audit_pipeline", "keep", "--variables", str(secret), str(spools), server.bare_uri]
-    # Nor any that this machine may have.
+    # Hide the credentials of this machine, too.
     lost = {"AWS_EC2_METADATA_DISABLED": "true", "HOME": str(tmp_path)}
     with log.open("wb") as output:
         kept = subprocess.Popen([*command, "--interval-s", "0.2"], env={**os.environ, **lost}, stderr=output)

@@ -1,4 +1,4 @@
-"""What a session of Spark says when it begins, in a process of its own."""
+"""Messages of a Spark session at its start, in a separate process."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ with spark_session(config={"spark.master": "local[1]", "spark.executor.port": "0
     print(session.range(3).count())
 """
 BY_JAVA = "WARNING: Using incubator modules: jdk.incubator.vector"
-"""Spark's launcher insists on that module, and Java on the warning."""
+"""Spark's launcher requires that module, and Java prints the warning."""
 
 
 def test_a_session_begins_with_the_warnings_that_somebody_can_do_something_about() -> None:

@@ -1,4 +1,4 @@
-"""A topic that takes little a second, or nothing for a while, gets each event once; who waits for it can be stopped."""
+"""A slow or unavailable topic receives each event once; a publisher that waits for it can be stopped."""
 
 import signal
 import subprocess
@@ -61,14 +61,14 @@ def publishing(folder: Path, broker: BrokerProcess, topic: str, *arguments: str)
 
 
 def records_of(folder: Path) -> int:
-    """Of all segments: events and ends."""
+    """Return the expected number of records for all segments: events and end marks."""
     target = FolderTarget(folder)
     footers = {(f.boot, f.segments): f for f in (footer_at(file.path, target) for file in segment_paths(target))}
     return sum(sum(footer.rows.values()) + 1 for footer in footers.values())
 
 
 def size(broker: BrokerProcess, topic: str) -> int:
-    """How many records; none also while the files of a new topic are being made."""
+    """Return the number of records; 0 also while the files of a new topic are being created."""
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "none", "log_level": 0})
     try:
         end: int = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)[1]

@@ -1,4 +1,4 @@
-"""Apache Spark is a client of ours: its own connector reads, writes and follows topics of a broker process."""
+"""Apache Spark as a client: its own connector reads, writes and follows topics of a broker process."""
 
 import json
 import os
@@ -25,7 +25,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 PARTITIONS = 3
 START_MS = 1_700_000_000_000
 FOR_EVER = {"retention.ms": "-1"}
-"""The records of these tests are of the year 2023."""
+"""Retention is off, because these tests use records from the year 2023."""
 EACH = 40
 """Records of each codec and partition, a second apart."""
 DEADLINE_S = 120.0
@@ -49,7 +49,7 @@ def broker() -> Iterator[BrokerProcess]:
 
 @pytest.fixture(scope="module")
 def several(broker: BrokerProcess) -> list[Record]:
-    """What is in the topic `several`: batches of all codecs, keys and values and headers that are null."""
+    """Records of the topic `several`: batches of all codecs, with null keys, values and headers."""
     create(broker, "several")
     found: list[Any] = []
     for at, codec in enumerate(CODECS):
@@ -100,7 +100,7 @@ def headers(row: Any) -> list[tuple[str, bytes | None]] | None:
 
 
 def from_place(found: Sequence[Record], first: Sequence[int], end: Sequence[int]) -> list[Record]:
-    """Of each partition the records from one offset to another, without their headers."""
+    """Return the records of each partition from one offset to another, without their headers."""
     return sorted(
         each._replace(headers=None) for each in found if first[each.partition] <= each.offset < end[each.partition]
     )
@@ -172,7 +172,7 @@ with spark_session("stream", {"spark.master": "local[2]", **connector()}) as spa
 
 
 def follow(spark: SparkSession, bootstrap: str, out: str, checkpoint: str, mode: str) -> StreamingQuery:
-    """Everything of the topic `followed`, from wherever the checkpoint has it, into files; a few records a batch."""
+    """Follow the topic `followed` from the checkpoint on, and write its records to files, a few in each batch."""
     stream = spark.readStream.format("kafka").options(
         **{"kafka.bootstrap.servers": bootstrap, "subscribe": "followed", "startingOffsets": "earliest"},
         **({} if mode == "once" else {"maxOffsetsPerTrigger": "60"}),
@@ -213,7 +213,7 @@ def written(spark: SparkSession, out: Path) -> list[int]:
 
 
 class killed_later:  # noqa: N801 - a context
-    """A Spark process of its own, with its JVM killed at the end, in the middle of whatever it does."""
+    """A separate Spark process; at the end, its JVM is killed at an arbitrary moment."""
 
     def __init__(self, *arguments: str) -> None:
         environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'operator'}"}

@@ -1,4 +1,4 @@
-"""The pipeline on somebody's Spark cluster: nothing is there but what `package` has made, and what executors need."""
+"""The pipeline on an existing Spark cluster, which has only the artefact of `package` and what executors need."""
 
 import subprocess
 import sys
@@ -20,11 +20,11 @@ pytestmark = pytest.mark.full
 
 @pytest.fixture(scope="module")
 def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Python with all packages that are installed here, and without this project."""
+    """A Python with all packages installed here, but without this project."""
     folder = tmp_path_factory.mktemp("python")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     (own,) = folder.glob("lib/python3*/site-packages")
-    # Files in that folder that lead to yet others are not followed.
+    # Links of further .pth files in that folder are not followed.
     (own / "installed.pth").write_text(sysconfig.get_path("purelib"))
     return folder / "bin" / "python"
 
@@ -37,7 +37,7 @@ def cluster(bare_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 @pytest.fixture
 def words(tmp_path: Path) -> list[str]:
-    """Of spark-submit, up to the command `build`: the two files, neither beside the other."""
+    """Arguments of spark-submit up to the command `build`; the two files are in different folders."""
     assert program.main(["package", "--out", str(tmp_path / "artefact")], Event()) == 0
     driver = (tmp_path / "artefact" / "audit_build.py").rename(tmp_path / "audit_build.py")
     return ["--py-files", str(tmp_path / "artefact" / "audit_pipeline.zip"), str(driver), "build"]
@@ -73,7 +73,7 @@ def test_a_build_on_a_cluster_needs_the_two_files_alone_and_has_what_the_oracle_
 def test_results_in_a_folder_that_executors_do_not_share_are_refused_and_nothing_is_published(
     cluster: SparkCluster, words: list[str], empty: Path, two_days: TwoDays
 ) -> None:
-    """A folder of this name is another one for each process, as it would be on other machines."""
+    """A folder of this name differs between processes, as it would between machines."""
     results = "/proc/self/cwd/results"
     done = cluster.submit([*words, "--source", str(two_days.segments), "--results", results], empty)
     assert done.returncode == 2, done.stdout[-8000:]

@@ -1,4 +1,4 @@
-"""The audit topic on a real broker: a publisher that is killed loses and repeats nothing; the topic is not audited."""
+"""The audit topic on a real broker: a killed publisher loses and repeats no event; the topic itself is not audited."""
 
 import json
 import signal
@@ -27,7 +27,7 @@ TOPIC = "audit"
 
 @pytest.fixture
 def broker() -> Iterator[BrokerProcess]:
-    """It records everything but the audit topic; a spool is complete after a moment."""
+    """A broker that records everything but the audit topic; a spool is complete after a moment."""
     properties = {"observer.class.names": "audit-log", "auto.create.topics.enable": "false"}
     properties |= {"observer.audit-log.audit.topic": TOPIC, "observer.audit-log.segment.ms": "200"}
     with BrokerProcess(properties=properties) as process:
@@ -40,7 +40,7 @@ def create(broker: BrokerProcess, topic: str) -> None:
 
 
 def produce(broker: BrokerProcess, count: int) -> None:
-    """A request for each of them, as they are not gathered."""
+    """Produce each record in a separate request, without batching."""
     producer = Producer({"bootstrap.servers": broker.bootstrap, "batch.num.messages": 1, "log_level": 0})
     for number in range(count):
         producer.produce("orders", b"x" * 50, partition=number % PARTITIONS)
@@ -54,7 +54,7 @@ def publishing(folder: Path, broker: BrokerProcess, *arguments: str) -> "subproc
 
 
 def size(broker: BrokerProcess) -> int:
-    """Records of the topic."""
+    """Return the number of records in the topic."""
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "none", "log_level": 0})
     ends = [consumer.get_watermark_offsets(TopicPartition(TOPIC, each), timeout=30)[1] for each in range(PARTITIONS)]
     consumer.close()
@@ -106,14 +106,14 @@ def test_a_publisher_that_is_killed_has_published_everything_once_when_another_o
 
 
 def landed(spools: Path, target: FolderTarget) -> int:
-    """Requests that have produced to the topic `orders`, after one more look for spools."""
+    """Land the spools again, and return the number of landed produce requests to the topic `orders`."""
     land(spools, target)
     found: int = Events(target).ask("SELECT count(*) FROM partition WHERE topic = 'orders' AND api_key = 0")[1][0][0]
     return found
 
 
 def _is_all_there(broker: BrokerProcess, target: FolderTarget) -> bool:
-    """Every event of the segments is in the topic."""
+    """Return whether every event of the segments is in the topic."""
     asked, tables = Events(target), contract().tables
     rows = {table: asked.ask(f"SELECT count(*) FROM {table}")[1][0][0] for table in tables}
     keys = {

@@ -1,4 +1,4 @@
-"""What the audit topic says is what the files say that were published to it: the same results, to the last digit."""
+"""Results from the audit topic equal, to the last digit, results from the files that were published to it."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,7 +56,7 @@ def publish_all(folder: Path, source: str) -> None:
 
 
 class torn:  # noqa: N801 - a topic
-    """It fails in the middle of a segment."""
+    """Fails in the middle of a segment."""
 
     def __init__(self, topic: KafkaEvents, takes: int) -> None:
         self._topic = topic
@@ -77,7 +77,7 @@ class torn:  # noqa: N801 - a topic
 
 
 def facts_of(spark: SparkSession, source: str, written: Path) -> dict[str, list[str]]:
-    """All that results are made of: facts, holes, and what was set aside."""
+    """Return the input of all results: facts, holes, and files that were set aside."""
     found = named_source(spark, [source], None, WEEK.now_us)
     days = found.touched
     told = {

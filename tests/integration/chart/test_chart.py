@@ -1,6 +1,6 @@
-"""The chart as people install it: lint, what it refuses, what it renders; and deploy/, made from it.
+"""The chart as installed by users: lint, refused values, rendered manifests; and deploy/, generated from it.
 
-`PYTHONPATH=.:operator python tests/integration/chart/test_chart.py` writes full.yaml anew; read the difference.
+`PYTHONPATH=.:operator python tests/integration/chart/test_chart.py` writes full.yaml again; review the difference.
 """
 
 import re
@@ -25,7 +25,7 @@ CERT_MANAGER = "cert-manager.io/v1"
 
 
 def full() -> str:
-    """All but CRDs and rights, with every value that there is, without Helm's comments."""
+    """Render everything but CRDs and rights, with every value set, without Helm's comments."""
     less = ("crds.install=false", "rbac.create=false", "uninstall.releaseTopics=false")
     text = render(*less, files=(FULL_VALUES,), api_versions=(BROKER_CLUSTER, CERT_MANAGER))
     return re.sub(r"^# Source: .*\n", "", text, flags=re.MULTILINE)
@@ -33,7 +33,7 @@ def full() -> str:
 
 @pytest.fixture(scope="module")
 def everything() -> list[dict[str, Any]]:
-    """With the defaults and the guard."""
+    """Render with the defaults and the guard."""
     return [one for one in yaml.safe_load_all(render("guard.enabled=true")) if one]
 
 
@@ -115,7 +115,7 @@ def test_an_operator_of_one_namespace_has_rights_there_alone_and_its_account_may
 
 
 def of_admission(*values: str) -> list[dict[str, Any]]:
-    """What admission adds to the chart."""
+    """Return what admission adds to the chart."""
     less = ("crds.install=false", "uninstall.releaseTopics=false")
     without = list(yaml.safe_load_all(render(*less)))
     return [
@@ -167,7 +167,7 @@ def test_replicas_are_spread_over_nodes_and_replaced_one_by_one() -> None:
 
 
 def test_what_the_schema_names_has_a_default_and_the_other_way_round() -> None:
-    """Else a value is documented that nobody may set, or may be set and is documented nowhere."""
+    """A value without a schema entry could not be set; one without a default would not be documented."""
     values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
     schema = yaml.safe_load((CHART / "values.schema.json").read_text(encoding="utf-8"))["properties"]
     assert set(schema) - {"global"} == set(values)
@@ -190,7 +190,7 @@ def test_settings_of_the_values_are_those_that_the_operator_reads() -> None:
 
 
 def test_it_has_the_version_of_the_project() -> None:
-    """Of which the images are, too."""
+    """The images have that version, too."""
     project = tomllib.loads((CHART.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
     assert chart["version"] == chart["appVersion"] == project["version"]
