@@ -1,4 +1,4 @@
-"""Record batches (format 2), made by hand so that every field can be wrong. Pure."""
+"""Record batches (format 2), built by hand so that every field can be wrong. Pure."""
 
 import struct
 from dataclasses import dataclass
@@ -15,7 +15,10 @@ _UP_TO_CRC = struct.Struct(">qiibI")
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """None means the right value. Records are `count` times the same `value` under the key `k`, or `body`."""
+    """A batch; None selects the right value of a field.
+
+    Records are `count` times the same `value` under the key `k`, or `body`.
+    """
 
     timestamp_ms: int
     count: int = 1

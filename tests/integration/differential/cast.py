@@ -1,4 +1,4 @@
-"""Members of classic groups as scripts play them, each with its connection, under names that both nodes have."""
+"""Scripted members of classic groups, each with a separate connection, under names that both nodes share."""
 
 import struct
 import time
@@ -9,7 +9,7 @@ from tests.integration.differential.play import Play
 from tests.support.wire_client import CLOSED, Plain, read_answer, trimmed
 
 WAITS = "(waits)"
-"""Noted for an answer that has not come yet."""
+"""Recorded if an answer has not arrived yet."""
 PATIENCE_S = 30.0
 SILENT_AFTER_S = 0.4
 MAY_WAIT = ("join_group", "sync_group")
@@ -17,7 +17,7 @@ SESSION_MS, REBALANCE_MS = 10_000, 20_000
 SAME = [("range", ["t"])]
 CHANGED = [("range", ["t", "u"])]
 JOIN, SYNC, BEAT, LEAVE = 9, 5, 4, 5
-"""Newest versions, where the sequence is about something else."""
+"""Newest versions, for sequences that test other things."""
 
 
 def subscription(topics: list[str]) -> bytes:
@@ -26,7 +26,7 @@ def subscription(topics: list[str]) -> bytes:
 
 
 class Member:
-    """One client; `id` is what the coordinator has given it."""
+    """One client; `id` is the member ID from the coordinator."""
 
     def __init__(self, cast: "Cast", name: str, instance: str | None) -> None:
         self.cast, self.name, self.instance = cast, name, instance
@@ -42,14 +42,14 @@ class Member:
         self._client.close()
 
     def join(self, step: str = "", version: int = JOIN, **changes: Plain) -> Plain:
-        """Twice where it is told to ask with an id. What has come, or WAITS."""
+        """Join, a second time if the coordinator requires an ID. Returns the answer, or WAITS."""
         answer = self._joins(step, version, changes)
         if isinstance(answer, Mapping) and answer["error_code"] == "member_id_required":
             answer = self._joins(step and f"{step}, with its id", version, changes)
         return answer
 
     def ask_to_join(self, step: str = "", version: int = JOIN, **changes: Plain) -> Plain:
-        """Once."""
+        """Send one JoinGroup."""
         return self._joins(step, version, changes)
 
     def _joins(self, step: str, version: int, changes: Mapping[str, Plain]) -> Plain:
@@ -108,7 +108,7 @@ class Member:
         return self._ask(step, "offset_commit", version, fields | changes)
 
     def hear(self, step: str = "") -> Plain:
-        """The answer that it waits for, whenever that comes."""
+        """Wait for the pending answer, and return it."""
         return self._note(step, self._receive(PATIENCE_S))
 
     def still_waits(self, step: str) -> None:
@@ -144,14 +144,14 @@ class Member:
 
 
 class Cast:
-    """The members of one group of this play."""
+    """The members of one group in a play."""
 
     def __init__(self, on: Play, group: str) -> None:
         self.on = on
         self.group = f"{group}-{on.number}"
         self.topic = "committed"
         self.names: dict[str, str] = {"": ""}
-        """Of member ids."""
+        """Names of member IDs."""
         self._members: list[Member] = []
 
     def comes(self, name: str, instance: str | None = None) -> Member:
@@ -160,13 +160,13 @@ class Cast:
         return member
 
     def name_of(self, member: Member, member_id: str) -> str:
-        """What an id begins with is compared, too."""
+        """Return a name for the ID. It contains the ID's prefix, so that this is compared too."""
         begins = member_id.removesuffix(member_id[-36:])
         number = sum(name.startswith(f"{member.name}, id ") for name in self.names.values()) + 1
         return f"{member.name}, id {number}: {begins}*"
 
     def named(self, value: Plain) -> Plain:
-        """Ids by name; members, whose order is left open, by their names'."""
+        """Replace IDs by names, and sort members, whose order is not defined, by their names."""
         if isinstance(value, Mapping):
             return {name: self.named(item) for name, item in value.items()}
         if isinstance(value, list):
@@ -177,7 +177,7 @@ class Cast:
         return self.names.get(value, value) if isinstance(value, str) else value
 
     def stable(self, *members: Member, version: int = JOIN) -> None:
-        """They join one after the other, the first of them leads; each is assigned its own name."""
+        """Let members join one after another. The first one leads, and each is assigned its own name."""
         for member in members:
             member.join(version=version)
         for member in members:
@@ -191,7 +191,7 @@ class Cast:
             member.hear()
 
     def look(self) -> Plain:
-        """At the group, as administrators do."""
+        """Describe the group, as administrators do."""
         asked = {"groups": [self.group], "include_authorized_operations": False}
         return self.on.quietly("describe_groups", 5, **asked)["groups"][0]
 

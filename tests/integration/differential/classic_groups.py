@@ -1,4 +1,4 @@
-"""Groups of the classic protocol: what scripted members are told, by whom and when."""
+"""Groups of the classic protocol: the answers that scripted members receive, and when."""
 
 import time
 from collections.abc import Mapping
@@ -19,12 +19,12 @@ PROPERTIES = {
     "group.max.size": str(SIZE_MAX),
 }
 WITHIN_S = 0.5
-"""Times of two brokers on a busy machine."""
+"""Tolerance of times, for two brokers on a loaded machine."""
 NOT_READY = ("coordinator_load_in_progress", "coordinator_not_available", "not_coordinator")
 
 
 def ready(on: Play) -> None:
-    """The coordinator is there, and the topic that members commit offsets of."""
+    """Wait for the coordinator, and create the topic for which members commit offsets."""
     topic = {"name": "committed", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
     on.quietly("create_topics", 7, topics=[topic], timeout=30_000, validate_only=False)
     on.until(lambda: on.quietly("find_coordinator", 2, key="any", key_type=0)["error_code"] == "none")
@@ -37,7 +37,7 @@ def ready(on: Play) -> None:
 
 
 def versions(on: Play) -> None:
-    """One member's life in every version of each API."""
+    """One member uses every version of each API."""
     for version in range(10):
         sync, beat = min(version, 5), min(version, 4)
         with group(on, f"version-{version}") as cast:
@@ -55,7 +55,7 @@ def versions(on: Play) -> None:
 
 
 def refusals(on: Play) -> None:
-    """What no group takes."""
+    """Requests that every group refuses."""
     with group(on, "refusals") as cast:
         member = cast.comes("member")
         wrongs: Mapping[str, Plain] = {
@@ -96,7 +96,7 @@ def refusals(on: Play) -> None:
 
 
 def late_joins(on: Play) -> None:
-    """Somebody comes to a group that is at work."""
+    """A member joins a stable group."""
     with group(on, "late") as cast:
         first, second = cast.comes("first"), cast.comes("second")
         cast.stable(first)
@@ -130,7 +130,7 @@ def late_joins(on: Play) -> None:
 
 
 def rejoins(on: Play) -> None:
-    """Members who join again, with what they said before and with something else."""
+    """Members join again, with the same metadata and with other metadata."""
     with group(on, "rejoins") as cast:
         leader, follower = cast.comes("leader"), cast.comes("follower")
         cast.stable(leader, follower)
@@ -158,7 +158,7 @@ def rejoins(on: Play) -> None:
 
 
 def partings(on: Play) -> None:
-    """The leader is heard of no more; then everybody."""
+    """The session of the leader ends; then those of all members."""
     with group(on, "partings") as cast:
         leader, follower = cast.comes("leader"), cast.comes("follower")
         leader.session_ms = 1_200
@@ -182,7 +182,7 @@ def partings(on: Play) -> None:
 
 
 def static_members(on: Play) -> None:
-    """Members with an instance id, started again (KIP-345, KIP-814)."""
+    """Members with an instance ID restart (KIP-345, KIP-814)."""
     with group(on, "static") as cast:
         now = {"leader": cast.comes("one", "i1"), "follower": cast.comes("two", "i2")}
         cast.stable(*now.values())
@@ -231,7 +231,7 @@ def static_members(on: Play) -> None:
 
 
 def waiting_static_members(on: Play) -> None:
-    """Started again while they wait; and missed at the end of a rebalance, which they survive."""
+    """Static members restart while they wait, and miss the end of a rebalance without losing their membership."""
     with group(on, "waiting") as cast:
         one, again = cast.comes("one", "i1"), cast.comes("one", "i1")
         one.join("it joins")
@@ -251,7 +251,7 @@ def waiting_static_members(on: Play) -> None:
 
 
 def pending_ids(on: Play) -> None:
-    """Ids that are given and not used block a rebalance until they expire or leave."""
+    """IDs that were given but not used block a rebalance until they expire or leave."""
     with group(on, "pending") as cast:
         first, late = cast.comes("first"), cast.comes("late")
         cast.stable(first)
@@ -275,7 +275,7 @@ def pending_ids(on: Play) -> None:
 
 
 def generations(on: Play) -> None:
-    """Wrong generations, and commits of members and others."""
+    """Wrong generations, and commits of members and of other clients."""
     with group(on, "generations") as cast:
         first, second = cast.comes("first"), cast.comes("second")
         simple = cast.comes("simple")
@@ -295,7 +295,7 @@ def generations(on: Play) -> None:
 
 
 def deadlines(on: Play) -> None:
-    """How long newcomers, joins and syncs are waited for."""
+    """Time limits for newcomers, joins and syncs."""
     with group(on, "newcomers") as cast:
         first, second = cast.comes("first"), cast.comes("second")
         began_s = time.monotonic()
@@ -329,7 +329,7 @@ def deadlines(on: Play) -> None:
 
 
 def full(on: Play) -> None:
-    """More come than a group may have."""
+    """More members join than a group may have."""
     with group(on, "full") as cast:
         members = [cast.comes(f"member {number}") for number in range(SIZE_MAX)]
         cast.stable(*members)
@@ -348,7 +348,7 @@ def full(on: Play) -> None:
 
 
 def protocols(on: Play) -> None:
-    """What all speak and most like best."""
+    """The choice of a protocol that all members support, by their preferences."""
     with group(on, "votes") as cast:
         members = [cast.comes(name) for name in ("a", "b", "c")]
         for member, spoken in zip(members, (["x", "y", "z"], ["y", "z"], ["z", "y"]), strict=True):

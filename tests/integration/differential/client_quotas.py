@@ -1,4 +1,4 @@
-"""Client quotas (KIP-546, KIP-612): what may be set for whom, what is refused, and what a filter finds."""
+"""Client quotas (KIP-546, KIP-612): which can be set for whom, which are refused, and which a filter finds."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ EXACT, DEFAULT, ANY = 0, 1, 2
 
 
 def entry(entity: Entity, *operations: tuple[str, float | None]) -> Plain:
-    """A value of None removes the key."""
+    """Return an entry. A value of None removes the key."""
     return {
         "entity": [{"entity_type": kind, "entity_name": name} for kind, name in entity],
         "ops": [
@@ -81,7 +81,7 @@ WRONG: dict[str, Plain] = {
 
 
 def alterations(on: Play) -> None:
-    """Each alone, validated and in force; what is in force is described and removed again."""
+    """Each alteration alone, validated and in force. Quotas in force are described and removed again."""
     for step, one in WRONG.items():
         alter(on, f"validated: {step}", one, validate_only=True)
         alter(on, step, one)

@@ -1,6 +1,6 @@
-"""Answers flattened to paths, with what must differ made alike, and the paths whose values still differ.
+"""Compares answers as flat paths: values that must differ are unified, and paths with other differences are returned.
 
-Pure. A path is `step/field/key/field`: an entry of a list is named by what identifies it (a topic's name, a partition's
+Pure. A path is `step/field/key/field`. An entry of a list is named by its identifier (a topic's name, a partition's
 number), so that the order of answers, which Kafka leaves open, does not count.
 """
 
@@ -29,10 +29,10 @@ IDENTIFIERS = (
 )
 
 NOT_COMPARED = {"throttle_time", "documentation"}
-"""Time that a quota costs; a text that each project writes itself."""
+"""The throttle time of a quota, and texts that each project writes itself."""
 
 MADE_ALIKE = {"cluster_id", "topic_id", "port", "producer_id", "leader_epoch"}
-"""Only whether there is one is compared: nodes make their own ids, ports and epochs."""
+"""Only the presence of these is compared: nodes create their own IDs, ports and epochs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Near:
-    """A measured value; two of them are alike when they are no farther apart than this."""
+    """A measured value; two of them are equal if they differ by at most `within`."""
 
     value: float
     within: float
@@ -60,7 +60,10 @@ Value = str | Near
 
 
 def differ(path: str, kafka: Value, ours: Value) -> bool:
-    """Two messages are as good as each other when ours names what Kafka's names; the wording is each project's own."""
+    """Return whether values differ.
+
+    Two messages are equal if ours contains every subject of Kafka's; the wording may differ.
+    """
     if isinstance(kafka, Near) and isinstance(ours, Near):
         return abs(kafka.value - ours.value) > kafka.within
     if isinstance(kafka, Near) or isinstance(ours, Near):
@@ -75,7 +78,7 @@ _SUBJECT = re.compile(r"\w+(?:[.:_-]\w+)+|\d{3,}")
 
 
 def subjects(message: str) -> set[str]:
-    """Keys, addresses, names and numbers; not the Java classes that Kafka's sentences carry."""
+    """Return keys, addresses, names and numbers of a message, without the Java classes in Kafka's messages."""
     return {word for word in _SUBJECT.findall(message) if not word.startswith("org.apache.")}
 
 

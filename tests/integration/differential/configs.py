@@ -1,4 +1,4 @@
-"""Configurations of brokers and topics, described and altered, right and wrong. Each sequence undoes what it set."""
+"""Configurations of brokers and topics, described and altered, right and wrong. Each sequence undoes its changes."""
 
 from collections.abc import Sequence
 
@@ -24,7 +24,7 @@ def alter(on: Play, step: str, *resources: Plain, validate_only: bool = False, v
 def describe(
     on: Play, step: str | None, kind: int, name: str, keys: Sequence[str] | None, version: int = 4
 ) -> list[Plain]:
-    """Noted when it has a step's name."""
+    """Describe a resource; the answer is recorded if a step is named."""
     fields = {"include_documentation": False} if version >= 3 else {}
     wanted = [{"resource_type": kind, "resource_name": name, "configuration_keys": keys}]
     answer = on.quietly("describe_configs", version, resources=wanted, include_synonyms=True, **fields)
@@ -35,10 +35,10 @@ def describe(
 
 
 def start_clean(on: Play) -> None:
-    """Take away what scripts before this one left set, so that their order makes no difference."""
+    """Remove what earlier scripts left set, so that their order makes no difference."""
     for name, own in (("", DYNAMIC_DEFAULT), (NODE, DYNAMIC_BROKER)):
         left = [entry["name"] for entry in describe(on, None, BROKER, name, None) if entry["config_source"] == own]
-        # Kafka keeps one of its own for the cluster and refuses to let it go.
+        # Kafka has this key for the cluster and refuses to remove it.
         undo = [(key, DELETE, None) for key in left if key != "min.insync.replicas"]
         if undo:
             on.quietly("incremental_alter_configs", 1, resources=[resource(BROKER, name, *undo)], validate_only=False)
@@ -46,7 +46,7 @@ def start_clean(on: Play) -> None:
 
 
 def _names_and_flags(entries: list[Plain]) -> Plain:
-    """What a default may be and what a key is do not depend on the machine; values do."""
+    """Return names and flags, which do not depend on the machine; values do."""
     return [{flag: entry[flag] for flag in ("name", "read_only", "is_sensitive", "config_type")} for entry in entries]
 
 
@@ -108,7 +108,7 @@ BROKER_CHANGES: dict[str, tuple[str, int, str | None]] = {
 
 
 def broker_configs(on: Play) -> None:
-    """One change after another, of the cluster's default and of the broker by name, in force or only validated."""
+    """Change the cluster's default and the broker by name, one key after another, validated only and in force."""
     start_clean(on)
     for name, level in (("", "default"), (NODE, "broker")):
         for step, change in BROKER_CHANGES.items():
@@ -119,7 +119,7 @@ def broker_configs(on: Play) -> None:
 
 
 def resources(on: Play) -> None:
-    """Resources that do not exist, come twice, or are of another kind."""
+    """Resources that do not exist, occur twice, or have another kind."""
     start_clean(on)
     good = (RATE, SET, "4321")
     for name in ("2", "-1", "one", "1.0", " "):
@@ -144,7 +144,7 @@ def resources(on: Play) -> None:
 
 
 def replaced_configs(on: Play) -> None:
-    """AlterConfigs: what is not named is gone."""
+    """AlterConfigs removes every key that the request does not name."""
     start_clean(on)
     ways: dict[str, Sequence[tuple[str, str | None]]] = {
         "two keys": [(RATE, "4000"), (PER_IP, "400")],
@@ -160,7 +160,7 @@ def replaced_configs(on: Play) -> None:
             if step == "unknown key" and not name:
                 continue
             for version in (0, 1, 2):
-                # Kafka refuses to take this one away from the cluster's default.
+                # Kafka refuses to remove this key from the cluster's default.
                 kept = [] if name else [{"name": "min.insync.replicas", "value": "1"}]
                 named = [{"name": key, "value": value} for key, value in configs] + kept
                 wanted = [{"resource_type": BROKER, "resource_name": name, "configs": named}]
@@ -181,7 +181,7 @@ def replaced_configs(on: Play) -> None:
 
 
 def precedence(on: Play) -> None:
-    """A broker's own value over the cluster's default one over the file's, and the same with a listener's prefix."""
+    """A broker's value overrides the cluster's default, which overrides the file; the same with a listener's prefix."""
     start_clean(on)
     keys = [RATE, EXTERNAL + RATE, "quota.window.num", "node.id", "log.dirs", "log.retention.ms", "log.retention.hours"]
     describe(on, "before", BROKER, NODE, [key for key in keys if key != "log.dirs"])

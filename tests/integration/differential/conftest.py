@@ -1,4 +1,4 @@
-"""Apache Kafka and our broker, each one node with the same properties, for the whole suite."""
+"""Apache Kafka and this project's broker, one node each with the same properties, for the whole suite."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +20,7 @@ PROPERTIES: Mapping[str, str] = {
     "socket.request.max.bytes": "4000000",
 }
 NO_COORDINATORS = {"offsets.topic.replication.factor": "3", "transaction.state.log.replication.factor": "3"}
-"""With one broker Kafka cannot make these topics: it has no coordinators then. To ours they say nothing."""
+"""Kafka cannot create these topics with one broker, and so has no coordinators. Ours ignores these keys."""
 COORDINATED: Mapping[str, str] = {
     "num.partitions": "2",
     "offsets.topic.replication.factor": "1",
@@ -28,7 +28,7 @@ COORDINATED: Mapping[str, str] = {
     "group.initial.rebalance.delay.ms": "0",
 }
 OURS_ONLY = {"sluicegate.broker.replicas.max": "100000"}
-"""Kafka has no such limit, and by default ours depends on the machine."""
+"""Kafka has no such limit, and our default depends on the machine."""
 
 LISTENERS = ("EXTERNAL", *connections.LISTENERS)
 
@@ -39,7 +39,7 @@ class Pair:
     ours: BrokerProcess
 
     def play(self, sequence: Script) -> tuple[dict[str, Plain], dict[str, Plain]]:
-        """The answers of both; they play at the same time, each alone with its own client."""
+        """Play the sequence on both nodes at the same time, each with its own client, and return both results."""
         number = next(numbers)
         with ThreadPoolExecutor(2) as threads:
             kafka = threads.submit(play, sequence, self.kafka, number)
@@ -77,7 +77,7 @@ def running(listeners: Sequence[str], properties: Mapping[str, str]) -> Iterator
 
 
 def level(on: Play) -> None:
-    """Kafka's format tool sets this for the cluster (eligible leader replicas); ours gets the same."""
+    """Set what Kafka's format tool sets for the cluster (eligible leader replicas), so that both nodes have it."""
     marker = {"name": "min.insync.replicas", "config_operation": 0, "value": "1"}
     cluster = {"resource_type": 4, "resource_name": "", "configs": [marker]}
     on.quietly("incremental_alter_configs", 1, resources=[cluster], validate_only=False)

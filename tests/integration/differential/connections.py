@@ -1,7 +1,7 @@
-"""Connection limits over real sockets, set and lifted over the wire: who is admitted, who waits, who is closed.
+"""Connection limits over real sockets, set and lifted over the wire: which clients are admitted, wait, or are closed.
 
-Counts and times are compared within tolerances. Each sequence has listeners and addresses of its own, so that no window
-remembers another's connections. A window is a second, and two of them count (quota.window.num=2).
+Counts and times are compared within tolerances. Each sequence has separate listeners and addresses, so that no window
+contains another's connections. A window is a second, and two of them count (quota.window.num=2).
 """
 
 from tests.integration.differential.client_quotas import IP_RATE, entry
@@ -22,13 +22,13 @@ LISTENERS = ("UNLIMITED", "PACED", "SUDDEN", "SHARED", "SLOTS", "BUSY", "NOISY")
 WINDOWS_S = 2.2
 AT_ONCE_S = 0.4
 BACKLOG = 45
-"""Below what the kernel keeps for a waiting listener (socket.listen.backlog.size=50)."""
+"""Below the kernel's backlog of a waiting listener (socket.listen.backlog.size=50)."""
 KAFKAS_THREADS = 3
-"""Each of Kafka's network threads may close one more connection before it sees that the others have closed enough."""
+"""Each of Kafka's network threads may close one connection too many before it sees the work of the others."""
 
 
 def limit(on: Play, *changes: tuple[str, str | None]) -> None:
-    """For the whole cluster; None lifts."""
+    """Set limits of the whole cluster; None removes one."""
     asked = [(key, DELETE if value is None else SET, value) for key, value in changes]
     answer = on.quietly("incremental_alter_configs", 1, resources=[resource(BROKER, "", *asked)], validate_only=False)
     assert answer["responses"][0]["error_code"] == "none", answer
@@ -40,7 +40,7 @@ def ip_rate(on: Play, name: str | None, rate: int | None) -> None:
     answer = on.quietly("alter_client_quotas", 1, entries=[changed], validate_only=False)
     assert answer["entries"][0]["error_code"] == "none", answer
     settle(on)
-    # The quotas may be applied after the configurations of one and the same step.
+    # The quotas may be applied after the configurations of the same step.
     settle(on)
 
 
@@ -53,14 +53,14 @@ def crowd(on: Play, name: str, source: str) -> Crowd:
 
 
 def forget(visitors: Crowd) -> None:
-    """Nobody comes until the windows are empty again; those who were let in may stay."""
+    """Wait without new connections until the windows are empty; admitted connections may stay."""
     before = len(visitors.staying)
     visitors.watch(WINDOWS_S)
     assert len(visitors.staying) == before, "somebody was sent away who had been let in"
 
 
 def at_once(on: Play, step: str, name: str, source: str, count: int, within_s: float = 6.0) -> None:
-    """`count` connections in one moment, until each was answered or closed."""
+    """Open `count` connections at once, and wait until each was answered or closed."""
     with crowd(on, name, source) as visitors:
         visitors.come(count)
         visitors.decide(within_s)
@@ -90,7 +90,7 @@ def unlimited(on: Play) -> None:
 
 
 def listener_rate(on: Play) -> None:
-    """Too many at once wait, are all served in the end, and leave the other listeners alone."""
+    """Too many simultaneous connections wait, are all served in the end, and do not affect other listeners."""
     limit(on, (listener("SUDDEN", RATE), "20"))
     at_once(on, "limited", "SUDDEN", "127.0.71.1", BACKLOG)
     at_once(on, "another listener", "UNLIMITED", "127.0.71.1", BACKLOG)
@@ -99,7 +99,7 @@ def listener_rate(on: Play) -> None:
 
 
 def paced(on: Play) -> None:
-    """Below the rate nobody waits; above it connections come at the rate."""
+    """Below the rate no client waits; above it, connections are accepted at the rate."""
     limit(on, (listener("PACED", RATE), "20"))
     for step, each_s, count in (("below", 1 / 15, 30), ("above", 1 / 40, 60)):
         with crowd(on, "PACED", "127.0.72.1") as visitors:
@@ -111,7 +111,7 @@ def paced(on: Play) -> None:
 
 
 def broker_rate(on: Play) -> None:
-    """One bucket for all listeners but the brokers' own, which inherits the number as a limit of its own."""
+    """One bucket for all listeners but the brokers' own, which inherits the number as a separate limit."""
     with crowd(on, "SHARED", "127.0.73.2") as alone:
         alone.come(1)
         alone.decide(3.0)
@@ -130,7 +130,10 @@ def broker_rate(on: Play) -> None:
 
 
 def ip_rates(on: Play) -> None:
-    """An address over its rate is held unread and closed; the others, and those refused, cost nobody anything."""
+    """Connections of an address over its rate are held unread and closed.
+
+    Other addresses, and refused connections, do not consume any rate.
+    """
     ip_rate(on, "127.0.74.1", 10)
     at_once(on, "limited", "UNLIMITED", "127.0.74.1", 30)
     ip_rate(on, "127.0.74.6", 10)
@@ -169,7 +172,7 @@ def _closed_late(on: Play) -> None:
 
 
 def ip_rate_and_listener_rate(on: Play) -> None:
-    """What an address loses to its own rate does not count against the listener."""
+    """Connections that an address's own rate refuses do not count against the listener."""
     ip_rate(on, "127.0.75.1", 5)
     limit(on, (listener("NOISY", RATE), "20"))
     with crowd(on, "NOISY", "127.0.75.1") as noisy, crowd(on, "NOISY", "127.0.75.2") as quiet:
@@ -185,7 +188,7 @@ def ip_rate_and_listener_rate(on: Play) -> None:
 
 
 def ip_counts(on: Play) -> None:
-    """An address over its count is closed at once, also after others have left."""
+    """An address over its count is closed at once, also after other connections have ended."""
     limit(on, (PER_IP, "8"), (OVERRIDES, "127.0.76.2:3,127.0.76.3:20"))
     for source in ("127.0.76.1", "127.0.76.2", "127.0.76.3"):
         with crowd(on, "SLOTS", source) as visitors, crowd(on, "BUSY", source) as elsewhere:
@@ -206,7 +209,7 @@ def ip_counts(on: Play) -> None:
 
 
 def slots(on: Play) -> None:
-    """A listener without a free slot makes clients wait; those that leave make room."""
+    """A listener without a free slot makes clients wait; connections that end free slots."""
     limit(on, (listener("SLOTS", MAX), "10"))
     with crowd(on, "SLOTS", "127.0.77.1") as visitors:
         visitors.come(20)
@@ -227,12 +230,12 @@ def slots(on: Play) -> None:
 
 
 def evictions(on: Play) -> None:
-    """Brokers' own connections above the limit, and a lowered limit, close the longest unused of the others."""
+    """Brokers' connections above the limit, and a lowered limit, close the longest unused other connections."""
     limit(on, (MAX, "15"))
     with crowd(on, "SLOTS", "127.0.78.1") as clients, crowd(on, "PLAINTEXT", "127.0.78.2") as brokers:
         clients.come(14)
         clients.decide(3.0)
-        # One connection less where the suite has left one that Kafka never answered (null records) and never closes.
+        # One connection less if the suite left one that Kafka never answered (null records) and never closes.
         on.note("full", {"answered": Near(len(clients.answered), 1), "closed": len(clients.closed)})
         brokers.come(4)
         brokers.decide(3.0)

@@ -1,6 +1,6 @@
-"""Groups of KIP-848: members that join, share, give up, come back and go, as ConsumerGroupHeartbeat answers them.
+"""Groups of KIP-848: members join, share, revoke, return and leave, with the answers of ConsumerGroupHeartbeat.
 
-Members' ids are the script's own; topics go by their names, as ids are each node's own.
+The script chooses members' IDs; topics are compared by name, because each node has its own IDs.
 """
 
 from collections.abc import Mapping
@@ -32,17 +32,17 @@ JOIN: Mapping[str, Plain] = {"rebalance_timeout": 60_000, "topic_partitions": []
 
 
 def pass_by(seconds: float) -> None:
-    """What is looked at is what time alone does."""
+    """Wait; only the effect of time is tested."""
     Event().wait(seconds)
 
 
 class Group:
-    """One group of a play; its name is its own, also where a play is played again."""
+    """One group of a play. Its name is unique, even if a play is repeated."""
 
     def __init__(self, on: Play, name: str) -> None:
         self.on, self.id = on, f"{name}-{on.number}"
         self.topics: dict[str, str] = {}
-        """Names by id."""
+        """Topic names by ID."""
         on.until(self._is_coordinated)
 
     def _is_coordinated(self) -> bool:
@@ -53,7 +53,7 @@ class Group:
         return answer["error_code"] not in WAITING
 
     def topic(self, name: str, partitions: int) -> str:
-        """Made, and known; the name is this play's own."""
+        """Create a topic, and wait until it is known. Its name is unique to this play."""
         name = f"{name}-{self.on.number}"
         new = {"name": name, "num_partitions": partitions, "replication_factor": 1, "assignments": [], "configs": []}
         self.on.quietly("create_topics", 7, topics=[new], timeout=TIMEOUT_MS, validate_only=False)
@@ -65,7 +65,7 @@ class Group:
         return name
 
     def beat(self, member: str, epoch: int, version: int = 1, **fields: Plain) -> Plain:
-        """The answer with topics by name, in order."""
+        """Send a heartbeat, and return the answer with topics by name, in order."""
         owned = fields.get("topic_partitions")
         asked = {"topic_partitions": None, **fields, "group_id": self.id, "member_id": member, "member_epoch": epoch}
         if isinstance(owned, dict):
@@ -89,7 +89,7 @@ class Group:
         self.on.note(step, self.named(answer))
 
     def describe_shares(self, step: str) -> None:
-        """How many partitions each member is to have, of all topics together."""
+        """Record how many partitions of all topics each member is assigned."""
         answer = self.on.quietly("consumer_group_describe", 1, group_ids=[self.id], include_authorized_operations=False)
         shares = [
             sum(len(part["partitions"]) for part in member["target_assignment"]["topic_partitions"])
@@ -98,7 +98,7 @@ class Group:
         self.on.note(step, sorted(shares))
 
     def named(self, answer: Plain) -> Plain:
-        """With `topic_partitions` as a mapping of names."""
+        """Return the answer with `topic_partitions` as a mapping of names."""
         if isinstance(answer, list):
             members = all(isinstance(item, dict) and "member_id" in item for item in answer) and bool(answer)
             items = [self.named(item) for item in answer]
@@ -118,7 +118,7 @@ class Group:
 
 
 def refused(on: Play) -> None:
-    """What is not valid, and what is not there."""
+    """Invalid requests, and unknown members and groups."""
     group = Group(on, "refused")
     topic = group.topic("refused", 1)
     full = {**JOIN, "subscribed_topic_names": [topic]}
@@ -161,7 +161,7 @@ def refused(on: Play) -> None:
 
 
 def shared(on: Play) -> None:
-    """Partitions go from one member to the next, in the steps of the protocol."""
+    """Partitions move from one member to another, in the steps of the protocol."""
     group = Group(on, "shared")
     topic = group.topic("shared", 4)
     group.join("a joins", "a", topic)
@@ -207,7 +207,7 @@ def shared(on: Play) -> None:
 
 
 def subscriptions(on: Play) -> None:
-    """What members ask for changes, and what there is."""
+    """Subscriptions change, and topics change."""
     group = Group(on, "subscriptions")
     one, two = group.topic("one", 2), group.topic("two", 2)
     group.join("a joins", "a", one, two)
@@ -244,7 +244,7 @@ def subscriptions(on: Play) -> None:
 
 
 def expressions(on: Play) -> None:
-    """Topics are found behind the join."""
+    """Topics of a regular expression are resolved after the join."""
     group = Group(on, "expressions")
     one = group.topic("matched-one", 2)
     group.topic("unmatched", 1)
@@ -268,7 +268,7 @@ def expressions(on: Play) -> None:
 
 
 def static_members(on: Play) -> None:
-    """Instances that come back, and those that must not."""
+    """Instances that return, and instances that must not."""
     group = Group(on, "static")
     topic = group.topic("static", 2)
     group.join("a joins as i", "a", topic, instance_id="i")
@@ -295,7 +295,7 @@ def static_members(on: Play) -> None:
 
 
 def paced(on: Play) -> None:
-    """An assignment is computed no more often than the interval."""
+    """An assignment is computed at most once in the interval."""
     key = "group.consumer.assignment.interval.ms"
     for value in ("2000", "0"):
         change = {
@@ -321,7 +321,7 @@ def paced(on: Play) -> None:
 
 
 def configured(on: Play) -> None:
-    """The times of one group are its own, and change while members are there."""
+    """Times are configured for one group, and change while it has members."""
     group = Group(on, "configured")
     topic = group.topic("configured", 2)
 
@@ -345,7 +345,7 @@ def configured(on: Play) -> None:
 
 
 def silent(on: Play) -> None:
-    """Members that say nothing, or do not give up, are put out."""
+    """Members that are silent, or do not revoke, are removed."""
     group = Group(on, "silent")
     topic = group.topic("silent", 2)
     group.join("a joins", "a", topic, rebalance_timeout=2_000)
@@ -361,7 +361,7 @@ def silent(on: Play) -> None:
 
 
 def commits(on: Play) -> None:
-    """Offsets are taken from members in their epoch."""
+    """Offsets are accepted from members in their epoch."""
     group = Group(on, "commits")
     topic = group.topic("commits", 2)
     group.join("a joins", "a", topic)
@@ -405,7 +405,10 @@ def commits(on: Play) -> None:
 
 
 def assignors(on: Play) -> None:
-    """Who gets which partition, and of the uniform one how many: which ones follows the topics' ids there."""
+    """The assignors' results: the partitions of each member, but for the uniform one only their number.
+
+    Which ones they are depends on the topics' IDs there.
+    """
     group = Group(on, "assignor-range")
     one, two = group.topic("range-one", 4), group.topic("range-two", 3)
     group.join("range: a joins", "a", one, two, server_assignor="range")

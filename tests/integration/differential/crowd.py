@@ -1,4 +1,4 @@
-"""Many connections at once or at a pace: when each got an answer, was closed, or is still waiting."""
+"""Many connections, at once or at a pace: when each was answered or closed, or whether it still waits."""
 
 import selectors
 import socket
@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 ASKED = struct.pack(">ihhih", 10, 18, 0, 1, -1)
-"""ApiVersions, version 0, without a client id."""
+"""ApiVersions, version 0, without a client ID."""
 
 
 @dataclass(eq=False, slots=True)
@@ -22,7 +22,7 @@ class Visitor:
 
 
 class Crowd:
-    """Connections from one address to one listener; all are closed when it leaves."""
+    """Connections from one address to one listener; all are closed at the end of the block."""
 
     def __init__(self, address: tuple[str, int], source: str) -> None:
         self._address = address
@@ -55,7 +55,7 @@ class Crowd:
         return all(v.answered_s is not None or v.closed_s is not None for v in self.visitors)
 
     def come(self, count: int, every_s: float = 0.0) -> None:
-        """At once, or one after another while the others are watched."""
+        """Open connections at once, or one after another while the others are watched."""
         due_s = time.monotonic()
         for _ in range(count):
             self._connect()
@@ -73,7 +73,7 @@ class Crowd:
         self._selector.register(one, selectors.EVENT_WRITE, visitor)
 
     def watch(self, within_s: float, until: Callable[[], bool] = lambda: False) -> None:
-        """For so long, or until it is so."""
+        """Watch the connections for that long, or until a condition is true."""
         deadline = time.monotonic() + within_s
         while not until() and (left_s := deadline - time.monotonic()) > 0:
             for key, events in self._selector.select(left_s):
@@ -100,13 +100,13 @@ class Crowd:
         self._selector.unregister(visitor.socket)
 
     def leave(self, count: int) -> None:
-        """The first of those that were answered hang up."""
+        """Close the first `count` connections that were answered."""
         for visitor in self.staying[:count]:
             self._lose(visitor, time.monotonic())
             visitor.socket.close()
 
     def answered_within(self, seconds: float) -> int:
-        """Of the beginning of the crowd."""
+        """Return the number of connections answered within that time, from the start of the crowd."""
         first_s = min(visitor.came_s for visitor in self.visitors)
         return sum(v.answered_s is not None and v.answered_s - first_s <= seconds for v in self.visitors)
 

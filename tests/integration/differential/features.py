@@ -1,4 +1,4 @@
-"""Features of ApiVersions and their updates, and what Kafka answers without an authorizer or a receiver of metrics."""
+"""Features of ApiVersions and their updates, and Kafka's answers without an authorizer or a receiver of metrics."""
 
 from collections.abc import Mapping
 from uuid import UUID
@@ -32,7 +32,7 @@ UPDATES: Mapping[str, Updates] = {
 
 
 def told(on: Play) -> None:
-    """What ApiVersions says of features; their epoch is each node's own."""
+    """Features in ApiVersions, without their epoch, which differs between nodes."""
     software = {"client_software_name": "wire-client", "client_software_version": "1.0"}
     for version in range(5):
         answer = on.quietly("api_versions", version, **(software if version >= 3 else {}))
@@ -44,7 +44,7 @@ def told(on: Play) -> None:
 
 
 def updated(on: Play) -> None:
-    """Only validated: levels are the same afterwards."""
+    """Updates that are only validated: levels stay the same."""
     for step, updates in UPDATES.items():
         for version in (1, 2):
             wanted = [
@@ -88,7 +88,7 @@ def acls(on: Play) -> None:
 
 
 def telemetry(on: Play) -> None:
-    """A client that pushes metrics though ApiVersions does not list it."""
+    """A client pushes metrics although ApiVersions does not list that."""
     nobody, reserved = UUID(int=0), UUID(int=1)
     new = on.quietly("get_telemetry_subscriptions", 0, client_instance_id=nobody)
     own_id = UUID(new["client_instance_id"])
@@ -126,6 +126,6 @@ def telemetry(on: Play) -> None:
 
 
 def _without_own_ids(answer: Plain) -> Plain:
-    """Each node makes its own; only whether there is one is compared."""
+    """Replace IDs, which differ between nodes, by whether there is one."""
     known = {"client_instance_id": str(UUID(int=0)) != answer["client_instance_id"]}
     return {**answer, **known, "subscription_id": answer["subscription_id"] != 0}

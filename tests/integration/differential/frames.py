@@ -1,4 +1,4 @@
-"""ApiVersions in every version, and frames that no proper client sends."""
+"""ApiVersions in every version, and frames that no correct client sends."""
 
 import struct
 
@@ -12,7 +12,7 @@ GARBAGE = bytes(range(7, 250, 3))
 
 
 def api_versions(on: Play) -> None:
-    """Every version; the ranges themselves are compared by `advertised_ranges`."""
+    """Every version; `advertised_ranges` compares the ranges themselves."""
     for version in range(5):
         fields = {"client_software_name": "wire-client", "client_software_version": "1.0"} if version >= 3 else {}
         on.note(f"v{version}", _without_ranges(on.quietly("api_versions", version, **fields)))
@@ -35,7 +35,7 @@ def advertised_ranges(on: Play) -> None:
 
 
 def odd_frames(on: Play) -> None:
-    """What becomes of the connection: an answer, an end, or nothing yet."""
+    """The fate of the connection after odd frames: an answer, an end, or nothing yet."""
     odd = {
         "negative size": struct.pack(">i", -1),
         "largest negative size": struct.pack(">i", -(2**31)),

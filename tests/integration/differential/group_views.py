@@ -1,4 +1,4 @@
-"""What lists and descriptions say of groups that only keep offsets."""
+"""Lists and descriptions of groups that only keep offsets."""
 
 from tests.integration.differential.offsets import READ, prepared
 from tests.integration.differential.play import Play

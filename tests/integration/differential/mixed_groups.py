@@ -1,6 +1,6 @@
-"""Groups whose members speak both protocols, and groups that change theirs (KIP-848: online migration).
+"""Groups whose members use both protocols, and groups that change their protocol (KIP-848: online migration).
 
-Members of KIP-848 ask for the assignor `range` and have ids that come last, so that it is certain who gets what.
+Members of KIP-848 request the assignor `range` and have IDs that sort last, so that the assignment is predictable.
 """
 
 import struct
@@ -23,7 +23,7 @@ PROPERTIES_BY_POLICY: Mapping[str, Mapping[str, str]] = {
     for policy in ("bidirectional", "upgrade", "disabled")
 }
 NEW, NEWER = "~new", "~newer"
-"""Ids that no coordinator gives."""
+"""IDs that no coordinator generates."""
 PARTITIONS = 4
 
 
@@ -52,7 +52,7 @@ def _text(text: str) -> bytes:
 
 
 class Mixed:
-    """One group, as its members of both protocols see it."""
+    """One group, with its members of both protocols."""
 
     def __init__(self, on: Play, name: str) -> None:
         self.on = on
@@ -62,7 +62,7 @@ class Mixed:
         self.cast.topic = self.topic
 
     def protocols(self, owned: Sequence[int] = (), version: int = 1, name: str = "range") -> dict[str, Plain]:
-        """Of a classic member."""
+        """Return the protocols of a classic member."""
         had = {self.topic: owned} if owned else {}
         return {"protocols": [{"name": name, "metadata": subscription([self.topic], had, version)}]}
 
@@ -70,7 +70,7 @@ class Mixed:
         return member.join(step, **{**self.protocols(owned), **more})
 
     def alone(self, member: Member, step: str = "", **more: Plain) -> None:
-        """The first member of a classic group joins, and has its answer."""
+        """Let the first member of a classic group join, and wait for its answer."""
         answer = self.join(member, "", **more)
         if answer == WAITS:
             answer = member.hear()
@@ -78,7 +78,7 @@ class Mixed:
             self.on.note(step, self.cast.named(answer))
 
     def stable(self, *members: Member) -> None:
-        """A classic group of them, who share in turn."""
+        """Make a stable classic group of the members, which share partitions in turn."""
         self.alone(members[0])
         for number, member in enumerate(members[1:], 1):
             waiting = [each for each in (member, *members[:number]) if self.join(each, "") == WAITS]
@@ -97,11 +97,11 @@ class Mixed:
         return self.new.join(step, member, self.topic, **{"server_assignor": "range", **more})
 
     def follows(self, step: str, member: str, epoch: int, *owned: int, **more: Plain) -> Plain:
-        """A member of KIP-848 that says what it owns."""
+        """Send a heartbeat of a KIP-848 member that reports its partitions."""
         return self.new.say(step, member, epoch, topic_partitions={self.topic: owned} if owned else {}, **more)
 
     def described(self, step: str) -> None:
-        """As both kinds of administrators see it."""
+        """Record the descriptions of both APIs, and the list entry."""
         asked = {"group_ids": [self.new.id], "include_authorized_operations": False}
         answer = self.cast.named(self.on.quietly("consumer_group_describe", 1, **asked))
         self.on.note(f"{step}: as a group of KIP-848", self.new.named(answer))
@@ -110,7 +110,7 @@ class Mixed:
         self.on.note(f"{step}: listed", [each for each in listed if each["group_id"] == self.new.id])
 
     def commit(self, step: str, member: str, epoch: int, partitions: Sequence[int] = range(PARTITIONS)) -> None:
-        """Of these partitions, version 9."""
+        """Commit offsets of these partitions with version 9."""
         parts = [
             {"partition_index": index, "committed_offset": 0, "committed_leader_epoch": -1, "committed_metadata": ""}
             for index in partitions
@@ -125,7 +125,7 @@ class Mixed:
         self.on.note(step, self.on.quietly("offset_commit", 9, **fields)["topics"][0])
 
     def is_type(self, wanted: str) -> None:
-        """Waits until it is."""
+        """Wait until the group has this type."""
 
         def seen() -> bool:
             listed = self.on.quietly("list_groups", 5, states_filter=[], types_filter=[wanted])["groups"]
@@ -144,7 +144,7 @@ def mixed(on: Play, name: str) -> Iterator[Mixed]:
 
 
 def upgraded(on: Play) -> None:
-    """A member of KIP-848 comes to a classic group of one, who gives up what is not its own any more."""
+    """A member of KIP-848 joins a classic group of one, which revokes the partitions that it loses."""
     with mixed(on, "upgraded") as group:
         old = group.cast.comes("old")
         group.stable(old)
@@ -185,7 +185,7 @@ def upgraded(on: Play) -> None:
 
 
 def joined(on: Play) -> None:
-    """Classic members come to a group of KIP-848."""
+    """Classic members join a group of KIP-848."""
     with mixed(on, "joined") as group:
         group.enters("the new one joins")
         old, other = group.cast.comes("old"), group.cast.comes("other")
@@ -227,7 +227,7 @@ def joined(on: Play) -> None:
 
 
 def going_back(on: Play) -> None:
-    """The last member of KIP-848 leaves, or is put out: the group is a classic one again."""
+    """The last member of KIP-848 leaves or is removed: the group becomes classic again."""
     with mixed(on, "back") as group:
         old = group.cast.comes("old")
         group.stable(old)
@@ -254,7 +254,7 @@ def going_back(on: Play) -> None:
 
 
 def static_members(on: Play) -> None:
-    """Instances that come back with another protocol."""
+    """Instances return with another protocol."""
     with mixed(on, "static") as group:
         one, two = group.cast.comes("one", "i1"), group.cast.comes("two", "i2")
         group.stable(one, two)
@@ -283,7 +283,7 @@ def static_members(on: Play) -> None:
 
 
 def emptied(on: Play) -> None:
-    """Groups without members are of whoever comes first, with the offsets that they have."""
+    """The first client to join a group without members determines its protocol; the offsets are kept."""
     with mixed(on, "emptied") as group:
         old = group.cast.comes("old")
         group.enters("the new one joins")
@@ -293,7 +293,7 @@ def emptied(on: Play) -> None:
         old.ask_to_join("somebody joins", **group.protocols())
         old.id = ""
         old.ask_to_join("an id is given", **group.protocols())
-        # Kafka says that an id is needed before the log has it that the group is a classic one now.
+        # Kafka answers that an ID is required before the log records that the group is now classic.
         group.is_type("classic")
         group.described("an id was given")
         group.alone(old, "the old one joins")
@@ -310,7 +310,7 @@ def emptied(on: Play) -> None:
 
 
 def while_rebalancing(on: Play) -> None:
-    """A member of KIP-848 comes while classic members wait for each other."""
+    """A member of KIP-848 joins while classic members wait for each other."""
     with mixed(on, "gathering") as group:
         first, second = group.cast.comes("first"), group.cast.comes("second")
         group.stable(first)
@@ -352,7 +352,7 @@ def while_rebalancing(on: Play) -> None:
 
 
 def older_epochs(on: Play) -> None:
-    """Commits of a member that has not heard of its next epoch (KIP-1251)."""
+    """Commits of a member that does not know its next epoch yet (KIP-1251)."""
     with mixed(on, "older") as group:
         group.enters("the new one joins")
         group.enters("a newer one joins", NEWER)
@@ -394,7 +394,7 @@ def older_epochs(on: Play) -> None:
 
 
 def limited(on: Play) -> None:
-    """No more members than a group may have, whatever they speak."""
+    """A group has at most its limit of members, of both protocols together."""
     with mixed(on, "full") as group:
         members = [group.cast.comes(f"member {number}") for number in range(PROPERTIES_SIZE)]
         group.stable(*members)
@@ -404,7 +404,7 @@ def limited(on: Play) -> None:
 
 
 def forbidden(on: Play) -> None:
-    """What the policy does not let happen."""
+    """Changes that the policy forbids."""
     with mixed(on, "forbidden") as group:
         old = group.cast.comes("old")
         group.stable(old)

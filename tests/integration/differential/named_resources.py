@@ -1,4 +1,4 @@
-"""Configurations of groups, of client metrics subscriptions and of a broker's loggers; each sequence undoes its own."""
+"""Configurations of groups, client metrics subscriptions and a broker's loggers; each sequence undoes its changes."""
 
 from collections.abc import Mapping
 
@@ -134,7 +134,7 @@ def _is_listed(on: Play, kind: int, name: str) -> bool:
 
 
 def broker_loggers(on: Play) -> None:
-    """Only of the root logger, which both nodes have."""
+    """Tests the root logger only, which both nodes have."""
     every = describe(on, None, BROKER_LOGGER, NODE, None)
     on.note("there are others", len(every) > 1)
     on.note("kinds", sorted({str({**entry, "name": "", "value": ""}) for entry in every}))

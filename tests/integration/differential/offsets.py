@@ -1,4 +1,4 @@
-"""Offsets that groups commit: taken, read, deleted, refused, by members and by others, in every version."""
+"""Offsets that groups commit: accepted, read, deleted, refused, by members and by others, in every version."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -12,7 +12,7 @@ from tests.support.wire_client import Plain, trimmed
 
 TOPIC = "kept"
 READ, UNREAD = "read", "unread"
-"""By the members of groups here, or by nobody."""
+"""A topic that members of groups read here, and one that they do not."""
 COMMITS, FETCHES, DELETES = range(2, 10), range(1, 10), range(3)
 FIRST_OF_SEVERAL_GROUPS = 8
 NOT_READY = ("coordinator_not_available", "not_coordinator", "coordinator_load_in_progress")
@@ -21,11 +21,11 @@ NO_TOPIC = UUID(int=0)
 NOBODY: dict[str, Plain] = {"generation_id_or_member_epoch": -1, "member_id": "", "group_instance_id": None}
 
 Offsets = Sequence[tuple[str, Sequence[tuple[int, int, str | None]]]]
-"""Topics with partitions: offsets, and what is kept beside them."""
+"""Topics with partitions: offsets, and their metadata."""
 
 
 def prepared(on: Play) -> None:
-    """There are topics, and every partition of groups has a coordinator."""
+    """Create topics, and wait until every partition of groups has a coordinator."""
     topics = [new(name, 3) for name in (TOPIC, READ, UNREAD)]
     on.quietly("create_topics", 7, topics=topics, timeout=TIMEOUT_MS, validate_only=False)
     settle(on)
@@ -236,7 +236,7 @@ def gone_with_their_topic(on: Play) -> None:
 
 
 def by_topic_ids(on: Play) -> None:
-    """OffsetCommit and OffsetFetch 10, which know topics by ids, and a topic that is made again under its name."""
+    """OffsetCommit and OffsetFetch 10, which identify topics by ID, and a topic that is created again by name."""
     prepared(on)
     first = _made(on, "again")
     _commit_by_id(on, "committed", first, [0, 1, 7])
@@ -260,7 +260,7 @@ def by_topic_ids(on: Play) -> None:
 
 
 def _made(on: Play, name: str) -> UUID:
-    """A topic of that name, which everybody knows of."""
+    """Create a topic of that name, and wait until the node knows it."""
     made = on.quietly("create_topics", 7, topics=[new(name, 2)], timeout=TIMEOUT_MS, validate_only=False)
     settle(on)
     return UUID(made["topics"][0]["topic_id"])
@@ -285,7 +285,7 @@ def _fetch_by_id(on: Play, step: str, partitions: list[tuple[UUID, list[int]]] |
 
 
 def joined(on: Play, group: str, instance: str | None = None, kind: str = "consumer") -> tuple[str, int]:
-    """One member, which leads the group; its id and generation."""
+    """Join one member, which leads the group, and return its ID and generation."""
     fields = {
         "group_id": group,
         "session_timeout": 30_000,
@@ -294,7 +294,7 @@ def joined(on: Play, group: str, instance: str | None = None, kind: str = "consu
         "protocol_type": kind,
         "protocols": [{"name": "range", "metadata": SUBSCRIBED}],
     }
-    # Version 3 is the last that is not given an id first; from 5 on there are instances.
+    # Version 3 is the last that needs no ID for the first join; instances exist from version 5 on.
     version = 3 if instance is None else 5
     more = {} if instance is None else {"group_instance_id": instance}
     answer = on.quietly("join_group", version, **fields, **more)

@@ -1,4 +1,4 @@
-"""Partitions and who holds them: elections, reassignments, registrations, as far as one node shows them."""
+"""Partitions and their replicas: elections, reassignments and registrations, as far as one node shows them."""
 
 from tests.integration.differential.play import Play
 from tests.integration.differential.settling import settle
@@ -84,7 +84,7 @@ def brokers(on: Play) -> None:
 
 
 def folders(on: Play) -> None:
-    """Where folders are and how large disks are differs between any two nodes."""
+    """Paths of folders and sizes of disks differ between any two nodes."""
     on.quietly("create_topics", 7, topics=[new("held", 2)], timeout=TIMEOUT_MS, validate_only=False)
     settle(on)
     ways = {"held": [("held", [0, 1])], "unknown": [("held", [7]), ("not-there", [0])], "nothing": []}

@@ -1,6 +1,6 @@
-"""One script played on one node: what is asked, step by step, and what was answered, as plain values.
+"""One script played on one node: the requests of each step, and the answers as plain values.
 
-A sequence is a function that takes a `Play`. It must not look at which implementation answers.
+A sequence is a function that takes a `Play`. It must not check which implementation answers.
 """
 
 import itertools
@@ -15,18 +15,18 @@ from tests.support.wire_client import CLOSED, ConnectionEnded, Plain, WireClient
 Node = ApacheKafka | BrokerProcess
 PATIENCE_S = 60.0
 numbers = itertools.count(1)
-"""Of plays: two nodes that play the same have the same."""
+"""Numbers of plays: two nodes that play the same sequence have the same number."""
 
 
 @dataclass
 class Play:
-    """`answers` maps each step's name to what came back; a name is used once."""
+    """A play. `answers` maps each step's name to the answer; a name is used once."""
 
     node: Node
     number: int = field(default_factory=numbers.__next__)
     answers: dict[str, Plain] = field(default_factory=dict)
     marks: int = 0
-    """How often it was waited until the node knows of all changes."""
+    """Number of waits until the node knows all changes."""
     _client: WireClient | None = None
 
     def address(self, listener: str = "PLAINTEXT") -> tuple[str, int]:
@@ -36,11 +36,11 @@ class Play:
         return WireClient(self.address(listener), source=source)
 
     def ask(self, step: str, api: str, version: int, /, **fields: Plain) -> Plain:
-        """Asks, notes the answer under `step` and returns it; CLOSED when the connection ended instead."""
+        """Send a request, record the answer under `step` and return it; CLOSED if the connection ended instead."""
         return self.note(step, self.quietly(api, version, **fields))
 
     def quietly(self, api: str, version: int, /, **fields: Plain) -> Plain:
-        """Asks without noting: preparation, or an answer that is noted in part."""
+        """Send a request without recording: for preparation, or for an answer that is recorded in part."""
         if self._client is None:
             self._client = self.open()
         try:
@@ -50,12 +50,12 @@ class Play:
             return CLOSED
 
     def ask_in_every_version(self, step: str, api: str, versions: range, /, **fields: Plain) -> None:
-        """With what each version has of these fields."""
+        """Send the request in every version, with the fields that the version has."""
         for version in versions:
             self.ask(f"{step}, version {version}", api, version, **trimmed(api, version, fields))
 
     def until(self, true: Callable[[], bool]) -> None:
-        """Looks until it is."""
+        """Poll until the condition is true."""
         deadline = time.monotonic() + PATIENCE_S
         while not true():
             assert time.monotonic() < deadline, "what was waited for did not come true"

@@ -20,7 +20,7 @@ FETCHED_BY_ID_SINCE = 13
 LIST_OFFSETS_VERSIONS = range(1, 12)
 SILENT_AFTER_S = 3.0
 NOW_MS = int(time.time() * 1000)
-"""The same for both nodes, and near enough to the time at which they get it."""
+"""The same for both nodes, and close to the time when they receive it."""
 DAY_MS = 86_400_000
 GZIP, UNKNOWN_CODEC, LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 1, 5, 8, 16, 32
 
@@ -34,7 +34,10 @@ def topic(on: Play, name: str, partitions: int = 1, **configs: str) -> None:
 
 
 def _is_led(on: Play, name: str, partitions: int) -> bool:
-    """Both nodes make a partition's files after they have told clients that they lead it."""
+    """Return whether the node serves all partitions.
+
+    Both nodes create a partition's files only after they announced that they lead it.
+    """
     latest = [(index, -1) for index in range(partitions)]
     answer = on.quietly("list_offsets", 7, **trimmed("list_offsets", 7, _offsets_fields(name, latest)))
     return all(part["error_code"] == "none" for part in answer["topics"][0]["partitions"])
@@ -61,7 +64,7 @@ def produce(
 
 
 def _by_id(on: Play, topic: Plain, named: str) -> Plain:
-    """The same with the topic's id, or one that nobody has, in place of its name."""
+    """Return the topic with its ID in place of its name; an unused ID for an unknown name."""
     return {"topic_id": _id_of(on, topic[named])} | {key: value for key, value in topic.items() if key != named}
 
 
@@ -153,7 +156,7 @@ def produced(on: Play) -> None:
 
 
 def unanswered(on: Play) -> None:
-    """acks=0: no reply to what is fine, the end of the connection for what is not."""
+    """acks=0: no answer to valid requests, the end of the connection for others."""
     topic(on, "unanswered")
     ways: dict[str, dict[str, Plain]] = {
         "fine": produce_fields("unanswered", Batch(NOW_MS).encode(), 0),
@@ -173,7 +176,7 @@ def unanswered(on: Play) -> None:
 
 
 def idempotent(on: Play) -> None:
-    """Sequences and epochs of one producer after another, each on a partition of its own."""
+    """Sequences and epochs of one producer after another, each with a separate partition."""
     topic(on, "sequenced", 5)
     told: Sequence[tuple[str, int, int, int, int, int]] = [
         ("first", 0, 1000, 0, 0, 2),
@@ -209,7 +212,7 @@ def idempotent(on: Play) -> None:
 
 
 def configured(on: Play) -> None:
-    """What a topic's configuration asks of its records."""
+    """Requirements of a topic's configuration on its records."""
     topic(on, "compacted", cleanup_policy="compact")
     produce(on, "compacted, with a key", "compacted", Batch(NOW_MS).encode())
     produce(on, "compacted, without a key", "compacted", Batch(NOW_MS, key=None).encode())
@@ -228,7 +231,7 @@ def configured(on: Play) -> None:
 
 
 def fetch_fields(name: str, parts: Sequence[tuple[int, int]], **more: Plain) -> dict[str, Plain]:
-    """`parts` are (partition, offset)."""
+    """Return the fields of a fetch. `parts` are (partition, offset)."""
     limits = {"max_wait": 0, "min_bytes": 0, "max_bytes": 1 << 20, "partition_max_bytes": 1 << 20, **more}
     wanted = [
         {
@@ -265,17 +268,17 @@ def _fetch_fields_of(on: Play, version: int, fields: dict[str, Plain]) -> dict[s
 
 
 def _records_in_short(answer: Plain) -> Plain:
-    """A session's id is the node's own; of records all but the leader's epoch must be equal."""
+    """Shorten the answer: of records, all but the leader's epoch must be equal; session IDs differ between nodes."""
     if answer == CLOSED:
         return answer
     if any("topic_id" in one for one in answer["responses"]):
-        # In the order of ids, which are each node's own.
+        # Order topics independently of their IDs, which differ between nodes.
         answer["responses"].sort(key=lambda one: [part["partition_index"] for part in one["partitions"]])
     for one in answer["responses"]:
         for part in one["partitions"]:
             part["records"] = _readable(part["records"])
             if part["error_code"] != "none":
-                # Null or empty by the kind of error; clients look at it together with records only.
+                # Null or empty, depending on the error; clients use it only with records.
                 del part["aborted_transactions"]
     if answer.get("session_id"):
         answer["session_id"] = "(some)"
@@ -283,7 +286,7 @@ def _records_in_short(answer: Plain) -> Plain:
 
 
 def _readable(records: bytes | None) -> Plain:
-    """As many batches as are whole, and how many bytes follow."""
+    """Return the complete batches, and the number of bytes after them."""
     if not records:
         return "(none)"
     batches, at = [], 0
@@ -336,7 +339,7 @@ def fetched(on: Play) -> None:
 
 
 def _sessions(on: Play) -> None:
-    """What a session tells once and what again; and what ends it."""
+    """Fetch sessions: partitions that are reported once or repeatedly, and reasons for the end of a session."""
     for version in (12, 18):
         _session(on, version)
     topic(on, "in-turns", 1)
@@ -388,7 +391,7 @@ def _session(on: Play, version: int) -> None:
 
 
 class FetchSession:
-    """One client's, which counts the epochs."""
+    """The session of one client, which counts the epochs."""
 
     def __init__(self, on: Play, name: str, version: int) -> None:
         self._on = on
@@ -427,7 +430,7 @@ class FetchSession:
 
 
 def _long_poll(on: Play) -> None:
-    """A fetch that waits is answered by the record that comes."""
+    """A waiting fetch is answered when a record arrives."""
     fields = fetch_fields("read", [(2, 0)], max_wait=15_000, min_bytes=1)
     with on.open() as waiting:
         waiting.send(request_frame("fetch", 12, 1, fields))
@@ -440,7 +443,7 @@ def _long_poll(on: Play) -> None:
 def offsets(
     on: Play, step: str, name: str, wanted: Sequence[tuple[int, int]], version: int = 7, epoch: int = -1
 ) -> None:
-    """`wanted` are (partition, timestamp)."""
+    """Look up offsets. `wanted` are (partition, timestamp)."""
     on.ask(step, "list_offsets", version, **trimmed("list_offsets", version, _offsets_fields(name, wanted, epoch)))
 
 
@@ -480,7 +483,7 @@ CODECS = {0: "not packed", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
 
 
 def looked_up_inside(on: Play) -> None:
-    """Times of records inside batches, which both nodes have to unpack."""
+    """Look up times of records inside batches, which both nodes have to unpack."""
     for codec, packing in CODECS.items():
         name = f"inside-{codec}"
         topic(on, name, 2)
@@ -488,7 +491,7 @@ def looked_up_inside(on: Play) -> None:
         for times in ((0, 500, 200), (1000, 8000, 1500, 8000), (2000,), (2100, 100, 2200)):
             batch = timed([NOW_MS + at_ms for at_ms in times], codec=codec)
             on.quietly("produce", 9, **produce_fields(name, batch))
-        # One batch: of several it would be chance whether they come within one millisecond.
+        # One batch, because several need not arrive within one millisecond.
         on.quietly("produce", 9, **produce_fields(f"{name}-broker", timed([NOW_MS, NOW_MS + 1], codec=codec)))
         for after_ms in (-1, 0, 1, 201, 501, 1001, 1501, 2001, 8000, 8001):
             offsets(on, f"{packing}, after {after_ms}", name, [(0, NOW_MS + after_ms)], 8)

@@ -103,5 +103,8 @@ OF_CONSUMER_GROUPS: Mapping[str, Sequence] = {
 PLAYED_AGAIN = (
     {name for name in SEQUENCES if name.startswith("connections")} | WITH_LIMITS_IN_THE_FILE.keys() | {"odd frames"}
 )
-"""They count and time crowds of connections, or wait for answers that do not come, so what they find may come of a busy
-machine; and they leave nothing behind: connections are closed, limits are lifted."""
+"""Sequences that are repeated after a difference.
+
+They count and time crowds of connections, or wait for answers that do not come, so a loaded machine may change their
+results. They leave nothing behind: connections are closed, limits are lifted.
+"""

@@ -1,7 +1,7 @@
-"""Waiting until a node knows of the changes that it has answered.
+"""Waits until a node knows the changes that it has acknowledged.
 
-Kafka answers before its brokers have learnt of a change. A change of a marker that is asked for after all others is
-learnt of after them, or together with them.
+Kafka answers before its brokers have received a change. They receive the change of a marker, requested after all
+others, after those or together with them.
 """
 
 from tests.integration.differential.play import Play
@@ -11,7 +11,7 @@ TOPIC, BROKER = 2, 4
 SET = 0
 MARKERS = {BROKER: "log.flush.interval.messages", TOPIC: "flush.messages"}
 MARKS_MAX = 1_000
-"""Of one play: two nodes that have played the same have the same marker, whatever each did before."""
+"""Maximum of one play. It keeps markers of two nodes equal after the same play, whatever each did before."""
 
 
 def resource(kind: int, name: str, *changes: tuple[str, int, str | None]) -> Plain:
@@ -20,7 +20,7 @@ def resource(kind: int, name: str, *changes: tuple[str, int, str | None]) -> Pla
 
 
 def settle(on: Play, kind: int = BROKER, name: str = "") -> None:
-    """Everything that came before is known, and the configuration of this resource is in force."""
+    """Wait until all earlier changes are known, and the configuration of this resource is in force."""
     on.marks += 1
     assert on.marks < MARKS_MAX
     value = str(1_000_000 + on.number * MARKS_MAX + on.marks)

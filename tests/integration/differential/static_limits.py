@@ -1,4 +1,4 @@
-"""Limits that stand in server.properties: what they do, how they are described, and changes over the wire."""
+"""Limits in server.properties: their effect, their description, and changes over the wire."""
 
 from tests.integration.differential.configs import describe
 from tests.integration.differential.connections import BACKLOG, MAX, PER_IP, RATE, at_once, crowd, limit, listener
@@ -33,7 +33,7 @@ def held(on: Play) -> None:
 
 
 def changed(on: Play) -> None:
-    """A value over the wire wins over the file's; without it the file's is back."""
+    """A value set over the wire overrides the file; without it the file's value is in force again."""
     limit(on, (RATE, "2000"), (PER_IP, "100"), (listener("OWN", RATE), "3000"))
     at_once(on, "raised", "INHERITS", "127.0.81.1", BACKLOG)
     at_once(on, "raised, a listener's own", "OWN", "127.0.81.1", BACKLOG)

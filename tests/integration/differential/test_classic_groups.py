@@ -1,6 +1,6 @@
-"""Apache Kafka 4.3.0 and our broker coordinate the same scripted members of classic groups.
+"""Apache Kafka 4.3.0 and this project's broker coordinate the same scripted members of classic groups.
 
-The scripts mostly wait, so several are played at a time, each with a group of its own.
+The scripts mostly wait, so several are played at a time, each with a separate group.
 """
 
 from collections.abc import Iterator, Mapping
@@ -36,6 +36,6 @@ def played(coordinators: Pair) -> Iterator[Mapping[str, Future[list[Difference]]
 def test_members_are_told_the_same(
     coordinators: Pair, played: Mapping[str, Future[list[Difference]]], name: str
 ) -> None:
-    """What differs is played again, alone: times on a busy machine do, now and then."""
+    """A sequence with differences is repeated alone, because times vary on a loaded machine."""
     if unexplained(name, played[name].result()):
         compare(coordinators, name, SEQUENCES[name])

@@ -1,4 +1,4 @@
-"""The comparison itself: what counts as a difference, and what the table of wanted ones does with it."""
+"""The comparison itself: what counts as a difference, and the effect of the table of wanted ones."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Groups of KIP-848 in Apache Kafka 4.3.0 and here: the same scripts, with offsets topics of their own."""
+"""Groups of KIP-848 in Apache Kafka 4.3.0 and in this project: the same scripts, with separate offsets topics."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,7 @@
-"""Apache Kafka 4.3.0 and our broker answer the same scripts; what differs is in the table of wanted differences."""
+"""Apache Kafka 4.3.0 and this project's broker answer the same scripts.
+
+Every difference is in the table of wanted differences.
+"""
 
 import pytest
 
@@ -32,7 +35,7 @@ def compare(pair: Pair, name: str, sequence: Sequence) -> None:
     found = play(pair, sequence)
     new = unexplained(name, found)
     for _ in range(TRIES - 1 if name in PLAYED_AGAIN else 0):
-        # Kafka's threads and a busy machine move counts and times now and then: a difference must come every time.
+        # Kafka's threads and a loaded machine change counts and times occasionally: a difference must occur every time.
         if not new:
             break
         found = play(pair, sequence)

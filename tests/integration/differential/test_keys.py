@@ -1,4 +1,4 @@
-"""Which configuration keys there are: those of Apache Kafka's jars, each of them used here or known as not used."""
+"""The configuration keys: those of Apache Kafka's jars, each of them used here or known as unused."""
 
 import subprocess
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ def test_each_key_of_apache_kafka_is_known() -> None:
 
 
 def lines(keys: Mapping[str, Mapping[str, ConfigKey]]) -> set[tuple[str, ...]]:
-    """As the program prints them."""
+    """Return the lines as the program prints them."""
     return {
         (owner, name, Type(key.type).name, str(key.mode))
         for owner, named in keys.items()

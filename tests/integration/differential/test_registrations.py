@@ -1,7 +1,7 @@
-"""A broker that is none registers, beats, alters partitions, stops and is unregistered: Kafka's controller and ours.
+"""A fake broker registers, beats, alters partitions, stops and is unregistered, with Kafka's controller and with ours.
 
-One life, played on both controllers over their own listeners; every answer is the same, epochs aside, which are offsets
-in the metadata.
+The same life is played on both controllers over their own listeners. Every answer is the same, except for epochs, which
+are offsets in the metadata.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,12 +33,12 @@ FEATURES = {
     "share.version": (0, 2),
     "streams.version": (0, 2),
 }
-"""All that a new cluster of Kafka 4.3.0 has finalized."""
+"""All features that a new cluster of Kafka 4.3.0 has finalized."""
 
 
 @dataclass
 class Life:
-    """The guest's half of the story; `told` is what was answered, step by step."""
+    """The fake broker's part; `told` has the answers, step by step."""
 
     node: Node
     controller: WireClient
@@ -97,7 +97,7 @@ class Life:
         topic_id: UUID,
         epoch: int | None = None,
     ) -> None:
-        """`at` is the partition, the leader epoch and the partition epoch."""
+        """Alter a partition. `at` is the partition, the leader epoch and the partition epoch."""
         part = {
             "partition_index": at[0],
             "leader_epoch": at[1],
@@ -117,7 +117,7 @@ class Life:
         self.told[step] = answer
 
     def see(self, step: str) -> None:
-        """What a client is told of the partitions."""
+        """Record the partitions that a client sees."""
         settle(self.on)
         topic = metadata(self.on, step, ["shared"])["topics"][0]
         parts = sorted(topic["partitions"], key=lambda part: int(part["partition_index"]))

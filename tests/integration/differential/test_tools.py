@@ -1,6 +1,6 @@
-"""Kafka's tools for features, ACLs, groups, client metrics and loggers print the same for Apache Kafka and our broker.
+"""Kafka's tools for features, ACLs, groups, client metrics and loggers print the same with both implementations.
 
-Each command runs on both, in the order of the list; what one sets, a later one shows or takes away.
+Each command runs on both, in the order of the list; later ones show or remove what earlier ones set.
 """
 
 import re
@@ -72,7 +72,7 @@ def _printed(tools: KafkaTools) -> dict[str, tuple[int, str]]:
 
 
 def _alike(text: str) -> str:
-    """Without addresses, epochs and times, features that are not served, and the loggers that each has of its own."""
+    """Remove addresses, epochs and times, features that are not served, and loggers that only one node has."""
     text = re.sub(r"127\.0\.0\.1:\d+", "(address)", text)
     text = re.sub(r"Epoch: \d+", "Epoch: (own)", text)
     text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+", "(time)", text)

@@ -1,4 +1,4 @@
-"""Topics: creating, growing, deleting, and what Metadata and DescribeCluster say, right and wrong."""
+"""Topics: creation, growth, deletion, and the answers of Metadata and DescribeCluster, right and wrong."""
 
 from collections.abc import Mapping, Sequence
 from uuid import UUID
@@ -33,7 +33,7 @@ def create(on: Play, step: str, *topics: Plain, validate_only: bool = False, ver
 
 
 def _without_defaults(answer: Plain) -> Plain:
-    """A created topic's configuration as far as it was asked for: which keys there are is compared elsewhere."""
+    """Keep a created topic's configuration only as far as it was requested: other tests compare the set of keys."""
     topics = [
         topic
         if topic.get("configs") is None
@@ -109,7 +109,7 @@ def metadata(on: Play, step: str, names: Sequence[str] | None, version: int = 12
 
 
 def existing(on: Play) -> None:
-    """Metadata in every version: topics that are there, unknown ones, impossible ones, by name and by id."""
+    """Metadata in every version: existing, unknown and invalid topics, by name and by ID."""
     on.quietly("create_topics", 7, topics=[new("seen", 3)], timeout=TIMEOUT_MS, validate_only=False)
     settle(on)
     for version in range(14):
@@ -144,7 +144,7 @@ def _by_id(topic_id: UUID | None, name: str | None, version: int = 12) -> dict[s
 
 
 def _all(on: Play, step: str, version: int, operations: Mapping[str, bool] = NO_OPERATIONS) -> None:
-    """Of all topics only ours: Kafka has internal ones too, once somebody asked for a coordinator."""
+    """Request all topics, and record only ours: Kafka also has internal ones once a client looked for a coordinator."""
     fields = {"topics": None, "allow_auto_topic_creation": False, **operations}
     answer = on.quietly("metadata", version, **trimmed("metadata", version, fields))
     on.note(step, answer | {"topics": [topic for topic in answer["topics"] if topic["name"] == "seen"]})
@@ -250,7 +250,7 @@ def cluster(on: Play) -> None:
 
 
 def coordinators(on: Play) -> None:
-    """With fewer brokers than the topic of groups is to have replicas, and without transactions."""
+    """Coordinators with fewer brokers than replicas of the topic of groups, and without transactions."""
     for version in range(5):
         fields = {"key": "a-group", "key_type": 0, "coordinator_keys": ["a-group", "b-group"]}
         on.ask(f"version {version}", "find_coordinator", version, **trimmed("find_coordinator", version, fields))
@@ -282,7 +282,7 @@ def producer_ids(on: Play) -> None:
 
 
 def by_pieces(on: Play) -> None:
-    """DescribeTopicPartitions: limits, cursors, topics that are not there."""
+    """DescribeTopicPartitions: limits, cursors, missing topics."""
     made = [new(f"piece-{number}", 3) for number in range(3)]
     on.quietly("create_topics", 7, topics=made, timeout=TIMEOUT_MS, validate_only=False)
     settle(on)

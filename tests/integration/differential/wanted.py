@@ -1,7 +1,7 @@
 """The one table of wanted differences from Apache Kafka 4.3.0, each with its reason.
 
-The suite fails on a difference that is not here, and on a line here that no difference answers to any more.
-`python -m tests.integration.differential.wanted` writes docs/reference/differences-from-kafka.md from it.
+The suite fails on a difference without a line here, and on a line here without a difference. `python -m
+tests.integration.differential.wanted` writes docs/reference/differences-from-kafka.md from it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "differences
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """`where`, `kafka` and `ours` are shell patterns; `where` is matched by `step/field/entry/field`."""
+    """A wanted difference. `where`, `kafka` and `ours` are shell patterns; `where` matches `step/field/entry/field`."""
 
     sequence: str
     where: str
@@ -346,7 +346,7 @@ TABLE: Sequence[Wanted] = (
         ENTRY,
         "A topic that is named without partitions is answered without any; Kafka leaves it out.",
     ),
-    # Both figures of how soon they are answered ("answered at once", "last answer after s"); how many must be alike.
+    # Both figures of the answers' times ("answered at once", "last answer after s"); their number must be equal.
     Wanted("connections and the broker's rate", "between brokers/* *", "*", "*", BROKERS_OWN),
     Wanted("connections and an address's rate", "between brokers too/*", "*", "*", BROKERS_OWN),
     *(
