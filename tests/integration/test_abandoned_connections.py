@@ -1,4 +1,4 @@
-"""Clients that hang up before they are accepted cost no rate, so that a patient client does not wait for them."""
+"""Clients that close before they are accepted consume no rate, so that a patient client does not wait for them."""
 
 import socket
 import threading
@@ -42,7 +42,7 @@ def abandoned(bench: Bench) -> float:
 
 @contextmanager
 def storm(bench: Bench, hello: bytes = b"") -> Iterator[None]:
-    """Eight addresses connect, wait for 30 ms, hang up and connect again."""
+    """Eight addresses connect, wait for 30 ms, close and connect again, as long as the block runs."""
     over = threading.Event()
     address = bench.server.address(LISTENER)
 
@@ -62,7 +62,7 @@ def storm(bench: Bench, hello: bytes = b"") -> Iterator[None]:
 
 
 def served_within_s(bench: Bench, hello: bytes = b"") -> float:
-    """How long a client waits for the answer to its first request."""
+    """Return how long a client waits for the answer to its first request."""
 
     def be_patient() -> bytes:
         with socket.create_connection(bench.server.address(LISTENER), PATIENCE_S, ("127.0.1.1", 0)) as client:
@@ -97,7 +97,7 @@ def test_a_patient_client_behind_a_balancer_does_not_wait_for_them_either(bench:
 
 @pytest.fixture
 def accepted() -> Iterator[tuple[socket.socket, socket.socket]]:
-    """A client's end and the server's of one connection."""
+    """The client's and the server's end of one connection."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         client = socket.create_connection(listening.getsockname())
         served, _ = listening.accept()
@@ -148,7 +148,7 @@ def test_a_connection_is_abandoned_when_its_client_has_closed_it_and_no_byte_wai
 
 
 def test_they_are_closed_counted_and_told_and_take_no_rate_and_no_slot(bench: Bench) -> None:
-    """Of the address itself, and of a range that it is in."""
+    """The limits are those of the address itself, and of a range that contains it."""
     notices: list[ConnectionNotice] = []
     bench.serve(replace(SHORT, max_connections_per_ip=1))
     bench.server.update_ip_rate("127.0.0.1", 1)
@@ -255,7 +255,7 @@ def test_a_lowered_limit_hangs_up_on_those_that_have_waited_longest(bench: Bench
 
 
 def test_a_listener_that_is_paused_and_removed_at_once_leaves_nothing_to_do(bench: Bench) -> None:
-    """Its next turn asked the quotas of a listener that was gone, and raised on the event loop."""
+    """Regression: the acceptor's next turn used the quotas of the removed listener, and raised on the event loop."""
     bench.serve(SHORT)
     failed: list[object] = []
     bench.loop.set_exception_handler(lambda _, context: failed.append(context))

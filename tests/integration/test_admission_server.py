@@ -1,4 +1,4 @@
-"""The webhook's server over TLS: what API servers are answered, and a certificate that changes while it listens."""
+"""The webhook's server over TLS: its answers to API servers, and a certificate that changes while it listens."""
 
 import asyncio
 import json
@@ -39,7 +39,7 @@ class Secrets:
 
 
 class Served:
-    """A server that listens, and the answers that kopf would give."""
+    """A running server, and the answers that kopf would give."""
 
     def __init__(self) -> None:
         self.secrets = Secrets()

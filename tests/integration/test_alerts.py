@@ -1,4 +1,4 @@
-"""The chart's alerts by promtool's rule tests: each fires, says what is wrong, and ends; near misses do not fire."""
+"""The chart's alerts, by promtool's rule tests: each fires, describes the fault, and ends; near misses do not fire."""
 
 from collections import Counter
 from pathlib import Path
@@ -43,7 +43,10 @@ def as_promtool_reads_it(case: AlertCase) -> list[dict[str, Any]]:
 
 
 def run(folder: Path, *cases: AlertCase) -> None:
-    """One file for each alert, with its rule alone: twenty rules in each would take promtool twenty times as long."""
+    """Run each alert in a separate file with only its rule.
+
+    With twenty rules in each file, promtool would take twenty times as long.
+    """
     files = []
     for alert in {case.alert: None for case in cases}:
         rule, path = folder / f"{alert}.yaml", folder / f"{alert}-test.yaml"

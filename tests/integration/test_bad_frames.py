@@ -1,4 +1,4 @@
-"""Frames that are no requests: that connection ends with one rate-limited line and a counter; the others go on."""
+"""Invalid frames end their connection with one rate-limited log line and a counter; other connections continue."""
 
 import logging
 import resource
@@ -43,7 +43,7 @@ def resident_bytes() -> int:
         (size(-(2**31)) + b"abc", "frame-negative-size"),
         (size(2**31 - 1), "frame-too-large"),
         (size(104_857_601), "frame-too-large"),
-        # The first bytes of an HTTP request and of a TLS hello, read as a size.
+        # The first bytes of an HTTP request and of a TLS hello, interpreted as a size.
         (b"GET / HTTP/1.1\r\n\r\n", "frame-too-large"),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "frame-too-large"),
     ],

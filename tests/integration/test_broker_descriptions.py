@@ -1,4 +1,4 @@
-"""What the operator asks brokers for BrokerRegistration, of a real broker and of one that is away."""
+"""The operator's queries for BrokerRegistration, to a real broker and to one that is down."""
 
 import asyncio
 
@@ -14,7 +14,7 @@ def test_any_broker_that_answers_tells_of_all() -> None:
     with BrokerProcess(properties={"tag.team": "payments"}) as broker:
         host, _, port = broker.bootstrap.rpartition(":")
         up = BrokerAddress(1, host, int(port), up=True)
-        # Nothing listens on port 1.
+        # No process listens on port 1.
         away = BrokerAddress(0, host, 1, up=False)
         [told] = asyncio.run(ask_descriptions([away, up])).values()
         assert told.tags == {"team": "payments"}, "without what every broker says"

@@ -1,4 +1,4 @@
-"""Brokers come and go, as processes: fenced by the controller, fenced by themselves, replaced, stopped, restarted."""
+"""Broker processes come and go: fenced by the controller, fenced by themselves, replaced, stopped, restarted."""
 
 import json
 import socket
@@ -22,7 +22,7 @@ QUICK = {
     "sluicegate.controlled.shutdown.timeout.ms": "25000",
 }
 QUICKER_S = 20.0
-"""Than the deadline of a controlled shutdown, which is not waited for."""
+"""Shorter than the deadline of a controlled shutdown, which the broker does not wait for."""
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def state(group: BrokerGroup, broker_id: int) -> str:
 
 
 def serves(broker: BrokerProcess, listener: str = "PLAINTEXT") -> bool:
-    """Whether a client that connects gets an answer."""
+    """Return whether a client that connects gets an answer."""
     try:
         with WireClient((broker.host, broker.port(listener))) as client:
             client.ask("api_versions", 0)
@@ -112,7 +112,7 @@ def test_a_clean_stop_frees_the_id_at_once(group: BrokerGroup) -> None:
 
 
 def test_a_killed_broker_is_back_soon_after_its_session() -> None:
-    """Its next process comes while the session lasts, also where processes start slowly."""
+    """The next process starts during the old session, even if processes start slowly."""
     session_s = 9.0
     with BrokerGroup(brokers=2, properties=QUICK | {"broker.session.timeout.ms": str(int(session_s * 1000))}) as group:
         killed = group.brokers[1]
@@ -184,7 +184,7 @@ def test_a_controlled_shutdown_on_request_moves_leaderships_away_and_sigterm_goe
 
 
 def test_a_controller_that_does_not_answer_is_waited_for_until_the_deadline_only(group: BrokerGroup) -> None:
-    """The broker notices after its session that nobody will answer: sooner than the deadline."""
+    """After its session the broker notices that no controller answers, which is before the deadline."""
     leaving = group.brokers[1]
     with paused(group.controller):
         began_s = time.monotonic()
@@ -210,7 +210,7 @@ def test_who_asks_for_what_is_newer_is_answered_when_there_is_something(group: B
     known = ""
 
     def nothing_new() -> bool:
-        """A busy machine lets brokers seem silent now and then, which is something new."""
+        """A loaded machine occasionally delays heartbeats, which changes the state of a broker."""
         nonlocal known
         known, began_s = version(), time.monotonic()
         return version(f"?after={known}&wait=0.5") == known and time.monotonic() - began_s >= 0.4
@@ -266,6 +266,6 @@ def test_nothing_but_a_head_of_bounded_size_is_read_of_an_http_request(group: Br
 
 
 def twin_properties(group: BrokerGroup) -> dict[str, str]:
-    """Of another process of the group's cluster, with data of its own."""
+    """Return the properties of another process in the group's cluster, with a separate data folder."""
     keep = ("cluster.id", "process.roles", "controller.listener.names", "controller.quorum.bootstrap.servers", *QUICK)
     return {key: value for key, value in group.brokers[1].server_properties().items() if key in keep}

@@ -1,4 +1,4 @@
-"""BrokerMetadata of a real broker, in frames that are made and read here byte by byte."""
+"""BrokerMetadata of a real broker, in frames that are encoded and decoded here byte by byte."""
 
 import json
 import socket
@@ -20,7 +20,7 @@ WAIT_S = 20.0
 
 
 class Frames:
-    """Requests without a library, over one connection."""
+    """Requests without a library, on one connection."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         self.socket = socket.create_connection(address, timeout=WAIT_S)
@@ -33,7 +33,7 @@ class Frames:
         return self._correlation_id
 
     def receive(self) -> bytes:
-        """Without the size; nothing when the broker has hung up."""
+        """Return a frame without its size, or no bytes if the broker closed the connection."""
         size = self._exactly(4)
         return self._exactly(struct.unpack(">i", size)[0]) if size else b""
 
@@ -108,7 +108,7 @@ def test_a_broker_says_what_it_is(broker: BrokerProcess) -> None:
 
 
 def alter(broker: BrokerProcess, of: str, **values: str) -> None:
-    """Dynamic configuration; `of` is a broker's id, or nothing for all. Keys have _ for dots."""
+    """Alter dynamic configuration. `of` is a broker's ID, or empty for all brokers. Keys have _ for dots."""
     configs = [{"name": name.replace("_", "."), "config_operation": 0, "value": text} for name, text in values.items()]
     resource = {"resource_type": 4, "resource_name": of, "configs": configs}
     with WireClient(("127.0.0.1", broker.port())) as client:

@@ -1,4 +1,4 @@
-"""What the chart has for Prometheus and Grafana: off by default, and the files of the repository when it is on."""
+"""The chart's parts for Prometheus and Grafana: off by default, and the repository's files if enabled."""
 
 import json
 from pathlib import Path

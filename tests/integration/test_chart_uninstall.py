@@ -1,4 +1,4 @@
-"""The last job of the chart: what it may do, and that nothing of it is there before an uninstall."""
+"""The chart's last job: its rights, and that it has no objects before an uninstall."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def rendered(*values: str) -> list[Json]:
 
 
 def rules(documents: list[Json]) -> list[tuple[str, str, list[str], list[str]]]:
-    """Kind, namespace, resources, verbs."""
+    """Return kind, namespace, resources and verbs of each rule."""
     roles = [one for one in documents if one["kind"] in ("Role", "ClusterRole")]
     return [
         (role["kind"], role["metadata"].get("namespace", ""), rule["resources"], rule["verbs"])

@@ -1,4 +1,4 @@
-"""Groups of today's clients on our coordinator: members share partitions, take over, and miss nothing."""
+"""Groups of current clients with this project's coordinator: members share, take over, and miss no record."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def broker() -> Iterator[BrokerProcess]:
 
 
 class Scene:
-    """A topic and a group of one client, and what has been produced for it."""
+    """A topic and a group of one client, and the records produced for it."""
 
     def __init__(self, broker: BrokerProcess, client: str) -> None:
         self.bootstrap, self.client = broker.bootstrap, client
@@ -45,7 +45,7 @@ class Scene:
         return GroupMember(self.client, self.bootstrap, group=self.group, topic=self.topic, instance_id=instance_id)
 
     def produce(self) -> None:
-        """So many records more, in all partitions."""
+        """Produce ROUND more records, to all partitions in turn."""
         values = [str(len(self.produced) + number) for number in range(ROUND)]
         for number, value in enumerate(values):
             self._producer.produce(self.topic, value.encode(), partition=number % PARTITIONS)

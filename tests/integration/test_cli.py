@@ -1,4 +1,4 @@
-"""The commands that need no broker, as a user runs them."""
+"""The commands that need no broker, run as by a user."""
 
 import signal
 import subprocess
@@ -133,7 +133,7 @@ def test_broker_takes_the_arguments_of_the_runtime(tmp_path: Path) -> None:
 
 
 def test_broker_imports_nothing_of_the_operator() -> None:
-    """A stand-in for exec tells what had been imported by then."""
+    """A replacement of exec reports the modules imported until then."""
     program = (
         "import os, sys; "
         "os.execv = lambda *call: sys.exit(' '.join(sorted({name.split('.')[0] for name in sys.modules}))); "

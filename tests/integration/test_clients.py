@@ -1,4 +1,4 @@
-"""Ordinary clients with their own defaults produce to a broker process and read back what they wrote."""
+"""Ordinary clients with their default settings produce to a broker process and read their records back."""
 
 import asyncio
 import time
@@ -148,7 +148,7 @@ def test_offsets_can_be_found_by_time_and_at_both_ends(broker: BrokerProcess) ->
 
 
 def test_assigned_partitions_without_an_offset_are_read_from_where_a_reset_says(broker: BrokerProcess) -> None:
-    """Of a group that nobody has committed an offset for; each client in its default of committing now and then."""
+    """The group has no committed offset; each client commits periodically, as by default."""
     produce_with_confluent(broker.bootstrap, "unplaced")
     settings = {"bootstrap.servers": broker.bootstrap, "group.id": "nobody", "auto.offset.reset": "earliest"}
     confluent = Consumer(settings)

@@ -1,4 +1,4 @@
-"""A compacted topic on a real broker: what clients read of it after it was cleaned, and after kill -9."""
+"""A compacted topic on a real broker: the records that clients read after cleaning, and after kill -9."""
 
 import os
 import subprocess
@@ -51,7 +51,7 @@ def make_topic(broker: BrokerProcess, name: str) -> None:
 
 
 def read(broker: BrokerProcess | BrokerGroup, topic: str, partition: int, start: int) -> list[tuple[int, bytes, bytes]]:
-    """(offset, key, value) from an offset up to the last record."""
+    """Read (offset, key, value) from an offset up to the last record."""
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "unused", "enable.auto.commit": False})
     consumer.assign([TopicPartition(topic, partition, start)])
     found: list[tuple[int, bytes, bytes]] = []
@@ -92,7 +92,7 @@ def test_clients_read_the_last_record_of_each_key_from_everywhere_and_after_kill
         offsets = [offset for offset, _, _ in found]
         assert offsets == sorted(set(offsets))
         assert offsets[-1] == TOTAL - 1
-        # Inside a gap begins what comes after it.
+        # A read from inside a gap returns the records after it.
         assert [offset for offset, _, _ in read(broker, "cleaned", partition, offsets[0] - 1)] == offsets
     broker.kill()
     broker.start()
@@ -131,7 +131,7 @@ def test_apache_kafkas_tool_reads_a_cleaned_segment(tmp_path: Path) -> None:
     house = LogHouse(TopicConfig(cleanup_policy=("compact",)))
     for number in range(10):
         codec = number % len(CODECS)
-        # Of each batch a record of its own stays, and of the last ones a tombstone too.
+        # One separate record of each batch remains, and a tombstone of each of the last batches.
         records = [(b"all", b"%d" % number), (b"own %d" % number, b"x" * 100), (b"gone %d" % codec, None)]
         append_keyed(house, *records, codec=codec, producer=ProducerStamp(codec, 0, 3 * (number // len(CODECS))))
     append_keyed(house, (b"superseded", b"1"), producer=ProducerStamp(9, 0, 0))

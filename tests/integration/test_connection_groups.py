@@ -1,4 +1,4 @@
-"""Connection groups, set over the protocol: enforced by the broker, read back, told over HTTP and in metrics."""
+"""Connection groups, set over the protocol: enforced by the broker, read back, visible over HTTP and in metrics."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ from tests.support.wire_client import ConnectionEnded, Plain, WireClient
 GROUP, RATE, MAX, MEMBER = "connection-group", "connection_creation_rate", "max_connections", "member"
 INGEST, WATCHED = "shop/ingest", "shop/watched"
 DUAL = "DUAL"
-"""A listener for clients of both families; the other one is the brokers', and protected."""
+"""A listener for clients of both families; the other one is the brokers' listener, and protected."""
 
 
 class DualStackBroker(BrokerProcess):
@@ -33,7 +33,7 @@ def broker() -> Iterator[BrokerProcess]:
 
 
 def alter(broker: BrokerProcess, *changes: tuple[Mapping[str, str], Mapping[str, float | None]]) -> list[str | None]:
-    """The message of each entry; a value of None removes its key."""
+    """Alter quotas, and return the message of each entry; a value of None removes its key."""
     entries: list[Plain] = [
         {
             "entity": [{"entity_type": kind, "entity_name": name} for kind, name in entity.items()],
@@ -64,7 +64,7 @@ def shown(broker: BrokerProcess, **query: str) -> dict[str, Any]:
 
 
 def served(broker: BrokerProcess, stack: ExitStack, source: str) -> bool:
-    """Whether a connection from there gets an answer; it stays open for as long as `stack`."""
+    """Return whether a connection from there gets an answer; it stays open as long as `stack`."""
     host = "::1" if ":" in source else broker.host
     client = stack.enter_context(WireClient((host, broker.port(DUAL)), source=source))
     try:

@@ -39,7 +39,7 @@ class OpenFile:
 
 
 class Promises:
-    """A handler whose replies come when the test says so; a request `now:...` is answered at once."""
+    """A handler whose replies come when the test completes them; a request `now:...` is answered at once."""
 
     def __init__(self) -> None:
         self.waiting: list[tuple[bytes, PendingReply]] = []
@@ -78,7 +78,7 @@ def test_many_requests_in_one_write_are_answered_in_order(bench: Bench) -> None:
 
 @pytest.mark.parametrize("limits", [{"connection_turn_requests": 7}, {"connection_turn_requests": 1, "turn_s": 1e-9}])
 def test_many_requests_are_answered_in_turns_and_in_order(bench: Bench, limits: dict[str, Any]) -> None:
-    """Also those that are cut at the end of a read, and with others that wait in between."""
+    """Also requests that are split at the end of a read, and while others wait in between."""
     bench.serve(limits=NetworkLimits(**limits))
     first, second = bench.connect(), bench.connect()
     sent = b"".join(request(b"%d" % number * (number % 50)) for number in range(4_000))
@@ -90,7 +90,7 @@ def test_many_requests_are_answered_in_turns_and_in_order(bench: Bench, limits: 
 
 @pytest.mark.parametrize("bound", ["requests", "time"])
 def test_a_client_that_sends_many_requests_at_once_leaves_the_loop_to_others(bench: Bench, bound: str) -> None:
-    """Between two turns a timer, a task or another client is served; nobody has to send anything for the rest."""
+    """Between two iterations a timer, a task or another client is served; the rest needs no new event of a client."""
     handled: list[bytes] = []
     loop_turns: list[int] = []
 
@@ -121,7 +121,7 @@ def test_a_pending_reply_mutes_the_connection_until_it_is_there(bench: Bench) ->
     client.sendall(request(b"now:1") + request(b"later") + request(b"now:2"))
     assert bench.receive_exactly(client, 9) == request(b"now:1")
     bench.run_until(lambda: len(promises.waiting) == 1)
-    # More arrives while it is muted, and is not handled before its turn.
+    # More requests arrive while the connection is muted, and are not handled before their turn.
     client.sendall(request(b"later too") + request(b"now:3"))
     other.sendall(request(b"now:x"))
     assert bench.receive_exactly(other, 9) == request(b"now:x")
@@ -154,19 +154,19 @@ def test_a_client_that_resets_cancels_its_pending_reply(bench: Bench) -> None:
     bench.run_until(lambda: len(promises.waiting) == 1)
     leave(client, "reset")
     if bench.poller_kind == "loop":
-        # Without epoll it is noticed when the reply cannot be sent, or when reading goes on.
+        # Without epoll the broker notices the reset when it cannot send the reply, or when it resumes reading.
         promises.keep()
         bench.run_until(lambda: bench.connection_count == 0)
         return
     bench.run_until(lambda: promises.cancelled == [b"later"])
     assert bench.connection_count == 0
-    # A late answer harms nobody.
+    # A late reply has no effect.
     promises.keep()
 
 
 @pytest.mark.parametrize("how", ["close", "half-close"])
 def test_a_client_that_ends_its_side_is_answered_first(bench: Bench, how: str) -> None:
-    """Only reading shows whether more requests have arrived before the end, and Kafka does not read either."""
+    """Only a read can show whether more requests arrived before the end, and Kafka does not read either."""
     promises = Promises()
     bench.serve(handler=promises.handle)
     client = bench.connect()
@@ -250,7 +250,7 @@ def test_a_client_that_does_not_read_is_not_read_from(bench: Bench) -> None:
     client.sendall(PING * 100)
     bench.run_until(lambda: len(handled) >= 1)
     assert bench.receive_exactly(other_asks(other), len(reply)) == reply
-    # A few megabytes fit into the kernel's buffers; the rest of the requests has to wait.
+    # The kernel's buffers hold a few megabytes; the other requests have to wait.
     assert len(handled) < 30
     assert bench.receive_exactly(client, 100 * len(reply)) == reply * 100
     assert len(handled) == 101
@@ -346,7 +346,7 @@ def test_a_connection_knows_its_listener_its_peer_and_keeps_state_for_the_api_la
 
 @pytest.mark.parametrize("reset", [False, True])
 def test_requests_that_have_arrived_are_carried_out_though_the_client_has_gone(bench: Bench, *, reset: bool) -> None:
-    """As a producer with acks=0 does: it sends what it has, waits for nothing, and closes."""
+    """As for a producer with acks=0: it sends its records, waits for no answer, and closes."""
     handled: list[bytes] = []
 
     def handle(frame: memoryview, connection: ServedConnection) -> Reply:

@@ -1,4 +1,4 @@
-"""What is told of connections, over real sockets: that they are let in, wait for which limit, are refused, and end."""
+"""Notices of connections, over real sockets: accepted, waiting (with the limit), refused, and ended."""
 
 from collections.abc import Iterator
 from dataclasses import replace

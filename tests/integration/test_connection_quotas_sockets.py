@@ -1,4 +1,4 @@
-"""Connection quotas over real loopback sockets: what tests/simulation plays in virtual time, on both event loops."""
+"""Connection quotas over real loopback sockets, on both event loops: tests/simulation runs the same in virtual time."""
 
 import asyncio
 import resource
@@ -16,7 +16,7 @@ from broker_runtime.network.settings import IpAction, NetworkLimits, QuotaSettin
 from tests.support.socket_bench import BENCHES, PING, Bench, bench_on
 
 LATE_S = 3.0
-"""What is due within a window of a second has happened by then."""
+"""Events due within a window of a second have happened by then."""
 SHORT = QuotaSettings(quota_window_num=2, inter_broker_listener="REPLICATION")
 
 
@@ -102,7 +102,7 @@ def test_inter_broker_connections_above_the_limit_push_out_the_least_recently_us
     """testDynamicListenerConnectionQuota"""
     quotas = replace(SHORT, max_connections=4, listener_max_connections={"REPLICATION": 10})
     bench.serve(quotas, "EXTERNAL", "REPLICATION")
-    # The protected listener's is the longest unused of all, and must stay.
+    # The protected listener's connection is the longest unused of all, and must stay.
     between_brokers = [bench.connect("REPLICATION")]
     assert bench.ask(between_brokers[0])
     old, older, young = (bench.connect("EXTERNAL") for _ in range(3))
@@ -149,7 +149,7 @@ def test_an_address_over_its_rate_is_held_unread_and_then_closed(bench: Bench) -
 
 
 def test_a_stream_of_refusals_is_closed_earliest_first(bench: Bench) -> None:
-    """Kafka looks at the latest deadline only, so that descriptors pile up."""
+    """Kafka checks only the latest deadline, so that descriptors pile up."""
     bench.serve(SHORT)
     bench.server.update_ip_rate(None, 1)
     order: list[int] = []
@@ -159,7 +159,7 @@ def test_a_stream_of_refusals_is_closed_earliest_first(bench: Bench) -> None:
         clients.append(bench.connect(source="127.0.1.7"))
         bench.run_until(lambda: True)
         order += [i for i, client in enumerate(clients) if i not in order and not bench.is_open(client)]
-    # While new ones keep coming, the old ones have gone.
+    # Old connections are closed while new ones keep arriving.
     assert 1 in order
     assert bench.metric("connections_delayed", listener="EXTERNAL") < len(clients)
 
@@ -228,7 +228,7 @@ def test_pending_connects_wait_in_the_backlog_before_the_listener_starts(bench: 
 
 
 def knock(bench: Bench, count: int) -> list[socket.socket]:
-    """Clients that connect and wait for nothing; the server's loop does not run meanwhile."""
+    """Connect clients without waiting; the server's loop does not run in the meantime."""
     clients = []
     for _ in range(count):
         client = socket.socket()
@@ -241,7 +241,10 @@ def knock(bench: Bench, count: int) -> list[socket.socket]:
 
 
 def found_a_place(clients: list[socket.socket]) -> int:
-    """Over loopback a connection is established at once, or it has to knock again."""
+    """Return the number of established connections.
+
+    Over loopback a connection is established at once, or the client has to retry.
+    """
     writable = select.select([], clients, [], 0)[1]
     return len(writable)
 
@@ -254,7 +257,7 @@ def test_without_a_limit_there_is_a_place_for_all_who_come_at_once(bench: Bench)
 
 
 def test_a_limit_leaves_places_for_a_second_and_taken_away_for_all(bench: Bench) -> None:
-    """The kernel has one place more than it was asked for."""
+    """The kernel has one place more than was requested."""
     bench.serve(replace(SHORT, listener_max_connection_creation_rate={"EXTERNAL": 100}))
     first = knock(bench, 150)
     assert found_a_place(first) == 101

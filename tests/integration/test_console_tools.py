@@ -1,4 +1,4 @@
-"""Kafka's own console tools, of release 4.3.0 and without special settings, against our broker."""
+"""Kafka's console tools of release 4.3.0, with default settings, against this project's broker."""
 
 import re
 import subprocess
@@ -28,12 +28,12 @@ IP_RATE = "connection_creation_rate"
 LIMITED, FREE = "127.0.44.1", "127.0.44.2"
 RATE = 2
 BURST = 10 * RATE
-"""What the default window of eleven samples lets through at once."""
+"""Number of connections that the default window of eleven samples admits at once."""
 ATTEMPTS = 3 * BURST
 
 
 class Tools:
-    """Runs the tools with a log configuration that keeps their output to what they print."""
+    """Runs the tools with a log configuration that limits their output to what they print."""
 
     def __init__(self, bootstrap: str, folder: Path) -> None:
         self._bootstrap = bootstrap
@@ -41,7 +41,7 @@ class Tools:
         self._log4j.write_text(LOG4J)
 
     def __call__(self, main_class: str, *arguments: str, lines: str = "") -> str:
-        """What it printed; a tool that fails fails the test with its words."""
+        """Run a tool and return its output. A tool that fails fails the test with its output."""
         options = ["-Xmx128m", "-XX:TieredStopAtLevel=1", f"-Dlog4j2.configurationFile={self._log4j}"]
         command = [java(), *options, "-cp", f"{kafka_libs()}/*", main_class, "--bootstrap-server", self._bootstrap]
         done = subprocess.run(
@@ -142,7 +142,7 @@ def test_connection_groups_disturb_no_tool_that_lists_ip_quotas(broker: BrokerPr
 
 
 def admitted(broker: BrokerProcess, source: str) -> int:
-    """How many of connections that are opened at once get an answer; the others are closed without one."""
+    """Return how many of simultaneous connections get an answer; the others are closed without one."""
     with ExitStack() as opened:
         address = (broker.host, broker.port())
         clients = [opened.enter_context(WireClient(address, source=source)) for _ in range(ATTEMPTS)]

@@ -73,7 +73,7 @@ def member(bootstrap: str, group: str, *topics: str, **settings: Any) -> Iterato
 
 
 def until(reached: Callable[[], bool], *members: Consumer) -> list[bytes]:
-    """Poll the members until it is so; what they read."""
+    """Poll the members until the condition is true, and return the records that they read."""
     read: list[bytes] = []
     deadline = time.monotonic() + DEADLINE_S
     while not reached():
@@ -148,7 +148,7 @@ def test_a_static_member_comes_back_to_what_it_had(broker: BrokerProcess) -> Non
 
 
 def test_two_with_one_instance_id(broker: BrokerProcess) -> None:
-    """The second is refused as long as the first is there (UNRELEASED_INSTANCE_ID)."""
+    """The second is refused while the first is a member (UNRELEASED_INSTANCE_ID)."""
     fill(broker.bootstrap, "twice")
     with member(broker.bootstrap, "twice", "twice", **{"group.instance.id": "one"}) as first:
         until(lambda: shares(first) == [PARTITIONS], first)
@@ -170,7 +170,7 @@ def test_topics_by_a_regular_expression_and_partitions_that_are_added(broker: Br
 
 
 def test_members_of_both_protocols_share_and_the_group_follows_those_who_stay(broker: BrokerProcess) -> None:
-    """Online migration: a classic group takes up a member of KIP-848, and is a classic one again when that has gone."""
+    """Online migration: a classic group accepts a member of KIP-848, and is classic again after that one has left."""
     fill(broker.bootstrap, "mixed")
     old = {"group.protocol": "classic", "session.timeout.ms": 6_000, "heartbeat.interval.ms": 200}
     old["partition.assignment.strategy"] = "cooperative-sticky"

@@ -1,4 +1,4 @@
-"""The control plane and the process kubelet themselves: what the end-to-end suite stands on."""
+"""The control plane and the process kubelet themselves, on which the end-to-end suite is based."""
 
 import contextlib
 import json
@@ -117,7 +117,7 @@ def plane() -> Iterator[ControlPlane]:
 @pytest.fixture(scope="module")
 def kubelet(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessKubelet]:
     access = Access(plane.url, str(plane.certificate), plane.token)
-    # With this seed the pod `late` is reported almost as late as can be.
+    # With this seed, the address of the pod `late` is reported almost as late as possible.
     delays = Delays(seed=4, address_s_max=3.0, denied_s=8.0)
     with ProcessKubelet(access, tmp_path_factory.mktemp("kubelet"), delays) as kubelet:
         plane.kubectl("apply", "-f", "-", input=web_manifests())

@@ -1,4 +1,4 @@
-"""The preStop hook: it asks once, says what it heard, and never fails the pod."""
+"""The preStop hook: it requests the shutdown once, reports the answer, and never fails the pod."""
 
 import threading
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from broker_runtime import controlled_shutdown
 
 @contextmanager
 def answering(status: int) -> Iterator[tuple[int, list[tuple[str, str]]]]:
-    """A port that answers so, and what it was asked."""
+    """Serve this status on a port; yield the port and the received requests."""
     asked: list[tuple[str, str]] = []
 
     class Handler(BaseHTTPRequestHandler):

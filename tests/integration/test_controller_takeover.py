@@ -1,4 +1,4 @@
-"""Three controller processes over a real API server, and brokers: kill -9 and SIGSTOP of the active one."""
+"""Three controller processes with a real API server, and brokers: kill -9 and SIGSTOP of the active controller."""
 
 import json
 import time
@@ -62,14 +62,14 @@ class Cluster:
             node.kill()
 
     def active(self, but: int | None = None) -> int | None:
-        """Asks every controller that is not `but`, which may be stopped and would never answer."""
+        """Return the active controller. `but` is not queried: it may be stopped and would never answer."""
         for node_id, node in self.controllers.items():
             if node_id != but and node.get("/brokers")[0] == 200:
                 return node_id
         return None
 
     def active_by(self, standby: int) -> int | None:
-        """Who is active, in the words of one that is not."""
+        """Return the active controller according to a standby."""
         status, body = self.controllers[standby].get("/brokers")
         found: int | None = json.loads(body)["activeControllerId"] if status == 503 else None
         return found
@@ -78,7 +78,7 @@ class Cluster:
         return sum(broker["state"] == "Online" for broker in self.controllers[active].brokers().values())
 
     def heard_of(self, active: int) -> int:
-        """Brokers whose heartbeats have arrived, since it has been active."""
+        """Return the number of brokers whose heartbeats have arrived since it became active."""
         found = self.controllers[active].brokers().values()
         return sum(broker["metadataLag"] is not None for broker in found)
 
@@ -116,7 +116,7 @@ def test_brokers_and_clients_go_on_when_the_active_controller_is_killed_or_hangs
     first = cluster.active()
     assert first is not None
     bootstrap = [broker.bootstrap for broker in cluster.brokers]
-    # A broker may wait request.timeout.ms for a controller that hangs, and then the producer asks the next broker.
+    # A broker may wait request.timeout.ms for a controller that hangs; then the producer tries the next broker.
     settings = {"acks": "all", "retries": 100, "request_timeout_ms": 40_000, "max_block_ms": 150_000}
     producer = undo.enter_context(closing(KafkaProducer(bootstrap_servers=bootstrap, **settings)))
     sent = [producer.send("orders", b"before", partition=0).get(PATIENCE_S).offset]
@@ -129,7 +129,7 @@ def test_brokers_and_clients_go_on_when_the_active_controller_is_killed_or_hangs
     second = cluster.active(but=first)
     assert second is not None
     seconds_until("both brokers online", lambda: cluster.online(second) == 2)
-    # Or their sessions would have to last for two take-overs.
+    # Otherwise their sessions would have to last for two takeovers.
     seconds_until("both have found it", lambda: cluster.heard_of(second) == 2)
     sent.append(producer.send("made-after-the-takeover", b"after").get(PATIENCE_S).offset)
 
@@ -144,7 +144,7 @@ def test_brokers_and_clients_go_on_when_the_active_controller_is_killed_or_hangs
     cluster.controllers[second].resume()
     seconds_until("the one that hung knows who is active", lambda: cluster.active_by(second) == third)
 
-    # Nobody was fenced: brokers found the new controllers within their session.
+    # No broker was fenced: all found the new controllers within their session.
     assert cluster.epochs(third) == epochs
     assert all("serves no clients" not in broker.log() for broker in cluster.brokers)
     consumer = undo.enter_context(

@@ -1,4 +1,4 @@
-"""Which controller's word counts, of those that answer over real sockets."""
+"""Which controller's answer is used, if several answer over real sockets."""
 
 import asyncio
 import json

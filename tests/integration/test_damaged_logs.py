@@ -1,4 +1,7 @@
-"""A damaged segment takes only its own offsets: other replicas mend it, or a person accepts the loss (decision 46)."""
+"""A damaged segment loses only its own offsets: other replicas repair it, or an administrator accepts the loss.
+
+See decision 46.
+"""
 
 import json
 import time
@@ -29,7 +32,7 @@ def lone() -> Iterator[BrokerProcess]:
 
 
 def produce(bootstrap: str, topic: str, first: int, count: int) -> None:
-    """Each record is a batch of its own, in this order even where one is sent again."""
+    """Produce each record as a separate batch; a resent batch keeps its place in the order."""
     producer = Producer(
         {"bootstrap.servers": bootstrap, "enable.idempotence": True, "batch.num.messages": 1, "log_level": 2}
     )
@@ -47,7 +50,7 @@ def segments(broker: BrokerProcess, topic: str) -> list[Path]:
 
 
 def flip(path: Path, batch: int, at: int) -> None:
-    """A bit of a byte of one batch of this file."""
+    """Flip a bit in one byte of a batch of this file."""
     content, position = path.read_bytes(), 0
     for _ in range(batch):
         position += 12 + int.from_bytes(content[position + 8 : position + 12], "big")
@@ -57,7 +60,7 @@ def flip(path: Path, batch: int, at: int) -> None:
 
 
 def consumed(bootstrap: str, topic: str, first: int, end: int) -> tuple[list[int], int | None]:
-    """Offsets that a consumer gets from `first` on until it has `end` - 1, and the error that ended it before."""
+    """Return the offsets that a consumer reads from `first` to `end` - 1, and the error that ended it earlier."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "log_level": 2, "check.crcs": True})
     found: list[int] = []
     try:
@@ -76,7 +79,7 @@ def consumed(bootstrap: str, topic: str, first: int, end: int) -> tuple[list[int
 
 
 def asked_once(broker: BrokerProcess, offsets: dict[str, int]) -> tuple[list[str], list[str]]:
-    """Error codes of one Produce and one Fetch of partition 0 of these topics. Nothing is tried again."""
+    """Return the error codes of one Produce and one Fetch for partition 0 of these topics, without retries."""
     batch = encode_batch([(None, b"one more")], int(time.time() * 1000))
     written = [{"name": topic, "partition_data": [{"index": 0, "records": batch}]} for topic in offsets]
     read = [
@@ -93,7 +96,7 @@ def asked_once(broker: BrokerProcess, offsets: dict[str, int]) -> tuple[list[str
 
 
 def command(bootstrap: str, *arguments: str) -> tuple[int, str]:
-    """In this process; exit code and output."""
+    """Run a command in this process, and return its exit code and output."""
     done = CliRunner().invoke(damage, [*arguments, "--bootstrap-server", bootstrap])
     return done.exit_code, done.output
 
@@ -139,7 +142,7 @@ def test_of_the_only_copy_all_other_offsets_are_served_until_a_person_accepts_th
 
 
 def test_replicas_mend_each_other() -> None:
-    """A follower that was down, and the leader while it runs."""
+    """A follower that was down repairs its log, and so does the leader while it runs."""
     with BrokerGroup(3) as group:
         create_topic(group.bootstrap, "orders", 1, 3, segment_bytes=SEGMENT_BYTES, min_insync_replicas="2")
         produce(group.bootstrap, "orders", 0, RECORDS)

@@ -1,4 +1,4 @@
-"""Records that were deleted: with several replicas, over a fail-over, and for replicas that come later."""
+"""Deleted records: with several replicas, across a failover, and for replicas that are added later."""
 
 from collections.abc import Iterator
 

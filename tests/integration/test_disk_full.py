@@ -1,5 +1,8 @@
-"""A full disk without root: the process may not grow files past a limit that the test moves (RLIMIT_FSIZE), or is told
-that there is no space (tests/support/full_disk.py)."""
+"""A full disk, simulated without root.
+
+The process may not grow files past a limit that the test moves (RLIMIT_FSIZE), or receives the error that no space is
+left (tests/support/full_disk.py).
+"""
 
 import resource
 from pathlib import Path
@@ -65,7 +68,7 @@ def test_a_full_disk_is_told_and_records_are_taken_again_without_a_restart(tmp_p
         assert consume(broker.bootstrap, "orders", 1) == [b"first"]
         full.unlink()
         until(lambda: broker.metrics()["sluicegate_log_directory_failing"] == 0, "it is tried whether there is room")
-        # The consumer has had the topic of groups made, whose coordinators try again by and by.
+        # The consumer caused the topic of groups to be created, whose coordinators retry periodically.
         until(lambda: broker.get("/readyz") == (200, "ready\n"), "everything is served again", timeout_s=60)
         assert "takes writes again" in broker.log()
         assert produce_one(producer, b"last") is None

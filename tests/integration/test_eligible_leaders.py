@@ -1,4 +1,4 @@
-"""The last in-sync replica dies and comes back: it leads if its data is whole, else it waits for one that has all."""
+"""The last in-sync replica dies and returns: it leads if its data are complete, else a complete replica must return."""
 
 import json
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ def group() -> Iterator[BrokerGroup]:
 
 
 class Scene:
-    """A partition with a replica on each of three brokers, of which two must be in sync."""
+    """A partition on three brokers with min.insync.replicas=2."""
 
     def __init__(self, group: BrokerGroup, topic: str) -> None:
         self.group = group
@@ -81,7 +81,7 @@ class Scene:
 
 
 def loses_power(broker: BrokerProcess, topic: str) -> None:
-    """As the next boot finds it: the last records were not written out."""
+    """Change the boot ID and truncate the log, as after a power loss that lost the last records."""
     record = broker.data / ".sluicegate_run"
     run = json.loads(record.read_text())
     assert run["bootId"] == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -92,7 +92,10 @@ def loses_power(broker: BrokerProcess, topic: str) -> None:
 
 
 def one_dies_while_the_other_stops(group: BrokerGroup, topic: str) -> tuple[Scene, BrokerProcess, BrokerProcess]:
-    """Two are in sync; one is killed, the other leaves by a controlled shutdown before the controller knows."""
+    """Kill one of two brokers in sync, and stop the other one before the controller notices.
+
+    The second leaves by a controlled shutdown.
+    """
     scene = Scene(group, topic)
     away, first, second = sorted(group.brokers, key=lambda broker: broker.node_id == scene.leader)
     scene.produce(20)

@@ -1,4 +1,4 @@
-"""Apache Kafka 4.3.0 that others run, three brokers and a quorum of three controllers, governed by manifests."""
+"""An external Apache Kafka 4.3.0, three brokers and a quorum of three controllers, managed by manifests."""
 
 import asyncio
 import shutil
@@ -26,8 +26,10 @@ LISTENER = "EXTERNAL"
 NOISY, OTHERS = "127.0.1.7", "127.0.1.99"
 MANY, AT_ONCE_S = 70, 1.0
 FEW = 30
-"""Of so many that come at once neither a rate of 1/s nor one of the counts lets in more. Those of brokers and
-controllers count to the limit of a broker, too."""
+"""Upper bound of accepted connections under a rate of 1/s or a count, if many connect at once.
+
+Connections of brokers and controllers count against the limit of a broker, too.
+"""
 OVERRIDES = "max.connections.per.ip.overrides"
 
 
@@ -39,7 +41,7 @@ def nodes() -> Iterator[Sequence[ApacheKafka]]:
 
 @pytest.fixture(autouse=True)
 async def clean(nodes: Sequence[ApacheKafka]) -> None:
-    """Nobody has set anything."""
+    """Remove all dynamic settings and quotas."""
     async with AdminClient([(node.host, node.port()) for node in nodes]) as kafka:
         handle = kafka.broker(nodes[0].host, nodes[0].port())
         set_there = dynamic_defaults(await handle.describe_broker_configs(nodes[0].node_id))
@@ -49,7 +51,7 @@ async def clean(nodes: Sequence[ApacheKafka]) -> None:
 
 
 def dynamic_defaults(configs: Configs) -> dict[str, str | None]:
-    """Without the one that Kafka itself sets when a cluster is formatted."""
+    """Return dynamic defaults, without the one that Kafka itself sets when a cluster is formatted."""
     return {
         key: one.value
         for key, one in configs.items()
@@ -58,7 +60,7 @@ def dynamic_defaults(configs: Configs) -> dict[str, str | None]:
 
 
 class Outside:
-    """The cluster as its own people see it, and the operator that governs it."""
+    """The cluster as seen by its administrators, and the operator that manages it."""
 
     def __init__(self, nodes: Sequence[ApacheKafka], kafka: AdminClient, governed: Governed) -> None:
         self.nodes = nodes
@@ -72,7 +74,7 @@ class Outside:
         await self.governed.settle()
 
     async def defaults(self) -> list[dict[str, str | None]]:
-        """By broker, in what differs from its own properties by a default of the whole cluster."""
+        """Return, for each broker, the cluster-wide defaults that differ from its own properties."""
         found = []
         for node in self.nodes:
             handle = self.kafka.broker(node.host, node.port())
@@ -83,19 +85,19 @@ class Outside:
         return await self.kafka.describe_ip_quotas()
 
     async def spare(self, address: str) -> None:
-        """What limits all addresses is not to hold the brokers and the operator themselves."""
+        """Exempt the address of the brokers and the operator from limits of all addresses."""
         await self.kafka.incremental_alter_configs(None, ConfigChange({OVERRIDES: f"{address}:900"}))
         assert not await self.kafka.alter_quotas(ip_rates({address: 900.0}))
 
     def let_in(self, source: str, within_s: float = AT_ONCE_S) -> int:
-        """Of many that come at once to the first broker, those that are answered so soon."""
+        """Open many connections to the first broker at once, and return how many were answered in time."""
         with Crowd((self.nodes[0].host, self.nodes[0].port(LISTENER)), source) as crowd:
             crowd.come(MANY)
             crowd.decide(within_s)
             return len(crowd.answered)
 
     async def await_in_sync(self, topic: str, wanted: Sequence[int]) -> None:
-        """Until the broker that is asked knows so many replicas in sync for each partition: others know it before."""
+        """Wait until the queried broker reports these numbers of in-sync replicas: other brokers know them earlier."""
         async with asyncio.timeout(60):
             while [len(part.isr) for part in (await self.kafka.describe_topics([topic]))[topic].partitions] != wanted:
                 await self.governed.settle()
@@ -177,7 +179,7 @@ async def test_limits_of_others_stay_beside_ours(nodes: Sequence[ApacheKafka]) -
         both = theirs | ours | {OVERRIDES: f"{theirs[OVERRIDES]},{NOISY}:600"}
         assert await outside.defaults() == [both] * 3
         assert outside.governed.ready("ConnectionQuota", "one")[0] == "True"
-        # They add one of theirs, and a field of ours goes.
+        # An administrator adds an override, and one of the operator's fields is removed.
         await outside.kafka.incremental_alter_configs(
             None, ConfigChange({OVERRIDES: f"{both[OVERRIDES]},127.0.1.52:1000"})
         )
@@ -327,7 +329,7 @@ async def fenced_and_unregistered(outside: Outside, states: Callable[[], list[st
     assert outside.kube.events("BrokerFenced")[0]["type"] == "Warning"
     assert governed.status()["brokers"] == "2/3"
     assert governed.ready()[:2] == ("False", "BrokersFenced")
-    # Those that are there have what comes meanwhile.
+    # The remaining brokers receive changes in the meantime.
     await outside.settle(quota_of("noisy", {"ip": NOISY}, maxConnectionCreationRate=5))
     assert governed.status("ConnectionQuota", "noisy")["brokers"] == "2/3"
     assert (await outside.rates())[NOISY] == 5.0

@@ -1,4 +1,4 @@
-"""The examples for pipelines: their own commands, run as the pipeline would, on good manifests and on bad ones."""
+"""The examples for pipelines: their own commands, run as in the pipeline, on good and on bad manifests."""
 
 import json
 import os
@@ -28,7 +28,7 @@ def gitlab_commands() -> list[str]:
 
 
 def github_shell(name: str) -> tuple[str, ...]:
-    """GitHub's own: a step that says `shell: bash` has pipefail, one that says nothing has not."""
+    """Return GitHub's shell: a step with `shell: bash` has pipefail, a step without it does not."""
     job = yaml.safe_load((PIPELINES / "github-actions.yaml").read_text())["jobs"]["validate"]
     [step] = [step for step in job["steps"] if step.get("name") == name]
     return ("bash", "-eo", "pipefail") if step.get("shell") == "bash" else ("bash", "-e")
@@ -37,7 +37,7 @@ def github_shell(name: str) -> tuple[str, ...]:
 def run(
     commands: list[str], manifests: Path, folder: Path, shell: Sequence[str] = ("bash", "-eo", "pipefail")
 ) -> "subprocess.CompletedProcess[str]":
-    """In a shell that ends at the first failure, as both have it, with nothing but the installed commands."""
+    """Run commands in a shell that ends at the first failure, like both pipelines, with only the installed commands."""
     environment: dict[str, Any] = {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), "/usr/bin", "/bin"]),
         "HOME": str(folder),

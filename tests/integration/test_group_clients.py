@@ -1,7 +1,7 @@
-"""Groups of every client family read one topic while members and brokers come, go and are killed: nothing is missed.
+"""Groups of every client family read a topic while members and brokers come, go and are killed: no record is missed.
 
-All families go through the same events at the same time, each in a group of its own. At the end each group has read
-every record that there is, at least once, and what it has committed has never been less than before.
+All families have the same events at the same time, each in a separate group. At the end each group has read every
+record at least once, and its committed offsets have never decreased.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -71,7 +71,7 @@ class Scene:
         self.go_on("partitions were added")
 
     def go_on(self, what: str) -> None:
-        """Records that are written from here on are read, too."""
+        """Wait until records that are written from here on are read."""
         before = len(self.producer.acknowledged)
         until(lambda: len(self.producer.acknowledged) > before + GROWN, f"records are written after {what}")
         wait_until_read(self.groups, self.producer, what)

@@ -1,5 +1,7 @@
-"""Clients with their own defaults, but for where a new group begins, against a broker with its defaults: what a group
-has read it has committed, and whoever comes next goes on behind it."""
+"""Clients and a broker with default settings: a group commits what it has read, and the next member continues after it.
+
+Only the start offset of a new group is set.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -17,7 +19,7 @@ RECORDS, ROUNDS = 200, 2
 PATIENCE_S = 60.0
 
 Session = Callable[[str, str], list[bytes]]
-"""Bootstrap and topic to what one member of the topic's group has read: so many records, before it leaves."""
+"""Reads records of the topic's group as one member, and leaves. Its arguments are bootstrap and topic."""
 
 
 def confluent(bootstrap: str, topic: str, **settings: str) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""The metric of how far a group is behind: its coordinator has it, whoever leads the partitions."""
+"""The lag metric of a group: its coordinator exports it, regardless of the partitions' leaders."""
 
 from collections.abc import Iterator
 

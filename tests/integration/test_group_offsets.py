@@ -1,4 +1,4 @@
-"""Offsets that groups commit: they are read back by whoever asks later, whatever has happened to brokers meanwhile."""
+"""Committed offsets of groups: later clients read them back, regardless of faults of brokers in between."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ def make_topic(broker: BrokerProcess, replicas: int) -> None:
 
 
 def member(bootstrap: str, group: str) -> Consumer:
-    """One that is given its partitions, and joins no group."""
+    """Return a client that is assigned its partitions, and joins no group."""
     return Consumer({"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False})
 
 
@@ -76,7 +76,7 @@ def test_the_topic_of_offsets_is_internal(broker: BrokerProcess) -> None:
 
 
 def committed_at_last(consumer: Consumer, offset: int) -> None:
-    """Until a coordinator takes it."""
+    """Retry until a coordinator accepts the commit."""
 
     def taken() -> bool:
         try:
@@ -96,7 +96,7 @@ def coordinator_of(group: BrokerGroup, group_id: str) -> BrokerProcess:
 
 @pytest.mark.full
 def test_committed_offsets_never_go_back_when_coordinators_are_killed() -> None:
-    """Whoever leads the group's partition next has all that was acknowledged, and the one that comes back too."""
+    """The next leader of the group's partition has every acknowledged commit, and so does the returning one."""
     with BrokerGroup(brokers=3, properties={"broker.session.timeout.ms": "2000"}) as group:
         make_topic(group.brokers[0], 3)
         consumer = member(group.bootstrap, "billing")

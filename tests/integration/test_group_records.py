@@ -1,4 +1,4 @@
-"""Our __consumer_offsets and Apache Kafka's are the same: its tool reads our segment, and we read what it wrote."""
+"""This project's __consumer_offsets equals Apache Kafka's: its tool reads our segment, and we read its segment."""
 
 import json
 import subprocess
@@ -54,7 +54,7 @@ DEADLINE_S = 60.0
 SETTINGS = {
     "offsets.topic.num.partitions": "1",
     "num.partitions": str(PARTITIONS),
-    # Members hear soon what they are to give up.
+    # Members are notified soon of partitions that they have to revoke.
     "group.consumer.heartbeat.interval.ms": "200",
     "group.consumer.min.heartbeat.interval.ms": "200",
     "group.consumer.assignment.interval.ms": "0",
@@ -69,7 +69,7 @@ OF_CLASSIC = ClassicMemberMetadata(45_000, (ClassicProtocol("range", b"meta"),))
 MEMBER_JSON = {"groupId": "k", "memberId": "m"}
 
 Shown = tuple[int, Any, int, Any]
-"""Type and fields of a key, version and fields of a value, as the tool prints them."""
+"""Type and fields of a key, version and fields of a value, as printed by the tool."""
 
 OURS: list[tuple[GroupRecord, Shown]] = [
     (
@@ -258,7 +258,7 @@ def test_what_apache_kafka_wrote_is_read_and_written_again_byte_by_byte() -> Non
 
 
 def use_groups(bootstrap: str) -> None:
-    """Everything that makes Apache Kafka write records of each type, and tombstones of them."""
+    """Make Apache Kafka write records of each type, and their tombstones."""
     producer = Producer({"bootstrap.servers": bootstrap})
     producer.produce("orders", b"1", partition=0)
     assert producer.flush(60) == 0
@@ -298,7 +298,7 @@ def consumer(bootstrap: str, group: str, protocol: str, **more: str) -> Consumer
 
 
 def joined(bootstrap: str, group: str, protocol: str, topics: list[str], **more: str) -> Consumer:
-    """The first member of its group, with all partitions."""
+    """Return the first member of its group, with all partitions."""
     member = consumer(bootstrap, group, protocol, **more)
     member.subscribe(topics)
     until((member,), lambda: len(member.assignment()) == PARTITIONS)

@@ -1,4 +1,4 @@
-"""`sluicegate groups` about groups of both protocols, against our broker and against Apache Kafka alike."""
+"""`sluicegate groups` for groups of both protocols, against this project's broker and against Apache Kafka."""
 
 import json
 import time
@@ -15,9 +15,9 @@ from tests.support.broker_process import BrokerProcess
 
 PARTITIONS = 3
 RECORDS = 10
-"""In each partition."""
+"""Number of records in each partition."""
 OLD_MS = 1_600_000_000_000
-"""When the first half of them was written; the other half an hour later."""
+"""Time of the first half of them; the other half is an hour later."""
 DEADLINE_S = 60.0
 SETTINGS = {"num.partitions": str(PARTITIONS), "group.initial.rebalance.delay.ms": "0", "log.retention.ms": "-1"}
 
@@ -41,12 +41,12 @@ def topic(bootstrap: str) -> str:
 
 
 def run(bootstrap: str, *arguments: str) -> Result:
-    """In this process, which has loaded what a command of its own would load first."""
+    """Run in this process, which has already loaded the modules of the command."""
     return CliRunner().invoke(command.groups, [*arguments, "--bootstrap-server", bootstrap])
 
 
 def groups(bootstrap: str, *arguments: str) -> Any:
-    """What it printed as JSON; a command that fails fails the test with its words."""
+    """Return the command's JSON output. A command that fails fails the test with its output."""
     done = run(bootstrap, *arguments, "--output", "json")
     assert done.exit_code == 0, done.stderr
     return json.loads(done.stdout)
@@ -59,7 +59,7 @@ def refused(bootstrap: str, *arguments: str) -> tuple[int, str]:
 
 
 def commit(bootstrap: str, group: str, topic: str, offsets: dict[int, int]) -> None:
-    """As a client that only keeps its offsets there."""
+    """Commit as a client that only stores its offsets in the group."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
     places = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
     consumer.commit(offsets=places, asynchronous=False)

@@ -1,4 +1,4 @@
-"""Kafka's own tools for groups, of release 4.3.0, and its console and verifiable consumers, against our broker."""
+"""Kafka's tools for groups, of release 4.3.0, and its console and verifiable consumers, with this project's broker."""
 
 import json
 import threading
@@ -23,7 +23,7 @@ TOPIC = "lines"
 LINES = sorted(f"{partition}:{number}" for partition in range(PARTITIONS) for number in range(RECORDS))
 PROTOCOLS = ("classic", "consumer")
 ENDS = [[TOPIC, str(partition), "10", "10", "0"] for partition in range(PARTITIONS)]
-"""Topic, partition, committed offset, end and lag, when all of it was read."""
+"""Topic, partition, committed offset, end and lag, after all records were read."""
 DEADLINE_S = 60.0
 SETTINGS = {"num.partitions": str(PARTITIONS), "group.initial.rebalance.delay.ms": "0"}
 
@@ -46,7 +46,7 @@ def tools(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @contextmanager
 def consuming(bootstrap: str, group: str, protocol: str) -> Iterator[None]:
-    """A member that holds all partitions and has committed their ends, until the block is left."""
+    """Run a member that owns all partitions and has committed their ends, inside the block."""
     settings = {"group.id": group, "group.protocol": protocol, "auto.offset.reset": "earliest", "client.id": "till"}
     consumer = Consumer({"bootstrap.servers": bootstrap, **settings, "enable.auto.commit": False})
     consumer.subscribe([TOPIC])
@@ -71,7 +71,7 @@ def consuming(bootstrap: str, group: str, protocol: str) -> Iterator[None]:
 
 
 def rows(printed: str, group: str) -> list[list[str]]:
-    """The cells of a table's lines about the group, in order of the third, the partition where there is one."""
+    """Return the cells of a table's lines about the group, sorted by the third cell, the partition if there is one."""
     found = [line.split() for line in printed.splitlines()]
     return sorted((cells for cells in found if cells[:1] == [group]), key=lambda cells: cells[2:3])
 

@@ -1,7 +1,7 @@
-"""What no client sends, against real processes: frames that are cut, changed, invented or never finished.
+"""Requests that no client sends, against real processes: frames that are cut, changed, invented or never finished.
 
-Whatever comes, the process stays the same one, its memory stays bounded, its log stays short, and a client that means
-well is served as before. Frames are drawn from a fixed seed.
+The process does not restart, its memory stays bounded, its log stays short, and other clients are served as before.
+Frames are drawn from a fixed seed.
 """
 
 import random
@@ -27,16 +27,16 @@ SEED = 20_261_121
 OPEN_MAX = 100
 ANSWER_TIMEOUT_S = 30.0
 PENDING_TIMEOUT_S = 0.2
-"""A changed Fetch may wait for records as long as it asks to."""
+"""A changed Fetch may wait for records for as long as it requests."""
 HALF_FRAMES = 300
 GROWTH_BYTES_MAX = 24 * 1024 * 1024
 LOG_LINES_MAX = 40
 LOG_LINES_MAX_EACH_S = 1.0
-"""One in ten seconds for each of some ten kinds; thousands of frames are refused meanwhile."""
+"""One line in ten seconds for each of about ten kinds, although thousands of frames are refused."""
 
 
 class Storm:
-    """One connection for each frame, a bounded number of them open at a time."""
+    """One connection for each frame, with a bounded number open at a time."""
 
     def __init__(self, port: int) -> None:
         self._address = ("127.0.0.1", port)
@@ -56,13 +56,13 @@ class Storm:
             self._end(self._open.popleft())
 
     def _end(self, one: socket.socket) -> None:
-        """An answer, a close or, for a request that may wait, nothing."""
+        """Wait for an answer, a close, or, for a request that may wait, nothing."""
         with one:
             select.select([one], [], [], PENDING_TIMEOUT_S)
 
 
 def answer(port: int, frame: bytes) -> bytes:
-    """The first bytes of the reply; empty when the connection was closed instead."""
+    """Return the first bytes of the reply; empty if the connection was closed instead."""
     with socket.create_connection(("127.0.0.1", port), timeout=ANSWER_TIMEOUT_S) as one:
         one.sendall(frame)
         try:

@@ -1,4 +1,4 @@
-"""An fsync that does not return holds up what it is for, and nothing else."""
+"""An fsync that does not return delays only the operations that wait for it."""
 
 import time
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ PROPERTIES = {"broker.session.timeout.ms": str(round(SESSION_S * 1000)), "broker
 
 @pytest.fixture
 def hung(tmp_path: Path) -> Path:
-    """Its lines name what hangs."""
+    """The file that selects hanging files: each line is a part of their paths."""
     return tmp_path / "hung"
 
 
@@ -32,7 +32,7 @@ def broker(hung: Path) -> Iterator[BrokerProcess]:
 
 
 class Waiting:
-    """One record, and when it was acknowledged."""
+    """One record, and the time of its acknowledgement."""
 
     def __init__(self, broker: BrokerProcess, topic: str, acks: str) -> None:
         settings = {"bootstrap.servers": broker.bootstrap, "acks": acks, "message.timeout.ms": 120_000, "log_level": 2}
@@ -49,7 +49,7 @@ class Waiting:
 
 
 def longest_wait_s(broker: BrokerProcess, topic: str, for_s: float) -> float:
-    """Of another client that writes, one record after the other."""
+    """Return the longest wait of another client that writes records one after another."""
     producer = Producer({"bootstrap.servers": broker.bootstrap, "acks": "all", "log_level": 2})
     end_s, longest_s = time.monotonic() + for_s, 0.0
     while time.monotonic() < end_s:

@@ -1,4 +1,4 @@
-"""429 from an API server means that nothing was done: a started server answers it while it opens a kind's storage."""
+"""429 from an API server means that nothing was done: a new server sends it until the storage of a kind is open."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ from sluicegate_operator.kube.kinds import TOPIC
 
 @contextmanager
 def api_server(refusals: int) -> Iterator[tuple[str, list[str]]]:
-    """Answers 429 so many times, then an empty list; yields its address and the requests it saw."""
+    """A server that answers 429 so many times, then an empty list; yields its address and the received requests."""
     seen: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):

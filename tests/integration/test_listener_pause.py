@@ -1,4 +1,4 @@
-"""A listener that is paused, as a fenced broker's are: nobody is served, nobody hangs, nothing is counted."""
+"""A paused listener, as of a fenced broker: no client is served, no client hangs, and no connection is counted."""
 
 import socket
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Listeners that come and go while a broker runs: real processes and clients, and what is left of it after a kill."""
+"""Listeners are added and removed while a broker runs: real processes and clients, and the state after a kill."""
 
 import socket
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ RATE = "max.connection.creation.rate"
 
 
 class Node:
-    """One broker with PLAINTEXT only, and a port that is free for EXTERNAL."""
+    """One broker with PLAINTEXT only, and a free port for EXTERNAL."""
 
     def __init__(self, broker: BrokerProcess) -> None:
         self.broker = broker
@@ -46,7 +46,7 @@ class Node:
         )
 
     def told(self, bootstrap: str) -> list[str]:
-        """The brokers' addresses that a client is told there."""
+        """Return the brokers' addresses that a client receives at this bootstrap address."""
         found = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2}).list_topics(timeout=10).brokers
         return [f"{broker.host}:{broker.port}" for broker in found.values()]
 
@@ -82,7 +82,10 @@ def test_a_listener_comes_and_goes_while_a_producer_on_another_one_goes_on(node:
 
 
 def test_clients_behind_a_balancer_are_known_by_their_own_addresses(node: Node) -> None:
-    """The listener, its balancer and a limit of an address come in one go; only the client over it is refused."""
+    """The listener and its balancer are configured in one request.
+
+    Only the client that exceeds the limit of its address is refused.
+    """
     create_topic(node.broker.bootstrap, "live", 1, 1)
     bob = SlowProxy(None, header(("203.0.113.8", 40_001)))
     with SlowProxy(None, header(("203.0.113.7", 40_000))) as alice, bob, ExitStack() as clients:

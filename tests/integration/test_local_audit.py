@@ -1,4 +1,4 @@
-"""`sluicegate up` with an audit log: landed while the brokers run, complete when they have stopped."""
+"""`sluicegate up` with an audit log: landed while the brokers run, complete after they have stopped."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`sluicegate up` beside an Apache Kafka that others run: it starts nothing, and what files say holds there."""
+"""`sluicegate up` with an external Apache Kafka: it starts no broker, and applies the manifests there."""
 
 import asyncio
 from collections.abc import Iterator
@@ -74,7 +74,7 @@ async def test_limits_and_topics_of_files_hold_on_brokers_of_others(kafka: Apach
             up.wait_for_line("enforced on 1/1 brokers")
             assert await admin.describe_quotas(IP) == ip_rates({NOISY: 9.0, OTHERS: 3.0})
             assert up.state()["clusters"]["old"]["nodes"] == []
-            # `groups`, `brokers` and others go to the brokers that were found, which `up` has said.
+            # `groups`, `brokers` and other commands use the brokers that `up` found and published.
             assert up.state()["clusters"]["old"]["external"] == [kafka.bootstrap]
             up.wait_for_line(f"brokers 1 at {kafka.bootstrap}")
             (manifests / "more.yaml").write_text(REFUSED)
@@ -82,14 +82,14 @@ async def test_limits_and_topics_of_files_hold_on_brokers_of_others(kafka: Apach
             up.wait_until(lambda: "lifted, as expiresAt" in says(up, "ConnectionQuota"), "expired")
             assert f"ip {ENDED} no limit ->" not in up.output()
             (manifests / "more.yaml").unlink()
-            # A cluster that goes keeps its limits, and nobody says that they are lifted.
+            # A removed cluster keeps its limits, and `up` does not report that they are lifted.
             (manifests / "cluster.yaml").rename(tmp_path / "cluster.yaml")
             up.wait_until(lambda: "there is no BrokerCluster old" in says(up, "ConnectionQuota"), "gone")
             assert await admin.describe_quotas(IP) == ip_rates({NOISY: 9.0, OTHERS: 3.0})
             assert f"ip {NOISY} 9/s -> no limit" not in up.output()
             (tmp_path / "cluster.yaml").rename(manifests / "cluster.yaml")
             up.wait_until(lambda: rows(up).get("BrokerCluster", False), "back")
-        # While `up` was away the quota went: what it has set is remembered.
+        # The quota was removed while `up` did not run: `up` remembers what it has set.
         (manifests / "quota.yaml").unlink()
         with LocalUp(manifests, tmp_path / "data") as up:
             up.wait_until(lambda: rows(up) == dict.fromkeys(("BrokerCluster", "Topic"), True), "all but the quota")

@@ -1,4 +1,4 @@
-"""`sluicegate up` with real broker processes: what a laptop user sees, and what happens when things die."""
+"""`sluicegate up` with real broker processes: its output for users, and its reaction to processes that die."""
 
 import os
 import signal
@@ -31,7 +31,7 @@ def up(tmp_path: Path) -> Iterator[LocalUp]:
 
 
 def limits(up: LocalUp, target: str) -> list[float | None]:
-    """In force on each broker, as the brokers say it."""
+    """Return the limits in force on each broker, as reported by the brokers."""
     return [row["max_rate"] for row in up.status()["quotas"] if row["target"] == target]
 
 
@@ -185,7 +185,7 @@ def _port(manifests: Path) -> str:
 
 
 def test_quotas_are_watched_until_told_to_stop(up: LocalUp) -> None:
-    """On a terminal, for elsewhere only the last table is printed."""
+    """The test uses a terminal, because elsewhere only the last table is printed."""
     screen, terminal = os.openpty()
     os.set_blocking(screen, False)
     shown = bytearray()

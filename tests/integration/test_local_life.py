@@ -1,4 +1,4 @@
-"""The life of a cluster under `sluicegate up`: brokers that die, settings that roll, brokers that come and go."""
+"""The life of a cluster under `sluicegate up`: brokers die, settings are rolled out, brokers are added and removed."""
 
 import json
 import os
@@ -19,12 +19,12 @@ TOPIC = "payments"
 PARTITIONS = 6
 SESSION_TIMEOUT_S = 9.0
 BEFORE_SESSION_S = SESSION_TIMEOUT_S - 2.0 - 0.5
-"""A session that ends by itself does so later: its last heartbeat was at most broker.heartbeat.interval.ms ago."""
+"""A session that times out ends later: its last heartbeat is at most broker.heartbeat.interval.ms old."""
 
 
 @pytest.fixture(scope="module")
 def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalUp]:
-    """Three brokers, one topic with three replicas of which two must be in sync."""
+    """Three brokers, and one topic with three replicas and min.insync.replicas=2."""
     folder = tmp_path_factory.mktemp("life")
     with LocalUp(copy_quickstart(folder, brokers=3), folder / "data") as up:
         create_topic(up.bootstrap(), TOPIC, PARTITIONS, 3, min_insync_replicas="2")
@@ -123,7 +123,7 @@ def test_the_replicas_of_a_topic_change_under_a_producer(three: LocalUp) -> None
 
 
 def says(up: LocalUp, name: str, words: str) -> bool:
-    """Whether the message of that object begins with these words."""
+    """Return whether the message of that object begins with these words."""
     rows = up.state()["clusters"]["shop"]["resources"]
     return any(row["name"] == name and row["message"].startswith(words) for row in rows)
 
@@ -243,6 +243,6 @@ def test_after_a_kill_of_everything_no_broker_waits_for_the_session_of_the_one_b
 
 
 def last_time(log: str, words: str) -> float:
-    """When the last line with these words was written."""
+    """Return when the last line with these words was written."""
     line = [line for line in log.splitlines() if words in line][-1]
     return datetime.strptime(line[:23], "%Y-%m-%d %H:%M:%S,%f").timestamp()  # noqa: DTZ007 - two of one log

@@ -1,4 +1,4 @@
-"""`sluicegate up` with observers: applied, changed, broken and taken away while the same brokers serve clients."""
+"""`sluicegate up` with observers: applied, changed, broken and removed while the same brokers serve clients."""
 
 import json
 from collections.abc import Iterator
@@ -51,7 +51,7 @@ def produce(up: LocalUp) -> None:
 
 
 def words(path: Path) -> list[str]:
-    """The observer's own word, of each Produce request that it has seen."""
+    """Return the observer's configured word, once for each Produce request that it recorded."""
     lines = path.read_text().splitlines() if path.exists() else []
     return [line[-1] for line in map(json.loads, lines) if line[0] == "produce"]
 

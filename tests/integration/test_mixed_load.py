@@ -1,8 +1,7 @@
-"""All kinds of clients at once, and metadata that changes meanwhile: no turn of the event loop is long, and a client
-that asks for little is answered soon.
+"""All kinds of clients at once, while metadata change: no iteration of the event loop is long.
 
-SLUICEGATE_MIXED_LOAD=full takes 5,000 consumers, 2,000 other connections and 2,000 partitions; without it there are
-fewer, so that a busy machine with two cores needs less than a minute.
+A client with few requests is answered soon. SLUICEGATE_MIXED_LOAD=full uses 5,000 consumers, 2,000 other connections
+and 2,000 partitions; without it there are fewer, so that a loaded machine with two cores needs less than a minute.
 """
 
 import json
@@ -33,25 +32,32 @@ FULL_GARBAGE = 'python_gc_objects_collected_total{generation="2"}'
 MEASURED_S = 20.0 if FULL else 10.0
 APPEND_EVERY_S = 1.0
 BOUND_S = 0.005
-"""What no turn is to exceed on a machine that has time for it."""
+"""Upper bound of an iteration on an idle machine."""
 LONG_S = 0.02
-"""What few turns exceed on a busy machine, where other processes stop this one in the middle of a turn."""
+"""Few iterations exceed this on a loaded machine, where other processes interrupt this one."""
 LONG_SHARE_MAX = 0.2
-"""Other tests run on the same two cores: 6 % were seen. Turns that are too long by themselves raise the mean."""
+"""Other tests run on the same two cores: 6 % were observed.
+
+Iterations that are too long without them raise the mean.
+"""
 MEAN_S_MAX = 0.01
-"""A turn ends after 1 to 2 ms of its work. Without that end applying 500 partitions is one turn of 0.2 s, and many
-requests are one turn without end."""
+"""An iteration ends after 1 to 2 ms of work.
+
+Without this bound, applying 500 partitions is one iteration of 0.2 s, and many requests are one endless iteration.
+"""
 LONGEST_S_MAX = 1.0
 ROUND_TRIP_P99_S_MAX = 3.0 if FULL else 1.0
-"""Of which the most is waiting behind all the consumers that a record has woken."""
+"""Most of it is waiting behind all the consumers that a record has woken."""
 GARBAGE_MAX = 1_000
-"""Objects that only a full collection frees: it does not look for what had come to stay, so they are none of those that
-there is much of."""
+"""Bound of objects that only a full collection frees.
+
+It skips frozen objects, so numerous kinds of objects must not need it.
+"""
 
 
 @contextmanager
 def mixed_load(port: int, load: Load) -> Iterator[dict[str, int]]:
-    """Begins when all are connected; at the end the result has what they have seen."""
+    """Run the load. The block begins when all clients are connected; after it, the result has their counts."""
     command = [sys.executable, "-m", "tests.support.mixed_load", str(port), json.dumps(asdict(load))]
     seen: dict[str, int] = {}
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
@@ -69,15 +75,15 @@ def mixed_load(port: int, load: Load) -> Iterator[dict[str, int]]:
 class Turns:
     count: int
     over_bound: int
-    """Longer than BOUND_S."""
+    """Number of iterations longer than BOUND_S."""
     long: int
-    """Longer than LONG_S."""
+    """Number of iterations longer than LONG_S."""
     mean_s: float
     longest_s: float
 
 
 class WellBehaved(threading.Thread):
-    """Produces one record after the other, with a moment in between, and notes how long each took."""
+    """Produces records one after another with a pause in between, and records how long each took."""
 
     def __init__(self, port: int) -> None:
         super().__init__()
@@ -119,7 +125,7 @@ def until_applied(broker: BrokerProcess, partitions: int) -> None:
 
 
 def change_metadata(client: WireClient, broker: BrokerProcess, before: int) -> None:
-    """Many partitions come, are all configured, and go."""
+    """Create many partitions, configure them all, and delete them."""
     create(client, "come-and-go", PARTITIONS // 2)
     until_applied(broker, before + PARTITIONS // 2)
     retention = {"name": "log.retention.ms", "config_operation": 0, "value": "86400000"}
@@ -135,7 +141,10 @@ def grown(part: str, work: str, before: Mapping[str, float], after: Mapping[str,
 
 
 def turns(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, Turns]:
-    """Those between two looks, by work; the longest may be of the minute before."""
+    """Return the iterations between two reads of the metrics, by work.
+
+    The longest one may be from up to a minute before.
+    """
     longest = "sluicegate_event_loop_turn_max_seconds"
     found = {}
     for name, longest_s in after.items():
@@ -149,14 +158,14 @@ def turns(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, 
 
 
 def complaints(round_trip_p99_s: float, held: Mapping[str, Turns]) -> list[str]:
-    """What is worse than it may be."""
+    """Return a sentence for each exceeded bound."""
     found = []
     if round_trip_p99_s > ROUND_TRIP_P99_S_MAX:
         found.append(f"a client that asks for little waits {round_trip_p99_s:.3f} s in one of a hundred requests")
     for work, these in held.items():
         if these.mean_s > MEAN_S_MAX:
             found.append(f"turns of {work} take {these.mean_s * 1000:.1f} ms on average")
-        # One of a few, which another process has stopped, says nothing.
+        # A few long iterations prove nothing: another process may have interrupted them.
         if these.long > max(these.count * LONG_SHARE_MAX, 3):
             found.append(f"{these.long} of {these.count} turns of {work} take longer than {LONG_S * 1000:g} ms")
         if these.longest_s > LONGEST_S_MAX:
@@ -207,7 +216,7 @@ def test_long_turns_and_a_client_that_waits_are_found() -> None:
 
 
 def produce_for(seconds: float, port: int) -> int:
-    """Records for all the consumers; how many."""
+    """Produce records for all consumers, and return their number."""
     end_s, pause, count = time.monotonic() + seconds, threading.Event(), 0
     with WireClient(("127.0.0.1", port)) as client:
         while time.monotonic() < end_s:
@@ -218,7 +227,7 @@ def produce_for(seconds: float, port: int) -> int:
 
 
 def report(calm: WellBehaved, held: Mapping[str, Turns], seen: Mapping[str, int]) -> None:
-    """As it can be quoted: a paragraph and a table."""
+    """Print a paragraph and a table that can be quoted."""
     load, trips = LOAD, [calm.quantile(share) * 1000 for share in (0.5, 0.99)]
     print(
         f"\n{load.consumers:,} consumers of one partition; {load.others:,} other connections: {load.idle:,} idle, "

@@ -1,4 +1,4 @@
-"""Clients that ask for transactions fail at once, each with the error that it calls fatal, and do not ask again."""
+"""Clients that request transactions fail at once, with an error that they treat as fatal, and do not retry."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ from tests.support.broker_process import BrokerProcess
 
 ID = "payments"
 LIMIT_S = 2.0
-"""From the call that asks for transactions. The clients' own time limits are 30 s and more."""
+"""Longest time since the call that requests transactions. The clients' own timeouts are 30 s and more."""
 
 
 @pytest.fixture(scope="module")

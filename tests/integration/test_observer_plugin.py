@@ -1,4 +1,4 @@
-"""Somebody else's observer as its user has it: installed from its own package, loaded while clients are served."""
+"""A third-party observer as installed by its user: from its own package, loaded while clients are served."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from tests.support.broker_process import ROOT, BrokerProcess
 
 PACKAGE = ROOT / "examples" / "observer-plugin"
 INSTALLED = ROOT / ".observer-plugin"
-"""`make observer-plugin` installs it there: no test builds anything."""
+"""`make observer-plugin` installs it there, because tests do not build packages."""
 
 
 @pytest.fixture(scope="module")

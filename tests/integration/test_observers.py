@@ -1,4 +1,4 @@
-"""Observers in a real broker, loaded and removed while real clients use it: no bad one harms a request."""
+"""Observers in a real broker, loaded and removed while real clients use it: bad observers do not affect requests."""
 
 import json
 import time
@@ -29,7 +29,7 @@ def broker() -> Iterator[BrokerProcess]:
 
 @contextmanager
 def observing(broker: BrokerProcess, class_name: str, **config: str) -> Iterator[str]:
-    """With this class of `plugin_observers` in the configuration of the cluster; its name."""
+    """Load this class of `plugin_observers` by the configuration of the cluster, and yield its name."""
     keys = {f"observer.{class_name}.{key.replace('_', '.')}": value for key, value in config.items()}
     for key, value in keys.items():
         set_default_config(broker, key, value)
@@ -65,7 +65,7 @@ def documentation(broker: BrokerProcess, key: str) -> str:
 
 
 def use(broker: BrokerProcess, requests: int = 50) -> list[float]:
-    """How long each of these requests took, in seconds: all are answered."""
+    """Send requests, and return how long each took, in seconds: all are answered."""
     taken = []
     with WireClient((broker.host, broker.port())) as client:
         for _ in range(requests):
@@ -263,7 +263,7 @@ def test_a_call_that_outlasts_the_session_has_the_broker_fenced_which_then_serve
         until(lambda: state(broker, "Standing") == "Loaded", "the observer is loaded")
         with WireClient((broker.host, broker.port())) as client:
             client.ask("metadata", 12, **ALL_TOPICS)
-            # The answer is still sent; then the broker notices that it was silent for too long.
+            # The answer was still sent. Then the broker notices that it sent no heartbeats for too long.
             assert client.receive() is None, "the connection is closed"
         assert "serves no clients" in broker.log()
         until(lambda: broker.metrics()["sluicegate_broker_fenced"] == 0, "the broker serves again")

@@ -1,4 +1,4 @@
-"""How the Kubernetes programs come to a machine, with a stand-in for Go and one for the release site."""
+"""How a machine obtains the Kubernetes programs, with fakes of Go and of the release site."""
 
 import functools
 import hashlib
@@ -73,7 +73,7 @@ def run_obtain(env: Mapping[str, str]) -> tuple[int, str, str]:
 
 
 def put_release(root: Path, *, damaged: str = "") -> None:
-    """What the two release sites hold for this machine: each file with its sum beside it."""
+    """Write the files of the two release sites for this machine, each with its sum beside it."""
     system, machine = go_platform()
     folder = root / KUBERNETES_VERSION / "bin" / system / machine
     folder.mkdir(parents=True)

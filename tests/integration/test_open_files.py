@@ -1,4 +1,4 @@
-"""A broker with few descriptors: it takes no more partitions than it can hold, and starts again with those it took."""
+"""A broker with few descriptors limits its partitions to what it can open, and starts again with all of them."""
 
 import re
 import sys

@@ -1,4 +1,4 @@
-"""The operator's Lease beside work that takes all of its event loop, and a client without it."""
+"""The operator's Lease while other work blocks its event loop, and a client without the Lease."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ async def test_work_that_holds_up_the_event_loop_costs_no_renewal() -> None:
     with LeaseThread(elector(server, "busy")) as lease:
         await lease.acquire()
         before = server.writes
-        # Longer than the Lease lasts, and nothing else of this loop runs meanwhile.
+        # Longer than the Lease lasts. Nothing else of this loop runs in the meantime.
         threading.Event().wait(DURATION_S * 1.2)
         assert lease.held()
         assert server.writes > before
@@ -55,7 +55,7 @@ async def test_without_the_lease_nothing_is_written(tmp_path: Path) -> None:
     kubeconfig.write_text(
         json.dumps(
             {
-                # Nobody listens there.
+                # No server listens there.
                 "clusters": [{"name": "test", "cluster": {"server": "http://127.0.0.1:1"}}],
                 "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
                 "current-context": "test",

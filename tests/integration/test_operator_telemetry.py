@@ -1,4 +1,4 @@
-"""The operator's /metrics, /healthz and /readyz beside clients that connect and say nothing."""
+"""The operator's /metrics, /healthz and /readyz, with clients that connect and send nothing."""
 
 import socket
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Kafka's own tools for partitions, of release 4.3.0, and UnregisterBroker, against four brokers."""
+"""Kafka's tools for partitions, of release 4.3.0, and UnregisterBroker, with four brokers."""
 
 import json
 import re
@@ -30,7 +30,7 @@ def tool(group: BrokerGroup, tmp_path: Path) -> Tools:
 
 
 def shown(tool: Tools, topic: str) -> list[tuple[int, list[int], set[int]]]:
-    """Leader, replicas and in-sync set of each partition."""
+    """Return leader, replicas and in-sync set of each partition."""
     text = tool(TOPICS, "--describe", "--topic", topic)
     found = re.findall(r"Leader: (\S+)\s+Replicas: (\S+)\s+Isr: (\S+)", text)
     return [

@@ -1,4 +1,4 @@
-"""Clients that send thousands of requests at once and read every answer: everybody else is served in between."""
+"""Clients that send thousands of requests at once and read every answer: other clients are served in between."""
 
 import select
 import socket
@@ -15,11 +15,11 @@ REQUESTS_AT_ONCE = 2_000
 MEASURED_S = 6.0
 ALL_TOPICS = {"topics": None, "allow_auto_topic_creation": False, "include_topic_authorized_operations": False}
 ROUND_TRIP_S_MAX = 2.0
-"""Milliseconds where there is nothing else to do; with no bound on a connection's turn it was 8 to 23 s."""
+"""An idle broker takes milliseconds; without a bound on a connection's turn it was 8 to 23 s."""
 
 
 class Pipelining:
-    """All clients in one thread; what the broker takes they send, what it answers they read."""
+    """All clients in one thread: it sends as much as the broker accepts, and reads every answer."""
 
     def __init__(self, port: int) -> None:
         self.answered_bytes = 0

@@ -18,7 +18,7 @@ RATE = "max.connection.creation.rate"
 
 
 def produce(bootstrap: str, topic: str, numbers: range, *, at_ms: int = 0, **settings: object) -> list[bytes]:
-    """The values that were acknowledged."""
+    """Produce values, and return the acknowledged ones."""
     acknowledged: list[bytes] = []
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", **settings})
     for number in numbers:

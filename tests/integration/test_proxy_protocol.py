@@ -1,4 +1,4 @@
-"""A listener behind a load balancer: real sockets, real bytes, limits that meet the client and not the balancer."""
+"""A listener behind a load balancer, with real sockets: limits apply to the client and not to the balancer."""
 
 import socket
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The push protocol over sockets: consumers that are called by a real broker, killed, and fallen silent."""
+"""The push protocol over sockets: a real broker calls consumers, which are killed or become silent."""
 
 import struct
 import time
@@ -42,7 +42,7 @@ def broker() -> Iterator[BrokerProcess]:
 
 
 class Consumer:
-    """Keeps to the protocol; `positions` is what it reads."""
+    """A consumer that follows the protocol; `positions` is what it has read."""
 
     def __init__(self, broker: BrokerProcess, name: str, group: str) -> None:
         self.name, self.group = name, group
@@ -51,7 +51,7 @@ class Consumer:
         self._client = WireClient(("127.0.0.1", broker.port()))
 
     def register(self) -> None:
-        """As soon as the coordinator is there."""
+        """Register as soon as the coordinator is available."""
         asked = RegisterConsumerRequest(self.group, self.name, '{"orders": 1}', True, "smallest", SESSION_MS)
         self._send(layouts.CLUSTER_METADATA_REQUEST, ClusterMetadataRequest(self.group))
         while self._read(layouts.CLUSTER_METADATA_RESPONSE).error_code:
@@ -63,7 +63,7 @@ class Consumer:
         assert code == NONE
 
     def answer(self, timeout_s: float) -> None:
-        """One call, where one comes in time."""
+        """Answer one call, if one arrives in time."""
         try:
             frame = self._client.receive(timeout_s)
         except TimeoutError:
@@ -85,7 +85,7 @@ class Consumer:
             self._send(layouts.START_FETCHER_RESPONSE, StartFetcherResponse(0, self.name))
 
     def say_that_it_stopped(self) -> None:
-        """Nobody asked."""
+        """Send StopFetcher's answer without a call."""
         self._send(layouts.STOP_FETCHER_RESPONSE, StopFetcherResponse(0, self.name, ()))
 
     def is_hung_up_on(self) -> bool:

@@ -1,7 +1,7 @@
-"""The push protocol over three real brokers: processes, and those of consumers, are killed, stopped and cut off.
+"""The push protocol with three real brokers: processes of brokers and consumers are killed, stopped and cut off.
 
-Each consumer is a process that says what it reads; every record must be read by somebody, and no partition by two at a
-time. Sessions are short, so that it does not take long to be missed.
+Each consumer is a process that reports what it reads. Every record must be read, and no partition by two consumers at a
+time. Sessions are short, so that a loss is noticed quickly.
 """
 
 import re
@@ -33,16 +33,18 @@ PARTITIONS = 6
 SESSION_MS = 1_500
 SESSION_S = SESSION_MS / 1000
 SILENT_S = SESSION_S * 4 / 3
-"""How long after it last heard of its coordinator a consumer is given up that has fallen silent; a ping more may have
-been answered since."""
+"""Time from the coordinator's last message until a silent consumer is removed.
+
+It may have answered one more ping since.
+"""
 SOON_S = 1.0
 """Seconds from the end of a consumer's connection until another consumer reads its records: shorter than a session."""
 TAKEOVER_MAX_S = 10.0
-"""The sessions of a broker and of a consumer, and as much again for a busy machine."""
+"""The sessions of a broker and of a consumer, and as much again for a loaded machine."""
 PATIENCE_S = 30.0
-"""Ten times what it takes."""
+"""Ten times the usual duration."""
 BACKLOG = 5_000
-"""Records of each partition that are there already: more than are delivered in the time of a look."""
+"""Existing records of each partition: more than are delivered between two polls."""
 OUT_OF_SYNC = "kafka_server_replica_manager_under_replicated_partitions"
 PROPERTIES = {
     "group.min.session.timeout.ms": "100",
@@ -51,14 +53,18 @@ PROPERTIES = {
     "min.insync.replicas": "2",
     "broker.session.timeout.ms": "1500",
     "broker.heartbeat.interval.ms": "200",
-    # Or the coordinator moves once more, some time after a broker has come back.
+    # Otherwise the coordinator would move again, some time after a broker has returned.
     "auto.leader.rebalance.enable": "false",
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,CONTROLLER:PLAINTEXT",
 }
 
 
 class Cluster:
-    """`proxies` stand before the listener PROXIED of each broker; who begins there is sent there."""
+    """The brokers and their proxies.
+
+    `proxies` are in front of the listener PROXIED of each broker, which advertises them to clients that bootstrap
+    there.
+    """
 
     def __init__(self, group: BrokerGroup, proxies: Sequence[HeldProxy]) -> None:
         self.brokers, self.proxies = group.brokers, proxies
@@ -78,7 +84,7 @@ class Cluster:
         return self.brokers[found[-1]]
 
     def heal(self) -> None:
-        """All brokers are there, and have everything."""
+        """Restart all brokers, and wait until all replicas are in sync."""
         for broker in self.brokers:
             if not broker.is_running:
                 broker.start(wait=False)
@@ -100,7 +106,7 @@ def cluster() -> Iterator[Cluster]:
 
 @dataclass
 class Scene:
-    """One group with its topics, which are named after it, and with records that come all the time."""
+    """One group with its topics, which are named after it, and with a constant flow of records."""
 
     cluster: Cluster
     name: str
@@ -108,7 +114,7 @@ class Scene:
     readers: list[PushReader] = field(default_factory=list)
     producers: list[GroupProducer] = field(default_factory=list)
     read_by_others: set[tuple[str, bytes]] = field(default_factory=set)
-    """By members of the group that speak other protocols."""
+    """Records read by members of the group that use other protocols."""
 
     def topic(self, suffix: str, partitions: int = PARTITIONS) -> list[Place]:
         topic = f"{self.name}-{suffix}"
@@ -118,7 +124,7 @@ class Scene:
         return [(topic, number) for number in range(partitions)]
 
     def fill(self, places: Sequence[Place], count: int) -> None:
-        """So many records more in each partition, at once."""
+        """Produce `count` more records to each partition at once."""
         producer = Producer({"bootstrap.servers": self.cluster.bootstrap, "acks": "all", "log_level": 2})
         for topic, partition in places:
             for _ in range(count):
@@ -133,7 +139,7 @@ class Scene:
         return reader
 
     def shared(self, *readers: PushReader, of: Sequence[Place]) -> None:
-        """All of these read their part now, and nobody else has one."""
+        """Wait until these consumers own all partitions, each at least one, and read them."""
 
         def are() -> bool:
             owned = [reader.owned for reader in readers]
@@ -148,7 +154,7 @@ class Scene:
         self.reading(*readers, of=of)
 
     def reading(self, *readers: PushReader, of: Sequence[Place], since_s: float | None = None) -> float:
-        """Something was read from each of these partitions after that moment; returns when from the last of them."""
+        """Wait until each of these partitions was read after that moment; return when the last one was."""
         since_s = time.monotonic() if since_s is None else since_s
         firsts: dict[Place, float] = {}
 
@@ -162,14 +168,14 @@ class Scene:
         return max(firsts[place] for place in of)
 
     def committed(self) -> dict[Place, int]:
-        """As tools show it."""
+        """Return the committed offsets, as tools show them."""
         asked = self.cluster.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(self.name)])
         found = asked[self.name].result(60).topic_partitions
         return {(each.topic, each.partition): each.offset for each in found}
 
     @contextmanager
     def member(self, protocol: str) -> Iterator[Consumer]:
-        """Of this group, in another protocol."""
+        """A member of this group that uses another protocol."""
         settings = {
             "bootstrap.servers": self.cluster.bootstrap,
             "group.id": self.name,
@@ -186,7 +192,7 @@ class Scene:
             consumer.close()
 
     def read_on(self, protocol: str, ends: Mapping[Place, int]) -> dict[Place, int]:
-        """Reads from where others ended, some of each partition, commits that and leaves; returns where it ended."""
+        """Continue from the ends of others: read some of each partition, commit and leave; return the new ends."""
         at = dict(ends)
         with self.member(protocol) as consumer:
 
@@ -204,7 +210,7 @@ class Scene:
         return at
 
     def finish(self) -> None:
-        """Every record was read, and never by two at a time."""
+        """Check that every record was read, and never by two consumers at a time."""
         for producer in self.producers:
             producer.stop()
             assert not producer.failures, producer.failures[:3]
@@ -236,13 +242,13 @@ def test_a_killed_consumer(scene: Scene) -> None:
     second.kill()
     took_s = scene.reading(first, third, of=had, since_s=killed_s) - killed_s
     print(f"read by others {took_s:.3f} s after the kill")
-    # Its connection tells the coordinator at once.
+    # The end of its connection notifies the coordinator at once.
     assert took_s < SOON_S
     scene.shared(first, third, of=places)
 
 
 def test_a_killed_coordinator(scene: Scene) -> None:
-    """Consumers find the next one, and go on from what was committed."""
+    """Consumers find the next one, and continue from the committed offsets."""
     places = scene.topic("one")
     first, second = scene.reader("a", family="plain"), scene.reader("b")
     scene.shared(first, second, of=places)
@@ -269,7 +275,10 @@ def test_a_killed_coordinator_and_a_killed_consumer(scene: Scene) -> None:
 
 
 def go_on_elsewhere(scene: Scene, *readers: PushReader, places: Sequence[Place], since_s: float) -> float:
-    """Each is started by the next coordinator, and they share everything; returns the seconds until all was read."""
+    """Wait until the next coordinator has started every consumer, and they share all partitions.
+
+    Return the seconds until all partitions were read.
+    """
     until(lambda: all(reader.said("started", since_s) for reader in readers), "all have been started again")
     again_s = min(reader.said("started", since_s)[0][0] for reader in readers)
     scene.shared(*readers, of=places)
@@ -279,7 +288,7 @@ def go_on_elsewhere(scene: Scene, *readers: PushReader, places: Sequence[Place],
 
 
 def test_a_consumer_that_hangs(scene: Scene) -> None:
-    """It delivers nothing any more when it goes on, however much it has fetched, and registers anew."""
+    """When it continues, it delivers no fetched record any more, and registers again."""
     places = scene.topic("one")
     first = scene.reader("a", family="plain")
     scene.shared(first, of=places)
@@ -302,8 +311,11 @@ def test_a_consumer_that_hangs(scene: Scene) -> None:
 
 
 def test_a_coordinator_that_hangs(scene: Scene) -> None:
-    """All have stopped when it does. It hears of that when it goes on, and of nobody's end, and starts nobody: another
-    one has taken over."""
+    """It hangs after all consumers have stopped.
+
+    When it continues, it receives their answers but not the ends of their connections, and starts no consumer, because
+    another coordinator has taken over.
+    """
     places = scene.topic("one")
     first, second = scene.reader("a", proxied=True, family="plain"), scene.reader("b", proxied=True)
     scene.shared(first, second, of=places)
@@ -328,7 +340,7 @@ def test_a_coordinator_that_hangs(scene: Scene) -> None:
     resumed_s = time.monotonic()
     old.resume()
     until(lambda: old.metrics()[OUT_OF_SYNC] == 0, "the old coordinator is back")
-    # Whoever it had called last would have been given up by now.
+    # By then a consumer that it called last would have been removed.
     until(lambda: time.monotonic() > resumed_s + SESSION_S, "a session has gone by")
     scene.reading(first, second, third, of=places)
     assert scene.cluster.coordinator(scene.name) is not old
@@ -338,7 +350,7 @@ def test_a_coordinator_that_hangs(scene: Scene) -> None:
 
 @pytest.mark.parametrize("ways", [(True, False), (True,), (False,)], ids=["both-ways", "to-broker", "to-consumer"])
 def test_half_open(scene: Scene, ways: Sequence[bool]) -> None:
-    """Nobody is told that the connection of consumer and coordinator is cut; both find out, and meet again."""
+    """Neither side is notified that the connection is cut; both detect it, and reconnect."""
     places = scene.topic("one")
     near, far = scene.reader("near"), scene.reader("far", proxied=True)
     scene.shared(near, far, of=places)
@@ -356,7 +368,7 @@ def test_half_open(scene: Scene, ways: Sequence[bool]) -> None:
 
 
 def test_a_coordinator_killed_between_commit_and_start(scene: Scene) -> None:
-    """All have stopped, and what they told is committed: whoever comes next starts them there."""
+    """All have stopped, and their reported offsets are committed: the next coordinator starts them there."""
     places = scene.topic("one")
     first = scene.reader("a", proxied=True)
     scene.shared(first, of=places)
@@ -392,7 +404,10 @@ def test_topics_and_partitions_come(scene: Scene) -> None:
 
 
 def test_a_group_goes_to_other_protocols_and_comes_back(scene: Scene) -> None:
-    """With its offsets: who comes reads on where they were committed, and others are refused while it has members."""
+    """The group keeps its offsets, at which a new member continues.
+
+    Other protocols are refused while the group has members.
+    """
     places = scene.topic("one")
     with scene.reader("a") as first:
         scene.shared(first, of=places)

@@ -1,6 +1,6 @@
-"""The push protocol in hands that mean no good, against a real broker: an error code or the end of that connection.
+"""Malicious use of the push protocol, against a real broker: it gets an error code or the end of that connection.
 
-Beside all of it one consumer keeps to the protocol: it is neither hung up on nor stopped.
+One consumer follows the protocol all the time: its connection is neither closed nor stopped.
 """
 
 import json
@@ -34,7 +34,7 @@ SESSION_MS = 600
 DEADLINE_S = 20.0
 GROUP_MAX = 40
 WIDE = 200
-"""Partitions of a topic, of which no StartFetcher of the allowed length tells."""
+"""Number of partitions of a topic that do not fit into a StartFetcher of the allowed length."""
 PUSH_BYTES_MAX = 4_000
 COME_AND_GO = 1_000
 GROWTH_BYTES_MAX = 24 * 1024 * 1024
@@ -54,7 +54,7 @@ PROPERTIES = {
 
 
 class Line:
-    """A connection, and a consumer on it that does what it is told to, if anybody asks it to."""
+    """A connection, and a consumer on it that obeys the calls which the test passes to it."""
 
     def __init__(self, broker: BrokerProcess, group: str = "victims", name: str = "c") -> None:
         self.group, self.name = group, name
@@ -87,7 +87,7 @@ class Line:
         return self
 
     def started(self) -> "Line":
-        """Registered, told to start, and it has answered."""
+        """Register, and answer the first StartFetcher."""
         self.registered()
         self.obey(self.receive())
         return self
@@ -117,13 +117,13 @@ class Line:
                 self.obey(self.receive(0.001))
 
     def is_served(self) -> bool:
-        """Whether the connection still is."""
+        """Return whether the broker still answers on the connection."""
         self.send(layouts.CLUSTER_METADATA_REQUEST, ClusterMetadataRequest(self.group))
         found: ClusterMetadataResponse = self.read(layouts.CLUSTER_METADATA_RESPONSE)
         return found.coordinator_id >= 0
 
     def is_hung_up_on(self) -> bool:
-        """Soon, whatever calls come before that."""
+        """Return whether the broker closes the connection soon, whatever calls come before that."""
         try:
             while self._client.receive(DEADLINE_S) is not None:
                 pass
@@ -350,7 +350,7 @@ def test_a_flood_of_registrations_ends_at_the_size_of_a_group(line: Open) -> Non
 
 
 def test_one_that_reads_nothing_is_given_up(line: Open) -> None:
-    """It is asked no more than a few things: pings until it has failed."""
+    """The broker sends it only a few calls: pings until it has failed."""
     deaf = line("deaf").registered()
     began_s = time.monotonic()
     heard = line("deaf", "hears").registered(session_timeout_ms=30_000)

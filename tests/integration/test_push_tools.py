@@ -1,5 +1,8 @@
-"""What tools know of groups of the push protocol, live and empty: Apache Kafka's of release 4.3.0, librdkafka's
-AdminClient, `sluicegate groups`; and groups that go from one protocol to the next with their offsets."""
+"""Views of tools on groups of the push protocol, with and without members.
+
+The tools are Apache Kafka's of release 4.3.0, librdkafka's AdminClient and `sluicegate groups`. Groups also change
+their protocol and keep their offsets.
+"""
 
 import json
 import struct
@@ -32,7 +35,7 @@ from tests.support.wire_client import WireClient
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 TOPIC, PARTITIONS, RECORDS = "lines", 3, 10
 ENDS = [[TOPIC, str(partition), "10", "10", "0"] for partition in range(PARTITIONS)]
-"""Topic, partition, committed offset, end and lag, when all of it was read."""
+"""Topic, partition, committed offset, end and lag, after all records were read."""
 DEADLINE_S = 60.0
 NONE, UNKNOWN_MEMBER, ILLEGAL_GENERATION = "none", "unknown_member_id", "illegal_generation"
 INCONSISTENT_GROUP_PROTOCOL = 23
@@ -62,7 +65,7 @@ def tools(broker: BrokerProcess, tmp_path_factory: pytest.TempPathFactory) -> It
 
 
 class PushConsumer:
-    """Answers its coordinator on a thread, and says that it has read all that it owns to `offset`."""
+    """Answers its coordinator on a thread, and reports that it has read all its partitions to `offset`."""
 
     def __init__(self, broker: BrokerProcess, group: str, *, auto_commit: bool, name: str = "till-1") -> None:
         self._name = name
@@ -90,7 +93,7 @@ class PushConsumer:
             return layouts.REGISTER_CONSUMER_RESPONSE.read(self._receive()).error_code
 
     def leave(self) -> None:
-        """As the page on the protocol says: two pings later its last offsets have come."""
+        """Leave as documented: after two more pings the coordinator has the last offsets."""
         self._leaving.set()
         self._answering.join()
         self._client.close()
@@ -123,7 +126,7 @@ class PushConsumer:
 def consuming(
     broker: BrokerProcess, group: str, *, auto_commit: bool = True, name: str = "till-1"
 ) -> Iterator[PushConsumer]:
-    """A consumer that owns all partitions, until the block is left."""
+    """Run a consumer that owns all partitions, inside the block."""
     consumer = PushConsumer(broker, group, auto_commit=auto_commit, name=name)
     consumer.start()
     try:
@@ -146,7 +149,7 @@ def until(holds: Any) -> None:
 
 
 def rows(printed: str, group: str) -> list[list[str]]:
-    """The cells of a table's lines about the group, in order of the third, the partition where there is one."""
+    """Return the cells of a table's lines about the group, sorted by the third cell, the partition if there is one."""
     found = [line.split() for line in printed.splitlines()]
     return sorted((cells for cells in found if cells[:1] == [group]), key=lambda cells: cells[2:3])
 
@@ -296,7 +299,7 @@ def subscribed(broker: BrokerProcess, group: str, protocol: str) -> Consumer:
 
 
 def refused_by(consumer: Consumer) -> None:
-    """Polls until it is told that the group has others."""
+    """Poll until the consumer receives the error that the group has other members."""
     deadline_s = time.monotonic() + DEADLINE_S
     while time.monotonic() < deadline_s:
         message = consumer.poll(0.1)

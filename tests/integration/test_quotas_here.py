@@ -1,4 +1,4 @@
-"""Ranges, observed limits, limits that end, and `sluicegate why`, as somebody tries them with `sluicegate up`."""
+"""Ranges, observed limits, limits that end, and `sluicegate why`, as tried by a user with `sluicegate up`."""
 
 import json
 import socket

@@ -34,7 +34,7 @@ def broker() -> Iterator[BrokerProcess]:
 
 
 class Governed:
-    """What the operator knows of the broker's quotas from pass to pass."""
+    """The operator's state of the broker's quotas between passes."""
 
     def __init__(self, broker: BrokerProcess) -> None:
         self.planner = PlannedQuotas()
@@ -45,7 +45,10 @@ class Governed:
     def enforce(
         self, *quotas: tuple[str, dict[str, Any], dict[str, Any]], **selected: Mapping[str, str]
     ) -> EnforcementResult:
-        """Quotas by name, target and what else they say; `selected`: by quota, the addresses of pods and their uids."""
+        """Enforce quotas given by name, target and other fields.
+
+        `selected`: by quota, the addresses of pods and their uids.
+        """
         self._generation += 1
         meta = {"generation": self._generation}
         documents = [
@@ -83,12 +86,12 @@ def governed(broker: BrokerProcess) -> Iterator[Governed]:
 
 
 def served(broker: BrokerProcess, stack: ExitStack, source: str, count: int) -> int:
-    """How many of so many connections at a time are served, from one address."""
+    """Return how many of `count` simultaneous connections from one address are served."""
     clients = []
     for _ in range(count):
         client = socket.create_connection((broker.host, broker.port(LISTENER)), SECONDS, source_address=(source, 0))
         clients.append(stack.enter_context(client))
-        # ApiVersions, version 0, correlation id 7, no client id.
+        # ApiVersions, version 0, correlation ID 7, no client ID.
         client.sendall(bytes.fromhex("0000000a0012000000000007ffff"))
     answers = 0
     for client in clients:
@@ -141,7 +144,7 @@ def test_addresses_come_and_go_by_one_entity_each(broker: BrokerProcess, governe
 def test_a_pod_that_has_the_address_of_another_one_pays_for_none_of_its_connections(
     broker: BrokerProcess, governed: Governed
 ) -> None:
-    """The address is in both quotas before and after, and the connections of the one that has gone still hang."""
+    """The address is in both quotas before and after, and connections of the deleted pod are still open."""
     each = ("pods", of_pods(), {"maxConnections": 2, "maxConnectionCreationRate": 1000})
     shared = ("all", of_pods(), {"maxConnections": 3, "limitIs": "Shared"})
     first, second = (dict.fromkeys(("127.0.6.1", "127.0.6.2"), uid) for uid in ("gone", "new"))

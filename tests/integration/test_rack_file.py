@@ -1,4 +1,4 @@
-"""A broker process whose rack somebody else writes into a file: it waits, and says why when it waited in vain."""
+"""A broker process whose rack another process writes into a file: it waits, and reports a timeout."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""/readyz says what is wrong, also of a broker that is ready."""
+"""/readyz reports problems, even of a broker that is ready."""
 
 import asyncio
 

@@ -1,4 +1,7 @@
-"""Where every record is looked at: what real clients send passes in every packing, and poison is refused by name."""
+"""Validation of every record.
+
+Records of real clients pass in every compression, and bad records are refused by name.
+"""
 
 import asyncio
 import time
@@ -64,7 +67,7 @@ def test_what_librdkafka_packs_is_stored_and_read(broker: BrokerProcess, topic: 
 
 
 async def test_what_aiokafka_packs_is_stored(broker: BrokerProcess) -> None:
-    """With Java's blocks of snappy, among others."""
+    """It includes Java's blocks of snappy."""
     for codec in CODECS[1:]:
         producer = AIOKafkaProducer(bootstrap_servers=broker.bootstrap, compression_type=codec, linger_ms=50)
         await producer.start()

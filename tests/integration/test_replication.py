@@ -1,4 +1,4 @@
-"""Brokers that are killed, frozen and stopped under a running acks=all producer: nothing is lost or repeated."""
+"""Brokers are killed, frozen and stopped under a running acks=all producer: no record is lost or repeated."""
 
 import os
 import signal
@@ -28,7 +28,7 @@ def group() -> Iterator[BrokerGroup]:
 
 
 class Scene:
-    """One topic of three replicas, min.insync.replicas=2, and who leads it."""
+    """One topic of three replicas with min.insync.replicas=2, and its leader."""
 
     def __init__(self, group: BrokerGroup, topic: str) -> None:
         self.group = group
@@ -67,7 +67,7 @@ def stop_cleanly(scene: Scene, broker: BrokerProcess, work: AcknowledgedWorkload
 
 
 def freeze(scene: Scene, broker: BrokerProcess, work: AcknowledgedWorkload) -> None:
-    """Longer than its session: it wakes up believing that it leads."""
+    """Freeze the broker for longer than its session: it wakes up believing that it leads."""
     os.kill(broker.pid, signal.SIGSTOP)
     try:
         scene.wait_moved_from(broker)
@@ -182,7 +182,7 @@ def test_a_sole_replica_comes_back_with_its_broker(group: BrokerGroup) -> None:
 
 
 def test_consumers_see_nothing_that_is_not_replicated(group: BrokerGroup) -> None:
-    """A frozen follower holds the high watermark until it is out of the in-sync set."""
+    """A frozen follower blocks the high watermark until it is removed from the in-sync set."""
     scene = Scene(group, "watermark")
     leader = scene.partitions.leaders()[0]
     follower = next(b for b in group.brokers if b.node_id != leader)

@@ -1,4 +1,7 @@
-"""The consumer library over real broker processes: shares, closes, dies, follows topics and leaders."""
+"""The consumer library with real broker processes.
+
+It shares partitions, closes, dies, and follows topics and leaders.
+"""
 
 import asyncio
 import sys
@@ -25,7 +28,7 @@ from tests.support.wire_client import WireClient
 PARTITIONS = 4
 DEADLINE_S = 30.0
 QUICK = Settings(session_timeout_s=3.0, callback_timeout_s=1.0)
-"""Long enough that a busy machine makes nobody suspect the coordinator."""
+"""Long enough that consumers do not suspect the coordinator on a loaded machine."""
 _numbers = count()
 
 
@@ -42,7 +45,7 @@ def broker() -> Iterator[BrokerProcess]:
 
 @pytest.fixture
 def topic(broker: BrokerProcess) -> str:
-    """A new one."""
+    """A new topic."""
     name = f"orders-{next(_numbers)}"
     create(broker, name)
     return name
@@ -68,7 +71,7 @@ def produce(broker: BrokerProcess, topic: str, values: list[bytes], **properties
 
 
 def committed(broker: BrokerProcess, group: str) -> Mapping[tuple[str, int], int]:
-    """As any client sees it."""
+    """Return the committed offsets, as any client sees them."""
     with WireClient(("127.0.0.1", broker.port())) as client:
         fetched = client.ask("offset_fetch", 5, group_id=group, topics=None)
     return {
@@ -79,7 +82,7 @@ def committed(broker: BrokerProcess, group: str) -> Mapping[tuple[str, int], int
 
 
 async def read(consumer: Consumer, records: int) -> list[bytes | None]:
-    """So many values, each acknowledged."""
+    """Read that many values, and acknowledge each."""
     found: list[bytes | None] = []
     async with asyncio.timeout(DEADLINE_S):
         while len(found) < records:
@@ -220,7 +223,7 @@ async def test_streams_have_partitions_of_their_own(broker: BrokerProcess, topic
 
 
 def commit_as_a_tool(client: WireClient, topic: str, offset: int) -> None:
-    """For partition 0, and the group that is called as the topic."""
+    """Commit for partition 0, and the group with the name of the topic."""
     part = {"partition_index": 0, "committed_offset": offset, "committed_metadata": None}
     group = {"group_id": topic, "generation_id_or_member_epoch": -1, "member_id": ""}
     client.ask("offset_commit", 2, **group, retention_time=-1, topics=[{"name": topic, "partitions": [part]}])

@@ -1,4 +1,4 @@
-"""`sluicegate storm` against real brokers: what it counts is what the limits let in."""
+"""`sluicegate storm` against real brokers: it counts the connections that the limits admit."""
 
 import json
 from collections.abc import Iterator
@@ -41,7 +41,10 @@ def test_without_a_limit_every_attempt_is_accepted_from_every_source(broker: Bro
 
 
 def test_a_listener_limit_is_what_storm_counts(broker: BrokerProcess) -> None:
-    """The token bucket admits one second's worth, then its rate; a waiting acceptor lets one through each second."""
+    """The token bucket admits one second's worth, then its rate.
+
+    A waiting acceptor admits one connection each second.
+    """
     name = 'kafka_server_socket_server_connection_creation_total{listener="LIMITED"}'
     before = broker.metrics()[name]
 

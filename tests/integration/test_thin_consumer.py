@@ -1,4 +1,4 @@
-"""examples/thin-consumer, written in Go from the page on the push protocol alone, over three real brokers."""
+"""examples/thin-consumer, written in Go from the page on the push protocol only, with three real brokers."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -24,7 +24,7 @@ PROPERTIES = {
     "broker.session.timeout.ms": "1500",
     "broker.heartbeat.interval.ms": "200",
     "replica.lag.time.max.ms": "1500",
-    # Or the coordinator moves once more, some time after a broker has come back.
+    # Otherwise the coordinator would move again, some time after a broker has returned.
     "auto.leader.rebalance.enable": "false",
 }
 
@@ -36,7 +36,7 @@ def brokers() -> Iterator[BrokerGroup]:
 
 
 def thin(bootstrap: str, topic: str, name: str) -> ThinConsumer:
-    """Its group has the name of its topic."""
+    """Return a consumer whose group has the name of its topic."""
     pattern = f"{topic[:-1]}[{topic[-1]}]"
     return ThinConsumer(bootstrap, group=topic, name=name, pattern=pattern, session_s=SESSION_S)
 
@@ -52,7 +52,7 @@ def wait_shared(topic: str, *consumers: ThinConsumer) -> None:
 
 
 def wait_written(producer: GroupProducer) -> None:
-    """To every partition, from now on: each has a leader."""
+    """Wait for new records in every partition, which shows that each has a leader."""
     last = max(map(int, set(producer.acknowledged)), default=-1)
 
     def goes_on() -> bool:
@@ -63,7 +63,7 @@ def wait_written(producer: GroupProducer) -> None:
 
 
 def wait_read(producer: GroupProducer, *consumers: ThinConsumer) -> None:
-    """What is acknowledged by now."""
+    """Wait until every record acknowledged so far has been read."""
     wanted = set(producer.acknowledged)
     until(lambda: wanted <= frozenset().union(*(each.read() for each in consumers)), "every record has been read")
 
@@ -81,7 +81,7 @@ def coordinator(brokers: BrokerGroup, group: str) -> BrokerProcess:
 
 
 def committed(brokers: BrokerGroup, topic: str) -> dict[int, int]:
-    """As an ordinary client of the group sees it."""
+    """Return the committed offsets, as an ordinary client of the group sees them."""
     settings: dict[str, Any] = {"bootstrap.servers": brokers.bootstrap, "group.id": topic, "log_level": 2}
     consumer = Consumer(settings)
     try:
@@ -103,7 +103,10 @@ def ends(brokers: BrokerGroup, topic: str) -> dict[int, int]:
 
 
 def test_it_survives_consumers_and_coordinators(brokers: BrokerGroup) -> None:
-    """One of two is killed, then the coordinator's broker: all is read, and offsets are handed over at last."""
+    """One of two is killed, then the coordinator's broker.
+
+    Every record is read, and offsets are finally handed over.
+    """
     topic = "orders"
     create_topic(brokers.bootstrap, topic, PARTITIONS, 3)
     with (
@@ -136,7 +139,7 @@ def test_it_survives_consumers_and_coordinators(brokers: BrokerGroup) -> None:
 
 
 def test_it_follows_a_leader_that_moves(brokers: BrokerGroup) -> None:
-    """No call says that a leader has gone, who does not coordinate: it asks for the next one itself."""
+    """No call reports the loss of a leader that is not the coordinator: the consumer looks for the next one itself."""
     topic = "parcels"
     create_topic(brokers.bootstrap, topic, PARTITIONS, 3)
     with (
@@ -160,7 +163,7 @@ def test_it_follows_a_leader_that_moves(brokers: BrokerGroup) -> None:
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy"])
 def test_what_it_unpacks(brokers: BrokerGroup, codec: str) -> None:
-    """A codec that it does not know ends it with an error, so that somebody else may go on."""
+    """An unknown codec ends the consumer with an error, so that another one may continue."""
     topic = f"of-{codec}"
     create_topic(brokers.bootstrap, topic, PARTITIONS, 3)
     producer = Producer({"bootstrap.servers": brokers.bootstrap, "compression.type": codec, "linger.ms": 20})
@@ -178,7 +181,10 @@ def test_what_it_unpacks(brokers: BrokerGroup, codec: str) -> None:
 
 
 def test_it_outlives_bad_frames() -> None:
-    """Of whoever it asks, of its coordinator, and of a leader: each costs it that connection, and it goes on."""
+    """Bad frames end the connection, and the consumer continues.
+
+    They come from the bootstrap broker, the coordinator and a leader.
+    """
     with Liar("rubbish", "one") as liar, thin(liar.address, "rubbish", "one") as consumer:
         until(liar.has_told_all, "it has been told every lie")
         assert consumer.leave() == 0, consumer.complaints

@@ -1,4 +1,4 @@
-"""Requests that arrive slowly, or never as a whole: how much memory they may have, and who has to wait for it."""
+"""Requests that arrive slowly, or never completely: how much memory they may use, and which requests wait for it."""
 
 import struct
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from tests.support.socket_bench import BENCHES, Bench, bench_on
 KB, MB = 1_000, 1_000_000
 LIMITS = NetworkLimits(max_buffered_bytes=40 * MB, max_request_bytes=10 * MB)
 ONE_READ_BYTES = 256 * 1024
-"""What a connection may keep without asking: the rest of what it had read."""
+"""Bytes that a connection may keep without a reservation: the rest of its last read."""
 
 
 @pytest.fixture(params=BENCHES)
@@ -25,10 +25,10 @@ def request(body: bytes) -> bytes:
 
 
 class Sending:
-    """Clients that send as much as is taken, and note what they get."""
+    """Clients that send as much as the server accepts, and record their answers."""
 
     def __init__(self, bench: Bench, *requests: tuple[bytes, str]) -> None:
-        """What to send, and from which address."""
+        """Connect the clients. `requests` are the bytes to send, and the source address."""
         self._unsent = [(bench.connect(source=source), memoryview(sent)) for sent, source in requests]
         self.answers = [bytearray() for _ in requests]
         self.most_buffered = 0.0
@@ -45,7 +45,7 @@ class Sending:
 
 @pytest.mark.parametrize("source", ["127.0.0.1", "127.0.0.2"])
 def test_half_sent_requests_do_not_shut_out_a_small_one(bench: Bench, source: str) -> None:
-    """Be it of their own address or of another one."""
+    """The small request comes from the same address or from another one."""
     bench.serve(limits=LIMITS)
     half = request(bytes(10 * MB - 4))[: 5 * MB]
     bad = Sending(bench, *[(half, "127.0.0.1")] * 22)
@@ -65,7 +65,7 @@ def test_half_sent_requests_do_not_shut_out_a_small_one(bench: Bench, source: st
 
 
 def test_who_may_not_have_more_is_read_when_others_are_done(bench: Bench) -> None:
-    """More large requests at once than fit: they wait, and every one is answered."""
+    """More large requests than fit arrive at once: they wait, and every one is answered."""
     bench.serve(limits=LIMITS)
     bodies = [request(bytes([number]) * 9 * MB) for number in range(12)]
     clients = Sending(bench, *((body, f"127.0.0.{number % 3 + 1}") for number, body in enumerate(bodies)))
@@ -86,7 +86,7 @@ def test_who_may_not_have_more_is_read_when_others_are_done(bench: Bench) -> Non
 
 
 def test_a_slow_request_that_goes_on_arriving_is_never_cut(bench: Bench) -> None:
-    """It takes several times the time-out."""
+    """It takes several times the timeout."""
     bench.serve(limits=NetworkLimits(frame_receive_timeout_s=1.0))
     client = bench.connect()
     body = request(bytes(600 * KB))
