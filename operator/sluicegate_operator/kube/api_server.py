@@ -1,5 +1,7 @@
-"""All requests to the API server but kopf's lists and watches (see `transport`): by the `kubernetes` client, off the
-event loop, each with a time limit."""
+"""Requests to the API server with the `kubernetes` client, off the event loop, each with a time limit.
+
+kopf's lists and watches use `transport` instead.
+"""
 
 import asyncio
 import re
@@ -28,13 +30,19 @@ from sluicegate_operator.kube.json_body import json_body, json_object, refusal_t
 Json = dict[str, Any]
 
 REQUEST_TIMEOUT_S = 5.0
-"""Below a third of the Lease, see kube.lease: a write that was begun while it was held has ended when it runs out."""
+"""Less than a third of the Lease's duration: a write that began while the Lease was held ends before it expires.
+
+See kube.lease.
+"""
 THREADS_MAX = 8
 BUSY = 429
 BUSY_RETRIES_MAX = 5
 BUSY_FIRST_S = 0.1
 BUSY_PAUSE_MAX_S = 5.0
-"""429 means that nothing was done: the API server is busy or still opening a kind's storage. Retry-After says when."""
+"""Limits of the retries after 429, which means that the API server did nothing.
+
+It is busy or still opens a kind's storage. Retry-After gives the pause.
+"""
 CONNECTIONS_KEPT = 32
 KEPT_ALIVE = [
     (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
@@ -43,26 +51,31 @@ KEPT_ALIVE = [
     (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5),
     (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
 ]
-"""A watch may be silent for long; with these, a lost connection to the API server is noticed after 25 s."""
+"""A watch may be silent for long; with these options, a lost connection to the API server is noticed after 25 s."""
 _BAD_KUBECONFIG = (ConfigException, OSError, yaml.YAMLError, TypeError, AttributeError, LookupError, ValueError)
-"""The library tells what is not YAML, or of another shape, by what it stumbles over."""
+"""What the library raises for a kubeconfig that is not YAML or has another shape: it does not validate the file."""
 _WARNING = re.compile(r'\d{3} \S+ "((?:[^"\\]|\\.)*)"')
 _GOING = "because it is being terminated"
-"""The API server's words of a namespace; the status is that of a right that is missing."""
+"""Part of the API server's message about a namespace that is being deleted; the status is 403, as for a missing right.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Kubeconfig:
-    """A way to an API server: a file, None for the usual one, and a context of it, None for the current one."""
+    """How to reach an API server: a kubeconfig file and a context in it.
+
+    None means the default file and current context.
+    """
 
     file: str | None = None
     context: str | None = None
 
 
 class ApiServer:
-    """Sends requests in threads of its own; a write is sent only while `may_write` says so, which the thread asks.
+    """Sends requests in its own threads. Belongs to one event loop.
 
-    Requests that are denied are asked again for `denied_for_s`, see kube.denials. Belongs to one event loop.
+    A thread sends a write only if `may_write` returns True at that moment. A request that is denied counts as retriable
+    until it has been denied for `denied_for_s`, see kube.denials.
     """
 
     def __init__(
@@ -74,7 +87,7 @@ class ApiServer:
         may_write: Callable[[], bool],
         denied_for_s: float,
     ) -> None:
-        """`kubeconfig` is its file, or None for the usual way."""
+        """`kubeconfig` is the path of its file, or None for the default lookup."""
         chosen = kubeconfig if isinstance(kubeconfig, Kubeconfig) else Kubeconfig(kubeconfig)
         self._api = client.ApiClient(_configuration(chosen.file, chosen.context))
         self._threads = ThreadPoolExecutor(threads_max, "kube")
@@ -109,7 +122,7 @@ class ApiServer:
         return answer
 
     async def _patiently(self, method: str, url: str, headers: Mapping[str, str], data: bytes | None) -> Json:
-        """Each try is a request of its own, which needs the Lease when it is a write."""
+        """Send the request, and repeat it while the answer is 429. Each try of a write requires the Lease."""
         loop, tries = asyncio.get_running_loop(), 0
         while True:
             try:
@@ -133,7 +146,7 @@ class ApiServer:
         return await asyncio.get_running_loop().run_in_executor(self._threads, send)
 
     async def text(self, path: str) -> str:
-        """The body of an answer that is not JSON, as of a log. Raises KubeError."""
+        """Return the body of an answer that is not JSON, such as a log. Raises KubeError."""
 
         def fetch() -> str:
             answer = self._send("GET", f"{self._api.configuration.host}{path}", {"Accept": "*/*", **self.credentials()})
@@ -158,12 +171,12 @@ class ApiServer:
 
     @property
     def configuration(self) -> client.Configuration:
-        """Where the API server is, and how its certificate is checked."""
+        """The API server's address and TLS settings."""
         return self._api.configuration
 
     def credentials(self) -> dict[str, str]:
-        """Headers that say who sends a request."""
-        # Looked up each time: a projected service account token is renewed in its file.
+        """Return the headers that authenticate a request."""
+        # Read for each request: a projected service account token is renewed in its file.
         found = self._api.configuration.auth_settings().values()
         return {setting["key"]: setting["value"] for setting in found if setting["in"] == "header"}
 
@@ -186,21 +199,24 @@ class ApiServer:
 
 
 def _warning_text(header: str) -> str:
-    """The text of a Warning header of RFC 7234, as `299 - "text"`; empty if it has another form."""
+    """Return the text of a Warning header of RFC 7234, such as `299 - "text"`; empty if it has another form."""
     found = _WARNING.match(header)
     return re.sub(r"\\(.)", r"\1", found[1]) if found is not None else ""
 
 
 def _seconds(text: str | None) -> float | None:
-    """Of a Retry-After; a date, which no API server sends, is none."""
+    """Return the seconds of a Retry-After header; None for a date, which no API server sends."""
     return float(text) if text is not None and text.isdecimal() else None
 
 
 def refusal_of(method: str, url: str, status: int, text: str) -> KubeError:
-    """Return the error for an answer with this `status`, whatever its `text` is: a proxy may have given it."""
+    """Return the error for an answer with this `status`.
+
+    The `text` may have any form, because a proxy may have sent it.
+    """
     reason = refusal_text(text)
     message = f"{method} {url.split('?')[0]}: {status} {reason}"
-    # The second is the API server's way to say that a uid is that of another object.
+    # The API server answers 422 if the uid in a request belongs to another object.
     if status == 409 or (status == 422 and "metadata.uid" in reason):
         return KubeConflictError(message)
     if status == 403 and _GOING in reason:
@@ -211,8 +227,10 @@ def refusal_of(method: str, url: str, status: int, text: str) -> KubeError:
 
 
 def _configuration(kubeconfig: str | None, context: str | None) -> client.Configuration:
-    """`kubeconfig`, else the pod's own account, else what KUBECONFIG or the home folder name. A `context` is one of a
-    kubeconfig, also in a pod."""
+    """Load `kubeconfig`, else the pod's service account, else the file that KUBECONFIG or the home folder gives.
+
+    A `context` is read from a kubeconfig file, also in a pod.
+    """
     settings = client.Configuration()
     settings.socket_options = KEPT_ALIVE
     settings.connection_pool_maxsize = CONNECTIONS_KEPT

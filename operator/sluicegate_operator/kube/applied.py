@@ -1,7 +1,7 @@
-"""What was applied last and how the API server has had it since: nothing is sent that would change nothing.
+"""What was applied last, and the object's version after it: an apply that would change nothing is not sent.
 
-A child whose status alone has changed is as it was applied: controllers write those of StatefulSets and
-PodDisruptionBudgets with each pod that comes.
+A child of which only the status changed counts as unchanged: controllers write the status of StatefulSets and
+PodDisruptionBudgets whenever a pod starts.
 """
 
 import hashlib
@@ -12,11 +12,14 @@ from typing import Any
 
 CHILDREN_MAX = 20_000
 _APPLIED = ("labels", "annotations", "ownerReferences", "finalizers", "deletionTimestamp")
-"""Of its metadata, beside what its generation tells of."""
+"""Metadata fields that are compared in addition to the generation, which they do not change."""
 
 
 class AppliedChildren:
-    """By path. Soft state: a new process applies everything once. The oldest are forgotten first."""
+    """Digests of applied manifests by path.
+
+    Soft state: a new process applies everything once. The oldest entry is evicted first.
+    """
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, tuple[str, str]] = OrderedDict()
@@ -28,7 +31,7 @@ class AppliedChildren:
             self._known.popitem(last=False)
 
     def holds(self, path: str, manifest: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
-        """Whether `manifest` was applied and nobody has written anything but a status of the object since."""
+        """Return whether `manifest` was applied and nothing but the object's status has been written since."""
         return self._known.get(path) == (_digest(manifest), _version(found))
 
 
@@ -37,7 +40,10 @@ def _digest(manifest: Mapping[str, Any]) -> str:
 
 
 def _version(item: Mapping[str, Any]) -> str:
-    """Kinds without a generation, as ConfigMaps and Services, are told by their resourceVersion."""
+    """Return the object's version.
+
+    Kinds without a generation, such as ConfigMaps and Services, use their resourceVersion.
+    """
     meta = item["metadata"]
     if not (generation := meta.get("generation")):
         return str(meta.get("resourceVersion") or "")

@@ -1,8 +1,8 @@
-"""What the operator knows of the API server's objects: an informer for each kind, whose events kopf delivers.
+"""The operator's cache of the API server's objects: an informer for each kind, whose events kopf delivers.
 
-A kind that has not synced, or whose watch has been silent for too long, is an error and not an empty world. The
-operator's own writes are stored when the API server has answered, so no reconcile plans from the operator's own past. A
-step that cannot be taken back gives the uid and resourceVersion that it was decided for, or reads the object again.
+A kind that has not synced, or whose watch has been silent for too long, raises an error and is never read as empty. The
+operator stores its own writes when the API server has answered, so no reconcile plans from a state before them. A step
+that cannot be undone states the uid and resourceVersion that it was decided for, or reads the object again.
 """
 
 import asyncio
@@ -25,10 +25,12 @@ log = logging.getLogger(__name__)
 Json = Mapping[str, Any]
 
 FILL_PATIENCE_S = 30.0
-"""A reader of a kind that is still being listed waits for so many seconds before it gets an error. kopf hands on 1,000
-objects in about a second of processor time."""
+"""A reader of a kind that is still being listed waits for this many seconds before it gets an error.
+
+kopf hands on 1,000 objects in about a second of processor time.
+"""
 TOLD_A_TURN = 64
-"""A new subscriber receives so many objects before the event loop runs other tasks."""
+"""A new subscriber receives this many objects before the event loop runs other tasks."""
 
 Found = TypeVar("Found", bound=Resource)
 Subscriber = Callable[[Kind, Held | None, Held | None], None]
@@ -36,7 +38,10 @@ Subscriber = Callable[[Kind, Held | None, Held | None], None]
 
 
 class Cache:
-    """Belongs to one event loop. `handlers.kopf_operator` runs kopf for it, which writes by `feed`."""
+    """The informers of all watched kinds. Belongs to one event loop.
+
+    `handlers.kopf_operator` runs kopf for the cache, which writes to it through `feed`.
+    """
 
     def __init__(self, watched: Sequence[Watched]) -> None:
         self._kinds = {one.kind: Informer(one) for one in watched}
@@ -46,17 +51,19 @@ class Cache:
         self.feed = Feed(self._kinds, self._notify, lambda: self.on_error())
 
     async def resources(self, kind: Kind, namespace: str, cluster: str) -> list[Resource | Misread]:
-        """All objects of a kind that users write that name the cluster, with those that are being deleted. Raises
-        KubeError."""
+        """Return all objects of a custom kind that name the cluster, including those that are being deleted.
+
+        Raises KubeError.
+        """
         known = await self._known(kind)
         return [
             held.value for held in known.of_cluster(namespace, cluster) if isinstance(held.value, Resource | Misread)
         ]
 
     async def everywhere(self, kind: Kind, model: type[Found]) -> list[Found]:
-        """All readable objects of a custom kind in all watched namespaces that are not being deleted.
+        """Return all readable objects of a custom kind in all watched namespaces that are not being deleted.
 
-        Raises KubeError if the kind is not known.
+        Raises KubeError if the kind has not synced or its watch fails.
         """
         values = await self.of_kind(kind)
         return [one for one in values if isinstance(one, model) and one.metadata.deletion_timestamp is None]
@@ -69,18 +76,23 @@ class Cache:
         return [held.value for held in (await self._known(kind)).values()]
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Json | None:
-        """An object of another kind. Raises KubeError."""
+        """Return an object of a kind that is not custom, None if it does not exist. Raises KubeError."""
         held = (await self._known(kind)).get(namespace, name)
         return None if held is None else _document(held)
 
     async def list(self, kind: Kind, namespace: str, cluster: str, **labels: str) -> list[Json]:
-        """The objects of another kind that belong to the cluster and have these labels. Raises KubeError."""
+        """Return the objects of a kind that is not custom that belong to the cluster and have these labels.
+
+        Raises KubeError.
+        """
         found = [_document(held) for held in (await self._known(kind)).of_cluster(namespace, cluster)]
         return [one for one in found if labels.items() <= (one["metadata"].get("labels") or {}).items()]
 
     def peek(self, kind: Kind, namespace: str, name: str) -> tuple[bool, Json | None]:
-        """Whether the kind is known now, and the object as it is stored. An object that is None may exist all the same:
-        without the label that is watched for, or since a moment ago."""
+        """Return whether the kind is known now, and the stored object.
+
+        If the object is None it may still exist: without the label that the watch selects by, or created a moment ago.
+        """
         one = self._kinds.get(kind)
         if one is None or one.why_unknown(time.monotonic()) is not None:
             return False, None
@@ -100,7 +112,7 @@ class Cache:
         return one.store
 
     def note(self, kind: Kind, answer: Json) -> Held | None:
-        """Store an object from the API server's answer to a write. Returns the object as it is stored since."""
+        """Store an object from the API server's answer to a write. Returns the stored object."""
         one = self._kinds.get(kind)
         if one is None or not one.has_synced.is_set() or not _selects(one.watched, answer):
             return None
@@ -113,7 +125,7 @@ class Cache:
             self._notify(kind, one.store.remove_uid((namespace, name), uid))
 
     async def subscribe(self, subscriber: Subscriber) -> None:
-        """Calls `subscriber` for every stored object, and from then on for each change, until `unsubscribe`."""
+        """Call `subscriber` for every stored object, and from then on for each change, until `unsubscribe`."""
         self._subscribers.append(subscriber)
         for kind, one in self._kinds.items():
             for number, key in enumerate(list(one.store.names())):
@@ -128,11 +140,11 @@ class Cache:
             self._subscribers.remove(subscriber)
 
     def errors(self) -> dict[Kind, KubeError]:
-        """Why kinds cannot be listed or watched now."""
+        """Return the kinds that cannot be listed or watched now, with the reason."""
         return {kind: one.error for kind, one in self._kinds.items() if one.error is not None}
 
     def informers(self) -> Mapping[Kind, Informer]:
-        """The informer of each kind, whose store need not have synced. Any thread may read it."""
+        """Return the informer of each kind, whose store may not have synced. Any thread may call this."""
         return self._kinds
 
     def _notify(self, kind: Kind, changes: Sequence[Change]) -> None:
@@ -142,7 +154,10 @@ class Cache:
 
 
 def _deliver(subscriber: Subscriber, kind: Kind, change: Change) -> None:
-    """A subscriber that raises for one object still receives the others, which may belong to other users."""
+    """Call a subscriber with one change.
+
+    If it raises, it still receives later changes, which may belong to other users.
+    """
     before, after = change
     try:
         subscriber(kind, before, after)
@@ -157,7 +172,7 @@ def _document(held: Held) -> Json:
 
 
 def _selects(watched: Watched, answer: Json) -> bool:
-    """Selectors are names of labels."""
+    """Return whether the watch of the kind includes this object. A selector is the name of a label."""
     return not watched.selector or watched.selector in (answer["metadata"].get("labels") or {})
 
 

@@ -1,4 +1,4 @@
-"""Children as the API server has them: which of their fields are ours, and what to say where a name is taken."""
+"""Children as the API server stores them: which fields the operator owns, and the error for a name that is taken."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,10 +14,10 @@ _NOT_HANDED_OVER = ("StatefulSet",)
 
 
 def applied_fields(found: Mapping[str, Any]) -> Json:
-    """What to merge into the metadata of a child that was created and never applied to; empty for any other.
+    """Return what to merge into the metadata of a child that was created and never applied to; empty for any other.
 
-    The API server notes a create as another way of owning fields than an apply, and an apply takes away only what an
-    apply has set: without this a field would stay for ever that the child was created with.
+    The API server records field ownership of a create apart from that of an apply, and an apply removes only fields
+    that an apply has set. Without this merge, a field that the child was created with could never be removed.
     """
     meta = found["metadata"]
     entries = meta.get("managedFields") or []
@@ -42,10 +42,10 @@ def name_taken(child: Mapping[str, Any], why: str) -> NameTakenError:
 
 
 def who_set(found: Mapping[str, Any], *path: str) -> str:
-    """The manager that has set the field at `path` to another value than the operator, and when; empty if none has.
+    """Return the manager that set the field at `path` to another value, and when; empty if no manager did.
 
     A manager that changes a value takes the field from all other managers. While the operator owns the field, the value
-    is the operator's own, also if other managers own it beside the operator.
+    is the operator's own, even if other managers own it too.
     """
     owners = [entry for entry in found["metadata"].get("managedFields") or () if _owns(entry, path)]
     if not owners or any(entry.get("manager") == CHILD_MANAGER for entry in owners):

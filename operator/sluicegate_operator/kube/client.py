@@ -1,8 +1,8 @@
-"""What the operator does at the API server, in verbs; `api_server` has the requests.
+"""What the operator does at the API server, as methods; `api_server` sends the requests.
 
-Children and statuses are written by server-side apply with a field manager each. A child is made by create, and only
-what is ours is applied to (decision 12). A field of a child that somebody else owns is taken over, and said: what the
-operator needs it must own, but nobody should be overruled silently.
+Children and statuses are written by server-side apply with a field manager each. A child is created first, and an apply
+goes only to children that belong to the operator (decision 12). If another manager owns a field of a child, the
+operator takes the field over and logs it: it must own what it needs, but it overrides no manager silently.
 """
 
 import logging
@@ -26,8 +26,10 @@ log = logging.getLogger(__name__)
 
 STATUS_MANAGER = "sluicegate-operator-status"
 CONFIG_STATUS_MANAGER = "sluicegate-operator-config"
-"""Owns a BrokerCluster's status.dynamicConfigKeys and a Topic's status.configKeys, which are written on their own,
-before anything is set."""
+"""Owns a BrokerCluster's status.dynamicConfigKeys and a Topic's status.configKeys.
+
+They are written separately, before any config is set.
+"""
 LIMITS_STATUS_MANAGER = "sluicegate-operator-limits"
 """Owns a BrokerCluster's status.limitsSet in the same way."""
 _APPLY_TYPE = "application/apply-patch+yaml"
@@ -35,11 +37,14 @@ _MERGE_TYPE = "application/merge-patch+json"
 _STRATEGIC_MERGE_TYPE = "application/strategic-merge-patch+json"
 
 _OF_A_TAKEN_NAME = (403, 409, 422)
-"""How a create may be refused whose name is taken: admission comes before, and may count or judge what is there."""
+"""Statuses of a create whose name is taken.
+
+Admission runs before the name is checked, and may refuse because of a count or of existing objects.
+"""
 
 
 def _nobody_looks(_: Json) -> None:
-    """For a child of which nobody asks what others have made of it."""
+    """Default of `seen`: ignores the state of the child before the write."""
 
 
 def _check_same(name: str, wanted: str, found: str) -> None:
@@ -48,7 +53,10 @@ def _check_same(name: str, wanted: str, found: str) -> None:
 
 
 class KubeClient:
-    """Belongs to one event loop. Every method raises KubeError, KubeConflictError or KubeUnavailableError."""
+    """The operator's client. Belongs to one event loop.
+
+    Every method raises KubeError, KubeConflictError or KubeUnavailableError.
+    """
 
     def __init__(
         self,
@@ -60,14 +68,16 @@ class KubeClient:
         denied_for_s: float = DENIED_FOR_S,
         watched: Sequence[Watched] = (),
     ) -> None:
-        """`may_write` is asked in the moment before each write, in the thread that sends it. `denied_for_s`: see
-        kube.denials. `cache` is of the kinds of `watched`; handlers.kopf_operator feeds it."""
+        """Create the client and its cache of the kinds in `watched`, which handlers.kopf_operator feeds.
+
+        `may_write` is called just before each write, in the thread that sends it. `denied_for_s`: see kube.denials.
+        """
         self.server = ApiServer(
             kubeconfig, timeout_s=timeout_s, threads_max=threads_max, may_write=may_write, denied_for_s=denied_for_s
         )
         self._request = self.server.request
         self.text = self.server.text
-        """GET of a path whose answer is not JSON."""
+        """GET a path whose answer is not JSON."""
         self._applied = AppliedChildren()
         self.undeclared = UndeclaredFields()
         self._lists: Rounds[list[Json]] = Rounds()
@@ -77,7 +87,7 @@ class KubeClient:
         return await self.read(kind.path(namespace, name))
 
     async def read(self, path: str) -> Json | None:
-        """Any document of the API server; None when it is not there."""
+        """Return any document of the API server; None if it does not exist."""
         try:
             return await self._request("GET", path)
         except KubeError as error:
@@ -88,7 +98,10 @@ class KubeClient:
     async def list(
         self, kind: Kind, namespace: str | None, label_selector: str = "", *, field_selector: str = ""
     ) -> list[Json]:
-        """Begun after it was asked for, and shared by all who ask at the time: nobody may change what is in it."""
+        """Return the objects of a list request that was sent after the call.
+
+        Concurrent callers share one answer, so no caller may change the objects in it.
+        """
 
         async def fetch() -> list[Json]:
             selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
@@ -96,7 +109,7 @@ class KubeClient:
             found = await self._request("GET", kind.path(namespace), query=query)
             if "items" not in found:
                 raise KubeUnavailableError(f"GET {kind.path(namespace)}: the answer is not a list of the API server")
-            # The items of a list come without their kind.
+            # The items of a list have no kind.
             return [{"apiVersion": kind.api_version, "kind": kind.kind, **item} for item in found.get("items") or ()]
 
         return await self._lists.ask((kind, namespace, label_selector, field_selector), fetch)
@@ -104,10 +117,14 @@ class KubeClient:
     async def apply(
         self, manifest: Mapping[str, Any], seen: Callable[[Json], None] = _nobody_looks
     ) -> Mapping[str, Any]:
-        """Make a child, or bring our child of that name to what `manifest` says. Nothing is written where it was so
-        the last time and is unchanged. Raises NameTakenError where what has the name is not ours.
+        """Create a child, or change the operator's child of that name to `manifest`. Returns the child.
 
-        `seen` is called with the child as it was before it is written, once more where others changed it meanwhile."""
+        Nothing is written if the same manifest was applied last and the child is unchanged. Raises NameTakenError if an
+        object with that name does not belong to the operator.
+
+        `seen` is called with the child as it was before it is written, and once more if other managers changed it
+        meanwhile.
+        """
         kind, meta = kind_of(manifest), manifest["metadata"]
         path = kind.path(meta["namespace"], meta["name"])
         _, known = self.cache.peek(kind, meta["namespace"], meta["name"])
@@ -128,7 +145,7 @@ class KubeClient:
         return applied
 
     async def _created_unseen(self, manifest: Mapping[str, Any], **query: str) -> Json | None:
-        """Without being looked for before, where the cache says that it is not there; None where it may be."""
+        """Create the child without a read if the cache says that it does not exist; None if it may exist."""
         kind, meta = kind_of(manifest), manifest["metadata"]
         is_known, there = self.cache.peek(kind, meta["namespace"], meta["name"])
         if not is_known or there is not None:
@@ -139,7 +156,8 @@ class KubeClient:
         except KubeError as error:
             if error.status not in _OF_A_TAKEN_NAME:
                 raise
-            # By what lacks the label that the cache is told by, or since a moment ago; else it is refused once more.
+            # An object without the watch's label, or one created a moment ago, has the name. If neither, `apply` fails
+            # too.
             return None
 
     async def _create_or_patch(
@@ -151,7 +169,7 @@ class KubeClient:
             return await self._request("POST", kind.path(meta["namespace"]), query=query, body=manifest)
         if fields := applied_fields(found):
             await self._request("PATCH", path, body={"metadata": fields}, content_type=_MERGE_TYPE)
-        # With its uid, so that nothing is applied to what has taken its place meanwhile.
+        # With its uid, so that nothing is applied to an object that has replaced it meanwhile.
         wanted = {**manifest, "metadata": {**meta, "uid": found["metadata"]["uid"]}}
         try:
             return await self._patch(path, wanted, CHILD_MANAGER, force=False)
@@ -163,7 +181,7 @@ class KubeClient:
             return await self._patch(path, wanted, CHILD_MANAGER, force=True)
 
     async def try_out(self, manifest: Mapping[str, Any]) -> None:
-        """Raises what `apply` would raise; nothing is written."""
+        """Raise what `apply` would raise, by a dry run; nothing is written."""
         kind, meta = kind_of(manifest), manifest["metadata"]
         query = {"fieldManager": CHILD_MANAGER, "dryRun": "All"}
         if await self._created_unseen(manifest, dryRun="All") is not None:
@@ -187,11 +205,12 @@ class KubeClient:
         manager: str = STATUS_MANAGER,
         uid: str = "",
     ) -> Held | None:
-        """Without the fields that an older CRD does not have. What the cache holds of the object since.
+        """Apply the status, without fields that an older CRD does not declare. Returns the cached object after it.
 
-        `uid` is that of the object which the status is about. Raises KubeConflictError if another object has its name:
-        before it is written if the cache holds that object, else after it. The API server itself does not compare uids
-        when a status of a custom resource is applied."""
+        `uid` is the uid of the object that the status describes. Raises KubeConflictError if another object has its
+        name: before the write if the cache has that object, else after it. The API server itself does not compare uids
+        when a status of a custom resource is applied.
+        """
         informer = self.cache.informers().get(kind)
         known = informer.store.get(namespace, name) if informer is not None else None
         _check_same(name, uid, known.uid if known is not None else "")
@@ -220,11 +239,14 @@ class KubeClient:
         return made
 
     async def replace(self, kind: Kind, namespace: str | None, name: str, manifest: Mapping[str, Any]) -> Json:
-        """With a resourceVersion in the manifest this is compare-and-swap."""
+        """Replace an object. A resourceVersion in the manifest makes this a compare-and-swap."""
         return await self._request("PUT", kind.path(namespace, name), body=manifest)
 
     async def set_pod_condition(self, namespace: str, name: str, uid: str, condition: Mapping[str, Any]) -> None:
-        """Conditions of other types stay as they are. A KubeConflictError when the pod is another one by now."""
+        """Set one condition of a pod; conditions of other types are unchanged.
+
+        Raises KubeConflictError if the pod was replaced by another one.
+        """
         body = {"metadata": {"uid": uid}, "status": {"conditions": [dict(condition)]}}
         path = POD.path(namespace, name) + "/status"
         self.cache.note(POD, await self._request("PATCH", path, body=body, content_type=_STRATEGIC_MERGE_TYPE))
@@ -239,14 +261,15 @@ class KubeClient:
         *,
         spec: Mapping[str, object] | None = None,
     ) -> None:
-        """`fields` of the object's metadata: lists are replaced; labels and annotations that are not named stay. `spec`
-        is merged into what the object's says.
+        """Merge `fields` into the object's metadata, and `spec` into its spec.
 
-        `seen` is what it was when it was looked at, its uid and, where nobody may have changed it meanwhile, its
-        resourceVersion: a KubeConflictError when it is so no more.
+        Lists are replaced; labels and annotations that are not named stay.
 
-        A pod's is written beside its status, which takes labels and annotations along: so that the operator need not
-        have the right to patch pods, and with it that to put another image into anybody's.
+        `seen` has the uid of the object as it was read, and its resourceVersion if no other writer may have changed it
+        meanwhile. Raises KubeConflictError if they no longer match.
+
+        A pod's metadata is written through its status subresource, which accepts labels and annotations. So the
+        operator does not need the right to patch pods, which includes the right to change the image of any pod.
         """
         body: Json = {"metadata": {**seen, **fields}}
         if spec is not None:
@@ -255,7 +278,10 @@ class KubeClient:
         self.cache.note(kind, await self._request("PATCH", path, body=body, content_type=_MERGE_TYPE))
 
     async def delete(self, kind: Kind, namespace: str, name: str, *, uid: str = "", resource_version: str = "") -> None:
-        """Nothing happens when it is not there; a KubeConflictError when it is not the one that is meant."""
+        """Delete the object; do nothing if it does not exist.
+
+        Raises KubeConflictError if its uid or resourceVersion differs.
+        """
         wanted = {"uid": uid, "resourceVersion": resource_version}
         preconditions = {key: value for key, value in wanted.items() if value}
         body = {"preconditions": preconditions} if preconditions else None

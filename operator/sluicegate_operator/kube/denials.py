@@ -1,7 +1,7 @@
-"""Which refusals for want of rights or credentials count: those that have lasted.
+"""Which answers 401 and 403 count as final: those that have lasted.
 
-An API server that comes back answers 403 until it has loaded its RBAC, and 401 while it cannot check a token yet. A
-minute later it means what it says.
+An API server that recovers answers 403 until it has loaded its RBAC, and 401 while it cannot check tokens. A minute
+later these answers are reliable.
 """
 
 from collections import OrderedDict
@@ -13,14 +13,14 @@ STATUSES = (401, 403)
 
 
 class Denials:
-    """Since when each request has been denied, without another answer in between; the oldest is forgotten first."""
+    """Time since which each request has been denied without another answer; the oldest entry is evicted first."""
 
     def __init__(self, denied_for_s: float = DENIED_FOR_S) -> None:
         self._denied_for_s = denied_for_s
         self._since_s: OrderedDict[str, float] = OrderedDict()
 
     def note(self, request: str, status: int | None, now_s: float) -> None:
-        """`status` of its answer; None where there was none, which says nothing."""
+        """Note the `status` of an answer; None, for no answer, changes nothing."""
         if status in STATUSES:
             self._since_s.setdefault(request, now_s)
             if len(self._since_s) > REQUESTS_MAX:

@@ -1,7 +1,7 @@
-"""The API server's discovery documents, as kopf reads them, made from a table of kinds.
+"""The API server's discovery documents that kopf reads, made from a table of kinds.
 
-kopf watches the kinds that discovery has when kopf starts, and no others. From the table, it watches every kind of the
-operator, also one whose CRD is installed later; the session waits for that one alone.
+kopf watches only the kinds that discovery lists when kopf starts. With the table, kopf watches every kind of the
+operator, including a kind whose CRD is installed later. The session waits for that kind alone.
 """
 
 from collections import defaultdict
@@ -14,7 +14,10 @@ Json = dict[str, Any]
 
 
 def discovery(kinds: Iterable[Kind]) -> Mapping[str, Json]:
-    """Documents by path. Namespaces are in them for kopf, which starts no watch before it has found that kind."""
+    """Return the documents by path.
+
+    They include namespaces, because kopf starts no watch before it has found that kind.
+    """
     versions: defaultdict[str, list[Kind]] = defaultdict(list)
     for kind in dict.fromkeys((NAMESPACE, *kinds)):
         versions[kind.api_version].append(kind)

@@ -1,7 +1,8 @@
-"""Who may hold a Lease (coordination.k8s.io/v1), decided from what was read and our own monotonic clock.
+"""Decides which process may hold a Lease (coordination.k8s.io/v1), from the Lease and the process's monotonic clock.
 
-Another holder is left alone until its leaseDurationSeconds passed since *we* saw its last change: clocks of two
-machines are never compared, the times in the Lease are for people. No I/O, no clock: `lease.py` is the shell.
+Another holder's Lease is valid until its leaseDurationSeconds have passed since *this process* saw its last change.
+Clocks of two machines are never compared: the times in the Lease are for users. No I/O, no clock: `lease.py` provides
+them.
 """
 
 from collections.abc import Mapping
@@ -13,24 +14,24 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """There is no Lease yet."""
+    """The Lease does not exist yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Renew:
-    """It is ours."""
+    """This process holds the Lease."""
 
 
 @dataclass(frozen=True, slots=True)
 class TakeOver:
-    """`former` let go of it (empty) or has not renewed in time."""
+    """`former` has not renewed the Lease in time; an empty `former` means that the Lease was released."""
 
     former: str
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """`holder` has it at least until `until_s` of our clock."""
+    """`holder` holds the Lease at least until `until_s` of this process's clock."""
 
     holder: str
     until_s: float
@@ -41,7 +42,10 @@ Decision = Create | Renew | TakeOver | Wait
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """A state of the Lease, and when we saw it first. A write that changes nothing of the spec is no renewal."""
+    """A state of the Lease, and the time when this process first saw it.
+
+    A write that leaves the spec unchanged does not renew.
+    """
 
     spec: Mapping[str, Any]
     since_s: float
@@ -53,7 +57,10 @@ def observe(before: Observed | None, lease: Mapping[str, Any], now_s: float) -> 
 
 
 def decide(lease: Mapping[str, Any] | None, identity: str, now_s: float, observed: Observed | None) -> Decision:
-    """`observed` comes from `observe` with this very lease; None only where there is no lease."""
+    """Decide what to do with the Lease.
+
+    `observed` is the result of `observe` for this Lease; None only if there is no Lease.
+    """
     if lease is None or observed is None:
         return Create()
     holder = holder_of(lease)
@@ -71,17 +78,17 @@ def holder_of(lease: Mapping[str, Any]) -> str:
 
 
 def held_lease(lease: Mapping[str, Any], identity: str, duration_s: int, time: str) -> Json:
-    """`lease` as it reads when `identity` holds it; its resourceVersion stays, so that a replace compares and swaps."""
+    """Return `lease` as held by `identity`. Its resourceVersion stays, so that a replace is a compare-and-swap."""
     spec = dict(lease.get("spec") or {})
     if spec.get("holderIdentity") != identity:
         spec["acquireTime"] = time
-        # The first holder is no transition.
+        # The first holder does not count as a transition.
         spec["leaseTransitions"] = spec.get("leaseTransitions", -1) + 1
     spec |= {"holderIdentity": identity, "leaseDurationSeconds": duration_s, "renewTime": time}
     return {**lease, "spec": spec}
 
 
 def released_lease(lease: Mapping[str, Any], time: str) -> Json:
-    """Without a holder; API servers refuse an empty one."""
+    """Return `lease` without a holder: API servers refuse an empty holderIdentity, so the field is removed."""
     spec = {key: value for key, value in (lease.get("spec") or {}).items() if key != "holderIdentity"}
     return {**lease, "spec": {**spec, "renewTime": time}}

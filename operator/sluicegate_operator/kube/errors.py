@@ -1,14 +1,17 @@
-"""What can go wrong with the API server, in our words."""
+"""Errors of requests to the API server."""
 
 from collections.abc import Awaitable
 
 NOT_SERVED = 404
-"""Status of a list of a kind that the API server does not serve."""
+"""Status of the answer to a list of a kind that the API server does not serve."""
 
 
 class KubeError(Exception):
-    """The API server refused; `status` is its HTTP code. What is not `retriable` needs a person; of 401 and 403 that is
-    only said once they have lasted, see kube.denials."""
+    """The API server refused a request; `status` is its HTTP code.
+
+    If it is not `retriable`, a user must act. 401 and 403 become not retriable only after they have lasted, see
+    kube.denials.
+    """
 
     def __init__(self, message: str, status: int | None = None, *, retriable: bool = False) -> None:
         super().__init__(message)
@@ -21,47 +24,53 @@ class KubeError(Exception):
 
 
 class KubeConflictError(KubeError):
-    """409: somebody else changed or owns it."""
+    """409: another client changed the object or owns the field."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, 409, retriable=True)
 
 
 class KubeUnavailableError(KubeError):
-    """No answer: the API server is away, or too slow."""
+    """No answer: the API server is down or too slow."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, retriable=True)
 
 
 class KubeFencedError(KubeError):
-    """Nothing was sent: this process may not write (any more), because it does not hold the Lease."""
+    """Nothing was sent: this process may not write, because it does not hold the Lease (any more)."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, retriable=True)
 
 
 class NamespaceGoingError(KubeError):
-    """Nothing is made in a namespace that is being deleted: it is nobody's fault, and ends with the cluster in it."""
+    """Nothing can be created in a namespace that is being deleted.
+
+    No user has to act: the cluster in it is deleted too.
+    """
 
     def __init__(self, message: str) -> None:
         super().__init__(message, 403, retriable=True)
 
 
 class ClaimsTakenError(KubeError):
-    """Volume claims that nodes would get hold data of another cluster; nothing was made."""
+    """Volume claims that node pods would use contain data of another cluster; nothing was created."""
 
 
 class LandingTakenError(KubeError):
-    """Another object keeps the place where the cluster is to land its audit log; nothing was applied."""
+    """Another object reserves the location where the cluster would land its audit log; nothing was applied."""
 
 
 class NameTakenError(KubeError):
-    """An object that is not ours has the name of one of our children; it was not touched."""
+    """An object that does not belong to the operator has the name of a child; it was not changed."""
 
 
 async def refusal(asking: Awaitable[str | None]) -> str:
-    """What `asking` returns, or the API server's words if it refuses for good. Raises KubeError for what may pass."""
+    """Return the result of `asking`, or the API server's message if the refusal is final.
+
+    Raises KubeError for an error that is retriable.
+    """
     try:
         return await asking or ""
     except KubeError as error:

@@ -1,8 +1,8 @@
-"""Kubernetes Events (core/v1) of what the operator did to an object: for `kubectl describe`, never relied upon.
+"""Kubernetes Events (core/v1) of what the operator did to an object: for `kubectl describe` only, nothing reads them.
 
-The same event within ten minutes becomes a count in the first one, written at most once a minute, so that a reconcile
-that fails again and again neither floods etcd nor hides what else happened. That holds across terms, too: a new term
-first reads the Events that the one before has posted in the namespace.
+The same event within ten minutes increments a count in the first Event, which is written at most once a minute. So a
+reconcile that fails repeatedly neither floods etcd nor hides other events. This also holds across terms: a new term
+first reads the Events that the previous term posted in the namespace.
 """
 
 import asyncio
@@ -28,13 +28,13 @@ SAME_FOR_S = 600.0
 REPEAT_EVERY_S = 60.0
 KEYS_MAX = 1000
 MESSAGE_MAX = 1024
-"""Both limits are the API server's."""
+"""MESSAGE_MAX and REASON_MAX are the API server's limits."""
 REASON_MAX = 128
 
 
 @dataclass(slots=True)
 class Series:
-    """One Event and how often it happened. Times are wall clock: they are written into it."""
+    """One Event and how often it happened. Times are wall-clock times, because the Event contains them."""
 
     first: datetime
     last: datetime
@@ -45,7 +45,7 @@ class Series:
 
 
 class RecentEvents:
-    """The last `KEYS_MAX` different events; the one that has been quiet longest is forgotten first."""
+    """The last `KEYS_MAX` different events. The one that was repeated least recently is evicted first."""
 
     def __init__(self) -> None:
         self._series: OrderedDict[Key, Series] = OrderedDict()
@@ -65,7 +65,7 @@ class RecentEvents:
         return series
 
     def remember(self, key: Key, series: Series) -> None:
-        """Keeps a series that another process has posted, unless the key is known already."""
+        """Add a series that another process has posted, unless the key is known already."""
         if key not in self._series and len(self._series) < KEYS_MAX:
             self._series[key] = series
             self._series.move_to_end(key, last=False)
@@ -76,7 +76,7 @@ def worth_posting(series: Series, now: datetime) -> bool:
 
 
 class EventRecorder:
-    """Posts Events, those that repeat as one with a count. Nothing of it is durable here."""
+    """Posts Events; a repeated event becomes one Event with a count. Keeps no durable state."""
 
     def __init__(
         self,
@@ -92,7 +92,10 @@ class EventRecorder:
         """By namespace, the task that reads the Events of earlier terms."""
 
     async def record(self, involved: Mapping[str, Any], type_: EventType, reason: str, message: str) -> None:
-        """`involved` has apiVersion, kind and metadata. An event that cannot be posted is logged."""
+        """Post an event about `involved`, which has apiVersion, kind and metadata.
+
+        An event that cannot be posted is logged.
+        """
         now = self._clock()
         reference, reason, message = object_reference(involved), reason[:REASON_MAX], message[:MESSAGE_MAX]
         await self._read_earlier(reference["namespace"], now)
@@ -108,16 +111,17 @@ class EventRecorder:
             if series.count == 1:
                 await self._client.create(EVENT, meta["namespace"], event)
             else:
-                # Unconditional, and the API server creates an Event that has expired or was never posted.
+                # A PUT without a resourceVersion: the API server creates the Event if it has expired or was never
+                # posted.
                 await self._client.replace(EVENT, meta["namespace"], meta["name"], event)
         except KubeError as error:
-            # The next one like it tries again.
+            # The next event of the series tries again.
             series.posted = posted
             level = logging.INFO if isinstance(error, NamespaceGoingError) else logging.WARNING
             log.log(level, "event %s of %s %s not posted: %s", reason, reference["kind"], reference["name"], error)
 
     async def _read_earlier(self, namespace: str, now: datetime) -> None:
-        """Reads the Events of an earlier term, once for each namespace and while they are recent."""
+        """Read the Events of an earlier term, once for each namespace, while such Events can still be recent."""
         if (now - self._began).total_seconds() >= SAME_FOR_S:
             return
         if namespace not in self._read:
@@ -162,7 +166,7 @@ def object_reference(involved: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _series_of(event: Mapping[str, Any]) -> tuple[Key, Series] | None:
-    """As `record` would have noted it; None for an Event of another form."""
+    """Return the key and series that `record` would have noted for this Event; None for an Event of another form."""
     involved = event.get("involvedObject") or {}
     try:
         first, last = (datetime.fromisoformat(event[field]) for field in ("firstTimestamp", "lastTimestamp"))
@@ -174,7 +178,7 @@ def _series_of(event: Mapping[str, Any]) -> tuple[Key, Series] | None:
 
 
 def _event_name(name: str, key: Key, series: Series) -> str:
-    """The same for all of a series, another for the next series of the same event."""
+    """Return the name of a series' Event. The next series of the same event gets another name."""
     text = "\0".join((*key, series.first.isoformat()))
     return f"{name[:200]}.{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 

@@ -1,4 +1,4 @@
-"""The writers' side of a cache: what kopf's HTTP session and kopf's event handler tell it."""
+"""The interface through which kopf's HTTP session and kopf's event handler write to a cache."""
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -13,8 +13,10 @@ Json = Mapping[str, Any]
 
 
 class Feed:
-    """Belongs to the cache's event loop. `notify` is called with the changes of a kind, `on_error` when the error of a
-    kind begins, changes or ends."""
+    """Writes to the informers of a cache, on the cache's event loop.
+
+    `notify` is called with the changes of a kind, `on_error` when the error of a kind begins, changes or ends.
+    """
 
     def __init__(
         self,
@@ -29,7 +31,7 @@ class Feed:
     def replace(
         self, kind: Kind, items: Collection[Json], version: int, *, first: bool, last: bool, restored: bool = False
     ) -> Sequence[Json]:
-        """Take a page of a list; returns the items that kopf's handler must see. See Informer."""
+        """Take a page of a list. Returns the items that kopf's handler must see. See Informer."""
         now_s = time.monotonic()
         unseen, changes = self.informers[kind].replace(items, version, now_s, first=first, last=last, restored=restored)
         self._notify(kind, changes)
@@ -49,7 +51,10 @@ class Feed:
         return True
 
     def contact(self, kind: Kind, version: int = 0) -> None:
-        """The API server has said something of the kind; `version`: it has accepted a watch from there on."""
+        """Note that the API server has answered for the kind.
+
+        `version`: it has accepted a watch from this resourceVersion.
+        """
         one = self.informers[kind]
         one.resource_version = max(one.resource_version, version)
         failed = one.error is not None
@@ -58,7 +63,7 @@ class Feed:
             self._on_error()
 
     def fail(self, kind: Kind, error: KubeError) -> None:
-        """The kind cannot be listed or watched now."""
+        """Note that the kind cannot be listed or watched now."""
         one = self.informers[kind]
         changed = str(one.error) != str(error)
         one.fail(error)
@@ -66,6 +71,6 @@ class Feed:
             self._on_error()
 
     def lose(self, kind: Kind, error: KubeError) -> None:
-        """An object of the kind was missed: the kind is unknown until it is listed again."""
+        """Note that an object of the kind was missed: the kind is unknown until it is listed again."""
         self.informers[kind].unsync()
         self.fail(kind, error)

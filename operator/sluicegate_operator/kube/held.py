@@ -1,8 +1,8 @@
-"""Objects as the cache holds them: parsed once per resourceVersion, without what nobody plans by.
+"""Objects as the cache stores them: parsed once for each resourceVersion, without the parts that no plan uses.
 
-Kinds that people write are held as their models, and parts of models that are equal are one in memory: ten thousand
-quotas that are all enforced differ in little but their names. Other kinds are held as documents without managedFields
-and the parts that only kubelets read.
+Custom kinds are stored as their models, and equal parts of models share one object in memory: ten thousand quotas that
+are all enforced differ in little but their names. Other kinds are stored as documents without managedFields and without
+the parts that only kubelets read.
 """
 
 import sys
@@ -29,7 +29,7 @@ _NOBODY_PLANS_BY = ("kubectl.kubernetes.io/last-applied-configuration",)
 
 @dataclass(frozen=True, slots=True)
 class Misread:
-    """An object of ours as the API server has it, and why this operator cannot read it."""
+    """A custom object as the API server has it, and the reason why this operator cannot read it."""
 
     body: Json
     why: str
@@ -40,8 +40,11 @@ Value = Resource | Misread | Json
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """`cluster` is the name of the BrokerCluster that it belongs to; empty where it names none. `version` is its
-    resourceVersion: API servers count upwards."""
+    """An object in the cache.
+
+    `cluster` is the name of the BrokerCluster that it belongs to; empty if it names none. `version` is its
+    resourceVersion as a number: API servers count upwards.
+    """
 
     namespace: str
     name: str
@@ -56,14 +59,17 @@ class Held:
 
 
 _NOTHING: dict[str, Any] = {}
-"""Labels and annotations of nearly all objects; nobody changes a model."""
+"""The labels and annotations of nearly all objects; shared, because models are never changed."""
 
 
 class Reader:
-    """Makes what is held of what the API server says. Each Informer has a Reader of its own."""
+    """Converts the API server's objects to cached ones. Each Informer has its own Reader."""
 
     def __init__(self, trim: Callable[[Json], Json] | None = None) -> None:
-        """`trim`: what is kept of a document, where it is not what the operator needs of its own objects."""
+        """Create a reader.
+
+        `trim` returns the part of a document to keep, if it differs from that of the operator's children.
+        """
         self._trim = trim
         self._shared: dict[Hashable, Any] = {}
 
@@ -85,7 +91,10 @@ class Reader:
         return value
 
     def _share(self, model: BaseModel) -> None:
-        """Models are frozen, so one may stand for all that are equal to it."""
+        """Replace parts of the model by equal parts that are already in memory.
+
+        Models are frozen, so sharing is safe.
+        """
         fields = model.__dict__
         for name, value in fields.items():
             if isinstance(value, BaseModel):
@@ -104,7 +113,7 @@ class Reader:
         try:
             return cast(BaseModel, self._kept(model, model))
         except TypeError:
-            # It has a mapping in it.
+            # The model contains a mapping, which is not hashable.
             return model
 
     def _kept(self, key: Hashable, value: Any) -> Any:
@@ -114,7 +123,7 @@ class Reader:
 
 
 def _of_shared_words(value: Any) -> Any:
-    """The same, of keys and words that are in memory once: documents differ in few of them."""
+    """Return an equal value whose keys and short texts are interned: documents differ in few of them."""
     if isinstance(value, dict):
         return {sys.intern(key): _of_shared_words(part) for key, part in value.items()}
     if isinstance(value, list):
@@ -134,7 +143,7 @@ def version_of(meta: Json) -> int:
 
 
 def cluster_of(kind: Kind, body: Json) -> str:
-    """Read without parsing the rest; empty where it names none."""
+    """Return the name of the object's cluster without parsing the rest; empty if it names none."""
     meta = body["metadata"]
     if kind == BROKER_CLUSTER:
         return str(meta["name"])

@@ -1,8 +1,9 @@
-"""One kind as an informer knows it: its Store, whether that has synced, and how old the last contact is. No I/O.
+"""The informer of one kind: its Store, whether that has synced, and the time of the last contact. No I/O.
 
-kopf lists a kind and then watches it from the list's resourceVersion. Two paths lead here: kopf's HTTP session reports
-each page of a list before kopf reads it (`replace`), and kopf's event handler reports each object (`apply`). kopf calls
-handlers of different objects in any order, so every rule below compares resourceVersions and none relies on an order.
+kopf lists a kind and then watches it from the list's resourceVersion. Changes arrive on two paths: kopf's HTTP session
+reports each page of a list before kopf reads it (`replace`), and kopf's event handler reports each object (`apply`).
+kopf calls handlers of different objects in any order, so every rule below compares resourceVersions and none relies on
+an order.
 """
 
 import asyncio
@@ -18,48 +19,48 @@ from sluicegate_operator.kube.watched import Watched
 Json = Mapping[str, Any]
 
 BROKEN_MAX_S = 10.0
-"""Objects are still served for so many seconds after a watch has failed."""
+"""Seconds for which objects are still served after a watch has failed."""
 SILENT_PERIODS = 2.5
-"""Objects are still served for so many periods of a watch that is silent."""
+"""Number of a watch's periods for which objects are still served while the watch is silent."""
 DELETED = "DELETED"
 
 
 @dataclass(slots=True)
 class Informer:
-    """Times are in seconds of time.monotonic, which all threads share."""
+    """The state of one kind. Times are in seconds of time.monotonic, which all threads share."""
 
     watched: Watched
     store: Store = field(default_factory=Store)
     has_synced: asyncio.Event = field(default_factory=asyncio.Event)
-    """The store has every object of a list that was read to its end."""
+    """Set when the store has every object of a list that was read to its end."""
     last_contact_s: float = 0.0
-    """When the API server last said anything of this kind."""
+    """Time when the API server last sent anything about this kind."""
     error: KubeError | None = None
-    """Why the kind cannot be listed or watched now."""
+    """The reason why the kind cannot be listed or watched now."""
     resource_version: int = 0
-    """The highest that was seen: of an object, a list, or a watch that the API server has accepted."""
+    """The highest resourceVersion seen: of an object, a list, or a watch that the API server has accepted."""
     lists: int = 0
-    """How many lists were read to their end."""
+    """Number of lists that were read to their end."""
     _listing: set[Key] = field(default_factory=set)
-    """The names in the list that kopf is reading now."""
+    """The keys of the objects in the list that kopf is reading now."""
     _pending: dict[Key, int] = field(default_factory=dict)
     """Objects of the newest list that kopf has not handed to its handler yet, with their resourceVersions."""
     _departed: list[Key] = field(default_factory=list)
-    """Objects that the newest list does not have, until all that it has are stored."""
+    """Objects that the newest list lacks. They stay in the store until all objects of the list are stored."""
     _listed: bool = False
     _listed_s: float = 0.0
     _listed_version: int = 0
     """resourceVersion of the newest list that was read to its end."""
     _awaited: int = 0
     _handled: asyncio.Event = field(default_factory=asyncio.Event)
-    """At most `_awaited` objects are pending."""
+    """Set when at most `_awaited` objects are pending."""
     _reader: Reader = field(init=False)
 
     def __post_init__(self) -> None:
         self._reader = Reader(self.watched.trim)
 
     def why_unknown(self, now_s: float) -> KubeError | None:
-        """The reason why nothing may be planned from the store; None if it may."""
+        """Return the reason why no plan may use the store; None if plans may."""
         quiet_s = now_s - self.last_contact_s
         if self.error is not None and (not self.has_synced.is_set() or quiet_s > BROKEN_MAX_S):
             return self.error
@@ -74,11 +75,13 @@ class Informer:
     def replace(
         self, items: Collection[Json], version: int, now_s: float, *, first: bool, last: bool, restored: bool = False
     ) -> tuple[Sequence[Json], list[Change]]:
-        """Take a page of the list at `version`. Returns the items that the store lacks in this resourceVersion, which
-        kopf's handler must see, and the changes: objects that went while no watch reported it.
+        """Take a page of the list at `version`. Returns the items that kopf's handler must see, and the changes.
 
-        Those go after all that are in the list are stored, so that a quota that replaces another is known before the
-        other one goes. `restored`: the API server counts from a lower resourceVersion, its storage was restored."""
+        Those items are the ones that the store lacks in this resourceVersion. The changes are removals of objects that
+        were deleted while no watch reported it. The removals follow after all objects in the list are stored, so that a
+        quota that replaces another is known before the other is removed. `restored`: the API server's storage was
+        restored, so it counts from a lower resourceVersion.
+        """
         if first:
             self._listing, self._pending, self._departed, self._listed = set(), {}, [], False
             if restored:
@@ -121,7 +124,7 @@ class Informer:
         return changes + self._synced()
 
     async def until_pending(self, count: int) -> None:
-        """Returns when at most `count` objects of the newest list have still to reach kopf's handler."""
+        """Return when at most `count` objects of the newest list have not reached kopf's handler."""
         self._awaited = count
         self._handled.clear()
         self._wake()
@@ -137,18 +140,18 @@ class Informer:
         return self.store.put(self._reader.held(self.watched.kind, body))
 
     def contact(self, now_s: float) -> None:
-        """The API server has said something of this kind, be it a bookmark."""
+        """Note that the API server has sent something about this kind, even if only a bookmark."""
         self.last_contact_s, self.error = now_s, None
 
     def fail(self, error: KubeError) -> None:
-        """The kind cannot be listed or watched."""
+        """Note that the kind cannot be listed or watched."""
         if error.status == NOT_SERVED:
-            # The kind is gone with its objects, and nothing is known of the kind that comes back.
+            # The CRD was deleted with its objects, and nothing is known of a CRD that is created later.
             self.unsync()
         self.error = error
 
     def unsync(self) -> None:
-        """The store has synced again after the next list."""
+        """Mark the store as not synced until the next list is complete."""
         self._listed = False
         self.has_synced.clear()
 
@@ -157,7 +160,7 @@ class Informer:
             self._handled.set()
 
     def _synced(self) -> list[Change]:
-        """Everything that the newest list has is stored: what it does not have goes."""
+        """If every object of the newest list is stored, remove the objects that the list lacks. Returns the changes."""
         if not self._listed or self._pending:
             return []
         changes = [change for key in self._departed for change in self.store.remove(key, self._listed_version)]
@@ -166,8 +169,10 @@ class Informer:
         return changes
 
     def _is_outdated(self, key: Key, version: int) -> bool:
-        """Whether the store has the object in this or a newer version, or the newest list would have it and does not:
-        it was deleted before kopf handed it on."""
+        """Return whether the store has the object in this or a newer version, or the object was deleted meanwhile.
+
+        An object that the newest list should contain but does not was deleted before kopf handed it on.
+        """
         held = self.store.get(*key)
         if held is not None:
             return version <= held.version

@@ -1,7 +1,7 @@
-"""Objects in requests to the API server, as JSON that YAML reads as well, and objects in its answers.
+"""JSON for requests to the API server that is also valid YAML, and parsers for its answers.
 
-What is applied is read as YAML there, which knows the characters beyond 16 bits as they are and not, as JSON does, as
-two escapes; others it knows escaped only.
+The API server reads an apply as YAML. YAML takes characters above U+FFFF unescaped, not as JSON's surrogate pairs; it
+takes some other characters only escaped.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Any
 from sluicegate_operator.kube.errors import KubeUnavailableError
 
 SHOWN_MAX = 300
-"""Characters of an answer that an error shows."""
+"""Number of characters of an answer that an error shows."""
 _ESCAPED = re.compile("[\x7f-\uffff]")
 
 
@@ -22,8 +22,10 @@ def json_body(body: Mapping[str, Any]) -> bytes:
 
 
 def json_object(body: str | bytes, request: str) -> dict[str, Any]:
-    """Return the object in an answer to `request`. Raises KubeUnavailableError for any other answer: a proxy gave it,
-    and not the API server."""
+    """Return the object in an answer to `request`.
+
+    Raises KubeUnavailableError for any other answer: it came from a proxy, not from the API server.
+    """
     try:
         found = json.loads(body)
     except ValueError:
@@ -35,7 +37,7 @@ def json_object(body: str | bytes, request: str) -> dict[str, Any]:
 
 
 def refusal_text(body: str) -> str:
-    """Return the message in the answer to a request that was refused; the answer itself if it has no message."""
+    """Return the message in the answer to a refused request; the start of the answer if it has no message."""
     try:
         found = json.loads(body)
     except ValueError:

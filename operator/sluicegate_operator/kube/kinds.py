@@ -1,4 +1,4 @@
-"""The kinds that the operator touches, and their paths."""
+"""The kinds that the operator reads or writes, and their paths."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Kind:
 
     @property
     def crd(self) -> str:
-        """The name of its CustomResourceDefinition, for kinds of ours."""
+        """The name of its CustomResourceDefinition; only for custom kinds."""
         return f"{self.plural}.{self.api_version.partition('/')[0]}"
 
     def path(self, namespace: str | None, name: str = "") -> str:
@@ -37,7 +37,10 @@ class Kind:
 
 @cache
 def of_model(model: type[Resource]) -> Kind:
-    """A kind of ours; the same object whenever it is asked for, as who compares by `is` expects."""
+    """Return the Kind of a custom resource.
+
+    The result is the same object for each call, because callers compare by `is`.
+    """
     return Kind(API_VERSION, model.__name__, model.plural)
 
 
@@ -49,13 +52,13 @@ OBSERVER_PLUGIN = of_model(ObserverPlugin)
 TOPIC = of_model(Topic)
 AUDIT_PIPELINE = of_model(AuditPipeline)
 CUSTOM = tuple(of_model(kind.model) for kind in BY_PEOPLE)
-"""People write these, and each change of one is news."""
+"""Kinds that users write; the operator reacts to each change of them."""
 
 POD = Kind("v1", "Pod", "pods")
 NAMESPACE = Kind("v1", "Namespace", "namespaces")
-"""Has no namespace, as a node has none."""
+"""Cluster-scoped, like a node."""
 NODE = Kind("v1", "Node", "nodes")
-"""Has no namespace."""
+"""Cluster-scoped."""
 PERSISTENT_VOLUME_CLAIM = Kind("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 SECRET = Kind("v1", "Secret", "secrets")
 EVENT = Kind("v1", "Event", "events")
@@ -69,9 +72,9 @@ JOB = Kind("batch/v1", "Job", "jobs")
 WEBHOOK_CONFIGURATION = Kind(
     "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations"
 )
-"""Has no namespace."""
+"""Cluster-scoped."""
 SPARK_APPLICATION = Kind("spark.apache.org/v1", "SparkApplication", "sparkapplications")
-"""Of Apache's Spark operator; the next two are of kubeflow's."""
+"""The kind of Apache's Spark operator; the next two belong to kubeflow's."""
 SCHEDULED_SPARK_APPLICATION = Kind(
     "sparkoperator.k8s.io/v1beta2", "ScheduledSparkApplication", "scheduledsparkapplications"
 )
@@ -85,7 +88,7 @@ CHILDREN = (
     Kind("rbac.authorization.k8s.io/v1", "Role", "roles"),
     Kind("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings"),
 )
-"""Of which nothing is read but whether they are as they were applied."""
+"""Children that the operator reads only to check whether they are as they were applied."""
 _APPLIED = (*CHILDREN, STATEFUL_SET, SERVICE, CRON_JOB, SCHEDULED_SPARK_APPLICATION)
 _BY_NAME = {
     (kind.api_version, kind.kind): kind for kind in (*_APPLIED, *CUSTOM, BROKER_REGISTRATION, POD, EVENT, LEASE)
@@ -93,5 +96,5 @@ _BY_NAME = {
 
 
 def kind_of(manifest: Mapping[str, Any]) -> Kind:
-    """Raises KeyError for a kind that the operator has no business with."""
+    """Return the Kind of a manifest. Raises KeyError for a kind that the operator does not use."""
     return _BY_NAME[manifest["apiVersion"], manifest["kind"]]

@@ -1,4 +1,4 @@
-"""Answers to kopf's requests: what kopf reads of an aiohttp.ClientResponse."""
+"""Answers to kopf's requests, with the part of aiohttp.ClientResponse that kopf reads."""
 
 import json
 import logging
@@ -13,14 +13,14 @@ from sluicegate_operator.kube.transport import Response
 log = logging.getLogger(__name__)
 
 LINE_MAX = 8 << 20
-"""Bytes of an event; an object has at most 1.5 MB."""
+"""Maximum bytes of an event; an object has at most 1.5 MB."""
 GONE = 410
 _CHANGES = ("ADDED", "MODIFIED")
 _GONE_EVENT = json.dumps({"type": "ERROR", "object": {"code": GONE, "message": "list again"}}).encode() + b"\n"
 
 
 class Answer:
-    """An answer that is complete, of status 200."""
+    """A complete answer with status 200."""
 
     status = 200
 
@@ -38,7 +38,7 @@ class Answer:
         return self
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no connection is open."""
 
 
 class Document(Answer):
@@ -89,7 +89,10 @@ class WatchAnswer(Answer):
         self._is_known = is_known
 
     async def iter_chunked(self, size: int) -> AsyncIterator[bytes]:
-        """Raises aiohttp.ClientError when the watch was cut off: kopf watches again from the last event."""
+        """Yield chunks of whole events.
+
+        Raises aiohttp.ClientError if the watch was cut off: kopf resumes after the last event.
+        """
         rest = b""
         try:
             async for chunk in self._response.content.iter_chunked(size):
@@ -139,12 +142,12 @@ class WatchAnswer(Answer):
 
 
 def has_metadata(item: object) -> bool:
-    """Whether the item looks like an object of an API server."""
+    """Return whether the item looks like an object of an API server."""
     return isinstance(item, Mapping) and isinstance(item.get("metadata"), Mapping)
 
 
 def _object(found: object) -> Mapping[str, Any]:
-    """The JSON object, parsed if it is text; empty if it is anything else."""
+    """Return the JSON object, parsed if it is text; empty if it is anything else."""
     if isinstance(found, bytes):
         try:
             found = json.loads(found)

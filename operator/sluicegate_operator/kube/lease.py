@@ -1,9 +1,9 @@
-"""Holds a Lease while the process works, so that of several operators one acts.
+"""Holds a Lease while the process works, so that only one of several operators acts.
 
-Whoever cannot renew for two thirds of the duration stops first, and only after the whole of it does somebody else
-start: `held` is asked before each write, and a write takes a third of the duration at most, so none is under way when
-the next one starts. Times are of the monotonic clock; `election.py` decides. Every write of the Lease is a create or a
-compare-and-swap.
+A holder that cannot renew for two thirds of the duration stops. Another process takes over only after the whole
+duration. `held` is checked before each write, and a write takes at most a third of the duration, so no write is in
+flight when the next holder starts. Times are of the monotonic clock; `election.py` decides. Every write of the Lease is
+a create or a compare-and-swap.
 """
 
 import asyncio
@@ -34,17 +34,18 @@ from sluicegate_operator.kube.kinds import LEASE
 log = logging.getLogger(__name__)
 
 POLL_MAX_S = 1.0
-"""A Lease that was let go of is taken this soon."""
+"""A released Lease is taken within this many seconds."""
 RELEASE_TIMEOUT_S = 3.0
 RELEASE_ATTEMPTS = 3
 
 
 class LeaseElector:
-    """`acquire`, then `run_while_held` beside the work, at the end `release`. Once `lost` is set the work must end.
+    """Acquires and renews a Lease.
 
-    After that `acquire` may be tried again.
+    Call `acquire`, then `run_while_held` beside the work, and `release` at the end. When `lost` is set, the work must
+    end. After that, `acquire` may be called again.
 
-    Processes must differ in `identity`: one that comes back with the same one takes its Lease up again at once.
+    Processes must differ in `identity`: a process that restarts with the same identity gets its Lease back at once.
     """
 
     def __init__(
@@ -58,7 +59,11 @@ class LeaseElector:
         alive: Callable[[], bool] = lambda: True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`lease`: namespace and name. While `alive` says no it is left to run out: whoever holds it does no work."""
+        """Create an elector. `lease` is its namespace and name.
+
+        While `alive` returns False the Lease is not renewed: the holder does no work, so another process should take
+        over.
+        """
         if not identity:
             raise ValueError("the identity of a Lease's holder must not be empty")
         self.identity = identity
@@ -73,17 +78,23 @@ class LeaseElector:
         self._poll_s = min(POLL_MAX_S, self._duration_s / 10)
         self._observed: Observed | None = None
         self._written: Json | None = None
-        """The Lease as our last write left it, while nothing says otherwise."""
+        """The Lease as this process last wrote it; None if it must be read again."""
         self._held_until_s: float | None = None
 
     @property
     def held(self) -> bool:
-        """False from the moment on when a renewal is overdue, before `lost` can say it. May be asked in any thread."""
+        """Whether writes are allowed:
+
+        False as soon as a renewal is overdue, before `lost` is set. Any thread may read it.
+        """
         until_s = self._held_until_s
         return until_s is not None and not self.lost.is_set() and self._now_s() < until_s
 
     async def acquire(self) -> None:
-        """Waits as long as it takes. Raises KubeError when the API server refuses for good (no permission, no CRD)."""
+        """Wait until the Lease is held.
+
+        Raises KubeError if the API server's refusal is final (no permission, no CRD).
+        """
         said = ""
         self.lost.clear()
         self._held_until_s = None
@@ -108,7 +119,7 @@ class LeaseElector:
             await asyncio.sleep(self._poll_s)
 
     async def run_while_held(self) -> None:
-        """Renews until it is lost, then sets `lost` and returns."""
+        """Renew until the Lease is lost, then set `lost` and return."""
         if self._held_until_s is None:
             raise RuntimeError("acquire the lease first")
         delay_s = self._renew_every_s
@@ -117,7 +128,10 @@ class LeaseElector:
             delay_s = self._renew_every_s if await self._renewed() else self._poll_s
 
     async def release(self) -> None:
-        """The next one need not wait. Nothing happens when it is not ours (any more); never raises KubeError."""
+        """Release the Lease, so that the next holder need not wait. Never raises KubeError.
+
+        Does nothing if this process does not hold it (any more).
+        """
         if self._held_until_s is None:
             return
         self._held_until_s = None
@@ -136,7 +150,7 @@ class LeaseElector:
                 await self._client.replace(LEASE, self._namespace, self._name, released_lease(lease, _wall_time()))
                 return
             except KubeConflictError:
-                # A renewal that was under way when the work ended.
+                # A renewal that was in flight when the work ended.
                 if attempt == RELEASE_ATTEMPTS:
                     raise
 
@@ -166,8 +180,11 @@ class LeaseElector:
         return False
 
     async def _attempt(self, *, only_renew: bool = False) -> Decision:
-        """Reads, decides and writes. It counts as held from before the write: others count from after it. A renewal
-        needs no reading: what was written last is what is there, or the write is refused and the next try reads."""
+        """Read, decide and write.
+
+        The Lease counts as held from before the write; other processes count from after it. A renewal skips the read:
+        if the Lease has changed since the last write, the API server refuses the replace and the next try reads.
+        """
         started_s = self._now_s()
         lease, self._written = self._written if only_renew else None, None
         if lease is None:

@@ -1,6 +1,6 @@
-"""A LeaseElector on a thread, an event loop and connections of its own: no work, however much, delays a renewal.
+"""A LeaseElector with its own thread, event loop and connections, so that no amount of work delays a renewal.
 
-The elector decides and keeps the times; this only carries calls to its loop and answers back.
+The elector decides and keeps the times; this module only passes calls to its loop and returns the results.
 """
 
 import asyncio
@@ -12,9 +12,10 @@ from sluicegate_operator.kube.loop_thread import LoopThread
 
 
 class LeaseThread:
-    """Use as `with LeaseThread(elector) as lease`. The elector's client must be used by nobody else.
+    """Runs an elector. Use as `with LeaseThread(elector) as lease`.
 
-    `held` may be asked in any thread; the others are awaited on the caller's loop.
+    Nothing else may use the elector's client. Any thread may call `held`; the other methods are awaited on the caller's
+    loop.
     """
 
     def __init__(self, elector: LeaseElector) -> None:
@@ -35,11 +36,11 @@ class LeaseThread:
         return self._elector.held
 
     async def acquire(self) -> None:
-        """Waits as long as it takes, and renews from then on. Raises KubeError as the elector does."""
+        """Wait until the Lease is held, and renew it from then on. Raises KubeError as the elector does."""
         await self._thread.run(self._acquire())
 
     async def lost(self) -> None:
-        """Returns when it is."""
+        """Return when the Lease is lost."""
         await self._thread.run(self._lost())
 
     async def release(self) -> None:

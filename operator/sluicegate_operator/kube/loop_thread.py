@@ -1,4 +1,4 @@
-"""A thread with an event loop of its own, for what must go on whatever the work's loop does."""
+"""A thread with its own event loop, for work that must continue even if the main loop blocks."""
 
 import asyncio
 import threading
@@ -12,7 +12,7 @@ JOIN_TIMEOUT_S = 5.0
 
 
 class LoopThread:
-    """Use as `with LoopThread("name") as thread`. Tasks that are left at the end are cancelled."""
+    """Use as `with LoopThread("name") as thread`. Tasks that remain at the end are cancelled."""
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
@@ -32,11 +32,11 @@ class LoopThread:
             self._loop.close()
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Runs `work` there and waits for it here, in a thread without an event loop."""
+        """Run `work` on the thread's loop and block until it is done. The calling thread must have no event loop."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Runs `work` there, awaited on the caller's loop; cancelled with it."""
+        """Run `work` on the thread's loop and await it on the caller's loop; cancelling the caller cancels `work`."""
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
 

@@ -1,7 +1,8 @@
 """`python -m sluicegate_operator.kube.new_certificate DAYS HOST...` prints a new certificate: a Secret's data, as JSON.
 
-A process of its own: `cryptography` takes 11 MiB and 70 ms of the event loop, for something that happens every month.
-The certificate is signed by an authority that is made for it, whose key is not kept: it can sign nothing else.
+This runs as a separate process: `cryptography` takes 11 MiB and 70 ms of the event loop, for a monthly task. The
+certificate is signed by an authority that is created for it. The authority's key is not kept, so it can sign nothing
+else.
 """
 
 import ipaddress
@@ -18,9 +19,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from sluicegate_operator.kube.tls_pair import TlsPair
 
 BEFORE = timedelta(hours=1)
-"""Clocks of API servers may be behind by so much."""
+"""Tolerance for API servers whose clocks are behind."""
 NAME_MAX = 64
-"""Characters of a common name."""
+"""Maximum length of a common name, in characters."""
 AUTHORITY = "sluicegate-admission"
 
 
@@ -28,7 +29,7 @@ def new_pair(hosts: Sequence[str], now: datetime, days: float) -> TlsPair:
     """A certificate for names and addresses that ends `days` after `now`; days below 0 make one that has ended."""
     first, last = min(now, now + timedelta(days=days)) - BEFORE, now + timedelta(days=days)
     authority_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
-    # Each authority has a name of its own: a bundle holds the old one beside the new one.
+    # Each authority has its own name: a bundle contains the old one and the new one.
     issuer = _name(f"{AUTHORITY}-{now:%Y%m%d%H%M%S}")
     authority = (
         _builder(issuer, issuer, authority_key.public_key(), first, last)

@@ -1,11 +1,14 @@
-"""kopf's HTTP session: what a reflector of client-go does for each kind, around the requests that kopf sends.
+"""kopf's HTTP session, with what client-go's reflector does for each kind around the requests that kopf sends.
 
 kopf lists a kind with GET, page by page, then watches it from the list's resourceVersion, and lists it again after 410.
-A page is given to kopf in slices, each after the handler has seen the one before: kopf would queue all pages at once.
-Its handlers receive objects and nothing else, so the session reports the rest to the cache: a list that was read to its
+kopf gets a page in slices, each after its handler has seen the slice before, because kopf would queue all pages at
+once. kopf's handlers receive only objects, so the session reports the rest to the cache. A list that was read to its
 end names everything that exists; a watch that the API server accepts is a contact; a refused request is the error of
-its kind. Refused requests are sent again from here: a kind that is forbidden or not served ends neither kopf nor the
-watches of other kinds. kopf's discovery is answered from the table of kinds, so CRDs may come and go at any time.
+its kind.
+
+The session sends refused requests again itself: a kind that is forbidden or not served stops neither kopf nor the
+watches of other kinds. It answers kopf's discovery from the table of kinds, so CRDs may be created and deleted at any
+time.
 """
 
 import asyncio
@@ -37,20 +40,20 @@ Query = Mapping[str, str]
 
 LIST_TIMEOUT_S = 30.0
 HEADERS_TIMEOUT_S = 10.0
-"""A watch is accepted, and one object is sent, at once, or the API server is stuck."""
+"""The API server accepts a watch, and sends one object, within this time, or it is stuck."""
 SILENCE_MARGIN_S = 5.0
-"""A watch that has not ended so long after the server should have ended it was cut off."""
+"""A watch that lasts this long after the server should have ended it was cut off."""
 SHORTEST_S = 1.0
 """The shortest time between the starts of two watches of a kind."""
 AGAIN_FIRST_S = 0.5
 AGAIN_MAX_S = 10.0
 NOT_SERVED_S = 2.0
-"""A CRD that is missing may be installed at any time."""
+"""Pause before a retry for a kind that is not served: its CRD may be installed at any time."""
 _OF_A_WATCH = ("watch", "allowWatchBookmarks", "resourceVersion", "timeoutSeconds")
 SLICE = 50
-"""Objects of a list that kopf gets at once: it starts a task for each of them in one iteration of the event loop."""
+"""Objects of a list that kopf gets at once: kopf starts a task for each of them in one iteration of the event loop."""
 HANDED_ON_MAX_S = 5.0
-"""kopf gets the next slice after this time, although its handler has not seen the slice before."""
+"""kopf gets the next slice after this time, even if its handler has not seen the slice before."""
 _MORE = "slice"
 """The continue token of a slice that is not the last one of its page."""
 _NO_ANSWER = (aiohttp.ClientError, OSError, TimeoutError)
@@ -68,27 +71,29 @@ class Reflector:
     watched: Watched
     path: str
     began_s: float = float("-inf")
-    """When the last watch was accepted."""
+    """Time when the last watch was accepted."""
     cut_off: bool = False
-    """The last watch did not end in order: the next one may reach an API server whose storage was restored."""
+    """Whether the last watch did not end in order: the next one may reach an API server whose storage was restored."""
     restored: bool = False
-    """The API server counts from a lower resourceVersion than the last watch."""
+    """Whether the API server counts from a lower resourceVersion than the last watch."""
     must_list: bool = False
     lists: int = 0
-    """Lists that were begun since a watch ended in order."""
+    """Number of lists that began since a watch ended in order."""
     answer: WatchAnswer | None = None
     page: Json = field(default_factory=dict)
     """The page of the list that kopf is reading."""
     rest: Sequence[Mapping[str, Any]] = ()
-    """Objects of this page that kopf has not got yet."""
+    """Objects of this page that kopf has not received yet."""
 
 
 class ReflectorSession:
-    """Stands in for the aiohttp.ClientSession of a kopf.AiohttpSession: kopf calls `request`, reads `headers` and
-    `closed`, and awaits `close`."""
+    """Replaces the aiohttp.ClientSession of a kopf.AiohttpSession.
+
+    kopf calls `request`, reads `headers` and `closed`, and awaits `close`.
+    """
 
     def __init__(self, transport: Transport, feed: Feed, namespace: str | None) -> None:
-        """`namespace`: the only one that is watched; None: all."""
+        """`namespace` is the only one that is watched; None means all."""
         self._transport = transport
         self._feed = feed
         watched = [one.watched for one in feed.informers.values()]
@@ -98,7 +103,7 @@ class ReflectorSession:
         self.closed = False
 
     async def request(self, method: str, url: str, **_: Any) -> Answer:
-        """The answer to kopf's request. A request that fails is reported to the cache and sent again from here."""
+        """Return the answer to kopf's request. A request that fails is reported to the cache and sent again here."""
         parts = urlsplit(url)
         query = dict(parse_qsl(parts.query, keep_blank_values=True))
         reflector = self._reflectors.get(parts.path)
@@ -109,13 +114,13 @@ class ReflectorSession:
         raise RuntimeError(f"kopf has sent {method} {parts.path}, which is no list or watch of this operator")
 
     async def close(self) -> None:
-        """A second call does nothing."""
+        """Close the session. A second call does nothing."""
         if not self.closed:
             self.closed = True
             await self._transport.close()
 
     def relist(self, kind: Kind) -> None:
-        """Ends the watch of the kind, after which kopf lists it again."""
+        """End the watch of the kind, after which kopf lists it again."""
         for reflector in self._reflectors.values():
             if reflector.watched.kind == kind:
                 reflector.must_list = True
@@ -123,7 +128,10 @@ class ReflectorSession:
                     reflector.answer.close()
 
     async def _list(self, one: Reflector, query: Query) -> Answer:
-        """A slice of a page. The list begins again from its first page when the API server has forgotten it."""
+        """Return a slice of a page.
+
+        The list starts again at its first page if the API server's continue token has expired.
+        """
         failures = 0
         if "continue" in query:
             await self._handed_on(one)
@@ -142,7 +150,7 @@ class ReflectorSession:
                 failures += 1
                 self._feed.fail(one.watched.kind, error)
                 if error.status == NOT_SERVED:
-                    # The kind that is served later has another list.
+                    # A kind that is served later has another list.
                     query = _without(query, "continue")
                 await asyncio.sleep(pause_s(failures, error))
         meta = page["metadata"]
@@ -156,7 +164,7 @@ class ReflectorSession:
         return _slice(one)
 
     async def _handed_on(self, one: Reflector) -> None:
-        """Wait until kopf's handler has seen all objects that kopf got: kopf queues objects without a limit."""
+        """Wait until kopf's handler has seen all objects that kopf received: kopf queues objects without a limit."""
         with suppress(TimeoutError):
             async with asyncio.timeout(HANDED_ON_MAX_S):
                 await self._feed.informers[one.watched.kind].until_pending(len(one.rest))
@@ -207,19 +215,21 @@ class ReflectorSession:
             return one.answer
 
     def _ended(self, one: Reflector) -> None:
-        """The API server has closed a watch, as it does at the end of each period."""
+        """Note that the API server has closed a watch, as it does at the end of each period."""
         one.lists, one.cut_off = 1, False
 
     async def _is_behind(self, one: Reflector, query: Query) -> bool:
-        """Whether the API server is behind the watch's resourceVersion: a watch from there would be silent until new
-        versions are higher than the lost ones."""
+        """Return whether the API server is behind the watch's resourceVersion.
+
+        A watch from there would be silent until new versions are higher than the lost ones.
+        """
         page = await self._page(one, {**_without(query, *_OF_A_WATCH), "limit": "1"}, HEADERS_TIMEOUT_S)
         one.cut_off = False
         one.restored = int(page["metadata"]["resourceVersion"]) < int(query["resourceVersion"])
         return one.restored
 
     async def _page(self, one: Reflector, query: Query, timeout_s: float = LIST_TIMEOUT_S) -> Json:
-        """Raises KubeError, _ExpiredError."""
+        """Return one page of a list. Raises KubeError, _ExpiredError."""
         answer = await self._get(one, query, "List", timeout_s)
         try:
             body = await answer.read()
@@ -228,7 +238,7 @@ class ReflectorSession:
         page = json_object(body, f"GET {one.path}")
         try:
             int(page["metadata"]["resourceVersion"])
-            # Of metadata alone, an empty list is null.
+            # With `metadata_only`, the items of an empty list are null.
             if not all(map(has_metadata, page.get("items") or ())):
                 raise ValueError("an item is not an object")
         except (LookupError, TypeError, ValueError) as error:
@@ -236,7 +246,7 @@ class ReflectorSession:
         return page
 
     async def _opened(self, one: Reflector, query: Query) -> Response:
-        """A watch that the API server has accepted. Raises as `_page`."""
+        """Return a watch that the API server has accepted. Raises as `_page`."""
         query = {**query, "timeoutSeconds": str(one.watched.period_s)}
         try:
             async with asyncio.timeout(HEADERS_TIMEOUT_S):
@@ -261,7 +271,7 @@ class ReflectorSession:
 
 
 def _slice(one: Reflector) -> Document:
-    """The next objects of the page that kopf is reading."""
+    """Return the next objects of the page that kopf is reading."""
     some, one.rest = one.rest[:SLICE], one.rest[SLICE:]
     meta = {**one.page["metadata"], "continue": _MORE} if one.rest else one.page["metadata"]
     return Document({**one.page, "metadata": meta, "items": some})
@@ -276,7 +286,10 @@ def _without(query: Query, *names: str) -> Query:
 
 
 def pause_s(failures: int, error: KubeError | None = None) -> float:
-    """Seconds to wait before a request is sent again. Random in part, because the watches of all kinds fail at once."""
+    """Return the seconds to wait before a request is sent again.
+
+    Random in part: the watches of all kinds fail at once.
+    """
     if error is not None and error.status == NOT_SERVED:
         return NOT_SERVED_S
     return float(min(AGAIN_MAX_S, AGAIN_FIRST_S * 2 ** min(failures - 1, 8)) * random.uniform(0.5, 1.0))

@@ -1,7 +1,8 @@
-"""What the operator asks of API servers, by kind: the rights that it needs, and no others.
+"""The rights that the operator needs at API servers, by kind, and no others.
 
-The chart grants what is here, and a test compares the two; another compares it with what an API server's audit log says
-that the operator has asked for while all else is tested. Who adds a request adds it here and to the chart.
+The chart grants exactly these rights, and a test compares the two. Another test compares them with the requests of the
+operator that an API server's audit log recorded during the other tests. A change that adds a request adds it here and
+to the chart.
 """
 
 from collections.abc import Mapping
@@ -10,11 +11,11 @@ from sluicegate_operator.api.kinds import BY_PEOPLE
 from sluicegate_operator.api.metadata import GROUP
 
 Resource = tuple[str, str]
-"""Its API group, and its name with that of a subresource behind a '/'."""
+"""An API group and the name of a resource; a subresource follows a '/'."""
 
 _WRITTEN_BY_PEOPLE = tuple(kind.plural for kind in BY_PEOPLE)
 _APPLIED = frozenset({"get", "list", "watch", "create", "patch"})
-"""Of children: see KubeClient.apply, and kube.watched."""
+"""The rights on children: see KubeClient.apply and kube.watched."""
 
 CALLED: Mapping[Resource, frozenset[str]] = {
     **{(GROUP, kind): frozenset({"list", "watch"}) for kind in _WRITTEN_BY_PEOPLE},
@@ -48,21 +49,23 @@ CALLED_OF_SPARK: Mapping[Resource, frozenset[str]] = {
     ("sparkoperator.k8s.io", "sparkapplications"): frozenset({"list"}),
     ("spark.apache.org", "sparkapplications"): frozenset({"list", "create", "delete"}),
 }
-"""Where AuditPipelines are run by an operator of Spark."""
+"""Rights if a Spark operator runs AuditPipelines."""
 
 CALLED_OF_ADMISSION: Mapping[Resource, frozenset[str]] = {
     ("", "secrets"): frozenset({"get", "update"}),
     ("admissionregistration.k8s.io", "validatingwebhookconfigurations"): frozenset({"get", "update"}),
 }
-"""If admission is on: one object of each kind, by its name. If cert-manager makes the certificate, only `get` of the
-Secret."""
+"""If admission is on: one object of each kind, by its name.
+
+If cert-manager makes the certificate, only `get` of the Secret.
+"""
 
 HELD: Mapping[Resource, frozenset[str]] = {
-    # Nobody grants what he may not do himself: the Role of controllers that share a journal has these.
+    # RBAC lets no account grant rights that it lacks: the Role of controllers that share a journal has these.
     ("", "configmaps"): frozenset({"update"}),
-    # OwnerReferencesPermissionEnforcement, which some clusters have, asks for these of who sets blockOwnerDeletion, and
-    # of who makes claims go with their cluster.
+    # OwnerReferencesPermissionEnforcement, which some clusters enable, requires these from a client that sets
+    # blockOwnerDeletion, and from one that lets claims be deleted with their cluster.
     **{(GROUP, f"{kind.plural}/finalizers"): frozenset({"update"}) for kind in BY_PEOPLE if kind.owns_children},
     ("", "persistentvolumeclaims"): frozenset({"delete"}),
 }
-"""Never asked for by the operator itself, and asked of it by the API server all the same."""
+"""Rights that the operator itself never uses, but that the API server requires it to have."""

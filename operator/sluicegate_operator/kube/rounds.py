@@ -1,6 +1,7 @@
-"""One answer for many who ask the same: whoever asks while it is being fetched shares the next one.
+"""Shares answers between concurrent callers with the same key: a caller that asks during a fetch gets the next one.
 
-So nobody gets an answer that was begun before it asked, and however many ask at a time, two requests are enough.
+So no caller gets an answer to a request that began before its call, and two requests are enough for any number of
+concurrent callers.
 """
 
 import asyncio
@@ -11,14 +12,17 @@ T = TypeVar("T")
 
 
 class Rounds(Generic[T]):
-    """Belongs to one event loop. What is answered is shared: nobody may change it."""
+    """Shares answers by key. Belongs to one event loop. Callers share an answer, so none may change it."""
 
     def __init__(self) -> None:
         self._running: dict[Hashable, asyncio.Task[T]] = {}
         self._next: dict[Hashable, asyncio.Task[T]] = {}
 
     async def ask(self, key: Hashable, question: Callable[[], Awaitable[T]]) -> T:
-        """Raises what `question` raises. One who is cancelled takes nothing away from the others."""
+        """Return the answer to `question`. Raises what `question` raises.
+
+        Cancelling one caller does not affect the others.
+        """
         running = self._running.get(key)
         if running is None:
             task = self._running[key] = asyncio.create_task(self._round(key, question, None))
@@ -42,6 +46,6 @@ class Rounds(Generic[T]):
 
 
 def _look_at(task: "asyncio.Task[T]") -> None:
-    """An error is whoever's asked; when all of them have gone it is nobody's."""
+    """Mark an error as retrieved: its callers receive it, and if all of them were cancelled it is dropped."""
     if not task.cancelled():
         task.exception()

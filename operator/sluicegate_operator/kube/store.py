@@ -1,7 +1,7 @@
-"""The objects of one kind, as an informer's Store has them: by key, and indexed by the cluster that they belong to.
+"""The Store of an informer: the objects of one kind by key, indexed by the cluster that they belong to.
 
-No object goes back to an older resourceVersion: the operator's own writes are stored before the watch reports them.
-Only an API server whose storage was restored counts from an older resourceVersion again.
+No object is replaced by an older resourceVersion: the operator's own writes are stored before the watch reports them.
+The only exception is an API server whose storage was restored, which counts from an older resourceVersion.
 """
 
 from collections.abc import Collection
@@ -12,12 +12,12 @@ from sluicegate_operator.kube.held import Held
 Key = tuple[str, str]
 """Namespace and name."""
 Change = tuple[Held | None, Held | None]
-"""Before and after; one of them is there."""
+"""The object before and after a change; at least one is not None."""
 
 
 @dataclass(slots=True)
 class Store:
-    """Each method that changes something returns the changes."""
+    """Objects by key. Each method that changes something returns the changes."""
 
     _objects: dict[Key, Held] = field(default_factory=dict)
     _by_cluster: dict[Key, dict[str, Held]] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Store:
         return [(before, held)]
 
     def remove(self, key: Key, version: int) -> list[Change]:
-        """Remove an object that was deleted at `version`; an object of that name that was made since stays."""
+        """Remove an object that was deleted at `version`; an object of that name that was created later stays."""
         before = self._objects.get(key)
         if before is None or before.version > version:
             return []
@@ -66,7 +66,7 @@ class Store:
         return [(before, None)]
 
     def forget_versions(self) -> None:
-        """Every object stays until it is stored again, in whatever resourceVersion."""
+        """Let each object be replaced by any resourceVersion; it stays until then."""
         for held in list(self._objects.values()):
             older = replace(held, version=0)
             self._objects[held.key] = older

@@ -1,4 +1,7 @@
-"""A TLS certificate with its key, as Secrets have it, and what an API server would say of it. No I/O but for `load`."""
+"""A TLS certificate with its key, as Secrets have it, and the checks that an API server makes.
+
+No I/O but for `load`.
+"""
 
 import base64
 import binascii
@@ -15,12 +18,15 @@ _NO_CHECK_TIME = 0x200000
 
 
 class CertificateError(Exception):
-    """A certificate that API servers would not accept, in a sentence."""
+    """A certificate that API servers would not accept; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class TlsPair:
-    """In PEM. `authorities` are the certificates that it is verified with; empty: those of the system."""
+    """A certificate and its key, in PEM.
+
+    `authorities` are the certificates that verify it; empty means the system's.
+    """
 
     certificate: bytes
     key: bytes
@@ -28,7 +34,7 @@ class TlsPair:
 
     @classmethod
     def of_secret(cls, secret: Mapping[str, Any]) -> "TlsPair | None":
-        """None if the Secret has no certificate yet. Raises CertificateError."""
+        """Return the pair in a Secret; None if the Secret has no certificate yet. Raises CertificateError."""
         data = secret.get("data") or {}
         if not data.get(CERTIFICATE) or not data.get(KEY):
             return None
@@ -40,14 +46,14 @@ class TlsPair:
             raise CertificateError(f"the Secret has no base64: {error}") from None
 
     def data(self) -> dict[str, str]:
-        """The `data` of a Secret."""
+        """Return the `data` of a Secret."""
         found = {CERTIFICATE: self.certificate, KEY: self.key, AUTHORITIES: self.authorities}
         return {name: base64.b64encode(value).decode() for name, value in found.items()}
 
     def load(self, tls: ssl.SSLContext) -> None:
-        """Serve it from now on: handshakes that begin later get it. Raises CertificateError."""
+        """Serve this certificate in handshakes that begin from now on. Raises CertificateError."""
         with tempfile.TemporaryDirectory() as folder:
-            # OpenSSL reads files. The folder is the user's own.
+            # OpenSSL only reads files. The folder belongs to the user alone.
             certificate, key = Path(folder) / CERTIFICATE, Path(folder) / KEY
             certificate.write_bytes(self.certificate)
             key.write_bytes(self.key)
@@ -57,9 +63,12 @@ class TlsPair:
                 raise CertificateError(f"{CERTIFICATE} and {KEY} cannot be used: {error}") from None
 
     def expires_s(self, host: str) -> float:
-        """Unix time of its end. Raises CertificateError if it is not for `host`, or not verified by `authorities`.
+        """Return the Unix time at which the certificate ends.
 
-        A client shakes hands with a server in memory: the ssl module reads no certificate in another way."""
+        Raises CertificateError if it is not valid for `host`, or if `authorities` do not verify it.
+
+        The check is a handshake of a client and a server in memory: the ssl module parses certificates in no other way.
+        """
         server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.load(server)
         client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -78,7 +87,7 @@ class TlsPair:
 
 
 def _peer(client: ssl.SSLContext, server: ssl.SSLContext, host: str) -> Mapping[str, Any]:
-    """The server's certificate as the client has verified it."""
+    """Return the server's certificate as the client has verified it."""
     to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
     asking = client.wrap_bio(to_client, to_server, server_hostname=host)
     answering = server.wrap_bio(to_server, to_client, server_side=True)

@@ -14,7 +14,7 @@ CONNECT_TIMEOUT_S = 5.0
 
 
 class Response(Protocol):
-    """What is used of an aiohttp.ClientResponse."""
+    """The part of aiohttp.ClientResponse that is used."""
 
     @property
     def status(self) -> int: ...
@@ -28,22 +28,24 @@ class Response(Protocol):
 
 
 class Transport(Protocol):
-    """Owns connections to the API server, until `close`."""
+    """Owns connections to the API server until `close`."""
 
     async def get(self, path: str, accept: str, timeout_s: float) -> Response:
-        """The answer, whatever its status; `timeout_s` is for all of its body. Raises aiohttp.ClientError, OSError,
-        TimeoutError."""
+        """Return the answer, whatever its status; `timeout_s` includes reading its body.
+
+        Raises aiohttp.ClientError, OSError, TimeoutError.
+        """
 
     async def close(self) -> None: ...
 
 
 class AiohttpTransport:
-    """A Transport over aiohttp, to be made on the event loop that uses it."""
+    """A Transport over aiohttp; create it on the event loop that uses it."""
 
     def __init__(self, server: ApiServer) -> None:
         self._server = server
         settings = server.configuration
-        # Watches keep one connection each, and no watch waits for another's.
+        # Each watch has its own connection, and no watch waits for another's.
         connector = aiohttp.TCPConnector(limit=0, ssl=_tls(settings), socket_factory=_kept_alive)
         self._session = aiohttp.ClientSession(connector=connector)
         through = bool(settings.proxy) and not should_bypass_proxies(settings.host, settings.no_proxy or "")

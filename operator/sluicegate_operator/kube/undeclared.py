@@ -1,5 +1,8 @@
-"""Statuses under CRDs that are older than the operator: the API server refuses a whole apply for one field that it does
-not know, so what it names is left out, and the rest is told."""
+"""Statuses under CRDs that are older than the operator.
+
+The API server refuses a whole apply for one field that it does not know. The fields that it names are left out, and the
+rest of the status is written.
+"""
 
 import re
 import time
@@ -7,12 +10,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 KNOWN_FOR_S = 300.0
-"""A newer CRD may have been applied since: then the fields are written again."""
+"""A newer CRD may have been applied since: after this time the fields are written again."""
 _NAMED = re.compile(r"\.status((?:\.\w+)+): field not declared in schema")
 
 
 def undeclared_fields(refusal: str) -> tuple[str, ...]:
-    """Paths below status, as `storage.size`, of what the refusal names; of fields in lists none is named."""
+    """Return the paths below status, such as `storage.size`, that the refusal names.
+
+    It names no fields inside lists.
+    """
     return tuple(dict.fromkeys(path.removeprefix(".") for path in _NAMED.findall(refusal)))
 
 
@@ -30,22 +36,25 @@ def without_fields(status: Mapping[str, Any], paths: tuple[str, ...]) -> dict[st
 class UndeclaredFields:
     """The fields of statuses that CRDs do not declare, by the name of the CRD, as the API server has named them.
 
-    A status that differs from the object's status in such fields alone needs no write. `now_s` returns seconds.
+    A status that differs from the object's status only in such fields needs no write. `now_s` returns seconds.
     """
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         self._now_s = now_s
         self._known: dict[str, dict[str, float]] = {}
-        """Paths below status, with the time when the API server named them last."""
+        """Paths below status, with the time when the API server last named them."""
 
     def note(self, crd: str, paths: tuple[str, ...]) -> bool:
-        """Note that the API server has refused these fields. Returns whether it refuses them for the first time."""
+        """Note that the API server has refused these fields.
+
+        Returns whether any of them is refused for the first time.
+        """
         known = self._known.setdefault(crd, {})
         is_first = not known.keys() >= set(paths)
         known.update(dict.fromkeys(paths, self._now_s()))
         return is_first
 
     def of(self, crd: str) -> tuple[str, ...]:
-        """Return the paths below status that the CRD did not declare when a status was written last."""
+        """Return the paths below status that the CRD did not declare when a status was last written."""
         oldest_s = self._now_s() - KNOWN_FOR_S
         return tuple(path for path, at_s in self._known.get(crd, {}).items() if at_s > oldest_s)

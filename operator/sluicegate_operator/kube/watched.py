@@ -1,7 +1,7 @@
 """The kinds that the operator watches, and how soon it notices that a watch has been cut off silently.
 
-That is `period_s` and a few seconds: by then the watch is requested again, from its last resourceVersion. The periods
-are also what an idle operator costs: one request of each kind in each period.
+That takes `period_s` and a few seconds: by then the watch is requested again, from its last resourceVersion. The
+periods also set the load of an idle operator: one request for each kind in each period.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,16 +21,19 @@ from sluicegate_operator.kube.kinds import (
 from sluicegate_operator.resources.labels import CLUSTER_LABEL
 
 NEWS_S = 30
-"""Kinds that users write, and pods: limits and registrations follow from them."""
+"""Period of kinds that users write, and of pods: limits and registrations follow from them."""
 SLOW_NEWS_S = 60
 CHILDREN_S = 300
-"""Kinds that only the operator writes: other writers are rare."""
+"""Period of kinds that only the operator writes: other writers are rare."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A kind to watch. `period_s`: the watch is requested again this often; `selector`: a label that the objects must
-    have; `metadata_only`: the API server sends nothing but the objects' metadata; `trim`: see Reader."""
+    """A kind to watch.
+
+    `period_s`: the watch is requested again this often; `selector`: a label that the objects must have;
+    `metadata_only`: the API server sends only the objects' metadata; `trim`: see Reader.
+    """
 
     kind: Kind
     period_s: int
