@@ -1,7 +1,7 @@
-"""Warnings at the moment when an object is applied: the parts of the webhook of one operator process.
+"""Warnings when an object is applied: the parts of the webhook of one operator process.
 
-Each operator answers, the leader and those that wait, by what its cache knows. The leader alone keeps the certificate,
-and checks that API servers reach the webhook: it creates an object as a dry run, and the webhook's answer is a warning.
+Every operator process answers from its cache, the leader and the standbys. Only the leader keeps the certificate and
+checks that API servers reach the webhook: it creates an object as a dry run, and the webhook's answer is a warning.
 """
 
 import asyncio
@@ -34,10 +34,12 @@ CHECK_NAME = "sluicegate-admission-check"
 CHECK_LABEL = "sluicegate.dev/admission-check"
 CHECK_ANSWER = "the webhook of sluicegate answers"
 FAILURES_MAX = 2
-"""Checks that fail in a row before the webhook is reported as unreachable: another operator may not have read the
-certificate yet."""
+"""Number of failed checks in a row before the webhook is reported as unreachable.
+
+Another operator process may not have read the certificate yet.
+"""
 HEARD_S = 0.3
-"""The cache has an object at most so long after it was applied, or the object is missing."""
+"""The cache receives an object within this time after it was applied; after that, the object counts as missing."""
 HEARD_EVERY_S = 0.05
 HEARD_AGAIN_S = 5.0
 HEARD_NAMES_MAX = 1000
@@ -60,10 +62,10 @@ class Warner:
         self._images = images
         self._now = now
         self._waited_s: dict[tuple[str, str], float] = {}
-        """When a cluster, by namespace and name, was last waited for."""
+        """Time of the last wait for a cluster, by its namespace and name."""
 
     async def warnings(self, body: Json, old: Json | None) -> tuple[str, ...]:
-        """Sentences about an object that is being applied. Raises nothing: kopf would refuse the object."""
+        """Return the warnings about an object that is being applied. Never raises: kopf would refuse the object."""
         try:
             found = await self._found(body, old)
         except (InvalidManifest, UnknownWorldError) as error:
@@ -87,8 +89,11 @@ class Warner:
         return admission_warnings(applied, before, around, self._now(), self._images)
 
     async def _await_cache(self, applied: Resource) -> None:
-        """Wait until the cache has an object that was applied a moment before. One cluster is waited for once in some
-        seconds, so that a thousand objects without their cluster take no longer than one."""
+        """Wait until the cache has an object that was applied a moment before.
+
+        Each cluster is waited for once in HEARD_AGAIN_S, so that a thousand objects without their cluster take no
+        longer than one.
+        """
         loop, key = asyncio.get_running_loop(), (applied.namespace, applied.cluster_name)
         if loop.time() < self._waited_s.get(key, 0.0) + HEARD_AGAIN_S:
             return
@@ -101,7 +106,7 @@ class Warner:
 
 
 class Admission:
-    """The webhook of this process. `run` is for as long as it lives, `lead` for a term of leadership."""
+    """The webhook of this process. `run` lasts as long as the process, `lead` as long as a term of leadership."""
 
     def __init__(self, kube: KubeClient, settings: Settings, admission: AdmissionSettings) -> None:
         self.figures = AdmissionFigures()
@@ -121,7 +126,7 @@ class Admission:
         await self._certificate.follow()
 
     async def lead(self) -> None:
-        """Keeps the certificate and checks the webhook, until it is cancelled."""
+        """Keep the certificate and check the webhook, until cancelled."""
         try:
             while True:
                 await self._look()
@@ -147,7 +152,7 @@ class Admission:
         self._said = trouble
 
     async def _check(self) -> None:
-        """Raises KubeError where the API server does not answer either."""
+        """Check that the API server reaches the webhook. Raises KubeError if the API server does not answer."""
         spec = {"clusterRef": {"name": CHECK_NAME}, "brokerId": 0}
         meta = {"name": CHECK_NAME, "namespace": self._check_in, "labels": {CHECK_LABEL: "true"}}
         manifest = {"apiVersion": API_VERSION, "kind": BROKER_REGISTRATION.kind, "metadata": meta, "spec": spec}

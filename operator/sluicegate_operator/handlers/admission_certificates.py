@@ -1,7 +1,7 @@
-"""Makes and renews the certificate of the webhook, and tells API servers what to verify it with. The leader's work.
+"""Makes and renews the certificate of the webhook, and gives API servers the CA that verifies it. Runs on the leader.
 
-The chart makes the Secret and the ValidatingWebhookConfiguration, and the operator may change these two objects alone.
-API servers trust a new certificate before it is served, and still trust the one before.
+The chart creates the Secret and the ValidatingWebhookConfiguration, and the operator may change only these two objects.
+API servers trust a new certificate before it is served, and still trust the previous one.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ Make = Callable[[Sequence[str]], Awaitable[TlsPair]]
 
 
 async def new_pair(hosts: Sequence[str]) -> TlsPair:
-    """Made in a process of its own, see kube.new_certificate. Raises CertificateError."""
+    """Make a certificate in a separate process, see kube.new_certificate. Raises CertificateError."""
     command = [sys.executable, "-m", "sluicegate_operator.kube.new_certificate", str(LIVES_DAYS), *hosts]
     try:
         done = await asyncio.to_thread(
@@ -48,7 +48,7 @@ async def new_pair(hosts: Sequence[str]) -> TlsPair:
 
 
 class CertificateKeeper:
-    """`keep` is to be called again and again."""
+    """Keeps the certificate valid; call `keep` periodically."""
 
     def __init__(self, kube: KubeClient, namespace: str, settings: AdmissionSettings, make: Make = new_pair) -> None:
         self._kube = kube
@@ -57,7 +57,10 @@ class CertificateKeeper:
         self._make = make
 
     async def keep(self) -> bool:
-        """Whether the Secret has a new certificate. Raises KubeError and CertificateError."""
+        """Renew the certificate if needed.
+
+        Returns whether the Secret has a new one. Raises KubeError and CertificateError.
+        """
         if not self._settings.makes_certificates:
             return False
         secret = await self._kube.get(SECRET, self._namespace, self._settings.secret)
@@ -72,7 +75,7 @@ class CertificateKeeper:
             return False
         log.info("the webhook gets a new certificate: %s", why)
         made = await self._make(self._settings.hosts)
-        # The one that is served until all operators have read the new one.
+        # The previous CA: its certificate is served until all operator processes have read the new one.
         before = pair.authorities.partition(_END) if pair is not None else (b"", b"", b"")
         made = TlsPair(made.certificate, made.key, made.authorities + before[0] + before[1])
         await self._trust(made.authorities)
@@ -80,7 +83,7 @@ class CertificateKeeper:
         return True
 
     def _judge(self, secret: dict[str, object]) -> tuple[TlsPair | None, str]:
-        """The certificate that the Secret has, and why there must be another one."""
+        """Return the certificate in the Secret, and the reason why it must be replaced; empty if it is good."""
         pair = None
         try:
             pair = TlsPair.of_secret(secret)
@@ -92,7 +95,7 @@ class CertificateKeeper:
         return pair, f"it ends in {left_s / 86400:.0f} days" if left_s < RENEWED_BEFORE_S else ""
 
     async def _trust(self, authorities: bytes) -> None:
-        """API servers verify the webhook with these. Raises KubeError."""
+        """Set the CA certificates with which API servers verify the webhook. Raises KubeError."""
         name, bundle = self._settings.configuration, base64.b64encode(authorities).decode()
         found = await self._kube.get(WEBHOOK_CONFIGURATION, None, name)
         if found is None:

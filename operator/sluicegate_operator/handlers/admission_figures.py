@@ -9,26 +9,26 @@ from prometheus_client.registry import Collector
 
 
 class AdmissionResult(StrEnum):
-    """The answer about an object that was applied; each of them allows it."""
+    """The answer about an object that was applied; each of them allows the object."""
 
     WARNED = "warned"
     SILENT = "silent"
     """No warning is due."""
     UNKNOWN = "unknown"
-    """The cache does not know enough to say anything."""
+    """The cache does not know enough for a warning."""
     FAILED = "failed"
-    """By a fault of the operator, which its log has."""
+    """An error of the operator, which is in its log."""
 
 
 class AdmissionFigures(Collector):
-    """Any thread may read them; the operator's event loop changes them."""
+    """The webhook's metrics. Any thread may read them; the operator's event loop changes them."""
 
     def __init__(self) -> None:
         self.requests: Counter[AdmissionResult] = Counter()
         self.expires_s: float | None = None
-        """Unix time when the certificate that is served ends; None while there is none."""
+        """Unix time when the served certificate ends; None while there is none."""
         self.reachable: bool | None = None
-        """By the last check; None if this operator does not check, because another one leads."""
+        """Result of the last check; None if this process does not check, because another one leads."""
 
     def collect(self) -> Iterator[Metric]:
         requests = CounterMetricFamily(

@@ -1,7 +1,7 @@
-"""The webhook that API servers call when an object is applied, as kopf wants a webhook server.
+"""The webhook that API servers call when an object is applied, with the interface of kopf's webhook server.
 
-It serves HTTPS with a certificate that changes while it runs, and one request in each iteration of the event loop:
-a thousand objects that are applied at once delay no reconcile. Each answer allows the object.
+It serves HTTPS with a certificate that may change while it runs. It answers one request in each iteration of the event
+loop, so that a thousand objects that are applied at once delay no reconcile. Each answer allows the object.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ SHUTDOWN_S = 1.0
 
 
 class AdmissionServer:
-    """A kopf.WebhookServerProtocol. It listens once there is a certificate, and while kopf runs."""
+    """A kopf.WebhookServerProtocol. It listens while kopf runs, as soon as there is a certificate."""
 
     def __init__(self, settings: AdmissionSettings, certificate: ServingCertificate, figures: AdmissionFigures) -> None:
         self._settings = settings
@@ -38,7 +38,7 @@ class AdmissionServer:
         """Connections whose request is being answered."""
         self._said = ""
         self.port = settings.listener[1]
-        """That it listens on, where the settings leave it to the system."""
+        """The port it listens on; chosen by the system if the settings give port 0."""
 
     async def __call__(self, serve: kopf.WebhookFn) -> AsyncIterator[kopf.WebhookClientConfig]:
         async def answer(request: web.BaseRequest) -> web.StreamResponse:
@@ -48,7 +48,7 @@ class AdmissionServer:
         await self._certificate.loaded.wait()
         listening = await self._listen(http)
         try:
-            # kopf writes no configuration of webhooks: the chart has it.
+            # kopf writes no webhook configuration: it is in the chart.
             yield kopf.WebhookClientConfig()
             await asyncio.Event().wait()
         finally:
@@ -56,7 +56,7 @@ class AdmissionServer:
             await http.shutdown(SHUTDOWN_S)
 
     async def _listen(self, http: web.Server) -> asyncio.Server:
-        """Tries again where the port is taken: an error would end kopf, with all watches."""
+        """Listen; retry if the port is taken, because an error would end kopf with all its watches."""
 
         def accepted() -> asyncio.Protocol:
             if len(open_ones := http.connections) >= self._settings.connections:
@@ -92,7 +92,7 @@ class AdmissionServer:
             raise
         except Exception as error:
             self._figures.requests[AdmissionResult.FAILED] += 1
-            # Each client that reaches the port may send requests: an error that repeats is logged once.
+            # Any client that reaches the port may send requests: a repeated error is logged once.
             if repr(error) != self._said:
                 log.exception("the webhook could not answer a request for %s", request.path)
             self._said = repr(error)
@@ -104,6 +104,6 @@ class AdmissionServer:
         return web.json_response(told)
 
     async def _turn(self) -> None:
-        """Returns in an iteration of the event loop in which no other request is answered."""
+        """Return in an iteration of the event loop in which no other request is answered."""
         await self._turns.acquire()
         asyncio.get_running_loop().call_soon(self._turns.release)

@@ -1,7 +1,7 @@
 """The part of the cache that a warning depends on: the object's cluster, and the objects that compete with the object.
 
-A cluster may have ten thousand quotas, and a warning must not cost a pass over them: `SharedPlaces` finds the quotas of
-one target and the Topics of one topic.
+A cluster may have ten thousand quotas, and a warning must not iterate over them: `SharedPlaces` finds the quotas of one
+target and the Topics of one topic.
 """
 
 import time
@@ -28,7 +28,7 @@ from sluicegate_operator.preview.admission import decisive
 from sluicegate_operator.quotas.model import TargetKey, TargetKind
 
 RIVALS_MAX = 5_000
-"""Objects of one place that are compared, in some milliseconds; of more, nothing is known."""
+"""Maximum number of objects of one place, which take some milliseconds to compare. Beyond it no warning is given."""
 _AROUND = {
     BROKER_CLUSTER.kind: (BROKER_LISTENER,),
     BROKER_LISTENER.kind: (BROKER_LISTENER,),
@@ -37,10 +37,10 @@ _AROUND = {
     TOPIC.kind: (),
     AUDIT_PIPELINE.kind: (AUDIT_PIPELINE,),
 }
-"""By kind: the kinds whose objects of the cluster are all read. A cluster has few of them."""
+"""The kinds whose objects of the cluster are all read, by the kind of the applied object. A cluster has few of them."""
 
 Place = tuple[str, str, Hashable]
-"""Namespace, cluster, and the target or topic that one object alone can have."""
+"""Namespace, cluster, and the target or topic that only one object may have."""
 
 
 class UnknownWorldError(Exception):
@@ -52,7 +52,7 @@ class SharedPlaces:
 
     def __init__(self) -> None:
         self._names: dict[Place, str | set[str]] = {}
-        """One name, as nearly all places have, or several."""
+        """The names at each place: one name, as at nearly all places, or a set of several."""
 
     def on_change(self, kind: Kind, before: Held | None, after: Held | None) -> None:
         was, now = _place(before), _place(after)
@@ -70,7 +70,7 @@ class SharedPlaces:
         elif isinstance(known, set):
             known.add(name)
         elif known != name:
-            # A subscriber may receive an object twice, when it begins to listen.
+            # A new subscriber may receive an object twice.
             self._names[place] = {known, name}
 
     def _remove(self, place: Place, name: str) -> None:
@@ -83,7 +83,7 @@ class SharedPlaces:
             del self._names[place]
 
     def names(self, resource: Resource) -> Collection[str]:
-        """Names of the objects that compete with `resource`, in any order; its own may be among them."""
+        """Return the names of the objects that compete with `resource`, in any order; its own may be among them."""
         place = _place_of(resource)
         known = self._names.get(place, ()) if place is not None else ()
         return (known,) if isinstance(known, str) else known
@@ -104,7 +104,7 @@ def _place_of(resource: Resource) -> Place | None:
 
 
 class AdmissionWorld:
-    """Belongs to the cache's event loop. Reads the cache, and sends no request."""
+    """Reads what warnings depend on from the cache, without requests. Belongs to the cache's event loop."""
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
@@ -114,13 +114,14 @@ class AdmissionWorld:
         await self._cache.subscribe(self._places.on_change)
 
     def around(self, applied: Resource, now: datetime) -> Sequence[Resource]:
-        """The cluster of `applied` and the objects that decide on it, as they are now.
+        """Return the cluster of `applied` and the objects that decide about it, as they are now.
 
-        Raises UnknownWorldError if a kind is not known, or one of these objects cannot be read."""
+        Raises UnknownWorldError if a kind is not known, or one of these objects cannot be read.
+        """
         return list(self._around(applied, now))
 
     def lacks(self, applied: Resource, around: Sequence[Resource]) -> bool:
-        """Whether `applied` refers to a cluster or a listener that is not among `around`."""
+        """Return whether `applied` refers to a cluster or a listener that is missing in `around`."""
         if not any(isinstance(one, BrokerCluster) for one in around):
             return not isinstance(applied, BrokerCluster)
         if isinstance(applied, ConnectionQuota) and (wanted := applied.spec.target.listener) is not None:

@@ -1,4 +1,4 @@
-"""What the cache holds and how its watches do, as gauges of /metrics: they outlive a term of leadership."""
+"""Metrics of the cache and its watches; they continue across terms of leadership."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ from sluicegate_operator.kube.cache import Cache
 
 
 class CacheFigures(Collector):
-    """Asked on a thread of its own: it reads numbers, and changes nothing. `clock` in seconds, that of the cache."""
+    """The cache's metrics, read in another thread, without changes. `clock` is that of the cache, in seconds."""
 
     def __init__(self, cache: Cache | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._cache = cache

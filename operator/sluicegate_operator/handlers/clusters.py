@@ -1,4 +1,4 @@
-"""A BrokerCluster: its children, and what is seen of its pods in its status."""
+"""The reconciler of a BrokerCluster: applies its children, and writes the state of its pods to its status."""
 
 import asyncio
 import logging
@@ -45,7 +45,10 @@ log = logging.getLogger(__name__)
 
 STARTING_RETRY = Retry(2.0, 10.0)
 DEPARTED_MAX = 16
-"""Deleted BrokerClusters of one name whose claims the API server refuses to change. The oldest is forgotten first."""
+"""Maximum number of deleted BrokerClusters of one name whose claims the API server refuses to change.
+
+The oldest one is dropped first.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ class _Applied:
 
 
 class ClusterReconciler:
-    """Keeps a cluster's children as its manifests want them, and says in its status what is seen of its pods."""
+    """Applies a cluster's children, and writes the state of its pods to its status."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -125,7 +128,7 @@ class ClusterReconciler:
     async def _let_claims_go(self, key: ClusterKey, now_there: BrokerCluster | None) -> Retry | None:
         """Make deleted BrokerClusters with deleteClaims the owners of their claims, which Kubernetes then deletes.
 
-        Returns when to try again what has still to be done. The present cluster of the name does not wait for that.
+        Returns when to retry what is not done yet; the current cluster of the name does not wait for it.
         """
         departed = self._context.departed.get(key, {})
         left: Retry | None = None
@@ -165,9 +168,9 @@ class ClusterReconciler:
         return None
 
     async def _apply(self, snapshot: Snapshot, cluster: BrokerCluster) -> _Applied:
-        """Raises KubeError for what may pass, until that has lasted."""
+        """Apply the children. Raises KubeError for a retriable error, until it has lasted."""
         if unreadable := snapshot.unreadable_of(BROKER_LISTENER):
-            # Planned without them, brokers would close their ports.
+            # In a plan without these listeners, brokers would close their ports.
             return _Applied(unreadable="; ".join(str(item) for item in unreadable))
         try:
             nodes = await self._context.fleet.apply(cluster, snapshot.listeners)
@@ -231,8 +234,11 @@ class ClusterReconciler:
         )
 
     async def _is_settled_on_id(self, cluster: BrokerCluster, applied: _Applied) -> bool:
-        """Whether the cluster keeps the id that follows from its spec. Before its claims are looked at, it may still
-        take over the claims of an earlier cluster, and with them the id of that cluster."""
+        """Return whether the id that follows from the cluster's spec is final.
+
+        Until its claims are read, the cluster may still take over the claims of an earlier cluster, and with them that
+        cluster's id.
+        """
         if applied.claims_taken:
             return False
         return applied.volumes is not None or await has_started(self._context.kube, cluster)
@@ -251,14 +257,16 @@ class ClusterReconciler:
         return history.note(attempt, seen.failing, seen.unwell, now_s, known)
 
     async def _write(self, cluster: BrokerCluster, status: Status, *, without: Collection[str] = ()) -> None:
-        """With a Warning when it turns out that a person is needed."""
+        """Write the status, with a Warning if a user has to act for the first time."""
         await self._context.write_status(cluster, status, without=without)
         await say_stalled(self._context, cluster, status)
 
 
 def _silence(cluster: BrokerCluster, progress: ClusterProgress) -> str:
-    """Why the active controller is not known; empty if one answers. An operator that has just started keeps what the
-    status says until it has asked the controllers itself."""
+    """Return why the active controller is not known; empty if one answers.
+
+    An operator that has just started keeps the message in the status until it has asked the controllers itself.
+    """
     said = cluster.status.condition(CONTROLLERS_READY)
     if progress.controller_id is None and said is not None and said.reason == CONTROLLERS_UNREACHABLE:
         return said.message
@@ -266,17 +274,20 @@ def _silence(cluster: BrokerCluster, progress: ClusterProgress) -> str:
 
 
 def _open_to_clients(snapshot: Snapshot, cluster: BrokerCluster) -> tuple[ListenerAddresses, ...]:
-    """The listeners for the status. While a BrokerListener cannot be read brokers keep all of theirs open."""
+    """Return the listeners for the status.
+
+    While a BrokerListener cannot be read, brokers keep all their listeners open.
+    """
     before = cluster.status.listeners or ()
     return before if snapshot.unreadable_of(BROKER_LISTENER) else client_listeners(snapshot.listeners, before)
 
 
 def _is_settled(seen: ObservedCluster) -> bool:
-    """What is still to come is told by watches, and by other queues."""
+    """Return whether watches and other queues report everything that can still change."""
     if seen.name_taken or seen.claims_taken:
-        # Of what is not ours no watch tells when it goes.
+        # No watch reports the deletion of an object that does not belong to the operator.
         return False
     if seen.brokers_ready < seen.brokers_expected or seen.controllers_ready < seen.controllers_expected:
-        # Why there is no pod is in Events.
+        # The reason why a pod is missing is in Events, which are not watched.
         return False
     return not (seen.volumes and seen.volumes.status.growing)

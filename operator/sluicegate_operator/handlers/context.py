@@ -1,4 +1,4 @@
-"""What all reconcilers of one operator share, and how they write down what they found."""
+"""The state that all reconcilers of one operator share, and how they write statuses and Events."""
 
 import asyncio
 import logging
@@ -38,14 +38,14 @@ from sluicegate_operator.settings import Settings
 log = logging.getLogger(__name__)
 
 Departed = dict[ClusterKey, dict[str, BrokerCluster | Misread]]
-"""Deleted BrokerClusters by key and uid, as they were last, until what they say of their volume claims is done."""
+"""Deleted BrokerClusters by key and uid, in their last version, until their deleteClaims is carried out."""
 
 
 class Context(SharedContext[KubernetesFleet]):
-    """Lives as long as this operator leads."""
+    """The shared state of a term of leadership."""
 
     def __init__(self, kube: KubeClient, settings: Settings, may_write: Callable[[], bool] = lambda: True) -> None:
-        """`may_write`: whether the Lease is held in this moment; `kube` asks it as well."""
+        """`may_write` returns whether the Lease is held at this moment; `kube` checks it too."""
         super().__init__(KubernetesFleet(kube, settings.own_namespace, settings.images), self._clusters, may_write)
         self.kube = kube
         self.may_write = may_write
@@ -83,7 +83,7 @@ class Context(SharedContext[KubernetesFleet]):
         known = held.value if held is not None else None
         if not isinstance(known, type(resource)) or known.spec_version != resource.spec_version:
             return written
-        # Thousands that are told at once would be in memory twice. What another hand has changed meanwhile is not ours.
+        # A cached object saves memory when thousands are written at once. Status changes of another client are ignored.
         return known if known.status == written.status else written
 
     async def say_unreadable(self, unreadable: Iterable[Unreadable], refusals: Refusals) -> None:
@@ -128,7 +128,7 @@ class Context(SharedContext[KubernetesFleet]):
         await self.kube.patch_metadata(kind_of(body), meta["namespace"], meta["name"], fields, seen)
 
     def resync_s(self, cluster: BrokerCluster) -> float:
-        """Spread out, so that many clusters are not looked at in one burst."""
+        """Return the seconds until the next resync, randomized so that many clusters do not resync at once."""
         seconds = self.settings.resync_s or cluster.spec.resync_seconds
         return seconds * random.uniform(0.9, 1.1)
 

@@ -1,6 +1,6 @@
-"""Asks brokers for their tags, versions and damaged logs. The queues of registrations and clusters write it down.
+"""Reads the tags, versions and damaged logs of brokers, which other queues write to statuses.
 
-A queue of its own: a broker may be slow to answer, and what fences brokers and opens them to clients waits for none.
+This is a separate queue: a broker may be slow to answer, and fencing and readiness gates must not wait for one.
 """
 
 import logging
@@ -25,7 +25,7 @@ UNTOLD_RETRY = Retry(1.0, 30.0)
 
 
 class DescriptionReconciler:
-    """Asks for tags, protocol versions and releases. Raises KubeError, which is tried again."""
+    """Reads tags, protocol versions and releases. Raises KubeError, which is retried."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -53,14 +53,17 @@ class DescriptionReconciler:
         if await _damage_changed(progress, brokers, told):
             context.mark("clusters", key)
         damaged = any(one.is_damaged for one in (progress.damage or {}).values())
-        # Brokers mend a damage, or a person accepts it, within seconds.
+        # Brokers repair damage, or a user accepts it, within seconds.
         return context.resync_s(cluster) if damaged else look_again_s(context, cluster)
 
 
 async def _damage_changed(
     progress: ClusterProgress, brokers: Sequence[BrokerAddress], told: Mapping[int, BrokerWords]
 ) -> bool:
-    """Ask the brokers for damage and note it. The last answer of a broker stays while the cluster has that broker."""
+    """Ask the brokers for damage and note it. Returns whether it changed.
+
+    The last answer of a broker stays while the cluster has that broker.
+    """
     newest = {broker_id: words.protocol_version_max or 0 for broker_id, words in told.items()}
     asked = [one for one in brokers if one.up and newest.get(one.broker_id, 0) >= SINCE_PROTOCOL]
     answered = await ask_log_damage(asked)

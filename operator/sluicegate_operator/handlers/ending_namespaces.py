@@ -1,7 +1,7 @@
-"""Stops making objects for clusters whose namespace is being deleted.
+"""Stops creating objects for clusters whose namespace is being deleted.
 
-The API server refuses every create there, and nothing brings the namespace back. A cluster that is made again under the
-name, in a new namespace, has another uid.
+The API server refuses every create in it, and the deletion cannot be undone. A cluster that is created again with the
+same name, in a new namespace, has another uid.
 """
 
 import logging
@@ -17,14 +17,16 @@ from sluicegate_operator.kube.kinds import BROKER_CLUSTER
 log = logging.getLogger(__name__)
 
 CREATING = frozenset({"clusters", "listeners", "observers", "pipelines", "racks", "registrations", "rolls"})
-"""Queues that make objects, or change those that are being deleted."""
+"""Queues that create objects, or change objects that are being deleted."""
 
 Reconcile = Callable[[ClusterKey], Awaitable[Again]]
 
 
 def until_namespace_ends(context: Context, name: str, reconcile: Reconcile) -> Reconcile:
-    """Returns `reconcile`, guarded: it is not called for a cluster whose namespace is being deleted, as soon as the API
-    server has refused a create for that reason. `name` is the name of the queue."""
+    """Wrap the `reconcile` of the queue `name`: skip clusters whose namespace is being deleted.
+
+    A cluster is skipped as soon as the API server has refused a create for that reason.
+    """
     if name not in CREATING:
         return reconcile
 
@@ -45,7 +47,7 @@ def until_namespace_ends(context: Context, name: str, reconcile: Reconcile) -> R
 
 
 async def _uid(context: Context, key: ClusterKey) -> str:
-    """The uid of the BrokerCluster; empty if there is none."""
+    """Return the uid of the BrokerCluster; empty if there is none."""
     for found in await context.kube.cache.resources(BROKER_CLUSTER, *key):
         return found.metadata.uid if isinstance(found, Resource) else str(found.body["metadata"].get("uid") or "")
     return ""

@@ -1,4 +1,4 @@
-"""Brokers of BrokerClusters with runtime External as BrokerRegistrations. Their status: engine.external_clusters."""
+"""BrokerRegistrations of BrokerClusters with runtime External. Their status is in engine.external_clusters."""
 
 import asyncio
 import logging
@@ -25,24 +25,26 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Known:
-    """The brokers of one BrokerCluster, as far as they are known."""
+    """The known brokers of one BrokerCluster."""
 
     seen: ExternalSeen = field(default_factory=ExternalSeen)
     counted_s: float = float("-inf")
     counts: Mapping[int, ReplicaCounts] = field(default_factory=dict)
-    """Replicas of all brokers. The answer is long, so the brokers are asked at each resync only."""
+    """Replicas of all brokers. The answer is long, so the brokers are asked only at each resync."""
 
 
 class ExternalBrokers:
-    """Looks at the brokers of external clusters, and tells the queues that go by them of what has changed."""
+    """Observes the brokers of external clusters, and marks the queues that depend on them when they change."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._known = ByCluster(_Known)
 
     async def look(self, cluster: BrokerCluster) -> ExternalSeen | None:
-        """None while it is not known which brokers there are, when the cluster is another one, or when another
-        BrokerCluster governs it."""
+        """Read the brokers; None while they are unknown, or if the cluster is not this BrokerCluster's.
+
+        That is the case if the addresses lead to another cluster, or if another BrokerCluster governs it.
+        """
         key, known = (cluster.namespace, cluster.name), self._known.of(cluster)
         seen = await self._context.external.look(cluster)
         before, known.seen = known.seen, seen
@@ -52,7 +54,7 @@ class ExternalBrokers:
         return seen
 
     def why_unknown(self, cluster: BrokerCluster) -> str:
-        """Why the last look did not say how the brokers are."""
+        """Return why the last `look` did not return the state of the brokers."""
         seen = self._known.of(cluster).seen
         another = why_another(cluster, seen.cluster_id) if seen.cluster_id else ""
         return seen.unseen or seen.governed or another or "it is not known yet which cluster this is"

@@ -1,4 +1,4 @@
-"""Waits for controllers to have something new to show, so that nobody needs to look at clusters that are settled."""
+"""Waits for changes at controllers, so that settled clusters are not polled."""
 
 import asyncio
 import logging
@@ -10,26 +10,31 @@ from sluicegate_operator.fleet.controllers import ControllerPlace, ControllerVie
 log = logging.getLogger(__name__)
 
 WAIT_S = 15.0
-"""A controller answers by then, with what it has. One that is frozen does not, and another has what is new: so long and
-ASK_TIMEOUT_S may pass until that is asked, unless a pod is heard of before. Each answer is a connection of its own."""
+"""A controller answers within this time, even without changes.
+
+A frozen controller does not answer, and another controller may have changes. This time and ASK_TIMEOUT_S may pass until
+that one is asked, unless a pod event comes first. Each answer is a separate connection.
+"""
 AGAIN_AFTER_S = 1.0
-"""Of a view that changes all the time each look shows what has come together in so long."""
+"""Minimum time between two answers: if a view changes continuously, its changes are collected for this long."""
 TOO_SOON_S = 1.0
-"""A controller that answers sooner with nothing new has no room for who waits."""
+"""A controller that answers sooner without changes has no capacity for waiting requests."""
 
 
 class Followers:
     """One task for each cluster that is followed. Belongs to one event loop."""
 
     def __init__(self, changed: Callable[[ClusterKey], None], otherwise_every_s: float) -> None:
-        """`changed` is called once for what is followed, also when its controller does not answer any more;
-        `otherwise_every_s`: how often one is asked that has no room for who waits."""
+        """`changed` is called once for each followed cluster, also if its controller stops answering.
+
+        `otherwise_every_s` is how often a controller is polled that has no capacity for waiting requests.
+        """
         self._changed = changed
         self._otherwise_every_s = otherwise_every_s
         self._tasks: dict[ClusterKey, asyncio.Task[None]] = {}
 
     def follow(self, key: ClusterKey, view: ControllerView) -> bool:
-        """In place of what was followed before; whether that can be done."""
+        """Follow a cluster, in place of its previous view. Returns whether its controller supports that."""
         self.forget(key)
         if view.active is None or view.overview is None or not view.overview.version:
             return False
@@ -51,7 +56,7 @@ class Followers:
         try:
             await self._wait(active, version)
         except Exception:
-            # Nobody looks at a cluster that is followed: it must not be followed by what has ended.
+            # A cluster that is followed is not polled, so a task that has ended must not count as following.
             log.exception("cluster %s/%s is not followed any more", *key)
         del self._tasks[key]
         self._changed(key)

@@ -1,9 +1,9 @@
-"""How this process finds garbage: reference counts free nearly everything, and what the collector has found in use when
-there was much to look at it passes by from then on.
+"""Tunes Python's garbage collector: objects that survive a long full collection are skipped from then on.
 
-A full collection stops the event loop, for 0.3 s with ten thousand ConnectionQuotas, and it comes when there is much to
-do. A circle that was in use when it was passed by is found when all is looked at again, once a day. Every connection of
-asyncio's is such a circle: so nothing is passed by while a full collection is short.
+Reference counts free nearly everything. A full collection blocks the event loop, for 0.3 s with ten thousand
+ConnectionQuotas, and it runs when the process is busy. So after a full collection that was long, gc.freeze exempts the
+objects in use from later ones. A reference cycle that was in use at that time is found when all objects are scanned
+again, once a day. Every asyncio connection is such a cycle, so nothing is frozen while full collections are short.
 """
 
 import gc
@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping
 
 _FULL = 2
 _COLLECTIONS_BEFORE_FULL = 3
-"""Of the generation before: a full one looks at some 30,000 objects more than the one before it."""
+"""Collections of the middle generation before a full one, which scans some 30,000 objects more than the one before."""
 SHORT_S = 0.01
 ALL_EVERY_S = 86400.0
 
 
 class GarbageCollector:
-    """Python's, for this process, from `start` to `stop`. `now` gives seconds."""
+    """Python's garbage collector for this process, from `start` to `stop`. `now` returns seconds."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
@@ -31,7 +31,8 @@ class GarbageCollector:
         gc.set_threshold(young, old, _COLLECTIONS_BEFORE_FULL)
         gc.collect()
         gc.freeze()
-        # Python puts the next full one off until a quarter as many objects are new as this one has found in use: none.
+        # Python delays a full collection until the new objects are a quarter of those that the last one found in use.
+        # After this one, that is none.
         gc.collect()
         gc.callbacks.append(self._on_collection)
 

@@ -1,11 +1,11 @@
-"""Whether the operator lives, and whether it can do its work: facts that any thread may note and ask for."""
+"""Liveness and readiness of the operator. Any thread may write or read them."""
 
 import time
 from collections.abc import Callable
 
 
 class Liveness:
-    """Alive while the event loop turns: `beat` is called from it."""
+    """Alive while the event loop runs, which calls `beat`."""
 
     STALE_S = 60.0
 
@@ -26,13 +26,13 @@ class Liveness:
 
 
 class Readiness:
-    """Ready while nobody has a reason against it; who waits for the Lease is ready to take it."""
+    """Ready while no part has a reason against it. A standby that waits for the Lease is ready to take it."""
 
     def __init__(self) -> None:
         self._reasons: dict[str, str] = {}
 
     def note(self, part: str, reason: str) -> None:
-        """`reason` is a sentence about `part`, empty when nothing is wrong with it (any more)."""
+        """Note the state of `part`: `reason` is a sentence, empty if nothing is wrong (any more)."""
         # Replaced, never changed: another thread may be reading it.
         self._reasons = {**self._reasons, part: reason}
 

@@ -1,4 +1,4 @@
-"""Where brokers answer over HTTP: at their pods' addresses."""
+"""The HTTP addresses of brokers: those of their pods."""
 
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.handlers.context import Context

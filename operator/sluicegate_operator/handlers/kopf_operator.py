@@ -1,6 +1,6 @@
 """The operator as kopf runs it: kopf lists, watches, and calls these handlers; they feed the cache.
 
-- `on.startup` sets what is not kopf's default.
+- `on.startup` sets what differs from kopf's defaults.
 - `on.login` gives kopf its HTTP session, which reports to the cache what no handler receives (`kube/reflector.py`).
 - `on.event` stores each object of each kind in WATCHED (`kube/watched.py`). The cache calls its subscribers, and
   `handlers/watch.py` marks the cluster's key in the work queues that the change concerns (`handlers/term.py`).
@@ -8,7 +8,7 @@
 - `on.validate` returns warnings about an object that is applied, if admission is on (`handlers/admission.py`).
 
 There is no on.create, on.update, on.delete, timer or daemon: kopf would write finalizers and annotations into users'
-objects, and `kubectl delete` would hang while the operator is away (decision 49). The operator itself puts a finalizer
+objects, and `kubectl delete` would hang while the operator is down (decision 49). The operator itself puts a finalizer
 on one kind: a Topic whose deletionPolicy is Delete (`engine/leaving_topics.py`).
 
 `__main__.py` starts kopf when this process leads for the first time, or at its start if admission is on. A second
@@ -41,18 +41,18 @@ KOPF = "1.45.2"
 """The version of kopf that Sluicegate is tested with: the cache relies on how kopf lists and watches."""
 PAGE = 200
 AT_ONCE = kopf.ErrorsMode.PERMANENT
-"""An error ends kopf, which is then started again. By default, kopf would try again after a minute."""
+"""An error ends kopf, which is then started again. By default, kopf would retry after a minute."""
 NEVER_S = 365 * 86400.0
 STOP_TIMEOUT_S = 10.0
 SETTLED_S = 60.0
-"""A kopf that has run for so long was in order, and is started again at once."""
+"""If kopf ran for this long before it ended, the first restart pause applies again."""
 
 
 class KopfOperator:
-    """Runs kopf for one cache, on the event loop that `start` is called on, until `stop`.
+    """Runs kopf for one cache, on the event loop that calls `start`, until `stop`.
 
-    kopf is started by spawn_tasks, because kopf.operator cancels every younger task of its event loop when it ends. A
-    kopf that ends by itself is started again, and lists each kind.
+    kopf is started by spawn_tasks, because kopf.operator cancels every younger task of its event loop when it ends. If
+    kopf ends unexpectedly, it is started again and lists each kind.
     """
 
     def __init__(
@@ -63,9 +63,13 @@ class KopfOperator:
         cache: Cache,
         admission: Admission | None = None,
     ) -> None:
-        """`transport` makes connections to the API server. `namespace`: the only one that is watched; None: all.
-        kopf installs handlers for SIGTERM and SIGINT when it starts. `on_begun` is called then, and puts the process's
-        own handlers back. `admission`: the webhook that kopf serves, if there is one."""
+        """`transport` makes connections to the API server.
+
+        `admission` is the webhook that kopf serves, if there is one.
+
+        `namespace` is the only one that is watched; None means all. kopf installs handlers for SIGTERM and SIGINT when
+        it starts; then `on_begun` is called, which restores the process's own handlers.
+        """
         self._transport = transport
         self._namespace = namespace
         self._on_begun = on_begun
@@ -75,20 +79,20 @@ class KopfOperator:
         self._running: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Does nothing when it was started before."""
+        """Start kopf, unless it was started before."""
         if self._running is None:
             # kopf logs a line for each event of each object.
             logging.getLogger("kopf").setLevel(logging.WARNING)
             self._running = asyncio.create_task(self._run(), name="kopf")
 
     def stop(self) -> None:
-        """kopf ends soon, see `stopped`. From now on, the cache does not report errors: this end was asked for."""
+        """Ask kopf to end, see `stopped`. From now on the cache reports no errors, because this end is intended."""
         self._cache.on_error = lambda: None
         if self._running is not None:
             self._running.cancel()
 
     async def stopped(self) -> None:
-        """Returns when kopf has ended and its connections are closed."""
+        """Return when kopf has ended and its connections are closed."""
         if self._running is not None:
             await asyncio.wait({self._running})
 
@@ -109,15 +113,15 @@ class KopfOperator:
                 await asyncio.sleep(pause_s(failures))
 
     async def _live(self) -> None:
-        """Raises what has ended kopf."""
+        """Run kopf once. Raises the error that ended it."""
         session = ReflectorSession(self._transport(), self._feed, self._namespace)
         tasks = await kopf.spawn_tasks(
             registry=register(self._feed, session, self._admission),
-            # The Lease decides who acts. kopf's peering pauses both of two equal operators.
+            # The Lease decides which process acts. kopf's peering pauses both of two equal operators.
             standalone=True,
             clusterwide=self._namespace is None,
             namespaces=[self._namespace] if self._namespace else [],
-            # kopf's default asks for the name of the user, and the user of a container need not have one.
+            # By default kopf looks up the user's name, and the user of a container need not have one.
             identity=cast(Any, "sluicegate"),
             memories=_NoMemories(),
         )
@@ -135,7 +139,7 @@ class KopfOperator:
 
 
 def kopf_warning() -> str:
-    """A sentence for the log if another kopf is installed; empty if it is the one that Sluicegate is tested with."""
+    """Return a sentence for the log if kopf has another version than Sluicegate is tested with; else empty."""
     found = version("kopf")
     if found == KOPF:
         return ""
@@ -143,7 +147,7 @@ def kopf_warning() -> str:
 
 
 def register(feed: Feed, session: ReflectorSession, admission: Admission | None = None) -> kopf.OperatorRegistry:
-    """kopf's handlers for the kinds of a cache, with kopf's way to the API server."""
+    """Return kopf's handlers for the kinds of a cache, with kopf's HTTP session to the API server."""
     registry = kopf.OperatorRegistry()
 
     @kopf.on.startup(registry=registry, errors=AT_ONCE)
@@ -153,7 +157,7 @@ def register(feed: Feed, session: ReflectorSession, admission: Admission | None 
 
     @kopf.on.login(registry=registry)
     async def login(**_: Any) -> kopf.AiohttpSession:
-        # kopf makes URLs of `server`; the session reads their paths, and knows the API server by itself.
+        # kopf builds URLs from `server`; the session uses only their paths, because it has its own connection.
         return kopf.AiohttpSession(server="https://kubernetes", aiohttp_session=cast(aiohttp.ClientSession, session))
 
     kinds = {_selector(kind): kind for kind in feed.informers}
@@ -166,7 +170,7 @@ def register(feed: Feed, session: ReflectorSession, admission: Admission | None 
         try:
             feed.apply(kind, type, event["object"])
         except Exception as error:
-            # The cache lacks an object, so it must not be taken for the world.
+            # The cache lacks an object, so plans must not use it.
             log.exception("a %s could not be read; all %s are listed again", kind.kind, kind.plural)
             feed.lose(kind, KubeUnavailableError(f"a {kind.kind} could not be read: {error!r}"))
             session.relist(kind)
@@ -182,7 +186,7 @@ def register(feed: Feed, session: ReflectorSession, admission: Admission | None 
 
 
 def _validate(registry: kopf.OperatorRegistry, admission: Admission) -> None:
-    """Each id is the path that the ValidatingWebhookConfiguration of the chart names."""
+    """Register the webhook's handlers. Each id is the path that the chart's ValidatingWebhookConfiguration names."""
     written, checked = {_selector(kind) for kind in CUSTOM}, _selector(BROKER_REGISTRATION)
 
     @kopf.on.validate(lambda resource: tuple(resource) in written, id=WARNINGS, registry=registry)
@@ -196,22 +200,22 @@ def _validate(registry: kopf.OperatorRegistry, admission: Admission) -> None:
 
 
 def _configure(settings: kopf.OperatorSettings, watched: list[Watched]) -> None:
-    """Everything that is not kopf's default, with the reason."""
+    """Set everything that differs from kopf's defaults, with the reason."""
     # A page bounds the memory of a list, and the time for which the event loop parses it.
     settings.watching.chunk_size = PAGE
-    # The session ends a watch that is silent, by the period of its kind. kopf's own limit may cancel its watcher while
-    # that hands an event on, and the event is lost.
+    # The session ends a silent watch, by the period of its kind. kopf's own limit may cancel its watcher while that
+    # hands on an event, which would be lost.
     settings.watching.inactivity_timeout = NEVER_S
     # The session pauses and sends a request again itself, so that one kind's error does not end kopf.
     settings.networking.error_backoffs = []
     settings.watching.reconnect_backoff = 0.0
-    # A worker keeps its object's last event for so long. With 0, kopf's workers spin on Python 3.11.
+    # A worker keeps its object's last event for this time. With 0, kopf's workers spin on Python 3.11.
     settings.queueing.idle_timeout = 0.05
-    # Kinds are those of the table: to watch CustomResourceDefinitions takes a right that the operator does not have.
+    # The kinds are in the table: watching CustomResourceDefinitions would need a right that the operator lacks.
     settings.scanning.disabled = True
-    # Events are posted by kube/events.py, which counts repeated ones in one object.
+    # kube/events.py posts Events, and counts repeated ones in one object.
     settings.posting.enabled = False
-    # kopf would kill this thread ten minutes after it was stopped; the operator continues, and starts kopf again.
+    # kopf would kill this thread ten minutes after kopf stopped; the operator continues, and starts kopf again.
     settings.process.ultimate_exiting_timeout = None
     # on.event has no state, so nothing is computed for it or written into users' objects.
     settings.persistence.diffbase_storage = _NoDiffBase()
@@ -222,13 +226,13 @@ def _configure(settings: kopf.OperatorSettings, watched: list[Watched]) -> None:
 
 
 def _selector(kind: Kind) -> tuple[str, str, str]:
-    """Group, version and plural, as kopf selects resources."""
+    """Return group, version and plural, by which kopf selects resources."""
     group, _, api_version = kind.api_version.rpartition("/")
     return group, api_version, kind.plural
 
 
 class _NoMemories(ResourceMemories):
-    """kopf keeps 0.8 kB for each object, for daemons, indices and memos, and on.event needs none of them."""
+    """Keeps nothing: kopf would store 0.8 kB for each object, for daemons, indices and memos, which are not used."""
 
     async def recall(self, raw_body: Any, **options: Any) -> ResourceMemory:
         return await super().recall(raw_body, **{**options, "ephemeral": True})
@@ -242,7 +246,7 @@ class _NoDiffBase(kopf.DiffBaseStorage):
         return None
 
     def store(self, **_: Any) -> None:
-        """Stores nothing."""
+        """Do nothing."""
 
 
 class _NoProgress(kopf.ProgressStorage):
@@ -250,13 +254,13 @@ class _NoProgress(kopf.ProgressStorage):
         return None
 
     def store(self, **_: Any) -> None:
-        """Stores nothing."""
+        """Do nothing."""
 
     def purge(self, **_: Any) -> None:
-        """Nothing is stored."""
+        """Do nothing."""
 
     def touch(self, **_: Any) -> None:
-        """Nothing is stored."""
+        """Do nothing."""
 
     def clear(self, *, essence: Any) -> Any:
         return essence

@@ -1,7 +1,7 @@
-"""How long the turns of an event loop take: from its selector's answer until the loop asks it again.
+"""Measures the iterations of an event loop, from the selector's return until the loop calls it again.
 
-Whatever is due waits for the turn that runs, so the longest turn is the longest that anything was held up. What the
-loop's thread has worked in a turn is its own doing; the rest it has waited for a processor, or for other threads.
+Everything that is due waits for the current iteration, so the longest iteration is the longest delay. The processor
+time of the loop's thread in an iteration is its own work; for the rest it waited for a processor or for other threads.
 """
 
 import asyncio
@@ -13,17 +13,17 @@ LONG_S = 0.05
 
 
 class TimedSelector(selectors.DefaultSelector):
-    """Two readings of each clock a turn. Any thread may ask."""
+    """A selector that reads each clock twice in an iteration. Any thread may read the results."""
 
     def __init__(
         self, clock: Callable[[], float] = time.perf_counter, worked: Callable[[], float] = time.thread_time
     ) -> None:
-        """`worked`: the processor time of the loop's thread, in seconds."""
+        """`worked` returns the processor time of the loop's thread, in seconds."""
         super().__init__()
         self.longest_s = 0.0
         self.most_worked_s = 0.0
         self.long = 0
-        """How many turns worked for longer than LONG_S."""
+        """Number of iterations that worked for longer than LONG_S."""
         self._now_s = clock
         self._worked_s = worked
         self._began_s: float | None = None
@@ -43,5 +43,5 @@ class TimedSelector(selectors.DefaultSelector):
 
 
 def loop_on(selector: TimedSelector) -> Callable[[], asyncio.AbstractEventLoop]:
-    """For asyncio.Runner."""
+    """Return a loop factory for asyncio.Runner."""
     return lambda: asyncio.SelectorEventLoop(selector)

@@ -1,4 +1,4 @@
-"""Code of observers from ConfigMaps: read where ObserverPlugins name it, and given to brokers in one of our own."""
+"""Code of observers: read from the ConfigMaps that ObserverPlugins name, and given to brokers in the operator's own."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -49,7 +49,7 @@ class CodeInConfigMaps:
         files = {module.file_name: module.text for module in plan.modules.values()}
         if hold:
             given = await self._context.kube.get(CONFIG_MAP, cluster.namespace, observer_code_name(cluster.name))
-            # A stranger's ConfigMap may be gone when ours is applied, and its data would be there as code.
+            # Another owner's ConfigMap may be deleted before ours is applied; its data must not become code.
             if given is not None and not why_not_ours(given, observer_code(cluster, files)):
                 files = {**(given.get("data") or {}), **files}
         await self._context.kube.apply(observer_code(cluster, files))

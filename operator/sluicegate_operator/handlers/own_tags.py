@@ -1,4 +1,4 @@
-"""Tags of each broker's own: from labels of the Kubernetes nodes that their pods are on."""
+"""Tags of individual brokers, from labels of the Kubernetes nodes that their pods run on."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""AuditPipelines of one cluster: what runs them is made, and what their runs say is in their status."""
+"""The reconciler of a cluster's AuditPipelines: creates what runs them, and writes their status from the runs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -53,13 +53,15 @@ from sluicegate_operator.resources.owner import why_not_ours
 
 NOT_FOUND = 404
 CHANGING_RETRY = Retry(2.0, 30.0)
-"""A Job reports an end a moment after its pod, and a pod reports why it does not start: only phases of pods are
-watched."""
+"""Delay while a run changes: only phases of pods are watched.
+
+A Job reports its end a moment after its pod, and a pod reports later why it does not start.
+"""
 _SCHEDULED = {CRON_JOB: cron_job_metadata, SCHEDULED_SPARK_APPLICATION: scheduled_application_metadata}
 
 
 class PipelineReconciler:
-    """Keeps AuditPipelines running by their schedules. Raises KubeError for what may pass, which is tried again."""
+    """Keeps AuditPipelines running by their schedules. Raises KubeError for retriable errors."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -105,8 +107,10 @@ class PipelineReconciler:
         ]
 
     async def _keep(self, pipeline: AuditPipeline, plan: PipelinePlan, tried: "_Tried") -> float | None:
-        """In how many seconds something is due; None if a run is about to begin or to have ended, or if the API server
-        refuses for now what is to run. Adds to `tried`."""
+        """Reconcile one AuditPipeline, and add to `tried`. Returns the seconds until it is due again.
+
+        None means soon: a run is about to begin or to end, or the API server refuses an object for now.
+        """
         runs: tuple[PipelineRun, ...] | None = None
         trouble: PipelineTrouble | None = None
         scheduled: datetime | None = None
@@ -164,14 +168,17 @@ class PipelineReconciler:
             await kube.patch_metadata(kind, wanted["namespace"], wanted["name"], {}, seen, spec={"suspend": True})
 
     async def _take_away(self, kind: Kind, metadata: Mapping[str, Any]) -> None:
-        """What ran the AuditPipeline before its mode was changed, where it is ours."""
+        """Delete what ran the AuditPipeline before its mode changed, if it belongs to the operator."""
         found = await self._context.kube.get(kind, metadata["namespace"], metadata["name"])
         if found is not None and not why_not_ours(found, {"metadata": metadata}):
             meta = found["metadata"]
             await self._context.kube.delete(kind, meta["namespace"], meta["name"], uid=meta["uid"])
 
     async def _begin(self, pipeline: AuditPipeline, plan: PipelinePlan, runs: Sequence[PipelineRun]) -> datetime | None:
-        """Apache's Spark operator is given a run that is due; its time."""
+        """Create the run that is due for Apache's Spark operator.
+
+        Returns its scheduled time, None if none was created.
+        """
         if pipeline.spec.spark_operator != "apache" or plan.places is None or plan.schedule is None:
             return None
         kube = self._context.kube
@@ -185,14 +192,14 @@ class PipelineReconciler:
         try:
             await kube.create(SPARK_APPLICATION, pipeline.namespace, application)
         except KubeConflictError:
-            # An operator that crashed before it wrote the status made it, or another client did.
+            # The run was created by an operator that crashed before it wrote the status, or by another client.
             named = f"metadata.name={application['metadata']['name']}"
             for found in await kube.list(SPARK_APPLICATION, pipeline.namespace, field_selector=named):
                 if why := why_not_ours(found, application):
                     raise name_taken(application, why) from None
                 if is_run_of(pipeline, found) and not found["metadata"].get("deletionTimestamp"):
                     return time
-            # One of an AuditPipeline before this one, or one that is being deleted: it is made when that has gone.
+            # It belongs to an earlier AuditPipeline or is being deleted: the run is created when it is gone.
             return None
         return time
 
@@ -206,7 +213,7 @@ class PipelineReconciler:
         except KubeError as error:
             if error.status != NOT_FOUND:
                 raise
-            # There is no Spark operator, which is said where something is made for it.
+            # There is no Spark operator, which is reported when an object is created for it.
             return ()
         schedule = await self._schedule(pipeline) if owners else None
         owners = [owner for owner in owners if is_run_of(pipeline, owner, schedule)]
@@ -214,13 +221,13 @@ class PipelineReconciler:
         return tuple([await self._with_failure(kind, pipeline, run) for run in runs])
 
     async def _schedule(self, pipeline: AuditPipeline) -> Mapping[str, Any] | None:
-        """The object that has the name of its schedule, whoever made it; Apache's Spark operator has none."""
+        """Return the object with the name of its schedule, whoever created it; Apache's Spark operator has none."""
         kinds = {None: CRON_JOB, "kubeflow": SCHEDULED_SPARK_APPLICATION}
         kind = kinds.get(pipeline.spec.spark_operator)
         return await self._context.kube.get(kind, pipeline.namespace, pipeline.name) if kind is not None else None
 
     async def _with_failure(self, kind: Kind, pipeline: AuditPipeline, run: PipelineRun) -> PipelineRun:
-        """A run that has no pod yet: Events of its Job or SparkApplication say why."""
+        """Return the run, with the reason from Events of its Job or SparkApplication if it has no pod yet."""
         if run.state is not RunState.PENDING or run.has_pod:
             return run
         of = f"involvedObject.kind={kind.kind},involvedObject.name={run.name}"
@@ -229,7 +236,11 @@ class PipelineReconciler:
         return replace(run, failure=why_not_made(events_of(uid, events)))
 
     async def _say(self, pipeline: AuditPipeline, status: AuditPipelineStatus) -> None:
-        """When a run ends well after none had, when a person is needed, and when something begins to be missing."""
+        """Post Events for changes of the status.
+
+        A Normal Event follows when a run succeeds for the first time. A Warning follows when a user must act, or when
+        events start to be missing.
+        """
         before = pipeline.status
         for type_, wanted in ((STALLED, "True"), (COMPLETE, "False")):
             is_, was = status.condition(type_), before.condition(type_)
@@ -246,7 +257,7 @@ class PipelineReconciler:
 
 @dataclass(slots=True)
 class _Tried:
-    """Findings of one reconcile of AuditPipelines. `refused`: the API server has refused something that may pass."""
+    """Findings of one reconcile of AuditPipelines. `refused`: the API server has refused something for now."""
 
     cluster_uid: str
     figures: dict[str, PipelineFigures]
@@ -260,7 +271,7 @@ def _figures(status: AuditPipelineStatus) -> PipelineFigures:
 
 
 def _until_next(schedule: Schedule | None, pipeline: AuditPipeline) -> float:
-    """For Apache's Spark operator; others have clocks of their own."""
+    """Return the seconds until the next run for Apache's Spark operator; other schedulers have their own clocks."""
     moment = now()
     following = schedule.next(moment) if schedule is not None and pipeline.spec.spark_operator == "apache" else None
     return max(1.0, (following - moment).total_seconds()) if following is not None else float("inf")

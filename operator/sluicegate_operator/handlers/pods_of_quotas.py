@@ -1,4 +1,4 @@
-"""Watches pods and namespaces of anybody while a ConnectionQuota selects some, and not a moment longer."""
+"""Watches pods and namespaces of any owner, only while a ConnectionQuota selects some."""
 
 import asyncio
 import logging
@@ -19,9 +19,9 @@ from sluicegate_operator.planning.workloads import Members
 log = logging.getLogger(__name__)
 
 PODS_S, NAMESPACES_S = 30, 60
-"""See kube.watched: how soon a watch that was cut off without a word is noticed."""
+"""Periods of the watches, see kube.watched: how soon a watch that was cut off silently is noticed."""
 LOOK_S = 5.0
-"""So often it is looked whether the watches still tell anything: that one has been broken for too long is no event."""
+"""How often the watches are checked: no event reports that a watch has been broken for too long."""
 
 
 class Feeding(Protocol):
@@ -36,10 +36,13 @@ MakeFeeding = Callable[[Cache], Feeding]
 
 
 class PodsOfQuotas:
-    """Belongs to the event loop. `changed(cluster)` is called when members of its quotas have come or gone."""
+    """The members of quotas on workloads. Belongs to the event loop.
+
+    `changed(cluster)` is called when members of the cluster's quotas were added or removed.
+    """
 
     def __init__(self, feed: MakeFeeding, namespace: str | None, changed: Callable[[ClusterKey], None]) -> None:
-        """`namespace`: the only one that may be watched; None: all."""
+        """`namespace` is the only one that may be watched; None means all."""
         self._feed = feed
         self._workloads = Workloads(changed)
         self._cache: Cache | None = None
@@ -47,11 +50,13 @@ class PodsOfQuotas:
         self._tasks: list[asyncio.Task[None]] = []
         self.in_all_namespaces = namespace is None
         self.unseen = ""
-        """Why pods that come or go have not been seen for longer than a watch may be in trouble; empty while they are.
-        What was said first, until they are seen again."""
+        """Why changes of pods have not been seen for longer than a watch may fail; empty while they are seen.
+
+        The first reason stays until changes are seen again.
+        """
 
     def keep(self, cluster: ClusterKey, quotas: Iterable[ConnectionQuota]) -> None:
-        """All ConnectionQuotas of a cluster, as they are now."""
+        """Note all current ConnectionQuotas of a cluster."""
         self._workloads.keep(cluster, quotas)
         if self._workloads.wanted and self._cache is None:
             self._watch()
@@ -111,11 +116,11 @@ class PodsOfQuotas:
         self._judge(cache)
 
     def _judge(self, cache: Cache) -> None:
-        """Quotas on workloads are told when their pods are seen no more, and when they are seen again."""
+        """Mark all quotas on workloads when changes of pods are no longer seen, and when they are seen again."""
         if cache is not self._cache:
             return
         now_s = time.monotonic()
-        # What is still being listed for the first time is in no trouble.
+        # A kind that is being listed for the first time has no error.
         watches = [one for one in cache.informers().values() if one.has_synced.is_set() or one.error is not None]
         reasons = [why for one in watches if (why := one.why_unknown(now_s)) is not None]
         if bool(reasons) != bool(self.unseen):

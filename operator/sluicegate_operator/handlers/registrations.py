@@ -1,8 +1,8 @@
-"""The controller's view of each broker, looked at every second while anything moves and waited for while nothing does:
-BrokerRegistrations and their Events, the readiness gate of brokers' pods, and the fencing of brokers whose pods or
-containers are gone.
+"""The reconciler that follows the controller's view of each broker.
 
-A queue of its own, so that neither a roll nor a slow API call elsewhere delays what clients and people go by.
+It writes BrokerRegistrations and their Events, sets the readiness gate of brokers' pods, and fences brokers whose pods
+or containers are gone. It reads the view every second while anything changes, and waits for a change otherwise. This is
+a separate queue, so that neither a roll nor a slow API call delays the states that clients and users rely on.
 """
 
 import asyncio
@@ -54,27 +54,27 @@ log = logging.getLogger(__name__)
 
 MOVING_EVERY_S = 1.0
 UNSEEN_RETRY = Retry(MOVING_EVERY_S, 5.0)
-"""While no controller says how the brokers are."""
+"""Retries while no controller reports the state of the brokers."""
 UNKNOWN_AFTER_S = 60.0
 """A controller that is replaced, and one that takes over, answer sooner."""
 
 
 class RegistrationReconciler:
-    """Keeps BrokerRegistrations as the active controller sees its brokers, and tells it which processes are gone."""
+    """Keeps BrokerRegistrations as the active controller sees its brokers, and reports lost processes to it."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._told = ByCluster[dict[int, int]](dict)
-        """The last epoch of each broker that a controller was told to be gone, by broker id."""
+        """The last epoch of each broker that was reported to a controller as gone, by broker id."""
         self._external = ExternalBrokers(context)
         self._silences: Said[str] = Said()
-        """The time since which the state of the brokers of a BrokerCluster is not known, by uid."""
+        """Time since which the state of the brokers of a BrokerCluster is unknown, by uid."""
 
     async def reconcile(self, key: ClusterKey) -> Again:
         context = self._context
         cluster = await gather_cluster(context.kube, key)
         if cluster is None or cluster.spec.brokers is None:
-            # The BrokerRegistrations of a deleted BrokerCluster go with their owner.
+            # Kubernetes deletes the BrokerRegistrations of a deleted BrokerCluster with their owner.
             self._forget_bundled(key)
         if cluster is not None and cluster.spec.is_external:
             return await self._reconcile_external(cluster)
@@ -91,7 +91,7 @@ class RegistrationReconciler:
             await self._end_term_of_gone(cluster, refusals)
             if self._are_unknown(cluster):
                 why = f"no active controller has answered for {UNKNOWN_AFTER_S:g} s: {seen.view.unseen}"
-                # Before anything is written that the API server may refuse.
+                # This runs before any write that the API server may refuse.
                 self._note_controller(cluster, progress, NO_CONTROLLER, why)
                 existing = await self._write_unknown(cluster, why, refusals)
                 context.figures.note_brokers(key, uid, cluster.spec.brokers.replicas, [UNKNOWN] * len(existing))
@@ -141,7 +141,7 @@ class RegistrationReconciler:
         return unless_refused(refusals, self._external.again(seen))
 
     def _are_unknown(self, cluster: BrokerCluster) -> bool:
-        """Note a look that did not find the state of the brokers. Returns True if that has lasted too long."""
+        """Note that the state of the brokers was not found. Returns True if that has lasted too long."""
         now_s = asyncio.get_running_loop().time()
         return (self._silences.note(cluster.metadata.uid, UNKNOWN, now_s) or 0.0) >= UNKNOWN_AFTER_S
 
@@ -154,11 +154,11 @@ class RegistrationReconciler:
         )
 
     async def _fence(self, cluster: BrokerCluster, seen: Sighting) -> bool:
-        """Whether anything was to be fenced."""
+        """Fence brokers that are gone. Returns whether there were any."""
         told = self._told.of(cluster)
         if not seen.fence_orders(told.items()) or seen.view.active is None or cluster.spec.paused:
             return False
-        # A pod that the cache does not show may be there all the same.
+        # A pod that the cache lacks may still exist.
         seen = await self._context.fleet.look(cluster, fresh=True)
         orders = seen.fence_orders(told.items())
         if not orders or seen.view.active is None:
@@ -166,7 +166,7 @@ class RegistrationReconciler:
         try:
             await fence(seen.view.active, orders, self._context.may_write)
         except KafkaAdminError as error:
-            # The session's end will do it; the registrations are written meanwhile.
+            # Otherwise the brokers' sessions expire; the registrations are written meanwhile.
             if self._context.is_news(str(error), "fencing", cluster.metadata.uid):
                 log.warning("cluster %s: brokers cannot be fenced: %s", cluster.name, error)
             return True
@@ -239,9 +239,9 @@ class RegistrationReconciler:
         make_plan: Callable[[Sequence[BrokerRegistration]], RegistrationsPlan],
         refusals: Refusals,
     ) -> Sequence[BrokerRegistration]:
-        """Write what `make_plan` makes of the BrokerRegistrations that there are, and return these.
+        """Write the plan that `make_plan` makes from the existing BrokerRegistrations. Returns these.
 
-        A BrokerRegistration that is being deleted or cannot be read is left alone. The watch reports when it is gone.
+        A BrokerRegistration that is being deleted or cannot be read is skipped. The watch reports when it is gone.
         """
         kube = self._context.kube
         listed = await kube.cache.list(BROKER_REGISTRATION, cluster.namespace, cluster.name)
@@ -295,7 +295,10 @@ class RegistrationReconciler:
         existing: BrokerRegistration | None,
         refusals: Refusals,
     ) -> None:
-        """`existing` is None if there is none that this cluster owns: one without an owner outlives the cluster."""
+        """Write one BrokerRegistration.
+
+        `existing` is None if this cluster owns none: one without an owner would outlive the cluster.
+        """
         kube = self._context.kube
         registration = existing
         if registration is None:
@@ -308,7 +311,7 @@ class RegistrationReconciler:
             found = readable(BrokerRegistration, BROKER_REGISTRATION, [read_object(made)], unreadable)
             await self._context.say_unreadable(unreadable, refusals)
             if not found:
-                # It is being deleted, or another version of its CRD has changed it.
+                # It is being deleted, or a CRD of another version has changed it.
                 return
             registration = found[0]
         await self._context.write_status(registration, plan.status)
@@ -321,7 +324,7 @@ class RegistrationReconciler:
 
 
 def settled(cluster: BrokerCluster, seen: Sighting) -> bool:
-    """Every broker that should be there is Online, in sync and Ready, and nothing else is on its way."""
+    """Return whether every expected broker is Online, in sync and Ready, and there are no others."""
     overview, brokers = seen.view.overview, cluster.spec.brokers
     if overview is None or brokers is None:
         return False

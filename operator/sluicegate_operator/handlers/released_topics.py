@@ -1,6 +1,6 @@
-"""Topics are let go for when the operator is not to come back: no object then waits for one that is not there.
+"""Removes the finalizers of Topics when the operator is uninstalled, so that no object waits for it.
 
-What the brokers hold stays as it is. An operator that is installed again puts the finalizers back, see leaving_topics.
+Topics on the brokers stay. An operator that is installed again adds the finalizers again, see leaving_topics.
 """
 
 import logging
@@ -15,8 +15,11 @@ log = logging.getLogger(__name__)
 
 
 async def release_topics(kube: KubeClient, namespace: str | None) -> int:
-    """Takes the finalizer off all Topics, None being all namespaces, and says how many had it. While another operator
-    leads it would put them back: hold its Lease. Raises KubeError, once the others are released."""
+    """Remove the finalizer from all Topics of a namespace, None meaning all. Returns how many had it.
+
+    The caller must hold the Lease: another leading operator would add the finalizers again. Raises KubeError after the
+    other Topics are released.
+    """
     held = [topic for topic in await _topics(kube, namespace) if FINALIZER in _finalizers(topic)]
     failures: list[KubeError] = []
     for topic in held:
@@ -31,7 +34,7 @@ async def release_topics(kube: KubeClient, namespace: str | None) -> int:
 
 
 async def _topics(kube: KubeClient, namespace: str | None) -> list[Json]:
-    """None where the CRD went first, and all of them with it."""
+    """Return the Topics; none if the CRD was deleted first, which deletes all of them."""
     try:
         return await kube.list(TOPIC, namespace)
     except KubeError as error:
@@ -41,7 +44,7 @@ async def _topics(kube: KubeClient, namespace: str | None) -> list[Json]:
 
 
 async def _release(kube: KubeClient, topic: Json) -> None:
-    """Somebody may write the object meanwhile: it is looked at again then, until it has no finalizer or is gone."""
+    """Remove the finalizer. If another client writes the object meanwhile, read it and try again."""
     namespace, name = _place(topic)
     found: Json | None = topic
     while found is not None and FINALIZER in _finalizers(found):

@@ -16,7 +16,10 @@ log = logging.getLogger(__name__)
 
 
 class ServingCertificate:
-    """Belongs to one event loop. `tls` serves the newest certificate; `loaded` is set when there is a first one."""
+    """The served certificate. Belongs to one event loop.
+
+    `tls` serves the newest certificate; `loaded` is set when there is a first one.
+    """
 
     def __init__(
         self, kube: KubeClient, namespace: str, settings: AdmissionSettings, figures: AdmissionFigures
@@ -31,13 +34,13 @@ class ServingCertificate:
         self._said = ""
 
     async def follow(self) -> None:
-        """Reads the Secret now and then, until it is cancelled."""
+        """Read the Secret every `check_every_s`, until cancelled."""
         while True:
             await self.refresh()
             await asyncio.sleep(self._settings.check_every_s)
 
     async def refresh(self) -> None:
-        """Serve the certificate that the Secret has now. One that cannot be served is logged, and the former stays."""
+        """Serve the current certificate of the Secret. If it cannot be served, log that and keep the previous one."""
         name = f"{self._namespace}/{self._settings.secret}"
         try:
             secret = await self._kube.get(SECRET, self._namespace, self._settings.secret)
@@ -52,7 +55,7 @@ class ServingCertificate:
             self._say(f"the webhook's certificate in Secret {name} has expired" if ended_s > 0 else "")
 
     def _serve(self, pair: TlsPair) -> None:
-        """Raises CertificateError."""
+        """Serve `pair`, if it is new. Raises CertificateError."""
         if pair == self._pair:
             return
         self._figures.expires_s = pair.expires_s(self._settings.hosts[0])

@@ -1,7 +1,7 @@
-"""How long a new cluster waits for what is applied together with it.
+"""How long a new cluster waits for objects that are applied together with it.
 
-`kubectl apply -f FOLDER` sends one object after the other, the BrokerCluster before its BrokerListeners. Nodes that
-were made of the first alone would be replaced as soon as the others are seen.
+`kubectl apply -f FOLDER` sends one object after the other, the BrokerCluster before its BrokerListeners. Nodes made
+from the BrokerCluster alone would be replaced as soon as the listeners are seen.
 """
 
 import math
@@ -14,12 +14,12 @@ from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.fleet.by_cluster import ByCluster
 
 SETTLE_MAX_S = 10.0
-"""However often something changes meanwhile."""
+"""Maximum wait, even if objects keep changing."""
 
 
 @dataclass(slots=True)
 class _Sight:
-    """When one BrokerCluster was seen first, and when it or a listener was last seen to change."""
+    """When a BrokerCluster was first seen, and when it or a listener last changed."""
 
     first_s: float = math.inf
     changed_s: float = math.inf
@@ -29,13 +29,19 @@ class _Sight:
 
 @dataclass(slots=True)
 class Settling:
-    """`quiet_s`: nothing of the cluster has changed for so long. Times are seconds of the caller's clock."""
+    """Waits for new clusters to settle.
+
+    A cluster has settled if it has not changed for `quiet_s`. Times are seconds of the caller's clock.
+    """
 
     quiet_s: float
     _sights: ByCluster[_Sight] = field(default_factory=lambda: ByCluster(_Sight))
 
     def wait_s(self, cluster: BrokerCluster, listeners: Iterable[BrokerListener], now_s: float) -> float:
-        """The time that is left; zero once the cluster has settled. An earlier cluster of the name does not count."""
+        """Return the remaining time; zero once the cluster has settled.
+
+        An earlier cluster of the name does not count.
+        """
         sight, objects = self._sights.of(cluster), frozenset(one.spec_version for one in (cluster, *listeners))
         sight.first_s = min(sight.first_s, now_s)
         if sight.objects != objects:

@@ -1,4 +1,4 @@
-"""Everything that planning may look at of one cluster, gathered from the cache, or from the API server itself."""
+"""The input of planning for one cluster, read from the cache or from the API server."""
 
 import asyncio
 from collections.abc import Collection, Iterable, Sequence
@@ -27,7 +27,7 @@ from sluicegate_operator.kube.kinds import (
 
 OF_CLUSTERS = (BROKER_LISTENER, CONNECTION_QUOTA, TOPIC)
 READ_A_TURN = 50
-"""So many objects are parsed before others have the event loop: a few milliseconds."""
+"""Number of objects that are parsed before other tasks run: a few milliseconds."""
 
 _KEPT_OF_LEAVING = {"name", "namespace", "uid", "resource_version", "finalizers"}
 
@@ -37,13 +37,15 @@ T = TypeVar("T", bound=Resource)
 async def gather_snapshot(
     kube: KubeClient, key: ClusterKey, kinds: Collection[Kind] = OF_CLUSTERS, *, fresh: bool = False
 ) -> Snapshot:
-    """From the cache, or with `fresh` from the API server: for what is decided and cannot be taken back. What is of
-    another kind than `kinds` is not asked for. Raises KubeError where not all of it is known, and
-    UnreadableClusterError: a part is never taken for the whole."""
+    """Return the cluster and its objects of `kinds`, from the cache, or with `fresh` from the API server.
+
+    Use `fresh` for decisions that cannot be undone. Raises KubeError if some objects are not known, and
+    UnreadableClusterError: a snapshot is never partial.
+    """
     found = {kind: await _of_kind(kube, key, kind, fresh=fresh) for kind in (BROKER_CLUSTER, *kinds)}
     leaving = tuple(one for value in found.get(TOPIC, ()) if (one := _leaving(value)) is not None)
     if leaving and not fresh:
-        # What is done for them deletes records.
+        # Actions for these Topics delete records, so they need fresh objects.
         return await gather_snapshot(kube, key, kinds, fresh=True)
     unreadable: list[Unreadable] = []
     cluster = _cluster(found[BROKER_CLUSTER])
@@ -71,7 +73,7 @@ async def _of_kind(kube: KubeClient, key: ClusterKey, kind: Kind, *, fresh: bool
 
 
 async def gather_cluster(kube: KubeClient, key: ClusterKey) -> BrokerCluster | None:
-    """From the cache. Raises KubeError and UnreadableClusterError."""
+    """Return the cluster from the cache. Raises KubeError and UnreadableClusterError."""
     return _cluster(await _of_kind(kube, key, BROKER_CLUSTER, fresh=False))
 
 
@@ -86,7 +88,7 @@ def _cluster(found: Sequence[Resource | Misread]) -> BrokerCluster | None:
 def readable(
     model: type[T], kind: Kind, found: Iterable[Resource | Misread], unreadable: list[Unreadable]
 ) -> tuple[T, ...]:
-    """Those that are not on their way out; what cannot be read is added to `unreadable`."""
+    """Return the objects that are not being deleted; those that cannot be read are added to `unreadable`."""
     resources: list[T] = []
     for value in found:
         if isinstance(value, Misread):

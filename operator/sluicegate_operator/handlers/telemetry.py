@@ -1,4 +1,4 @@
-"""What the operator says of itself as Prometheus metrics."""
+"""The operator's own Prometheus metrics."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 

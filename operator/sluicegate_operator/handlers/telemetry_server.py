@@ -1,7 +1,7 @@
-"""/metrics, /healthz and /readyz, on a thread and an event loop of their own, so that a stuck event loop can be told.
+"""/metrics, /healthz and /readyz on a separate thread and event loop, so that they can report a stuck event loop.
 
-One request a connection, bounded in time and size. Whoever opens connections and says nothing holds up nobody: with
-more of them than are allowed, the one that has been silent longest is closed for the newest.
+Each connection serves one request, bounded in time and size. A client that opens connections and sends nothing blocks
+no other client: above the maximum, the connection that has waited longest is closed for the newest.
 """
 
 import asyncio
@@ -20,12 +20,12 @@ log = logging.getLogger(__name__)
 
 REQUEST_BYTES_MAX = 8192
 REQUEST_TIMEOUT_S = 5.0
-"""To send a request, and again to take its answer."""
+"""Time limit to send a request, and again to read its answer."""
 PLAIN = "text/plain; charset=utf-8"
 
 
 class TelemetryServer:
-    """Use as `with TelemetryServer(...) as server`. Raises OSError when the address cannot be listened on."""
+    """Use as `with TelemetryServer(...) as server`. Raises OSError if it cannot listen on the address."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class TelemetryServer:
         self._connections_max = connections_max
         self._timeout_s = timeout_s
         self._waiting: dict[asyncio.StreamWriter, None] = {}
-        """Connections without a whole request, the oldest first."""
+        """Connections that have not sent a whole request, the oldest first."""
         self._thread = LoopThread("telemetry")
         self._server: asyncio.Server | None = None
 

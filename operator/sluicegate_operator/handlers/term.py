@@ -43,8 +43,10 @@ async def lead(
     may_write: Callable[[], bool],
     feed: MakeFeeding,
 ) -> None:
-    """Runs until `stop`. The cache of `kube` is fed by kopf before and after; `feed` makes kopf feed another cache.
-    Raises what ends a queue, which none may by itself."""
+    """Run the reconcilers until `stop`. Raises the error that ends a queue; no queue should end.
+
+    kopf feeds the cache of `kube` also before and after the term; `feed` makes kopf feed another cache.
+    """
     context = Context(kube, settings, may_write)
     pods = PodsOfQuotas(feed, settings.namespace, lambda key: queues["quotas"].mark(key))
     work = reconcilers(context, settings, pods)
@@ -71,7 +73,7 @@ async def lead(
 
 
 def reconcilers(context: Context, settings: Settings, pods: PodsOfQuotas | None = None) -> dict[str, Reconcile]:
-    """By the names of their queues, see api.kinds."""
+    """Return the reconcilers by the names of their queues, see api.kinds."""
     topics = TopicReconciler(context, patience_s=settings.topic_patience_s, deletion_s=settings.topic_deletion_s)
     quotas = QuotaReconciler(context, pods)
     return {
@@ -99,7 +101,7 @@ def _show(queues: Mapping[str, WorkQueue[ClusterKey]]) -> None:
 
 
 def _hide(queues: Iterable[str]) -> None:
-    """Remove the gauges of `queues`: the keys of a term that has ended would grow older for ever."""
+    """Remove the gauges of `queues`: the age of keys in an ended term would grow for ever."""
     for name in queues:
         QUEUE_DEPTH.remove(name)
         QUEUE_OLDEST.remove(name)
@@ -113,7 +115,7 @@ def counted(name: str, reconcile: Reconcile) -> Reconcile:
             result = "unsettled" if isinstance(again, Retry) else "success"
             return again
         except UnreadableClusterError as error:
-            # The clusters' queue says it. Everything stays as it is until the object changes, which is an event.
+            # The clusters' queue reports it. Nothing changes until the object changes, which is an event.
             log.info("%s %s: %s", name, key, error)
             result = "unreadable"
             return None

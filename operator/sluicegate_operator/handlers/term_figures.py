@@ -1,8 +1,4 @@
-"""What this operator knows of its clusters as gauges of /metrics, for as long as it leads: one that waits shows none.
-
-Queues write here, on the event loop; /metrics is read on a thread of its own. So what is read is replaced as a whole
-and never changed.
-"""
+"""Metrics of the operator's clusters, for a term of leadership: a standby shows none."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
@@ -16,18 +12,18 @@ from sluicegate_operator.handlers.telemetry import APPLY_TO_ENFORCED, DRIFT_MEND
 from sluicegate_operator.planning.roll import RollStep, Wait, WaitReason
 
 _CLUSTER = ["namespace", "broker_cluster"]
-"""Not `cluster`, which is what a Prometheus of many Kubernetes clusters calls each of those."""
+"""Not `cluster`, which in a Prometheus of many Kubernetes clusters is the label of each of those."""
 
 
 class PipelineFigures(NamedTuple):
-    """Of an AuditPipeline: whether something was wrong with its newest run, and how many events its results miss."""
+    """Whether the newest run of an AuditPipeline failed, and how many events its results lack."""
 
     failing: bool
     missing: int | None
 
 
 class _Brokers(NamedTuple):
-    """Brokers of the BrokerCluster with this uid: how many it asks for, and how many are registered in each state."""
+    """Brokers of the BrokerCluster with this uid: how many it wants, and how many are registered in each state."""
 
     uid: str
     wanted: int
@@ -35,7 +31,7 @@ class _Brokers(NamedTuple):
 
 
 class TermFigures(Collector):
-    """Of one term of leadership."""
+    """The metrics of one term of leadership."""
 
     def __init__(self) -> None:
         self._quotas: dict[ClusterKey, Mapping[str, str]] = {}
@@ -44,9 +40,10 @@ class TermFigures(Collector):
         self._pipelines: dict[ClusterKey, Mapping[str, PipelineFigures]] = {}
 
     def note_quotas(self, key: ClusterKey, states: Mapping[str, str] | None) -> None:
-        """`states` has the reason of the condition Enforced by ConnectionQuota; None if the cluster has no quotas.
+        """Note the states of a cluster's quotas; None if the cluster has no quotas.
 
-        A read of /metrics counts the reasons, so later changes of `states` count too.
+        `states` has the reason of each ConnectionQuota's condition Enforced. A read of /metrics counts the reasons, so
+        later changes of `states` count too.
         """
         if states is None:
             self._quotas.pop(key, None)
@@ -54,47 +51,47 @@ class TermFigures(Collector):
             self._quotas[key] = states
 
     def note_brokers(self, key: ClusterKey, uid: str, wanted: int, states: Collection[str]) -> None:
-        """`uid` is that of the BrokerCluster. `states` has one for each broker that is registered."""
+        """Note a BrokerCluster's brokers. `uid` is its uid; `states` has one entry for each registered broker."""
         self._brokers[key] = _Brokers(uid, wanted, Counter(states))
 
     def keep_brokers(self, key: ClusterKey, uid: str) -> None:
-        """Show no brokers of an earlier BrokerCluster of the name: `uid` is that of the present one."""
+        """Drop the brokers of an earlier BrokerCluster of the name: `uid` is the uid of the current one."""
         known = self._brokers.get(key)
         if known is not None and known.uid != uid:
             self.forget_brokers(key)
 
     def forget_brokers(self, key: ClusterKey) -> None:
-        """Show no brokers of this cluster until `note_brokers` is called for it again."""
+        """Drop the brokers of this cluster until the next `note_brokers`."""
         self._brokers.pop(key, None)
 
     def note_roll(self, key: ClusterKey, step: RollStep | None) -> None:
-        """A roll that a person has paused is not blocked."""
+        """Note the step of a roll. A roll that a user has paused does not count as blocked."""
         if isinstance(step, Wait) and step.blocked and step.reason is not WaitReason.PAUSED:
             self._blocked[key] = step.reason.value
         else:
             self._blocked.pop(key, None)
 
     def note_restart(self, reason: str) -> None:
-        """A roll has restarted a node."""
+        """Count a node that a roll has restarted."""
         RESTARTS.labels(reason).inc()
 
     def note_pipelines(self, key: ClusterKey, found: Mapping[str, PipelineFigures]) -> None:
-        """`found` has all AuditPipelines of the cluster, by name."""
+        """Note the figures of all AuditPipelines of the cluster, by name."""
         self._pipelines.pop(key, None)
         if found:
             self._pipelines[key] = dict(found)
 
     def keep_pipelines(self, key: ClusterKey, names: Collection[str]) -> None:
-        """Forget the figures of all AuditPipelines of the cluster but these."""
+        """Drop the figures of all AuditPipelines of the cluster except `names`."""
         known = self._pipelines.get(key, {})
         self.note_pipelines(key, {name: figures for name, figures in known.items() if name in names})
 
     def note_drift(self, changes: int) -> None:
-        """Limits that a hand had changed on brokers, and that were set again."""
+        """Count limits that were changed by hand on brokers and set again."""
         DRIFT_MENDED.inc(changes)
 
     def note_enforced_after(self, seconds: float) -> None:
-        """From a ConnectionQuota's change until every broker was seen to enforce it."""
+        """Note the seconds from a ConnectionQuota's change until every broker was seen to enforce it."""
         APPLY_TO_ENFORCED.observe(seconds)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:

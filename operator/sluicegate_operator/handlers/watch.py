@@ -1,4 +1,4 @@
-"""The queues that each change in the cache marks with its cluster's key.
+"""Marks the queues that each change in the cache concerns, with the cluster's key.
 
 A change of a custom resource that users write marks the queues that `api/kinds.py` names. The methods below name the
 queues for all other kinds. PersistentVolumeClaims mark no queue: reconcilers read them from the cache.
@@ -36,7 +36,7 @@ from sluicegate_operator.resources.labels import RACK, ROLE_LABEL, selector
 
 
 class Watch:
-    """A subscriber of the cache. It marks the queues that a change concerns."""
+    """A subscriber of the cache that marks the queues that a change concerns."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Watch:
         self._places = PipelinePlaces()
 
     def on_change(self, kind: Kind, before: Held | None, after: Held | None) -> None:
-        """`before` is None for a new object, and for each object that the cache has when the term begins."""
+        """Mark the queues. `before` is None for a new object, and for each cached object when the term begins."""
         if kind in CUSTOM:
             self._on_object(kind, before, after)
         elif kind == POD:
@@ -63,7 +63,7 @@ class Watch:
             self._on_child(kind, before, after)
 
     def _on_object(self, kind: Kind, before: Held | None, after: Held | None) -> None:
-        """Marks nothing if only the status has changed: the operator itself wrote it."""
+        """Mark the queues of the object's kind, unless only the status has changed: the operator itself wrote it."""
         if before is not None and after is not None and _written(before) == _written(after):
             return
         if after is not None:
@@ -80,9 +80,9 @@ class Watch:
                 self._queues["pipelines"].mark(key)
 
     def _on_pod(self, before: Held | None, after: Held | None) -> None:
-        """Only what changes where a node is and how it does is news: pods change their status often."""
+        """Mark queues only for changes of a node's place or health: pods change their status often."""
         if before is not None and after is not None and before.cluster != after.cluster:
-            # Another client has changed the label: one cluster lacks the pod, and the other did not make it.
+            # Another client has changed the label: one cluster lost the pod, and the other did not create it.
             self._on_pod(before, None)
             self._on_pod(None, after)
             return
@@ -98,39 +98,47 @@ class Watch:
                     self._queues[queue].mark(key)
 
     def _on_node_set(self, before: Held | None, after: Held | None) -> None:
-        """Another client scales or deletes the StatefulSet, or asks for a restart. Its status marks nothing."""
+        """Mark queues when another client scales or deletes the StatefulSet, or restarts it.
+
+        Its status marks nothing.
+        """
         if before is not None and (after is None or _generation(before) != _generation(after)):
             for queue in ("clusters", "rolls"):
                 self._queues[queue].mark((before.namespace, before.cluster))
 
     def _on_child(self, kind: Kind, before: Held | None, after: Held | None) -> None:
-        """Another client deletes or changes what the operator has applied. A write of the operator itself causes one
-        more look, which finds nothing to do."""
+        """Mark queues when another client deletes or changes an applied child.
+
+        A write of the operator itself causes one more reconcile, which changes nothing.
+        """
         if before is not None and (after is None or _applied(before) != _applied(after)):
             for key in _clusters(before, after):
                 for queue in _queues_of_child(kind, before):
                     self._queues[queue].mark(key)
 
     def _on_registration(self, before: Held | None, after: Held | None) -> None:
-        """Another client deletes or changes a BrokerRegistration. The operator makes it again from the controller's
-        view of the broker. Only the operator writes its status, so a status marks nothing."""
+        """Mark a queue when another client deletes or changes a BrokerRegistration.
+
+        The operator creates it again from the controller's view of the broker. Only the operator writes its status, so
+        a status marks nothing.
+        """
         if before is not None and (after is None or _written(before) != _written(after)):
             for key in _clusters(before, after):
                 self._queues["registrations"].mark(key)
 
 
 def _queues_of_child(kind: Kind, child: Held) -> tuple[str, ...]:
-    """The queues whose reconcilers apply the child."""
+    """Return the queues whose reconcilers apply the child."""
     if kind != CONFIG_MAP:
         return ("clusters", "listeners")
     assert isinstance(child.value, Mapping)
     labels = child.value["metadata"].get("labels") or {}
-    # `clusters` makes the ConfigMap of a cluster's observers, and `observers` puts their code into it.
+    # `clusters` creates the ConfigMap of a cluster's observers, and `observers` writes their code into it.
     return ("pipelines",) if labels.get(ROLE_LABEL) == COMPONENT else ("clusters", "observers")
 
 
 def _clusters(before: Held | None, after: Held | None) -> set[ClusterKey]:
-    """The clusters that an object belonged to and belongs to: another client may have changed its label."""
+    """Return the clusters that an object belonged to and belongs to: another client may have changed its label."""
     return {(held.namespace, held.cluster) for held in (before, after) if held is not None and held.cluster}
 
 
@@ -142,7 +150,7 @@ def _generation(held: Held) -> int:
 
 
 def _written(held: Held) -> Hashable:
-    """The parts of an object that users write."""
+    """Return the parts of an object that users write."""
     if isinstance(held.value, Resource):
         meta = held.value.metadata
         labels, annotations, deleted = meta.labels, meta.annotations, meta.deletion_timestamp is not None
@@ -156,14 +164,17 @@ def _written(held: Held) -> Hashable:
 
 
 def _applied(held: Held) -> Hashable:
-    """Kinds without a generation, as ConfigMaps and Services, are compared by their resourceVersion."""
+    """Return the object's applied state.
+
+    Kinds without a generation, such as ConfigMaps and Services, use resourceVersion.
+    """
     return _written(held) if _generation(held) else held.version
 
 
 @dataclass(frozen=True, slots=True)
 class _PodNews:
     reachable: tuple[str, bool] = ("", False)
-    """Where brokers are asked, and whether clients may: what limits and topics wait for."""
+    """The pod's address and whether it is ready: limits and topics wait for these."""
     containers_ready: bool = False
     deleting: bool = False
     node_lost: bool = False
@@ -172,9 +183,9 @@ class _PodNews:
     node: str = ""
     rack: str = ""
     lost_labels: tuple[str, ...] = ()
-    """By which its StatefulSet and Services would find it; they are put back, see RegistrationReconciler."""
+    """Labels by which its StatefulSet and Services select it, and that it lost; see RegistrationReconciler."""
     phase: str = ""
-    """Of a run of an AuditPipeline."""
+    """Phase of a run of an AuditPipeline."""
 
 
 def _pod_news(held: Held | None) -> _PodNews:

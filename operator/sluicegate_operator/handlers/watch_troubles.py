@@ -1,4 +1,4 @@
-"""Says which kinds cannot be watched: in the log when that changes, and to who asks whether the operator is ready."""
+"""Reports kinds that cannot be watched: in the log when they change, and in the operator's readiness."""
 
 import logging
 
@@ -13,7 +13,7 @@ _OURS = (*CUSTOM, BROKER_REGISTRATION)
 
 
 def tell_troubles(cache: Cache, readiness: Readiness) -> None:
-    """From now on."""
+    """Log and report kinds that cannot be watched, from now on."""
 
     def tell() -> None:
         sentence = _sentence(cache)

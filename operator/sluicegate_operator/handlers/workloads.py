@@ -1,7 +1,7 @@
-"""Pods of anybody, for the quotas on workloads: which addresses each has now, and which cluster is to hear of a change.
+"""Pods of any owner, for quotas on workloads: the current addresses of each, and the clusters that a change concerns.
 
-No I/O: whoever watches pods and namespaces tells of them here, and only while `wanted` says so. What is kept of a pod
-is little, and until all of them were told of once nothing is known of any workload.
+No I/O: the watch of pods and namespaces reports changes here, only while `wanted` is True. Little is kept of each pod.
+Until all pods and namespaces have been reported once, the members of every workload are unknown.
 """
 
 from collections import defaultdict
@@ -13,7 +13,7 @@ from sluicegate_operator.planning.workloads import Members, QuotaKey, WorkloadIn
 
 
 class Workloads:
-    """`changed(cluster)` is called when members of its quotas have come or gone."""
+    """Members of workloads. `changed(cluster)` is called when members of the cluster's quotas were added or removed."""
 
     def __init__(self, changed: Callable[[ClusterKey], None]) -> None:
         self._changed = changed
@@ -21,15 +21,15 @@ class Workloads:
         self._clusters: dict[QuotaKey, ClusterKey] = {}
         self._news: defaultdict[ClusterKey, set[str]] = defaultdict(set)
         self.known = False
-        """Whether all pods and namespaces were told of; otherwise members are missing."""
+        """Whether all pods and namespaces were reported; otherwise members are missing."""
 
     @property
     def wanted(self) -> bool:
-        """Whether there is a quota that selects pods: nobody else asks for them."""
+        """Whether a quota selects pods: nothing else needs them."""
         return bool(self._clusters)
 
     def keep(self, cluster: ClusterKey, quotas: Iterable[ConnectionQuota]) -> None:
-        """All ConnectionQuotas of a cluster, as they are now; those of other targets are passed over."""
+        """Note all current ConnectionQuotas of a cluster; those with other targets are skipped."""
         workloads: dict[QuotaKey, Workload] = {
             (quota.namespace, quota.name): quota.spec.target.workload
             for quota in quotas
@@ -47,13 +47,13 @@ class Workloads:
             self.forget()
 
     def take_news(self, cluster: ClusterKey) -> dict[str, Members]:
-        """Of the quotas whose members are others than when they were taken last, by name. Empty while not `known`."""
+        """Return, by name, the members of quotas whose members changed since the last call. Empty while not `known`."""
         if not self.known:
             return {}
         return {name: self._index.members((cluster[0], name)) for name in self._news.pop(cluster, ())}
 
     def forget(self) -> None:
-        """Nobody watches any more: what is known would grow old."""
+        """Drop all members, because they would become outdated without a watch."""
         news = set(self._clusters)
         quotas = {key: self._index.workload(key) for key in news}
         self._index = WorkloadIndex()
@@ -63,21 +63,21 @@ class Workloads:
         self.known = False
 
     def on_pod(self, uid: str, pod: WorkloadPod | None) -> None:
-        """None: it is gone, or has ended."""
+        """Note a pod; None means that it is gone or has ended."""
         self._tell(self._index.drop_pod(uid) if pod is None else self._index.put_pod(pod))
 
     def on_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
-        """None: it is gone."""
+        """Note the labels of a namespace; None means that it is gone."""
         self._tell(self._index.drop_namespace(name) if labels is None else self._index.put_namespace(name, labels))
 
     def told_all(self) -> None:
-        """Of every pod and namespace that is there."""
+        """Note that every existing pod and namespace was reported."""
         self.known = True
         for cluster in [cluster for cluster, names in self._news.items() if names]:
             self._changed(cluster)
 
     def tell_everybody(self) -> None:
-        """Each cluster that has a quota which selects pods."""
+        """Mark each cluster that has a quota which selects pods."""
         for cluster in set(self._clusters.values()):
             self._changed(cluster)
 

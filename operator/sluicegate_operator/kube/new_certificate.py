@@ -26,7 +26,10 @@ AUTHORITY = "sluicegate-admission"
 
 
 def new_pair(hosts: Sequence[str], now: datetime, days: float) -> TlsPair:
-    """A certificate for names and addresses that ends `days` after `now`; days below 0 make one that has ended."""
+    """Return a certificate for host names and addresses that ends `days` after `now`.
+
+    Negative days make an expired certificate.
+    """
     first, last = min(now, now + timedelta(days=days)) - BEFORE, now + timedelta(days=days)
     authority_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     # Each authority has its own name: a bundle contains the old one and the new one.
