@@ -1,6 +1,15 @@
 """The quota path: all ConnectionQuotas of a cluster, from their manifests to every broker and back to their statuses.
 
-`reconcile` is the pass; `brokers`, `external`, `statuses` and `observed` do its I/O. `model` says what a quota means,
-`plan` plans all of a cluster, `ledger` remembers what brokers lack, `state` holds all of these from pass to pass, and
-`status` says what people read. Those five do no I/O, and neither do the modules that they use.
+`reconcile` is one pass; `brokers`, `external`, `statuses` and `observed` do its I/O. `model` defines the meaning of a
+quota, `plan` plans all quotas of a cluster, and `ledger` remembers the limits that brokers lack. `state` keeps all of
+these between passes, and `status` writes the texts for users. Those five do no I/O, and neither do the modules that
+they use.
+
+Invariants:
+
+- A limit goes to brokers before its status is written, and waits neither for a roll nor for a status.
+- While an object that limits follow from cannot be read, limits may become stricter; none is lifted (`held_limits`).
+- On brokers that other clients configure too, only limits that the operator set are lifted (`external`).
+- A change costs no more than the change itself: brokers are asked for everything only at a start, at each resync, and
+  after they did not answer (`ledger`).
 """

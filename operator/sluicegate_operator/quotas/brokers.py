@@ -1,7 +1,8 @@
-"""The quota path's talk with the brokers of one cluster: send changes, ask each broker, send the rest, read back.
+"""The I/O of the quota path with a cluster's brokers: send changes, ask each broker, send the rest, read back.
 
-The operator and `sluicegate up` use it alike. planning.limits decides which limits differ. Nothing here restarts a
-broker. The result names a broker that is down, and the others are done. Times are seconds of the event loop's clock.
+The operator and `sluicegate up` both use it. planning.limits decides which limits differ. Nothing here restarts a
+broker. A broker that is down is named in the result, and the others are still updated. Times are seconds of the event
+loop's clock.
 """
 
 import asyncio
@@ -34,11 +35,11 @@ from sluicegate_operator.quotas.model import Limits, TargetKey, config_limits, w
 FIRST_PAUSE_S = 0.005
 LONGEST_PAUSE_S = 0.1
 WORDS_MAX = 10
-"""Lacking limits that a message names."""
+"""Maximum number of lacking limits that a message names."""
 
 
 class EnforcementState(StrEnum):
-    """How far one broker is with the limits."""
+    """The progress of one broker with the limits."""
 
     ENFORCED = "Enforced"
     LAGGING = "Lagging"
@@ -47,7 +48,7 @@ class EnforcementState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BrokerEnforcement:
-    """`detail` says why not."""
+    """The state of one broker. `detail` is the reason if it does not enforce all limits."""
 
     broker_id: int
     state: EnforcementState
@@ -68,9 +69,9 @@ class WantedLimits:
     deadline_s: float = 5.0
     changed: frozenset[LimitKey] = frozenset()
     released: frozenset[LimitKey] = frozenset()
-    """On a cluster that is not exclusively ours: limits of ours that no quota wants any more."""
+    """Limits that no quota wants any more, on a cluster that other clients configure too; the operator set them."""
     ours: frozenset[LimitKey] | None = None
-    """On such a cluster: limits that may be held or lifted; None: all."""
+    """On such a cluster: limits that may be held or lifted. None means all."""
     hold: bool = False
     held_groups: frozenset[str] = frozenset()
     closing: Mapping[TargetKey, Limits] = field(default_factory=dict)
@@ -84,15 +85,20 @@ class WantedLimits:
 
     @property
     def entity_types(self) -> tuple[str, ...]:
-        """Types of client quotas that the operator governs. Apache Kafka has no connection groups, and it is not ours
-        alone."""
+        """Types of client quotas that the operator governs.
+
+        Apache Kafka has no connection groups, and other clients configure it too.
+        """
         return (IP, CONNECTION_GROUP) if self.desired.exclusive else (IP,)
 
 
 @dataclass(frozen=True, slots=True)
 class EnforcementResult:
-    """`changes` were sent. `drift`: changes that undo those of another client, on brokers that had everything
-    before."""
+    """The result of one pass.
+
+    `changes` were sent. `drift` has the changes that undo those of another client, on brokers that had all limits
+    before.
+    """
 
     brokers: tuple[BrokerEnforcement, ...]
     started_at_s: float
@@ -114,7 +120,7 @@ class EnforcementResult:
 
     @property
     def enforced_at_s(self) -> float | None:
-        """When the last broker was seen to enforce everything; None while one does not."""
+        """When the last broker was seen to enforce everything; None while a broker does not."""
         times = [broker.enforced_at_s for broker in self.brokers if broker.enforced_at_s is not None]
         return max(times) if times and self.is_complete else None
 
@@ -124,14 +130,16 @@ class EnforcementResult:
 
 
 async def enforce(pool: BrokerPool, wanted: WantedLimits, ledger: LimitLedger | None = None) -> EnforcementResult:
-    """The whole path once. `ledger` is what was seen before, and takes what is seen now. Raises nothing that a broker
-    can cause: the result says what went wrong where."""
+    """Run one pass. `ledger` has the results of earlier passes, and is updated.
+
+    Raises no error that a broker can cause: the result has the failures of each broker.
+    """
     run = _Run(pool, wanted, ledger if ledger is not None else LimitLedger())
     return await run.enforce()
 
 
 class _Run:
-    """One walk along the path."""
+    """One pass."""
 
     def __init__(self, pool: BrokerPool, wanted: WantedLimits, ledger: LimitLedger) -> None:
         self._pool = pool
@@ -146,7 +154,7 @@ class _Run:
         self._in_doubt = ledger.doubts.keys
         self._looked_at_again = ledger.doubts.take(ledger.silent, asyncio.get_running_loop().time())
         self._through = pool.doubting({b: Unreachable(b, "") for b in ledger.silent})
-        """For changes, which any broker takes."""
+        """The brokers to send changes through; any of them accepts a change."""
         self._desired = while_open(wanted.desired, wanted.closing, ledger.open_somewhere({}))
         self._closing = frozenset(key for at, limits in wanted.closing.items() for key in config_limits(at, limits))
         self._failures: list[Failure] = []
@@ -174,7 +182,7 @@ class _Run:
         lacking: dict[int, Missing] = {}
         for broker_id, answer in answers.items():
             lacking[broker_id] = self._judge(broker_id, asked[broker_id], answer)
-            # Others have the event loop in between: thousands of limits take milliseconds each time.
+            # Other tasks run in between: thousands of limits take milliseconds for each broker.
             await asyncio.sleep(0)
         untold = {b: Missing(lacks.limits - told, lacks.own) for b, lacks in lacking.items() if lacks}
         await self._send(changes_of(self._desired, untold))
@@ -190,16 +198,16 @@ class _Run:
         return EnforcementResult(ordered, wanted.started_at_s, tuple(self._sent), tuple(self._failures), tuple(drift))
 
     def _unasked_for(self, lacks: Missing) -> Missing:
-        """The limits that another client has changed: not those that we have changed, and not those in doubt."""
+        """Return the limits that another client has changed: without those of this pass, and without those in doubt."""
         return Missing(lacks.limits - self._wanted.changed - self._closing - self._in_doubt, lacks.own)
 
     def _judge(self, broker_id: int, asked: frozenset[LimitKey] | None, seen: ObservedLimits) -> Missing:
         released = self._wanted.released | self._wanted.changed | self._looked_at_again
         standing = self._ledger.brokers.get(broker_id)
-        # Limits that it lacked were ours at some time.
+        # The operator set limits that the broker lacked before.
         released |= standing.lacks if standing is not None else frozenset()
         if self._wanted.ours is not None:
-            # And may be others' by now, or have been made of theirs and ours.
+            # They may belong to other clients now, or combine entries of both.
             released &= self._wanted.ours
         lifted = Lifted(self._desired.exclusive, released)
         lacks = missing(self._desired, seen, lifted, asked)
@@ -208,7 +216,7 @@ class _Run:
 
     async def _send(self, actions: Sequence[Action]) -> None:
         if actions:
-            # Thousands of them have taken their time to be made.
+            # Creating thousands of actions took time.
             await asyncio.sleep(0)
             self._failures += await apply_actions(self._through, actions, self._note_doubt)
             self._sent += actions
@@ -229,8 +237,10 @@ class _Run:
     async def _until_enforced(
         self, broker: BrokerAddress, seen: ObservedLimits | Unreachable, lacking: Mapping[int, Missing]
     ) -> BrokerEnforcement:
-        """Asks one broker for the limits that it lacks until it has them, does not answer, or the deadline passes.
-        Refused limits are not waited for."""
+        """Ask one broker for the limits that it lacks until it has them, does not answer, or the deadline passes.
+
+        The loop does not wait for refused limits.
+        """
         loop = asyncio.get_running_loop()
         broker_id, pause_s = broker.broker_id, FIRST_PAUSE_S
         lacks = lacking.get(broker_id, Missing())

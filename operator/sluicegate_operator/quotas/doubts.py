@@ -1,8 +1,8 @@
 """Changes that a broker has received and not answered: their outcome is not known, and the broker may still make them.
 
-A late change may undo newer ones, also those that went through other brokers. So the limits are read again every
-`AGAIN_S`, until the broker has had `LATE_S` for the change. If the broker is silent (frozen, or not reachable), these
-begin with its next answer. Pure; times are seconds of the caller's clock.
+A late change may undo newer ones, even those that were sent through other brokers. So the limits are read again every
+`AGAIN_S`, until the broker has had `LATE_S` for the change. If the broker is silent (frozen, or not reachable), this
+time begins with its next answer. Pure; times are seconds of the caller's clock.
 """
 
 from collections.abc import Iterable, Set
@@ -13,12 +13,12 @@ from sluicegate_operator.planning.limits import LimitKey
 
 AGAIN_S = 5.0
 LATE_S = 60.0
-"""For this time a broker of Kafka tries to pass a change on to its controller."""
+"""Time for which a broker of Kafka tries to forward a change to its controller."""
 
 
 @dataclass(slots=True)
 class _Doubt:
-    """`waits`: the time is over, but the broker is still silent."""
+    """`waits`: the time has passed, but the broker is still silent."""
 
     keys: set[LimitKey]
     look_s: float
@@ -48,7 +48,7 @@ class Doubts:
         doubt.look_s, doubt.until_s, doubt.waits = min(doubt.look_s, look_s), until_s, False
 
     def take(self, silent: Set[int], now_s: float) -> frozenset[LimitKey]:
-        """The limits that are due to be read again. `silent`: brokers that did not answer the newest request."""
+        """Return the limits that are due to be read again. `silent`: brokers that did not answer the newest request."""
         taken: set[LimitKey] = set()
         for broker_id, doubt in list(self._of.items()):
             if doubt.waits and broker_id not in silent:
@@ -65,7 +65,7 @@ class Doubts:
         return frozenset(taken)
 
     def next_look_s(self, silent: Set[int]) -> float:
-        """The time at which `take` returns limits next; infinity if none are in doubt."""
+        """Return the time at which `take` next returns limits; infinity if none are in doubt."""
         due = (
             0.0 if doubt.waits else doubt.look_s for b, doubt in self._of.items() if not doubt.waits or b not in silent
         )

@@ -1,6 +1,6 @@
-"""The quota path on brokers that others run: as quotas.brokers, but only limits of ConnectionQuotas are lifted.
+"""The quota path on brokers that Sluicegate does not run: like quotas.brokers, but it lifts only limits that it set.
 
-Each limit is written into the cluster's status before brokers get it. So an operator that was away while a quota was
+Each limit is written into the cluster's status before brokers get it. So an operator that was down while a quota was
 deleted still lifts the limit of that quota.
 """
 
@@ -38,30 +38,32 @@ from sluicegate_operator.quotas.shared_limits import (
 )
 
 LIMITS_SET = "limitsSet"
-"""The field of the status."""
+"""The field of the status that remembers the limits."""
 LIMITS_MAX = LIMITS_SET_MAX
-"""Limits of one cluster, with those that have yet to be lifted."""
+"""Maximum number of remembered limits of one cluster, including those that have yet to be lifted."""
 
 SHOWN_AFTER_S = 0.3
-"""Within this time brokers that follow their controller show a change, whichever client made it."""
+"""Brokers that follow their controller show a change of any client within this time."""
 READINGS_MAX = 5
 
 Remember = Callable[[Mine], Awaitable[None]]
-"""Keeps these texts for good. It returns before brokers get a limit."""
+"""Stores these texts durably. It returns before brokers get a limit."""
 
 
 async def enforce_beside_others(
     pool: BrokerPool, wanted: WantedLimits, ledger: LimitLedger, before: Mine, remember: Remember
 ) -> EnforcementResult:
-    """`before`: limits that ConnectionQuotas have set, and perhaps others. Raises errors of `remember`, and none that a
-    broker can cause."""
+    """Run one pass. `before`: limits that ConnectionQuotas may have set.
+
+    Raises errors of `remember`, and none that a broker can cause.
+    """
     now = mine_of(wanted.desired)
     if (count := len(now | before)) > LIMITS_MAX:
         # Limits that are lifted now make room for new ones.
         kept = replace(wanted, desired=those_of(wanted.desired, before))
         result = await enforce_beside_others(pool, kept, ledger, before, remember)
         ledger.kept_back |= keys_of(now - before)
-        # Not as changed limits: one that was never set may belong to another client, and must not be lifted.
+        # Not as changed limits: a limit that was never set may belong to another client, and must not be lifted.
         ledger.look_at_all()
         return _too_many(result, count)
     mine = now | before
@@ -96,7 +98,7 @@ def _too_many(result: EnforcementResult, count: int) -> EnforcementResult:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """The brokers' answers about the shared key. `defaults`: the cluster's default as each broker shows it."""
+    """The brokers' answers about the shared key."""
 
     answers: Mapping[int, tuple[ConfigSynonym, ...] | Unreachable]
 
@@ -115,7 +117,11 @@ class _Reading:
 
     @property
     def overrides(self) -> Overrides:
-        """If brokers differ, the default of most counts: a broker may have stopped following its controller."""
+        """The entries of all clients.
+
+        If brokers differ, the default that most of them show counts: a broker may have stopped following its
+        controller.
+        """
         counted = Counter(self.defaults.values()).most_common(1)
         default = counted[0][0] if counted else None
         own, files = ConfigSource.DYNAMIC_BROKER_CONFIG, ConfigSource.STATIC_BROKER_CONFIG
@@ -123,8 +129,11 @@ class _Reading:
 
 
 async def _with_others(pool: BrokerPool, wanted: WantedLimits, mine: Mine) -> tuple[BrokerPool, DesiredLimits]:
-    """The limits with the entries of other clients, and the brokers that have shown these entries. Another broker would
-    replace them. Brokers show a change late, so the key is written only after two equal readings."""
+    """Return the limits with the entries of other clients, and the brokers that have shown these entries.
+
+    A broker that has not shown them would overwrite them. Brokers show a change late, so the key is written only after
+    two equal readings.
+    """
     addresses = overridden(mine)
     if not addresses:
         return pool, wanted.desired
@@ -152,13 +161,13 @@ async def _read(pool: BrokerPool) -> _Reading:
 
 @dataclass(slots=True)
 class _Written:
-    """The limits that the status got last, None before it got any: a status that was read may be older."""
+    """The limits that the status last got; None before it got any. A status that was read may be older."""
 
     mine: Mine | None = None
 
 
 class ExternalLimits:
-    """Remembers for each cluster the limits that it has set."""
+    """Enforces limits, and remembers for each cluster those that it has set."""
 
     def __init__(self, context: ReconcileContext) -> None:
         self._context = context
@@ -167,7 +176,7 @@ class ExternalLimits:
     async def enforce(
         self, cluster: BrokerCluster, pool: BrokerPool, wanted: WantedLimits, ledger: LimitLedger
     ) -> EnforcementResult:
-        """One pass over the brokers. Raises what `ReconcileContext.remember` raises."""
+        """Run one pass over the brokers. Raises what `ReconcileContext.remember` raises."""
         written = self._written.of(cluster)
 
         async def remember(mine: Mine) -> None:

@@ -1,7 +1,6 @@
-"""Limits while some object that they follow from cannot be read: they may become stricter, and none is lifted.
+"""Limits while an object that they follow from cannot be read: they may become stricter, and none is lifted.
 
-An object that cannot be read may be the reason for any limit that is in force, and a storm may come before a user
-corrects it.
+Any limit in force may follow from the unreadable object, and a connection storm may come before a user corrects it.
 """
 
 from collections.abc import Collection, Mapping
@@ -36,7 +35,7 @@ def hold(
             if ours is not None and quota not in ours:
                 continue
             known = quotas.get(quota, number)
-            # The number of a member stands for the pod that has the address, and is no limit.
+            # The value of a member is the number of the pod that has the address, not a limit.
             quotas[quota] = known if quota[1] == MEMBER else min(number, known)
     return DesiredLimits(configs, quotas, desired.exclusive)
 
@@ -48,8 +47,10 @@ def _of_groups(view: ObservedLimits, groups: Collection[str]) -> ObservedLimits:
 
 
 def differing(stated: DesiredLimits, held: DesiredLimits) -> frozenset[LimitKey]:
-    """Limits of which brokers do not get the stated value. The counts of single addresses are not among them: they
-    share one key, which does not show the count that is held."""
+    """Return the limits for which brokers do not get the stated value.
+
+    Counts of single addresses are not included: they share one key, which does not show which count is held.
+    """
     keys: set[LimitKey] = {*held.configs, *held.quotas}
     keys.discard(COUNT_PER_IP_OVERRIDES)
     return frozenset(key for key in keys if stated.value(key) != held.value(key))
@@ -65,6 +66,6 @@ def _stricter(key: str, one: str, other: str) -> str:
 
 
 def _overrides(value: str) -> dict[str, int]:
-    """By address, which may have colons of its own."""
+    """Return counts by address, which may contain colons."""
     pairs = (entry.rpartition(":") for entry in value.split(",") if entry)
     return {address: int(count) for address, _, count in pairs}

@@ -1,7 +1,7 @@
-"""How much the limit of a ConnectionQuota holds back now, from answers to GET /connection-limits?held=true. Pure.
+"""How many connections a ConnectionQuota throttles now, from answers to GET /connection-limits?held=true. Pure.
 
-A status keeps a figure that has changed little, and for a while one that has gone. A status that changed with every
-look would wake all of its watchers every time.
+A status keeps a figure that has changed little, and for a while one that has dropped to zero. If the status changed at
+each reading, all of its watchers would be notified each time.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -18,7 +18,7 @@ from sluicegate_operator.quotas.plan import QuotaPlan
 SHARE_MIN = 0.01
 """A limit counts only if acceptors waited for it for at least this share of the time."""
 QUIET_S = 60.0
-"""A figure goes after the limit has held nothing, or no broker has answered, for this time."""
+"""A figure is removed after the limit has throttled nothing, or no broker has answered, for this time."""
 _PERCENT_STEP = 5
 _PERCENT_KEPT = 10
 _RATE_KEPT = 1.5
@@ -37,7 +37,7 @@ _TARGETS = {kind: target for target, kind in _KINDS.items()}
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Connections held back since the broker started. `blocked_share` is None for what blocks no acceptor."""
+    """Connections throttled since the broker started. `blocked_share` is None for limits that block no acceptor."""
 
     total: int
     blocked_share: float | None = None
@@ -45,7 +45,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The answer of one broker at a time of the event loop's clock. Not `complete`: some limits were left out."""
+    """The answer of one broker at a time of the event loop's clock. If not `complete`, some limits were left out."""
 
     at_s: float
     held: Mapping[Key, Held]
@@ -61,14 +61,14 @@ class Look:
 
 
 def key_of(namespace: str, target: TargetKey, quota: str) -> Key:
-    """The brokers' key for the target of an enforced quota."""
+    """Return the brokers' key for the target of an enforced quota."""
     if target.kind in _KINDS:
         return _KINDS[target.kind], target.name
     return "groups", group_name(namespace, quota)
 
 
 def quotas_of(namespace: str, key: Key, plan: QuotaPlan) -> Collection[str]:
-    """Names of the quotas behind a figure of brokers."""
+    """Return the names of the quotas behind a broker's figure."""
     kind, name = key
     if kind == "groups":
         of, _, quota = name.partition("/")
@@ -77,7 +77,7 @@ def quotas_of(namespace: str, key: Key, plan: QuotaPlan) -> Collection[str]:
 
 
 def reading(document: Mapping[str, Any], at_s: float) -> Reading:
-    """Raises ValueError if the document is not such an answer."""
+    """Parse an answer. Raises ValueError for any other document."""
     try:
         held = {
             ("broker", ""): _of_acceptors(document["broker"]),
@@ -96,9 +96,10 @@ def _of_acceptors(document: Mapping[str, Any]) -> Held:
 
 
 def holding(key: Key, looks: Sequence[Look], old: Holding | None, quiet_s: float, now: datetime) -> Holding | None:
-    """The figure of all brokers together; None if the limit holds nothing, and if no broker has answered for QUIET_S.
+    """Return the figure of all brokers together.
 
-    `old`: the figure that was written last. `quiet_s`: seconds since the limit was last seen to hold something.
+    None if the limit throttles nothing, or if no broker has answered for QUIET_S. `old`: the figure that was last
+    written. `quiet_s`: seconds since the limit was last seen to throttle connections.
     """
     answered = [look for look in looks if look.after is not None]
     if not answered:
@@ -121,13 +122,13 @@ def holding(key: Key, looks: Sequence[Look], old: Holding | None, quiet_s: float
 
 
 def holds(key: Key, looks: Sequence[Look]) -> bool:
-    """Whether the limit has held anything back at this look."""
+    """Return whether the limit throttled a connection in these readings."""
     answered = [look for look in looks if look.after is not None]
     return any(_share(key, look) >= SHARE_MIN or (_blocks_nobody(key) and _per_second(key, look)) for look in answered)
 
 
 def is_known(key: Key, looks: Sequence[Look]) -> bool:
-    """Whether the answers have the figures of the limit. A rate needs two answers of one broker."""
+    """Return whether the answers have the figures of the limit. A rate needs two answers of one broker."""
     for look in looks:
         if look.after is None or (key not in look.after.held and not look.after.complete):
             continue
@@ -137,7 +138,7 @@ def is_known(key: Key, looks: Sequence[Look]) -> bool:
 
 
 def _blocks_nobody(key: Key) -> bool:
-    """Whether brokers refuse connections over this limit, so that no other connection waits."""
+    """Return whether brokers refuse connections over this limit, so that no other connection waits."""
     return key[0] not in ("broker", "listeners")
 
 
@@ -151,7 +152,7 @@ def _per_second(key: Key, look: Look) -> float:
         return 0.0
     nothing = Held(0)
     after, before = look.after.held.get(key, nothing).total, look.before.held.get(key, nothing).total
-    # A broker that was started again counts from zero.
+    # The counters of a restarted broker begin at zero.
     since = after - before if after >= before else after
     return since / (look.after.at_s - look.before.at_s)
 
@@ -166,7 +167,7 @@ def _percent(share: float, old: int | None) -> int:
 
 
 def _rate(exact: float, old: float) -> float:
-    """`exact` with two digits, or `old` if they differ little."""
+    """Return `exact` rounded to two digits, or `old` if they differ little."""
     if exact <= 0:
         return 0.0
     if old and old / _RATE_KEPT <= exact <= old * _RATE_KEPT:

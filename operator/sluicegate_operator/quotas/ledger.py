@@ -1,8 +1,8 @@
 """The ledger of one cluster: which of the wanted limits each broker was seen to lack.
 
-It makes a change cost no more than itself. A broker that was asked for everything once is asked for changed limits and
-for limits that it lacked, until there is a reason to ask for everything again. Only lacking limits are kept. It is lost
-with the operator; an empty ledger only costs one question for everything. Pure.
+It makes the cost of a change proportional to the change. A broker that was asked for everything once is then asked only
+for changed limits and for limits that it lacked, until there is a reason to ask for everything again. The ledger keeps
+only lacking limits. It is lost when the operator stops; an empty ledger only costs one request for everything. Pure.
 """
 
 from collections.abc import Collection, Mapping, Set
@@ -14,33 +14,39 @@ from sluicegate_operator.quotas.doubts import Doubts
 
 @dataclass(slots=True)
 class Standing:
-    """One broker. `lacks` may have more limits than it lacks, and never fewer: limits that have changed are in it until
-    the broker was asked for them. `listeners`: see ObservedLimits."""
+    """What is known of one broker.
+
+    `lacks` contains all limits that the broker lacks, and perhaps more: changed limits stay in it until the broker was
+    asked for them. `listeners`: see ObservedLimits.
+    """
 
     place: tuple[str, int]
     lacks: set[LimitKey] = field(default_factory=set)
     listeners: frozenset[str] | None = None
     whole: bool = False
-    """Whether all of it was seen, at this place and since it last failed to answer."""
+    """Whether all of its limits were read, at this address and since it last failed to answer."""
 
 
 class LimitLedger:
-    """`refused`: limits that brokers refuse each time, with the reason."""
+    """What each broker lacks. `refused` has the limits that brokers refuse each time, with the reason."""
 
     def __init__(self) -> None:
         self.brokers: dict[int, Standing] = {}
         self.refused: dict[LimitKey, str] = {}
         self.silent: set[int] = set()
-        """Brokers that did not answer the last question."""
+        """Brokers that did not answer the last request."""
         self.kept_back: frozenset[LimitKey] = frozenset()
-        """Limits that are held back for now, so that no broker has them as they are stated."""
+        """Limits that are held now, so that no broker has their stated value."""
         self.held = False
-        """Whether limits were held back in the last pass; differences that are seen then are not manual drift."""
+        """Whether limits were held in the last pass; differences seen after it are not manual drift."""
         self.doubts = Doubts()
         """Changes that brokers did not answer."""
 
     def keep(self, places: Mapping[int, tuple[str, int]], up: Set[int]) -> None:
-        """Forget brokers that have gone or have another address. Brokers that are not `up` are asked for everything."""
+        """Forget brokers that were removed or have another address.
+
+        Brokers that are not `up` are asked for everything.
+        """
         self.brokers = {b: s for b, s in self.brokers.items() if places.get(b) == s.place}
         self.silent &= places.keys()
         for broker_id in self.brokers.keys() - up:
@@ -52,14 +58,14 @@ class LimitLedger:
             standing.whole = False
 
     def changed(self, keys: Collection[LimitKey]) -> None:
-        """These limits have changed: no broker has been seen to have them."""
+        """Note that these limits have changed: no broker has been seen to have them."""
         for standing in self.brokers.values():
             standing.lacks.update(keys)
         for key in self.refused.keys() & keys:
             del self.refused[key]
 
     def asks(self, broker_id: int, keys: Set[LimitKey]) -> frozenset[LimitKey] | None:
-        """Limits to ask a broker for: `keys`, and those that it may lack; None: everything."""
+        """Return the limits to ask a broker for: `keys`, and those that it may lack. None means everything."""
         standing = self.brokers.get(broker_id)
         return frozenset(keys | standing.lacks) if standing is not None and standing.whole else None
 
@@ -70,7 +76,7 @@ class LimitLedger:
     def answered(
         self, broker_id: int, place: tuple[str, int], asked: Set[LimitKey] | None, lacks: Missing, seen: ObservedLimits
     ) -> None:
-        """`asked`: the limits that it was asked for; None: everything."""
+        """Note an answer. `asked` has the limits that the broker was asked for; None means everything."""
         standing = self.brokers.setdefault(broker_id, Standing(place))
         self.silent.discard(broker_id)
         if asked is None:
@@ -81,7 +87,10 @@ class LimitLedger:
             standing.listeners = seen.listeners
 
     def fell_silent(self, broker_id: int) -> None:
-        """Its last answer still holds for a while. Its next question is for everything."""
+        """Note that a broker did not answer.
+
+        Its last answer stays valid for a while; the next request asks for everything.
+        """
         self.silent.add(broker_id)
         if broker_id in self.brokers:
             self.brokers[broker_id].whole = False
@@ -91,11 +100,14 @@ class LimitLedger:
         self.silent.discard(broker_id)
 
     def lacked(self) -> dict[int, frozenset[LimitKey]]:
-        """Limits that are lacking or held back, by broker."""
+        """Return the limits that are lacking or held, by broker."""
         return {broker_id: self.kept_back | standing.lacks for broker_id, standing in self.brokers.items()}
 
     def open_somewhere(self, seen: Mapping[int, ObservedLimits]) -> frozenset[str] | None:
-        """Listeners, as was `seen` or else before; None where a broker does not say which it has: it may be any."""
+        """Return the listeners that some broker has open, from `seen` or else from earlier answers.
+
+        None if a broker does not report its listeners: any may be open.
+        """
         opened = {broker_id: standing.listeners for broker_id, standing in self.brokers.items()}
         for broker_id, answer in seen.items():
             if answer.listeners is not None or broker_id not in opened:

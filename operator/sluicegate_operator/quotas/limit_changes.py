@@ -1,11 +1,11 @@
-"""Which limits differ between two plans, in phrases for people."""
+"""Phrases for users about the limits that differ between two plans."""
 
 from sluicegate_operator.quotas.model import Limits, TargetKey
 from sluicegate_operator.quotas.plan import QuotaPlan
 
 
 def changed_limits(before: QuotaPlan | None, after: QuotaPlan) -> list[str]:
-    """`listener EXTERNAL 50/s -> 200/s`, a phrase for each target whose limits differ."""
+    """Return phrases such as `listener EXTERNAL 50/s -> 200/s`, one for each target whose limits differ."""
     old = before.limits if before is not None else {}
     new = after.limits
     targets = sorted({*old, *new})

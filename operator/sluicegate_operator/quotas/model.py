@@ -1,7 +1,7 @@
-"""The meaning of ConnectionQuotas: targets, the stricter of several quotas on one target, and Kafka's keys for them.
+"""The meaning of ConnectionQuotas: targets, the strictest of several quotas on one target, and Kafka's keys for them.
 
-Owns the precedence between ConnectionQuotas and the translation to Kafka's keys and quota entities. quotas.plan plans
-all quotas of a cluster; planning.limits has limits as brokers keep them.
+This module owns the precedence between ConnectionQuotas and the translation to Kafka's keys and quota entities.
+quotas.plan plans all quotas of a cluster; planning.limits has the limits as brokers keep them.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -31,7 +31,7 @@ from sluicegate_operator.planning.missing_cluster import cluster_missing_words
 from sluicegate_operator.planning.seniority import Seniority
 
 OVERRIDES_BYTES_MAX = 32767
-"""The longest configuration value in Kafka. The counts of all addresses of a cluster share one value."""
+"""Maximum length of a configuration value in Kafka. The counts of all addresses of a cluster share one value."""
 
 
 class TargetKind(StrEnum):
@@ -54,9 +54,12 @@ class LimitField(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class TargetKey:
-    """The target of limits. `name` is the listener, the address or range in its canonical form, or the quota of a
-    workload; else empty. `apart` names limits that hold beside others on the same name: limits that the addresses of
-    a range share, and limits that one quota only observes."""
+    """The target of limits.
+
+    `name` is the listener, the address or range in its canonical form, or the quota of a workload; else empty. `apart`
+    distinguishes limits that apply in addition to others on the same name: limits that the addresses of a range share,
+    and limits that a quota only observes.
+    """
 
     kind: TargetKind
     name: str = ""
@@ -92,7 +95,7 @@ class TargetKey:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits that brokers enforce on one target; None: no limit."""
+    """The limits that brokers enforce on one target; None means no limit."""
 
     rate: int | None = None
     count: int | None = None
@@ -113,7 +116,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """`field` of this quota is not enforced, because `winner` has the stricter (or the same, older) `value`."""
+    """A field of a quota that is not enforced: `winner` has the stricter `value`, or the same and is older."""
 
     field: LimitField
     winner: str
@@ -122,7 +125,10 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Conflicted when every field lost; a quota that lost only some is Accepted and has conflicts."""
+    """The decision about a quota.
+
+    Conflicted means that every field lost; a quota of which only some fields lost is Accepted and has conflicts.
+    """
 
     quota: str
     target: TargetKey
@@ -140,7 +146,7 @@ class Verdict:
 
     @property
     def needs_a_person(self) -> bool:
-        """Whether the quota cannot come into force before a user changes something."""
+        """Whether the quota cannot be enforced before a user changes something."""
         return self.outcome not in (Outcome.ACCEPTED, Outcome.EXPIRED, Outcome.PODS_UNKNOWN)
 
 
@@ -156,7 +162,10 @@ _WITHOUT_LIMITS = (
 def while_open(
     desired: DesiredLimits, closing: Mapping[TargetKey, Limits], open_somewhere: Collection[str] | None
 ) -> DesiredLimits:
-    """`desired` with the limits of closing listeners that some broker has open. `open_somewhere`: None if all may."""
+    """Return `desired` with the limits of closing listeners that some broker has open.
+
+    `open_somewhere` is None if all may be open.
+    """
     still = [at for at in closing if open_somewhere is None or at.name in open_somewhere]
     if not still:
         return desired
@@ -171,7 +180,10 @@ def cluster_missing(quota: ConnectionQuota, target: TargetKey) -> Verdict:
 
 
 def no_clients(quota: ConnectionQuota, target: TargetKey) -> Verdict:
-    """Such a limit would hit brokers and the operator, which could not connect again to lift it."""
+    """Return the verdict if a cluster has no listener for clients.
+
+    Such a limit would apply to brokers and to the operator, which could not connect again to lift it.
+    """
     message = (
         f"cluster {quota.spec.cluster_ref.name} has no BrokerListener, so no client connects to it and nothing is to be"
         " limited; create one"
@@ -193,8 +205,10 @@ def expired(quota: ConnectionQuota, target: TargetKey) -> Verdict:
 
 
 def ended_keys(quota: ConnectionQuota, target: TargetKey) -> frozenset[LimitKey]:
-    """The limits that brokers have while the quota is in force. For a connection group they are without the members,
-    which are in no group once it has no limits."""
+    """Return the limits that brokers have while the quota is in force.
+
+    For a connection group the result has no members: an address is in no group once the group has no limits.
+    """
     winners = winners_of([quota])
     return frozenset(group_of_quota(quota, winners, {}) if target.is_group else limit_keys(target, limits_of(winners)))
 
@@ -205,7 +219,7 @@ def pods_unknown(quota: ConnectionQuota, target: TargetKey) -> Verdict:
 
 
 def selects_elsewhere(quota: ConnectionQuota, target: TargetKey) -> Verdict | None:
-    """The verdict of an operator that sees one namespace only; None if the quota selects pods of that one."""
+    """Return the verdict of an operator that watches one namespace; None if the quota selects no pods of others."""
     workload = quota.spec.target.workload
     if workload is None or workload.namespace_selector is None:
         return None
@@ -217,7 +231,7 @@ def selects_elsewhere(quota: ConnectionQuota, target: TargetKey) -> Verdict | No
 
 
 def unsupported(quota: ConnectionQuota, target: TargetKey) -> Verdict | None:
-    """The verdict for a cluster that runs Apache Kafka; None if Kafka can do all that the quota asks for."""
+    """Return the verdict for a cluster that runs Apache Kafka; None if Kafka supports all that the quota asks for."""
     lacks = ""
     if quota.spec.is_observing:
         lacks = "cannot observe a limit without enforcing it; say mode Enforce"
@@ -232,8 +246,11 @@ def unsupported(quota: ConnectionQuota, target: TargetKey) -> Verdict | None:
 
 
 def group_of_quota(quota: ConnectionQuota, winners: "Winners", members: Mapping[str, float]) -> dict[QuotaKey, float]:
-    """The connection group of a quota, with those of its limits that are the strictest on the range. Other groups hold
-    the addresses of the range to the other limits. Empty if no limit of the quota is the strictest."""
+    """Return the connection group of a quota, with those of its limits that are the strictest on the range.
+
+    The groups of other quotas enforce the other limits on the addresses of the range. Empty if no limit of the quota is
+    the strictest.
+    """
     name = group_name(quota.namespace, quota.name)
     rate, count = (value if winner == quota.name else None for value, winner in (winners[one] for one in LimitField))
     limits = group_limits(name, rate, count, shared=quota.spec.is_shared, observe=quota.spec.is_observing)
@@ -241,7 +258,7 @@ def group_of_quota(quota: ConnectionQuota, winners: "Winners", members: Mapping[
 
 
 def too_many_addresses(verdict: Verdict) -> Verdict:
-    """The verdict if the count has no room among the counts of other addresses. The rate, if there is one, holds."""
+    """Return the verdict if the count does not fit into the shared value. The rate, if there is one, is enforced."""
     message = (
         f"maxConnections of {verdict.target.name} is not in force: Kafka keeps the counts of all addresses of a cluster"
         f" in one value ({COUNT_PER_IP_OVERRIDES}) of at most {OVERRIDES_BYTES_MAX} bytes, and older ConnectionQuotas"
@@ -260,7 +277,10 @@ Winners = Mapping[LimitField, tuple[int | None, str]]
 
 
 def winners_of(rivals: Sequence[ConnectionQuota]) -> Winners:
-    """`rivals` have one target and come oldest first, so the oldest of equals wins."""
+    """Return the winner of each field.
+
+    `rivals` have one target and are sorted oldest first, so the oldest of equals wins.
+    """
     return {limit: _strictest(rivals, limit) for limit in LimitField}
 
 
@@ -289,7 +309,7 @@ def verdict_of(quota: ConnectionQuota, target: TargetKey, winners: Winners) -> V
 
 
 def limit_values(target: TargetKey, limit: Limits) -> dict[LimitKey, str | float]:
-    """The desired limits of one target. The counts of single addresses share one key, see `overrides`."""
+    """Return the desired limits of one target. The counts of single addresses share one key, see `overrides`."""
     values: dict[LimitKey, str | float] = {key: str(value) for key, value in config_limits(target, limit).items()}
     if target.kind in (TargetKind.IP, TargetKind.DEFAULT_IP) and limit.rate is not None:
         values[ip_rate(target.name or None)] = float(limit.rate)
@@ -297,13 +317,13 @@ def limit_values(target: TargetKey, limit: Limits) -> dict[LimitKey, str | float
 
 
 def limit_keys(target: TargetKey, limit: Limits) -> tuple[LimitKey, ...]:
-    """The limits that brokers must have for one target."""
+    """Return the limits that brokers must have for one target."""
     keys = tuple(limit_values(target, limit))
     return (*keys, COUNT_PER_IP_OVERRIDES) if target.kind is TargetKind.IP and limit.count is not None else keys
 
 
 def config_limits(target: TargetKey, limit: Limits) -> dict[str, int]:
-    """The dynamic broker keys of one target alone."""
+    """Return the dynamic broker keys that belong to one target alone."""
     prefix = f"{LISTENER_PREFIX}{target.name.lower()}."
     keys: dict[str, int | None] = {}
     if target.kind is TargetKind.BROKER:
@@ -316,8 +336,10 @@ def config_limits(target: TargetKey, limit: Limits) -> dict[str, int]:
 
 
 def overrides(counts: Mapping[str, tuple[Seniority, int]]) -> tuple[str, frozenset[str]]:
-    """The value that holds the counts of all addresses, and the addresses that have no room in it: those of the
-    youngest quotas. `counts`: by address, with the seniority of its quota."""
+    """Return the value with the counts of all addresses, and the addresses that do not fit into it.
+
+    Those belong to the youngest quotas. `counts` has the count of each address with the seniority of its quota.
+    """
     entries = {address: f"{address}:{count}" for address, (_, count) in counts.items()}
     if sum(map(len, entries.values())) + len(entries) - 1 <= OVERRIDES_BYTES_MAX:
         return ",".join(sorted(entries.values())), frozenset()
@@ -326,6 +348,6 @@ def overrides(counts: Mapping[str, tuple[Seniority, int]]) -> tuple[str, frozens
         room -= len(entries[address]) + 1
         if room < 0:
             over.add(address)
-    # Younger entries have no room either, however short: they would come and go with the lengths of others.
+    # All younger entries are left out, however short: otherwise they would come and go with the lengths of others.
     kept = sorted(entry for address, entry in entries.items() if address not in over)
     return ",".join(kept), frozenset(over)

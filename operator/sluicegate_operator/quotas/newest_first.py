@@ -1,6 +1,6 @@
-"""A queue of names, the newest first. A name is in it once, however often it was added.
+"""A queue of names, the newest first. A name is in it at most once.
 
-One of `OLDEST_EVERY` names that are taken is the one that has waited longest. So it leaves the queue even if new names
+Every `OLDEST_EVERY`th `take` returns the name that has waited longest. So each name leaves the queue even if new names
 come faster than names are taken.
 """
 
@@ -13,11 +13,11 @@ OLDEST_EVERY = 4
 
 
 class NewestFirst:
-    """`add` with another rank moves a name. It holds each name once, so the number of names bounds it."""
+    """The queue. `add` with another rank moves a name. The number of distinct names bounds its size."""
 
     def __init__(self) -> None:
         self._ranks: dict[str, Rank] = {}
-        """In the order in which they began to wait."""
+        """Ranks by name, in the order in which the names began to wait."""
         self._heap: list[tuple[Rank, str]] = []
         self._taken = 0
 

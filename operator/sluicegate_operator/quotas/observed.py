@@ -1,7 +1,7 @@
-"""Asks brokers how much ConnectionQuotas hold back now, and how much those with mode Observe would hold back.
+"""Reads from brokers how many connections ConnectionQuotas throttle now, and how many mode Observe would throttle.
 
-The brokers of a cluster are asked every `PACE_S`, and every `HOLDING_PACE_S` while a limit holds connections back. One
-look changes at most CHANGES_MAX statuses because of such figures; later looks change the others.
+The brokers of a cluster are asked every `PACE_S`, and every `HOLDING_PACE_S` while a limit throttles connections. One
+reconcile changes at most CHANGES_MAX statuses because of such figures; later ones change the others.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 PACE_S = 30.0
 HOLDING_PACE_S = 10.0
-"""While a limit holds connections back."""
+"""Interval while a limit throttles connections."""
 ASK_TIMEOUT_S = 3.0
 PAGES_MAX = 100
 CHANGES_MAX = 100
@@ -40,15 +40,17 @@ HttpPlaces = Mapping[int, tuple[str, int]]
 
 @dataclass(slots=True)
 class _Looks:
-    """The newest reading of each broker of a cluster. For each quota with a figure in its status: the time since which
-    it has held nothing."""
+    """The newest reading of each broker of a cluster.
+
+    `quiet_since_s` has, for each quota with a figure in its status, the time since which it has throttled nothing.
+    """
 
     next_s: float = 0.0
     readings: dict[int, Reading] = field(default_factory=dict)
     quiet_since_s: dict[str, float] = field(default_factory=dict)
 
     def quiet_s(self, name: str, *, holds: bool) -> float:
-        """Seconds since the quota last held something; 0 if it `holds` something now."""
+        """Return the seconds since the quota last throttled a connection; 0 if `holds` is True."""
         now_s = asyncio.get_running_loop().time()
         if holds:
             self.quiet_since_s[name] = now_s
@@ -64,7 +66,7 @@ class ObservedReconciler:
         governed: Mapping[ClusterKey, GovernedQuotas],
         places_of: Callable[[ClusterKey], Awaitable[HttpPlaces]],
     ) -> None:
-        """`places_of` returns no places for a cluster that has gone."""
+        """`places_of` returns no places for a cluster that was deleted."""
         self._context = context
         self._governed = governed
         self._places_of = places_of
@@ -91,7 +93,7 @@ class ObservedReconciler:
         return pace_s
 
     async def _would_hold(self, key: ClusterKey, governed: GovernedQuotas, places: HttpPlaces) -> Sequence[str]:
-        """Names of the quotas with mode Observe whose counts have changed."""
+        """Update quotas with mode Observe. Returns the names of those whose counts have changed."""
         names = governed.observing
         if not (names and places):
             return ()
@@ -109,7 +111,7 @@ class ObservedReconciler:
         return changed
 
     async def _holding(self, key: ClusterKey, governed: GovernedQuotas, places: HttpPlaces) -> Sequence[str]:
-        """Names of the enforced quotas whose figure has changed."""
+        """Update enforced quotas. Returns the names of those whose figure has changed."""
         looks = self._looks[key]
         if not governed.enforces and not _shows_holding(governed):
             looks.quiet_since_s.clear()
@@ -137,7 +139,7 @@ class ObservedReconciler:
         return changed
 
     async def _reading(self, key: ClusterKey, broker_id: int, place: tuple[str, int]) -> Reading | None:
-        """None if the broker gives no such answer: one of an earlier release cannot."""
+        """Read one broker; None if it gives no such answer, as a broker of an earlier release."""
         try:
             return reading(await _json(place, LIMITS_HELD), asyncio.get_running_loop().time())
         except (OSError, ValueError) as error:
@@ -147,7 +149,7 @@ class ObservedReconciler:
         return None
 
     async def _counts(self, broker_id: int, place: tuple[str, int]) -> Counts | None:
-        """None if the broker gives no answer. status.observed.brokers shows then that its counts are missing."""
+        """Return the counts of one broker; None if it does not answer, which status.observed.brokers then shows."""
         counts: dict[str, Mapping[str, int]] = {}
         after = ""
         try:
@@ -163,12 +165,12 @@ class ObservedReconciler:
 
 
 def _shows_holding(governed: GovernedQuotas) -> bool:
-    """Whether the status of any quota has a figure, or will get one."""
+    """Return whether the status of any quota has a figure, or will get one."""
     return any(known.holding is not None for known in governed.quotas.values())
 
 
 async def _json(place: tuple[str, int], path: str) -> Any:
-    """The JSON that a GET of this path returns. Raises OSError, and ValueError for any other answer."""
+    """Return the JSON of a GET of this path. Raises OSError, and ValueError for any other answer."""
     answer = await http_get(place, path, timeout_s=ASK_TIMEOUT_S)
     if answer.status != 200:
         raise ValueError(f"HTTP {answer.status}")
@@ -176,8 +178,10 @@ async def _json(place: tuple[str, int], path: str) -> Any:
 
 
 def _concerned(namespace: str, governed: GovernedQuotas, looks: Sequence[Look]) -> dict[str, Key | None]:
-    """Quotas with a figure in a broker's answer or in their status, each with the brokers' key of its target. The key
-    is None if the quota holds back no connection any more."""
+    """Return quotas with a figure in a broker's answer or in their status, each with the brokers' key of its target.
+
+    The key is None if the quota throttles no connections any more.
+    """
     found: dict[str, Key | None] = {name: None for name, known in governed.quotas.items() if known.holding is not None}
     found |= dict.fromkeys(_with_figures(namespace, governed, looks))
     for name in found:

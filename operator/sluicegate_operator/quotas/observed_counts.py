@@ -8,14 +8,14 @@ from typing import Any
 from sluicegate_operator.api.connection_quota import Observed
 
 TOO_MANY = "too_many"
-"""The brokers' reason of a connection that was over a count; all others are over a rate."""
+"""The brokers' reason for a connection over a count; all other reasons are for a rate."""
 
 Counts = Mapping[str, Mapping[str, int]]
 """The counts of one broker, by group and reason."""
 
 
 def would_hold(page: Mapping[str, Any]) -> dict[str, dict[str, int]]:
-    """The counts in one answer to GET /connection-quotas. Raises ValueError if `page` is no such answer."""
+    """Return the counts in an answer to GET /connection-quotas. Raises ValueError if `page` is another document."""
     try:
         return {name: {k: int(v) for k, v in group["would_hold"].items()} for name, group in page["groups"].items()}
     except (AttributeError, KeyError, TypeError) as error:
@@ -23,7 +23,7 @@ def would_hold(page: Mapping[str, Any]) -> dict[str, dict[str, int]]:
 
 
 def observed(group: str, answers: Sequence[Counts | None], before: Observed | None, now: datetime) -> Observed:
-    """The sum of the brokers' counts. `answers` has None for a broker that did not answer."""
+    """Return the sum of the brokers' counts. `answers` has None for a broker that did not answer."""
     counts: Counter[str] = Counter()
     for answer in answers:
         counts.update((answer or {}).get(group, {}))

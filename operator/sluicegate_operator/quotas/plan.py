@@ -1,9 +1,9 @@
-"""All ConnectionQuotas of one cluster, planned at once: a pure function of what they say, of pods and of the clock.
+"""Plans all ConnectionQuotas of one cluster: a pure function of their specs, of pods and of the clock.
 
-Two quotas decide by each other only where they have the same target. So a target that has the claims of the plan before
-keeps its ruling: a plan costs what has changed, and equals one that was made from nothing.
+Quotas affect each other only if they have the same target. So a target whose claims are unchanged keeps its ruling. The
+cost of a plan is that of its changes, and the plan equals one that was made from scratch.
 
-`plan_in_steps` is a generator, so that other work has the event loop between two steps.
+`plan_in_steps` is a generator, so that other tasks run between two steps.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -45,7 +45,7 @@ from sluicegate_operator.quotas.model import (
 
 COMPARED_A_TURN = 1000
 PLANNED_A_TURN = 100
-"""Quotas of one step: a few milliseconds."""
+"""Number of quotas in one step: a few milliseconds."""
 BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
 AFTER_ALL = datetime.max.replace(tzinfo=UTC)
 _NOTHING: Mapping[Any, Any] = MappingProxyType({})
@@ -54,8 +54,11 @@ _NOBODY = frozenset[str]()
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What all quotas of a cluster depend on. `known`: names of its listeners; None where they are not known.
-    `in_all_namespaces`: whether quotas can select pods of other namespaces."""
+    """The facts that all quotas of a cluster depend on.
+
+    `known`: names of its listeners; None if they are not known. `in_all_namespaces`: whether quotas can select pods of
+    other namespaces.
+    """
 
     there: bool = False
     exclusive: bool = True
@@ -75,9 +78,9 @@ class Scope:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Claim:
-    """What one quota asks for. Another spec makes another claim, and so do other pods that the quota selects.
+    """The input of one quota. Another spec makes another claim, and so do other pods that the quota selects.
 
-    `addresses`: those of the pods, each with the number of its pod; None where they are not known.
+    `addresses`: those of the pods, each with the number of its pod; None if they are not known.
     """
 
     quota: ConnectionQuota
@@ -92,12 +95,14 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """The decision on one target. `claims` come oldest first; `ended`: names of quotas that have expired; `room`:
-    whether the count of this address has room among those of others. All else follows from these and the scope.
+    """The decision on one target. It follows from `claims`, `ended`, `room` and the scope alone.
 
-    `limits`: what is enforced; None for nothing. By quota, `groups` are connection groups, and `members` the numbers of
-    addresses and ranges in them. `closing`: limits of a listener whose BrokerListener is gone, which stay until no
-    broker has its port open.
+    - `claims`: the claims on the target, oldest first.
+    - `ended`: names of quotas that have expired.
+    - `room`: whether the count of this address fits among those of others.
+    - `limits`: the enforced limits; None if there are none.
+    - `groups`: connection groups by quota; `members`: the number of addresses and ranges in each.
+    - `closing`: limits of a listener without BrokerListener, which stay until no broker has its port open.
     """
 
     claims: tuple[Claim, ...] = field(compare=False)
@@ -111,8 +116,10 @@ class Ruling:
     count: tuple[Seniority, int] | None = None
 
     def keys(self, quota: str) -> AbstractSet[LimitKey]:
-        """Limits that brokers must have as planned for this quota to be in force. Where the quota has expired, brokers
-        must have lifted them."""
+        """Return the limits that brokers must have as planned for this quota to be in force.
+
+        If the quota has expired, brokers must have lifted them.
+        """
         verdict = self.verdicts[quota]
         if verdict.has_expired:
             return ended_keys(next(one.quota for one in self.claims if one.quota.name == quota), verdict.target)
@@ -122,7 +129,7 @@ class Ruling:
 
     @property
     def values(self) -> Mapping[str, Mapping[Any, str | float]]:
-        """Limits that brokers have for the target, by quota where each has a connection group."""
+        """Limits that brokers have for the target, by quota if each quota has a connection group."""
         if self.limits is None or self.claims[0].target.is_group:
             return self.groups
         return {"": limit_values(self.claims[0].target, self.limits)}
@@ -133,14 +140,14 @@ _NO_RULING = Ruling(())
 
 @dataclass(frozen=True, slots=True)
 class ReadOften:
-    """The targets whose rulings each pass reads, which are few: those of a kind, and those of quotas that observe."""
+    """The few targets whose rulings each pass reads: those of a kind, and those of quotas that observe."""
 
     listeners: list[TargetKey] = field(default_factory=list)
     workloads: list[TargetKey] = field(default_factory=list)
     observed: list[TargetKey] = field(default_factory=list)
 
     def add(self, target: TargetKey, claim: Claim) -> None:
-        """Add a target with one of its claims: a quota that observes has a target of its own."""
+        """Add a target with one of its claims; a quota that observes has its own target."""
         if target.kind is TargetKind.LISTENER:
             self.listeners.append(target)
         elif target.kind is TargetKind.WORKLOAD:
@@ -151,8 +158,11 @@ class ReadOften:
 
 @dataclass(frozen=True, slots=True)
 class QuotaPlan:
-    """`desired`: all limits of the cluster. `of`: the ruling on each quota, by its metadata.name. `changed`: limits
-    that the plan before did not want so. No limit ends between `ended_last` and `next_expiry`."""
+    """The plan of a cluster.
+
+    `desired`: all limits of the cluster. `of`: the ruling on each quota, by its metadata.name. `changed`: limits that
+    differ from the previous plan. No limit ends between `ended_last` and `next_expiry`.
+    """
 
     desired: DesiredLimits = field(default_factory=DesiredLimits)
     rulings: Mapping[TargetKey, Ruling] = field(default_factory=dict)
@@ -166,22 +176,22 @@ class QuotaPlan:
 
     @property
     def limits(self) -> dict[TargetKey, Limits]:
-        """By target: what is enforced."""
+        """The enforced limits by target."""
         return {target: one.limits for target, one in self.rulings.items() if one.limits is not None}
 
     @property
     def verdicts(self) -> dict[str, Verdict]:
-        """By the quota's metadata.name."""
+        """The verdicts by the quota's metadata.name."""
         return {name: verdict for one in self.rulings.values() for name, verdict in one.verdicts.items()}
 
     @property
     def closing(self) -> dict[TargetKey, Limits]:
-        """By target: see Ruling."""
+        """The closing limits by target, see Ruling."""
         return {at: limits for at in self.read_often.listeners if (limits := self.rulings[at].closing) is not None}
 
     @property
     def members(self) -> dict[str, int]:
-        """By quota: the number of addresses and ranges in its connection group."""
+        """The number of addresses and ranges in the connection group of each quota."""
         return {name: number for one in self.rulings.values() for name, number in one.members.items()}
 
     def keys(self, quota: str) -> AbstractSet[LimitKey]:
@@ -189,7 +199,7 @@ class QuotaPlan:
         return self.of[quota].keys(quota)
 
     def quotas_on(self, target: TargetKey) -> list[str]:
-        """Names of the quotas that limit the target, the oldest first."""
+        """Return the names of the quotas that limit the target, the oldest first."""
         ruling = self.rulings.get(target)
         return [claim.quota.name for claim in ruling.claims] if ruling is not None else []
 
@@ -203,7 +213,7 @@ def plan_quotas(
     quotas: Iterable[ConnectionQuota],
     now: datetime = BEFORE_ALL,
 ) -> QuotaPlan:
-    """All in one step, for callers that have no event loop to share. Without `now` no limit has ended."""
+    """Plan in one step, for callers without an event loop to share. Without `now` no limit has ended."""
     claims = [Claim.of(quota) for quota in quotas if is_governed(quota, cluster)]
     steps = plan_in_steps(Scope.of(cluster, listeners), claims, now)
     while True:
@@ -215,7 +225,7 @@ def plan_quotas(
 
 
 def is_governed(quota: ConnectionQuota, cluster: BrokerCluster | None) -> bool:
-    """Whether the quota counts: it is not being deleted, and it names the cluster, where there is one."""
+    """Return whether the quota counts: it is not being deleted, and it names the cluster, if there is one."""
     if quota.metadata.deletion_timestamp is not None:
         return False
     return cluster is None or (quota.spec.cluster_ref.name, quota.namespace) == (cluster.name, cluster.namespace)
@@ -224,8 +234,10 @@ def is_governed(quota: ConnectionQuota, cluster: BrokerCluster | None) -> bool:
 def plan_in_steps(
     scope: Scope, claims: Iterable[Claim], now: datetime, before: QuotaPlan = NOTHING_PLANNED
 ) -> Generator[None, None, QuotaPlan]:
-    """Returns the plan of all claims. `now` ends limits. `before`: the plan that is in force, whose rulings are kept
-    where nothing is different."""
+    """Return the plan of all claims. `now` ends limits.
+
+    `before` is the plan that is in force; its rulings are kept for unchanged targets.
+    """
     claims = tuple(claims)
     same_scope = scope == before.scope
     if same_scope and claims == before.claims and before.ended_last <= now < before.next_expiry:
@@ -277,8 +289,11 @@ def plan_in_steps(
 def _merged(
     before: DesiredLimits, pairs: Iterable[tuple[Ruling, Ruling]], counts: str, *, exclusive: bool
 ) -> Generator[None, None, tuple[DesiredLimits, frozenset[LimitKey]]]:
-    """A copy of `before` with what other rulings change, and the limits that differ. `pairs`: these rulings, each after
-    the one on the same target before. `counts`: the value of all addresses' counts."""
+    """Return a copy of `before` with the changes of other rulings, and the limits that differ.
+
+    `pairs` has these rulings, each after the previous one on the same target. `counts`: the value with the counts of
+    all addresses.
+    """
     wanted: dict[LimitKey, str | float | None] = {COUNT_PER_IP_OVERRIDES: counts or None}
     for number, (former, ruling) in enumerate(pairs, 1):
         if number % COMPARED_A_TURN == 0:
@@ -286,7 +301,7 @@ def _merged(
         old, new = former.values, ruling.values
         for name in {*old, *new}:
             for key, value in _differences(old.get(name, _NOTHING), new.get(name, _NOTHING)):
-                # A quota may have left one of these targets for another one, and then its limits are wanted still.
+                # A quota may have moved from one of these targets to another, and then its limits are still wanted.
                 wanted[key] = wanted.get(key) if value is None else value
     configs, quotas = dict(before.configs), dict(before.quotas)
     changed = []
@@ -304,9 +319,9 @@ def _merged(
 
 
 def _differences(before: Mapping[Any, Any], after: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
-    """Items of the one and not of the other; None for those that have gone."""
+    """Yield the items that differ in `after`; the value is None for keys that are gone."""
     yield from ((key, value) for key, value in after.items() if before.get(key) != value)
-    # A set takes over what a dictionary knows of its keys, so this takes no time with thousands of addresses.
+    # set() reuses the hashes of a dictionary's keys, so this is fast even for thousands of addresses.
     yield from ((key, None) for key in set(before).difference(after))
 
 
@@ -318,7 +333,10 @@ def _ruling(
     room: bool,
     known: Ruling | None,
 ) -> Ruling:
-    """`known`: the ruling before in the same scope, which is kept where it follows from the same claims."""
+    """Return the ruling on a target.
+
+    `known` is the previous ruling in the same scope, which is returned if it follows from the same claims.
+    """
     if len(claims) > 1:
         claims = sorted(claims, key=lambda claim: seniority(claim.quota))
     ended = frozenset(claim.quota.name for claim in claims if claim.expires <= now) or _NOBODY
@@ -329,7 +347,7 @@ def _ruling(
 
 
 def _judged(asked: Ruling, target: TargetKey, scope: Scope) -> Ruling:
-    """`asked` with all that follows from it."""
+    """Return `asked` completed with everything that follows from it."""
     missing = _missing(target, scope)
     quotas = [claim.quota for claim in asked.claims]
     if missing is not None:
@@ -362,7 +380,7 @@ def _judged(asked: Ruling, target: TargetKey, scope: Scope) -> Ruling:
 
 
 def _missing(target: TargetKey, scope: Scope) -> Any:
-    """What makes the verdicts where the target is not there; None where it is."""
+    """Return the function that makes the verdicts if the target does not exist; None if it exists."""
     kind, known = target.kind, scope.known
     if not scope.there:
         return cluster_missing
@@ -374,7 +392,7 @@ def _missing(target: TargetKey, scope: Scope) -> Any:
 
 
 def _exempt(claim: Claim, ended: frozenset[str], scope: Scope) -> Verdict | None:
-    """Why the quota limits nothing: it has ended, or brokers cannot do what it asks for. None where it does."""
+    """Return why the quota limits nothing: it has expired, or brokers do not support it. None if it limits."""
     quota, target = claim.quota, claim.target
     if quota.name in ended:
         return expired(quota, target)

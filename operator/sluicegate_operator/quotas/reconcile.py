@@ -2,7 +2,7 @@
 
 reconcile = gather -> plan -> compare with the ledger -> send -> read back -> queue the statuses that differ.
 
-Brokers are asked for what has changed, and for everything at a start, at each resync, and where they did not answer.
+Brokers are asked for changed limits, and for everything at a start, at each resync, and after they did not answer.
 Nothing here waits for a roll or for a status, and nothing here restarts a broker.
 """
 
@@ -36,8 +36,10 @@ log = logging.getLogger(__name__)
 LAGGING_RETRY = Retry(1.0, 10.0)
 READ_BACK_S = 5.0
 STARTING_S = 30.0
-"""For this time after the first pass over a cluster, or until all its brokers are ready, a new quota gets no status
-that says that it waits for brokers."""
+"""New quotas that wait for brokers get no status during this time after the first pass over a cluster.
+
+It ends earlier if all brokers of the cluster are ready.
+"""
 STATUSES = "statuses"
 """The queue of quotas.statuses."""
 OBSERVED = "observed"
@@ -47,27 +49,27 @@ _END = object()
 
 
 class SelectedPods(Protocol):
-    """Pods that ConnectionQuotas select. Only Kubernetes has any."""
+    """Pods that ConnectionQuotas select. They exist only on Kubernetes."""
 
     @property
     def in_all_namespaces(self) -> bool: ...
 
     @property
     def unseen(self) -> str:
-        """Why pods that come or go have not been seen for some time; empty while they are."""
+        """Why changes of pods have not been seen for some time; empty while they are seen."""
 
     def keep(self, cluster: ClusterKey, quotas: Iterable[ConnectionQuota]) -> None:
-        """All ConnectionQuotas of a cluster, as they are now."""
+        """Note all current ConnectionQuotas of a cluster."""
 
     def take_news(self, cluster: ClusterKey) -> Mapping[str, Members]:
-        """Members of quotas by name, where they have changed since they were taken last; empty before all are known."""
+        """Return the members of quotas by name, if they changed since the last call; empty before all are known."""
 
 
 class QuotaReconciler:
-    """Enforces the ConnectionQuotas of a cluster on its brokers. `governed` is what it knows of each cluster."""
+    """Enforces the ConnectionQuotas of a cluster on its brokers. `governed` has its knowledge of each cluster."""
 
     def __init__(self, context: QuotaContext, pods: SelectedPods | None = None) -> None:
-        """`pods`: None where there are none, and no quota selects any."""
+        """`pods` is None if there are no pods that quotas could select."""
         self._context = context
         self._pods = pods
         self.governed: dict[ClusterKey, GovernedQuotas] = {}
@@ -75,7 +77,7 @@ class QuotaReconciler:
         self._external = ExternalLimits(context)
 
     async def reconcile(self, key: ClusterKey) -> Again:
-        """One pass. Raises KubeError."""
+        """Run one pass. Raises KubeError."""
         context = self._context
         snapshot, refusals = await context.gather(key, [BROKER_LISTENER, CONNECTION_QUOTA]), Refusals()
         cluster = snapshot.cluster
@@ -141,7 +143,7 @@ class QuotaReconciler:
             expected,
             frozenset(unreachable),
             hiding_of_all(cluster_listeners(cluster, snapshot.listeners)),
-            # A quota that misses its listener may have it among those that cannot be read.
+            # A quota whose listener is missing may name one of those that cannot be read.
             mute=bool(snapshot.unreadable_of(BROKER_LISTENER)),
             strategy=_strategy(cluster),
             error=_why(result) or held,
@@ -168,7 +170,10 @@ class QuotaReconciler:
             self._context.mark(STATUSES, key)
 
     def _is_complete(self, governed: GovernedQuotas, result: EnforcementResult | None, *, held: bool) -> bool:
-        """A broker that is on its way out is asked as well, and not counted."""
+        """Return whether all expected brokers enforce all limits.
+
+        A broker that is being removed is asked, but does not count.
+        """
         if held:
             return result is not None and result.is_complete
         states = {} if result is None else {broker.broker_id: broker.state for broker in result.brokers}
@@ -208,21 +213,23 @@ class QuotaReconciler:
     def _note_silences(
         self, pool: BrokerPool | None, governed: GovernedQuotas, result: EnforcementResult | None
     ) -> Mapping[int, str]:
-        """Brokers that have been silent for so long that it counts, with the reason."""
+        """Return the brokers that have been silent for so long that they count as unreachable, with the reason."""
         now_s = asyncio.get_running_loop().time()
         up = {broker.broker_id for broker in pool.brokers if broker.up} if pool is not None else set()
         found = result.brokers if result is not None else ()
         silent = {b.broker_id: b.detail for b in found if b.state is EnforcementState.UNREACHABLE}
         for broker_id in governed.ledger.brokers.keys() - ({b.broker_id for b in found} - (silent.keys() - up)):
-            # It could not be expected to answer (no address, or not ready by its pod): what it said before was another
-            # life of it.
+            # It was not expected to answer (no address, or its pod is not ready): its earlier answers are from before a
+            # restart.
             governed.ledger.forget(broker_id)
         governed.silences = governed.silences.after({b: why for b, why in silent.items() if b in up}, now_s)
         return governed.silences.unreachable(now_s)
 
     async def _in_turns(self, work: Iterator[object]) -> None:
-        """Do the work, and let other tasks run after each step. One cluster at a time does a step: a step takes
-        milliseconds, and all clusters are due together at a start."""
+        """Do the work in steps, and let other tasks run after each step.
+
+        Only one cluster does a step at a time: a step takes milliseconds, and all clusters are due together at a start.
+        """
         goes_on = True
         while goes_on:
             async with self._turns:
@@ -231,13 +238,13 @@ class QuotaReconciler:
 
 
 def _strategy(cluster: BrokerCluster) -> str:
-    """Apache Kafka has its windows alone."""
+    """Return how brokers measure rates. Apache Kafka always uses windows."""
     settings = cluster.spec.connection_quota
     return KAFKAS_STRATEGY if settings is None else settings.strategy
 
 
 def _expected(cluster: BrokerCluster, snapshot: Snapshot, pool: BrokerPool | None) -> tuple[int, ...]:
-    """Brokers that are to enforce everything: those of the spec, and those that still serve although they are to go.
+    """Return the brokers that should enforce everything: those of the spec, and removed ones that still serve.
 
     A cluster of external brokers has no count in its spec: all registered brokers are expected.
     """
@@ -251,13 +258,13 @@ def _all_ready(expected: Collection[int], pool: BrokerPool | None) -> bool:
 
 
 def _until_next_end_s(governed: GovernedQuotas) -> float:
-    """Until expiresAt of some quota."""
+    """Return the seconds until the next expiresAt of a quota."""
     ends = governed.plan.next_expiry
     return float("inf") if ends == AFTER_ALL else max(0.0, (ends - datetime.now(UTC)).total_seconds())
 
 
 def _why(result: EnforcementResult | None) -> str:
-    """The reason of the first refused change, or else of the first broker that lags."""
+    """Return the reason of the first refused change, else of the first broker that lags."""
     if result is None:
         return "no broker has an address yet"
     for failure in result.failures:
@@ -266,7 +273,7 @@ def _why(result: EnforcementResult | None) -> str:
 
 
 def _wall_time(result: EnforcementResult | None) -> datetime:
-    """When the last broker was seen to enforce everything. The present time, if one does not."""
+    """Return when the last broker was seen to enforce everything; the present time if one does not."""
     moment = datetime.now(UTC)
     if result is None or result.enforced_at_s is None:
         return moment

@@ -1,7 +1,7 @@
-"""Limits on brokers where other clients set limits too: the texts that name ours, and one key that both share.
+"""Limits on brokers where other clients set limits too: the texts that name the operator's, and a shared key.
 
-Pure. The operator keeps a text for each limit that it sets, and lifts only these when a quota goes or loses a field.
-`max.connections.per.ip.overrides` is one key for all addresses: entries of other clients stay in it.
+Pure. The operator keeps a text for each limit that it sets, and lifts only these when a quota is deleted or loses a
+field. `max.connections.per.ip.overrides` is one key for all addresses: entries of other clients stay in it.
 """
 
 from collections.abc import Collection, Iterable, Sequence, Set
@@ -17,14 +17,17 @@ from sluicegate_operator.planning.limits import (
 )
 
 Mine = frozenset[str]
-"""A text for each limit: `max.connections`, `connection_creation_rate ip 10.0.0.1` (without an address: of all), and
-`max.connections.per.ip.overrides 10.0.0.1`."""
+"""A text for each limit that the operator has set.
+
+Such as `max.connections`, `connection_creation_rate ip 10.0.0.1` (without an address: the default of all addresses),
+and `max.connections.per.ip.overrides 10.0.0.1`.
+"""
 
 _RATE_OF = f"{CONNECTION_CREATION_RATE} {IP}"
 
 
 def mine_of(desired: DesiredLimits) -> Mine:
-    """The texts of all limits that ConnectionQuotas ask for."""
+    """Return the texts of all limits that ConnectionQuotas ask for."""
     texts = {key for key in desired.configs if key != COUNT_PER_IP_OVERRIDES}
     texts |= {f"{COUNT_PER_IP_OVERRIDES} {_address(entry)}" for entry in _entries(_overrides(desired))}
     for entity, name in desired.quotas:
@@ -34,7 +37,7 @@ def mine_of(desired: DesiredLimits) -> Mine:
 
 
 def those_of(desired: DesiredLimits, mine: Mine) -> DesiredLimits:
-    """The limits of `desired` that are in `mine`."""
+    """Return the limits of `desired` that are in `mine`."""
     counted, keys = overridden(mine), keys_of(mine)
     entries = [entry for entry in _entries(_overrides(desired)) if _address(entry) in counted]
     configs = {key: value for key, value in desired.configs.items() if key in mine}
@@ -45,12 +48,12 @@ def those_of(desired: DesiredLimits, mine: Mine) -> DesiredLimits:
 
 
 def keys_of(mine: Mine) -> frozenset[LimitKey]:
-    """The limits of these texts, as brokers name them."""
+    """Return the limits of these texts, as brokers name them."""
     return frozenset(_key(text) for text in mine)
 
 
 def those_with(mine: Mine, keys: Set[LimitKey]) -> Mine:
-    """The texts that name one of these limits."""
+    """Return the texts that name one of these limits."""
     return frozenset(text for text in mine if _key(text) in keys)
 
 
@@ -63,15 +66,18 @@ def _key(text: str) -> LimitKey:
 
 
 def overridden(mine: Mine) -> frozenset[str]:
-    """Addresses that have an entry of ours in the shared key."""
+    """Return the addresses for which the operator has an entry in the shared key."""
     prefix = f"{COUNT_PER_IP_OVERRIDES} "
     return frozenset(text.removeprefix(prefix) for text in mine if text.startswith(prefix))
 
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """Values of the shared key on brokers. `default`: the cluster's, None if it has none. `own`: those of single
-    brokers. `in_files`: those in the properties of brokers, which a dynamic value hides."""
+    """Values of the shared key on brokers.
+
+    `default`: the cluster's, None if it has none. `own`: those of single brokers. `in_files`: those in the properties
+    of brokers, which a dynamic value hides.
+    """
 
     default: str | None = None
     own: Sequence[str] = ()
@@ -79,8 +85,11 @@ class Overrides:
 
 
 def beside_others(desired: DesiredLimits, addresses: Collection[str], seen: Overrides) -> DesiredLimits:
-    """`desired` with the entries of all addresses but ours, which are `addresses`. A broker's own value would hide the
-    default and is taken away, so its entries go into the default. If brokers differ, the strictest count stays."""
+    """Return `desired` with the entries of other clients; the operator's are those of `addresses`.
+
+    A broker's own value would hide the default. It is removed, and its entries go into the default. If brokers differ,
+    the strictest count stays.
+    """
     if not addresses:
         return desired
     wanted, files = _counts([_overrides(desired)]), _counts(seen.in_files)
@@ -98,7 +107,7 @@ def beside_others(desired: DesiredLimits, addresses: Collection[str], seen: Over
 
 
 def _counts(values: Iterable[str]) -> dict[str, int]:
-    """The strictest count of each address, in the order of the values."""
+    """Return the strictest count of each address, in the order of the values."""
     counts: dict[str, int] = {}
     for entry in (entry for value in values for entry in _entries(value)):
         address, count = _address(entry), int(entry.rpartition(":")[2])
@@ -115,5 +124,5 @@ def _entries(value: str) -> list[str]:
 
 
 def _address(entry: str) -> str:
-    """The address of `address:count`. An address may contain colons."""
+    """Return the address of `address:count`. An address may contain colons."""
     return entry.rpartition(":")[0]

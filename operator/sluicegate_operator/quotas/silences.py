@@ -1,7 +1,7 @@
-"""Brokers of one cluster that have not answered several looks in a row: one late answer makes no broker unreachable.
+"""Brokers of one cluster that have not answered several requests in a row: one late answer makes no broker unreachable.
 
-A broker is unreachable after `SILENT_LOOKS` looks without an answer and `SILENT_S` seconds. Until then its last answer
-counts. Times are seconds of the caller's clock.
+A broker is unreachable after `SILENT_LOOKS` requests without an answer and `SILENT_S` seconds. Until then its last
+answer counts. Times are seconds of the caller's clock.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ SILENT_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """`why` is the newest reason, for people."""
+    """The silence of one broker. `why` is the newest reason, for users."""
 
     since_s: float
     looks: int
@@ -22,12 +22,12 @@ class Silence:
 
 @dataclass(frozen=True, slots=True)
 class Silences:
-    """The brokers that did not answer the newest look."""
+    """The brokers that did not answer the newest request."""
 
     of: Mapping[int, Silence] = field(default_factory=dict)
 
     def after(self, silent: Mapping[int, str], now_s: float) -> "Silences":
-        """`silent`: the brokers that should have answered, each with the reason why it did not."""
+        """Return the silences after a request. `silent` has the brokers that should have answered, with the reason."""
         return Silences({broker_id: self._silence(broker_id, why, now_s) for broker_id, why in silent.items()})
 
     def _silence(self, broker_id: int, why: str, now_s: float) -> Silence:
@@ -35,7 +35,7 @@ class Silences:
         return replace(before, looks=before.looks + 1, why=why)
 
     def unreachable(self, now_s: float) -> dict[int, str]:
-        """The unreachable brokers, each with the newest reason."""
+        """Return the unreachable brokers, each with the newest reason."""
         return {
             broker_id: silence.why
             for broker_id, silence in self.of.items()

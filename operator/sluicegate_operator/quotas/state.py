@@ -1,6 +1,6 @@
-"""All that the quota path knows of one cluster from pass to pass: its quotas, the plan, and what brokers lack of it.
+"""The quota path's state of one cluster between passes: its quotas, the plan, and the limits that brokers lack.
 
-It is lost with the operator, and the first pass finds it again. Nothing here does I/O.
+It is lost when the operator stops, and the first pass rebuilds it. No I/O.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Mapping
@@ -22,15 +22,19 @@ from sluicegate_operator.quotas.silences import Silences
 from sluicegate_operator.quotas.status import ENFORCED, Enforcement, quota_status
 
 ASSESSED_A_TURN = 500
-"""Quotas of one step: a few milliseconds."""
+"""Number of quotas in one step: a few milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """The facts that all quotas of a cluster share. `expected` brokers should enforce them; `unreachable` ones have
-    been silent for long. `mute`: quotas whose listener is missing keep their status. `strategy`: how brokers measure
-    rates. `error`: why brokers lag, where no single limit has an error. `pods_unseen`: why the operator has not seen
-    pods come or go for some time; empty while it sees them."""
+    """The facts that all quotas of a cluster share.
+
+    - `expected`: brokers that should enforce the quotas; `unreachable`: those that have been silent for long.
+    - `mute`: quotas whose listener is missing keep their status.
+    - `strategy`: how brokers measure rates.
+    - `error`: why brokers lag, if no single limit has an error.
+    - `pods_unseen`: why the operator has not seen changes of pods for some time; empty while it sees them.
+    """
 
     expected: tuple[int, ...] = ()
     unreachable: frozenset[int] = frozenset()
@@ -43,8 +47,10 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """All that the status of one quota follows from, besides the quota itself. While the cluster is paused, there is
-    neither a ruling nor an enforcement."""
+    """Everything that the status of a quota follows from, besides the quota itself.
+
+    While the cluster is paused, there is neither a ruling nor an enforcement.
+    """
 
     claim: Claim
     ruling: Ruling | None
@@ -53,33 +59,36 @@ class Assessment:
 
 @dataclass(slots=True, eq=False)
 class KnownQuota:
-    """One quota, as it was read or written last. Its status is due where `written` is not `assessment`."""
+    """A quota, as it was last read or written. Its status is due if `written` is not `assessment`."""
 
     quota: ConnectionQuota
     claim: Claim
     observed: Observed | None = None
     """Counts of brokers for a quota with mode Observe."""
     holding: Holding | None = None
-    """The connections that the limit holds back now, as the status has them or will have them."""
+    """The connections that the limit throttles now, as the status has them or will have them."""
     host_network_pods: int = 0
-    """Pods that the quota selects and that have the address of their node."""
+    """Number of selected pods that have the address of their node."""
     assessment: Assessment | None = None
     assessed_at: datetime | None = None
-    """When brokers were asked for this assessment."""
+    """Time when brokers were asked for this assessment."""
     written: Assessment | None = None
-    """The assessment that the status follows from; None before the first one, and after another client wrote it."""
+    """The assessment that the status follows from.
+
+    None before the first one, and after another client wrote the status.
+    """
     was_sent: bool = False
-    """Whether its limits were sent to brokers since its status was written last."""
+    """Whether its limits were sent to brokers since its status was last written."""
     is_being_written: bool = False
 
     @classmethod
     def of(cls, quota: ConnectionQuota, before: "KnownQuota | None") -> "KnownQuota":
-        """`before`: another object that had the name."""
+        """Return a new quota. `before` is an earlier object of the same name."""
         claim, pods = (None, 0) if before is None else (before.claim, before.host_network_pods)
         return cls(quota, _claim(quota, claim), quota.status.observed, quota.status.holding, pods)
 
     def see(self, quota: ConnectionQuota) -> None:
-        """The same object as it is now."""
+        """Note the same object in its present version."""
         seen, self.quota = self.quota, quota
         if seen.spec_version != quota.spec_version:
             self.claim = _claim(quota, self.claim)
@@ -88,7 +97,7 @@ class KnownQuota:
 
 
 def _claim(quota: ConnectionQuota, before: Claim | None) -> Claim:
-    """A claim of the quota with the pods of the one `before`: pods come with the changes of a selection only."""
+    """Return a claim of the quota with the pods of `before`: pods are reported only when a selection changes."""
     if before is None or quota.spec.target.workload is None:
         return Claim.of(quota)
     return Claim.of(quota, before.addresses)
@@ -96,9 +105,11 @@ def _claim(quota: ConnectionQuota, before: Claim | None) -> Claim:
 
 @dataclass(slots=True)
 class GovernedQuotas:
-    """The quota path's knowledge of one cluster. `resync_at_s`: when brokers are asked for everything again.
-    `starts_until_s`: until then brokers that are not ready count as starting; 0 once all were ready. Both are seconds
-    of the event loop's clock."""
+    """The quota path's state of one cluster.
+
+    `resync_at_s`: when brokers are asked for everything again. `starts_until_s`: until then, brokers that are not ready
+    count as starting; 0 once all were ready. Both are seconds of the event loop's clock.
+    """
 
     quotas: dict[str, KnownQuota] = field(default_factory=dict)
     plan: QuotaPlan = field(default_factory=QuotaPlan)
@@ -112,15 +123,17 @@ class GovernedQuotas:
     refused: dict[str, float] = field(default_factory=dict)
     """Quotas whose status is refused for good, each with the time of the next try."""
     states: dict[str, str] = field(default_factory=dict)
-    """By quota, the reason of its condition Enforced; Paused if it has no such condition because of a pause. It is one
-    object, which metrics count at any time."""
+    """The reason of each quota's condition Enforced, by name; Paused if a pause removed that condition.
+
+    It is always the same object, which metrics count at any time.
+    """
     resync_at_s: float = 0.0
     cluster_uid: str = ""
     paused: bool = False
-    """Whether the cluster is paused: the pass asks no broker then, and each status has the reason Paused."""
+    """Whether the cluster is paused: then the pass asks no broker, and each status has the reason Paused."""
     starts_until_s: float = 0.0
     _of_most: Enforcement = field(default_factory=Enforcement)
-    """The enforcement of all quotas that have nothing of their own. It is one object, so that comparing it is cheap."""
+    """The enforcement of all quotas without facts of their own. It is one object, so that comparing it is cheap."""
 
     def replan(
         self,
@@ -130,7 +143,7 @@ class GovernedQuotas:
         selected: Mapping[str, Members],
         now: datetime,
     ) -> Iterator[None]:
-        """Plan the quotas of the cluster, all that there are. `selected`: pods of those that select others now."""
+        """Plan all quotas of the cluster. `selected` has the pods of quotas whose selection changed."""
         yield from self._see(cluster, quotas)
         for known in [self.quotas[name] for name in selected.keys() & self.quotas.keys()]:
             members = selected[known.quota.name]
@@ -164,7 +177,7 @@ class GovernedQuotas:
             self.states.pop(name, None)
 
     def keep_to(self, cluster_uid: str) -> None:
-        """Forget what brokers of an earlier cluster of the name have said and counted."""
+        """Forget the answers and counts of brokers of an earlier cluster of the name."""
         if self.cluster_uid != cluster_uid:
             self.forget_brokers()
             if self.cluster_uid:
@@ -187,8 +200,8 @@ class GovernedQuotas:
         """Assess each quota, and queue those whose status follows from another assessment, the newest first.
 
         `moment` is when brokers were asked, and `sent` are the limits that were sent to them. `starting`: some brokers
-        still start, so a quota without a status that waits for them stays so; nearly all would be written twice.
-        `names`: only these quotas are assessed, and only where brokers were asked for their present spec.
+        still start, so a quota without a status that waits for them gets none yet; nearly all would be written twice.
+        `names`: only these quotas are assessed, and only if brokers were asked for their present spec.
         """
         lacked = frozenset(self.ledger.refused).union(*self.ledger.lacked().values())
         of_most = self._enforcement_of_most()
@@ -216,19 +229,19 @@ class GovernedQuotas:
                 self.waiting.add(name, _rank(known.quota, first_seen.of(known.quota)))
 
     def _is_as_before(self, known: KnownQuota) -> bool:
-        """A cheap check that finds nearly all quotas whose status is right."""
+        """Cheaply find nearly all quotas whose status is up to date."""
         if self.paused or self.around.mute or known.observed or known.holding or known.assessment is None:
             return False
         as_most = known.assessment.enforcement is self._of_most
         return as_most and known.assessment is known.written and self._is_settled(known)
 
     def _is_settled(self, known: KnownQuota) -> bool:
-        """Whether brokers were asked for the quota as it is planned now."""
+        """Return whether brokers were asked for the quota as it is planned now."""
         found = known.assessment
         return found is not None and found.claim is known.claim and found.ruling is self.plan.of.get(known.quota.name)
 
     def _assessed(self, known: KnownQuota, lacked: frozenset[LimitKey]) -> Assessment | None:
-        """None where the status stays as it is for now."""
+        """Return the assessment of a quota; None if its status stays unchanged for now."""
         name, ruling = known.quota.name, self.plan.of.get(known.quota.name)
         if self.paused:
             return Assessment(known.claim, None, None)
@@ -242,7 +255,7 @@ class GovernedQuotas:
     def _enforcement(
         self, known: KnownQuota, ruling: Ruling, verdict: Verdict, lacked: frozenset[LimitKey]
     ) -> Enforcement:
-        """`lacked`: limits that some broker lacks or refuses."""
+        """Return the enforcement of a quota. `lacked` has the limits that some broker lacks or refuses."""
         around, target = self.around, verdict.target
         unseen = around.pods_unseen if target.kind is TargetKind.WORKLOAD else ""
         if not verdict.target_found and not verdict.has_expired:
@@ -276,7 +289,7 @@ class GovernedQuotas:
         )
 
     def _enforcement_of_most(self) -> Enforcement:
-        """The enforcement of a quota whose limits no broker is known to lack."""
+        """Return the enforcement of a quota whose limits no broker is known to lack."""
         around, ledger = self.around, self.ledger
         lagging = tuple(b for b in around.expected if b not in ledger.brokers or b in around.unreachable)
         return Enforcement(
@@ -289,7 +302,7 @@ class GovernedQuotas:
         )
 
     def status(self, name: str, learned_at: datetime | None, now: datetime) -> ConnectionQuotaStatus | None:
-        """The status that the quota should have now.
+        """Return the status that the quota should have now.
 
         None while brokers have not been asked for the quota's present spec: the pass that asks them queues the quota
         again.
@@ -312,14 +325,14 @@ class GovernedQuotas:
         return status
 
     def note_written(self, before: ConnectionQuota, after: ConnectionQuota) -> None:
-        """Keep the status that was written as that of the quota, until the watch brings the object again."""
+        """Keep the written status as the quota's until the watch reports the object."""
         known = self.quotas.get(before.name)
         if known is not None and known.quota is before:
             known.quota = after
 
     @property
     def observing(self) -> list[str]:
-        """Quotas with mode Observe that brokers have."""
+        """Names of the quotas with mode Observe that brokers have."""
         return [
             name
             for at in self.plan.read_often.observed
@@ -329,8 +342,8 @@ class GovernedQuotas:
 
     @property
     def enforces(self) -> bool:
-        """Whether brokers have limits that hold connections back."""
-        # A quota that observes has a target of its own.
+        """Whether brokers have limits that throttle connections."""
+        # A quota that observes has its own target.
         rulings = self.plan.rulings.values()
         return any(one.limits is not None and not one.claims[0].quota.spec.is_observing for one in rulings)
 
@@ -349,7 +362,7 @@ class GovernedQuotas:
 
 
 def _waits_for_brokers(known: KnownQuota) -> bool:
-    """Whether a quota without a status waits for brokers, and for nothing else."""
+    """Return whether a quota without a status waits only for brokers."""
     found = known.assessment
     if found is None or found.ruling is None or found.enforcement is None or known.quota.status.conditions:
         return False
@@ -362,6 +375,6 @@ def _has_open(standing: Standing, verdict: Verdict) -> bool:
 
 
 def _rank(quota: ConnectionQuota, learned_at: datetime | None) -> tuple[bool, float]:
-    """Quotas whose status is of an older spec come first, and the newest of them before the others."""
+    """Return the rank of a quota: those whose status is of an older spec first, and among them the newest."""
     told = quota.status.observed_generation == quota.metadata.generation
     return told, -learned_at.timestamp() if learned_at else 0.0

@@ -1,4 +1,4 @@
-"""The status of a ConnectionQuota, from its verdict and from what each broker was read back to enforce."""
+"""The status of a ConnectionQuota, from its verdict and from the limits that were read back from each broker."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -26,21 +26,23 @@ from sluicegate_operator.quotas.plan import Ruling
 
 ENFORCED, CONFLICTED, TARGET_FOUND = "Enforced", "Conflicted", "TargetFound"
 PODS_LEFT_OUT = "PodsLeftOut"
-"""The quota selects pods that have the address of their node, which others have too."""
+"""The quota selects pods that have the address of their node, which other pods have too."""
 OBSERVING = "Observing"
 REFUSED, UNREACHABLE, APPLYING = "Refused", "BrokersUnreachable", "Applying"
 WAITING = frozenset({REFUSED, UNREACHABLE, APPLYING})
 """Reasons while some broker was not seen to enforce the limit, or to have lifted it."""
 _SEE_PODS = "see that the operator reaches the API server, and may list and watch pods and namespaces"
 _LISTED_MAX = 10
-"""Broker ids named in a message."""
+"""Maximum number of broker ids in a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Enforcement:
-    """`expected` brokers should enforce the limit, `lagging` ones do not or did not answer, `unreachable` ones have not
-    answered for long. `learned_at` is when the operator first saw this generation; None when that was before it was
-    started."""
+    """How far brokers are with one quota.
+
+    `expected` brokers should enforce the limit, `lagging` ones do not or did not answer, `unreachable` ones have not
+    answered for long. `learned_at` is when the operator first saw this generation; None if that was before it started.
+    """
 
     expected: Collection[int] = ()
     lagging: Collection[int] = ()
@@ -48,20 +50,20 @@ class Enforcement:
     error: str = ""
     """Why brokers lag; empty if that is not known."""
     refused: bool = False
-    """Whether brokers refuse the limit itself, so that trying again does not help."""
+    """Whether brokers refuse the limit itself, so that a retry does not help."""
     unreachable: Collection[int] = ()
     enforced_at: datetime | None = field(default=None, compare=False)
-    """When the last broker was seen to enforce it; None: in this moment."""
+    """Time when the last broker was seen to enforce it; None means now."""
     hiding: Hiding = NOT_HIDDEN
     """Whether listeners of the cluster hide the addresses of clients."""
     host_network_pods: int = 0
-    """Pods that a workload selects, and that have the address of their node."""
+    """Number of pods that a workload selects and that have the address of their node."""
     pods_unseen: str = ""
-    """The reason why the operator does not see which pods of a workload come or go; empty while it sees them."""
+    """The reason why the operator does not see changes of a workload's pods; empty while it sees them."""
     observed: Observed | None = None
     """The counts of brokers for a quota that only observes; None before any broker was asked."""
     holding: Holding | None = None
-    """The figure of what an enforced quota holds back now; None for nothing."""
+    """The connections that an enforced quota throttles now; None for none."""
     strategy: str = ""
     """How the brokers measure rates."""
 
@@ -86,7 +88,7 @@ class Enforcement:
 def quota_status(
     quota: ConnectionQuota, ruling: Ruling, enforcement: Enforcement, now: datetime
 ) -> ConnectionQuotaStatus:
-    """`ruling` is that on `quota`. Compare the result with quota.status before it is written."""
+    """Return the status of a quota with this `ruling`. Compare the result with quota.status before it is written."""
     verdict = ruling.verdicts[quota.name]
     members = ruling.members.get(quota.name)
     old = quota.status
@@ -116,12 +118,12 @@ def quota_status(
 
 
 def is_held_to(quota: ConnectionQuota, verdict: Verdict) -> bool:
-    """Whether brokers hold connections back for the quota."""
+    """Return whether brokers throttle connections for the quota."""
     return verdict.outcome is Outcome.ACCEPTED and not quota.spec.is_observing
 
 
 def _newly_enforced(quota: ConnectionQuota, verdict: Verdict, enforcement: Enforcement) -> bool:
-    """The first time that this generation is seen on all brokers; mended drift is not counted again."""
+    """Return whether this generation is seen on all brokers for the first time; repaired drift does not count again."""
     if verdict.outcome is not Outcome.ACCEPTED or not enforcement.complete or enforcement.pods_unseen:
         return False
     before = quota.status.condition(ENFORCED)
@@ -231,7 +233,7 @@ def _left_out(verdict: Verdict, enforcement: Enforcement) -> tuple[Finding, ...]
 
 
 def _hidden(verdict: Verdict, hiding: Hiding) -> tuple[Finding, ...]:
-    """The finding for limits of addresses: where a listener hides the client's address, they limit a proxy instead."""
+    """Return the finding for limits of addresses: if a listener hides the client's address, a proxy is limited."""
     if verdict.target.kind not in (TargetKind.IP, TargetKind.DEFAULT_IP, TargetKind.CIDR, TargetKind.WORKLOAD):
         return ()
     return (Finding(HIDDEN, hiding.hidden, hiding.reason, hiding.message),)

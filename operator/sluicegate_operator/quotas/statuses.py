@@ -1,4 +1,4 @@
-"""Writes the statuses of ConnectionQuotas in a queue of its own, so that limits never wait for a status.
+"""Writes the statuses of ConnectionQuotas in a separate queue, so that limits never wait for a status.
 
 A status is computed when it is written. It is not written where it equals that of the API server. Events follow the
 statuses. One quota whose status is refused keeps no other waiting, and is tried again.
@@ -24,9 +24,12 @@ from sluicegate_operator.quotas.status import WAITING
 log = logging.getLogger(__name__)
 
 STATUSES_A_TURN = 10
-"""Statuses that are computed in one turn of the event loop: about 5 ms."""
+"""Number of statuses that are computed in one iteration of the event loop: about 5 ms."""
 EVENTS_WAITING_MAX = 20
-"""Most Events that wait for a cluster. If more quotas come into force together, their statuses alone say so."""
+"""Maximum number of Events that wait for a cluster.
+
+If more quotas come into force together, only their statuses show it.
+"""
 
 REFUSALS_MAX = 500
 """Statuses that may be refused for now in one reconcile: while a webhook is down, all of thousands are."""
@@ -160,8 +163,11 @@ def _next_try_s(governed: GovernedQuotas) -> float | None:
 
 
 def _is_news(known: KnownQuota, before: Condition | None) -> bool:
-    """Whether a limit that has expired was lifted just now. A quota that waited for brokers to answer, as all do at the
-    beginning of a term, was lifted just now only if a change was sent to brokers."""
+    """Return whether a limit that has expired was lifted just now.
+
+    A quota that waited for brokers to answer, as all do at the beginning of a term, was lifted just now only if a
+    change was sent to brokers.
+    """
     if before is None or known.was_sent:
         return before is None or before.reason != Outcome.EXPIRED
     return before.reason not in (Outcome.EXPIRED, *WAITING)
