@@ -1,8 +1,8 @@
 """`python -m sluicegate_operator`: waits for the Lease, leads while it is held, stops on SIGTERM.
 
-A Lease that is lost (another operator has it, or the API server was away for too long) ends the term, not the process:
-it waits for its next turn, so an API server that comes back is followed without a restart. With --release-topics it
-lets Topics go in its turn, and ends.
+If the Lease is lost (another operator has it, or the API server was unreachable for too long), the term ends, not the
+process. The process waits for the Lease again, so it needs no restart when the API server recovers. With
+--release-topics it releases Topics while it holds the Lease, and ends.
 """
 
 import argparse
@@ -47,15 +47,15 @@ log = logging.getLogger("sluicegate_operator")
 
 _BEAT_S = 5.0
 LEASE_THREADS = 2
-"""A renewal goes on when the one before it still waits for its answer."""
+"""Two, so that a renewal is sent even if the one before still waits for its answer."""
 RELEASE_TIMEOUT_S = 120.0
-"""How long an operator that is on its way out is waited for: it has 30 s, and the Lease of one that crashed 15 s."""
+"""Time limit for the Lease of an operator that is stopping: it has 30 s, and the Lease of a crashed one lasts 15 s."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     logging.basicConfig(level=options.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    # It would say of each connection that is one too many to be kept.
+    # It would log each connection that exceeds the pool's size.
     logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
     try:
         settings = read_settings(os.environ, options.namespace, options.kubeconfig, options.metrics_listener)
@@ -107,7 +107,7 @@ def _elector(lease_client: KubeClient, settings: Settings, liveness: Liveness) -
 
 
 async def _release(lease_client: KubeClient, settings: Settings) -> int:
-    """An operator that leads would put the finalizers back: its turn must have ended."""
+    """Release all Topics, while no other operator leads: a leading operator would add the finalizers again."""
     liveness = Liveness()
     beating = asyncio.create_task(_beat(liveness))
     with LeaseThread(_elector(lease_client, settings, liveness)) as lease:
@@ -153,7 +153,7 @@ async def _run(lease_client: KubeClient, settings: Settings) -> int:
         background = [asyncio.create_task(_beat(liveness))]
         _stop_on_signals(stop)
         if admission is not None:
-            # Who waits for the Lease answers API servers as well, by a cache of its own.
+            # A standby that waits for the Lease answers API servers too, from its own cache.
             REGISTRY.register(admission.figures)
             kopf.start()
             background.append(asyncio.create_task(admission.run()))
@@ -190,7 +190,7 @@ async def _term(
     feed: MakeFeeding,
     admission: Admission | None,
 ) -> None:
-    """Wait for the Lease, lead until it is lost or `stop`, give it back."""
+    """Wait for the Lease, lead until it is lost or `stop` is set, release it."""
     log.info("%s waits for the Lease %s/%s", settings.identity, settings.lease_namespace, settings.lease_name)
     if not await _first(lease.acquire(), stop):
         return
@@ -201,7 +201,7 @@ async def _term(
     stopping = asyncio.create_task(stop.wait())
     for ender in (lost, stopping):
         ender.add_done_callback(lambda _: over.set())
-    # From the first term on, also between two of them.
+    # kopf runs from the first term on, also between two terms.
     kopf.start()
     keeping = asyncio.create_task(admission.lead()) if admission is not None else None
     try:
@@ -219,7 +219,7 @@ async def _term(
 
 
 async def _first(work: object, stop: asyncio.Event) -> bool:
-    """Whether `work` was done before `stop`."""
+    """Return whether `work` was done before `stop` was set."""
     doing = asyncio.ensure_future(work)  # type: ignore[call-overload]
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({doing, stopping}, return_when=asyncio.FIRST_COMPLETED)

@@ -1,4 +1,4 @@
-"""Settings of the operator process: arguments over environment over defaults. Frozen once read."""
+"""Settings of the operator process: arguments override the environment, which overrides defaults. Immutable."""
 
 import os
 import re
@@ -24,24 +24,29 @@ REQUEST_TIMEOUT_S = 5.0
 REQUEST_TIMEOUT_MIN_S = 0.5
 METRICS_CONNECTIONS = 64
 ADMISSION_CONNECTIONS = 128
-"""Each takes 0.3 MiB, for TLS."""
+"""Each connection takes 0.3 MiB, for TLS."""
 ADMISSION_CHECK_S = 60.0
 ADMISSION_CHECK_MIN_S = 0.5
 LEASE_REQUEST_PART = 1 / 3
-"""Of the Lease: what a request may take. It is held for two thirds after a renewal, see kube.lease."""
+"""Maximum duration of a request, as a part of the Lease. A renewal holds it for two thirds, see kube.lease."""
 
 
 class SettingsError(Exception):
-    """A setting that cannot be used: names it and what is allowed."""
+    """A setting that cannot be used; the message names it and the allowed values."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdmissionSettings:
-    """The webhook that warns when objects are applied. `listener`: host and port. `hosts`: names and addresses that API
-    servers connect to, which the certificate is for. `secret` in the operator's own namespace has the certificate, and
-    `configuration` is the name of the ValidatingWebhookConfiguration. `makes_certificates`: the operator makes and
-    renews the certificate; otherwise cert-manager does. `check_every_s`: how often certificate and reachability are
-    checked. `connections`: the oldest connection is closed for one more."""
+    """The webhook that warns when objects are applied.
+
+    - `listener`: host and port.
+    - `hosts`: names and addresses that API servers connect to, for which the certificate is valid.
+    - `secret`: name of the Secret with the certificate, in the operator's own namespace.
+    - `configuration`: name of the ValidatingWebhookConfiguration.
+    - `makes_certificates`: the operator makes and renews the certificate; otherwise cert-manager does.
+    - `check_every_s`: interval of the checks of certificate and reachability.
+    - `connections`: maximum number of connections; a further one closes the oldest.
+    """
 
     listener: tuple[str, int]
     hosts: tuple[str, ...]
@@ -54,14 +59,22 @@ class AdmissionSettings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`namespace` None watches all of them; `own_namespace` is that of the operator's pod. `resync_s` None leaves it to
-    each cluster's spec.resyncSeconds.
-    `view_every_s`: how often brokers of others are asked who they are, and a controller that has no room for one who
-    waits for its view. `lease_s`: a successor waits so long for an operator that went silent. `topic_patience_s`: a
-    Topic is made once all brokers of the spec are Online, or on fewer when it has waited so long. `request_timeout_s`:
-    of one request to the API server. `metrics_connections`: to the metrics listener without a request; the oldest gives
-    way to the next one. `topic_deletion_s`: how long a deleted Topic waits for its topic to be deleted. `settle_s`: see
-    handlers.settling. `admission` is None if nobody warns when objects are applied."""
+    """The operator's settings.
+
+    - `namespace`: the only watched namespace; None means all.
+    - `own_namespace`: the namespace of the operator's pod.
+    - `resync_s`: None leaves it to each cluster's spec.resyncSeconds.
+    - `view_every_s`: how often external brokers are asked for their identity, and how often a controller is polled that
+      has no capacity for waiting requests.
+    - `lease_s`: how long a successor waits for an operator that stopped responding.
+    - `topic_patience_s`: a Topic waits this long for all brokers of the spec to be Online; then it is created on fewer.
+    - `request_timeout_s`: time limit of one request to the API server.
+    - `metrics_connections`: maximum number of connections to the metrics listener without a request; a further
+      connection closes the oldest.
+    - `topic_deletion_s`: how long a deleted Topic waits for its topic to be deleted.
+    - `settle_s`: see handlers.settling.
+    - `admission`: None if no webhook warns when objects are applied.
+    """
 
     namespace: str | None
     kubeconfig: str | None
@@ -85,7 +98,7 @@ class Settings:
 def read_settings(
     environment: Mapping[str, str], namespace: str | None, kubeconfig: str | None, metrics: str | None
 ) -> Settings:
-    """Raises SettingsError."""
+    """Return the settings. Raises SettingsError."""
     own = environment.get("POD_NAMESPACE") or "default"
     lease_s = _number(environment, "SLUICEGATE_LEASE_SECONDS", LEASE_MIN_S) or LEASE_S
     request_s = _number(environment, "SLUICEGATE_REQUEST_TIMEOUT_SECONDS", REQUEST_TIMEOUT_MIN_S)

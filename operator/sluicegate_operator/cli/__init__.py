@@ -1,4 +1,4 @@
-"""The `sluicegate` command: for laptops, over the same models, planning and enforcement as the operator.
+"""The `sluicegate` command: for laptops, with the same models, planning and enforcement as the operator.
 
-Each subcommand is a module that main.py imports only when it is asked for, so that `sluicegate broker` stays light.
+Each subcommand is a module that main.py imports only when it is used, so that `sluicegate broker` stays light.
 """

@@ -1,8 +1,8 @@
-"""HOST:PORT as people write it. Pure."""
+"""Parses HOST:PORT as users write it. Pure."""
 
 
 class AddressError(ValueError):
-    """This is no address; the message says what to write instead."""
+    """The text is not an address; the message says what to write instead."""
 
 
 def parse_address(text: str, option: str) -> tuple[str, int]:

@@ -1,6 +1,6 @@
-"""A question to a cluster as a command puts it: answered, or one sentence on stderr and an exit code.
+"""Sends a command's request to a cluster; if there is no answer, prints one sentence to stderr and exits.
 
-2 is for what was asked wrongly, 1 for what the cluster refuses or does not answer.
+Exit code 2 is for wrong use, 1 if the cluster refuses or does not answer.
 """
 
 import asyncio
@@ -22,13 +22,13 @@ Answer = TypeVar("Answer")
 
 
 class RefusedError(Exception):
-    """The cluster is not in a state for it; the message says what to do."""
+    """The state of the cluster does not allow the request; the message says what to do."""
 
 
 def ask(
     where: tuple[str | None, Path, str | None], client_id: str, question: Callable[[AdminClient], Awaitable[Answer]]
 ) -> Answer:
-    """`where` has what --bootstrap-server, --data-dir and --cluster say. Ends the command where there is no answer."""
+    """Return the answer to `question`, or exit. `where` has --bootstrap-server, --data-dir and --cluster."""
 
     async def asked() -> Answer:
         async with AdminClient(addresses, client_id=client_id) as admin:

@@ -1,6 +1,6 @@
 """`sluicegate audit`: the audit logs of `sluicegate up` by their data folder, and of other brokers by their folders.
 
-The work is done by `python -m audit_pipeline`, which this process becomes: the packages share no code.
+This process becomes `python -m audit_pipeline`, which does the work: the packages share no code.
 """
 
 import os
@@ -18,13 +18,13 @@ from sluicegate_operator.local.audit import LocalAudit, find_local_audit
 
 BAD_USE = 2
 _THROUGH = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
-"""All arguments are the other program's, --help too."""
+"""All arguments, also --help, are passed to the other program."""
 
 JsonOption = Annotated[bool, typer.Option("--json", help="A line of JSON for each one.")]
 
 
 class AnswerOutput(StrEnum):
-    """The forms of the answers to a question in SQL."""
+    """The forms of the answers to an SQL query."""
 
     TABLE = "table"
     JSON = "json"

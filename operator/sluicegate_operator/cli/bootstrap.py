@@ -1,4 +1,4 @@
-"""Which brokers a command asks: those it is given, or those of `sluicegate up` in the data folder."""
+"""Which brokers a command connects to: those of its option, or those of `sluicegate up` in the data folder."""
 
 from pathlib import Path
 from typing import Annotated
@@ -17,11 +17,11 @@ BootstrapOption = Annotated[
 
 
 class BootstrapError(ValueError):
-    """There is nobody to ask; the message says what to write instead."""
+    """No broker to connect to; the message says what to write instead."""
 
 
 def bootstrap_addresses(given: str | None, data_dir: Path, cluster: str | None) -> list[Address]:
-    """Raises BootstrapError."""
+    """Return the addresses of brokers. Raises BootstrapError."""
     if given is not None:
         return [_given(part.strip()) for part in given.split(",")]
     try:

@@ -1,4 +1,4 @@
-"""`sluicegate brokers`: what brokers say of themselves, also those that are away."""
+"""`sluicegate brokers`: what brokers report about themselves, also those that are offline."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -58,7 +58,7 @@ async def _found(asked: AdminApi, wanted: Sequence[int]) -> list[Found]:
     try:
         told = await asked.describe_brokers(wanted)
     except (UnsupportedApiError, AdminConnectionError) as error:
-        # Just before it has answered what every broker answers.
+        # It has just answered describe_cluster, which every broker answers.
         raise RefusedError(f"{error}; only brokers of Sluicegate say what they are") from None
     return [Found(one, one.id in serving) for one in told]
 

@@ -1,7 +1,7 @@
-"""GETs that are put to every broker of a cluster: on this machine by state.json, in Kubernetes through the API server.
+"""Sends a GET to every broker of a cluster: on this machine by state.json, in Kubernetes through the API server.
 
-A broker that gives no answer has a sentence in its place; the others are not held up. In Kubernetes the API server
-passes each question on to a pod (pods/proxy), so that nothing but a kubeconfig is needed.
+If a broker gives no answer, its result is a sentence; the other brokers are not delayed. In Kubernetes the API server
+forwards each request to a pod (pods/proxy), so that only a kubeconfig is needed.
 """
 
 import asyncio
@@ -29,24 +29,24 @@ NO_SUCH_ANSWER = "its release has no such answer"
 
 Json = dict[str, Any]
 Get = Callable[[str], Awaitable[Json]]
-"""From path and query to the document. Raises AskingError."""
+"""Returns the document at a path with its query. Raises AskingError."""
 
 
 class AskingError(Exception):
-    """Half a sentence: why there is no answer."""
+    """No answer; the message is half a sentence with the reason."""
 
 
 class NoSuchAnswerError(AskingError):
-    """The broker answers, but not this question: it has another release."""
+    """The broker answers, but does not know this request: it has another release."""
 
 
 class NobodyToAskError(Exception):
-    """There is no such cluster, or none that can be looked for; a sentence that says what to do."""
+    """The cluster does not exist, or cannot be searched for; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerAsked:
-    """One broker, and how it is asked."""
+    """One broker, and how to send it a GET."""
 
     cluster: str
     broker_id: int
@@ -54,7 +54,7 @@ class BrokerAsked:
 
 
 async def ask_brokers(brokers: Sequence[BrokerAsked], path: str, query: Mapping[str, str]) -> list[BrokerAnswer]:
-    """In the order of `brokers`."""
+    """Return the answers in the order of `brokers`."""
     slots = asyncio.Semaphore(ASKED_AT_A_TIME)
     target = f"{path}?{urlencode(query)}" if query else path
 
@@ -69,7 +69,7 @@ async def ask_brokers(brokers: Sequence[BrokerAsked], path: str, query: Mapping[
 
 
 def brokers_here(data_dir: Path, cluster: str | None) -> list[BrokerAsked]:
-    """Of `sluicegate up`. Raises DataDirError where none runs, and NobodyToAskError."""
+    """Return the brokers of `sluicegate up`. Raises DataDirError if none runs, and NobodyToAskError."""
     clusters = read_state(data_dir)["clusters"]
     if cluster is not None and cluster not in clusters:
         raise NobodyToAskError(f"--cluster {cluster}: `up` runs {', '.join(sorted(clusters))}")
@@ -85,7 +85,7 @@ def brokers_here(data_dir: Path, cluster: str | None) -> list[BrokerAsked]:
 
 
 def broker_here(cluster: str, node: Mapping[str, Any]) -> BrokerAsked:
-    """A broker of `sluicegate up`; `node` as state.json has it."""
+    """Return a broker of `sluicegate up`; `node` is its entry in state.json."""
     return BrokerAsked(cluster, node["id"], _local(node))
 
 
@@ -110,7 +110,7 @@ def _local(node: Mapping[str, Any]) -> Get:
 
 
 async def brokers_in_kubernetes(kube: KubeClient, namespace: str, cluster: str | None) -> list[BrokerAsked]:
-    """Raises KubeError and NobodyToAskError."""
+    """Return the brokers of a namespace, or of one cluster in it. Raises KubeError and NobodyToAskError."""
     selector = f"{ROLE_LABEL}={Role.BROKER},{CLUSTER_LABEL}" + (f"={cluster}" if cluster is not None else "")
     pods = [pod for pod in await kube.list(POD, namespace, selector) if is_node(pod)]
     if not pods:
@@ -121,10 +121,10 @@ async def brokers_in_kubernetes(kube: KubeClient, namespace: str, cluster: str |
 
 
 def is_node(pod: Json) -> bool:
-    """Whether a pod with a cluster's label is a node of it: anybody may set labels.
+    """Return whether a pod with a cluster's label is a node of it: any user may set labels.
 
-    It needs the name of a node. It also needs the annotation of our StatefulSets' templates, or a controller with the
-    name of our StatefulSet.
+    It needs the name of a node. It also needs the annotation of the operator's StatefulSet templates, or a controller
+    with the name of the operator's StatefulSet.
     """
     meta = pod["metadata"]
     cluster, role = (meta["labels"].get(label, "") for label in (CLUSTER_LABEL, ROLE_LABEL))
@@ -137,7 +137,7 @@ def is_node(pod: Json) -> bool:
 
 
 def broker_in_pod(kube: KubeClient, namespace: str, pod: Json) -> BrokerAsked:
-    """The broker of a pod, which the API server passes each question on to."""
+    """Return the broker of a pod, to which the API server forwards each request."""
     return BrokerAsked(pod["metadata"]["labels"][CLUSTER_LABEL], _index(pod), proxied(kube, namespace, pod))
 
 
@@ -146,7 +146,7 @@ def _index(pod: Json) -> int:
 
 
 def proxied(kube: KubeClient, namespace: str, pod: Json) -> Get:
-    """GETs that the API server passes on to the node of a pod."""
+    """Return a function for GETs that the API server forwards to the node of a pod."""
 
     async def get(target: str) -> Json:
         if (pod.get("status") or {}).get("phase") != "Running":

@@ -1,6 +1,6 @@
 """The clusters that a command shows: those of `sluicegate up`, or those of a Kubernetes namespace.
 
-A command ends with one sentence where there is no answer: exit code 2 if it was asked wrongly, 1 if nothing answers.
+If there is no answer, the command ends with one sentence: exit code 2 for wrong use, 1 if nothing answers.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -27,7 +27,7 @@ async def ask_once(place: Place | None, cluster: str | None, data_dir: Path) -> 
 
 @asynccontextmanager
 async def looking(place: Place | None, cluster: str | None, data_dir: Path) -> AsyncIterator[Look]:
-    """`cluster` is one of them, all if None."""
+    """Yield a function that reads the clusters. `cluster` selects one of them; None means all."""
     try:
         if place is None:
             view = FleetView(data_dir)

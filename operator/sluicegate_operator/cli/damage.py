@@ -1,6 +1,6 @@
 """`sluicegate damage`: lists offsets that brokers cannot read, and accepts their loss if no replica has them.
 
-Exit codes: 2 for what was asked wrongly, 1 for what the cluster refuses or does not answer.
+Exit codes: 2 for wrong use, 1 if the cluster refuses or does not answer.
 """
 
 import re
@@ -32,7 +32,7 @@ damage = typer.Typer(no_args_is_help=True)
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What each broker has said, and of those that did not answer why."""
+    """The answer of each broker, and a reason for each broker that did not answer."""
 
     told: tuple[LogDamage, ...]
     silent: tuple[str, ...]
@@ -100,7 +100,10 @@ async def _found(asked: AdminClient) -> Found:
 
 
 async def _accept(asked: AdminClient, topic: str, index: int, span: tuple[int, int], *, execute: bool) -> list[str]:
-    """Sentences for the user. Raises RefusedError and KafkaAdminError."""
+    """Accept the loss, or show it without `execute`. Returns sentences for the user.
+
+    Raises RefusedError and KafkaAdminError.
+    """
     brokers = {broker.id: broker for broker in (await asked.describe_cluster()).brokers}
     view = (await asked.describe_topics([topic])).get(topic)
     part = next((one for one in view.partitions if one.index == index), None) if view is not None else None
@@ -120,7 +123,7 @@ async def _accept(asked: AdminClient, topic: str, index: int, span: tuple[int, i
 
 
 def _lost(replica: DamagedReplica | None, place: str, span: tuple[int, int]) -> list[str]:
-    """A sentence for each range. Raises RefusedError where these are not what is damaged."""
+    """Return a sentence for each range. Raises RefusedError if these are not the damaged offsets."""
     ranges = () if replica is None else replica.ranges
     chosen = [one for one in ranges if span[0] <= one.first and one.last <= span[1]]
     if not chosen or (chosen[0].first, chosen[-1].last) != span:
@@ -135,7 +138,7 @@ def _lost(replica: DamagedReplica | None, place: str, span: tuple[int, int]) -> 
 
 
 def _others(part: PartitionView, brokers: dict[int, BrokerView], replica: DamagedReplica | None) -> list[str]:
-    """Replicas that may still have the records, and the state of the repair."""
+    """Return sentences about replicas that may still have the records, and about the state of the repair."""
     away = [str(one) for one in part.replicas if one not in brokers]
     sentences = [f"the replicas on brokers {', '.join(away)}, which are offline, may still have them"] if away else []
     return sentences if replica is None else [*sentences, f"repair: {replica.repair}"]
@@ -163,7 +166,7 @@ def damage_table(told: Sequence[LogDamage]) -> Table:
 
 
 def hints(told: Sequence[LogDamage]) -> None:
-    """The command that accepts the loss of each leader's ranges, and the number of ranges that are not shown."""
+    """Print the command that accepts the loss of each leader's ranges, and the number of ranges that are not shown."""
     for one in told:
         for replica in one.replicas:
             if replica.leader == one.broker_id and replica.ranges:

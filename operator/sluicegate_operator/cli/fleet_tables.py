@@ -32,7 +32,7 @@ STATE_STYLES = {"Online": "green", "Stopping": "yellow", "Unknown": "yellow", "F
 
 
 def brokers_table(cluster: ClusterView) -> Table:
-    """As the controller sees them; the rest is what `up` is doing. 80 columns hold it."""
+    """Return the brokers as the controller sees them; the caption has the progress of `up`. It fits into 80 columns."""
     lines = [f"{what} {row['phase']}: {row['message']}" for what, row in cluster.progress.items() if row["message"]]
     if cluster.unseen:
         lines.append(f"the controller does not say: {cluster.unseen}")
@@ -67,10 +67,10 @@ def resources_table(cluster: ClusterView) -> Table:
 
 
 def quotas_table(clusters: Collection[ClusterView]) -> Table:
-    """A line for each limit on each broker, as each broker counts for itself; below them those that do not answer.
+    """Return a row for each limit on each broker, because each broker counts separately.
 
-    `limit` is in connections a second, `max` in open ones; `held` counts connections that waited or were refused. 80
-    columns hold the quickstart's.
+    The caption has the brokers that do not answer. `limit` is in connections per second, `max` in open connections;
+    `held` counts connections that waited or were refused. The table of the quickstart fits into 80 columns.
     """
     silent = silent_brokers(clusters)
     caption = Text("\n".join(silent)) if silent else None

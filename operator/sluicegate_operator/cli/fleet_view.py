@@ -1,6 +1,6 @@
-"""Asks the running nodes of `sluicegate up` over HTTP what they do: readiness, limits, the controller's view.
+"""Asks the running nodes of `sluicegate up` over HTTP for readiness, limits and the controller's view.
 
-What a node does not answer in time is missing from its view, with the reason beside it; the others are not delayed.
+If a node does not answer in time, its view has the reason in place of the answer; the others are not delayed.
 """
 
 import asyncio
@@ -23,8 +23,10 @@ ANSWER_TIMEOUT_S = 3.0
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """`problem` is None for a node that answers and is ready. `pid` is None in Kubernetes, where there is a `pod`.
-    `limits_unseen`: why the limits of a broker that is ready are missing."""
+    """One node. `problem` is None for a node that answers and is ready.
+
+    `pid` is None in Kubernetes, where there is a `pod`. `limits_unseen`: why the limits of a ready broker are missing.
+    """
 
     id: int
     role: str
@@ -55,8 +57,10 @@ class BrokerRow:
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """`unseen` says why there are no `brokers`. `progress`: what `up` is doing (roll, scale, config), each with phase,
-    message and the nodes that wait."""
+    """One cluster. `unseen` is the reason why there are no `brokers`.
+
+    `progress`: the actions of `up` (roll, scale, config), each with phase, message and the nodes that wait.
+    """
 
     name: str
     nodes: tuple[NodeView, ...]
@@ -65,11 +69,11 @@ class ClusterView:
     progress: Mapping[str, Mapping[str, Any]]
     quotas: tuple[QuotaRow, ...]
     resources: tuple[Mapping[str, Any], ...]
-    """What `up` says of each resource: kind, name, ready, message."""
+    """The state of each resource as `up` reports it: kind, name, ready, message."""
 
 
 def silent_brokers(clusters: Iterable[ClusterView]) -> list[str]:
-    """A sentence for each broker whose limits are missing from the view."""
+    """Return a sentence for each broker whose limits are missing from the view."""
     return [
         f"broker {node.id} of {cluster.name} does not show its limits: {node.problem or node.limits_unseen}"
         for cluster in clusters
@@ -83,13 +87,13 @@ def as_dict(clusters: list[ClusterView]) -> dict[str, Any]:
 
 
 class FleetView:
-    """Looks at the clusters of `sluicegate up`."""
+    """Reads the clusters of `sluicegate up`."""
 
     def __init__(self, data_dir: Path) -> None:
         self._data_dir = data_dir
 
     async def look(self) -> list[ClusterView]:
-        """Raises DataDirError when no `up` runs there."""
+        """Return the clusters. Raises DataDirError if no `up` runs there."""
         state = read_state(self._data_dir)
         return [await self._cluster(name, cluster) for name, cluster in sorted(state["clusters"].items())]
 
@@ -116,7 +120,7 @@ class FleetView:
             try:
                 async with asyncio.timeout(ANSWER_TIMEOUT_S):
                     problem = await self._readiness(node)
-                    # A broker that is not ready yet answers no clients: its readiness says all there is.
+                    # A broker that is not ready answers no clients: its readiness is the whole answer.
                     if problem is None and node["role"] == Role.BROKER:
                         limits = await ask_limits(broker_here(cluster, node))
             except NoSuchAnswerError as error:
@@ -149,7 +153,7 @@ def _controllers(nodes: Iterable[Mapping[str, Any]]) -> tuple[ControllerPlace, .
 
 
 def broker_rows(overview: ClusterOverview | None, nodes: Iterable[Mapping[str, Any]]) -> tuple[BrokerRow, ...]:
-    """`nodes` as state.json has them. A broker that has not registered yet is not among the rows."""
+    """Return the rows of registered brokers. `nodes` are those of state.json."""
     running = {node["id"]: node for node in nodes if node["role"] == Role.BROKER}
     rows = []
     for broker in overview.brokers if overview else ():
@@ -175,7 +179,7 @@ def broker_row(broker: BrokerOverview, pid: int | None, address: str | None) -> 
 
 
 def _shown_address(listeners: Mapping[str, str]) -> str:
-    """Where clients go; the brokers' own listener when they have none."""
+    """Return the address for clients; that of the brokers' own listener if there are no listeners for clients."""
     return next((at for name, at in sorted(listeners.items()) if name != INTERNAL), listeners[INTERNAL])
 
 

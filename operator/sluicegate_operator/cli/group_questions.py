@@ -1,4 +1,4 @@
-"""What `sluicegate groups` asks of a cluster, each command's questions in their order."""
+"""The requests that each `sluicegate groups` command sends to a cluster, in their order."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +15,11 @@ from sluicegate_operator.kafka_admin.views import Partition
 
 @dataclass(frozen=True, slots=True)
 class ResetRequest:
-    """`topics` has the partitions that were named of each, None for all of it; without topics it is all that the group
-    has committed."""
+    """The offsets to reset.
+
+    `topics` has the chosen partitions of each topic, None for all of them. Without topics, all committed offsets of the
+    group are reset.
+    """
 
     group_id: str
     topics: Mapping[str, tuple[int, ...] | None] | None
@@ -25,14 +28,17 @@ class ResetRequest:
 
 @dataclass(frozen=True, slots=True)
 class ResetPlan:
-    """`is_new` where no such group is there yet: its offsets make it."""
+    """The planned resets. `is_new` if the group does not exist yet: committing its offsets creates it."""
 
     resets: list[Reset]
     is_new: bool
 
 
 async def reports(asked: ConsumerGroups, group_ids: Sequence[str]) -> dict[str, GroupReport | None]:
-    """By name, None for a name that no group has. Without names of all groups, but for those that go meanwhile."""
+    """Return the groups by name, None for a name without a group.
+
+    Without names, return all groups, except those that are deleted meanwhile.
+    """
     if group_ids:
         return {name: await _report(asked, name) for name in dict.fromkeys(group_ids)}
     found = {group.id: await _report(asked, group.id) for group in await asked.all()}
@@ -49,7 +55,7 @@ async def _report(asked: ConsumerGroups, group_id: str) -> GroupReport | None:
 
 
 async def planned(asked: ConsumerGroups, request: ResetRequest) -> ResetPlan:
-    """Raises ResetError for what was asked wrongly, RefusedError while somebody consumes."""
+    """Return the plan. Raises ResetError for wrong use, RefusedError while the group has members."""
     group = await asked.describe(request.group_id)
     _refuse_active(group)
     committed = await asked.committed(request.group_id)
@@ -64,17 +70,17 @@ async def planned(asked: ConsumerGroups, request: ResetRequest) -> ResetPlan:
 
 
 async def executed(asked: ConsumerGroups, group_id: str, resets: Sequence[Reset]) -> None:
-    """Raises RefusedError with those that the coordinator has not taken."""
+    """Commit the new offsets. Raises RefusedError with those that the coordinator has refused."""
     refused = await asked.commit(group_id, {(reset.topic, reset.partition): reset.after for reset in resets})
     if refused:
-        # A member that came after the plan was made.
+        # A member that joined after the plan was made.
         _refuse_active(await asked.describe(group_id))
         shown = ", ".join(f"{topic}-{index} ({error})" for (topic, index), error in sorted(refused.items()))
         raise RefusedError(f"the coordinator of {group_id} has not taken the offsets of {shown}")
 
 
 async def deleted(asked: ConsumerGroups, group_ids: Sequence[str]) -> dict[str, str]:
-    """For each group why it was not deleted, or nothing."""
+    """Delete groups. Returns for each group why it was not deleted, or an empty text."""
     return {group_id: await _deleted(asked, group_id) for group_id in dict.fromkeys(group_ids)}
 
 

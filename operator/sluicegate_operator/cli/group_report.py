@@ -1,4 +1,4 @@
-"""A group with its members, its offsets and how far it is behind: several answers as one. Pure."""
+"""A group with its members, its offsets and its lag, combined from several answers. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from sluicegate_operator.kafka_admin.views import Partition
 
 @dataclass(frozen=True, slots=True)
 class MemberRow:
-    """One who consumes; `partitions` counts what it holds."""
+    """A member; `partitions` is the number of its assigned partitions."""
 
     id: str
     instance_id: str | None
@@ -21,8 +21,11 @@ class MemberRow:
 
 @dataclass(frozen=True, slots=True)
 class OffsetRow:
-    """`committed` is None for what is held and has no offset yet, `log_end` for what has no leader or is gone;
-    `lag` needs both. `member_id` is None where nobody holds the partition."""
+    """One partition of a group.
+
+    `committed` is None for an assigned partition without an offset, `log_end` for a partition that has no leader or is
+    gone; `lag` needs both. `member_id` is None if the partition is not assigned.
+    """
 
     topic: str
     partition: int
@@ -36,7 +39,7 @@ class OffsetRow:
 
 @dataclass(frozen=True, slots=True)
 class GroupReport:
-    """`lag` is the sum of all that are known; None where it is known of no partition: nothing is committed yet."""
+    """One group. `lag` is the sum of all known lags; None if the lag of no partition is known."""
 
     id: str
     state: str
@@ -50,7 +53,7 @@ class GroupReport:
 
 
 def relevant_partitions(group: GroupView, committed: Mapping[Partition, int]) -> set[Partition]:
-    """Committed or held."""
+    """Return the partitions that are committed or assigned."""
     return set(committed) | {partition for member in group.members for partition in member.partitions}
 
 

@@ -11,7 +11,7 @@ from sluicegate_operator.cli.printable import printable
 from sluicegate_operator.kafka_admin.group_views import GroupListing
 
 STATE_STYLES = {"Stable": "green", "Empty": "dim"}
-"""All others are on their way to one of these."""
+"""All other states are transitions to one of these."""
 
 
 def _state(name: str) -> Text:

@@ -1,6 +1,6 @@
-"""`sluicegate groups`: who consumes, how far behind, and from where next.
+"""`sluicegate groups`: lists and describes consumer groups, resets their offsets, and deletes them.
 
-Exit codes: 2 for what was asked wrongly, 1 for what the cluster refuses or does not answer.
+Exit codes: 2 for wrong use, 1 if the cluster refuses or does not answer.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -141,7 +141,7 @@ def reset_offsets(
 
     plan = _ask(bootstrap_server, data_dir, cluster, reset)
     if plan.is_new:
-        # Nothing is wrong with that, but the name may be mistyped.
+        # This is no error, but the name may be mistyped.
         said = f"there was no group {group}; its offsets make it"
         say(said if execute else f"there is no group {group} yet; --execute makes it")
     if output is Output.JSON:
@@ -184,7 +184,7 @@ def _check_names(groups: Sequence[str]) -> None:
 
 
 def _target(given: dict[Way, Any]) -> Target:
-    """Raises ResetError."""
+    """Return the target of the options. Raises ResetError."""
     if len(given) != 1:
         raise ResetError(f"say to where, by one of {', '.join(Way)}")
     ((way, value),) = given.items()
@@ -204,7 +204,7 @@ def _target(given: dict[Way, Any]) -> Target:
 
 
 def _ask(bootstrap: str | None, data_dir: Path, cluster: str | None, question: Question[Answer]) -> Answer:
-    """Ends the command with one sentence where there is no answer."""
+    """Return the answer to `question`; end the command with one sentence if there is none."""
     try:
         return ask((bootstrap, data_dir, cluster), CLIENT_ID, lambda admin: question(ConsumerGroups(admin)))
     except ResetError as error:

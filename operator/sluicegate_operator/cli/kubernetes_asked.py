@@ -1,4 +1,4 @@
-"""Whether a command asks in Kubernetes or on this machine, and the client with which it asks there."""
+"""Whether a command uses Kubernetes or this machine, and the client for Kubernetes."""
 
 import re
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from sluicegate_operator.kube.client import KubeClient
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A namespace of a Kubernetes cluster; `context` and `kubeconfig` are None for the usual ones."""
+    """A namespace of a Kubernetes cluster; `context` and `kubeconfig` are None for the defaults."""
 
     namespace: str
     context: str | None = None
@@ -22,7 +22,7 @@ class Place:
 
     @contextmanager
     def client(self) -> Iterator[KubeClient]:
-        """Raises KubeError when there is no way to an API server."""
+        """Yield a client. Raises KubeError if no API server can be reached."""
         kube = KubeClient(Kubeconfig(self.kubeconfig, self.context))
         try:
             yield kube
@@ -31,7 +31,10 @@ class Place:
 
 
 def place_asked(namespace: str | None, context: str | None, kubeconfig: str | None) -> Place | None:
-    """None if no option of Kubernetes is given: this machine is asked then. Ends the command for a bad name."""
+    """Return the namespace; None, for this machine, if no Kubernetes option is given.
+
+    Ends the command for a bad name.
+    """
     if namespace is None and context is None and kubeconfig is None:
         return None
     found = DEFAULT_NAMESPACE if namespace is None else namespace
@@ -40,6 +43,6 @@ def place_asked(namespace: str | None, context: str | None, kubeconfig: str | No
 
 
 def check_name(name: str) -> None:
-    """Ends the command if no pod and no namespace can have this name."""
+    """End the command if the name is not valid for a pod or namespace."""
     if re.fullmatch(OBJECT_NAME_PATTERN, name) is None:
         raise bad_use(f"{name!r} is no name of a pod or namespace: small letters, digits, dots and dashes")

@@ -1,7 +1,7 @@
-"""Asks the nodes of the clusters in a Kubernetes namespace what they do, through the API server.
+"""Asks the nodes of the clusters in a Kubernetes namespace for their state, through the API server.
 
-Nothing but a kubeconfig is needed: the API server passes each question on to a pod (pods/proxy). What a node does not
-answer is missing from its view, with the reason beside it.
+Only a kubeconfig is needed: the API server forwards each request to a pod (pods/proxy). If a node does not answer, its
+view has the reason in place of the answer.
 """
 
 import asyncio
@@ -47,20 +47,20 @@ _UNLISTED = (403, 404)
 
 @dataclass(frozen=True, slots=True)
 class _Objects:
-    """What the API server has of a namespace. `unlisted`: rows for kinds that it does not list to this user."""
+    """The objects of a namespace. `unlisted`: rows for kinds that the API server does not list to this user."""
 
     pods: Sequence[Json]
     resources: Sequence[Json]
     unlisted: Sequence[Json] = ()
 
     def listeners(self, cluster: str) -> dict[str, int]:
-        """Ports of the client listeners of a cluster, by Kafka's name."""
+        """Return the ports of a cluster's client listeners, by Kafka's name."""
         found = (body["spec"] for body in self.resources if body["kind"] == "BrokerListener")
         return {spec["name"]: spec["port"] for spec in found if spec["clusterRef"]["name"] == cluster}
 
 
 class KubernetesView:
-    """Looks at the clusters of one namespace, or at one of them."""
+    """Reads the clusters of one namespace, or one of them."""
 
     def __init__(self, kube: KubeClient, namespace: str, cluster: str | None) -> None:
         self._kube = kube
@@ -69,7 +69,7 @@ class KubernetesView:
         self._slots = asyncio.Semaphore(ASKED_AT_A_TIME)
 
     async def look(self) -> list[ClusterView]:
-        """Raises KubeError, and NobodyToAskError when there is no such cluster."""
+        """Return the clusters. Raises KubeError, and NobodyToAskError if the cluster does not exist."""
         of_one = f"={self._cluster}" if self._cluster is not None else ""
         pods = await self._kube.list(POD, self._namespace, f"{CLUSTER_LABEL}{of_one},{MANAGED_BY_LABEL}={MANAGER}")
         bodies: list[Json] = []
@@ -124,7 +124,7 @@ class KubernetesView:
         return node, limits
 
     async def _overview(self, controllers: Sequence[Json]) -> tuple[ClusterOverview | None, str]:
-        """The newest view of the controllers, or why there is none."""
+        """Return the newest view of the controllers, or the reason why there is none."""
         problems, found = [], []
         for pod in controllers:
             name = pod["metadata"]["name"]
@@ -139,7 +139,7 @@ class KubernetesView:
 
 
 def node_view(pod: Json, listeners: Mapping[str, int], problem: str | None = None) -> NodeView:
-    """A node by its pod; `listeners` are those of clients."""
+    """Return a node from its pod; `listeners` are the listeners for clients."""
     status = pod.get("status") or {}
     host, role = status.get("podIP") or "-", _role(pod)
     ordinal = int(pod["metadata"]["name"].rpartition("-")[2])
@@ -186,7 +186,7 @@ def _clients_address(node: NodeView | None) -> str | None:
 
 
 def _progress(cluster: Json) -> dict[str, Json]:
-    """What the operator does with the cluster, as its status says."""
+    """Return the operator's current actions on the cluster, from its status."""
     status = cluster.get("status") or {}
     rollout = status.get("rollout") or {}
     if not rollout.get("message"):

@@ -10,7 +10,7 @@ PAGES_MAX = 100
 
 
 async def ask_limits(broker: BrokerAsked) -> BrokerLimits:
-    """The limits of a broker, complete enough for `quota_rows`. Raises AskingError."""
+    """Return the limits of a broker, complete enough for `quota_rows`. Raises AskingError."""
     first, ips = await _all(broker, LIMITS, "ips")
     _, groups = await _all(broker, GROUPS, "groups")
     limits = BrokerLimits(broker.broker_id, first, ips, groups)
@@ -22,7 +22,7 @@ async def ask_limits(broker: BrokerAsked) -> BrokerLimits:
 
 
 async def _all(broker: BrokerAsked, path: str, items: str) -> tuple[Json, Json]:
-    """The first page, and the items of all pages."""
+    """Return the first page, and the items of all pages."""
     page = first = await broker.get(f"{path}?{urlencode({'after': ''})}")
     found: Json = {}
     for _ in range(PAGES_MAX):

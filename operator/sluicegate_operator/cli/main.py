@@ -1,7 +1,7 @@
-"""The `sluicegate` command: finds the subcommand's module, imports only that one, runs it.
+"""The `sluicegate` command: imports only the module of the subcommand, and runs it.
 
-`sluicegate broker` becomes `python -m broker_runtime` by exec: the packages share no code, and a broker should not
-carry the command's memory.
+`sluicegate broker` becomes `python -m broker_runtime` by exec: the packages share no code, and a broker should not use
+the memory of this command.
 """
 
 import importlib
@@ -25,15 +25,17 @@ COMMANDS = {
     "broker": "run one broker: `sluicegate broker --config server.properties`",
     "audit": "the audit log: tail, query, check, land, upkeep, publish, follow, report (`sluicegate audit --help`)",
 }
-"""Each name that is no program of its own is a module of this package with a function, or a group of commands, of the
-same name; `PARSED_BY`, where it has that, is the class of typer's command."""
+"""Each name that is not in PROGRAMS is a module of this package with a function, or a group of commands, of that name.
+
+A module may set `PARSED_BY`, the class of typer's command.
+"""
 
 PROGRAMS = {"broker": "broker_runtime"}
-"""Run by exec, as `python -m` of these packages."""
+"""Commands that are run by exec, as `python -m` of these packages."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    # Until the command listens itself, a Ctrl-C ends it and no more: loading takes half a second.
+    # Until the command handles SIGINT itself, Ctrl-C ends it without a traceback: loading takes half a second.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given and given[0] in PROGRAMS:
@@ -50,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         pretty_exceptions_enable=False,
         no_args_is_help=True,
     )
-    # Without a callback typer makes a lone command the whole program, and its name an argument.
+    # Without a callback typer makes a single command the whole program, and its name an argument.
     app.callback()(_no_options)
     for name in given[:1] if given and given[0] in COMMANDS else COMMANDS:
         if name in PROGRAMS:

@@ -1,7 +1,7 @@
-"""Whether manifests changed: their names, sizes, times and contents, looked at a few times a second.
+"""Detects changed manifests by their names, sizes, times and contents, several times a second.
 
-Polling instead of inotify: it sees every way an editor saves a file, needs nothing of the platform, and a fifth of a
-second is below what a person notices.
+It polls instead of using inotify: polling sees every way in which an editor saves a file and needs no support of the
+platform, and a fifth of a second is too short for a user to notice.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ POLL_INTERVAL_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One file: what `stat` says, and a hash of what is in it."""
+    """One file: the result of `stat`, and a hash of its content."""
 
     inode: int
     size: int
@@ -26,14 +26,14 @@ class Seen:
 
 
 class ManifestWatch:
-    """Remembers the contents of manifest files, to tell which have changed."""
+    """Remembers the contents of manifest files, to find those that changed."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = tuple(paths)
         self._seen = self._look({})
 
     def changed(self) -> list[Path] | None:
-        """The files that differ in content since the last call, also those that went away; None when none does."""
+        """Return the files whose content changed since the last call, including deleted ones; None if none did."""
         now = self._look(self._seen)
         before, self._seen = self._seen, now
         names = [path for path in {**before, **now} if _digest(before.get(path)) != _digest(now.get(path))]
@@ -55,14 +55,14 @@ class ManifestWatch:
                     digest = hashlib.sha256(file.read_bytes()).hexdigest()
                     found[file] = Seen(stat.st_ino, stat.st_size, stat.st_mtime_ns, digest)
             except OSError:
-                continue  # went away between two lines: the next look sees the rest
+                continue  # deleted meanwhile: the next call sees it
         return found
 
     def _files(self) -> list[Path]:
         files: list[Path] = []
         for path in self._paths:
             if path.is_dir():
-                with contextlib.suppress(OSError):  # went away, or may not be read: that is said when it is loaded
+                with contextlib.suppress(OSError):  # deleted, or not readable: reported on load
                     files += [entry for entry in path.iterdir() if entry.suffix in SUFFIXES]
             else:
                 files.append(path)
@@ -74,8 +74,9 @@ def _digest(seen: Seen | None) -> str | None:
 
 
 def modified_at(paths: Sequence[Path], now_s: float, oldest_s: float) -> float:
-    """When the change was made: the latest modification, or `now_s` for files that went away or were moved here with
-    a time before `oldest_s`, the last look.
+    """Return the time of the change, in seconds: the latest modification.
+
+    It is `now_s` for files that were deleted, or moved here with a time before `oldest_s`, the previous check.
     """
     times = [path.stat().st_mtime for path in paths if path.exists()]
     latest_s = max(times, default=now_s)

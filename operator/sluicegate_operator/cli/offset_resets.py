@@ -1,6 +1,6 @@
-"""To where a group's offsets are to be set, and what that makes of each partition. Pure.
+"""Computes the new offset of each partition when a group's offsets are reset. Pure.
 
-The ways are those of Apache Kafka's tool (KIP-122), and what lies outside of a log becomes its nearest end.
+The options are those of Apache Kafka's tool (KIP-122). An offset outside of a log becomes the log's nearest end.
 """
 
 import re
@@ -13,11 +13,11 @@ from sluicegate_operator.kafka_admin.views import Partition
 
 
 class ResetError(ValueError):
-    """What is asked for cannot be done; the message says what to write instead."""
+    """The reset is not possible; the message says what to write instead."""
 
 
 class Way(StrEnum):
-    """How a target is given, as options are called."""
+    """The options that give a target."""
 
     EARLIEST = "--to-earliest"
     LATEST = "--to-latest"
@@ -29,7 +29,7 @@ class Way(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """`value` is an offset, a number of records, or milliseconds since 1970 for both that are times."""
+    """The target. `value` is an offset, a number of records, or a time in milliseconds since 1970."""
 
     way: Way
     value: int = 0
@@ -41,7 +41,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class LogEnds:
-    """`at_time` is the first offset at or after the target's time, None where no record is as young."""
+    """The ends of a log. `at_time` is the first offset at or after the target's time, None if no record is as young."""
 
     earliest: int
     latest: int
@@ -50,7 +50,10 @@ class LogEnds:
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """`before` is None where nothing was committed; `lag` is what is left to read from `after` on."""
+    """The reset of one partition.
+
+    `before` is None if nothing was committed; `lag` is the number of records to read from `after` on.
+    """
 
     topic: str
     partition: int
@@ -63,7 +66,7 @@ DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)
 
 
 def parse_duration(text: str, now: datetime) -> int:
-    """What was so long before `now`, in milliseconds since 1970."""
+    """Return the time that lies this duration before `now`, in milliseconds since 1970."""
     found = DURATION.fullmatch(text)
     if found is None or not any(found.groups()):
         raise ResetError(f"--by-duration {text}: write PnDTnHnMnS, such as PT1H30M or P7D")
@@ -75,7 +78,7 @@ def parse_duration(text: str, now: datetime) -> int:
 
 
 def parse_datetime(text: str) -> int:
-    """Milliseconds since 1970. Without a zone it is UTC, as in Apache Kafka's tool."""
+    """Return milliseconds since 1970. A time without a zone is UTC, as in Apache Kafka's tool."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
@@ -90,7 +93,7 @@ def in_ms(moment: datetime) -> int:
 
 
 def parse_topic(text: str) -> tuple[str, tuple[int, ...] | None]:
-    """`orders` is all of its partitions, `orders:0,2` these."""
+    """Parse a topic: `orders` means all of its partitions, `orders:0,2` these."""
     name, colon, indexes = text.partition(":")
     if not name or (colon and not re.fullmatch(r"\d+(,\d+)*", indexes)):
         raise ResetError(f"--topic {text}: write TOPIC, or TOPIC:0,1 for some of its partitions")
@@ -98,7 +101,7 @@ def parse_topic(text: str) -> tuple[str, tuple[int, ...] | None]:
 
 
 def parse_topics(texts: Iterable[str]) -> dict[str, tuple[int, ...] | None]:
-    """A topic that is named several times is all that was said of it."""
+    """Parse topics. If a topic is named several times, its partitions are combined."""
     wanted: dict[str, tuple[int, ...] | None] = {}
     for text in texts:
         name, indexes = parse_topic(text)
@@ -110,7 +113,10 @@ def parse_topics(texts: Iterable[str]) -> dict[str, tuple[int, ...] | None]:
 def chosen_partitions(
     wanted: Mapping[str, tuple[int, ...] | None], existing: Mapping[str, tuple[int, ...]]
 ) -> list[Partition]:
-    """`existing` has the partitions of each topic that is there. Raises ResetError for what is not."""
+    """Return the chosen partitions. `existing` has the partitions of each existing topic.
+
+    Raises ResetError for a topic or partition that does not exist.
+    """
     chosen = []
     for topic, indexes in wanted.items():
         if topic not in existing:
@@ -124,7 +130,7 @@ def chosen_partitions(
 
 
 def plan_resets(target: Target, committed: Mapping[Partition, int], logs: Mapping[Partition, LogEnds]) -> list[Reset]:
-    """For each partition of `logs`. Raises ResetError where a shift has nothing to shift."""
+    """Return the reset of each partition of `logs`. Raises ResetError if a shift has no committed offset."""
     plan = []
     for (topic, index), ends in sorted(logs.items()):
         before = committed.get((topic, index))

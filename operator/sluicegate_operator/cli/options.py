@@ -1,4 +1,4 @@
-"""Options that several commands share, so that they are spelled and explained once."""
+"""Options that several commands share, so that their names and help texts are the same."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -8,7 +8,7 @@ import typer
 
 
 class Output(StrEnum):
-    """The forms in which a command shows what it found."""
+    """The output formats of a command."""
 
     TABLE = "table"
     JSON = "json"

@@ -1,4 +1,4 @@
-"""`sluicegate plan`: what would become of manifests, before anybody applies them."""
+"""`sluicegate plan`: shows the effects of manifests before they are applied."""
 
 import json
 import sys
@@ -22,7 +22,7 @@ from sluicegate_operator.preview.manifests import ObjectOutcome, Preview, World,
 
 REFUSED, RESTARTS = 1, 2
 _BAD_USE = cast(type[typer.BadParameter], typer.BadParameter.__mro__[1])
-"""All that can be wrong with options; typer gives no name to it."""
+"""Any error of options; typer exports no name for it."""
 _SIGNS = {
     ObjectOutcome.CREATED: "+",
     ObjectOutcome.CHANGED: "~",
@@ -33,7 +33,7 @@ _SIGNS = {
 
 
 class _Parsed(TyperCommand):
-    """Options that are wrong are REFUSED: typer's own code for them is RESTARTS."""
+    """Exits with REFUSED for wrong options: typer's own code for them is RESTARTS."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         try:
@@ -47,7 +47,7 @@ PARSED_BY = _Parsed
 
 
 class PlanOutput(StrEnum):
-    """For people and for programs."""
+    """Formats for users and for programs."""
 
     TEXT = "text"
     JSON = "json"
@@ -118,7 +118,7 @@ def _failed(sentences: Sequence[str], output: PlanOutput) -> int:
 
 
 def lines(seen: Preview) -> Iterator[str]:
-    """For people."""
+    """Yield the preview as lines for users."""
     for item in seen.objects:
         if item.outcome is ObjectOutcome.UNCHANGED:
             continue
@@ -142,7 +142,7 @@ def _cluster_lines(cluster: ClusterPreview) -> Iterator[str]:
 
 
 def document(seen: Preview) -> dict[str, Any]:
-    """For programs; `reasons` have the kinds that Events have."""
+    """Return the preview as JSON for programs; `reasons` have the same kinds as in Events."""
     return {
         "exitCode": exit_code(seen),
         "summary": summary(seen),

@@ -1,4 +1,4 @@
-"""Where `sluicegate plan` finds what is there: a Kubernetes cluster, which it only reads, `sluicegate up`, or files."""
+"""Where `sluicegate plan` reads the current state: a Kubernetes cluster (read only), `sluicegate up`, or files."""
 
 import asyncio
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ FORBIDDEN = 403
 
 
 class UnknownWorldError(Exception):
-    """What is there cannot be read, so nothing can be said of what would change; a sentence for each reason."""
+    """The current state cannot be read, so a change cannot be predicted; a sentence for each reason."""
 
     def __init__(self, sentences: Sequence[str]) -> None:
         super().__init__("; ".join(sentences))
@@ -30,7 +30,7 @@ class UnknownWorldError(Exception):
 
 
 def in_files(files: Sequence[Path], namespace: str) -> World:
-    """Raises UnknownWorldError."""
+    """Return the state in files. Raises UnknownWorldError."""
     manifests = load_manifests(files, skip_others=True, namespace=namespace)
     if manifests.errors:
         raise UnknownWorldError([str(error) for error in manifests.errors])
@@ -38,7 +38,7 @@ def in_files(files: Sequence[Path], namespace: str) -> World:
 
 
 def in_up(data_dir: Path) -> World:
-    """What `sluicegate up` runs in that folder. Raises UnknownWorldError."""
+    """Return what `sluicegate up` runs in that folder. Raises UnknownWorldError."""
     try:
         read_state(data_dir)
     except DataDirError as error:
@@ -48,7 +48,7 @@ def in_up(data_dir: Path) -> World:
 
 
 def in_kubernetes(wanted: Manifests, kubeconfig: str | None) -> World:
-    """The namespaces of `wanted`. Raises UnknownWorldError."""
+    """Return the state of the namespaces of `wanted`. Raises UnknownWorldError."""
     return asyncio.run(_read(wanted, kubeconfig))
 
 
@@ -73,7 +73,7 @@ async def _read(wanted: Manifests, kubeconfig: str | None) -> World:
 
 
 async def _operator_leases(kube: KubeClient) -> list[dict[str, Any]]:
-    """Leases with the operator's name in all namespaces; an empty list if the user may not read Leases."""
+    """Return the Leases with the operator's name in all namespaces; none if the user may not read Leases."""
     try:
         return await kube.list(LEASE, None, field_selector=f"metadata.name={DEFAULT_NAME}")
     except KubeError as error:
@@ -83,7 +83,10 @@ async def _operator_leases(kube: KubeClient) -> list[dict[str, Any]]:
 
 
 async def bodies_there(kube: KubeClient, wanted: Manifests) -> list[dict[str, Any]]:
-    """Raises UnknownWorldError where the API server does not know a kind that is wanted; of others it has none."""
+    """Return the existing objects. Raises UnknownWorldError if the API server does not know a wanted kind.
+
+    Other kinds that it does not know have no objects.
+    """
     namespaces = sorted({resource.namespace for resource in wanted.resources})
     kinds = {resource.kind for resource in wanted.resources}
     bodies: list[dict[str, Any]] = []

@@ -1,6 +1,6 @@
-"""What others have named, for a terminal: clients choose names of groups, their own and their members' as they like."""
+"""Makes names that clients chose safe for a terminal: names of groups, clients and members may have any characters."""
 
 
 def printable(text: str) -> str:
-    """One line that moves no cursor: what cannot be printed is shown as Python writes it."""
+    """Return one line that moves no cursor: characters that are not printable are escaped as in Python."""
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

@@ -1,7 +1,7 @@
 """The limits of each broker as rows: the limit in force, the rate now, the share of time blocked, and what was held.
 
-Pure: from the answers to GET /connection-limits and GET /connection-quotas. Limits are each broker's own, as in Kafka:
-a listener limit of 50 on three brokers admits 150 a second.
+Pure: from the answers to GET /connection-limits and GET /connection-quotas. A limit applies to each broker separately,
+as in Kafka: a listener limit of 50 on three brokers admits 150 connections a second.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,8 +16,11 @@ TARGET_ORDER = ("broker", "listener", "group", "defaultIp", "ip")
 
 @dataclass(frozen=True, slots=True)
 class BrokerLimits:
-    """What one broker says: `limits` of the broker and its listeners with the default of all addresses, `ips` and
-    `groups` by name, all pages of them."""
+    """The answers of one broker, with all pages.
+
+    `limits` has those of the broker and its listeners with the default of all addresses; `ips` and `groups` are by
+    name.
+    """
 
     broker_id: int
     limits: Json
@@ -27,10 +30,13 @@ class BrokerLimits:
 
 @dataclass(frozen=True, slots=True)
 class QuotaRow:
-    """`target` as in ConnectionQuota: `broker`, `listener EXTERNAL`, `ip 127.0.1.7`, `defaultIp`, and `group
+    """One limit on one broker.
+
+    `target` is as in ConnectionQuota: `broker`, `listener EXTERNAL`, `ip 127.0.1.7`, `defaultIp`, and `group
     NAMESPACE/NAME` for the connection group of a quota. `held`: connections that waited for the limit (broker,
-    listener) or were refused by it, since the broker started. None is no limit, or a figure that the broker does not
-    give."""
+    listener) or were refused by it, since the broker started. None means no limit, or a figure that the broker does not
+    report.
+    """
 
     broker_id: int
     target: str
@@ -43,7 +49,7 @@ class QuotaRow:
 
 
 def quota_rows(brokers: Iterable[BrokerLimits]) -> list[QuotaRow]:
-    """All rows, those of one target together. Raises ValueError if an answer has not the fields that it should."""
+    """Return all rows, those of one target together. Raises ValueError if an answer lacks fields."""
     try:
         rows = [row for broker in brokers for row in _rows(broker)]
     except (AttributeError, KeyError, TypeError) as error:

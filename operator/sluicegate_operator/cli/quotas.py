@@ -1,4 +1,4 @@
-"""`sluicegate quotas`: the limits and what they do, once or as a live table."""
+"""`sluicegate quotas`: the limits and their effect, once or as a live table."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ from sluicegate_operator.cli.options import (
 
 INTERVAL_S = 0.5
 KUBERNETES_INTERVAL_S = 2.0
-"""Each look asks the API server once for every node."""
+"""Longer, because each update sends the API server a request for every node."""
 
 
 def quotas(

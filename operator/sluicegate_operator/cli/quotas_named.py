@@ -1,7 +1,7 @@
-"""Which ConnectionQuotas are behind a limit that brokers know by an address, a listener or the whole broker.
+"""Finds the ConnectionQuotas behind a limit that brokers know by an address, a listener or the whole broker.
 
-A connection group has its quota's name. The other limits are Kafka's own, and another person may have set them: then
-no quota is named.
+A connection group has its quota's name. The other limits are Kafka's own, and another client may have set them: then no
+quota is named.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,13 +17,15 @@ from sluicegate_operator.kube.kinds import CONNECTION_QUOTA
 from sluicegate_operator.quotas.model import TargetKey, TargetKind
 
 Behind = Mapping[tuple[str, str], tuple[str, ...]]
-"""By cluster and by limit (`ip`, `default`, `broker`, `listener NAME`): names of quotas, with their namespaces."""
+"""Names of quotas with their namespaces, by cluster and limit (`ip`, `default`, `broker`, `listener NAME`)."""
 _KINDS = {TargetKind.IP: "ip", TargetKind.DEFAULT_IP: "default", TargetKind.BROKER: "broker"}
 
 
 def behind(quotas: Iterable[ConnectionQuota], address: str) -> Behind:
-    """The quotas that connections of this address meet, without those of connection groups; two on one target are both
-    named."""
+    """Return the quotas that apply to connections of this address, without those of connection groups.
+
+    If two quotas have one target, both are named.
+    """
     found: dict[tuple[str, str], tuple[str, ...]] = {}
     for quota in sorted(quotas, key=lambda one: one.identity):
         limit = _limit(TargetKey.of_quota(quota), str(ip_address(address)))
@@ -34,18 +36,18 @@ def behind(quotas: Iterable[ConnectionQuota], address: str) -> Behind:
 
 
 def _limit(target: TargetKey, address: str) -> str:
-    """Empty for a limit that is not on this address."""
+    """Return the limit's name; empty for a limit that does not apply to this address."""
     if target.kind is TargetKind.LISTENER:
         return f"listener {target.name}"
     return _KINDS.get(target.kind, "") if target.name in ("", address) else ""
 
 
 def quotas_here(data_dir: Path) -> list[ConnectionQuota]:
-    """Of `sluicegate up`, as it has read them last."""
+    """Return the quotas of `sluicegate up`, as it last read them."""
     return list(load_manifests([manifests_file(data_dir)]).of_kind(ConnectionQuota))
 
 
 async def quotas_in_kubernetes(kube: KubeClient, namespace: str) -> list[ConnectionQuota]:
-    """Those that can be read. Raises KubeError."""
+    """Return the quotas that can be read. Raises KubeError."""
     found = [read_object(body) for body in await kube.list(CONNECTION_QUOTA, namespace)]
     return [quota for quota in found if isinstance(quota, ConnectionQuota)]

@@ -1,4 +1,4 @@
-"""`sluicegate status`: what runs, where it listens, what the controller thinks of it, which limits hold."""
+"""`sluicegate status`: nodes, listener addresses, the controller's view, and the limits in force."""
 
 import asyncio
 import json

@@ -1,6 +1,6 @@
 """`sluicegate storm`: a load that users can test their own connection limits with.
 
-From this machine, or out of pods of a Kubernetes cluster.
+It runs on this machine, or in pods of a Kubernetes cluster.
 """
 
 import asyncio
@@ -48,12 +48,12 @@ from sluicegate_operator.planning.cluster_layout import Role
 
 PODS_MAX = 20
 OTHER_FILES = 64
-"""Descriptors left for everything that is no storm socket."""
+"""Number of file descriptors that are reserved for other uses than storm sockets."""
 
 
 @dataclass(frozen=True, slots=True)
 class StormOptions:
-    """The options of `sluicegate storm` as they were given."""
+    """The options of `sluicegate storm`, unparsed."""
 
     to: str
     rate: float
@@ -66,7 +66,7 @@ class StormOptions:
 
 
 def plan_storm(options: StormOptions) -> StormPlan:
-    """Raises StormInputError with what to write instead."""
+    """Return the plan of the options. Raises StormInputError with what to write instead."""
     host, port = parse_target(options.to)
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -87,8 +87,10 @@ def plan_storm(options: StormOptions) -> StormPlan:
 
 
 def target_here(to: str, cluster: str | None, data_dir: Path) -> str:
-    """HOST:PORT of a listener of `sluicegate up`, on the first of its brokers that runs; another target as it is.
-    Raises StormInputError."""
+    """Return HOST:PORT of a listener of `sluicegate up`, on the first of its brokers that runs.
+
+    Other targets are returned unchanged. Raises StormInputError.
+    """
     listener = listener_in(to)
     if listener is None:
         return to
@@ -104,7 +106,7 @@ def target_here(to: str, cluster: str | None, data_dir: Path) -> str:
 
 
 def pod_storm(options: StormOptions, namespace: str, cluster: str | None, pods: int) -> PodStorm:
-    """Raises StormInputError."""
+    """Return the storm of the options for pods. Raises StormInputError."""
     if not options.owned:
         raise StormInputError(
             f"--to {options.to}: a storm can take a broker away from its users; add --yes-i-own-this-target if the"
@@ -130,7 +132,7 @@ def pod_storm(options: StormOptions, namespace: str, cluster: str | None, pods: 
 
 
 def show_pods(reports: Mapping[str, Mapping[str, Any]], output: Output) -> None:
-    """Exit code 1 if no pod has a report, or no attempt of any has reached the target."""
+    """Print the reports. Exit code 1 if no pod has a report, or if no attempt reached the target."""
     if output is Output.JSON:
         print_json({"pods": dict(reports)})
     elif reports:
@@ -142,7 +144,7 @@ def show_pods(reports: Mapping[str, Mapping[str, Any]], output: Output) -> None:
 
 
 def _descriptors_allowed() -> int:
-    """Raises the soft limit to the hard one first, which any process may do."""
+    """Return the maximum number of descriptors, after raising the soft limit to the hard one, as any process may."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -227,7 +229,7 @@ def _run(plan: StormPlan, *, quiet: bool) -> StormReport:
     signal.signal(signal.SIGTERM, stop)
     if quiet or not sys.stderr.isatty():
         return load.run()
-    # An IPv6 address in its brackets would be markup.
+    # An IPv6 address in brackets would be read as markup.
     target = escape(plan.target)
     runner = threading.Thread(target=load.run, name="storm")
     runner.start()

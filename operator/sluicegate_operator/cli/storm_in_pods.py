@@ -1,7 +1,7 @@
-"""A storm out of pods of a Kubernetes cluster: each pod has an address of its own, which brokers see.
+"""A storm from pods of a Kubernetes cluster: each pod has its own address, which brokers see.
 
-The pods run the image of the cluster's brokers and are deleted at the end, also after Ctrl-C. A pod that outlives the
-command ends by itself, as its deadline says.
+The pods run the image of the cluster's brokers and are deleted at the end, also after Ctrl-C. If a pod outlives the
+command, its deadline ends it.
 """
 
 import asyncio
@@ -24,13 +24,13 @@ from sluicegate_operator.resources.storm_pod import RUN_LABEL, StormRun, storm_p
 Json = dict[str, Any]
 START_TIMEOUT_S = 120.0
 SPARE_S = 30.0
-"""For what a pod does before and after its storm."""
+"""Time for what a pod does before and after its storm."""
 POLL_S = 0.5
 ENDED = ("Succeeded", "Failed")
 
 
 class StormPodError(Exception):
-    """Why there is no report of a pod; a sentence that says what to do. `reports`: those of the other pods."""
+    """A pod has no report; the message says why and what to do. `reports`: those of the other pods."""
 
     def __init__(self, message: str, reports: Mapping[str, Json] | None = None) -> None:
         super().__init__(message)
@@ -39,8 +39,10 @@ class StormPodError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PodStorm:
-    """What the command says: `to` is host:port, or empty for `listener`; `options` are further arguments of the command
-    in each pod."""
+    """The storm of the command's options.
+
+    `to` is host:port, or empty for `listener`; `options` are further arguments of the command in each pod.
+    """
 
     namespace: str
     cluster: str | None
@@ -54,18 +56,18 @@ class PodStorm:
 
 @dataclass(slots=True)
 class PodStorms:
-    """Runs one storm; `reports` are by pod, as `sluicegate storm -o json` prints them, with the pod's address."""
+    """Runs one storm. `reports` are by pod, in the form of `sluicegate storm -o json`, with the pod's address."""
 
     kube: KubeClient
     storm: PodStorm
     start_timeout_s: float = START_TIMEOUT_S
     reports: dict[str, Json] = field(default_factory=dict)
     _failed: dict[str, str] = field(default_factory=dict)
-    """By pod that has ended without a report, why."""
+    """The reason for each pod that has ended without a report."""
     _run: str = field(default_factory=lambda: uuid4().hex[:10])
 
     async def run(self) -> Mapping[str, Json]:
-        """Raises StormPodError, NobodyToAskError and KubeError; the pods are gone in any case."""
+        """Run the storm. Raises StormPodError, NobodyToAskError and KubeError; the pods are deleted in any case."""
         broker = await self._broker()
         storm = self.storm
         manifest = storm_pod(
@@ -90,7 +92,7 @@ class PodStorms:
         return self.reports
 
     async def _broker(self) -> Json:
-        """A broker's pod of the cluster."""
+        """Return a broker's pod of the cluster."""
         storm = self.storm
         of_one = f"={storm.cluster}" if storm.cluster is not None else ""
         selector = f"{CLUSTER_LABEL}{of_one},{ROLE_LABEL}={Role.BROKER},{MANAGED_BY_LABEL}={MANAGER}"
@@ -104,7 +106,10 @@ class PodStorms:
         return pods[0]
 
     async def _address(self, broker: Json) -> str:
-        """Of the listener's Service, inside of the Kubernetes cluster. Another user's Service may have its name."""
+        """Return the address of the listener's Service in the Kubernetes cluster.
+
+        Raises NobodyToAskError if the Service of that name belongs to another user.
+        """
         cluster, namespace = broker["metadata"]["labels"][CLUSTER_LABEL], self.storm.namespace
         listeners = await self.kube.list(BROKER_LISTENER, namespace)
         own = [one for one in listeners if one["spec"]["clusterRef"]["name"] == cluster]
@@ -116,7 +121,7 @@ class PodStorms:
         raise NobodyToAskError(f"cluster {cluster} has no listener {self.storm.listener}; it has {names}")
 
     async def _check_service(self, listener: Json) -> None:
-        """Raises NobodyToAskError if the Service of the listener's name is not the listener's own."""
+        """Raise NobodyToAskError if the Service of the listener's name does not belong to the listener."""
         meta = listener["metadata"]
         service = await self.kube.get(SERVICE, self.storm.namespace, meta["name"])
         if service is None:
@@ -164,7 +169,7 @@ class PodStorms:
             self._failed[name] = str(error)
 
     def _check(self, gone: int) -> None:
-        """Raises StormPodError if pods have ended, or are `gone`, without a report."""
+        """Raise StormPodError if pods have ended, or are `gone`, without a report."""
         problems = list(self._failed.values())
         if gone:
             problems.append(f"{gone} of {self.storm.pods} storm pods were deleted before they had a report")
@@ -178,7 +183,7 @@ class PodStorms:
 
 
 def report_in(log: str, pod: str) -> Json:
-    """The report in the log of a pod. Raises StormPodError with the log if there is none."""
+    """Return the report in the log of a pod. Raises StormPodError with the log if there is none."""
     start = log.find("{")
     if start >= 0:
         try:
@@ -191,7 +196,7 @@ def report_in(log: str, pod: str) -> Json:
 
 
 def _image(broker: Json) -> str:
-    """The image of the broker's own container, which an injected sidecar may precede."""
+    """Return the image of the broker's own container, which an injected sidecar may precede."""
     containers = broker["spec"]["containers"]
     return str(next((one for one in containers if one["name"] == Role.BROKER), containers[0])["image"])
 
@@ -213,7 +218,7 @@ def _why_waiting(pod: Json, waited_s: float) -> str:
 
 
 async def in_pods(kube: KubeClient, storm: PodStorm) -> Mapping[str, Json]:
-    """The reports of a storm; see PodStorms."""
+    """Run a storm and return its reports; see PodStorms."""
     try:
         return await PodStorms(kube, storm).run()
     except KubeError as error:

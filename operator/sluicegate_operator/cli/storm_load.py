@@ -1,8 +1,8 @@
 """The load itself: one thread, non-blocking sockets and a selector; connect, send ApiVersions, await the answer, close.
 
-A loop of its own instead of asyncio: an attempt costs some fifty microseconds this way, which is what lets one process
-pass ten thousand a second. Open loop: attempts are due at a fixed rate, whatever the answers. Closed loop: each worker
-makes its next attempt when the last one ended. Never more than `max_open` sockets.
+It has its own loop instead of asyncio's: an attempt costs some fifty microseconds this way, so that one process exceeds
+ten thousand a second. In an open loop, attempts are due at a fixed rate, whatever the answers. In a closed loop, each
+worker makes its next attempt when the last one has ended. There are never more than `max_open` sockets.
 """
 
 import errno
@@ -18,21 +18,21 @@ from dataclasses import dataclass, field
 from sluicegate_operator.cli.storm_report import Outcome, StormReport
 
 CLIENT_ID = "sluicegate-storm"
-"""Who it was is what a broker's audit log has to tell."""
+"""Identifies the storm in a broker's audit log."""
 CORRELATION_ID = 7
 _HEADER = struct.pack(">hhih", 18, 0, CORRELATION_ID, len(CLIENT_ID)) + CLIENT_ID.encode()
 API_VERSIONS_REQUEST = struct.pack(">i", len(_HEADER)) + _HEADER
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
-"""SO_LINGER of zero: no TIME_WAIT, or a long storm runs out of ports."""
+"""SO_LINGER of zero avoids TIME_WAIT: otherwise a long storm would run out of ports."""
 IP_BIND_ADDRESS_NO_PORT = 24
-"""Linux: choose the source port at connect, so that ports are unique for each target only."""
+"""Linux: choose the source port at connect, so that ports need to be unique for each target only."""
 MAX_BATCH = 256
-"""Attempts begun before the answers are looked at again."""
+"""Number of attempts that begin before answers are read again."""
 
 
 @dataclass(frozen=True, slots=True)
 class StormPlan:
-    """`rate` is attempts a second; with `workers` the loop is closed and `rate` is None."""
+    """The plan of a storm. `rate` is in attempts per second; with `workers` the loop is closed and `rate` is None."""
 
     address: str
     port: int
@@ -59,7 +59,7 @@ class _Attempt:
 
 
 class Storm:
-    """Call `run` once; another thread may read `report` while it runs and set `stop`."""
+    """Runs a storm. Call `run` once; another thread may read `report` while it runs and set `stop`."""
 
     def __init__(self, plan: StormPlan) -> None:
         self.plan = plan
@@ -89,7 +89,7 @@ class Storm:
         return self.report
 
     def _begin_due(self, now_s: float) -> float:
-        """Starts what is due; returns for how long nothing else will be."""
+        """Begin the attempts that are due. Returns the seconds until the next one is due."""
         if self.plan.rate is None:
             free = (self.plan.workers or 1) - self._open
             for _ in range(min(free, MAX_BATCH)):
@@ -127,7 +127,7 @@ class Storm:
         attempt = _Attempt(client, source, time.monotonic())
         self._open += 1
         self._by_age.append(attempt)
-        # On loopback the handshake is over when connect returns: the request can usually be sent at once.
+        # On loopback the handshake is complete when connect returns: the request can usually be sent at once.
         if self._send(attempt):
             self._selector.register(client, selectors.EVENT_READ, attempt)
         elif not attempt.done:
@@ -141,7 +141,7 @@ class Storm:
         client.bind((source, 0))
 
     def _send(self, attempt: _Attempt) -> bool:
-        """True when the request left; False when the connection is not there yet or the attempt has ended."""
+        """Send the request. Returns False if the connection is not established yet or the attempt has ended."""
         try:
             attempt.socket.send(API_VERSIONS_REQUEST)
         except BlockingIOError:
@@ -190,7 +190,7 @@ class Storm:
                 self._end(attempt, Outcome.TIMED_OUT)
 
     def _drain(self, deadline_s: float) -> None:
-        """Answers that are on their way still count; nothing new is begun."""
+        """Wait for answers that are still pending, without new attempts."""
         while self._open and (left_s := deadline_s - time.monotonic()) > 0 and not self.stop.is_set():
             self._serve(min(left_s, 0.05))
 

@@ -1,4 +1,4 @@
-"""What came of a storm's attempts: counts for each source, latencies, and their plain-data form. Pure."""
+"""The result of a storm: counts for each source, latencies, and their plain-data form. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -8,14 +8,14 @@ PERCENTILES = (50, 90, 99, 99.9)
 
 
 class Outcome(Enum):
-    """How one attempt ended, seen from the client."""
+    """How an attempt ended, as the client sees it."""
 
     ACCEPTED = "accepted"
     """The broker answered an ApiVersions request."""
     CLOSED = "closed"
     """Connected, then closed by the broker without an answer: a throttled or dropped address."""
     REFUSED = "refused"
-    """Nobody listens there."""
+    """No process listens at the target."""
     TIMED_OUT = "timed_out"
     """No answer in time: the listener's acceptor waits, or the broker is too slow."""
     LOCAL_ERROR = "local_error"
@@ -24,7 +24,7 @@ class Outcome(Enum):
 
 @dataclass(slots=True)
 class SourceCounts:
-    """What became of the attempts from one source address."""
+    """The outcomes of the attempts from one source address."""
 
     attempts: int = 0
     outcomes: dict[Outcome, int] = field(default_factory=lambda: dict.fromkeys(Outcome, 0))
@@ -38,7 +38,10 @@ class SourceCounts:
 
 @dataclass(slots=True)
 class StormReport:
-    """`skipped` are attempts that were due while as many sockets were open as allowed; `unfinished` were cut short."""
+    """The result of a storm.
+
+    `skipped` attempts were due while the maximum of sockets was open; `unfinished` ones were cut off at the end.
+    """
 
     target: str
     elapsed_s: float = 0.0
@@ -92,6 +95,6 @@ class StormReport:
 
 
 def percentile(ordered: Sequence[float], percent: float) -> float:
-    """Nearest rank of ascending values, which must not be empty."""
+    """Return the nearest-rank percentile of ascending values, which must not be empty."""
     rank = max(1, -(-len(ordered) * percent // 100))
     return ordered[min(len(ordered), int(rank)) - 1]

@@ -12,7 +12,7 @@ _HEADINGS = ("attempts", "accepted", "closed", "refused", "timed out", "local er
 
 
 def storm_table(report: StormReport) -> Table:
-    """A line for each source address."""
+    """Return a table with a row for each source address."""
     table = Table(title=f"Storm on {escape(report.target)}, {report.elapsed_s:.1f} s")
     table.add_column("source")
     for heading in _HEADINGS:
@@ -40,7 +40,10 @@ def storm_summary(report: StormReport) -> str:
 
 
 def pods_table(reports: Mapping[str, Mapping[str, Any]]) -> Table:
-    """A line for each pod; reports as `sluicegate storm -o json` prints them, with the pod's address."""
+    """Return a table with a row for each pod.
+
+    Reports have the form of `sluicegate storm -o json`, with the pod's address.
+    """
     target = next(iter(reports.values()))["target"]
     table = Table(title=f"Storm on {escape(target)} out of pods")
     for heading in ("pod", "address"):

@@ -1,7 +1,6 @@
-"""Where a storm may go to and come from: parsing and the safety rule. Pure.
+"""Which targets and sources a storm may use: parsing and the safety rule. Pure.
 
-A storm is a denial of service by another name, so only loopback targets are allowed unless the caller says that the
-target is theirs.
+A storm is a denial of service, so only loopback targets are allowed unless the user states that the target is theirs.
 """
 
 import ipaddress
@@ -24,12 +23,12 @@ def parse_target(text: str) -> tuple[str, int]:
 
 
 def listener_in(text: str) -> str | None:
-    """Kafka's name of the listener that `listener/NAME` names; None for another target."""
+    """Return Kafka's name of the listener in `listener/NAME`; None for another target."""
     return text.removeprefix(OF_A_LISTENER) if text.startswith(OF_A_LISTENER) else None
 
 
 def check_target_allowed(addresses: list[str], host: str, *, owned: bool) -> None:
-    """`addresses` is what `host` resolved to; every one of them must be loopback unless `owned`."""
+    """Raise StormInputError unless the target is `owned` or all `addresses`, to which `host` resolved, are loopback."""
     outside = [address for address in addresses if not ipaddress.ip_address(address).is_loopback]
     if outside and not owned:
         raise StormInputError(
@@ -39,7 +38,7 @@ def check_target_allowed(addresses: list[str], host: str, *, owned: bool) -> Non
 
 
 def parse_sources(text: str) -> tuple[str, ...]:
-    """`A-B,C` -> every address from A to B, and C. Empty text leaves the source to the system."""
+    """Parse `A-B,C`: every address from A to B, and C. An empty text leaves the source to the system."""
     sources: list[str] = []
     for part in (part.strip() for part in text.split(",") if part.strip()):
         first_text, dash, last_text = part.partition("-")

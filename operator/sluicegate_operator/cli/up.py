@@ -72,7 +72,7 @@ async def _serve(data: DataDir, files: Sequence[Path], *, watch: bool, back_off:
 
 
 def _stop_once(task: asyncio.Task[None]) -> None:
-    """Further signals change nothing: stopping has its own deadline."""
+    """Stop at the first signal. Further signals change nothing: stopping has its own deadline."""
     if not task.cancelling():
         task.cancel()
 
@@ -91,7 +91,7 @@ async def _keep(run: LocalRun, manifests: Manifests, files: Sequence[Path], watc
 
 
 async def _apply_again(run: LocalRun, current: Manifests, files: Sequence[Path], changed_ago_s: float) -> Manifests:
-    """Returns what holds from now on: the new manifests, or the current ones when those cannot be used."""
+    """Apply changed manifests. Returns them, or the current ones if they cannot be used."""
     manifests = load_manifests(files)
     sentences = [str(error) for error in manifests.errors] or [
         *not_for_a_laptop(manifests),

@@ -1,4 +1,4 @@
-"""`sluicegate validate`: what the API server would refuse, and numbers that cannot hold together, without one."""
+"""`sluicegate validate`: finds, without an API server, what it would refuse, and numbers that contradict each other."""
 
 import json
 import sys
@@ -14,7 +14,7 @@ from sluicegate_operator.cli.options import FilesOption
 
 
 class ValidateOutput(StrEnum):
-    """For people, for programs, and for pull requests at GitHub, which shows each problem at its file."""
+    """Formats for users, for programs, and for pull requests at GitHub, which shows each problem at its file."""
 
     TEXT = "text"
     JSON = "json"
@@ -49,7 +49,7 @@ def validate(
 
 
 def _document(manifests: Manifests, problems: Sequence[ManifestError]) -> dict[str, object]:
-    """`document` counts from 1 within the file, as in sentences, and is null where the whole file is meant."""
+    """Return the result as JSON. `document` counts from 1 in the file, as in sentences; null means the whole file."""
     return {
         "valid": not problems,
         "problems": [
@@ -69,7 +69,7 @@ def _document(manifests: Manifests, problems: Sequence[ManifestError]) -> dict[s
 
 
 def _annotation(problem: ManifestError) -> str:
-    """A workflow command of GitHub Actions."""
+    """Return a workflow command of GitHub Actions."""
     file, title = _property(problem.file), _property(problem.field or "manifest")
     return f"::error file={file},title={title}::{_escaped(str(problem))}"
 

@@ -1,6 +1,6 @@
-"""`sluicegate why ADDRESS`: which quotas hold an address, on which broker, since when and over what.
+"""`sluicegate why ADDRESS`: which quotas throttle an address, on which broker, since when and why.
 
-Exit codes: 2 for what was asked wrongly, 1 when a broker, or the API server, does not answer.
+Exit codes: 2 for wrong use, 1 if a broker or the API server does not answer.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ OF_A_POD = "pod/"
 FORBIDDEN = 403
 
 Where = tuple[Sequence[str], list[BrokerAsked]]
-"""The addresses that are asked about, and who is asked."""
+"""The addresses in question, and the brokers to ask."""
 
 
 def why(
@@ -100,7 +100,10 @@ async def _look(address: str, place: Place | None, cluster: str | None, data_dir
 
 
 async def _quotas(kube: KubeClient, namespace: str) -> Sequence[ConnectionQuota]:
-    """The quotas of the namespace; none, with a sentence for the user, if they may not be listed. Raises KubeError."""
+    """Return the quotas of the namespace; none, with a sentence for the user, if listing is forbidden.
+
+    Raises KubeError.
+    """
     try:
         return await quotas_in_kubernetes(kube, namespace)
     except KubeError as error:
@@ -119,7 +122,7 @@ async def _asked(
 
 
 async def _addresses(kube: KubeClient, namespace: str, address: str) -> Sequence[str]:
-    """Those of the pod, where one is named. Raises KubeError and NobodyToAskError."""
+    """Return the given address, or those of the named pod. Raises KubeError and NobodyToAskError."""
     if not address.startswith(OF_A_POD):
         return [str(ip_address(address))]
     name = address.removeprefix(OF_A_POD)

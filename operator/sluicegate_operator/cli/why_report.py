@@ -1,6 +1,6 @@
-"""What brokers have said of an address, as rows for people and as one document for machines. Pure.
+"""The answers of brokers about an address, as rows for users and as one document for programs. Pure.
 
-docs/reference/connection-groups.md has what a broker answers; of what it says, nothing is left out of the document.
+docs/reference/connection-groups.md describes a broker's answer; the document contains all of it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,15 +18,15 @@ from sluicegate_operator.cli.quotas_named import Behind
 Json = Mapping[str, Any]
 _LIMITS = ("connection_creation_rate", "max_connections")
 _WHO = {"ip": "set for this address", "default": "set for all addresses"}
-"""For a limit that no ConnectionQuota asks for."""
+"""Text for a limit that no ConnectionQuota asks for."""
 _SET_OTHERWISE = "set on the brokers"
 BLOCKED_SHOWN_MIN = 0.005
-"""Half a percent, which is rounded to one."""
+"""Half a percent, which is rounded to one percent."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerAnswer:
-    """`document` is None where `problem` says why there is none."""
+    """The answer of one broker. `document` is None if there is none, and `problem` is the reason."""
 
     cluster: str
     broker_id: int
@@ -69,14 +69,16 @@ def _said(answer: BrokerAnswer) -> dict[str, Any]:
 
 
 def silent_words(found: Iterable[Found]) -> list[str]:
-    """A sentence for each broker that did not answer."""
+    """Return a sentence for each broker that did not answer."""
     said = {(a.cluster, a.broker_id): a.problem for one in found for a in one.silent}
     return [f"broker {number} of {cluster} did not answer: {why}" for (cluster, number), why in sorted(said.items())]
 
 
 def why_tables(found: Found, now: datetime) -> list[Table]:
-    """One for each cluster, with a row for each limit on each broker that answered; 80 columns hold most. `rate/s` and
-    `open` are what there is now, of the limit. `blocked`: share of the time that new connections wait for the limit."""
+    """Return a table for each cluster, with a row for each limit on each broker that answered; 80 columns hold most.
+
+    `rate/s` and `open` are the present use of the limit. `blocked`: share of the time that new connections wait for it.
+    """
     return [_table(found, cluster, now) for cluster in sorted({answer.cluster for answer in found.answers})]
 
 
@@ -102,7 +104,7 @@ def _table(found: Found, cluster: str, now: datetime) -> Table:
 
 
 def _by_kind(found: Found, cluster: str) -> Mapping[str, str]:
-    """The names of the quotas behind a limit by its kind, for limits other than those of connection groups."""
+    """Return the names of the quotas behind a limit by its kind, except for limits of connection groups."""
     named = {kind: ", ".join(names) for (of, kind), names in found.quotas.items() if of == cluster}
     return _WHO | named
 
@@ -117,8 +119,10 @@ def _rows(said: Json, who: Mapping[str, str], now: datetime) -> list[tuple[str, 
 
 
 def _shared(said: Json) -> Iterator[tuple[str, Json]]:
-    """The limits that all clients of a listener or of the broker have together. A broker of an earlier release does not
-    say them."""
+    """Yield the limits that all clients of a listener or of the broker share.
+
+    A broker of an earlier release does not report them.
+    """
     for name, limit in said.get("listeners", {}).items():
         own = {key: limit[key] for key in _LIMITS if key not in limit["inherited"] and limit[key] is not None}
         if own:
@@ -157,7 +161,7 @@ def _cells(limit: Json, who: Mapping[str, str], now: datetime) -> tuple[str, ...
 
 
 def _age(passed: timedelta) -> str:
-    """As kubectl shows ages, to two digits or so."""
+    """Return an age as kubectl shows it, with about two digits."""
     seconds = max(0, int(passed.total_seconds()))
     for unit, length in (("d", 86400), ("h", 3600), ("m", 60)):
         if seconds >= 2 * length:

@@ -1,1 +1,1 @@
-"""What would change if manifests were others: phrases for people. Pure: no I/O, no clock."""
+"""What would change with other manifests: phrases for users. Pure: no I/O, no clock."""

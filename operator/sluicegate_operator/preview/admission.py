@@ -1,4 +1,4 @@
-"""Warnings about an object at the moment when it is applied: what its schema allows, and the cluster cannot do. Pure.
+"""Warnings about an object that is being applied: what its schema allows, but the cluster does not support. Pure.
 
 The verdicts are those of the planners, and the restarts are those of `sluicegate plan`. A warning never refuses.
 """
@@ -24,22 +24,23 @@ from sluicegate_operator.preview.complaints import complaints
 from sluicegate_operator.quotas.model import LimitField, limit_of
 
 WARNINGS_MAX = 5
-"""For one object: the API server returns at most 4,096 characters for all warnings of a request."""
+"""Maximum for one object: the API server returns at most 4,096 characters for all warnings of a request."""
 LENGTH_MAX = 250
-"""Characters of a warning: the API server cuts off what is longer than 256."""
+"""Maximum length of a warning: the API server truncates one that is longer than 256 characters."""
 NAMES_MAX = 4
-"""Nodes that a warning of a restart names."""
+"""Maximum number of nodes that a warning about a restart names."""
 _DEFAULT_IMAGES = Images()
 
 
 def admission_warnings(
     applied: Resource, old: Resource | None, around: Iterable[Resource], now: datetime, images: Images = _DEFAULT_IMAGES
 ) -> tuple[str, ...]:
-    """Sentences about `applied`, at most WARNINGS_MAX; none if its spec is that of `old` or if it is being deleted.
+    """Return sentences about `applied`, at most WARNINGS_MAX.
 
-    `old` is the object before the change, None if it is created. `around`: its cluster and the objects that the verdict
-    depends on, which may include the object itself. `now` is the time of creation of a new object. `images`: those of
-    nodes whose cluster names none."""
+    None if its spec is that of `old` or if it is being deleted. `old` is the object before the change, None if it is
+    created. `around`: its cluster and the objects that the verdict depends on, which may include the object itself.
+    `now` is the time of creation of a new object. `images`: those of nodes whose cluster names none.
+    """
     if applied.metadata.deletion_timestamp is not None or (old is not None and old.spec == applied.spec):
         return ()
     applied = _as_stored(applied, old, now)
@@ -56,9 +57,10 @@ def admission_warnings(
 
 
 def decisive(rivals: Sequence[Resource], now: datetime) -> list[Resource]:
-    """The rivals that decide: the strictest quotas of one target, or the oldest Topic of one topic.
+    """Return the rivals that decide: the strictest quotas of one target, or the oldest Topic of one topic.
 
-    The verdict on another object of the place depends on these alone."""
+    The verdict on another object of the same place depends only on these.
+    """
     found: list[Resource] = []
     living = [one for one in rivals if one.metadata.deletion_timestamp is None]
     quotas = [one for one in living if isinstance(one, ConnectionQuota) and _is_in_time(one, now)]
@@ -77,7 +79,7 @@ def _is_in_time(quota: ConnectionQuota, now: datetime) -> bool:
 
 
 def _as_stored(applied: Resource, old: Resource | None, now: datetime) -> Resource:
-    """A new object is the youngest: of two that want the same, the older one has it."""
+    """Return the object with a creation time. A new object is the youngest: of two rivals, the older one wins."""
     if old is not None or applied.metadata.creation_timestamp is not None:
         return applied
     metadata = applied.metadata.model_copy(update={"creation_timestamp": now})
@@ -85,7 +87,7 @@ def _as_stored(applied: Resource, old: Resource | None, now: datetime) -> Resour
 
 
 def _verdicts(applied: Resource, before: Manifests, after: Manifests, now: datetime) -> Iterator[str]:
-    """Complaints about the object, and new complaints about other objects."""
+    """Yield complaints about the object, and new complaints about other objects."""
     known = set(complaints(before, now))
     news = complaints(after, now)
     yield from (one.message for one in news if _names(applied, one.kind, one.name))
@@ -101,7 +103,7 @@ def _names(resource: Resource, kind: str, name: str) -> bool:
 
 
 def _of_itself(applied: Resource, after: Manifests, now: datetime) -> Iterator[str]:
-    """What no complaint covers."""
+    """Yield problems that no complaint covers."""
     if isinstance(applied, BrokerCluster):
         yield from map(str, cluster_contradictions(applied))
     elif isinstance(applied, Topic):

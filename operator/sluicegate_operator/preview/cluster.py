@@ -1,4 +1,4 @@
-"""What one cluster would do if its manifests were others: what changes while it runs, and which nodes restart."""
+"""The effects of other manifests on one cluster: what changes while it runs, and which nodes restart."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ from sluicegate_operator.quotas.plan import QuotaPlan, plan_quotas
 
 @dataclass(frozen=True, slots=True)
 class ClusterPreview:
-    """`live`: a phrase for each thing that changes while nodes run. `notes`: what to know of it."""
+    """`live`: a phrase for each change while nodes run. `notes`: further facts for the user."""
 
     namespace: str
     name: str
@@ -46,7 +46,7 @@ class ClusterPreview:
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """All manifests as they are and as they would be, at `now`; `kind`: what nodes are there."""
+    """All manifests as they are and as they would be, at `now`; `kind`: the kind of the nodes."""
 
     before: Manifests
     after: Manifests
@@ -55,7 +55,7 @@ class Versions:
 
 
 def preview_cluster(cluster: BrokerCluster, versions: Versions, running: RunningNodes | None) -> ClusterPreview:
-    """`cluster` as it would be. A cluster whose brokers run elsewhere has no nodes here."""
+    """Return the preview of `cluster`, in its new version. A cluster whose brokers run elsewhere has no nodes here."""
     key, before, after = (cluster.namespace, cluster.name), versions.before, versions.after
     old = next((one for one in before.clusters if (one.namespace, one.name) == key), None)
     live = [*_nodes(old, cluster), *_listeners(old, cluster, before, after), *_volumes(old, cluster)]
@@ -139,7 +139,7 @@ def _listeners(old: BrokerCluster | None, new: BrokerCluster, before: Manifests,
 
 
 def _settings(old: BrokerCluster | None, new: BrokerCluster) -> Iterator[str]:
-    """The dynamic configuration, tags among it."""
+    """Yield the changes of the dynamic configuration, which includes tags."""
     was = dynamic_config(old) if old is not None else {}
     seen = {0: ObservedLimits(default=was)}
     plan = plan_broker_config(dynamic_config(new), seen, tuple(was), bundled=not new.spec.is_external)
@@ -191,7 +191,7 @@ def _topics(cluster: BrokerCluster, before: Manifests, after: Manifests) -> Iter
 
 
 def _as_was(topic: Topic | None) -> ObservedTopic | None:
-    """As its Topic had it: brokers are not asked."""
+    """Return the topic as its Topic described it: brokers are not asked."""
     if topic is None:
         return None
     return ObservedTopic("", topic.spec.partitions, topic.spec.replicas or 0, dict(topic.spec.config or {}))

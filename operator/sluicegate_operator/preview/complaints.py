@@ -1,4 +1,4 @@
-"""Complaints about objects that the API server accepts and that cannot come into force, by the verdicts of planners."""
+"""Complaints about objects that the API server accepts and that have no effect, by the verdicts of planners."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _FINE = (PluginOutcome.ACCEPTED, PluginOutcome.DISABLED, PluginOutcome.CODE_MISS
 
 @dataclass(frozen=True, slots=True, order=True)
 class Complaint:
-    """`stalls`: the object does not come into force at all; else a part of it does not."""
+    """`stalls`: the object has no effect at all; otherwise a part of it has none."""
 
     kind: str
     namespace: str

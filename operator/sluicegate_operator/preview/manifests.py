@@ -1,8 +1,8 @@
 """The result of applying manifests: objects that are created, changed or refused, and the actions of their clusters.
 
-The operator's own planners decide, on the objects that are there (`World`) and on those that would be there. No rule is
-written twice, so the preview tells what the operator will do. Objects that the manifests do not name stay in
-Kubernetes, and are deleted by `sluicegate up`.
+The operator's own planners decide, on the existing objects (`World`) and on those that would exist. No rule is written
+twice, so the preview shows what the operator will do. Objects that the manifests do not name stay in Kubernetes, and
+are deleted by `sluicegate up`.
 """
 
 import json
@@ -25,9 +25,12 @@ VALUE_SHOWN_MAX = 120
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The objects that are there, with their statuses, and nodes by namespace and name of their cluster, if they were
-    read. `kind`: pods, or processes of `sluicegate up`. Different changes restart them, and `sluicegate up` deletes
-    objects that manifests do not name. `operator_silence`: see planning.operator_lease."""
+    """The existing objects with their statuses, and the nodes of each cluster, if they were read.
+
+    `nodes` are by namespace and name of their cluster. `kind`: pods, or processes of `sluicegate up`; different changes
+    restart them, and `sluicegate up` deletes objects that manifests do not name. `operator_silence`: see
+    planning.operator_lease.
+    """
 
     manifests: Manifests = field(default_factory=Manifests)
     nodes: Mapping[tuple[str, str], RunningNodes] = field(default_factory=dict)
@@ -36,7 +39,7 @@ class World:
 
 
 class ObjectOutcome(StrEnum):
-    """What would become of one object."""
+    """The result for one object."""
 
     CREATED = "Created"
     CHANGED = "Changed"
@@ -59,8 +62,7 @@ class ObjectPreview:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """`complaints`: what would be taken and could not come into force, as it is not so already. `notes`: sentences on
-    all of it."""
+    """`complaints`: new complaints about objects that would be accepted. `notes`: sentences about the whole preview."""
 
     objects: tuple[ObjectPreview, ...]
     clusters: tuple[ClusterPreview, ...]
@@ -69,7 +71,7 @@ class Preview:
 
     @property
     def refused(self) -> bool:
-        """Whether something of it cannot be as it is written."""
+        """Whether an object would be refused or would have no effect."""
         kept = any(item.outcome is ObjectOutcome.REFUSED for item in self.objects)
         return kept or any(complaint.stalls for complaint in self.complaints)
 
@@ -79,7 +81,7 @@ class Preview:
 
 
 def preview(wanted: Manifests, world: World, now: datetime) -> Preview:
-    """`now` is when objects that are new would be made: those that are there are older than they."""
+    """Return the preview. `now` is the creation time of new objects, so existing ones are older."""
     there = {resource.identity: resource for resource in world.manifests.resources}
     after, objects = dict(there), []
     for resource in wanted.resources:
@@ -117,7 +119,7 @@ def _cluster_of(resource: Resource) -> tuple[str, str]:
 
 
 def _as_applied(resource: Resource, old: Resource | None, now: datetime) -> Resource:
-    """The object as the API server would keep it: its status and the server's metadata stay, or begin."""
+    """Return the object as the API server would store it: an existing one keeps its status and metadata."""
     if old is None:
         metadata = resource.metadata.model_copy(update={"creation_timestamp": now})
         return resource.model_copy(update={"metadata": metadata})
@@ -136,7 +138,7 @@ def _preview_object(resource: Resource, old: Resource | None) -> ObjectPreview:
 
 
 def spec_changes(old: Resource, new: Resource) -> Iterator[str]:
-    """`spec.brokers.replicas: 3 -> 4`, in order of the fields' names."""
+    """Yield phrases such as `spec.brokers.replicas: 3 -> 4`, in order of the fields' names."""
     before, after = (dict(_leaves("spec", one.spec.model_dump(mode="json", by_alias=True))) for one in (old, new))
     for path in sorted({*before, *after}):
         was, is_ = before.get(path), after.get(path)
@@ -162,7 +164,7 @@ def _shown(path: str, value: Any) -> str:
 
 
 def summary(seen: Preview) -> str:
-    """One sentence for the end."""
+    """Return one sentence for the end of the output."""
     counts = {outcome: sum(item.outcome is outcome for item in seen.objects) for outcome in ObjectOutcome}
     named = ", ".join(f"{count} {outcome.lower()}" for outcome, count in counts.items() if count)
     kept = "" if counts[ObjectOutcome.DELETED] else "; nothing is deleted"

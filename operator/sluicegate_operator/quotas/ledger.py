@@ -14,7 +14,7 @@ from sluicegate_operator.quotas.doubts import Doubts
 
 @dataclass(slots=True)
 class Standing:
-    """What is known of one broker.
+    """The ledger's entry of one broker.
 
     `lacks` contains all limits that the broker lacks, and perhaps more: changed limits stay in it until the broker was
     asked for them. `listeners`: see ObservedLimits.

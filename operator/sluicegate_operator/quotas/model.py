@@ -182,7 +182,7 @@ def cluster_missing(quota: ConnectionQuota, target: TargetKey) -> Verdict:
 def no_clients(quota: ConnectionQuota, target: TargetKey) -> Verdict:
     """Return the verdict if a cluster has no listener for clients.
 
-    Such a limit would apply to brokers and to the operator, which could not connect again to lift it.
+    A limit would apply to brokers and to the operator, which could not connect again to lift it.
     """
     message = (
         f"cluster {quota.spec.cluster_ref.name} has no BrokerListener, so no client connects to it and nothing is to be"

@@ -19,7 +19,7 @@ from sluicegate_operator.planning.limits import (
 Mine = frozenset[str]
 """A text for each limit that the operator has set.
 
-Such as `max.connections`, `connection_creation_rate ip 10.0.0.1` (without an address: the default of all addresses),
+Examples: `max.connections`, `connection_creation_rate ip 10.0.0.1` (without an address: the default of all addresses),
 and `max.connections.per.ip.overrides 10.0.0.1`.
 """
 
