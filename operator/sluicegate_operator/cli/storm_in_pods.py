@@ -108,7 +108,7 @@ class PodStorms:
     async def _address(self, broker: Json) -> str:
         """Return the address of the listener's Service in the Kubernetes cluster.
 
-        Raises NobodyToAskError if the Service of that name belongs to another user.
+        Raises NobodyToAskError if there is no such listener, or if another user's Service has its name.
         """
         cluster, namespace = broker["metadata"]["labels"][CLUSTER_LABEL], self.storm.namespace
         listeners = await self.kube.list(BROKER_LISTENER, namespace)

@@ -257,7 +257,7 @@ class ClusterReconciler:
         return history.note(attempt, seen.failing, seen.unwell, now_s, known)
 
     async def _write(self, cluster: BrokerCluster, status: Status, *, without: Collection[str] = ()) -> None:
-        """Write the status, with a Warning if a user has to act for the first time."""
+        """Write the status, and post a Warning when the cluster becomes Stalled."""
         await self._context.write_status(cluster, status, without=without)
         await say_stalled(self._context, cluster, status)
 

@@ -49,7 +49,7 @@ class CodeInConfigMaps:
         files = {module.file_name: module.text for module in plan.modules.values()}
         if hold:
             given = await self._context.kube.get(CONFIG_MAP, cluster.namespace, observer_code_name(cluster.name))
-            # Another owner's ConfigMap may be deleted before ours is applied; its data must not become code.
+            # Another owner's ConfigMap may be deleted before the operator's is applied; its data must not become code.
             if given is not None and not why_not_ours(given, observer_code(cluster, files)):
                 files = {**(given.get("data") or {}), **files}
         await self._context.kube.apply(observer_code(cluster, files))

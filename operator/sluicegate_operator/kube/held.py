@@ -66,10 +66,7 @@ class Reader:
     """Converts the API server's objects to cached ones. Each Informer has its own Reader."""
 
     def __init__(self, trim: Callable[[Json], Json] | None = None) -> None:
-        """Create a reader.
-
-        `trim` returns the part of a document to keep, if it differs from that of the operator's children.
-        """
+        """Create a reader. `trim` returns the part of a document to keep, in place of the default for its kind."""
         self._trim = trim
         self._shared: dict[Hashable, Any] = {}
 

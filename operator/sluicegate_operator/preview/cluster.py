@@ -46,7 +46,7 @@ class ClusterPreview:
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """All manifests as they are and as they would be, at `now`; `kind`: the kind of the nodes."""
+    """All manifests in their present and new versions, at `now`; `kind`: the kind of the nodes."""
 
     before: Manifests
     after: Manifests
