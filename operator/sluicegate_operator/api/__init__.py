@@ -1,4 +1,4 @@
-"""The custom resources: their models, their rules, their CRDs. Pure, but for `manifests` reading files."""
+"""The custom resources: their models, rules and CRDs. Pure, except that `manifests` reads files."""
 
 from sluicegate_operator.api.audit_pipeline import AuditPipeline
 from sluicegate_operator.api.broker_cluster import BrokerCluster

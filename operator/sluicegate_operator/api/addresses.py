@@ -1,11 +1,14 @@
-"""IP addresses and ranges of them in manifests, as the CEL functions of the API server accept them."""
+"""IP addresses and ranges in manifests, as the CEL functions of the API server accept them."""
 
 import re
 from ipaddress import IPv6Address, ip_address, ip_network
 
 
 def is_ip(text: str) -> bool:
-    """Whether CEL's isIP() accepts `text`: an IPv4 or IPv6 address without a zone, and not an IPv4-mapped one."""
+    """Return whether CEL's isIP() accepts `text`.
+
+    It accepts an IPv4 or IPv6 address without a zone that is not IPv4-mapped.
+    """
     try:
         address = ip_address(text)
     except ValueError:
@@ -14,7 +17,10 @@ def is_ip(text: str) -> bool:
 
 
 def is_cidr(text: str) -> bool:
-    """Whether CEL's isCIDR() accepts `text`: an address as `is_ip` accepts it, a slash, the length of a prefix."""
+    """Return whether CEL's isCIDR() accepts `text`.
+
+    It accepts an address as `is_ip` does, a slash, and the length of a prefix.
+    """
     address, _, length = text.partition("/")
     if not is_ip(address) or re.fullmatch("0|[1-9][0-9]{0,2}", length) is None:
         return False
@@ -22,7 +28,7 @@ def is_cidr(text: str) -> bool:
 
 
 def has_no_host_bits(cidr: str) -> bool:
-    """Whether every bit behind the prefix is zero. False also if `cidr` is not a range."""
+    """Return whether every bit behind the prefix is zero. False also if `cidr` is not a range."""
     try:
         ip_network(cidr)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Where the segments of a cluster's audit log are kept, and what the container beside each broker may use for it."""
+"""Where the segments of a cluster's audit log are stored, and the settings of the landing container in each pod."""
 
 import re
 from typing import ClassVar
@@ -13,7 +13,7 @@ from sluicegate_operator.api.rules import Model, Rule
 
 QUOTA_MIN = "1Mi"
 URI_PATTERN = "^s3://[a-z0-9][-.a-z0-9]{1,61}[a-z0-9](/[^?#@$ ]*)?([?][^?#@$ ]*)?$"
-"""Without a user and password before the bucket, which everybody who may read the object would see."""
+"""Without a user and password before the bucket: every user who may read the object would see them."""
 
 
 def object_name_rule(field: str, what: str) -> Rule:
@@ -62,30 +62,30 @@ class AuditLanding(Model):
     )
 
     uri: str | None = Field(default=None, min_length=1, max_length=1024)
-    """A place in an object store, s3://bucket/path, with options such as region and endpoint_override behind a '?'. It
-    is for this cluster alone."""
+    """Location in an object store, s3://bucket/path, with options such as region and endpoint_override after a '?'.
+    Only this cluster may use it."""
     claim_name: str | None = Field(default=None, min_length=1, max_length=253)
-    """Name of a PersistentVolumeClaim in the same namespace that all brokers' pods can write at the same time; segments
-    lie in a folder of the cluster's name."""
+    """Name of a PersistentVolumeClaim in the same namespace that all brokers' pods can write at the same time. Segments
+    are in a folder with the cluster's name."""
     secret_name: str | None = Field(default=None, min_length=1, max_length=253)
-    """Name of a Secret in the same namespace whose keys are variables of the landing process, such as AWS_ACCESS_KEY_ID
-    and AWS_SECRET_ACCESS_KEY. One that is missing keeps no broker from starting, and one that changes needs no
-    restart."""
+    """Name of a Secret in the same namespace whose keys become environment variables of the landing process, such as
+    AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. Brokers start even if the Secret is missing, and a change of it needs
+    no restart."""
     retention_days: int | None = Field(default=None, ge=1, le=36500)
-    """Segments that are older are deleted; they are kept when absent."""
+    """Age in days after which segments are deleted; they are never deleted for their age if absent."""
     quota: Quantity | None = None
-    """The oldest segments beyond so many bytes are deleted, for example 100Gi; there is no limit when absent."""
+    """Maximum size of all segments, for example 100Gi; above it the oldest segments are deleted. No limit if absent."""
     image: str | None = Field(default=None, min_length=1, max_length=512)
-    """Image of the container beside each broker, which has to have Arrow in it; that of the cluster where it names one,
-    else the one of the operator's own version with Arrow."""
+    """Image of the landing container in each broker's pod, which must include Arrow. If absent: the cluster's image if
+    it names one, else the image of the operator's own version with Arrow."""
     resources: Resources | None = None
-    """Requests and limits of the container beside each broker; what is named in neither has the operator's own: 50m of
-    cpu and 256Mi of memory requested, 2 and 2Gi at most. While one that was killed for its memory begins again,
-    Kubernetes does not call the broker ready."""
+    """Requests and limits of the landing container in each broker's pod. A resource that is in neither gets the
+    operator's defaults: requests of 50m cpu and 256Mi memory, limits of 2 cpu and 2Gi memory. If the container is
+    killed for its memory, the broker's pod is not ready until the container runs again."""
 
 
 class AuditSettings(Model):
     """The audit log of these brokers."""
 
     landing: AuditLanding
-    """A second container of each broker's pod turns what the broker has written into Parquet files."""
+    """A second container in each broker's pod converts the audit log that the broker has written into Parquet files."""

@@ -1,7 +1,7 @@
-"""AuditPipeline: what a cluster's audit log answers, computed again and again by Spark.
+"""AuditPipeline: reports from a cluster's audit log, computed periodically by Spark.
 
-Owns the spec, its rules and the status. What runs and when is `planning.pipelines`' business. The pipeline itself is
-another program: what it is asked is its command line, what it says is the summary that it leaves when it ends.
+This module owns the spec, its rules and the status. `planning.pipelines` decides what runs and when. The pipeline
+itself is another program: its input is its command line, its output the summary that it writes when it ends.
 """
 
 import re
@@ -61,7 +61,7 @@ SCHEDULE_PATTERN = (
     + "|".join(SHORTHANDS)
     + ")$"
 )
-"""As CronJobs and the Spark operators read a schedule; what is no time of any day is said in the status."""
+"""The syntax of CronJobs and the Spark operators. A schedule that matches no day is reported in the status."""
 
 _Name = Annotated[str, Field(min_length=1, max_length=249)]
 _Price = Annotated[float, Field(ge=0, le=1e9)]
@@ -79,31 +79,31 @@ class AuditPlace(Model):
     )
 
     uri: str | None = Field(default=None, min_length=1, max_length=1024)
-    """A place in an object store, s3://bucket/path, with options such as region and endpoint_override behind a '?'."""
+    """Location in an object store, s3://bucket/path, with options such as region and endpoint_override after a '?'."""
     claim_name: str | None = Field(default=None, min_length=1, max_length=253)
-    """Name of a PersistentVolumeClaim in the same namespace: segments are looked for in a folder of the cluster's name,
-    results go to the folder NAME.results, NAME being that of the AuditPipeline."""
+    """Name of a PersistentVolumeClaim in the same namespace. Segments are read from a folder with the cluster's name.
+    Results go to the folder NAME.results, where NAME is the name of the AuditPipeline."""
 
 
 class AuditPrices(Model):
-    """What resources cost; one that is not named costs nothing. Without prices there is no table of costs."""
+    """Prices of resources; a resource without a price costs nothing. Without prices, no table of costs is computed."""
 
     currency: str = Field(min_length=1, max_length=16)
-    """In what the prices are, for example EUR."""
+    """Currency of the prices, for example EUR."""
     ingress_per_gib: _Price | None = None
-    """Of a GiB that clients produce."""
+    """Price of a GiB that clients produce."""
     egress_per_gib: _Price | None = None
-    """Of a GiB that clients fetch."""
+    """Price of a GiB that clients fetch."""
     requests_per_million: _Price | None = None
-    """Of a million requests."""
+    """Price of a million requests."""
     storage_per_gib_month: _Price | None = None
-    """Of a GiB that is kept for a month of 730 hours."""
+    """Price of storing a GiB for a month of 730 hours."""
     partition_per_hour: _Price | None = None
-    """Of a partition that there is for an hour."""
+    """Price of a partition for an hour."""
 
 
 class AuditObjective(Model):
-    """A share of requests is to be answered without error in so many milliseconds."""
+    """The share of requests that must be answered without error within a number of milliseconds."""
 
     rules: ClassVar = (
         Rule(
@@ -115,25 +115,25 @@ class AuditObjective(Model):
     )
 
     name: str = Field(min_length=1, max_length=100)
-    """What people call it; each objective has its own."""
+    """Name of the objective; unique among the objectives."""
     api: str = Field(min_length=1, max_length=64)
     """The API by Kafka's name, for example Produce."""
     latency_ms: float = Field(ge=0.001, le=1e9)
-    """Milliseconds within which a request is to be answered; what it waits for on purpose does not count."""
+    """Milliseconds within which a request must be answered; time for which it waits on purpose does not count."""
     target: float = Field(ge=0, le=1)
-    """The share of requests that are, for example 0.999."""
+    """The share of requests that must meet the objective, for example 0.999."""
     window_days: int = Field(default=30, ge=1, le=366)
-    """Days over which the share is taken."""
+    """Number of days over which the share is computed."""
     cluster_id: _Name | None = None
-    """Kafka's id of the cluster that it is about; all that are in the audit log when absent."""
+    """Kafka's id of the cluster to which the objective applies; all clusters in the audit log if absent."""
     topic: _Name | None = None
-    """The topic that it is about; all when absent."""
+    """The topic to which the objective applies; all topics if absent."""
     principal: _Name | None = None
-    """The principal that it is about, for example User:orders; all when absent."""
+    """The principal to which the objective applies, for example User:orders; all principals if absent."""
 
 
 class AuditMirror(Model):
-    """Topics of one cluster that something copies to another: what was produced is compared with what arrives."""
+    """Topics of one cluster that are copied to another: the produced records are compared with those that arrive."""
 
     rules: ClassVar = (
         Rule(
@@ -144,25 +144,27 @@ class AuditMirror(Model):
     )
 
     name: str = Field(min_length=1, max_length=100)
-    """What people call it; each mirror has its own."""
+    """Name of the mirror; unique among the mirrors."""
     source_cluster: _Name
     """Kafka's id of the cluster that is copied."""
     mirror_cluster: _Name
-    """Kafka's id of the cluster that is copied to."""
+    """Kafka's id of the cluster that receives the copies."""
     prefix: str | None = Field(default=None, max_length=249)
-    """What the names of the copies begin with."""
+    """Prefix of the names of the copies."""
     topics: Annotated[tuple[_Name, ...], Field(max_length=100)] | None = None
-    """Names of topics, or beginnings of names with a star behind; all when absent."""
+    """Names of topics, or prefixes of names followed by a star; all topics if absent."""
 
 
 class AuditStorms(Model):
-    """When ten seconds of a listener are called stormy; one of both is enough. After a change all days
-    whose log is still there are computed anew."""
+    """Thresholds for ten seconds of a listener to count as a storm; one of them is enough.
+
+    After a change, all days whose log still exists are computed again.
+    """
 
     connections: int | None = Field(default=None, ge=1, le=1_000_000_000)
-    """So many connections, accepted or refused; 200 when absent."""
+    """Number of connections, accepted or refused; 200 if absent."""
     held: int | None = Field(default=None, ge=1, le=1_000_000_000)
-    """So many connections that were limited or refused; 20 when absent."""
+    """Number of connections that were limited or refused; 20 if absent."""
 
 
 def _distinct(field: str, what: str) -> Rule:
@@ -217,49 +219,51 @@ class AuditPipelineSpec(Model):
     cluster_ref: ClusterRef
     """The BrokerCluster whose audit log is read."""
     schedule: str = Field(default=HOURLY, min_length=6, max_length=100)
-    """When it runs, as cron says it, in UTC; a run that is due while another one goes on waits for it."""
+    """Times of the runs in cron syntax, in UTC. If the previous run has not ended, a run that is due waits for it."""
     suspend: bool = False
-    """While true no run is begun; one that goes on ends."""
+    """While true, no run is started; a run in progress is completed."""
     source: AuditPlace | None = None
-    """Where the segments of the audit log are; where audit.landing of the BrokerCluster puts them when absent."""
+    """Where the segments of the audit log are; if absent, where audit.landing of the BrokerCluster stores them."""
     results: AuditPlace
-    """Where the results and the report go. They stay when the AuditPipeline is deleted."""
+    """Where the results and the report are written. They stay when the AuditPipeline is deleted."""
     secret_name: str | None = Field(default=None, min_length=1, max_length=253)
-    """Name of a Secret in the same namespace whose keys are variables of the run, such as AWS_ACCESS_KEY_ID and
-    AWS_SECRET_ACCESS_KEY; that of audit.landing of the BrokerCluster when absent."""
+    """Name of a Secret in the same namespace whose keys become environment variables of the run, such as
+    AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. If absent, the Secret of audit.landing of the BrokerCluster is used."""
     prices: AuditPrices | None = None
-    """What resources cost, for the shares of principals and topics in it."""
+    """Prices of resources, for the costs of principals and topics."""
     objectives: Annotated[tuple[AuditObjective, ...], Field(max_length=50)] | None = None
-    """What is promised to clients, and compared with what they had."""
+    """Service level objectives for clients, which are compared with the measured values."""
     mirrors: Annotated[tuple[AuditMirror, ...], Field(max_length=20)] | None = None
-    """Which topics are copied to which cluster."""
+    """The topics that are copied, and the clusters to which they are copied."""
     storms: AuditStorms | None = None
-    """When connections are a storm."""
+    """Thresholds for connection storms."""
     mode: Literal["Job", "SparkApplication"] = "Job"
-    """Job runs it in one pod, spark-submit --master local[*] in a CronJob. SparkApplication has a Spark operator that
-    is there already run it over several pods."""
+    """Job runs the pipeline in one pod: spark-submit --master local[*] in a CronJob. SparkApplication runs it in
+    several pods, through a Spark operator that must be installed already."""
     spark_operator: Literal["apache", "kubeflow"] | None = None
-    """Which Spark operator: apache makes a SparkApplication of spark.apache.org/v1 for each run, kubeflow one
-    ScheduledSparkApplication of sparkoperator.k8s.io/v1beta2."""
+    """The installed Spark operator. For apache, each run is a SparkApplication of spark.apache.org/v1. For kubeflow,
+    one ScheduledSparkApplication of sparkoperator.k8s.io/v1beta2 is created."""
     executors: int | None = Field(default=None, ge=1, le=1000)
-    """Number of executors of a SparkApplication; 2 when absent."""
+    """Number of executors of a SparkApplication; 2 if absent."""
     service_account_name: str | None = Field(default=None, min_length=1, max_length=253)
-    """Name of the ServiceAccount of a SparkApplication's driver, which may make pods; spark when absent."""
+    """Name of the ServiceAccount of a SparkApplication's driver, which must be allowed to create pods; spark if
+    absent."""
     image: str | None = Field(default=None, min_length=1, max_length=512)
-    """Container image with the pipeline, Spark and Java 17 or later; of a Job sluicegate-audit of the operator's own
-    version when absent."""
+    """Container image with the pipeline, Spark and Java 17 or later. If absent, a Job runs sluicegate-audit of the
+    operator's own version."""
     image_pull_secrets: PullSecrets | None = None
-    """Names of Secrets in the same namespace that the image is pulled with."""
+    """Names of Secrets in the same namespace with which the image is pulled."""
     resources: Resources | None = None
-    """Requests and limits of the pod, of driver and executors alike. Spark's heap is 60 % of limits.memory, and 1 GiB
-    where there is none; a Job then requests 500m of cpu and 1Gi of memory, and has 4 and 2Gi at most."""
+    """Requests and limits of the pod, for driver and executors alike. Spark's heap is 60 % of limits.memory, or 1 GiB
+    without that limit. For a Job, a resource that is in neither gets the operator's defaults: requests of 500m cpu and
+    1Gi memory, limits of 4 cpu and 2Gi memory."""
     retention_days: int | None = Field(default=None, ge=1, le=36500)
-    """Results of days that are longer ago are deleted; they are kept when absent."""
+    """Age in days after which results are deleted; they are never deleted if absent."""
     report: bool = True
-    """Whether each run ends with a page for people, report.html, beside the results."""
+    """Whether each run writes a page for users, report.html, beside the results."""
 
     def settings_files(self) -> dict[str, Any]:
-        """What the pipeline is given as JSON, by its option's name; absent what the spec does not say."""
+        """Return the JSON files for the pipeline, by the name of its option; none for settings that the spec lacks."""
         found: dict[str, Any] = {
             "prices": self.prices.model_dump(exclude_none=True) if self.prices else None,
             "objectives": {"objectives": [one.model_dump(exclude_none=True) for one in self.objectives or ()]},
@@ -276,59 +280,59 @@ class AuditWindow(Model):
     first: str = Field(default="", alias="from", max_length=32)
     """The first day, in UTC."""
     last: str = Field(default="", alias="to", max_length=32)
-    """The last day."""
+    """The last day, in UTC."""
 
 
 class AuditRun(Model):
-    """One run, as its pod tells it."""
+    """One run, as its pod reports it."""
 
     model_config = Status.model_config
 
     name: str = Field(default="", max_length=253)
-    """Of the Job or SparkApplication."""
+    """Name of the Job or SparkApplication."""
     state: str = Field(default="", max_length=32)
-    """Pending, Running, Retrying, Succeeded, Failed or Deleted. Pending until the container of its pod has begun.
+    """Pending, Running, Retrying, Succeeded, Failed or Deleted. Pending until the container of its pod has started.
     Deleted if its Job or SparkApplication was deleted before the run ended."""
     started: str | None = Field(default=None, max_length=32)
-    """When the container of its pod began; absent before."""
+    """Time when the container of its pod started; absent before."""
     finished: str | None = Field(default=None, max_length=32)
-    """When it ended."""
+    """Time when it ended."""
 
 
 class AuditPipelineStatus(Status):
     last_run: AuditRun | None = None
     """The newest run."""
     last_success_time: str | None = Field(default=None, max_length=32)
-    """When a run last ended well; what is said below is of that run."""
+    """Time when a run last succeeded; the fields below describe that run."""
     last_schedule_time: str | None = Field(default=None, max_length=32)
-    """The time of the schedule that the operator last made a SparkApplication for; Jobs are made by Kubernetes."""
+    """The scheduled time of the last SparkApplication that the operator created. Kubernetes creates the Jobs."""
     last_window: AuditWindow | None = None
-    """The first and the last day that the results have, whichever of them the run computed."""
+    """The first and the last day of all results, including days that earlier runs computed."""
     events: int | None = None
-    """Events that the audit log has of these days."""
+    """Number of events that the audit log has for these days."""
     rows: Annotated[dict[str, int], Field(max_length=TABLES_MAX)] | None = None
-    """Rows that the run wrote, by table: only of the days that it computed, where a table is by day."""
+    """Number of rows that the run wrote, by table. For a table by day, only rows of the days that the run computed."""
     missing: int | None = None
-    """Events that the audit log itself says are missing in these days."""
+    """Number of events that the audit log itself reports as missing in these days."""
     holes: int | None = None
-    """Numbers of events that nothing tells of in these days: the segments that had them are not there."""
+    """Number of events in these days that are missing without a report, because their segments do not exist."""
     quarantined_files: int | None = None
-    """Files of segments that were set aside: damaged, of an unknown version, or of a clock that is wrong."""
+    """Number of segment files that were set aside: damaged, of an unknown version, or written with a wrong clock."""
     complete: str = Field(default="", max_length=16)
-    """True when nothing is missing, False when something is, Unknown before a run has said so."""
+    """True if no event is missing, False if some are, Unknown before a run has reported it."""
     report_location: str | None = Field(default=None, max_length=2048)
-    """Where the report of the last run that ended well is."""
+    """Location of the report of the last run that succeeded."""
     last_error: str | None = Field(default=None, max_length=1024)
-    """The first line of what went wrong in the newest run; absent when nothing has."""
+    """The first line of the error of the newest run; absent if it has none."""
     progress: str | None = Field(default=None, max_length=1024)
-    """Since when a run is running, and how long the one before it took; for one that is Pending, why its pod does not
+    """Time since which a run is running, and the duration of the previous one; for a Pending run, why its pod does not
     start."""
     took_seconds: float | None = None
-    """How long the last run that ended well took, as it says itself."""
+    """Duration of the last run that succeeded, in seconds, as the run reports it."""
 
 
 class AuditPipeline(Resource):
-    """Computes what a cluster's audit log answers: traffic, cost, objectives, idle topics, storms, and a report."""
+    """Computes results and a report from a cluster's audit log: traffic, cost, objectives, idle topics, storms."""
 
     plural: ClassVar = "auditpipelines"
     short_name: ClassVar = "ap"
@@ -355,6 +359,6 @@ class AuditPipeline(Resource):
 
     kind: Literal["AuditPipeline"] = "AuditPipeline"
     spec: AuditPipelineSpec
-    """What is computed, when, and where it goes."""
+    """What is computed, when, and where the results go."""
     status: AuditPipelineStatus = Field(default_factory=AuditPipelineStatus)
-    """What the runs said."""
+    """The results of the runs."""

@@ -1,6 +1,6 @@
-"""BrokerCluster: brokers and their controller, or an Apache Kafka cluster that runs elsewhere and is governed.
+"""BrokerCluster: brokers and their controllers, or an external Apache Kafka cluster that is managed.
 
-Owns the spec, its rules and the status. How nodes are laid out is `planning.cluster_layout`'s business.
+This module owns the spec, its rules and the status. `planning.cluster_layout` decides the layout of the nodes.
 """
 
 import re
@@ -78,11 +78,11 @@ class Storage(Model):
     size: Quantity
     """Size of the volume of one node, as a Kubernetes quantity, for example 10Gi."""
     storage_class_name: str | None = Field(default=None, min_length=1, max_length=253)
-    """StorageClass of the volumes; the default class of the Kubernetes cluster when absent."""
+    """StorageClass of the volumes; the default class of the Kubernetes cluster if absent."""
 
 
 class Rack(Model):
-    """Where brokers learn their rack: replicas of a partition are placed on different racks where there are enough."""
+    """The source of the brokers' racks: replicas of a partition are placed on different racks if there are enough."""
 
     rules: ClassVar = (
         Rule(
@@ -94,52 +94,55 @@ class Rack(Model):
     )
 
     topology_key: str = Field(max_length=317)
-    """The label of Kubernetes nodes whose value is the rack of the brokers there: topology.kubernetes.io/zone. Brokers
-    are put on nodes that have it only, spread over its values, and wait for their rack before they start."""
+    """Label of Kubernetes nodes whose value is the rack of the brokers there, for example topology.kubernetes.io/zone.
+    Brokers run only on nodes that have the label, spread over its values, and wait for their rack before they start."""
 
 
 class Brokers(Model):
     rules: ClassVar = tag_rules()
 
     replicas: int = Field(ge=1, le=100)
-    """Number of brokers; their ids are 0 to replicas - 1. When it shrinks the brokers with the highest ids go, as soon
-    as they hold no replicas."""
+    """Number of brokers; their ids are 0 to replicas - 1. If the number is reduced, the brokers with the highest ids
+    are removed as soon as they hold no replicas."""
     storage: Storage
     """The volume of each broker."""
     resources: Resources | None = None
-    """Requests and limits of each broker's container. What is named in neither has the operator's own: 100m of cpu and
-    128Mi of memory requested, 2 and 1Gi at most."""
+    """Requests and limits of each broker's container. A resource that is in neither gets the operator's defaults:
+    requests of 100m cpu and 128Mi memory, limits of 2 cpu and 1Gi memory."""
     pod: PodSettings | None = None
-    """Where the brokers' pods may be, and their further labels. A change rolls the brokers."""
+    """Scheduling and further labels of the brokers' pods. A change rolls the brokers."""
     drain: bool = False
-    """Whether replicas are moved off brokers that are to go: true moves them to the others first, false waits until
-    somebody has."""
+    """Whether replicas are moved off brokers that are to be removed: true moves them to the other brokers first, false
+    waits until they have been moved by hand."""
     rack: Rack | None = None
-    """Tells each broker the rack or zone of its node; no broker knows a rack when absent. A change rolls the brokers,
-    and moves no replica that is there already."""
+    """Assigns each broker the rack or zone of its Kubernetes node; brokers have no rack if absent. A change rolls the
+    brokers, and moves no existing replica."""
     tags: Tags | None = None
-    """What every broker tells clients of itself by BrokerMetadata, by name (team: payments). A change restarts none."""
+    """Tags that every broker publishes to clients through BrokerMetadata, by name (team: payments). A change restarts
+    no broker."""
     tags_from_node_labels: TagsFromNodeLabels | None = None
-    """Tags of each broker that are labels of the Kubernetes node it is on: the tag's name, then the label's key (zone:
-    topology.kubernetes.io/zone). A node without the label gives none. A change restarts no broker."""
+    """Tags of each broker from labels of its Kubernetes node: the tag's name, then the label's key (zone:
+    topology.kubernetes.io/zone). Without the label on its node, a broker does not have the tag. A change restarts no
+    broker."""
 
 
 class VolumeClaims(Model):
-    """What becomes of the volumes of all nodes."""
+    """What happens to the volumes of all nodes."""
 
     delete_claims: bool = False
-    """Whether the volume claims go with the cluster: false keeps them and their data when the BrokerCluster is deleted,
-    true deletes them with it. Claims of brokers that are scaled away stay until then."""
+    """Whether the volume claims are deleted with the cluster: false keeps them and their data when the BrokerCluster is
+    deleted, true deletes them. Claims of brokers that were removed by scaling stay until then."""
 
 
 class Rollout(Model):
-    """How nodes are restarted when something changed that needs it."""
+    """How nodes are restarted after a change that needs it."""
 
     paused: bool = False
-    """While true no node is restarted; everything else goes on. The condition Paused holds while one should be."""
+    """While true, no node is restarted; everything else continues. The condition Paused is True while a restart is
+    pending."""
     strategy: Literal["Broker", "Rack"] = "Broker"
-    """How many brokers are restarted at once: Broker takes one, Rack all of one rack when every partition keeps
-    min.insync.replicas without them, and one otherwise. Rack needs brokers.rack."""
+    """How many brokers are restarted at once. Broker restarts one. Rack restarts all brokers of one rack if every
+    partition keeps min.insync.replicas without them, else one. Rack needs brokers.rack."""
 
 
 class Controllers(Model):
@@ -153,28 +156,29 @@ class Controllers(Model):
     )
 
     replicas: int = Field(default=1, ge=1, le=9)
-    """Number of controllers: 1, 3, 5, 7 or 9. One is active and keeps its journal on its own volume; with more the
-    journal is kept in the Kubernetes API, and a standby takes over when the active one is lost."""
+    """Number of controllers: 1, 3, 5, 7 or 9. A single controller keeps its journal on its own volume. With more, one
+    is active, the journal is in the Kubernetes API, and a standby takes over if the active controller is lost."""
     storage: Storage | None = None
-    """The volume of each controller, which holds metadata only; 1Gi of the default class when absent."""
+    """The volume of each controller, which stores only metadata; 1Gi of the default class if absent."""
     resources: Resources | None = None
-    """Requests and limits of each controller's container. What is named in neither has the operator's own: 50m of cpu
-    and 64Mi of memory requested, 1 and 512Mi at most."""
+    """Requests and limits of each controller's container. A resource that is in neither gets the operator's defaults:
+    requests of 50m cpu and 64Mi memory, limits of 1 cpu and 512Mi memory."""
     pod: PodSettings | None = None
-    """Where the controllers' pods may be, and their further labels. A change rolls the controllers."""
+    """Scheduling and further labels of the controllers' pods. A change rolls the controllers."""
 
 
 class ConnectionQuotaSettings(Model):
-    """How connection rates are measured and what happens to an address over its rate."""
+    """How connection rates are measured, and what happens to connections of an address over its rate."""
 
     strategy: Literal["windowed", "token-bucket"] = "windowed"
-    """token-bucket is recommended: it admits one second's worth at once and then the rate, evenly. windowed averages
-    over all samples, as Apache Kafka does: it admits ten seconds' worth at once, and then about one connection a
-    second until the window has passed."""
+    """token-bucket is recommended: it admits one second's worth of connections at once, and then the rate, evenly.
+    windowed averages over all samples, as Apache Kafka does: it admits ten seconds' worth at once, and then about one
+    connection a second until the window has passed."""
     ip_action: Literal["delay", "drop"] = "delay"
-    """A connection of an address over its rate: delay holds it unread and then closes it, drop closes it at once."""
+    """What happens to a connection of an address over its rate: delay keeps it open without reading it and then closes
+    it, drop closes it at once."""
     window_num: int = Field(default=11, ge=1, le=1000)
-    """Samples that a rate is taken over, the current one included."""
+    """Number of samples over which a rate is measured, including the current one."""
     window_size_seconds: int = Field(default=1, ge=1, le=3600)
     """Length of one sample in seconds; also the longest delay."""
 
@@ -197,7 +201,7 @@ class ObserverWheels(Model):
     files: Annotated[
         tuple[Annotated[str, Field(min_length=5, max_length=200)], ...], Field(min_length=1, max_length=16)
     ]
-    """Names of the wheels on it, of Python code alone, that brokers may import; they are not unpacked."""
+    """Names of the wheels on it that brokers may import. They must contain only Python code; they are not unpacked."""
 
 
 class ObserversSettings(Model):
@@ -213,15 +217,15 @@ class ObserversSettings(Model):
     )
 
     allow_config_map_code: bool = False
-    """Whether brokers run code from ConfigMaps, with all the rights that they have themselves: whoever may write
-    ConfigMaps and ObserverPlugins in this namespace then decides what the brokers do. A change rolls the brokers."""
+    """Whether brokers run code from ConfigMaps, with all of the brokers' own rights. Every user who may write
+    ConfigMaps and ObserverPlugins in this namespace then controls what the brokers do. A change rolls the brokers."""
     wheels: ObserverWheels | None = None
-    """Wheels with classes of observers, on a volume that every broker has mounted. A change rolls the brokers."""
+    """Wheels with classes of observers, on a volume that every broker mounts. A change rolls the brokers."""
     secret_names: (
         Annotated[tuple[Annotated[str, Field(min_length=1, max_length=253)], ...], Field(max_length=16)] | None
     ) = None
-    """Names of Secrets in the same namespace that observers read as files, /etc/sluicegate-observers/NAME/KEY: an
-    ObserverPlugin names the file. One that is missing keeps no broker from starting. A change rolls the brokers."""
+    """Names of Secrets in the same namespace that observers read as files, /etc/sluicegate-observers/NAME/KEY; an
+    ObserverPlugin names the file. Brokers start even if a Secret is missing. A change rolls the brokers."""
 
 
 ConfigValue = Annotated[str, Field(max_length=4096)]
@@ -254,7 +258,10 @@ _CONFIG_KEYS = config_keys_rule(
 
 
 def _has_our_bounds(value: object) -> bool:
-    """And not Kafka's: for threads, of which Kafka has as many as one likes."""
+    """Return whether the bounds of a key are Sluicegate's and not Kafka's.
+
+    This is so for numbers of threads, which Kafka does not limit.
+    """
     return isinstance(value, Whole) and value.high not in (INT_MAX, LONG_MAX)
 
 
@@ -284,7 +291,10 @@ _OF_BUNDLED = (
 
 
 def _of_bundled(rule: Rule) -> Rule:
-    """The rule, for clusters whose nodes are the operator's own; other brokers say themselves what they take."""
+    """Return the rule for clusters whose nodes the operator starts.
+
+    External brokers check their configuration themselves.
+    """
     return replace(
         rule,
         cel=f"!has(self.brokers) || {rule.cel}",
@@ -374,48 +384,52 @@ class BrokerClusterSpec(Model):
     )
 
     runtime: Literal["Bundled", "External"] = "Bundled"
-    """Bundled runs Sluicegate's own brokers. External governs an Apache Kafka cluster that others run."""
+    """Bundled runs Sluicegate's own brokers. External manages an Apache Kafka cluster that Sluicegate does not run: its
+    limits, topics and dynamic configuration."""
     bootstrap_servers: (
         Annotated[tuple[Annotated[str, Field(max_length=270)], ...], Field(min_length=1, max_length=32)] | None
     ) = None
-    """host:port of some brokers of a cluster that others run, of a PLAINTEXT listener; they tell of the others."""
+    """host:port of some brokers of an external cluster, on a PLAINTEXT listener. The operator learns the other brokers
+    from them."""
     brokers: Brokers | None = None
-    """The brokers; needed for runtime Bundled."""
+    """The brokers; required for runtime Bundled."""
     storage: VolumeClaims | None = None
-    """What becomes of volumes when the cluster is deleted; they are kept when absent."""
+    """What happens to volumes when the cluster is deleted; they are kept if absent."""
     cluster_id: str | None = Field(default=None, max_length=64)
-    """Kafka's id of the cluster, to go on with volumes that an earlier BrokerCluster left behind: the id is in the
-    annotation sluicegate.dev/cluster-id of their claims. Made from the object's uid when absent; fixed once nodes have
-    started. With runtime External: the only cluster that is governed; the first that answered when absent."""
+    """Kafka's id of the cluster. Set it to reuse volumes of an earlier BrokerCluster: the id is in the annotation
+    sluicegate.dev/cluster-id of their claims. If absent, it is made from the object's uid. It is fixed once nodes have
+    started. With runtime External it is the only cluster that is managed; if absent, the first cluster that answers."""
     controllers: Controllers | None = None
-    """The controllers; one with 1Gi of storage when absent."""
+    """The controllers; one with 1Gi of storage if absent."""
     image: str | None = Field(default=None, min_length=1, max_length=512)
-    """Container image of brokers and controllers; the operator's own version when absent."""
+    """Container image of brokers and controllers; the operator's own version if absent."""
     image_pull_secrets: PullSecrets | None = None
-    """Names of Secrets in the same namespace that the image is pulled with."""
+    """Names of Secrets in the same namespace with which the image is pulled."""
     config: Annotated[dict[str, ConfigValue], Field(max_length=100)] | None = None
-    """Further broker configuration under Kafka's names, every value a string (num.partitions: "3"). A key that Kafka
-    calls dynamic (log.retention.ms) takes effect without a restart, any other rolls the nodes. Limits of connections
-    are not set here but through ConnectionQuota, which never restarts a broker. With runtime External others are
-    refused."""
+    """Further broker configuration under Kafka's names, with strings as values (num.partitions: "3"). A key that is
+    dynamic in Kafka (log.retention.ms) takes effect without a restart, any other rolls the nodes. Connection limits
+    cannot be set here; use ConnectionQuota, which never restarts a broker. With runtime External, keys that are not
+    dynamic are refused."""
     observers: ObserversSettings | None = None
     """What ObserverPlugins may do to these brokers."""
     audit: AuditSettings | None = None
-    """Where the audit log goes that an ObserverPlugin with builtIn audit-log has these brokers write; a change rolls
-    them."""
+    """Where the audit log is stored that an ObserverPlugin with builtIn audit-log makes these brokers write. A change
+    rolls the brokers."""
     connection_quota: ConnectionQuotaSettings | None = None
-    """How connection limits are enforced; a change rolls the brokers. The limits are ConnectionQuota objects."""
+    """How connection limits are enforced; a change rolls the brokers. The limits themselves are ConnectionQuota
+    objects."""
     rollout: Rollout | None = None
-    """How nodes are restarted when something changed that needs it; one by one when absent."""
+    """How nodes are restarted after a change that needs it; one by one if absent."""
     network_policies: bool = True
-    """Whether the operator makes NetworkPolicies: what nodes say to each other (ports 9091 and 9093) is then for nodes
-    of this cluster and for the operator; listeners of clients and metrics stay open to all. Say false for an operator
-    that runs outside of the Kubernetes cluster, or to write your own."""
+    """Whether the operator creates NetworkPolicies. They allow connections to the nodes' internal ports (9091 and 9093)
+    only from nodes of this cluster and from the operator; listeners of clients and metrics stay open to all. Set false
+    for an operator that runs outside the Kubernetes cluster, or to use your own policies."""
     paused: bool = False
-    """The operator leaves this cluster and everything that refers to it alone while true; the condition Paused says
-    so."""
+    """While true, the operator changes neither this cluster nor any object that refers to it; the condition Paused is
+    True."""
     resync_seconds: int = Field(default=60, ge=5, le=3600)
-    """How often the operator looks for limits that someone changed by hand on a broker, and mends them."""
+    """Interval in seconds at which the operator checks for limits that were changed by hand on a broker, and restores
+    them."""
 
     @property
     def deletes_claims(self) -> bool:
@@ -432,7 +446,7 @@ class BrokerClusterSpec(Model):
 
     @property
     def observer_secrets(self) -> tuple[str, ...]:
-        """Names of Secrets that brokers have as files."""
+        """Names of Secrets that brokers mount as files."""
         return (self.observers.secret_names or ()) if self.observers is not None else ()
 
     @property
@@ -441,7 +455,7 @@ class BrokerClusterSpec(Model):
 
     @property
     def topology_key(self) -> str | None:
-        """The label of nodes that is the brokers' rack."""
+        """The label of Kubernetes nodes that gives the brokers' rack."""
         return self.brokers.rack.topology_key if self.brokers and self.brokers.rack else None
 
     @property
@@ -463,7 +477,7 @@ class BrokerClusterSpec(Model):
 
 
 def _size(spec: BrokerClusterSpec, role: str) -> str | None:
-    """None for brokers that run elsewhere."""
+    """Return the size of a node's volume; None for brokers that run elsewhere."""
     nodes: Brokers | Controllers | None = getattr(spec, role)
     if role == "brokers" and nodes is None:
         return None
@@ -471,7 +485,10 @@ def _size(spec: BrokerClusterSpec, role: str) -> str | None:
 
 
 def _volumes_stay_as_large(role: Literal["brokers", "controllers"]) -> TransitionRule:
-    """A size that was never asked of a volume, as its class refused that, may be taken back."""
+    """Return the rule that volumes do not shrink.
+
+    A size that no volume was asked to have, because its StorageClass refused it, may be reverted.
+    """
 
     def holds(old: "BrokerCluster", new: "BrokerCluster") -> bool:
         size, before = _size(new.spec, role), _size(old.spec, role)
@@ -506,7 +523,7 @@ def cluster_name_rule(field: str = "metadata.name") -> Rule:
 
 
 class BrokerCluster(Resource):
-    """Brokers that speak Kafka's protocol, and their controller."""
+    """Brokers that speak Kafka's protocol, and their controllers."""
 
     plural: ClassVar = "brokerclusters"
     short_name: ClassVar = "bc"
@@ -543,9 +560,9 @@ class BrokerCluster(Resource):
 
     kind: Literal["BrokerCluster"] = "BrokerCluster"
     spec: BrokerClusterSpec
-    """What the cluster should be."""
+    """The desired state of the cluster."""
     status: BrokerClusterStatus = Field(default_factory=BrokerClusterStatus)
-    """What the operator last saw."""
+    """The state of the cluster that the operator last observed."""
 
     @property
     def cluster_name(self) -> str:

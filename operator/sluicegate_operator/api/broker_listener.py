@@ -1,4 +1,4 @@
-"""BrokerListener: one port that all brokers of a cluster open for clients, and the Service in front of it."""
+"""BrokerListener: a port that all brokers of a cluster open for clients, and the Service in front of it."""
 
 import re
 from typing import Annotated, ClassVar, Literal
@@ -29,15 +29,15 @@ from sluicegate_operator.api.rules import Model, Rule, TransitionRule, cluster_r
 
 LISTENER_PATTERN = "^[A-Z][A-Z0-9_]{0,62}$"
 RESERVED_NAMES = ("INTERNAL", "CONTROLLER", "REPLICATION")
-"""INTERNAL joins brokers and operator, CONTROLLER is the controllers' own, REPLICATION is kept for later."""
+"""INTERNAL connects brokers and operator, CONTROLLER belongs to the controllers, REPLICATION is reserved."""
 RESERVED_PORTS = (9091, 9093, 9404)
-"""INTERNAL, CONTROLLER, and /metrics with the probes."""
+"""The ports of INTERNAL, of CONTROLLER, and of /metrics with the probes."""
 
 SERVICE_PATTERN = "^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$"
 RESERVED_SUFFIXES = "-(brokers|controllers(-[0-9])?)$"
 API_SERVER_SERVICE = "kubernetes"
 EXPOSED_NAME_MAX = 60
-"""Two digits and a '-' less than the name of a Service may have."""
+"""The maximum length of a Service's name, minus two digits and a '-'."""
 
 LISTENER_NAME_MESSAGE = (
     "must be upper-case letters, digits and '_', begin with a letter and have at most 63, for example EXTERNAL"
@@ -126,45 +126,47 @@ class BrokerListenerSpec(Model):
     cluster_ref: ClusterRef
     """The BrokerCluster whose brokers open this listener."""
     name: str = Field(min_length=1, max_length=63)
-    """Kafka's name of the listener, upper-case; ConnectionQuota targets it by this name."""
+    """Kafka's name of the listener, in upper case; ConnectionQuota targets it by this name."""
     port: int = Field(ge=1024, le=65535)
     """The port that every broker opens, and the port of the Service."""
     protocol: Literal["PLAINTEXT"] = "PLAINTEXT"
     """Kafka's security protocol; only PLAINTEXT for now."""
     exposure: Literal["ClusterIP", "NodePort", "LoadBalancer"] = "ClusterIP"
-    """Type of the Services. With ClusterIP there is one, and clients are told addresses of pods. With NodePort and
-    LoadBalancer each broker has one beside it, and clients are told its address and port, which are those of the node
-    that the broker is on, or of the load balancer."""
+    """Type of the Services. With ClusterIP there is one Service, and brokers advertise the addresses of their pods.
+    With NodePort and LoadBalancer, each broker also has its own Service, and advertises that Service's address and
+    port: those of the broker's Kubernetes node, or of the load balancer."""
     advertised_host: str | None = Field(default=None, min_length=1, max_length=253)
-    """What clients are told instead of that address: a name or an address, with {broker} for the broker's id. The port
-    stays that of the broker's Service."""
+    """Host that brokers advertise to clients instead of that address: a name or an address, with {broker} for the
+    broker's id. The port stays that of the broker's Service."""
     node_ports: NodePorts | None = None
-    """Which ports the Services have on every node; the API server's choice when absent."""
+    """Ports of the Services on every Kubernetes node; chosen by the API server if absent."""
     external_traffic_policy: Literal["Local", "Cluster"] | None = None
-    """Local, as when absent: nodes pass on only what is for a broker of theirs, and the broker sees the client's
-    address. With Cluster it sees a node's, so that limits of addresses hit everybody behind that node."""
+    """With Local, which is the default, nodes forward only connections for a broker of their own, and the broker sees
+    the client's address. With Cluster the broker sees a node's address, so that limits of addresses apply to all
+    clients behind that node."""
     load_balancer_class: str | None = Field(default=None, min_length=1, max_length=253)
-    """Who makes the load balancers, where that is not the cluster's default."""
+    """Class of the load balancers; the default of the Kubernetes cluster if absent."""
     load_balancer_source_ranges: tuple[Cidr, ...] | None = Field(default=None, min_length=1, max_length=CIDRS_MAX)
-    """Whom load balancers let in; everybody when absent."""
+    """Address ranges from which load balancers accept connections; all addresses if absent."""
     annotations: dict[str, Annotated[str, Field(max_length=1024)]] | None = Field(default=None, max_length=32)
-    """Of the Services, for who makes load balancers or writes DNS."""
+    """Annotations of the Services, for controllers that create load balancers or DNS records."""
     proxy_protocol: ProxyProtocol | None = None
-    """For a load balancer that hides the address of clients and tells it in the PROXY protocol, version 2."""
+    """For a load balancer that hides the addresses of clients and sends them in the PROXY protocol, version 2."""
 
     @property
     def is_exposed(self) -> bool:
-        """Whether each broker has a Service of its own."""
+        """Whether each broker has its own Service."""
         return self.exposure != "ClusterIP"
 
 
 class BrokerListenerStatus(Status):
     brokers: str = Field(default="", max_length=32)
-    """Brokers that have it open as the spec says and tell clients how to reach them, of those that should: 3/3."""
+    """Brokers that have the listener open as specified and advertise an address for it, of those that should: 3/3."""
     addresses: tuple[str, ...] = Field(default=(), max_length=100)
-    """host:port that clients are told of each broker that is ready and has it open."""
+    """host:port that each ready broker with this listener open advertises to clients."""
     bootstrap: str = Field(default="", max_length=270)
-    """host:port for clients to begin with: inside the Kubernetes cluster, or outside where exposure says so."""
+    """host:port for the first connection of clients: inside the Kubernetes cluster, or outside if exposure provides
+    it."""
 
 
 class BrokerListener(Resource):
@@ -212,6 +214,6 @@ class BrokerListener(Resource):
 
     kind: Literal["BrokerListener"] = "BrokerListener"
     spec: BrokerListenerSpec
-    """What the listener should be."""
+    """The desired state of the listener."""
     status: BrokerListenerStatus = Field(default_factory=BrokerListenerStatus)
-    """What the operator last saw."""
+    """The state of the listener that the operator last observed."""

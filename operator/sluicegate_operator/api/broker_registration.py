@@ -1,6 +1,6 @@
-"""BrokerRegistration: what the active controller thinks of one broker, written by the operator for people to read.
+"""BrokerRegistration: the active controller's view of one broker, written by the operator for users to read.
 
-Nobody writes its spec but the operator, one object for each broker that is registered, named <cluster>-<id>.
+Only the operator writes its spec. There is one object for each registered broker, named <cluster>-<id>.
 """
 
 from typing import Annotated, ClassVar, Literal
@@ -42,39 +42,40 @@ class BrokerRegistrationSpec(Model):
 
 class BrokerRegistrationStatus(Status):
     state: Literal["Offline", "Fenced", "Online", "Stopping", "Unknown"] | None = None
-    """Offline: not running or not ready to register; Fenced: connected but not serving clients; Online: serving;
-    Stopping: its leaders are being moved away; Unknown: no controller has answered the operator for a minute."""
+    """Offline: not running or not ready to register; Fenced: connected but not serving clients; Online: serving
+    clients; Stopping: its leaders are being moved to other brokers; Unknown: no controller has answered the operator
+    for a minute."""
     broker_epoch: int | None = None
-    """Given at each registration; a request with an older one is refused."""
+    """The broker's epoch, which is assigned at each registration; requests with an older epoch are refused."""
     incarnation_id: str | None = Field(default=None, max_length=64)
-    """The id that the broker's process made for itself when it started."""
+    """The id that the broker's process generated when it started."""
     last_heartbeat_age_seconds: int | None = None
-    """Seconds since the controller heard from it, in coarse steps; absent without a session."""
+    """Seconds since its last heartbeat to the controller, in coarse steps; absent without a session."""
     pod: str | None = Field(default=None, max_length=253)
-    """The pod that it runs in; absent while there is none."""
+    """The pod in which it runs; absent if there is none."""
     rack: str | None = Field(default=None, max_length=253)
-    """The rack that it registered with; absent when it was told none."""
+    """The rack with which it registered; absent if it has none."""
     leaders: int | None = None
-    """Partitions that it leads."""
+    """Number of partitions that it leads."""
     replicas: int | None = None
-    """Replicas that it holds."""
+    """Number of replicas that it holds."""
     out_of_sync: int | None = None
-    """Replicas that it holds and that are not in their in-sync set."""
+    """Number of its replicas that are not in their in-sync set."""
     metadata_lag: int | None = None
-    """Metadata records that it is behind, by its last heartbeat, in coarse steps."""
+    """Number of metadata records by which it lags behind, from its last heartbeat, in coarse steps."""
     version: str | None = Field(default=None, max_length=VALUE_MAX)
-    """The release that it says it runs."""
+    """The release that it reports."""
     protocol_version_min: int | None = None
-    """The lowest protocol version that it says it serves (docs/reference/broker-metadata.md)."""
+    """The lowest protocol version that it reports (docs/reference/broker-metadata.md)."""
     protocol_version_max: int | None = None
-    """The highest one."""
+    """The highest protocol version that it reports."""
     tags: Annotated[dict[str, Annotated[str, Field(max_length=VALUE_MAX)]], Field(max_length=TAGS_MAX)] | None = None
-    """What it tells clients of itself beside what every broker says: brokers.tags, tagsFromNodeLabels, and what was set
-    by hand; the first 128 by name."""
+    """Tags that it publishes to clients in addition to the built-in ones: brokers.tags, tagsFromNodeLabels, and tags
+    that were set by hand; the first 128 by name."""
 
 
 class BrokerRegistration(Resource):
-    """What the active controller thinks of one broker; written by the operator, to be read only."""
+    """The active controller's view of one broker; written by the operator, read-only for users."""
 
     plural: ClassVar = "brokerregistrations"
     short_name: ClassVar = "br"
@@ -96,6 +97,6 @@ class BrokerRegistration(Resource):
 
     kind: Literal["BrokerRegistration"] = "BrokerRegistration"
     spec: BrokerRegistrationSpec
-    """Which broker this is."""
+    """The broker."""
     status: BrokerRegistrationStatus = Field(default_factory=BrokerRegistrationStatus)
-    """What the active controller thinks of it."""
+    """The active controller's view of the broker."""

@@ -1,6 +1,6 @@
-"""Tags of brokers: what brokers tell clients of themselves by BrokerMetadata (docs/reference/broker-metadata.md).
+"""Tags of brokers, which brokers publish to clients through BrokerMetadata (docs/reference/broker-metadata.md).
 
-Names and bounds are the broker's, written down here again as config_keys are; a unit test compares both.
+Names and bounds are the broker's. They are repeated here, like those of config_keys; a unit test compares both.
 """
 
 import re
@@ -13,11 +13,14 @@ from sluicegate_operator.api.pod_settings import LABEL_KEY_PATTERN
 from sluicegate_operator.api.rules import Rule
 
 TAG_PREFIX = "tag."
-"""Of the configuration key that sets a tag."""
+"""Prefix of the configuration key that sets a tag."""
 NAME_PATTERN = "^[A-Za-z0-9][A-Za-z0-9._/-]{0,127}$"
 VALUE_MAX = 256
 VALUE_PATTERN = "^[!-~]([ -~]{0,254}[!-~])?$"
-"""Brokers take more than ASCII, and count bytes, which CEL cannot; what begins or ends with a space they would trim."""
+"""Stricter than brokers, which accept more than ASCII.
+
+They count bytes, which CEL cannot, and trim spaces at both ends.
+"""
 BUILT_IN_TAGS = (
     "broker.id",
     "broker.version",
@@ -27,16 +30,16 @@ BUILT_IN_TAGS = (
     "message.formats",
     "endpoints",
 )
-"""Each broker says these of itself, and nobody else may."""
+"""Tags that each broker sets itself; users may not set them."""
 VERSION_TAG = "broker.version"
 
 Tags = Annotated[dict[str, Annotated[str, Field(max_length=VALUE_MAX)]], Field(max_length=32)]
-"""Half of what brokers take of each kind, so that there is room for what is set by hand and for what is to go."""
+"""Half of the tags of each kind that brokers accept: the rest is for tags set by hand and for tags being removed."""
 TagsFromNodeLabels = Annotated[dict[str, Annotated[str, Field(max_length=317)]], Field(max_length=16)]
 
 
 def tag_rules() -> tuple[Rule, ...]:
-    """For a model with `tags` and `tagsFromNodeLabels`."""
+    """Return the rules of a model with `tags` and `tagsFromNodeLabels`."""
     return (
         Rule(
             cel=f"({_keys_cel('tags')} + {_keys_cel('tagsFromNodeLabels')}).all(k,"

@@ -1,8 +1,8 @@
-"""The broker's defaults of keys that need a restart: a manifest that spells one out changes nothing.
+"""The broker's defaults of keys that need a restart: setting a key to its default in a manifest changes nothing.
 
-Written down here again, as config_keys is; a unit test compares the two. A key without a default is not listed. Another
-version of the broker may have another default. So the operator never leaves a key out of a broker's properties because
-of this table, it only compares by it.
+They are repeated here, like config_keys; a unit test compares the two. A key without a default is not listed. Another
+version of the broker may have another default. So the operator uses this table only to compare values, and never to
+leave a key out of a broker's properties.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
-"""Which configuration keys a manifest may hold, and who else sets the others.
+"""Which configuration keys a manifest may have, and what sets the others.
 
-The names are Kafka's and the broker's. The operator shares no code with the broker, so they are written down here
-again; a unit test compares them with the broker's own tables.
+The names are Kafka's and the broker's. The operator shares no code with the broker, so they are repeated here; a unit
+test compares them with the broker's own tables.
 """
 
 from collections.abc import Mapping
@@ -65,7 +65,7 @@ OPERATOR_KEYS = (
     "sluicegate.controller.lease.duration.ms",
     "sluicegate.http.listener",
 )
-"""Set by the operator for each node, and from its BrokerListeners."""
+"""Keys that the operator sets for each node and from its BrokerListeners."""
 
 LIMIT_KEYS = (
     "max.connection.creation.rate",
@@ -74,7 +74,7 @@ LIMIT_KEYS = (
     "max.connections.per.ip",
     "max.connections.per.ip.overrides",
 )
-"""Connection limits: set through ConnectionQuota, as is everything that begins with `listener.name.`."""
+"""Connection limits, which ConnectionQuota sets, like every key that begins with `listener.name.`."""
 
 LISTENER_PREFIX = "listener.name."
 
@@ -84,10 +84,10 @@ WINDOW_KEYS = (
     "quota.window.num",
     "quota.window.size.seconds",
 )
-"""Set through spec.connectionQuota of the BrokerCluster."""
+"""Keys that spec.connectionQuota of the BrokerCluster sets."""
 
 OBSERVER_KEYS = ("observer.class.names",)
-"""Set through ObserverPlugin, as is everything that begins with `observer.`."""
+"""Keys that ObserverPlugin sets, like every key that begins with `observer.`."""
 
 OBSERVER_PREFIX = "observer."
 
@@ -108,7 +108,7 @@ BROKER_CONFIG: Mapping[str, ConfigValue] = {
     "delete.topic.enable": FLAG,
     "fetch.max.bytes": Whole(1024),
     "group.consumer.assignment.interval.ms": Whole(0),
-    # The first is what a new group gets.
+    # The first one is the assignor of a new group.
     "group.consumer.assignors": list_of("uniform", "range", meaning="list"),
     "group.consumer.heartbeat.interval.ms": Whole(1),
     "group.consumer.max.assignment.interval.ms": Whole(0),
@@ -241,7 +241,7 @@ BROKER_CONFIG: Mapping[str, ConfigValue] = {
     "unclean.leader.election.enable": FLAG,
     "unsupported.request.reply": one_of("close", "empty"),
 }
-"""What spec.config of a BrokerCluster may hold, and what the values must be."""
+"""The keys that spec.config of a BrokerCluster may have, with their allowed values."""
 
 DYNAMIC_CONFIG_KEYS = frozenset(
     {
@@ -281,7 +281,10 @@ DYNAMIC_CONFIG_KEYS = frozenset(
         "unsupported.request.reply",
     }
 )
-"""Of BROKER_CONFIG those that Kafka calls cluster-wide: changed while brokers run. All others are static."""
+"""The keys of BROKER_CONFIG that are cluster-wide dynamic in Kafka: changed while brokers run.
+
+All others are static.
+"""
 
 TOPIC_CONFIG: Mapping[str, ConfigValue] = {
     "cleanup.policy": _CLEANUP,
@@ -307,7 +310,7 @@ TOPIC_CONFIG: Mapping[str, ConfigValue] = {
     "sluicegate.record.validation": one_of("header", "all"),
     "unclean.leader.election.enable": FLAG,
 }
-"""What spec.config of a Topic may hold, and what the values must be."""
+"""The keys that spec.config of a Topic may have, with their allowed values."""
 
 
 HIDDEN = "[hidden]"
@@ -315,5 +318,5 @@ _SECRET_ENDINGS = ("password", "secret", "token", "jaas.config", "keystore.key")
 
 
 def is_secret(key: str) -> bool:
-    """Whether the value of a key is shown to nobody, by its name: Kafka's keys of type password, and others' like."""
+    """Return whether a key's value must be hidden, by its name: Kafka's keys of type password, and similar ones."""
     return key.lower().endswith(_SECRET_ENDINGS)

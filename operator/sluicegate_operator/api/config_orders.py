@@ -1,6 +1,6 @@
-"""Which numbers of a `config` must be in order: the broker looks at them together when it starts.
+"""Which numbers of a `config` must be in order: the broker compares them when it starts.
 
-A key that is not said has the broker's default.
+A key that is not set has the broker's default.
 """
 
 from collections.abc import Mapping
@@ -18,9 +18,9 @@ _ADVICE = "what config does not say has its default"
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Chains of keys, none of which may be above the next; with `below` each must be below it, in chains of two.
+    """Chains of keys, whose values must not decrease; with `below`, chains of two keys, whose values must increase.
 
-    What is no `number` has a rule of its own, and counts as the default here.
+    A text that is not a `number` has its own rule, and counts as the default here.
     """
 
     chains: tuple[tuple[str, ...], ...]
@@ -71,11 +71,14 @@ TOPIC_ORDERS = (
         long(0),
     ),
 )
-"""Where brokers have other defaults they have the last word."""
+"""If brokers have other defaults, the brokers' own check decides."""
 
 
 def config_order_rule(order: Order) -> Rule:
-    """For a model with a `config`; it names the first chain that is out of order, and its numbers."""
+    """Return the rule of a model with a `config`.
+
+    Its message names the first chain that is out of order, with its numbers.
+    """
 
     def wrong(model: Any) -> list[tuple[str, ...]]:
         return order.wrong(model.config or {})

@@ -1,7 +1,7 @@
-"""What keys a `config` may hold and what their values must be, once for the API server (CEL) and once in Python.
+"""The allowed keys and values of a `config`, once for the API server (CEL) and once in Python.
 
-Values are texts, as in Kafka's own files. The kinds are Kafka's types with the bounds of each key; both forms accept
-the same texts, and nothing that the broker refuses. Several texts may stand for one value ("3" and "03"): `canonical`
+Values are texts, as in Kafka's own files. The types are Kafka's, with the bounds of each key. Both forms accept the
+same texts, and no text that the broker refuses. Several texts may stand for one value ("3" and "03"): `canonical`
 returns the same text for all of them.
 """
 
@@ -27,10 +27,10 @@ class ConfigValue(Protocol):
     def accepts(self, text: str) -> bool: ...
 
     def cel(self, text: str) -> str:
-        """Whether the CEL expression `text`, a string, is accepted."""
+        """Return a CEL expression: whether the string expression `text` is accepted."""
 
     def canonical(self, text: str) -> str:
-        """The one text for all texts of the same value; `text` itself if it is not accepted."""
+        """Return the same text for all texts of one value; `text` itself if it is not accepted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Whole:
     def cel(self, text: str) -> str:
         is_number = f"{text}.matches('{_SHORT_NUMBER}')"
         if self.high == LONG_MAX:
-            # What CEL cannot hold is no number to it, and texts of one length compare as numbers do.
+            # CEL's int() fails above its range; texts of the same length compare like their numbers.
             is_number = f"({is_number} || ({text}.matches('{_LONG_NUMBER}') && {text} <= '{LONG_MAX}'))"
         return f"{is_number} && int({text}) >= {self.low} && int({text}) <= {self.high}"
 
@@ -58,13 +58,16 @@ class Whole:
 
 
 Meaning = Literal["text", "word", "number", "list", "set", "counts"]
-"""How texts are compared: letter by letter, in any case, as numbers, item by item, as items in any order, as NAME:count
-pairs in any order."""
+"""How texts are compared.
+
+In the order of the names: letter by letter, ignoring case, as numbers, item by item, as items in any order, as
+NAME:count pairs in any order.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """`pattern` means the same to RE2 and to Python."""
+    """Texts that match a pattern. `pattern` means the same to RE2 and to Python."""
 
     pattern: str
     must: str
@@ -93,15 +96,16 @@ class Matching:
 
 
 def _canonical_counts(text: str) -> str:
-    """The last count of a name is the one that holds."""
+    """Return the pairs in order of their names. The last count of a name applies."""
     pairs = (item.strip().partition(":") for item in text.split(",") if item.strip())
     return ",".join(f"{name}:{count}" for name, count in sorted({name: int(count) for name, _, count in pairs}.items()))
 
 
 def any_case(*words: str) -> str:
-    """A pattern for these words of the letters a to z, in capitals or not.
+    """Return a pattern for these words of the letters a to z, ignoring case.
 
-    `(?i:...)` matches letters beyond a to z, too: the long s for an s, and in Python the dotless i for an i."""
+    `(?i:...)` also matches letters beyond a to z: the long s for an s, and in Python the dotless i for an i.
+    """
     return "|".join("".join(f"[{letter}{letter.upper()}]" for letter in word) for word in words)
 
 
@@ -124,7 +128,7 @@ def list_of(*allowed: str, meaning: Literal["list", "set"] = "set") -> Matching:
 
 
 def config_value_rules(values: Mapping[str, ConfigValue]) -> tuple[Rule, ...]:
-    """One for each kind of value, for a model with a `config`; each names the first key whose value does not fit."""
+    """Return a rule for each type of value, of a model with a `config`; it names the first key with a bad value."""
     keys_of: dict[ConfigValue, list[str]] = {}
     for key, value in values.items():
         keys_of.setdefault(value, []).append(key)
@@ -136,7 +140,7 @@ def _rule(value: ConfigValue, keys: tuple[str, ...]) -> Rule:
         config = model.config or {}
         return [key for key in keys if key in config and not value.accepts(config[key])]
 
-    # Over the keys that are known, not over the map: the API server bounds what a rule may cost.
+    # Iterates over the known keys, not over the map: the API server limits the cost of a rule.
     is_wrong = f"k in self.config && !({value.cel('self.config[k]')})"
     return Rule(
         cel=f"!has(self.config) || !{cel_list(keys)}.exists(k, {is_wrong})",
@@ -149,7 +153,7 @@ def _rule(value: ConfigValue, keys: tuple[str, ...]) -> Rule:
 
 
 def config_key_rule(refused_cel: str, refused: Callable[[str], bool], problem: str, advice: str) -> Rule:
-    """For a model with a `config`: no key `k` may be refused, and the first that is stands in the message."""
+    """Return the rule of a model with a `config` that no key `k` is refused; the message has the first refused key."""
 
     def first(model: Any) -> str | None:
         return next((key for key in model.config or {} if refused(key)), None)
@@ -166,7 +170,7 @@ def config_key_rule(refused_cel: str, refused: Callable[[str], bool], problem: s
 
 @dataclass(frozen=True, slots=True)
 class OthersKeys:
-    """Keys that a `config` may not hold because somebody else sets them: what they are, and what to do instead."""
+    """Keys that a `config` may not have because they are set elsewhere: what they are, and what to do instead."""
 
     what: str
     advice: str
@@ -178,7 +182,7 @@ class OthersKeys:
 
     @property
     def cel(self) -> str:
-        """Whether they hold `k`."""
+        """A CEL expression: whether `k` is one of these keys."""
         listed = [f"k in {cel_list(self.keys)}"] if self.keys else []
         return " || ".join([*listed, *([f"k.startsWith('{self.prefix}')"] if self.prefix else [])])
 
@@ -191,8 +195,11 @@ class OthersKeys:
 
 
 def config_keys_rule(known: tuple[str, ...], others: tuple[OthersKeys, ...], unknown: OthersKeys) -> Rule:
-    """For a model with a `config`: each key must be `known`. Of the first that is not the message says whose it is. One
-    rule for all, because the list of all keys is long and stands in it twice."""
+    """Return the rule of a model with a `config` that each key is `known`.
+
+    The message about the first unknown key says where that key is set. One rule covers all keys, because the list of
+    all keys is long and occurs in it twice.
+    """
 
     def first(model: Any) -> str | None:
         return next((key for key in model.config or {} if key not in known), None)
@@ -214,5 +221,5 @@ def config_keys_rule(known: tuple[str, ...], others: tuple[OthersKeys, ...], unk
 
 
 def cel_list(keys: tuple[str, ...]) -> str:
-    """A list literal of the Common Expression Language."""
+    """Return a list literal of the Common Expression Language."""
     return "[" + ", ".join(f"'{key}'" for key in keys) + "]"

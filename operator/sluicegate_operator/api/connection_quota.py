@@ -32,11 +32,11 @@ _MEMBERS = ("broker", "listener", "ip", "defaultIp", "cidr", "workload")
 
 
 class Whole(Model):
-    """Written as {}: nothing more is to be said."""
+    """Written as {}: it has no fields."""
 
 
 def is_moment(text: str) -> bool:
-    """What CEL's timestamp() accepts of RFC 3339."""
+    """Return whether CEL's timestamp() accepts the text as RFC 3339."""
     if re.fullmatch(MOMENT_PATTERN, text) is None:
         return False
     try:
@@ -46,12 +46,12 @@ def is_moment(text: str) -> bool:
 
 
 class Workload(Model):
-    """Pods by their labels, in the words of NetworkPolicy."""
+    """Pods selected by their labels, with the same fields as in a NetworkPolicy."""
 
     pod_selector: LabelSelector
-    """Pods with these labels; {} is every pod of the namespaces."""
+    """Pods with these labels; {} selects every pod of the namespaces."""
     namespace_selector: LabelSelector | None = None
-    """Pods of namespaces with these labels; {} is every namespace. The quota's own namespace when absent."""
+    """Pods of namespaces with these labels; {} selects every namespace. The quota's own namespace if absent."""
 
 
 class Target(Model):
@@ -108,9 +108,9 @@ class Target(Model):
     default_ip: Whole | None = None
     """{}: every client address that has no quota of its own."""
     cidr: str | None = Field(default=None, min_length=2, max_length=49)
-    """A range of IPv4 or IPv6 addresses of clients. Of several that an address is in, the longest prefix decides."""
+    """A range of IPv4 or IPv6 addresses of clients. If an address is in several ranges, the longest prefix applies."""
     workload: Workload | None = None
-    """Pods by their labels: their addresses, as the pods come and go."""
+    """Pods selected by their labels: the limit applies to their current addresses."""
 
     @property
     def parts(self) -> tuple[Model | str | None, ...]:
@@ -163,21 +163,22 @@ class ConnectionQuotaSpec(Model):
     transitions: ClassVar = (cluster_ref_stays("delete this ConnectionQuota, with its limit, and make a new one"),)
 
     cluster_ref: ClusterRef
-    """The BrokerCluster that the limit is for."""
+    """The BrokerCluster to which the limit applies."""
     target: Target
     """What is limited: exactly one of broker, listener, ip, defaultIp, cidr and workload."""
     max_connection_creation_rate: int | None = Field(default=None, ge=1, le=INT_MAX)
-    """New connections a second, on each broker. Over the rate of broker or listener new clients wait; over the rate of
-    an address its connections are closed."""
+    """New connections per second, on each broker. Over the rate of a broker or listener, new clients wait; over the
+    rate of an address, its connections are closed."""
     max_connections: int | None = Field(default=None, ge=1, le=INT_MAX)
-    """Connections at a time, on each broker."""
+    """Open connections, on each broker."""
     limit_is: Literal["Shared", "PerAddress"] | None = None
-    """Of cidr and workload: whether all addresses have the limit together (Shared) or each has it (PerAddress, also
-    when absent)."""
+    """For cidr and workload: whether all addresses share the limit (Shared) or each has its own (PerAddress, the
+    default)."""
     mode: Literal["Enforce", "Observe"] = "Enforce"
-    """Observe holds nothing: brokers count the connections that the limit would have held. Of cidr, workload and ip."""
+    """Observe enforces nothing: brokers count the connections that the limit would have delayed or refused. For cidr,
+    workload and ip only."""
     expires_at: str | None = Field(default=None, min_length=1, max_length=40)
-    """From this moment on (RFC 3339, by the operator's clock) the limit is lifted; the object stays."""
+    """Time from which the limit is lifted (RFC 3339, by the operator's clock); the object stays."""
 
     @property
     def is_shared(self) -> bool:
@@ -193,20 +194,19 @@ class ConnectionQuotaSpec(Model):
 
 
 class Effective(Model):
-    """What is enforced on the target now; from this quota, or from a stricter one."""
+    """The limits that are enforced on the target now, from this quota or from a stricter one."""
 
     max_connection_creation_rate: int | None = None
-    """New connections a second, on each broker."""
+    """New connections per second, on each broker."""
     max_connections: int | None = None
-    """Connections at a time, on each broker."""
+    """Open connections, on each broker."""
 
 
 class Observed(Model):
-    """What brokers have counted since they began to observe, all of them together; a broker that starts anew begins at
-    zero."""
+    """The counts of all brokers together since they began to observe; a broker that restarts begins at zero."""
 
     would_hold: int = 0
-    """Connections that the limits would have held."""
+    """Connections that the limits would have delayed or refused."""
     by_rate: int = 0
     """Those of them that were over maxConnectionCreationRate."""
     by_count: int = 0
@@ -214,23 +214,26 @@ class Observed(Model):
     brokers: str = Field(default="", max_length=32)
     """Brokers that answered, of those that were asked: 3/3."""
     at: datetime | None = None
-    """When the figures last changed."""
+    """Time when the figures last changed."""
 
 
 class Holding(Model):
-    """What the limit holds back now, all brokers together. Figures are rounded, and written when they change much."""
+    """The connections that the limit delays or refuses now, on all brokers together.
+
+    Figures are rounded, and written when they change much.
+    """
 
     summary: str = Field(default="", max_length=64)
     """The figure in short: 85% of time for a listener or a broker, 12/s for addresses."""
     blocked_percent: int | None = None
-    """Of listener and broker: percentage of the time that new connections wait for the limit, on the broker where they
+    """For listener and broker: percentage of the time that new connections wait for the limit, on the broker where they
     wait most."""
     held_per_second: float = 0.0
-    """Connections a second that wait for the limit (listener, broker) or are refused by it (addresses)."""
+    """Connections per second that wait for the limit (listener, broker) or are refused by it (addresses)."""
     brokers: str = Field(default="", max_length=32)
     """Brokers that answered, of those that were asked: 3/3."""
     since: datetime | None = None
-    """When the operator first saw that the limit holds connections back."""
+    """Time when the operator first saw that the limit delays or refuses connections."""
 
 
 class ConnectionQuotaStatus(Status):
@@ -239,22 +242,22 @@ class ConnectionQuotaStatus(Status):
     brokers: str = Field(default="", max_length=32)
     """Brokers that enforce the limit, read back from each, of those that should: 3/3."""
     enforced_at: datetime | None = None
-    """When all brokers were first seen to enforce this generation."""
+    """Time when all brokers were first seen to enforce this generation."""
     apply_seconds: float | None = None
-    """Seconds from when the operator learned of this generation to when all brokers enforced it."""
+    """Seconds from when the operator first saw this generation until all brokers enforced it."""
     effective: Effective | None = None
-    """What is enforced on the target now."""
+    """The limits that are enforced on the target now."""
     members: int | None = None
-    """Of cidr and workload: addresses, or ranges, that the limit is for now."""
+    """For cidr and workload: number of addresses, or ranges, to which the limit applies now."""
     host_network_pods: int | None = None
-    """Of workload: selected pods that have their node's address, which the limit is not for."""
+    """For workload: number of selected pods that have their node's address, to which the limit does not apply."""
     observed: Observed | None = None
-    """Of mode Observe: what would have been held."""
+    """For mode Observe: the connections that would have been delayed or refused."""
     holding: Holding | None = None
-    """Of mode Enforce: what the limit holds back now; absent while it holds back nothing. Brokers of runtime External
-    do not say it."""
+    """For mode Enforce: the connections that the limit delays or refuses now; absent if there are none. Brokers of
+    runtime External do not report it."""
     strategy: str | None = Field(default=None, max_length=32)
-    """How brokers measure the rate: windowed or token-bucket, as connectionQuota.strategy of the BrokerCluster says."""
+    """How brokers measure the rate: windowed or token-bucket, from connectionQuota.strategy of the BrokerCluster."""
 
 
 class ConnectionQuota(Resource):

@@ -38,7 +38,7 @@ _KEPT = (
 
 
 def render_crds() -> dict[str, str]:
-    """File name -> text, as committed in crds/."""
+    """Return the text of each file in crds/, by file name."""
     return {
         f"{GROUP}_{kind.plural}.yaml": _HEAD
         + yaml.safe_dump(definition(name), sort_keys=False, width=110, allow_unicode=True)
@@ -94,7 +94,7 @@ def _column(column: PrinterColumn) -> Json:
 
 
 def schema(model: type[Resource]) -> Json:
-    """The structural schema of a kind; its description is the first paragraph of the class."""
+    """Return the structural schema of a kind; its description is the docstring of the class."""
     raw = model.model_json_schema(by_alias=True, mode="validation")
     spec = _structural(raw["properties"]["spec"], raw["$defs"])
     status = _without_defaults(_structural(raw["properties"]["status"], raw["$defs"]))
@@ -114,13 +114,16 @@ def schema(model: type[Resource]) -> Json:
 
 
 def _structural(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> Json:
-    """One node without references, unions with null, titles and what else structural schemas refuse."""
+    """Return one node without the parts that structural schemas refuse.
+
+    These are references, unions with null, titles and others.
+    """
     flat = _resolved(node, definitions)
     result: Json = {key: flat[key] for key in _KEPT if key in flat}
     if "const" in flat:
         result["enum"] = [flat["const"]]
     if not result.get("default"):
-        # An empty or false default shows up as drift in GitOps tools and says nothing.
+        # An empty or false default shows up as drift in GitOps tools and has no effect.
         result.pop("default", None)
     if "description" in result:
         result["description"] = _one_line(result["description"])
@@ -134,7 +137,7 @@ def _structural(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> Json
 
 
 def _resolved(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> Json:
-    """What a field says about itself wins over what its type says."""
+    """Return the node with its references resolved. The field's own keys override those of its type."""
     flat = dict(node)
     while "$ref" in flat or "anyOf" in flat:
         if "$ref" in flat:
@@ -146,7 +149,7 @@ def _resolved(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> Json:
 
 
 def _without_defaults(node: Json) -> Json:
-    """Defaults in a status would pretend that the operator said something."""
+    """Return the node without defaults: in a status they would look like values that the operator wrote."""
     result: Json = {key: value for key, value in node.items() if key != "default"}
     if "properties" in result:
         result["properties"] = {name: _without_defaults(child) for name, child in result["properties"].items()}

@@ -1,4 +1,4 @@
-"""Names of container images in specs, and of the Secrets that they are pulled with."""
+"""Names of container images in specs, and of the Secrets with which they are pulled."""
 
 import re
 from typing import Annotated
@@ -19,7 +19,7 @@ PullSecrets = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=253)
 
 
 def image_rule(example: str) -> Rule:
-    """Of a spec's field `image`."""
+    """Return the rule for a spec's field `image`."""
     return Rule(
         cel=f"!has(self.image) || self.image.matches('{IMAGE_PATTERN}')",
         message=f"image must be the name of a container image, for example registry.example.org/{example}:0.1.0",
@@ -29,7 +29,7 @@ def image_rule(example: str) -> Rule:
 
 
 def pull_secrets_rule() -> Rule:
-    """Of a spec's field `imagePullSecrets`."""
+    """Return the rule for a spec's field `imagePullSecrets`."""
     return Rule(
         cel=f"!has(self.imagePullSecrets) || self.imagePullSecrets.all(x, x.matches('{OBJECT_NAME_PATTERN}'))",
         message="each of imagePullSecrets must be the name of a Secret: lower-case letters, digits, '-' and '.'",

@@ -1,8 +1,8 @@
-"""The one table of Sluicegate's custom resources. A new kind is a model, its planner, its reconciler, and a line here.
+"""The table of Sluicegate's custom resources. A new kind needs a model, a planner, a reconciler, and a line here.
 
 All code that iterates over kinds reads this table: CRDs and their reference page, manifests, paths of the API server,
 the operator's rights, the watched kinds, snapshots of a cluster, `sluicegate up`. `handlers/watch.py` marks the queues,
-and names those for all other kinds, as pods and children.
+and names the queues for all other kinds, such as pods and children.
 """
 
 from collections.abc import Mapping
@@ -22,9 +22,12 @@ from sluicegate_operator.api.topic import Topic
 
 @dataclass(frozen=True, slots=True)
 class CustomKind:
-    """`queues` are marked by each change that users make to an object, in this order. They are empty for a kind that
-    only the operator writes: see handlers/watch.py. `owns_children`: its objects own others, which Kubernetes deletes
-    after them. `not_on_laptop`: the sentence of `sluicegate up` about a kind that it does not run; empty for others."""
+    """A custom resource.
+
+    Each change that users make to an object marks `queues`, in this order. They are empty for a kind that only the
+    operator writes: see handlers/watch.py. `owns_children`: its objects own others, which Kubernetes deletes after
+    them. `not_on_laptop`: the sentence of `sluicegate up` about a kind that it does not run; empty for others.
+    """
 
     model: type[Resource]
     queues: tuple[str, ...] = ()
@@ -75,4 +78,4 @@ _TABLE = (
 )
 KINDS: Final[Mapping[str, CustomKind]] = MappingProxyType({kind.name: kind for kind in _TABLE})
 BY_PEOPLE: Final = tuple(kind for kind in _TABLE if kind.by_people)
-"""People write these, and each change of one is news."""
+"""Kinds that users write; the operator reacts to each change of them."""

@@ -1,4 +1,4 @@
-"""metav1.LabelSelector as Kubernetes writes it, with its sentences; which labels it matches is planning's to say."""
+"""metav1.LabelSelector as Kubernetes defines it, with its rules; `planning` decides which labels it matches."""
 
 import re
 from typing import Annotated, ClassVar, Literal
@@ -12,7 +12,7 @@ Values = Annotated[tuple[LabelValue, ...], Field(max_length=32)]
 
 
 class LabelExpression(Model):
-    """As in metav1.LabelSelectorRequirement."""
+    """One requirement, as in metav1.LabelSelectorRequirement."""
 
     rules: ClassVar = (
         Rule(
@@ -38,17 +38,17 @@ class LabelExpression(Model):
     key: str = Field(min_length=1, max_length=316)
     """The key of a label."""
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
-    """In and NotIn look at the label's value, Exists and DoesNotExist at its presence."""
+    """In and NotIn compare the label's value, Exists and DoesNotExist check its presence."""
     values: Values | None = None
-    """Of In and NotIn. An object without the label is NotIn whatever is said."""
+    """Values for In and NotIn. An object without the label matches NotIn with any values."""
 
 
 class LabelSelector(Model):
-    """{} selects everything; all that it says must hold."""
+    """Selects objects that meet all conditions; {} selects every object."""
 
     rules: ClassVar = (pairs_rule("matchLabels", "match_labels", LABEL_VALUE_PATTERN),)
 
     match_labels: dict[str, LabelValue] | None = Field(default=None, max_length=16)
     """Labels with these values."""
     match_expressions: tuple[LabelExpression, ...] | None = Field(default=None, max_length=8)
-    """What else is asked of labels."""
+    """Further conditions on labels."""

@@ -1,4 +1,4 @@
-"""How clients outside of the Kubernetes cluster reach a listener: parts of a BrokerListener's spec."""
+"""How clients outside the Kubernetes cluster reach a listener: parts of a BrokerListener's spec."""
 
 from typing import Annotated, ClassVar
 
@@ -8,17 +8,17 @@ from sluicegate_operator.api.addresses import is_cidr
 from sluicegate_operator.api.rules import Model, Rule
 
 BROKER = "{broker}"
-"""In advertisedHost: the broker's id."""
+"""Placeholder for the broker's id in advertisedHost."""
 _HEX = "([0-9A-Fa-f.]|[{]broker[}])*"
 HOST_PATTERN = f"^(([A-Za-z0-9.-]|[{{]broker[}}])+|{_HEX}:{_HEX}:([0-9A-Fa-f.:]|[{{]broker[}}])*)$"
-"""A ':' is for IPv6 only, where there are two and more: a port behind a name would become a part of it."""
+"""A ':' is only valid in IPv6 addresses, with at least two: a port behind a name would become part of the name."""
 CIDRS_MAX = 32
 
 Cidr = Annotated[str, Field(min_length=1, max_length=43)]
 
 
 class NodePorts(Model):
-    """Ports on every node, from the API server's range (30000 to 32767 unless it was started with another)."""
+    """Ports on every Kubernetes node, from the API server's range (30000 to 32767 by default)."""
 
     rules: ClassVar = (
         Rule(
@@ -29,9 +29,9 @@ class NodePorts(Model):
     )
 
     bootstrap: int | None = Field(default=None, ge=1, le=65535)
-    """Of the Service that leads to any broker."""
+    """Port of the Service that leads to any broker."""
     first_broker: int | None = Field(default=None, ge=1, le=65535)
-    """Of broker 0; broker 1 has the next one, and so on."""
+    """Port of broker 0; broker 1 has the next port, and so on."""
 
 
 class ProxyProtocol(Model):
@@ -45,5 +45,6 @@ class ProxyProtocol(Model):
     )
 
     trusted: tuple[Cidr, ...] = Field(min_length=1, max_length=CIDRS_MAX)
-    """Where the load balancers are. A connection from there must begin with the PROXY protocol's version 2, and is then
-    one of the client that it names; one from elsewhere is refused."""
+    """Address ranges of the load balancers. A connection from them must begin with the header of the PROXY protocol,
+    version 2, and counts as a connection of the client that the header names. Connections from other addresses are
+    refused."""

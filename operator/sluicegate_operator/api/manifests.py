@@ -1,6 +1,6 @@
-"""From YAML to models, and from models to problems: what the API server would refuse, said without it.
+"""Parses YAML into models, and finds the problems for which the API server would refuse them, without an API server.
 
-Reads files; knows nothing of clusters. `problems` runs the same constraints as the CRDs: types and bounds through
+This module reads files and uses no cluster. It checks the same constraints as the CRDs: types and bounds through
 pydantic, rules between fields through `rules`.
 """
 
@@ -25,12 +25,12 @@ SUFFIXES = (".yaml", ".yml", ".json")
 Found = TypeVar("Found", bound=Resource)
 
 FILE_BYTES_MAX = 4 << 20
-"""As much as the API server takes in one object is 1.5 MB; a file may hold several."""
+"""The API server accepts 1.5 MB in one object; a file may have several."""
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestError(Exception):
-    """One problem; `document` counts from 0 within the file and is None where the problem is the whole file's."""
+    """One problem. `document` counts from 0 in the file; None means the whole file."""
 
     file: str
     document: int | None
@@ -43,7 +43,7 @@ class ManifestError(Exception):
 
 
 class InvalidManifest(ValueError):  # noqa: N818 - it is what the manifest is
-    """`problems` is never empty."""
+    """The manifest has at least one problem; they are in `problems`."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__("; ".join(str(problem) for problem in problems))
@@ -52,7 +52,7 @@ class InvalidManifest(ValueError):  # noqa: N818 - it is what the manifest is
 
 @dataclass(frozen=True, slots=True)
 class Manifests:
-    """What was found in files."""
+    """The resources and errors that were found in files."""
 
     resources: tuple[Resource, ...] = ()
     errors: tuple[ManifestError, ...] = field(default=())
@@ -70,20 +70,24 @@ class Manifests:
 
 
 def parse_resource(mapping: Mapping[str, Any], old: Resource | None = None) -> Resource:
-    """What a person wrote. Raises InvalidManifest with every problem, also for a field that is not known, as a typing
-    mistake is. With `old` the rules of transition are checked as well."""
+    """Parse a user's manifest.
+
+    Raises InvalidManifest with every problem, including unknown fields, which may be typing mistakes. With `old`, the
+    transition rules are checked too.
+    """
     return _parse(mapping, old)
 
 
 def read_stored(mapping: Mapping[str, Any]) -> Resource:
-    """What the API server has: a field that is not known is that of another version of the CRD, and is left out.
+    """Parse an object from the API server. An unknown field belongs to another version of the CRD, and is ignored.
 
-    Raises InvalidManifest with every problem."""
+    Raises InvalidManifest with every problem.
+    """
     return _parse(mapping, None, unknown="ignore")
 
 
 def _parse(mapping: Mapping[str, Any], old: Resource | None, unknown: Literal["ignore"] | None = None) -> Resource:
-    """`unknown`: what is done with fields that are not known; None leaves it to each model."""
+    """Parse a manifest. `unknown` decides about unknown fields; None leaves it to each model."""
     kind = mapping.get("kind")
     if mapping.get("apiVersion") != API_VERSION:
         raise InvalidManifest([Problem("apiVersion", f"must be {API_VERSION}")])
@@ -101,7 +105,7 @@ def _parse(mapping: Mapping[str, Any], old: Resource | None, unknown: Literal["i
 
 
 def validate(mapping: Mapping[str, Any], old: Resource | None = None) -> list[str]:
-    """A sentence for each thing that the API server would refuse."""
+    """Return a sentence for each problem for which the API server would refuse the manifest."""
     try:
         parse_resource(mapping, old)
     except InvalidManifest as error:
@@ -112,9 +116,11 @@ def validate(mapping: Mapping[str, Any], old: Resource | None = None) -> list[st
 def load_manifests(
     paths: Sequence[Path], *, skip_others: bool = False, namespace: str = DEFAULT_NAMESPACE
 ) -> Manifests:
-    """Files, and the files directly inside folders, in order of name. Problems are collected, never raised.
-    `skip_others`: what is of another API group is nobody's mistake, but left out. `namespace`: of objects that name
-    none."""
+    """Load files, and the files directly inside folders, in order of name. Problems are collected, never raised.
+
+    `skip_others`: objects of other API groups are ignored instead of reported. `namespace`: the namespace of objects
+    that name none.
+    """
     resources: list[Resource] = []
     errors: list[ManifestError] = []
     seen: dict[tuple[str, str, str], tuple[str, int]] = {}
@@ -144,7 +150,7 @@ def load_manifests(
 
 
 def _contradictions(resources: Sequence[Resource]) -> Iterator[tuple[Resource, Problem]]:
-    """What the API server does not see: numbers of replicas that cannot hold together."""
+    """Yield problems that the API server does not detect: numbers of replicas that contradict each other."""
     clusters = {(one.namespace, one.name): one for one in resources if isinstance(one, BrokerCluster)}
     for one in resources:
         if isinstance(one, BrokerCluster):
@@ -184,7 +190,7 @@ def _documents(paths: Sequence[Path], errors: list[ManifestError]) -> Iterator[t
 
 
 def _sentence(error: Exception) -> str:
-    """The error with its place in the file. PyYAML would add a name for the text, and the line itself."""
+    """Return the error with its place in the file, without the name and line of text that PyYAML would add."""
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         mark, what = error.problem_mark, " ".join(filter(None, (error.context, error.problem)))
         return f"{what} (line {mark.line + 1}, column {mark.column + 1})"
@@ -229,7 +235,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def _without_nulls(value: Any) -> Any:
-    """The API server drops nulls before it validates."""
+    """Return the value without nulls, which the API server drops before it validates."""
     if isinstance(value, Mapping):
         return {str(key): _without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):

@@ -1,6 +1,6 @@
-"""What all kinds share: the part of ObjectMeta that the operator reads, conditions, the base of every status.
+"""Parts that all kinds share: the fields of ObjectMeta that the operator reads, conditions, the base of every status.
 
-What conditions mean, and when they are true, is `planning.conditions`' business.
+`planning.conditions` defines what conditions mean, and when they are true.
 """
 
 from datetime import datetime
@@ -16,7 +16,7 @@ VERSION = "v1alpha1"
 API_VERSION: Final = "sluicegate.dev/v1alpha1"
 INT_MAX = 2**31 - 1
 DEFAULT_NAMESPACE = "default"
-"""Of an object that names none, unless somebody says another one."""
+"""Namespace of an object that names none, unless a caller sets another one."""
 
 _LENIENT = ConfigDict(
     alias_generator=to_camel,
@@ -54,29 +54,29 @@ class Condition(Model):
     model_config = _LENIENT
 
     type: str = Field(max_length=316)
-    """What the condition speaks of, for example Ready."""
+    """The type of the condition, for example Ready."""
     status: Literal["True", "False", "Unknown"]
     """True, False or Unknown."""
     reason: str = Field(max_length=1024)
-    """One word for machines that says why."""
+    """The reason, as one word for programs."""
     message: str = Field(default="", max_length=32768)
-    """A sentence for people that says why, and what to do."""
+    """A sentence for users: the reason, and what to do."""
     last_transition_time: datetime
-    """When the status last changed."""
+    """Time when the status last changed."""
     observed_generation: int = 0
-    """The metadata.generation that this condition speaks of."""
+    """The metadata.generation that this condition describes."""
 
 
 class Status(Model):
     model_config = _LENIENT
 
     observed_generation: int = -1
-    """The metadata.generation whose outcome this status describes; -1 before the operator has seen the object."""
+    """The metadata.generation that this status describes; -1 before the operator has seen the object."""
     conditions: tuple[Condition, ...] = Field(default=(), max_length=32)
-    """Ready, Reconciling and Stalled as kstatus reads them, and conditions of this kind."""
+    """Ready, Reconciling and Stalled as in kstatus, and conditions of this kind."""
 
     def manifest(self) -> dict[str, Any]:
-        """What is written to /status: camelCase, times as text, nothing that is absent."""
+        """Return the content of /status: camelCase, times as text, without absent fields."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
     def condition(self, kind: str) -> Condition | None:
@@ -84,7 +84,7 @@ class Status(Model):
 
 
 class PrinterColumn(Model):
-    """A column of `kubectl get`; one with a priority above 0 is shown by `-o wide` only."""
+    """A column of `kubectl get`; one with a priority above 0 is only shown by `-o wide`."""
 
     name: str
     json_path: str
@@ -96,9 +96,9 @@ class ScaleSubresource(Model):
     """JSON paths that `kubectl scale` and autoscalers of a kind use."""
 
     spec_replicas: str
-    """Number that is wanted."""
+    """The desired number."""
     status_replicas: str
-    """Number that is there."""
+    """The current number."""
     selector: str
     """Label selector of the pods, as text."""
 
@@ -108,7 +108,7 @@ Identity = tuple[str, str, str]
 
 
 class Resource(Model):
-    """What all custom resources are. The class variables are what its CRD needs beside the schema."""
+    """The base of all custom resources. The class variables are the parts of its CRD that are not in the schema."""
 
     plural: ClassVar[str]
     short_name: ClassVar[str]
@@ -135,12 +135,12 @@ class Resource(Model):
 
     @property
     def spec_version(self) -> tuple[str, int]:
-        """Which object of its name it is, and what people have written of it."""
+        """The uid of the object and the generation of its spec."""
         return self.metadata.uid, self.metadata.generation
 
     @property
     def cluster_name(self) -> str:
-        """Of the BrokerCluster that it belongs to."""
+        """Name of the BrokerCluster that it belongs to."""
         return str(self.spec.cluster_ref.name)
 
 

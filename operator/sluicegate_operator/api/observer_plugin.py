@@ -1,4 +1,4 @@
-"""ObserverPlugin: who sees the requests and connections of a cluster's brokers (KIP-388)."""
+"""ObserverPlugin: an observer of the requests and connections of a cluster's brokers (KIP-388)."""
 
 import re
 from typing import Annotated, ClassVar, Literal
@@ -24,7 +24,7 @@ NAME_PATTERN = "^[A-Za-z0-9_-]{1,64}$"
 CLASS_PATTERN = "^[A-Za-z_][A-Za-z0-9_]*([.][A-Za-z_][A-Za-z0-9_]*)+$"
 KEY_PATTERN = "^[A-Za-z0-9_-]+([.][A-Za-z0-9_-]+)*$"
 _SECRET_PATTERN = "(password|secret|token|hash[.]key)$"
-"""The broker shows nobody the values of such keys, so the operator could not tell whether they are in force."""
+"""Brokers hide the values of such keys, so the operator could not check whether they are in force."""
 _OWN_PATTERN = "^(class|budget[.]us|filter[.].*)$"
 _NAME_MESSAGE = "must be 1 to 64 letters, digits, '_' and '-', other than class"
 STATES_MAX = 100
@@ -41,7 +41,7 @@ def is_observer_name(text: str) -> bool:
 
 
 class ObserverFilter(Model):
-    """A list that is absent lets everything through."""
+    """The requests and connections that the observer receives; an absent list selects all of them."""
 
     rules: ClassVar = (
         Rule(
@@ -60,7 +60,7 @@ class ObserverFilter(Model):
     principals: _Items | None = None
     """Principals, such as User:ANONYMOUS."""
     topic_prefixes: _Items | None = None
-    """Beginnings of names of topics: requests and responses that name one."""
+    """Prefixes of topic names: selects requests and responses that name such a topic."""
 
     @property
     def lists(self) -> tuple[_Items | None, ...]:
@@ -69,8 +69,8 @@ class ObserverFilter(Model):
 
 class ConfigMapSource(Model):
     name: str = Field(min_length=1, max_length=253)
-    """Name of a ConfigMap in the same namespace. Its key MODULE.py is the module of spec.class, of 48 KiB at most; what
-    else it holds is left alone."""
+    """Name of a ConfigMap in the same namespace. Its key MODULE.py is the module of spec.class, of at most 48 KiB; its
+    other keys are ignored."""
 
 
 class WheelSource(Model):
@@ -79,7 +79,7 @@ class WheelSource(Model):
 
 
 class ObserverSource(Model):
-    """The brokers' image has the class when nothing else is said."""
+    """Where the class is loaded from; the brokers' image if neither field is set."""
 
     rules: ClassVar = (
         Rule(
@@ -90,7 +90,7 @@ class ObserverSource(Model):
     )
 
     config_map: ConfigMapSource | None = None
-    """A module in a ConfigMap. It runs with the rights of the brokers, so the BrokerCluster must say
+    """A module in a ConfigMap. It runs with the rights of the brokers, so the BrokerCluster must set
     observers.allowConfigMapCode: true."""
     wheel: WheelSource | None = None
     """A wheel on the volume that the BrokerCluster has for observers."""
@@ -155,24 +155,24 @@ class ObserverPluginSpec(Model):
     cluster_ref: ClusterRef
     """The BrokerCluster whose brokers load the observer."""
     name: str | None = Field(default=None, min_length=1, max_length=64)
-    """The observer's name on the brokers, in their configuration, log and metrics, where it differs from
-    metadata.name."""
+    """The observer's name in the brokers' configuration, log and metrics, if it differs from metadata.name."""
     class_name: str | None = Field(default=None, alias="class", min_length=3, max_length=512)
-    """The observer's class as package.module.Class, which the brokers' image has where source names nothing else."""
+    """The observer's class as package.module.Class, which must be in the brokers' image unless source names another
+    place."""
     built_in: Literal["audit-log", "json-log", "prometheus"] | None = None
     """An observer that every broker has."""
     source: ObserverSource | None = None
-    """Where the class comes from; the brokers' image when absent."""
+    """Where the class is loaded from; the brokers' image if absent."""
     config: Annotated[dict[str, Annotated[str, Field(max_length=4096)]], Field(max_length=50)] | None = None
-    """What the observer is configured with, every value a string. No secrets: everybody who may read the brokers'
-    configuration sees it."""
+    """Configuration of the observer, with strings as values. Do not use it for secrets: every user who may read the
+    brokers' configuration sees it."""
     filter: ObserverFilter | None = None
-    """What the observer sees; everything when absent. What it does not see costs next to nothing."""
+    """The requests and connections that the observer receives; all if absent. Filtered ones cost next to nothing."""
     budget_microseconds: int | None = Field(default=None, ge=1, le=1_000_000)
-    """How long one call may take; sluicegate.observer.budget.us of the brokers when absent. An observer that keeps
-    taking longer is suspended for a while."""
+    """Time limit of one call, in microseconds; sluicegate.observer.budget.us of the brokers if absent. An observer that
+    repeatedly takes longer is suspended for a while."""
     enabled: bool = True
-    """While false no broker has the observer."""
+    """While false, no broker has the observer."""
 
     @property
     def wheel(self) -> str | None:
@@ -181,34 +181,34 @@ class ObserverPluginSpec(Model):
 
     @property
     def config_map_name(self) -> str | None:
-        """Of the ConfigMap that has the class."""
+        """Name of the ConfigMap that has the class."""
         return self.source.config_map.name if self.source and self.source.config_map else None
 
 
 class BrokerObserverState(Model):
-    """What has become of the observer on one broker."""
+    """The state of the observer on one broker."""
 
     model_config = Status.model_config
 
     broker_id: int
-    """The broker."""
+    """Kafka's id of the broker."""
     state: str = Field(max_length=32)
-    """Loaded, Loading, Suspended, Failed, or Unknown where the broker does not say."""
+    """Loaded, Loading, Suspended, Failed, or Unknown if the broker does not report it."""
     message: str = Field(default="", max_length=1024)
-    """Why, in the broker's words: the first line of an exception, errors, what was dropped."""
+    """The reason that the broker reports: the first line of an exception, errors, what was dropped."""
 
 
 class ObserverPluginStatus(Status):
     observes: str = Field(default="", max_length=512)
-    """Which observer: its class, or the name of a built-in one."""
+    """The class of the observer, or the name of a built-in one."""
     state: str = Field(default="", max_length=32)
-    """Loaded when all brokers have it; otherwise the worst that a broker says: Failed, Suspended, Unknown, Loading."""
+    """Loaded if all brokers have it; otherwise the worst state of a broker: Failed, Suspended, Unknown, Loading."""
     delivery: str = Field(default="", max_length=32)
-    """How a change reaches the brokers: Live, or Roll while they are restarted to be given code that they lack."""
+    """How a change reaches the brokers: Live, or Roll while they are restarted because they lack code."""
     brokers: str = Field(default="", max_length=32)
-    """Brokers that have loaded it as it is now, of those that should: 3/3."""
+    """Brokers that have loaded its current version, of those that should: 3/3."""
     broker_states: tuple[BrokerObserverState, ...] = Field(default=(), max_length=STATES_MAX)
-    """Each broker, those that need a look first."""
+    """The state on each broker, those with problems first."""
 
 
 class ObserverPlugin(Resource):
@@ -239,7 +239,7 @@ class ObserverPlugin(Resource):
     spec: ObserverPluginSpec
     """The observer."""
     status: ObserverPluginStatus = Field(default_factory=ObserverPluginStatus)
-    """What the brokers say of it."""
+    """The state that the brokers report."""
 
     @property
     def observer_name(self) -> str:

@@ -1,7 +1,7 @@
-"""What people say of the pods of one role beside what runs in them: where they may be, and how others find them.
+"""Settings of the pods of one role apart from their containers: scheduling, labels and annotations.
 
-A closed list. Whole pod templates are not taken: what a node needs to be well is the operator's to say, and a field
-that nobody has thought about could take it away.
+The list of fields is closed. Whole pod templates are not accepted: the operator decides what a node needs to work, and
+an unforeseen field could break that.
 """
 
 import re
@@ -21,9 +21,9 @@ LABEL_KEY_PATTERN = (
 LABEL_VALUE_PATTERN = "^([A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?)?$"
 ANY_TEXT = "(?s)^.*$"
 OWNED_PATTERN = f"^([-a-z0-9]+[.])*({GROUP.replace('.', '[.]')}|kubernetes[.]io|k8s[.]io)/"
-"""The operator and Kubernetes find pods by these and act on them."""
+"""The operator and Kubernetes find pods by these keys and act on them."""
 ALLOWED_OWNED = ("cluster-autoscaler.kubernetes.io/safe-to-evict",)
-"""Meant for people to say, and nothing of the operator's goes by it."""
+"""Keys that users are meant to set, and that the operator does not use."""
 
 Spread = Literal["Preferred", "Required", "None"]
 LabelValue = Annotated[str, Field(max_length=63)]
@@ -56,7 +56,7 @@ def _not_owned_rule(field: str) -> Rule:
 
 
 class Toleration(Model):
-    """As in Kubernetes' own pods."""
+    """A toleration, as in Kubernetes pods."""
 
     rules: ClassVar = (
         Rule(
@@ -92,15 +92,15 @@ class Toleration(Model):
     )
 
     key: str | None = Field(default=None, min_length=1, max_length=317)
-    """The taint's key; every taint when absent."""
+    """The taint's key; every taint if absent."""
     operator: Literal["Equal", "Exists"] = "Equal"
     """Equal compares the value, Exists does not."""
     value: LabelValue | None = None
-    """The taint's value; empty when absent."""
+    """The taint's value; empty if absent."""
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
-    """The taint's effect; every one when absent."""
+    """The taint's effect; every effect if absent."""
     toleration_seconds: int | None = Field(default=None, ge=0, le=2**31 - 1)
-    """How long a pod stays on a node that gets the taint; for ever when absent."""
+    """Seconds for which a pod stays on a node that gets the taint; for ever if absent."""
 
 
 class PodSettings(Model):
@@ -114,15 +114,15 @@ class PodSettings(Model):
     )
 
     spread: Spread = "Preferred"
-    """Whether pods of one role share a Kubernetes node: Preferred has them on different nodes where there are enough,
-    Required never puts two on one (those for which there is no node wait), None leaves it to the scheduler."""
+    """Whether pods of one role share a Kubernetes node. Preferred places them on different nodes if there are enough.
+    Required never places two on one node; pods without a node wait. None leaves it to the scheduler."""
     node_selector: Annotated[dict[str, LabelValue], Field(max_length=16)] | None = None
     """Labels that a Kubernetes node must have."""
     tolerations: Annotated[tuple[Toleration, ...], Field(max_length=16)] | None = None
-    """Taints of Kubernetes nodes that do not keep these pods away."""
+    """Taints of Kubernetes nodes that these pods tolerate."""
     priority_class_name: str | None = Field(default=None, min_length=1, max_length=253)
-    """PriorityClass of the pods; the default one of the Kubernetes cluster when absent."""
+    """PriorityClass of the pods; the default one of the Kubernetes cluster if absent."""
     labels: Annotated[dict[str, LabelValue], Field(max_length=16)] | None = None
-    """Further labels of the pods, under keys of a domain of your own."""
+    """Further labels of the pods, with keys under a domain of your own."""
     annotations: Annotated[dict[str, Annotated[str, Field(max_length=4096)]], Field(max_length=16)] | None = None
-    """Further annotations of the pods, under keys of a domain of your own."""
+    """Further annotations of the pods, with keys under a domain of your own."""

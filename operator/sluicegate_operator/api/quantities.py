@@ -1,4 +1,4 @@
-"""Kubernetes quantities as manifests of ours hold them: positive, without exponents. CEL has `quantity()` for them."""
+"""Kubernetes quantities in Sluicegate's manifests: positive, without exponents. CEL has `quantity()` for them."""
 
 import re
 from decimal import Context, Decimal, localcontext
@@ -13,7 +13,7 @@ _UNITS |= {f"{prefix}i": Decimal(1024) ** (at + 1) for at, prefix in enumerate("
 
 Quantity = Annotated[str, Field(max_length=32)]
 _EXACT = Context(prec=64)
-"""Enough digits for every quantity in every unit: 32 digits of exa are 51, and 32 digits behind the point stay."""
+"""Enough digits for every quantity in every unit: 32 digits of exa are 51, and 32 digits after the point fit."""
 
 
 def is_quantity(text: str) -> bool:
@@ -21,14 +21,16 @@ def is_quantity(text: str) -> bool:
 
 
 def amount(text: str) -> Decimal:
-    """Of something that is a quantity."""
+    """Return the number that a valid quantity stands for."""
     number = text.rstrip("mkMGTPEKi")
     return _EXACT.multiply(Decimal(number), _UNITS[text[len(number) :]])
 
 
 def canonical_quantity(text: str) -> str:
-    """The one text for all quantities of the same amount, with the largest unit that needs no fraction: 1Gi for 1024Mi,
-    1 for 1000m."""
+    """Return the same text for all quantities of the same amount.
+
+    It has the largest unit that needs no fraction: 1Gi for 1024Mi, 1 for 1000m.
+    """
     value = amount(text)
     with localcontext(_EXACT):
         prefixes = "KMGTPE" if value and value % 1024 == 0 else "kMGTPE"

@@ -1,6 +1,6 @@
-"""Numbers of replicas that cannot hold together: of a BrokerCluster's config and brokers, of a Topic and its cluster.
+"""Numbers of replicas that contradict each other, in a BrokerCluster or between a Topic and its cluster.
 
-The API server accepts such objects: with a rule of the schema, objects that were accepted before would become
+The API server accepts such objects: with a rule in the schema, objects that were accepted before would become
 unreadable. The commands that read files refuse them, and the operator reports them in the status.
 """
 
@@ -19,7 +19,7 @@ _FIELD = "spec.config"
 
 
 def cluster_contradictions(cluster: BrokerCluster) -> list[Problem]:
-    """A problem for each number in `spec.config` that another number of the BrokerCluster contradicts."""
+    """Return a problem for each number in `spec.config` that another number of the BrokerCluster contradicts."""
     config = cluster.spec.config or {}
     numbers = {key: int(config[key]) for key in _REPLICA_KEYS if key in config and _NUMBER.accepts(config[key])}
     found = []
@@ -41,8 +41,10 @@ def cluster_contradictions(cluster: BrokerCluster) -> list[Problem]:
 
 
 def topic_contradictions(topic: Topic, cluster: BrokerCluster | None) -> Iterator[Problem]:
-    """A problem for each number of the Topic that contradicts another; none without `spec.replicas`. `cluster` is None
-    when it is not known."""
+    """Yield a problem for each number of the Topic that contradicts another; none without `spec.replicas`.
+
+    `cluster` is None if it is not known.
+    """
     replicas = topic.spec.replicas
     if replicas is None:
         return
@@ -63,6 +65,6 @@ def topic_contradictions(topic: Topic, cluster: BrokerCluster | None) -> Iterato
 
 
 def min_in_sync(topic: Topic) -> int:
-    """`min.insync.replicas` of the Topic's config, 0 when absent."""
+    """Return `min.insync.replicas` of the Topic's config, 0 if absent."""
     text = (topic.spec.config or {}).get(MIN_IN_SYNC, "")
     return int(text) if _NUMBER.accepts(text) else 0

@@ -1,4 +1,4 @@
-"""Requests and limits of a container, as Kubernetes has them."""
+"""Requests and limits of a container, as in Kubernetes."""
 
 from typing import Annotated, ClassVar
 
@@ -24,7 +24,7 @@ _RESOURCES = ("cpu", "memory", "ephemeral-storage")
 
 
 def _names_rule(field: str) -> Rule:
-    """What else the API server would refuse, but only when the pods' StatefulSet is made."""
+    """Return the rule for names that the API server would refuse, but only when the pods' StatefulSet is created."""
     return Rule(
         cel=f"!has(self.{field}) || self.{field}.all(k, k in {cel_list(_RESOURCES)}"
         " || k.startsWith('hugepages-') || k.contains('/'))",
@@ -40,7 +40,7 @@ def _names_rule(field: str) -> Rule:
 def _requests_are_within_limits(model: "Resources") -> bool:
     requests, limits = model.requests or {}, model.limits or {}
     if not all(is_quantity(text) for text in (*requests.values(), *limits.values())):
-        # That is said by the rules before.
+        # The rules above report it.
         return True
     return all(amount(text) <= amount(limits[name]) for name, text in requests.items() if name in limits)
 
@@ -62,6 +62,6 @@ class Resources(Model):
     )
 
     requests: ResourceAmounts | None = None
-    """What a pod is scheduled with, for example cpu: 500m."""
+    """Resources with which a pod is scheduled, for example cpu: 500m."""
     limits: ResourceAmounts | None = None
-    """What a pod may use at most, for example memory: 1Gi."""
+    """Maximum resources that a pod may use, for example memory: 1Gi."""

@@ -1,7 +1,7 @@
-"""The base of every model, and rules that hold between fields: once as CEL for the API server, once as Python.
+"""The base of every model, and rules between fields: once as CEL for the API server, once in Python.
 
-Owns the machinery only. A rule's two forms stand side by side in the model that it belongs to, and the shared table of
-bad manifests is played against both. Rules of transition compare with the object as it was before.
+This module has only the machinery. The two forms of a rule are next to each other in its model, and the shared table of
+bad manifests tests both. Transition rules compare with the previous version of the object.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,9 +16,10 @@ from pydantic_core import CoreSchema
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`holds` takes the model; `field` (in camelCase) is where the API server points at when it does not hold.
+    """A rule of a model. `holds` takes the model.
 
-    `message_cel` and `message_of` make a sentence that names what is wrong; they are asked when the rule does not hold.
+    The API server names `field` (in camelCase) if the rule does not hold. `message_cel` and `message_of` return a
+    sentence that names the problem; they are evaluated only if the rule does not hold.
     """
 
     cel: str
@@ -31,7 +32,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class TransitionRule:
-    """`holds` takes the old and the new model."""
+    """A rule about a change. `holds` takes the old and the new model."""
 
     cel: str
     message: str
@@ -40,7 +41,7 @@ class TransitionRule:
 
 
 def cluster_ref_stays(otherwise: str) -> TransitionRule:
-    """Of what belongs to one BrokerCluster for good; `otherwise` tells who wants another one what to do."""
+    """Return the rule that an object stays with its BrokerCluster; `otherwise` tells the user what to do instead."""
     return TransitionRule(
         cel="self.clusterRef.name == oldSelf.clusterRef.name",
         message=f"clusterRef cannot be changed: {otherwise}",
@@ -51,7 +52,7 @@ def cluster_ref_stays(otherwise: str) -> TransitionRule:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong with a manifest: where, and a sentence that says what to do."""
+    """One problem of a manifest: the field, and a sentence that says what to do."""
 
     field: str
     message: str
@@ -61,8 +62,10 @@ class Problem:
 
 
 class Model(BaseModel):
-    """camelCase in YAML, snake_case in Python, frozen, unknown fields refused (but see manifests.read_stored), nothing
-    converted silently."""
+    """The base of all models: camelCase in YAML, snake_case in Python, immutable.
+
+    Unknown fields are refused (but see manifests.read_stored), and no value is converted silently.
+    """
 
     model_config = ConfigDict(
         alias_generator=to_camel,
@@ -97,7 +100,7 @@ def _validation(rule: Rule | TransitionRule) -> dict[str, str]:
 
 
 def broken_rules(model: Model, old: Model | None = None, path: str = "") -> Iterator[Problem]:
-    """Every rule of `model` and of the models inside it that does not hold."""
+    """Yield a problem for each broken rule of `model` and of the models in it."""
     for rule in model.rules:
         if not rule.holds(model):
             message = rule.message_of(model) if rule.message_of else rule.message

@@ -66,35 +66,36 @@ class TopicSpec(Model):
     )
 
     cluster_ref: ClusterRef
-    """The BrokerCluster that the topic is on."""
+    """The BrokerCluster that has the topic."""
     topic_name: str | None = Field(default=None, min_length=1, max_length=249)
-    """Kafka's name of the topic where it differs from metadata.name."""
+    """Kafka's name of the topic, if it differs from metadata.name."""
     partitions: int = Field(ge=1, le=10000)
-    """Number of partitions; it can grow but not shrink."""
+    """Number of partitions; it can be increased, but not reduced."""
     replicas: int | None = Field(default=None, ge=1, le=100)
-    """Copies of each partition, on as many brokers. A change reassigns the partitions while the brokers run; the status
-    shows the progress. If absent, a new topic gets the brokers' default.replication.factor, and replicas of a topic
-    that exists are left as they are."""
+    """Number of replicas of each partition, on as many brokers. A change reassigns the partitions while the brokers
+    run; the status shows the progress. If absent, a new topic gets the brokers' default.replication.factor, and the
+    replicas of an existing topic are unchanged."""
     config: Annotated[dict[str, Annotated[str, Field(max_length=4096)]], Field(max_length=50)] | None = None
-    """Configuration of the topic under Kafka's names, every value a string (retention.ms: "86400000"). A key that is
-    taken out falls back to the broker's default; a key that was never in it belongs to whoever set it on the topic."""
+    """Configuration of the topic under Kafka's names, with strings as values (retention.ms: "86400000"). A key that is
+    removed from it returns to the broker's default. A key that was never in it is left to other clients that set it on
+    the topic."""
     deletion_policy: Literal["Delete", "Retain"] = "Retain"
-    """What becomes of the topic when this object is deleted: Retain leaves it and its records on the brokers, so that
-    pruning by a GitOps tool or a deleted namespace loses no records; Delete deletes it with all its records. With
+    """What happens to the topic when this object is deleted. Retain keeps it and its records on the brokers, so that
+    pruning by a GitOps tool or deleting the namespace loses no records. Delete deletes it with all its records. With
     Delete the operator puts the finalizer sluicegate.dev/topic on the object, so that no deletion is lost while the
-    operator is away. The object then waits until the topic is deleted, for 5 minutes of the operator's trying at most,
-    and not at all where the BrokerCluster is gone: in both cases the topic stays, and an Event says so."""
+    operator is down. The object then waits until the topic is deleted. If that fails for 5 minutes of attempts by the
+    operator, or if the BrokerCluster is gone, the object is deleted, the topic stays, and an Event reports it."""
 
 
 class ReplicasChange(Model):
-    """How far a change of the number of replicas is."""
+    """Progress of a change of the number of replicas."""
 
     model_config = Status.model_config
 
     target_replicas: int
-    """Replicas that each partition is to have."""
+    """Number of replicas that each partition will have."""
     partitions: str = Field(max_length=32)
-    """Partitions that have them, of all partitions: 5/12."""
+    """Partitions that have that number, of all partitions: 5/12."""
     moving: int = 0
     """Partitions that are being reassigned now."""
 
@@ -105,13 +106,13 @@ class TopicStatus(Status):
     topic_id: str = Field(default="", max_length=64)
     """Kafka's id of the topic."""
     partitions: int = 0
-    """Partitions that the topic has."""
+    """Number of partitions of the topic."""
     replicas: int = 0
-    """Replicas that each of its partitions has; the smallest number where they differ."""
+    """Number of replicas of each partition; the smallest number if they differ."""
     replicas_change: ReplicasChange | None = None
     """Progress while the number of replicas changes; absent otherwise."""
     config_keys: tuple[Annotated[str, Field(max_length=253)], ...] = Field(default=(), max_length=100)
-    """Keys of spec.config that the operator has set on the topic and takes away again once they leave spec.config."""
+    """Keys of spec.config that the operator has set on the topic, and that it removes when they leave spec.config."""
 
 
 class Topic(Resource):
@@ -139,9 +140,9 @@ class Topic(Resource):
 
     kind: Literal["Topic"] = "Topic"
     spec: TopicSpec
-    """What the topic should be."""
+    """The desired state of the topic."""
     status: TopicStatus = Field(default_factory=TopicStatus)
-    """What the operator last saw."""
+    """The state of the topic that the operator last observed."""
 
     @property
     def topic_name(self) -> str:
