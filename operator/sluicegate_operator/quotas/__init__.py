@@ -12,4 +12,6 @@ Invariants:
 - On brokers that other clients configure too, only limits that the operator set are lifted (`external`).
 - A change costs no more than the change itself: brokers are asked for everything only at a start, at each resync, and
   after they did not answer (`ledger`).
+
+The unit tests are in tests/unit/sluicegate_operator/quotas; tests/contract/test_quota_path.py runs the path on brokers.
 """
