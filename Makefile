@@ -18,6 +18,8 @@ FAULTS ?=
 IMAGES ?=
 LEVEL ?=
 BUILDER ?= auto
+# Where sentences are checked; `tests` follows when it is below the limit.
+PROSE := README.md CONTRIBUTING.md CHANGELOG.md audit_pipeline benchmarks broker_runtime charts demo deploy docs e2e examples operator sluicegate_consumer tools
 
 # Python keeps compiled modules even where the environment forbids it: tests start hundreds of processes.
 export PYTHONDONTWRITEBYTECODE :=
@@ -113,11 +115,12 @@ observer-plugin: .observer-plugin/.installed  ## somebody else's observer (examp
 	@touch $@
 
 .PHONY: check
-check: venv  ## formatting, lint, types, layers
+check: venv  ## formatting, lint, types, layers, prose
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	PYTHONPATH=.:operator $(BIN)/lint-imports
+	$(BIN)/python -m tools.plain_english --most 4 $(PROSE)
 
 .PHONY: fmt
 fmt: venv  ## format and mend what ruff can

@@ -7,6 +7,7 @@
 `make kafka` has fetched the jars before (kafka_libs.py). Knows nothing of our own broker.
 """
 
+import os
 import secrets
 import socket
 import subprocess
@@ -37,15 +38,21 @@ LOG4J = """<?xml version="1.0" encoding="UTF-8"?>
 """
 
 
-_PORTS = range(12_000, 32_000)
-"""Below those that systems give to outgoing connections, which would take a port before its process binds it."""
+_WORKERS = 4
+_PORTS = range(12_000 + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % _WORKERS, 32_000, _WORKERS)
+"""Below those that systems give to outgoing connections, which would take a port before its process binds it.
+
+Workers of pytest that run at the same time have different ports: a broker that restarts needs its port again.
+"""
 _given: set[int] = set()
 
 
 def free_port() -> int:
-    """A port that nobody listens on and that this process has not been given before."""
+    """Return a port that no process listens on, and that was not given lately."""
+    if 2 * len(_given) > len(_PORTS):
+        _given.clear()
     while True:
-        # Tests that run at the same time may have the same seed; their ports must differ all the same.
+        # Tests that run at the same time may have the same seed; their ports must differ.
         port = secrets.choice(_PORTS)
         if port not in _given and _is_free(port):
             _given.add(port)
