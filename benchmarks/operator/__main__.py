@@ -15,7 +15,7 @@ from e2e.cluster.binaries import binaries_folder
 from e2e.cluster.process import end_on_sigterm
 
 RESULTS = Path(__file__).parents[1] / "results"
-PHASES = ("idle", "quiet", "busy", "sick", "roll", "wide")
+PHASES = ("idle", "quiet", "busy", "sick", "roll", "wide", "flood")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,7 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         idle_s=options.idle_s,
         deadline_s=options.deadline_s,
         wide=wide,
-        wide_quotas=options.wide_quotas,
+        wide_quotas=options.wide_quotas if wide else 0,
+        flood=options.flood if "flood" in options.phases else 0,
     )
     rounds = []
     requests: dict[str, Mapping[str, float]] = {}
@@ -42,7 +43,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for clusters in options.idle_at:
             part = clusters / size.clusters
             fewer = replace(
-                size, clusters=clusters, quotas=round(size.quotas * part), topics=round(size.topics * part), wide=0
+                size,
+                clusters=clusters,
+                quotas=round(size.quotas * part),
+                topics=round(size.topics * part),
+                wide=0,
+                wide_quotas=0,
+                flood=0,
             )
             others, asked_then = asyncio.run(one_round(fewer, ["idle"]))
             found |= {f"{clusters} clusters: {row}": value for row, value in others.items() if row.startswith("idle:")}
@@ -74,6 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--others", type=int, default=2000, help="quotas that change beside them")
     parser.add_argument("--wide", type=int, default=100, metavar="BROKERS", help="brokers of the one wide cluster")
     parser.add_argument("--wide-quotas", type=int, default=1000)
+    parser.add_argument("--flood", type=int, default=1000, help="quotas of one cluster that change at once")
     parser.add_argument("--idle-s", type=float, default=120.0)
     parser.add_argument(
         "--idle-at", type=int, nargs="*", default=[], metavar="CLUSTERS", help="measure idling here, too"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.operator import manifests
-from benchmarks.operator.changes import PLURAL, OthersChange, Took, change_all, percentile
+from benchmarks.operator.changes import PLURAL, OthersChange, Took, change_all, change_at_once, percentile
 from benchmarks.operator.objects import NAMESPACE, PLURALS, Seen, Writers
 from benchmarks.operator.process import AuditedRequests, memory_mib, metric, processor_s
 from e2e.cluster.control_plane import ControlPlane
@@ -29,7 +29,7 @@ SICK_LATE_S = 3.0
 SICK_BEFORE_S = 15.0
 """By then, requests to the sick brokers have timed out."""
 ROLLED = 10
-WIDE = "wide"
+WIDE, FLOOD = "wide", "flood"
 LEASE = "leases"
 
 
@@ -37,7 +37,8 @@ LEASE = "leases"
 class Size:
     """Sizes of a round.
 
-    One more cluster has `wide` brokers and `wide_quotas` quotas; 0 omits it. `others` quotas change in the background.
+    One more cluster has `wide` brokers and `wide_quotas` quotas; 0 omits it. Another one has `brokers` brokers and
+    `flood` quotas, which change at once; 0 omits it. `others` quotas change in the background.
     """
 
     clusters: int
@@ -50,6 +51,7 @@ class Size:
     deadline_s: float
     wide: int = 0
     wide_quotas: int = 0
+    flood: int = 0
 
 
 Figures = dict[str, float]
@@ -79,6 +81,8 @@ class World:
         sizes = dict.fromkeys(self._names, self._size.brokers)
         if self._size.wide:
             sizes[WIDE] = self._size.wide
+        if self._size.flood:
+            sizes[FLOOD] = self._size.brokers
         folder = Path(tempfile.mkdtemp(prefix="sluicegate-operator-"))
         self._operator = OperatorProcess(
             operator_account(self._plane, folder),
@@ -238,6 +242,19 @@ class World:
         ready_s = time.monotonic() - started_s
         found = _figures("wide", await self._change(quotas[: size.changes], every_s=0.2))
         return {"wide: cluster and quotas Ready, s": ready_s, **found}
+
+    async def _flood(self) -> Figures:
+        size = self._size
+        await asyncio.to_thread(self._writers.create, "brokerclusters", [manifests.cluster(FLOOD, size.brokers)])
+        first = size.quotas + size.wide_quotas
+        quotas = [manifests.quota(first + number, [FLOOD]) for number in range(size.flood)]
+        await asyncio.to_thread(self._writers.create, PLURAL, quotas)
+        await self._until_ready({PLURAL: size.quotas + size.wide_quotas + size.flood})
+        writing_s, enforced_s = await change_at_once(self._writers, self._served, quotas)
+        return {
+            "flood: all changes written after, s": writing_s,
+            "flood: all in force after the last write, s": enforced_s,
+        }
 
     async def _change(self, quotas: Sequence[Json], every_s: float) -> list[Took]:
         return await change_all(self._writers, self._served, self._seen, quotas, every_s)
