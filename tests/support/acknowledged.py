@@ -1,6 +1,6 @@
-"""A producer that runs while things go wrong, and the check afterwards: nothing acknowledged is lost or repeated.
+"""A producer that runs during faults, and the check afterwards: no acknowledged record is lost or repeated.
 
-The producer is confluent-kafka's, idempotent, acks=all, in a thread. The check reads the topic from its start.
+The producer is confluent-kafka's, idempotent, with acks=all, in a thread. The check reads the topic from its start.
 """
 
 import threading
@@ -19,8 +19,8 @@ _SETTINGS = {"retry.backoff.ms": 50, "retry.backoff.max.ms": 200, "reconnect.bac
 _RECONNECT: dict[str, Any] = {
     "reconnect.backoff.max.ms": 200,
     "topic.metadata.refresh.interval.ms": 500,
-    # Else a client that reaches nobody for a moment, as when all brokers have fenced themselves, goes back to the
-    # addresses that it began with, and to them alone: in a roll those are the addresses of pods that are gone.
+    # By default, a client that reaches no broker for a moment, as when all brokers have fenced themselves, uses only
+    # its bootstrap addresses again. In a roll those are the addresses of deleted pods.
     "metadata.recovery.strategy": "none",
     "log_level": 2,
 }
@@ -33,14 +33,17 @@ def create_topic(bootstrap: str, topic: str, partitions: int, replicas: int, **c
 
 
 class Partitions:
-    """Leaders and in-sync sets as a client sees them."""
+    """Leaders and in-sync sets of a topic's partitions as a client sees them."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._bootstrap = bootstrap
         self._topic = topic
 
     def _seen(self) -> Any:
-        """By a new client each time: it may be a frozen broker that one asks, and it would go on asking it."""
+        """Metadata of the partitions, read with a new client each time.
+
+        A client that asks a frozen broker would keep asking it.
+        """
         deadline = time.monotonic() + 60
         while True:
             admin = AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 2} | _RECONNECT)
@@ -62,7 +65,7 @@ class Partitions:
 
 
 class RunningConsumer:
-    """Reads all partitions from the start while things go wrong, and notes what no consumer should ever see."""
+    """A consumer that reads all partitions from the start during faults, and records what no consumer may see."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
         self._consumer = Consumer(
@@ -70,7 +73,7 @@ class RunningConsumer:
                 "bootstrap.servers": bootstrap,
                 "group.id": "unused",
                 "enable.auto.commit": False,
-                # Records that were read and are gone again would make it start anew: that is an error here.
+                # If records that were read are gone, the consumer would start from scratch: that is an error here.
                 "auto.offset.reset": "error",
                 "socket.timeout.ms": 4_000,
                 "fetch.error.backoff.ms": 50,
@@ -108,7 +111,8 @@ class RunningConsumer:
         seen[message.offset()] = message.value()
 
     def standing(self, found: dict[int, dict[int, bytes]]) -> str:
-        """How far it is in each partition, and the errors that it was given: for who asks why it stands still."""
+        """Position in each partition and the last errors, to explain why the consumer makes no progress.
+        """
         positions = {index: f"{len(self.seen[index])} of {len(there)}" for index, there in sorted(found.items())}
         return f"read {positions}, last errors {list(self.errors)}, failures {self.failures}"
 
@@ -118,8 +122,11 @@ class RunningConsumer:
 
 
 def _end_of(consumer: Consumer, partition: TopicPartition) -> int:
-    """As consumers do by themselves, it asks again while the leader is new and its high watermark behind (KIP-207), and
-    when another broker has become the leader."""
+    """End offset of a partition.
+
+    Like consumers, it asks again while the leader is new and its high watermark behind (KIP-207), and when another
+    broker has become the leader.
+    """
     again = (KafkaError.OFFSET_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION)
     deadline, pause = time.monotonic() + 60, threading.Event()
     while True:
@@ -139,10 +146,13 @@ class AcknowledgedWorkload:
         self._pause_s = pause_s
         self.acknowledged: dict[int, dict[int, bytes]] = defaultdict(dict)
         self.acknowledged_somewhere: dict[int, set[bytes]] = defaultdict(set)
-        """By a later record's acknowledgement, after the answer to their own was lost: librdkafka names no offset."""
+        """Records whose own response was lost and that a later acknowledgement confirms.
+
+        librdkafka names no offset for them.
+        """
         self.failures: list[str] = []
         self.count = 0
-        """Acknowledged so far."""
+        """Number of records acknowledged so far."""
         self.sent = 0
         self.longest_gap_s = 0.0
         self._last_s = 0.0
@@ -203,7 +213,7 @@ class AcknowledgedWorkload:
             self.count += 1
 
     def read_back(self, bootstrap: str) -> dict[int, dict[int, bytes]]:
-        """Everything readable, offset by offset."""
+        """All readable records, by partition and offset."""
         consumer = Consumer(
             {"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False, "log_level": 2}
         )
@@ -222,12 +232,14 @@ class AcknowledgedWorkload:
         return found
 
     def check(self, bootstrap: str | None = None) -> None:
-        """Every acknowledged record is where it was said to be, in order, and no record is there twice, as far as
-        Kafka promises it: `producer_epochs` says when a record that nobody acknowledged may be.
+        """Assert that each acknowledged record is at its acknowledged offset, in order, and no record is there twice.
 
-        `bootstrap`: where to read it back, when no broker is where it was at the start.
+        This holds as far as Kafka promises it: `producer_epochs` says when a record without an acknowledgement may
+        repeat.
 
-        The consumer that ran all the time has read just that: nothing twice, nothing that is gone now.
+        `bootstrap`: where to read the records, if no broker has its first address any more.
+
+        The consumer that ran all the time must have read the same: no record twice, and none that is gone now.
         """
         try:
             assert self.failures == []

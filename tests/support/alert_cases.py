@@ -1,6 +1,8 @@
-"""For each alert: series that make it fire, what it then says, when it does not fire (yet, any more), and series that
-come near and never make it fire. Values are in promtool's notation, a sample every 15 s: `0x4 1x40` is 0 five times,
-then 1 forty-one times."""
+"""Series for each alert: some make it fire, others come near and never do.
+
+A case also says what the alert's description is then, and when the alert does not fire (yet, or any more). Values are
+in promtool's notation, a sample every 15 s: `0x4 1x40` is 0 five times, then 1 forty-one times.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,7 +30,7 @@ class AlertCase:
 
 
 def _bad(minutes: int, good: float = 0, bad: float = 1) -> str:
-    """From 1m on for so long."""
+    """A series that is good at first and bad from 1m on, for so many minutes."""
     return f"{good}x3 {bad}x{4 * minutes - 1} {good}x80"
 
 

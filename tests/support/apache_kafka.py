@@ -1,10 +1,10 @@
-"""Apache Kafka 4.3.0 itself, as a single node on loopback: what our broker and our clients are compared with.
+"""Apache Kafka 4.3.0 itself, as a single node on loopback: the reference for our broker and our clients.
 
     with ApacheKafka(listeners=["EXTERNAL"], properties={"num.partitions": "3"}) as kafka:
         connect(kafka.bootstrap, kafka.port("EXTERNAL"))
         kafka.tool("kafka.admin.ConfigCommand", "--bootstrap-server", kafka.bootstrap, "--describe", ...)
 
-`make kafka` has fetched the jars before (kafka_libs.py). Knows nothing of our own broker.
+`make kafka` must have fetched the jars (kafka_libs.py). This module knows nothing of our own broker.
 """
 
 import os
@@ -70,7 +70,7 @@ def _is_free(port: int) -> bool:
 
 
 class ApacheKafka:
-    """One node, broker and controller, started on entering and gone with its data on leaving.
+    """One node, broker and controller, started on entering and removed with its data on leaving.
 
     `listeners` names more PLAINTEXT listeners beside the one of the same name, which is also the inter-broker one;
     `properties` are added to or replace those of server.properties. Raises ObtainError on entering.
@@ -87,14 +87,17 @@ class ApacheKafka:
         cluster_id: str | None = None,
         ready_listener: str = CLIENT_LISTENER,
     ) -> None:
-        """`ready_listener` is the one whose opening says that the node serves; a controller alone has no other."""
+        """Prepare a node; `ready_listener` is the listener that opens when the node serves.
+
+        A controller alone has no other.
+        """
         self.node_id = node_id
         self._cluster_id = cluster_id or urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         self._ready_listener = ready_listener
         self.host = "127.0.0.1"
         self._ports = {name: free_port() for name in (CLIENT_LISTENER, CONTROLLER_LISTENER, *listeners)}
         self.properties = dict(properties or {})
-        """What is empty is left out of server.properties."""
+        """Entries of server.properties; entries with an empty value are left out."""
         self._heap_mb = heap_mb
         self._jvm_options = list(jvm_options)
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -140,7 +143,7 @@ class ApacheKafka:
             self._folder = None
 
     def start(self) -> None:
-        """Starts the node on its data and returns when it serves clients; `started_in_s` says how long it took."""
+        """Start the node on its data and return when it serves clients; `started_in_s` is the time that this took."""
         began_s = time.monotonic()
         command = self.command("kafka.Kafka", str(self.folder / "server.properties"), heap_mb=self._heap_mb)
         with (self.folder / "kafka.log").open("ab") as log:
@@ -154,7 +157,7 @@ class ApacheKafka:
         self.started_in_s = time.monotonic() - began_s
 
     def stop(self) -> None:
-        """A controlled stop; the data stays for `start`."""
+        """Stop the node in a controlled way; the data stays for `start`."""
         if self._process is None:
             return
         self._process.terminate()
@@ -171,7 +174,7 @@ class ApacheKafka:
             self._process = None
 
     def tool(self, main_class: str, *arguments: str, timeout_s: float = 180.0) -> str:
-        """Runs one of Kafka's own command line tools; what it printed, or CalledProcessError."""
+        """Run one of Kafka's command line tools and return its output; raise CalledProcessError if it fails."""
         done = subprocess.run(
             self.command(main_class, *arguments, heap_mb=128),
             capture_output=True,
@@ -216,7 +219,7 @@ class ApacheKafka:
         return "".join(f"{key}={value}\n" for key, value in values.items() if value)
 
     def _answers(self) -> bool:
-        """Kafka opens its client listener when the controller has unfenced the broker."""
+        """Whether the node serves: Kafka opens its client listener when the controller has unfenced the broker."""
         try:
             socket.create_connection((self.host, self.port(self._ready_listener)), timeout=1).close()
         except OSError:
@@ -224,7 +227,7 @@ class ApacheKafka:
         return True
 
     def _pause(self) -> None:
-        """Between two looks at the port; ends early when the process does."""
+        """Wait between two checks of the port; the wait ends early if the process ends."""
         assert self._process is not None
         try:
             self._process.wait(0.05)

@@ -1,4 +1,4 @@
-"""Three nodes of Apache Kafka 4.3.0, each a broker and a voter of the controllers' quorum, on loopback.
+"""Three nodes of Apache Kafka 4.3.0 on loopback, each a broker and a voter of the controllers' quorum.
 
     with apache_kafka_quorum() as nodes:
         AdminClient([(node.host, node.port()) for node in nodes])
@@ -29,7 +29,7 @@ FAST_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 def apache_kafka_quorum(
     listeners: Sequence[str] = ("EXTERNAL",), properties: Mapping[str, str] | None = None
 ) -> Iterator[Sequence[ApacheKafka]]:
-    """Node ids are 1 to 3. All are started at once: none serves before two of them have voted."""
+    """Three running nodes with ids 1 to 3, started concurrently: none serves before two of them have voted."""
     cluster_id = urlsafe_b64encode(b"a" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
     nodes = [
         ApacheKafka(
@@ -51,6 +51,6 @@ def apache_kafka_quorum(
         try:
             yield nodes
         finally:
-            # In order the last ones would wait for a quorum that has gone before.
+            # If stopped in order, the last nodes would wait for a quorum that is already gone.
             for node in nodes:
                 node.kill()

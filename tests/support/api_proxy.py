@@ -1,7 +1,7 @@
-"""Between the operator and the API server: counts and stops what is written, and plays the ways in which watches fail.
+"""A proxy between the operator and the API server: counts and stops writes, and plays the ways in which watches fail.
 
-It shows the API server's own certificate, for which it needs its key. Each connection of the client has one of its own
-to the API server. Requests are read one by one; of answers only watches' are more than bytes that go through.
+It presents the API server's own certificate, for which it needs its key. Each client connection has its own connection
+to the API server. The proxy parses each request. It parses the responses of watches only, and relays others as bytes.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ GONE = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ApiRequest:
-    """One that was sent. `path` without its query; `body` as it was sent."""
+    """A request of the client. `path` has no query; `body` is unchanged."""
 
     method: str
     path: str
@@ -41,7 +41,7 @@ class ApiRequest:
 
 
 Hook = Callable[[ApiRequest], bool]
-"""Whether the request, or its answer, goes on."""
+"""Returns whether to forward the request, or its response."""
 
 
 def _pass(_: ApiRequest) -> bool:
@@ -49,8 +49,10 @@ def _pass(_: ApiRequest) -> bool:
 
 
 class ApiProxy:
-    """Use as `async with`; everything else may be called in any thread. `before` is asked before a request goes to the
-    API server, `after` when its answer has begun to come."""
+    """The proxy. Use it with `async with`; every other method is thread-safe.
+
+    `before` is called before a request is forwarded to the API server, `after` when its response has begun to arrive.
+    """
 
     def __init__(self, upstream: str, certificate: Path) -> None:
         parts = urlsplit(upstream)
@@ -61,9 +63,9 @@ class ApiProxy:
         self.before: Hook = _pass
         self.after: Hook = _pass
         self.gone = 0
-        """So many watches are answered with 410 next."""
+        """Number of next watches to answer with 410."""
         self.cut = False
-        """New connections are closed at once; see hang_up for those that are there."""
+        """Whether to close new connections at once; `hang_up` closes existing ones."""
         self.requests: list[ApiRequest] = []
         self._silent: set[ApiRequest] = set()
         self.port = 0
@@ -91,18 +93,18 @@ class ApiProxy:
         return [request for request in self.requests if request.writes]
 
     def kubeconfig(self, of: Path, path: Path) -> Path:
-        """`of` with this proxy in place of the API server."""
+        """Write the kubeconfig `of` to `path`, with this proxy in place of the API server."""
         document = json.loads(of.read_text())
         document["clusters"][0]["cluster"]["server"] = self.url
         path.write_text(json.dumps(document))
         return path
 
     def silence_watches(self) -> None:
-        """Those that are under way: what the API server says to them is taken and thrown away, and none is ended."""
+        """Discard further events of the current watches; no watch is ended."""
         self._silent |= {request for request in self.requests if request.is_watch}
 
     def hang_up(self) -> None:
-        """On everybody who is connected."""
+        """Abort all connections."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._abort_all)
 
@@ -160,7 +162,7 @@ class ApiProxy:
                     writer.write(piece)
                     await writer.drain()
             if answered in self._silent:
-                # The client hears nothing of the end either.
+                # The client does not notice the end of the watch either.
                 await asyncio.Event().wait()
         except (OSError, ssl.SSLError):
             return

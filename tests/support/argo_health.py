@@ -1,4 +1,4 @@
-"""Argo CD's health checks as it runs them: Lua 5.1 over `obj`, by the kind that a key of its ConfigMap names."""
+"""Argo CD's health checks as Argo CD runs them: Lua 5.1 over `obj`, by the kind named in a key of its ConfigMap."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,7 +16,7 @@ Health = tuple[str, str]
 
 
 def health_checks(config_map: Path) -> dict[str, Callable[[Mapping[str, Any]], Health]]:
-    """By kind. `config_map` is what is merged into argocd-cm."""
+    """Health checks by kind. `config_map` is the file that is merged into argocd-cm."""
     data: Mapping[str, str] = yaml.safe_load(config_map.read_text(encoding="utf-8"))["data"]
     return {key.removeprefix(_PREFIX): _check(script) for key, script in data.items() if key.startswith(_PREFIX)}
 

@@ -1,4 +1,4 @@
-"""An audit log on a clock that is moved by hand, and requests for it that nobody has made."""
+"""An audit log on a manual clock, and invented requests for it."""
 
 import gc
 from collections.abc import Callable, Sequence
@@ -50,7 +50,7 @@ class ManualTimers:
         self._timers.clear()
 
     def advance(self, seconds: float) -> None:
-        """Timers that fall due run in their order, each at its time."""
+        """Advance the clock and run the timers that fall due, in order, each at its time."""
         until = self.clock.monotonic() + seconds
         while due := [timer for timer in self._timers if timer.at_s <= until + 1e-9 and not timer.is_cancelled]:
             timer = min(due, key=lambda timer: timer.at_s)
@@ -82,7 +82,7 @@ class AuditBench:
         client_id: str | None = "test",
         **attributes: object,
     ) -> Call:
-        """A request has ended that took a millisecond."""
+        """Record a request that took a millisecond and has ended; return its call."""
         call = ended_call(api, connection or self.connection, self.clock.monotonic(), partitions, ending, client_id)
         for name, value in attributes.items():
             setattr(call, name, value)
@@ -96,13 +96,13 @@ class AuditBench:
         self.log.record_connection(ConnectionNotice(kind, "PLAINTEXT", "127.0.0.1", 50_000, connection_id))
 
     def kill(self) -> None:
-        """As kill -9: nothing more is written, and the lock is free."""
+        """Stop as kill -9 does: no more writes, and the lock is free."""
         self.timers.forget()
         del self.log
         gc.collect()
 
     def settle(self) -> None:
-        """Everything so far is in the spool."""
+        """Advance the timers until everything so far is in the spool."""
         self.timers.advance(0.2)
 
 

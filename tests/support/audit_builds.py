@@ -30,7 +30,7 @@ def built(
     *,
     last: date | None = None,
 ) -> Manifest:
-    """Of folders or URIs; of days up to `last`, None for all."""
+    """Build results from folders or URIs, for the days up to `last`; None for all days."""
     request = BuildRequest(str(results), settings, now_us, last=last)
     return build(
         spark,
@@ -41,7 +41,7 @@ def built(
 
 
 def published(results: Path | str) -> dict[str, pa.Table]:
-    """Every table as the manifest has it now."""
+    """Every table as the current manifest names it."""
     manifest = read_manifest(open_target(str(results)))
     assert manifest is not None, f"nothing is published in {results}"
     return tables_of(results, manifest)
@@ -53,9 +53,9 @@ def tables_of(results: Path | str, manifest: Manifest) -> dict[str, pa.Table]:
 
 
 class ManifestReader:
-    """Reads what is published over and over, from a thread of its own, for as long as the context lasts.
+    """A thread that reads the published results again and again while the context lasts.
 
-    `versions` are the tables of each version that was seen. At the end whatever could not be read is raised.
+    `versions` are the tables of each version seen. Leaving the context raises the error of a failed read.
     """
 
     def __init__(self, results: Path) -> None:
@@ -78,7 +78,7 @@ class ManifestReader:
             raise self._error
 
     def read_again(self, within_s: float) -> bool:
-        """Whether everything has been read once more, from its beginning."""
+        """Whether all tables have been read once more from the start within so many seconds."""
         with self._has_read:
             wanted = self.readings + 2
             return self._has_read.wait_for(lambda: self.readings >= wanted or self._error is not None, within_s)

@@ -1,7 +1,7 @@
 """Good and bad manifests, and changes that are refused: one table for the models and for the real API server.
 
-Whatever the API server refuses must be refused offline, and the other way round. `says` is a part of the sentence that
-a person sees; where it is empty the two word it differently (types and bounds), and only `field` is common.
+The offline check and the API server must refuse the same. `says` is a part of the message that the user sees. If it is
+empty, the two word the message differently (types and bounds), and only `field` is common.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ class GoodManifest:
 
 @dataclass(frozen=True)
 class BadManifest:
-    """`name` is a sentence; `field` is part of the path that both name."""
+    """A manifest that is refused; `name` is a sentence, and `field` is part of the path that both messages name."""
 
     name: str
     manifest: Json
@@ -30,7 +30,7 @@ class BadManifest:
 
 @dataclass(frozen=True)
 class BadChange:
-    """`before` is accepted; `after` is what somebody then applies."""
+    """A change that is refused: `before` is accepted; `after` is applied next."""
 
     name: str
     before: Json
@@ -72,7 +72,7 @@ def topic(name: str = "orders", **spec: Any) -> Json:
 
 
 def observer(metadata_name: str = "orders", /, **spec: Any) -> Json:
-    """Of a class, where nothing else is said."""
+    """An ObserverPlugin; it has a class by default."""
     which = {} if {"class", "builtIn"} & spec.keys() else {"class": "acme.observers.Orders"}
     return manifest("ObserverPlugin", {"clusterRef": {"name": "shop"}} | which | spec, metadata_name)
 
@@ -90,7 +90,7 @@ def without(document: Json, *path: str) -> Json:
 
 
 def pod_settings(**changed: Any) -> Json:
-    """Everything that can be said of pods."""
+    """Every setting of pods."""
     return {
         "spread": "Required",
         "nodeSelector": {"example.org/disk": "nvme", "kubernetes.io/arch": "amd64"},

@@ -14,13 +14,13 @@ from tests.support.broker_process import BrokerProcess
 T = TypeVar("T")
 
 PATIENCE_S = 60.0
-"""What is awaited here takes seconds at most; a machine that is busy with other things may take many more."""
+"""Default time-out. What tests await takes seconds at most; a machine that is busy may take many more."""
 PAUSE_S = 0.01
-"""Between two looks: this process has clients whose threads want to run."""
+"""Pause between two checks: this process has clients whose threads want to run."""
 
 
 def ask(broker: BrokerProcess, question: Callable[[BrokerHandle], Awaitable[T]]) -> T:
-    """The answer of exactly this broker, over a connection of its own to the PLAINTEXT listener."""
+    """The answer of exactly this broker, over a separate connection to the PLAINTEXT listener."""
 
     async def run() -> T:
         async with AdminClient([(broker.host, broker.port())], request_timeout_s=30) as client:
@@ -30,7 +30,7 @@ def ask(broker: BrokerProcess, question: Callable[[BrokerHandle], Awaitable[T]])
 
 
 def set_default_config(broker: BrokerProcess, key: str, value: str | None) -> None:
-    """A dynamic broker configuration of the whole cluster; None takes it away."""
+    """Set a dynamic broker configuration of the whole cluster; None removes it."""
     change = ConfigChange(delete=[key]) if value is None else ConfigChange(set={key: value})
     ask(broker, lambda handle: handle.incremental_alter_configs(None, change))
 
@@ -40,7 +40,7 @@ def set_ip_rates(broker: BrokerProcess, rates: Mapping[str | None, float | None]
 
 
 def effective_config(broker: BrokerProcess, key: str) -> str | None:
-    """What is in force on this broker; None when the key is not set at all."""
+    """The configuration in force on this broker; None when the key is not set at all."""
     entry = ask(broker, lambda handle: handle.describe_broker_configs(broker.node_id, [key])).get(key)
     return None if entry is None else entry.value
 

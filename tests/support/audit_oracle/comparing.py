@@ -1,4 +1,4 @@
-"""Whether two tables of results have the same rows."""
+"""Comparison of two tables of results by their rows."""
 
 from collections.abc import Collection
 from typing import Final
@@ -11,11 +11,11 @@ from audit_pipeline.results.tables import result_tables
 _RELATIVE: Final = 1e-12
 _SHOWN: Final = 3
 _SAID_FREELY: Final = frozenset({"detail"})
-"""Texts for people, which no definition has word for word."""
+"""Columns with free text, whose wording no definition fixes."""
 
 
 def differences(table: str, expected: pa.Table, found: pa.Table, without: Collection[str] = ()) -> list[str]:
-    """Sentences on what is not the same; doubles may differ in their last digits. `without` are columns."""
+    """Sentences on each difference; doubles may differ in their last digits. `without` are columns to ignore."""
     if found.schema.names != expected.schema.names:
         return [f"{table} has the columns {found.schema.names}, not {expected.schema.names}"]
     named = [field for field in result_tables()[table].fields if field.name not in _SAID_FREELY | set(without)]
@@ -23,7 +23,7 @@ def differences(table: str, expected: pa.Table, found: pa.Table, without: Collec
     key = [field.name for field in named if field.name in result_tables()[table].key]
     exact = ", ".join(_exactly(field.name, field.type) for field in named if field.type != "double")
     with duckdb.connect() as asked:
-        # Without a zone, for which DuckDB would want another package.
+        # Without a zone, for which DuckDB would need another package.
         asked.register("expected", _without_zones(expected))
         asked.register("found", _without_zones(found))
         said = [

@@ -1,4 +1,4 @@
-"""Facts in SQL, from views of events: times are microseconds since 1970, days are counted from then. Needs MACROS."""
+"""Facts in SQL, from views of events. Times are microseconds since 1970, days are counted from then. Needs MACROS."""
 
 from typing import Final
 
@@ -99,7 +99,7 @@ INVENTORY_HOURS: Final = """
     FROM partitions GROUP BY hour, cluster_id, topic
 """
 
-# $connections and $held are the limits from which on ten seconds are stormy.
+# A bin of ten seconds is stormy from the limits $connections and $held on.
 STORM_BINS: Final = """
     WITH
     told AS (
@@ -198,4 +198,4 @@ FACTS: Final = {
     "mirror_buckets": MIRROR_BUCKETS,
     "coverage": COVERAGE,
 }
-"""Each may read those before it."""
+"""SQL of each fact by name; each may read those before it."""

@@ -21,7 +21,7 @@ _PATH: Final = re.compile(
 
 
 class Footer(NamedTuple):
-    """What the oracle needs of it."""
+    """The fields of a file's footer that the oracle needs."""
 
     version: int
     cluster_id: str
@@ -35,11 +35,14 @@ class Footer(NamedTuple):
     closed_us: int
     end: str
     rows: dict[str, int]
-    """By table."""
+    """Number of rows by table."""
 
 
 class File(NamedTuple):
-    """`reason` is None of one that counts; `footer` is None where nobody can read it, and then the path has to do."""
+    """A file of a folder of segments.
+
+    `reason` is None if the file counts. `footer` is None if it cannot be read; only the path is known then.
+    """
 
     path: str
     table: str
@@ -52,13 +55,13 @@ class File(NamedTuple):
 
     @property
     def begun(self) -> tuple[date, str, int] | None:
-        """By its path: day, cluster, broker."""
+        """Day, cluster and broker named in the path; None for another path."""
         found = _PATH.fullmatch(self.path)
         return None if found is None else (date.fromisoformat(found[1]), found[2], int(found[3]))
 
 
 def looked_through(folder: Path, now_us: int) -> list[File]:
-    """Every file, each read from its first byte to its last."""
+    """Every file of the folder, each read completely."""
     found = []
     for path in sorted(folder.rglob("*.parquet")):
         name = path.relative_to(folder).as_posix()
@@ -71,7 +74,7 @@ def looked_through(folder: Path, now_us: int) -> list[File]:
 
 
 def deleted(folder: Path) -> list[tuple[str, int, str, int]]:
-    """Up to which number retention has deleted each boot."""
+    """The last number that retention has deleted, for each boot."""
     note = folder / "_expired.json"
     return [tuple(each) for each in json.loads(note.read_text(encoding="utf-8"))] if note.exists() else []
 
@@ -101,7 +104,7 @@ def _damage(path: Path, table: str, footer: Footer | None, now_us: int) -> str |
 
 
 def _repeated(files: Iterable[File]) -> dict[str, str]:
-    """By path the reason of those that share segments with files that count."""
+    """Reason by path for files that share segments with files that count."""
     found = {}
     by_boot = defaultdict(list)
     for file in files:

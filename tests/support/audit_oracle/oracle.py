@@ -1,6 +1,7 @@
-"""What the audit pipeline has to answer, said a second time: DuckDB on the same files, by the definitions only.
+"""The expected results of the audit pipeline: DuckDB on the same files, by the definitions only.
 
-schemas/audit_result.v1.json is what both follow; nothing of audit_pipeline's results is used here. Sums are exact.
+Both implementations follow schemas/audit_result.v1.json; the oracle uses no results code of audit_pipeline. Sums are
+exact.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -59,7 +60,7 @@ def audit_results(folder: Path, now_us: int, settings: Settings | None = None) -
 def computed_results(
     folder: Path, now_us: int, settings: Settings, config: Mapping[str, str | int]
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A DuckDB that has a table for each of the results; `config` is its own."""
+    """A DuckDB connection with a table for each result; `config` is DuckDB's own configuration."""
     with duckdb.connect(config=dict(config)) as asked:
         asked.execute(MACROS)
         _add_events(asked, folder, looked_through(folder, now_us))
@@ -71,7 +72,7 @@ def computed_results(
 
 
 def _add_events(asked: duckdb.DuckDBPyConnection, folder: Path, files: list[File]) -> None:
-    """A view of each table of events without what is set aside, and tables of what is known of files."""
+    """Add a view of each table of events without what is set aside, and tables of the known files and footers."""
     _add_table(asked, "file", _FILE, [(file.path, file.table, file.name) for file in files])
     known = [(file, file.footer) for file in files if file.footer is not None]
     _add_table(

@@ -1,4 +1,4 @@
-"""Results in SQL, from facts. Tables of what was asked for: price, objective, mirror."""
+"""Results in SQL, from facts. The tables price, objective and mirror are the settings."""
 
 from typing import Final
 
@@ -31,7 +31,7 @@ TRAFFIC: Final = """
     FROM rollup WHERE topic IS NOT NULL GROUP BY ALL
 """
 
-# Of each group the smallest bucket such that it and those below have at least so many percent of the requests.
+# For each group, the smallest bucket such that it and the smaller ones have at least so many percent of the requests.
 LATENCY: Final = """
     WITH
     chosen AS (
@@ -139,8 +139,11 @@ COST: Final = """
     WHERE q.quantity <> 0
 """
 
-# Tables of files: file (each one), footer (of each file that has a readable one), told (how many rows of a table a
-# footer tells of, and the name that their file would have), set_aside, deleted.
+# Tables of files:
+# - file: every file.
+# - footer: every file with a readable footer.
+# - told: the rows of each table that a footer counts, and the name that their file would have.
+# - set_aside, deleted.
 HOLES: Final = """
     WITH
     before AS (
@@ -234,7 +237,7 @@ IDLE_TOPICS: Final = """
         LEFT JOIN uses u USING (cluster_id, topic) LEFT JOIN incomplete i USING (cluster_id)
 """
 
-# Of each row of storm_bins the storm that it belongs to.
+# For each row of storm_bins, the storm that it belongs to.
 STORM_ROWS: Final = """
     WITH
     bins AS (SELECT DISTINCT cluster_id, listener, bin FROM storm_bins),
@@ -409,4 +412,4 @@ RESULTS: Final = {
     "correctness": CORRECTNESS,
     "error_budget": ERROR_BUDGET,
 }
-"""Each may read those before it; holes and storm_rows are steps on the way."""
+"""SQL of each result by name. Each may read those before it; holes and storm_rows are intermediate steps."""

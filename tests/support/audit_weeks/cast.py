@@ -1,4 +1,4 @@
-"""Who and what is in a week: clients, topics, APIs."""
+"""The clients, topics and APIs of a week."""
 
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -8,7 +8,7 @@ import pyarrow as pa
 
 Numbers = np.ndarray[Any, Any]
 Rows = dict[str, Numbers]
-"""Columns of one table as numbers; -1 where there is nothing, and of what has a name its place in a list."""
+"""Columns of one table as numbers. A name is its index in a list; -1 stands for no value."""
 
 APIS: Final = {
     0: "Produce",
@@ -27,7 +27,7 @@ _SHARES: Final = {
     "consumer": {1: 0.80, 3: 0.05, 8: 0.08, 12: 0.05, 18: 0.02},
     "follower": {1: 1.0},
 }
-"""What clients ask for, by their role."""
+"""Shares of APIs in the requests of a client, by its role."""
 _ROLES: Final = tuple(_SHARES)
 _LIBRARIES: Final = (
     ("apache-kafka-java", "3.7.0"),
@@ -40,7 +40,7 @@ _ZIPF: Final = 1.1
 
 
 class Client(NamedTuple):
-    """What tells one client from another."""
+    """The attributes that tell one client from another."""
 
     listener: str
     principal: str
@@ -52,7 +52,7 @@ class Client(NamedTuple):
 
 
 class Topic(NamedTuple):
-    """`use` is never, first day, always, or mirror: by that alone."""
+    """A topic. `use` is never, first day, always, or mirror: used by the mirror alone."""
 
     name: str
     partitions: int
@@ -61,13 +61,16 @@ class Topic(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """Of one cluster. The first clients are those that injected events name: see FEED and the others."""
+    """Clients and topics of one cluster.
+
+    The first clients are those that injected events name: see FEED and the others.
+    """
 
     clients: tuple[Client, ...]
     topics: tuple[Topic, ...]
 
     def columns(self, client: Numbers) -> dict[str, pa.Array]:
-        """What tells who a client is, for places in the list of clients."""
+        """Columns that identify clients, for indexes in the list of clients."""
         names = ("listener", "client_ip", "principal", "client_id", "software_name", "software_version")
         place = pa.array(client)
         return {
@@ -82,8 +85,11 @@ class Cast:
 
 
 FEED, MIRROR, STRANGER, STORMY, RETRYING = range(5)
-"""Places of clients: one that produces to orders all the time, what mirrors, a client that nobody knows yet at the
-storm's address, the same when it is known, and one that only retries meanwhile."""
+"""Indexes of clients.
+
+FEED produces to orders all the time, and MIRROR mirrors. STRANGER is a not yet identified client at
+the storm's address, STORMY the same client once identified. RETRYING only retries meanwhile.
+"""
 _NAMED: Final = (
     Client("SASL", "User:orders-feed", "orders-feed", "10.0.0.5", "apache-kafka-java", "3.7.0", "named"),
     Client("SASL", "User:mirror", "mirror-maker", "10.0.0.6", "apache-kafka-java", "3.7.0", "named"),
@@ -92,7 +98,7 @@ _NAMED: Final = (
     Client("PLAINTEXT", "User:ANONYMOUS", None, "10.0.0.99", None, None, "named"),
 )
 MIRRORED: Final = ("orders", "payments")
-"""Topics of one partition, led by broker 0, which nothing spoils."""
+"""Topics of one partition, led by broker 0, which no fault spoils."""
 
 
 def make_cast(rng: np.random.Generator, principals: int, topics: int, brokers: int, prefix: str = "") -> Cast:
@@ -122,7 +128,7 @@ def make_cast(rng: np.random.Generator, principals: int, topics: int, brokers: i
 
 
 def draw_clients(rng: np.random.Generator, cast: Cast, broker: int, count: int) -> Numbers:
-    """Few of them make most requests; a broker does not replicate from itself."""
+    """Draw clients of requests: few clients make most requests, and a broker does not replicate from itself."""
     weight = np.array(
         [
             0.0 if client.role == "named" or client.client_id == f"broker-{broker}-fetcher" else 1 / (place + 1) ** 0.7
@@ -142,7 +148,7 @@ def draw_apis(rng: np.random.Generator, cast: Cast, client: Numbers) -> Numbers:
 
 
 def draw_topics(rng: np.random.Generator, cast: Cast, broker: int, count: int, *, is_first_day: bool) -> Numbers:
-    """By Zipf's law, of those that the broker leads a partition of and that are in use."""
+    """Draw topics by Zipf's law from those in use of which the broker leads a partition."""
     weight = np.zeros(len(cast.topics))
     rank = 0
     for place, topic in enumerate(cast.topics):

@@ -1,4 +1,4 @@
-"""Connections of one segment: of clients who stay a while, and of one that connects over and over."""
+"""Connections of one segment: of clients that stay a while, and of one that connects again and again."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -36,7 +36,7 @@ def rows(at_us: Numbers, client: Numbers, connection: Numbers, event: int, reaso
 
 
 def usual(span: Span, number: int, *, is_first: bool, is_last: bool) -> Rows:
-    """Each client has one of its own in each segment, but every third keeps its one for as long as the broker runs."""
+    """Connections of usual clients: one in each segment, but every third client keeps its one while the broker runs."""
     client = np.array([place for place in range(len(span.cast.clients)) if place not in (STRANGER, STORMY, RETRYING)])
     connection = connection_ids(client, number)
     begins = (client % 3 != 0) | is_first
@@ -44,7 +44,7 @@ def usual(span: Span, number: int, *, is_first: bool, is_last: bool) -> Rows:
     opened_us, closed_us = span.first_us - SECOND_US + client * 1_000, span.last_us + client * 1_000
     return concatenated(
         [
-            # What is accepted is nobody yet.
+            # A connection has no identity yet when it is accepted.
             rows(opened_us[begins], client[begins], connection[begins], ACCEPTED, -1),
             rows(closed_us[ends], client[ends], connection[ends], CLOSED, BY_CLIENT),
         ]
@@ -57,7 +57,10 @@ def connection_ids(client: Numbers, number: int) -> Numbers:
 
 @dataclass(frozen=True, slots=True)
 class Storm:
-    """`accepted`, `limited` and `refused` connections in each of so many ten seconds, at one broker."""
+    """A storm of connections at one broker.
+
+    Each of `bins` bins of ten seconds has so many `accepted`, `limited` and `refused` connections.
+    """
 
     cluster: int
     broker: int
@@ -72,10 +75,14 @@ class Storm:
         return self.started_us + self.bins * _BIN_US
 
     def within(self, span: Span) -> tuple[Rows, Requests]:
-        """Who it was is told by the end of most connections, of some only by their first request, of a few by none."""
+        """Connections and requests of the storm within the span.
+
+        The end of most connections identifies the client. For some, only their first request does; for a few, nothing
+        does.
+        """
         bins = self.started_us + np.arange(self.bins) * _BIN_US
         accepted = self._times(bins, self.accepted, 0)
-        # No two storms of a boot have the same.
+        # Connection ids differ between the storms of a boot.
         ids = self.started_us // SECOND_US * _IDS_A_SECOND + np.arange(len(accepted))
         limited, refused = self._times(bins, self.limited, 7_001), self._times(bins, self.refused, 13_003)
         ended, asked = ids % 10 < 7, ids % 10 < 9
@@ -91,7 +98,7 @@ class Storm:
                 rows(retries, np.full(len(retries), RETRYING), none[: len(retries)], LIMITED, SLOTS),
             ]
         )
-        # A refused one of theirs has no request; of those that end both tell the same.
+        # A refused connection has no request. If a connection ends, its end and its request name the same client.
         requests = asked_for_versions((accepted + 50_000)[asked], stormy[asked], ids[asked])
         inside = _is_within(found["ts"], span)
         requested = _is_within(requests.requests["ts"], span)
@@ -102,7 +109,7 @@ class Storm:
 
     @staticmethod
     def _times(bins: Numbers, each: int, shift_us: int) -> Numbers:
-        """So many in each bin, evenly."""
+        """Times of so many events in each bin, evenly spread."""
         inside = np.arange(each) * ((_BIN_US - _OPEN_US) // max(each, 1)) + shift_us
         return (bins[:, None] + inside[None, :]).reshape(-1)
 

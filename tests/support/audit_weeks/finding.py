@@ -1,6 +1,6 @@
-"""Whether results have found what is true of a week: the clients' bytes, storms, idle topics, and what is missing.
+"""Comparison of results with the truth of a week: the clients' bytes, storms, idle topics, and missing events.
 
-Tables are asked in SQL (DuckDB), so that results of any size and any source will do.
+Tables are queried in SQL (DuckDB), so that results of any size and any source will do.
 """
 
 from collections import Counter
@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 from tests.support.audit_weeks.truth import Truth
 
 Ask = Callable[[str], list[dict[str, Any]]]
-"""Rows of a question about tables of results, by names of columns."""
+"""Returns the rows of a query on tables of results, by column name."""
 
 SHOWN: Final = 3
 
@@ -35,7 +35,7 @@ _Key = TypeVar("_Key")
 
 
 def not_found(truth: Truth, ask: Ask) -> list[str]:
-    """Sentences on what the tables have otherwise than it is; none where all is as it should be."""
+    """Sentences on each difference between the tables and the truth; empty if all is correct."""
     return [*_bytes(truth, ask), *_requests(truth, ask), *_storms(truth, ask), *_idle(truth, ask), *_lost(truth, ask)]
 
 

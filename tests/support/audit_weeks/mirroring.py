@@ -1,4 +1,4 @@
-"""What a mirror makes of batches: others, with other boundaries; and what it leaves out."""
+"""A mirror's batches: other batches, with other boundaries; and the records that it leaves out."""
 
 from typing import Any, Final, NamedTuple
 
@@ -11,12 +11,12 @@ Numbers = np.ndarray[Any, Any]
 
 BUCKET_US: Final = 10 * MINUTE_US
 _BATCH_US: Final = 37 * SECOND_US
-"""The mirror makes one batch of the records of so long a time, wherever the source's batches begin and end."""
+"""The mirror makes one batch of the records of so long a time, independent of the source's batches."""
 _LAG_US: Final = 5 * SECOND_US
 
 
 class Records(NamedTuple):
-    """One by one: its topic's place in MIRRORED, and its own time."""
+    """Single records: the index of the topic in MIRRORED, and the record's own time."""
 
     topic: Numbers
     at_us: Numbers
@@ -33,7 +33,7 @@ class Records(NamedTuple):
 
 
 def records_of(made: Requests) -> Records:
-    """Those that were produced to topics that are mirrored; times between the first and the greatest of a batch."""
+    """Records produced to mirrored topics; their times lie between the first and the greatest of their batch."""
     rows = made.partitions
     chosen = np.flatnonzero((rows["topic"] < len(MIRRORED)) & (rows["records"] > 0))
     counts = rows["records"][chosen]
@@ -45,7 +45,7 @@ def records_of(made: Requests) -> Records:
 
 
 def batches(records: Records, until_us: int) -> Requests:
-    """As the mirror produces them, a little later, and before `until_us`."""
+    """The batches as the mirror produces them, a little later, and before `until_us`."""
     order = np.lexsort((records.at_us, records.topic))
     topic, at_us = records.topic[order], records.at_us[order]
     batch = (at_us // _BATCH_US) * len(MIRRORED) + topic

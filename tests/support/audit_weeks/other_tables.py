@@ -1,4 +1,4 @@
-"""Rows of a segment that are no requests and no connections: inventory, intervals of level rollup."""
+"""Rows of a segment other than requests and connections: inventory, and intervals of level rollup."""
 
 from math import log
 from typing import Any, Final
@@ -18,7 +18,7 @@ _PARTITION_BYTES: Final = 10_000_000
 
 
 def inventory(span: Span, times_us: Numbers) -> Rows:
-    """Every partition that the broker has, at each of these times; partitions have two replicas, and leaders move."""
+    """Every partition of the broker at each of these times; partitions have two replicas, and leaders move."""
     held = [
         (topic, partition, distance)
         for topic, each in enumerate(span.cast.topics)
@@ -39,7 +39,7 @@ def inventory(span: Span, times_us: Numbers) -> Rows:
         "bytes": size,
         "log_start_offset": np.zeros(len(at_us), np.int64),
         "log_end_offset": size // 90,
-        # For an hour in five both say so, as when it has moved in between.
+        # For an hour in five both replicas are reported as leader, as when the leader has moved in between.
         "is_leader": np.where(moved, 1, distance) != 1 if span.brokers > 1 else np.ones(len(at_us), bool),
     }
 
@@ -50,13 +50,13 @@ def full_hours(span: Span, every: int) -> Numbers:
 
 
 def is_added_up(requests: Rows) -> Numbers:
-    """At level rollup administrative requests are recorded one by one as ever."""
+    """Which requests are aggregated: level rollup still records administrative requests one by one."""
     added: Numbers = requests["api"] != CREATE_TOPICS
     return added
 
 
 def intervals(made: Requests, topics: int) -> tuple[Rows, pa.Array]:
-    """Rows of the table rollup, by the place of their interval, and their histograms.
+    """Rows of the table rollup, by the index of their interval, and their histograms.
 
     Columns of numbers: interval (in the order of time), ts, client, api, topic, and the sums.
     """

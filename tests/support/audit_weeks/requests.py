@@ -1,4 +1,4 @@
-"""Requests of one segment and what they did to partitions, drawn at random; and those that are there for a reason."""
+"""Requests of one segment and their effect on partitions, drawn at random, and requests injected for a purpose."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -45,7 +45,7 @@ class Span:
 
 @dataclass(slots=True)
 class Requests:
-    """Rows of request and of partition; the column `request` of the latter is a place in the former."""
+    """Rows of request and of partition; the column `request` of the latter is an index into the former."""
 
     requests: Rows
     partitions: Rows
@@ -65,7 +65,7 @@ def concatenated(parts: list[Rows]) -> Rows:
 
 
 def draw_times(rng: np.random.Generator, span: Span, count: int) -> Numbers:
-    """More by day than by night."""
+    """Draw times of requests, more by day than by night."""
     minutes = np.arange(span.first_us, span.last_us, MINUTE_US)
     weight = 1 + 0.6 * np.sin((minutes % DAY_US) / DAY_US * 2 * np.pi - np.pi / 2)
     place = np.searchsorted(np.cumsum(weight / weight.sum())[:-1], rng.random(count), side="right")
@@ -104,7 +104,7 @@ def draw_requests(rng: np.random.Generator, span: Span, count: int) -> Requests:
 
 
 def _draw_partitions(rng: np.random.Generator, span: Span, at_us: Numbers, wanted: Numbers) -> Rows:
-    """Of each request about so many; no partition twice."""
+    """Draw about so many partitions for each request, none twice."""
     request = np.repeat(np.arange(len(wanted)), wanted)
     topic = draw_topics(rng, span.cast, span.broker, len(request), is_first_day=span.is_first_day)
     led = np.array([max(each.partitions // span.brokers, 1) for each in span.cast.topics])
@@ -117,7 +117,7 @@ def _fill(rng: np.random.Generator, rows: Rows, at_us: Numbers, is_produce: Numb
     count = len(at_us)
     records = rng.integers(1, 60, count)
     spread_us = np.where(rng.random(count) < 0.5, 0, rng.integers(0, 900, count) * 1_000)
-    # Some producers send what is old, or have no clock at all; not of topics that are mirrored, which come first.
+    # Some producers send old records, or have no clock at all; not to the mirrored topics, which come first.
     is_old = (rng.random(count) < 0.01) & (rows["topic"] > 1)
     base_us = (at_us - rng.integers(0, SECOND_US, count)) // 1_000 * 1_000
     base_us -= np.where(is_old, rng.integers(1, 72, count) * 60 * MINUTE_US, 0)
@@ -134,7 +134,7 @@ def _fill(rng: np.random.Generator, rows: Rows, at_us: Numbers, is_produce: Numb
 
 
 def _rows(at_us: Numbers, client: Numbers, api: Numbers, partitions: Rows) -> Rows:
-    """Of requests that went well and took a millisecond."""
+    """Rows of successful requests that took a millisecond each."""
     count = len(at_us)
     taken = np.bincount(partitions["request"], partitions["bytes"], count).astype(np.int64)
     return {
@@ -164,7 +164,10 @@ def feed(span: Span) -> Requests:
 def produced(
     at_us: Numbers, client: int, topic: Numbers, records: Numbers, times_us: tuple[Numbers, Numbers]
 ) -> Requests:
-    """A batch each, to partition 0 of these topics; `times_us` are the first and the greatest of its records."""
+    """Requests that produce a batch each to partition 0 of these topics.
+
+    `times_us` are the first and the greatest time of each batch's records.
+    """
     count = len(at_us)
     offset = at_us // 1_000
     partitions = {
@@ -187,7 +190,7 @@ def mirrored(at_us: Numbers, topic: Numbers, records: Numbers, times_us: tuple[N
 
 
 def asked_for_versions(at_us: Numbers, client: Numbers, connection: Numbers) -> Requests:
-    """What a connection begins with."""
+    """The ApiVersions request that begins a connection."""
     empty = np.zeros(0, np.int64)
     nothing = produced(empty, FEED, empty, empty, (empty, empty)).partitions
     rows = _rows(at_us, client, np.full(len(at_us), API_VERSIONS), nothing)

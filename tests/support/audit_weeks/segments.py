@@ -1,4 +1,4 @@
-"""From rows of numbers to the files of one segment, as a lander writes them."""
+"""The files of one segment, made from rows of numbers as a lander writes them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -23,7 +23,7 @@ _NEARLY_A_SECOND_US: Final = 900_000
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """So many events are missing, from that time on."""
+    """A gap of so many missing events, from that time on."""
 
     at_us: int
     events: int
@@ -32,7 +32,7 @@ class Gap:
 
 @dataclass(slots=True)
 class Content:
-    """What is in one segment."""
+    """The content of one segment."""
 
     made: Requests
     connections: Rows
@@ -40,11 +40,11 @@ class Content:
     gaps: list[Gap] = field(default_factory=list)
     is_rollup: bool = False
     shift_us: Numbers | None = None
-    """By how much the time of each request is wrong."""
+    """Error of each request's time, in microseconds."""
 
 
 def tables_of(content: Content, cast: Cast, first_seq: int) -> tuple[dict[str, pa.Table], int]:
-    """Tables that have rows, but for the columns that say which boot it is; and the number that comes next."""
+    """Tables that have rows, without the columns that identify the boot; and the next event number."""
     made, added = content.made, None
     if content.is_rollup:
         made, added = _split(content.made)
@@ -82,7 +82,7 @@ def tables_of(content: Content, cast: Cast, first_seq: int) -> tuple[dict[str, p
 
 
 def _split(made: Requests) -> tuple[Requests, Requests]:
-    """Those that stay by themselves, and those that are added up."""
+    """Requests that are recorded one by one, and those that are aggregated."""
     added = is_added_up(made.requests)
     places = np.cumsum(added) - 1
     parts = made.partitions
@@ -97,7 +97,7 @@ def _split(made: Requests) -> tuple[Requests, Requests]:
 
 
 def _widths(added: Requests | None) -> Numbers:
-    """How many requests each interval has."""
+    """Number of requests in each interval."""
     if added is None:
         return np.zeros(0, np.int64)
     return np.unique(added.requests["ts"] // INTERVAL_US, return_counts=True)[1]
@@ -106,7 +106,7 @@ def _widths(added: Requests | None) -> Numbers:
 def _numbered(
     times: Mapping[str, Numbers], widths: Mapping[str, Numbers], first_seq: int
 ) -> tuple[dict[str, tuple[Numbers, Numbers]], int]:
-    """First and last number of each event, in the order of their times."""
+    """First and last number of each event, in the order of their times; and the next event number."""
     wide = np.concatenate([widths.get(name, np.ones(len(at), np.int64)) for name, at in times.items()])
     order = np.argsort(np.concatenate(list(times.values())), kind="stable")
     last = np.empty(len(wide), np.int64)
@@ -165,7 +165,7 @@ def _partition(made: Requests, ts: Numbers, cast: Cast, seq: Numbers) -> Columns
 def _connection(rows: Rows, cast: Cast, seq: Numbers) -> Columns:
     event = rows["event"]
     who = cast.columns(rows["client"])
-    # Who it is, is not known before its first request.
+    # A client is not identified before its first request.
     new = event == ACCEPTED
     for name in ("client_id", "software_name", "software_version"):
         who[name] = pa.array(np.where(new, None, who[name].to_numpy(zero_copy_only=False)), pa.string())
@@ -226,7 +226,7 @@ def _gap(gaps: list[Gap], first: Numbers, last: Numbers) -> Columns:
 
 
 def _sorted(table: str, columns: Columns) -> pa.Table:
-    """By number."""
+    """The table sorted by event number."""
     names = [name for name in arrow_schema(table).names if name in columns]
     made = pa.table([columns[name] for name in names], names)
     seq = made["seq"].to_numpy()
@@ -268,5 +268,5 @@ def _with_boot(table: str, rows: pa.Table, footer: Footer) -> pa.Table:
     }
     columns = [told[name] if name in told else rows[name].combine_chunks() for name in schema.names]
     made = pa.Table.from_arrays(columns, schema=schema)
-    # What a later version has to tell beside nobody knows.
+    # The column of a later schema version is arbitrary.
     return made if footer.schema_version == 1 else made.append_column("zone", pa.repeat("a", len(rows)))

@@ -1,4 +1,4 @@
-"""What goes wrong between a broker's segment and whoever reads it."""
+"""Faults between a broker's segment and its readers."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ _ON_SECOND_BROKER: Final = ("skewed", "torn", "flipped", "version", "hole", "lat
 
 
 class Landed(NamedTuple):
-    """A file as it arrives: `batch` is the day of the week from 0, and -1 of what comes last."""
+    """A file as it arrives: `batch` is the day of the week from 0, and -1 for files that arrive last."""
 
     batch: int
     path: str
@@ -24,7 +24,7 @@ class Landed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Which segment is spoiled how. The first brokers of both clusters, which mirror, lose nothing."""
+    """Which segments are spoiled, and how. The first brokers of both clusters, which mirror, lose nothing."""
 
     spoils: Sequence[str]
     segments: int
@@ -32,7 +32,7 @@ class Plan:
     brokers: int
 
     def spoil_of(self, cluster: int, broker: int, number: int) -> str:
-        """One of SPOILS, or nothing; of the two that are merged the second is "merging"."""
+        """The fault of a segment: one of SPOILS, or nothing. The second of the two segments to merge has "merging"."""
         is_last_of_all = (cluster, broker, number) == (self.clusters - 1, self.brokers - 1, self.segments - 1)
         if "future" in self.spoils and is_last_of_all and (cluster, broker) != (0, 0):
             return "future"
@@ -87,7 +87,7 @@ def spoiled(
 
 
 def _flipped(data: bytes, column: str) -> bytes:
-    """With another byte at the end of the column's last page."""
+    """The file with another byte at the end of the column's last page."""
     group = pq.read_metadata(pa.BufferReader(data)).row_group(0)
     chunk = next(
         group.column(place) for place in range(group.num_columns) if group.column(place).path_in_schema == column
@@ -108,7 +108,7 @@ def _count_impossible(files: Sequence[SegmentFile], truth: Truth) -> None:
 
 
 def _merged(first: Sequence[SegmentFile], second: Sequence[SegmentFile]) -> list[SegmentFile]:
-    """As compaction makes one of two that follow each other."""
+    """The files that compaction makes of two consecutive segments."""
     low, high = first[0].footer, second[0].footer
     rows = {table: low.rows.get(table, 0) + high.rows.get(table, 0) for table in {*low.rows, *high.rows}}
     footer = replace(

@@ -1,4 +1,4 @@
-"""What is true of a week: what whoever reads its files has to find."""
+"""The truth of a week, which every reader of its files has to find."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -6,7 +6,10 @@ from typing import NamedTuple
 
 
 class StormTruth(NamedTuple):
-    """One client that connected over and over. Times in microseconds; `ended` is the end of its last ten seconds."""
+    """One client that connected again and again.
+
+    Times are in microseconds; `ended` is the end of its last ten seconds.
+    """
 
     cluster_id: str
     broker: int
@@ -25,14 +28,14 @@ class StormTruth(NamedTuple):
 
 @dataclass(slots=True)
 class Truth:
-    """Of files that are not set aside.
+    """The true numbers of the files that are not set aside.
 
-    Bytes are of clients, without followers, by cluster and name; `replicated` are those of followers by cluster.
+    Bytes are those of clients, without followers, by cluster and name; `replicated` are those of followers by cluster.
     """
 
     now_us: int
     requests: Counter[str] = field(default_factory=Counter)
-    """By cluster, of level full and rollup, followers too; without those whose time is impossible."""
+    """Requests by cluster, of level full and rollup, including followers; without those whose time is impossible."""
     produced_by: Counter[tuple[str, str]] = field(default_factory=Counter)
     fetched_by: Counter[tuple[str, str]] = field(default_factory=Counter)
     produced_to: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -42,19 +45,22 @@ class Truth:
     never_used: dict[str, list[str]] = field(default_factory=dict)
     """Topics by cluster."""
     mirrored_records: Counter[tuple[str, int]] = field(default_factory=Counter)
-    """Records of topics that are mirrored, as they were produced at the source, by name and bucket (its beginning in
-    microseconds): each record where its own time is."""
+    """Records of mirrored topics as produced at the source, by name and bucket (its beginning in microseconds).
+
+    Each record
+    counts in the bucket of its own time.
+    """
     lost_records: Counter[tuple[str, int]] = field(default_factory=Counter)
-    """Those that the mirror left out, though it went on."""
+    """Records that the mirror left out, although it continued."""
     lagging_records: Counter[tuple[str, int]] = field(default_factory=Counter)
-    """Those that it did not come to any more."""
+    """Records that the mirror has not reached yet."""
     set_aside: set[tuple[str, str]] = field(default_factory=set)
     """Paths and reasons."""
     impossible_rows: Counter[str] = field(default_factory=Counter)
-    """By path, of files that are not set aside as a whole."""
+    """Rows with an impossible time by path, for files that are not set aside as a whole."""
     missing: Counter[tuple[str, int]] = field(default_factory=Counter)
-    """Events that gaps tell of, by cluster and broker."""
+    """Events that gaps report, by cluster and broker."""
     holes: Counter[tuple[str, int]] = field(default_factory=Counter)
-    """Numbers that nothing tells of."""
+    """Event numbers that no file or gap covers."""
     events: int = 0
-    """Numbers of all segments that were written."""
+    """Number of event numbers in all segments that were written."""

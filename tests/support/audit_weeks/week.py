@@ -1,9 +1,9 @@
-"""Weeks of landed audit logs that nobody has recorded, with what is true of them.
+"""Weeks of invented landed audit logs, with the truth of what they contain.
 
     truth = write_week(Week(days=7, events=60_000, seed=1), folder)
 
-Numbers are drawn by numpy a segment at a time, so that a million events take a few seconds, and fifty million no more
-memory than one of them. The same Week is the same files, byte by byte.
+Numbers are drawn by numpy a segment at a time. A million events take a few seconds, and fifty million need no more
+memory than one segment. The same Week always gives the same files, byte by byte.
 """
 
 from collections.abc import Iterator
@@ -37,15 +37,24 @@ from tests.support.audit_weeks.truth import StormTruth, Truth
 
 PREFIX: Final = "eu."
 SPOILS: Final = ("skewed", "torn", "flipped", "version", "hole", "late", "copied", "merged", "gap", "future")
-"""skewed: rows ten days back and an hour ahead. torn: a file is cut off. flipped: a byte of a page. version: a segment
-of schema version 2. hole: a segment that was never landed. late: one that arrives last. copied: the same files under
-another hour as well. merged: a file made of two, beside one of them. gap: events that a full queue has dropped. future:
-a segment of a broker whose clock is three days ahead."""
+"""The faults of a week:
+
+- skewed: rows ten days back and an hour ahead.
+- torn: a truncated file.
+- flipped: a changed byte of a page.
+- version: a segment of schema version 2.
+- hole: a segment that was never landed.
+- late: a segment that arrives last.
+- copied: the same files under another hour as well.
+- merged: a file made of two, beside one of them.
+- gap: events that a full queue has dropped.
+- future: a segment of a broker whose clock is three days ahead.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Week:
-    """`events` is about how many requests there are; connections and inventory come on top.
+    """A week to invent. `events` is the approximate number of requests, without connections and inventory.
 
     The second cluster mirrors two topics of the first, and its last broker records at level rollup. Brokers run for the
     first `hours` of each day, and begin `segments` files in them.
@@ -76,17 +85,17 @@ class Week:
 
     @property
     def day_us(self) -> int:
-        """How long brokers run on a day."""
+        """Time that brokers run on a day, in microseconds."""
         return self.hours * HOUR_US
 
     @property
     def middle_us(self) -> int:
-        """When the day in the middle begins."""
+        """Beginning of the day in the middle."""
         return self.first_us + (self.days // 2) * DAY_US
 
     @property
     def now_us(self) -> int:
-        """When all of it is there."""
+        """Time at which all files have arrived."""
         return self.last_us + 10 * MINUTE_US
 
     @property
@@ -95,12 +104,12 @@ class Week:
 
     @property
     def lost(self) -> tuple[str, int]:
-        """Topic and bucket of which the mirror leaves out what is more than a minute from its ends."""
+        """Topic and bucket in which the mirror leaves out all records more than a minute from the bucket's ends."""
         return MIRRORED[0], self.middle_us + self.day_us * 31 // 72 // BUCKET_US * BUCKET_US
 
     @property
     def mirrored_until_us(self) -> int:
-        """Later records were not mirrored yet."""
+        """Time from which records are not mirrored yet."""
         return self.last_us - 3 * BUCKET_US - 3 * MINUTE_US
 
 
@@ -116,14 +125,14 @@ def write_week(week: Week, folder: Path) -> Truth:
 
 
 def put(file: Landed, folder: Path) -> None:
-    """Without waiting for the disk, which would take longer than all the rest."""
+    """Write a file without waiting for the disk, which would take longer than all the rest."""
     path = folder / file.path
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(file.data)
 
 
 def arrivals(week: Week) -> tuple[list[list[Landed]], Truth]:
-    """All files in the order in which they arrive, by day, what is late last."""
+    """All files in the order in which they arrive, by day; late files are last."""
     truth = Truth(week.now_us)
     batches_: list[list[Landed]] = [[] for _ in range(week.days + 1)]
     for file in landed(week, truth):
@@ -133,7 +142,7 @@ def arrivals(week: Week) -> tuple[list[list[Landed]], Truth]:
 
 @dataclass(slots=True)
 class _Broker:
-    """What goes on from segment to segment."""
+    """State of a broker that continues from segment to segment."""
 
     boot_id: str = ""
     next_seq: int = 1
@@ -142,7 +151,7 @@ class _Broker:
 
 @dataclass(slots=True)
 class _Made:
-    """The casts and counters of a week under way."""
+    """The casts and counters of a week in progress."""
 
     week: Week
     truth: Truth
@@ -152,7 +161,7 @@ class _Made:
 
 
 def landed(week: Week, truth: Truth) -> Iterator[Landed]:
-    """Files one by one, with the day on which they arrive; `truth` is whole at the end."""
+    """Files one by one, with the day on which they arrive; `truth` is complete at the end."""
     rng = np.random.default_rng(week.seed)
     casts = []
     for cluster in range(week.clusters):
@@ -214,10 +223,10 @@ def _storm_truth(storm: Storm, cast: Cast) -> StormTruth:
 def _segment(
     made: _Made, cluster: int, broker: int, number: int, spoil: str, source: Records | None
 ) -> tuple[Content, Footer, Records | None]:
-    """What happened in one segment, its footer as far as it is known, and what of it is to be mirrored."""
+    """The events of one segment, its footer as far as it is known, and the records to be mirrored."""
     week, state = made.week, made.brokers.setdefault((cluster, broker), _Broker())
     half, last = week.days * week.segments // 2, week.days * week.segments - 1
-    # The second broker is started anew in the middle.
+    # The second broker restarts in the middle.
     has_two_boots = (cluster, broker) == (0, 1)
     is_first = number == 0 or (has_two_boots and number == half)
     is_last = number == last or (has_two_boots and number == half - 1)
@@ -266,7 +275,7 @@ def _span(made: _Made, cluster: int, broker: int, number: int, storms: list[Stor
     week = made.week
     length_us = week.day_us // week.segments
     day, place = divmod(number, week.segments)
-    # Brokers begin their files when they like.
+    # Brokers begin their files at different times.
     first_us = week.first_us + day * DAY_US + place * length_us + (3 + 7 * broker) * SECOND_US
     last_us = first_us + length_us
     slow = [(storm.started_us, storm.ended_us) for storm in storms if storm.ended_us > first_us]
@@ -302,7 +311,7 @@ def _skew(count: int) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
 
 
 def _not_lost(made: _Made, source: Records) -> Records:
-    """What the mirror comes to; the truth is told the rest."""
+    """The records that the mirror reaches; the others are counted in the truth."""
     truth, (topic, bucket_us) = made.truth, made.week.lost
     truth.mirrored_records.update(source.by_bucket())
     lagging = source.at_us >= made.week.mirrored_until_us
@@ -314,7 +323,7 @@ def _not_lost(made: _Made, source: Records) -> Records:
 
 
 def _count(made: _Made, cluster: int, broker: int, content: Content, spoil: str, numbers: int) -> None:
-    """What of it can be found."""
+    """Count in the truth what readers can find of a segment."""
     truth, name = made.truth, cluster_id(cluster)
     truth.events += numbers
     truth.missing[name, broker] += sum(gap.events for gap in content.gaps)
