@@ -111,8 +111,7 @@ class RunningConsumer:
         seen[message.offset()] = message.value()
 
     def standing(self, found: dict[int, dict[int, bytes]]) -> str:
-        """Position in each partition and the last errors, to explain why the consumer makes no progress.
-        """
+        """Position in each partition and the last errors, to explain why the consumer makes no progress."""
         positions = {index: f"{len(self.seen[index])} of {len(there)}" for index, there in sorted(found.items())}
         return f"read {positions}, last errors {list(self.errors)}, failures {self.failures}"
 

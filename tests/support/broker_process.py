@@ -5,7 +5,7 @@
     with BrokerGroup(brokers=3) as group:           # one controller process and three brokers
         group.brokers[1].kill()
 
-Ports are found free, data lives in a temporary folder, every process is ended by its id.
+The module chooses free ports, keeps data in a temporary folder, and ends every process by its id.
 """
 
 import json
@@ -34,7 +34,7 @@ CLIENT_LISTENER = "PLAINTEXT"
 
 
 class BrokerProcess:
-    """One process, both roles unless `properties` say otherwise; `listeners` are added to PLAINTEXT."""
+    """One process with both roles, unless `properties` set others; `listeners` are added to PLAINTEXT."""
 
     def __init__(
         self,
@@ -71,12 +71,12 @@ class BrokerProcess:
         return self._ports[listener]
 
     def advertise(self, addresses: str) -> None:
-        """`advertised.listeners`, from the next start on."""
+        """Set `advertised.listeners`, effective from the next start."""
         self._properties["advertised.listeners"] = addresses
 
     @property
     def is_running(self) -> bool:
-        """Or paused; not after `stop` or `kill`."""
+        """Whether the process is running or paused; False after `stop` or `kill`."""
         return self._process is not None
 
     @property
@@ -114,7 +114,7 @@ class BrokerProcess:
             self._temporary = None
 
     def start(self, *, wait: bool = True) -> None:
-        """Start on the data that is there; returns when /readyz says so."""
+        """Start on the existing data; return when /readyz answers 200."""
         path = self.folder / f"server-{self.node_id}.properties"
         path.write_text("".join(f"{key}={value}\n" for key, value in self.server_properties().items()))
         began_s = time.monotonic()
@@ -138,9 +138,10 @@ class BrokerProcess:
             self._pause()
 
     def stop(self, *, signals: int = 1) -> int:
-        """SIGTERM, the exit code; a process that does not stop in time is an error.
+        """Send SIGTERM and return the exit code; raise if the process does not stop in time.
 
-        Signals that are pending together are one: another is sent when the process has acted on those before.
+        Signals that are pending together count as one: the next one is sent after the process has acted on the
+        previous.
         """
         assert self._process is not None
         for number in range(signals):
@@ -164,14 +165,14 @@ class BrokerProcess:
             self._process = None
 
     def pause(self) -> None:
-        """SIGSTOP: the process lives and does nothing, as on a node that hangs."""
+        """Send SIGSTOP: the process lives and does nothing, as on a node that hangs."""
         os.kill(self.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
         os.kill(self.pid, signal.SIGCONT)
 
     def ended(self, timeout_s: float = STOP_TIMEOUT_S) -> int:
-        """The exit code of a process that ends by itself."""
+        """The exit code of a process that ends without a signal from the test."""
         assert self._process is not None
         return self._process.wait(timeout_s)
 
@@ -180,11 +181,11 @@ class BrokerProcess:
         return self._process.poll()
 
     def get(self, path: str) -> tuple[int, str]:
-        """(status, body) of the HTTP listener; (0, reason) while it is not there."""
+        """(status, body) of the HTTP listener; (0, reason) while the listener is down."""
         return self._ask("GET", path, ANSWER_TIMEOUT_S)
 
     def post(self, path: str, timeout_s: float = 30.0) -> tuple[int, str]:
-        """(status, body), as of `get`."""
+        """Like `get`, but a POST."""
         return self._ask("POST", path, timeout_s)
 
     def _ask(self, method: str, path: str, timeout_s: float) -> tuple[int, str]:
@@ -199,7 +200,7 @@ class BrokerProcess:
             return 0, str(error)
 
     def brokers(self) -> dict[int, dict[str, Any]]:
-        """GET /brokers of a controller, by broker id; empty while it is not active."""
+        """GET /brokers of a controller, by broker id; empty while the controller is not active."""
         status, body = self.get("/brokers")
         return {broker["id"]: broker for broker in json.loads(body)["brokers"]} if status == 200 else {}
 
@@ -228,7 +229,7 @@ class BrokerProcess:
         } | self._properties
 
     def _pause(self) -> None:
-        """Between two looks; ends early when the process does."""
+        """Wait between two checks; the wait ends early if the process ends."""
         assert self._process is not None
         try:
             self._process.wait(0.02)

@@ -1,8 +1,8 @@
-"""Which worker of pytest-xdist takes which test: a file as a whole, and one of them all that share the Spark session.
+"""The assignment of tests to workers of pytest-xdist: whole files, and one worker for all that share the Spark session.
 
-The tests of a file share processes, which are costly to begin; a second Spark session would be a second JVM.
-`--dist loadgroup` should do that from marks, but with this pytest it goes by single tests: it renames the items, and
-pytest no longer asks for that name.
+The tests of a file share processes that are costly to start; a second Spark session would be a second JVM. `--dist
+loadgroup` should do that from marks, but with this pytest it distributes single tests: it renames the items, and pytest
+no longer asks for that name.
 """
 
 from functools import cache

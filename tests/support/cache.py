@@ -1,6 +1,6 @@
-"""What tests need of others' programs, had once for this user: a place in the cache, and how something comes there.
+"""Third-party programs and files that tests need, obtained once per user: their place in the cache, and how to fill it.
 
-Runs that need the same place wait for each other, and what is there is complete.
+Runs that need the same place wait for each other, and a place that exists is complete.
 """
 
 import fcntl
@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 class ObtainError(Exception):
-    """Something cannot be had, or run, on this machine yet; the message says what a person can do about it."""
+    """A program or file cannot be obtained, or run, on this machine yet; the message says what the user can do."""
 
 
 def cache_root() -> Path:
@@ -22,9 +22,10 @@ def cache_root() -> Path:
 
 
 def obtained(place: Path, is_complete: Callable[[Path], bool], make: Callable[[Path], None]) -> Path:
-    """`place`, made when it is not complete: `make` is given another one of its name, in a folder of its own.
+    """Return `place`; make it if it is not complete.
 
-    What else `make` leaves in that folder goes with it. Raises what `make` does.
+    `make` receives another path of the same name, in a separate folder. That folder is deleted with everything else
+    that `make` leaves in it. Raises the errors of `make`.
     """
     if is_complete(place):
         return place
@@ -46,7 +47,7 @@ def obtained(place: Path, is_complete: Callable[[Path], bool], make: Callable[[P
 
 @contextmanager
 def one_run_at_a_time(place: Path) -> Iterator[None]:
-    """Others that want `place` wait. The kernel lets the lock go when its holder ends, however it ends."""
+    """Make other runs that need `place` wait. The kernel releases the lock when its holder ends, however it ends."""
     with place.with_name(f"{place.name}.lock").open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -57,13 +58,13 @@ def one_run_at_a_time(place: Path) -> Iterator[None]:
 
 
 def show(of: str, line: str) -> None:
-    """How far it is, to who waits."""
+    """Show progress to a waiting user."""
     sys.stderr.write(f"[{of}] {line}\n")
     sys.stderr.flush()
 
 
 def main(obtain: Callable[[], Path]) -> int:
-    """Prints where it is, or why it cannot be had; the exit code."""
+    """Print the obtained path, or why it cannot be obtained; return the exit code."""
     try:
         place = obtain()
     except ObtainError as error:

@@ -1,4 +1,4 @@
-"""Requests for handlers without a dispatcher, and a connection that only notes what is done to it."""
+"""Requests for handlers without a dispatcher, and a connection that only records what is done to it."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -27,7 +27,7 @@ class NotedConnection:
         self.throttle_s = 0.0
         self.refusals: list[tuple[str, str]] = []
         self.noted: list[tuple[str, str]] = []
-        """Refusals that it goes on after."""
+        """Refusals after which the connection continues."""
         self.pushed: list[bytes] = []
         self.has_unread = False
         self.closed = ClosedObservers(10)
@@ -55,12 +55,12 @@ def a_call(api: ApiSpec[Any], version: int) -> Call:
 
 
 def settled_at_once(call: Call, answer: Any) -> Reply | PendingReply | Awaitable[Any]:
-    """What a handler has returned, with all its steps done, and packed."""
+    """The packed result of a handler, after all its steps."""
     return at_once(settled(call, answer))
 
 
 async def reply_to(call: Call, answer: Any) -> Reply | None:
-    """The reply that comes of what a handler has returned; None where the connection is closed instead."""
+    """The reply made from a handler's result; None if the connection is closed instead."""
     while not isinstance(answer, tuple):
         if isinstance(answer, PendingReply):
             given: asyncio.Future[Reply | None] = asyncio.get_running_loop().create_future()
@@ -73,12 +73,12 @@ async def reply_to(call: Call, answer: Any) -> Reply | None:
 
 
 def fields_of(answer: Any) -> Any:
-    """What a handler has returned, with all its steps done; it may still have to be awaited."""
+    """The result of a handler after all its steps; it may still have to be awaited."""
     return at_once(answer) if isinstance(answer, GeneratorType) else answer
 
 
 async def fields_later(answer: Any) -> Any:
-    """The same, awaited, and in slices as in a broker."""
+    """Like `fields_of`, but awaited, and in slices as in a broker."""
     slices = Slices(lambda: 0.0)
     while isinstance(answer, GeneratorType | Awaitable):
         answer = await (slices.finish(answer) if isinstance(answer, GeneratorType) else answer)
@@ -86,14 +86,14 @@ async def fields_later(answer: Any) -> Any:
 
 
 def handled(api: ApiSpec[Any], frame: memoryview, context: Any, port: int = 50_000) -> Reply | PendingReply:
-    """What the handler of an API that reads its requests itself returns; `port` is the client's."""
+    """The result of the handler of an API that reads its requests itself; `port` is the client's."""
     return handled_call(api, frame, context, port)[1]
 
 
 def handled_call(
     api: ApiSpec[Any], frame: memoryview, context: Any, port: int = 50_000, *, details: bool = False
 ) -> tuple[Call, Reply | PendingReply]:
-    """The same with its call, which has kept its details where they are wanted."""
+    """Like `handled`, with its call; the call has kept its details if `details` is set."""
     _, version, correlation_id, client_id, body = read_header(frame)
     call = Call(api, version, correlation_id, client_id, NotedConnection(port), Completion(lambda: 0.0))
     if details:

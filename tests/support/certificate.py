@@ -30,7 +30,7 @@ class Certificate:
 
 
 def make_certificate(folder: Path, host: str) -> Certificate:
-    """For one host name, valid for any time that a test may run at."""
+    """Make a certificate for one host name, valid at any time that a test may run."""
     private = secrets.randbelow(_N - 1) + 1
     x, y = _multiplied(_BASE, private) or (0, 0)
     public = b"\x04" + x.to_bytes(32, "big") + y.to_bytes(32, "big")

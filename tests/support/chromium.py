@@ -1,6 +1,7 @@
-"""A headless Chromium: `python -m tests.support.chromium` has one ready, once; tests drive it by its DevTools protocol.
+"""A headless Chromium, which tests drive by its DevTools protocol.
 
-One that is on the PATH is used. Tests only look for it: what is installed is installed before them.
+`python -m tests.support.chromium` obtains it once, unless one is on the PATH. Tests only look for it: every
+installation happens before them.
 """
 
 import base64
@@ -27,11 +28,11 @@ PACKAGES = ("chromium-headless-shell", "fonts-dejavu-core")
 ANSWER_TIMEOUT_S = 60
 _TELLS_ITS_ADDRESS = re.compile(r"DevTools listening on (ws://\S+)")
 _KEYS = {"Enter": ("\r", 13), "Tab": ("", 9), " ": (" ", 32)}
-"""What is typed by a key, and its number."""
+"""The text typed by a key, and the key's number."""
 
 
 def chromium() -> str:
-    """Its path. Raises ObtainError when there is none."""
+    """Path of Chromium. Raises ObtainError when there is none."""
     found = next(filter(None, map(shutil.which, NAMES)), None)
     if found is None:
         raise ObtainError("no Chromium is on the PATH: `make chromium` installs it as root on Debian; else install it")
@@ -39,7 +40,7 @@ def chromium() -> str:
 
 
 def obtain() -> Path:
-    """Its path, installed when there is none and that can be done here. Raises ObtainError."""
+    """Path of Chromium; install it if it is missing and this machine can. Raises ObtainError."""
     if not any(map(shutil.which, NAMES)) and debian.can_install():
         debian.install("chromium", *PACKAGES)
     return Path(chromium())
@@ -47,7 +48,7 @@ def obtain() -> Path:
 
 @contextmanager
 def running_chromium(profile: Path) -> Iterator["Browser"]:
-    """One that finds no host of any network, with its files in that folder."""
+    """Run a Chromium that finds no host of any network, with its files in that folder."""
     command = [
         chromium(),
         "--headless",
@@ -61,7 +62,7 @@ def running_chromium(profile: Path) -> Iterator["Browser"]:
         "--remote-debugging-port=0",
         f"--user-data-dir={profile}",
     ]
-    # A session of its own: what is on the PATH may be a script, and a Chromium is many processes.
+    # A separate session: the program on the PATH may be a script, and a Chromium is many processes.
     process = subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -76,7 +77,7 @@ def running_chromium(profile: Path) -> Iterator["Browser"]:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         if process.stderr is not None:
-            # It ends when the last one of them has ended.
+            # The pipe ends when the last process has ended.
             process.stderr.read()
             process.stderr.close()
 
@@ -91,7 +92,7 @@ def _address(stderr: IO[str]) -> str:
 
 
 class Browser:
-    """The protocol: an answer for each call, and what happened meanwhile in `events`."""
+    """A client of the DevTools protocol: `call` returns an answer, and `events` collects what happened meanwhile."""
 
     def __init__(self, socket: websocket.WebSocket) -> None:
         self._socket = socket
@@ -111,7 +112,7 @@ class Browser:
         return result
 
     def wait_for(self, method: str) -> None:
-        """Until it has happened since `events` were last cleared."""
+        """Wait until the event has happened since `events` were last cleared."""
         deadline_s = time.monotonic() + ANSWER_TIMEOUT_S
         while not any(name == method for name, _ in self.events):
             assert time.monotonic() < deadline_s, f"{method} did not happen"
@@ -125,7 +126,7 @@ class Browser:
 
 
 class BrowserPage:
-    """A page of a file, in a window of that width and with that colour scheme preferred."""
+    """A page of a file, in a window of that width and with that preferred colour scheme."""
 
     def __init__(self, browser: Browser, path: Path, width: int, scheme: str) -> None:
         self._browser = browser
@@ -143,7 +144,7 @@ class BrowserPage:
         browser.wait_for("Page.loadEventFired")
 
     def ask(self, expression: str) -> Any:
-        """The value of JavaScript. Raises AssertionError where that throws."""
+        """The value of a JavaScript expression. Raises AssertionError if it throws."""
         answer = self._call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
@@ -160,7 +161,7 @@ class BrowserPage:
         return found
 
     def click(self, selector: str) -> None:
-        """With the mouse, in the middle of what is there."""
+        """Click with the mouse, in the middle of the element."""
         place = self.ask(
             f"(() => {{ const e = document.querySelector({json.dumps(selector)});"
             " e.scrollIntoView({block: 'center', behavior: 'instant'}); const r = e.getBoundingClientRect();"

@@ -1,4 +1,4 @@
-"""Whether code leaves objects that refer to each other, which only the garbage collector frees."""
+"""A check that code leaves no reference cycles, which only the garbage collector frees."""
 
 import gc
 from collections import Counter
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_circles() -> Iterator[None]:
-    """Fail if the code within leaves circles. It must leave no local variable that refers to what it made."""
+    """Fail if the code within leaves reference cycles. It must leave no local variable that refers to what it made."""
     gc.collect()
     gc.disable()
     try:

@@ -37,7 +37,7 @@ START_MS = 1_000_000
 
 
 class _VirtualTimers:
-    """`GroupTimers` whose time stands until it is moved."""
+    """`GroupTimers` whose time changes only by `advance` of the coordinator."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -62,7 +62,7 @@ class _VirtualTimers:
 
 @dataclass
 class ClassicCoordinator:
-    """Implements `GroupEnvironment`, and is the runtime: each request is decided, written, applied and answered."""
+    """Implements `GroupEnvironment` and the runtime: each request is decided, written, applied and answered."""
 
     config: BrokerConfig = field(default_factory=BrokerConfig)
     image: MetadataImage = field(default_factory=MetadataImage)
@@ -84,7 +84,10 @@ class ClassicCoordinator:
         raise NotImplementedError("this protocol has no work to be done aside")
 
     def decide(self, decided: Deciding[GroupRecord, T]) -> T:
-        """Raises KafkaError where the log refuses the records; what was decided for others goes its way."""
+        """Write and apply a decision, and return its answer.
+
+        Raises KafkaError if the log refuses the records; responses to other members are still sent.
+        """
         records, answer = in_one_go(decided)
         try:
             if records and self.log_refuses:
@@ -98,7 +101,7 @@ class ClassicCoordinator:
         return answer
 
     def advance(self, seconds: float) -> None:
-        """Everything that is due on the way is decided at its time."""
+        """Advance the time; every timer that falls due is decided at its time."""
         end_s = self.timers.now_s + seconds
         while (due_s := self.timers.timers.next_due_s()) is not None and due_s <= end_s:
             self.timers.now_s = max(due_s, self.timers.now_s)
@@ -108,7 +111,7 @@ class ClassicCoordinator:
         self.timers.now_s = end_s
 
     def decide_timer(self, action: GroupTimer) -> None:
-        """What the log refuses of it is forgotten."""
+        """Decide a timer; its decision is dropped if the log refuses the records."""
         records, _ = in_one_go(action(self.state))
         if records and self.log_refuses:
             return
@@ -126,7 +129,7 @@ class ClassicCoordinator:
         return self.decide(join(self.state, self, join_request(member_id, **changes), CLASSIC_MEMBERS))
 
     def joined(self, **changes: Any) -> str:
-        """The id of a member that has just come: it asks for an id, and joins with it."""
+        """Id of a new member: it asks for an id, and joins with it."""
         given = told(self.join(**changes))
         assert given.error is ErrorCode.MEMBER_ID_REQUIRED
         self.join(given.member_id, **changes)
@@ -179,7 +182,7 @@ def join_request(member_id: str = "", **changes: Any) -> JoinRequest:
 
 
 def told(later: Later[T]) -> T:
-    """What the answer says; it is there."""
+    """The content of an answer, which must have arrived."""
     assert later.result is not None, "it still waits"
     if isinstance(later.result, KafkaError):
         raise later.result
@@ -187,6 +190,6 @@ def told(later: Later[T]) -> T:
 
 
 def error_of(later: Later[JoinAnswer] | Later[SyncAnswer]) -> ErrorCode | None:
-    """None while it waits."""
+    """The error code of an answer; None while it is pending."""
     answer = later.result
     return answer.code if isinstance(answer, KafkaError) else None if answer is None else answer.error

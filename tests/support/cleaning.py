@@ -1,4 +1,4 @@
-"""Cleaning a log of a `LogHouse` at once, or up to a moment at which something happens."""
+"""Cleaning of a log of a `LogHouse`, completely or up to a chosen moment."""
 
 from collections.abc import Callable
 
@@ -39,9 +39,10 @@ def clean(
     settings: CleanerSettings = SETTINGS,
     before_work: Callable[[int], None] = lambda _number: None,
 ) -> Cleaning | None:
-    """All that may be cleaned, whatever its share is; None where there is nothing, or the log has changed under it.
+    """Clean everything that may be cleaned, whatever its share is.
 
-    `before_work` is told the number of each piece of work.
+    Returns None if there is nothing to clean, or the log has changed meanwhile. `before_work` receives the number of
+    each piece of work.
     """
     dirt = dirt_of(house)
     if not dirt.dirty_bytes:
@@ -70,14 +71,14 @@ def clean(
 def append_keyed(
     house: LogHouse, *records: KeyValue, producer: ProducerStamp = NO_PRODUCER, codec: int = 0, leader_epoch: int = 0
 ) -> int:
-    """One batch; returns its base offset."""
+    """Append one batch; return its base offset."""
     batch = encode_batch(records, house.clock.wall_ms(), producer)
     sent = memoryview(packed(codec, batch) if codec else batch)
     return house.log.append(sent, leader_epoch=leader_epoch).base_offset
 
 
 def records_of(log: Log, from_offset: int = 0) -> list[Record]:
-    """What a consumer reads that begins there."""
+    """The records that a consumer reads from that offset on."""
     found: list[Record] = []
     offset = max(from_offset, log.log_start_offset)
     while (region := log.read(offset, 300, min_one=True, up_to=log.log_end_offset)) is not None:

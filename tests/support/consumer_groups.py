@@ -1,6 +1,6 @@
-"""A coordinator of KIP-848 groups without a broker: decisions, records and timers in memory, under a clock of the test.
+"""A coordinator of KIP-848 groups without a broker: decisions, records and timers in memory, on a manual clock.
 
-Records are kept, so that a test can read the log again; what is run aside is run when the test says so.
+Records are kept, so that a test can replay the log; work that runs aside runs when the test says so.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -36,7 +36,7 @@ T = TypeVar("T")
 GROUP = "readers"
 REBALANCE_TIMEOUT_MS = 60_000
 SOON_MS = 1_000
-"""When a member is to come again that takes part in a rebalance, by default."""
+"""Default heartbeat interval for a member that takes part in a rebalance, in milliseconds."""
 
 
 def empty_state() -> GroupsState:
@@ -118,10 +118,10 @@ class Coordinator:
         self.state = empty_state()
         self.log: list[GroupRecord] = []
         self.aside_at_once = True
-        """Whether what is run aside is there before the next request."""
+        """Whether work that runs aside is done before the next request."""
 
     def topic(self, name: str, partitions: int, topic_id: UUID | None = None) -> UUID:
-        """Made, or given more partitions."""
+        """Create the topic, or give it more partitions; return its id."""
         image = self.environment.image
         topic = image.topics.get(name)
         if topic is None:
@@ -135,7 +135,7 @@ class Coordinator:
         return topic_id
 
     def configure(self, key: str, value: str | None, group_id: str = GROUP) -> None:
-        """Changes the configuration of the group; None takes the key away."""
+        """Change the configuration of the group; None removes the key."""
         image = self.environment.image
         image.apply(ConfigRecord(ResourceType.GROUP, group_id, key, value), image.next_offset)
 
@@ -145,7 +145,7 @@ class Coordinator:
         at_once(on_topics_changed(self.state, [name]))
 
     def decide(self, decision: Callable[[GroupsState], Deciding[GroupRecord, T]]) -> T:
-        """As the runtime does it: decided, written, applied."""
+        """Run a decision as the runtime does: decide, write, apply."""
         self.environment.timers.acts.clear()
         records, answer = in_one_go(decision(self.state))
         for record in records:
@@ -165,7 +165,7 @@ class Coordinator:
             self._run_due()
 
     def wait(self, seconds: float) -> None:
-        """Time passes, and timers are due when they are."""
+        """Advance the clock; timers run when they fall due."""
         end_s = self.environment.timers.now_s + seconds
         while (due_s := self.environment.timers.next_due_s) is not None and due_s <= end_s:
             self.environment.timers.now_s = max(due_s, self.environment.timers.now_s)
@@ -204,7 +204,7 @@ class Coordinator:
         return state
 
     def fail_over(self) -> None:
-        """Another coordinator reads the log; timers and what ran aside are gone with the first."""
+        """Let another coordinator read the log; timers and work that ran aside are lost with the first."""
         now_s = self.environment.timers.now_s
         self.state = self.replayed()
         self.environment.timers = ManualTimers()
@@ -214,7 +214,7 @@ class Coordinator:
 
 
 def durable(state: GroupsState) -> dict[str, Any]:
-    """All that replay must make again, of each group."""
+    """All state of each group that replay must restore."""
     found = {}
     for group_id, group in state.groups.items():
         assert isinstance(group, ConsumerGroup)
@@ -234,7 +234,7 @@ def durable(state: GroupsState) -> dict[str, Any]:
 
 @contextmanager
 def refused(code: ErrorCode) -> Iterator[list[str]]:
-    """The block raises KafkaError of this code; the list has its message then."""
+    """Expect the block to raise KafkaError of this code; the list then has its message."""
     messages: list[str] = []
     with pytest.raises(KafkaError) as caught:
         yield messages

@@ -76,7 +76,7 @@ _SIZE_BYTES = 4
 
 
 class ControllerInMemory(AbstractAsyncContextManager["ControllerInMemory"]):
-    """A ControllerService whose journal lies in memory, for handlers to use. Restart keeps the journal."""
+    """A ControllerService with its journal in memory, for handlers to use. A restart keeps the journal."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class ControllerInMemory(AbstractAsyncContextManager["ControllerInMemory"]):
         await self.controller.submit(lambda image: (records, None))
 
     async def broker(self, broker_id: int = 1, *listeners: str) -> int:
-        """A live broker, whose session lasts as long as the clock stands; returns its epoch."""
+        """Register a live broker and return its epoch; its session lasts until the clock is advanced."""
         epoch = self.image.offset + 1
         registered = RegisterBroker(broker_id, UUID(int=epoch), epoch, endpoints(*listeners), None)
         self.controller.sessions.touch(broker_id, epoch, self.clock.monotonic())
@@ -130,8 +130,10 @@ class ControllerInMemory(AbstractAsyncContextManager["ControllerInMemory"]):
         return epoch
 
     async def ask(self, api: ApiSpec[Any], version: int, content: dict[str, Any], node: Any = None) -> Any:
-        """The handler's answer to an encoded request; that it can be encoded in this version is checked too, and one
-        that is packed is read."""
+        """The handler's answer to an encoded request.
+
+        Also checks that the answer can be encoded in this version; a packed answer is decoded.
+        """
         body = memoryview(encode_request_body(api.key, version, content))
         answer: Any = api.handle(
             decode_request(api.key, version, body), a_call(api, version), cast("Any", node or self)

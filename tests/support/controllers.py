@@ -1,4 +1,4 @@
-"""Several controllers over one store in memory, on virtual time; each has a log and a way to the store of its own."""
+"""Several controllers over one store in memory, in virtual time; each has its own log and its own client of the store."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,12 +19,12 @@ LEASE_MS = 4_000
 
 
 class Standbys:
-    """`standby(1)` builds a controller; tests start and stop it."""
+    """Owns the shared store; `standby(1)` builds a controller, which tests start and stop."""
 
     def __init__(
         self, clock: ManualClock, properties: Mapping[str, str] | None = None, snapshot_every: int | None = None
     ) -> None:
-        """A snapshot is due after `snapshot_every` commits; the journal's own number when that is None."""
+        """A snapshot is due after `snapshot_every` commits; None for the journal's own number."""
         self.clock = clock
         self._snapshot_every = snapshot_every
         self.shared = SharedObjects()
@@ -60,7 +60,7 @@ class Standbys:
 
 
 async def write(controller: ControllerService, number: int) -> None:
-    """One committed change of configuration."""
+    """Commit one change of configuration."""
     await controller.submit(lambda image: ([ConfigRecord(4, "", "max.connections", str(number))], None))
 
 

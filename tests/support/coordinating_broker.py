@@ -1,4 +1,4 @@
-"""A broker in memory that coordinates groups, and the parts of it that handlers of group APIs use.
+"""A broker in memory that coordinates groups, with the parts that handlers of group APIs use.
 
 async with CoordinatingBroker() as node:
     await node.lead()
@@ -44,9 +44,9 @@ _TURNS_MAX = 100_000
 
 
 class CoordinatingBroker(AbstractAsyncContextManager["CoordinatingBroker"]):
-    """Broker 1. The topic `orders` has three partitions; __consumer_offsets is there when it is to lead it.
+    """Broker 1. The topic `orders` has three partitions; __consumer_offsets exists once the broker is to lead it.
 
-    `replicas` are those of each partition of __consumer_offsets: the others fetch when a test says so.
+    `replicas` are those of each partition of __consumer_offsets. The other replicas fetch when a test says so.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class CoordinatingBroker(AbstractAsyncContextManager["CoordinatingBroker"]):
         self.replicas = ReplicaManager(self.settings, self.clock, self.logs, self.image, cast("Peers", None))
         self.asked_for: list[str] = []
         self.log_ends: dict[tuple[str, int], int] = {}
-        """Where the logs of `orders` end; the ends of all others are unknown."""
+        """Log ends of `orders`; the ends of all other topics are unknown."""
         self.refused_transactions = RefusedTransactions(self.clock)
         self._partitions, self._replicas = partitions, replicas
         self._epoch = 0
@@ -109,7 +109,7 @@ class CoordinatingBroker(AbstractAsyncContextManager["CoordinatingBroker"]):
             self.metadata.topic(GROUPS_TOPIC, *[self._replicas] * self._partitions)
 
     def elect(self, leader: int, index: int | None = None) -> None:
-        """The controller has all partitions, or one, led by a broker (NO_LEADER: by nobody) in a new epoch."""
+        """Let the controller elect a leader in a new epoch for all partitions, or one; NO_LEADER: for none."""
         self.make_offsets_topic()
         topic = self.image.topics[GROUPS_TOPIC]
         self._epoch += 1
@@ -121,7 +121,7 @@ class CoordinatingBroker(AbstractAsyncContextManager["CoordinatingBroker"]):
         list(self.replicas.apply_partitions(topic.id, list(topic.partitions), TopicConfig()))
 
     async def lead(self) -> None:
-        """This broker leads every partition, and has loaded it."""
+        """Make this broker lead every partition, and load them."""
         self.elect(ME)
         await self.loaded()
 
@@ -137,13 +137,13 @@ class CoordinatingBroker(AbstractAsyncContextManager["CoordinatingBroker"]):
         self.elect(NO_LEADER)
 
     def append(self, key: bytes, value: bytes, index: int = 0) -> None:
-        """A record that no decision of this broker has made."""
+        """Append a record that no decision of this broker has made."""
         leader = self.leader(index)
         batch = encode_batch([(key, value)], self.clock.wall_ms())
         leader.log.append(memoryview(batch), leader_epoch=leader.leader_epoch)
 
     async def loading(self) -> None:
-        """Partition 0 waits for broker 2, which has to be a replica, to have an earlier leader's last record."""
+        """Make partition 0 wait until broker 2, which must be a replica, has an earlier leader's last record."""
         self.elect(ME)
         await self.loaded()
         self.append(b"\x00\x63", b"")
@@ -151,7 +151,7 @@ class CoordinatingBroker(AbstractAsyncContextManager["CoordinatingBroker"]):
         await asyncio.sleep(0)
 
     def follow(self, index: int = 0) -> None:
-        """Broker 2 fetches what there is."""
+        """Let broker 2 fetch all records."""
         leader = self.leader(index)
         leader.on_fetch(2, self.image.brokers[2].epoch, leader.log.log_end_offset, self.clock.monotonic())
 

@@ -1,8 +1,8 @@
-"""One member of a consumer group as a process of its own, which tests may kill: FAMILY BOOTSTRAP GROUP TOPIC.
+"""One member of a consumer group as a separate process, which tests may kill: FAMILY BOOTSTRAP GROUP TOPIC.
 
-It says what it reads and what was committed on its standard output, a line each: `read PARTITION OFFSET VALUE`,
-`committed PARTITION OFFSET`, `error TEXT`, `left`. Records are said before they are committed, as a consumer does whose
-records must not be missed. SIGTERM has it leave.
+It prints what it reads and what was committed on its standard output, a line each: `read PARTITION OFFSET VALUE`,
+`committed PARTITION OFFSET`, `error TEXT`, `left`. It prints records before it commits them, like a consumer that must
+not miss records. On SIGTERM it leaves the group.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 SESSION_TIMEOUT_MS = 6_000
-"""The smallest that brokers take by default."""
+"""The smallest that brokers accept by default."""
 HEARTBEAT_MS = 500
 METADATA_MS = 500
 POLL_S = 0.2
@@ -21,7 +21,7 @@ _leaving = False
 
 
 def say(lines: Iterable[str]) -> None:
-    """In one piece for each call, and at once: who is killed has said all that it has committed."""
+    """Write all lines at once: a process that is then killed has printed all that it has committed."""
     text = "".join(f"{line}\n" for line in lines).encode()
     while text:
         text = text[os.write(1, text) :]
@@ -34,7 +34,7 @@ def _leave(number: int, frame: object) -> None:
 
 
 def with_confluent(bootstrap: str, group: str, topic: str, settings: Mapping[str, object]) -> None:
-    # Each process has one client only: three of them take longer to import than to join.
+    # Each process imports its own client only: importing all three takes longer than joining.
     from confluent_kafka import Consumer, KafkaException  # noqa: PLC0415
 
     base = {

@@ -1,4 +1,4 @@
-"""How often others had their turn on the event loop while something ran.
+"""Count of the turns that other tasks had on the event loop while something ran.
 
 with counted_turns() as turns:
     await something()

@@ -15,7 +15,7 @@ COUNT = 60
 
 
 class DamagedHouse(LogHouse):
-    """One batch for each second, under an epoch for each ten; a twin has the same and is never damaged."""
+    """A log with one batch for each second and one epoch for each ten batches; the twin has the same, without damage."""
 
     def __init__(self, config: TopicConfig = CONFIG) -> None:
         super().__init__(config)
@@ -39,7 +39,7 @@ class DamagedHouse(LogHouse):
         return segment, position
 
     def flip(self, offset: int, at: int = 16, bits: int = 0x40) -> None:
-        """By default the magic of the batch, which each reader sees."""
+        """Damage a batch, by default in its magic, which each reader checks."""
         segment, position = self.place_of(offset)
         self.fs.flip(segment.path, position + at, bits)
 
@@ -51,7 +51,7 @@ class DamagedHouse(LogHouse):
             self.read(offset)
 
     def read(self, offset: int, max_bytes: int = 80) -> ErrorCode | list[bytes | None]:
-        """Values, or why there are none."""
+        """Values, or the error code if there are none."""
         found = self.read_region(offset, max_bytes)
         if isinstance(found, ErrorCode):
             return found
@@ -70,7 +70,10 @@ class DamagedHouse(LogHouse):
         return [(damaged.first_offset, damaged.next_offset) for damaged in self.log.damage]
 
     async def supply(self, wanted: Wanted) -> Supplied:
-        """From the twin, as another replica answers. Raises NotSuppliedError for what this lacks, too."""
+        """Supply batches from the twin, as another replica answers.
+
+        Raises NotSuppliedError also for offsets in `twin_lacks`.
+        """
         if wanted.offset in self.twin_lacks:
             raise NotSuppliedError(f"nobody has {wanted.offset}")
         up_to = min((each for each in self.twin_lacks if each > wanted.offset), default=wanted.next_offset)

@@ -1,4 +1,4 @@
-"""A log in memory whose files are damaged, and what it serves then."""
+"""A log in memory with damaged files, and what it then serves."""
 
 from pathlib import Path
 from random import Random
@@ -23,7 +23,7 @@ FOLDER = LOG_DIR / "orders-0"
 
 
 class Node:
-    """A log of 50 batches in several segments under two epochs, and what becomes of its disk."""
+    """A log of 50 batches in several segments under two epochs, and the faults of its disk."""
 
     def __init__(self) -> None:
         self.fs = MemoryFileSystem()
@@ -52,7 +52,7 @@ class Node:
         return [(damaged.first_offset, damaged.next_offset - 1) for damaged in self.log.damage]
 
     def damage_batch(self, offset: int, at: int = HEADER_BYTES + 2, bits: int = 1) -> None:
-        """Flip bits of a byte of this batch, whose segment loses its index. No process runs."""
+        """Flip bits of a byte of this batch, and drop the index of its segment. No process may be running."""
         segment, position = self.place_of(offset)
         self.flip(segment.path, position + at, bits)
         index = segment.path.with_suffix(".index")
@@ -60,7 +60,7 @@ class Node:
             self.fs.lose(index)
 
     def place_of(self, offset: int) -> tuple[Segment, int]:
-        """The segment of the last process that has this batch, and where."""
+        """The segment of the last process that has this batch, and the batch's position in it."""
         segment = next(each for each in self.last.segments if each.base_offset <= offset < each.next_offset)
         position = segment.position_of(offset)
         assert position is not None
@@ -86,10 +86,10 @@ class Node:
         found = self.logs.get("orders", 0)
         if found is not None:
             self.last = found
-            """As it was at the end of the last process."""
+            """The log as it was at the end of the last process."""
 
     def sync(self) -> None:
-        """With the recovery point on disk."""
+        """Write all records and the recovery point to disk."""
         self.log.flush()
         self.clock.advance(61)
         at_once(self.logs.tick())
@@ -123,7 +123,7 @@ class Node:
 
 
 def served(log: Log) -> dict[int, bytes | None]:
-    """Every record by its offset, as a consumer reads them that skips damaged ranges."""
+    """Every record by its offset, as read by a consumer that skips damaged ranges."""
     found: dict[int, bytes | None] = {}
     offset = log.log_start_offset
     while offset < log.log_end_offset:

@@ -1,7 +1,7 @@
-"""A page that looks much as Grafana shows a dashboard: its panels in their places, drawn of what a Prometheus answers.
+"""A page that resembles a dashboard in Grafana: its panels in their places, drawn from the answers of a Prometheus.
 
-Grafana itself is in no registry that tests may use. What is drawn is the dashboard's own JSON: places, titles, queries,
-legends, units, stacking and thresholds. What differs is how it looks; nothing can be clicked.
+Grafana itself is in no registry that tests may use. The page follows the dashboard's own JSON: places, titles, queries,
+legends, units, stacking and thresholds. It only looks different, and nothing can be clicked.
 """
 
 from collections.abc import Callable, Sequence
@@ -53,7 +53,7 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What is drawn, in seconds since the epoch; `rate_interval` stands for Grafana's."""
+    """The time range to draw, in seconds since the epoch; `rate_interval` stands for Grafana's."""
 
     start_s: float
     end_s: float
@@ -122,7 +122,7 @@ def _stat(panel: Json, lines: Sequence[Line]) -> str:
 
 
 def _legends(lines: Sequence[Line]) -> str:
-    """Of the lines that come highest, where there are many."""
+    """The legend of a panel; if there are many lines, only those with the highest values."""
     highest = sorted(range(len(lines)), key=lambda index: -max(value for _, value in lines[index].points))
     shown = [
         f'<span><i style="background: {_COLORS[index % len(_COLORS)]}"></i>{escape(lines[index].name)}</span>'
@@ -149,7 +149,7 @@ class _Plot:
 
     def svg(self) -> str:
         parts = [*self._grid(), *self._times()]
-        # The highest of a stack first: those below cover what of it is theirs.
+        # The highest of a stack first: the lower ones cover their own part of it.
         drawn = list(enumerate(self._lines))
         for index, points in reversed(drawn) if self._stacked else drawn:
             color = _COLORS[index % len(_COLORS)]
@@ -171,7 +171,7 @@ class _Plot:
         ]
 
     def _without_gaps(self, points: Sequence[Point]) -> list[list[Point]]:
-        """Where a series had nothing there is no line, as in Grafana."""
+        """Pieces of a line: where a series has no points there is no line, as in Grafana."""
         pieces: list[list[Point]] = []
         for point in points:
             if not pieces or point[0] - pieces[-1][-1][0] > 1.5 * self._span.step_s:
@@ -209,7 +209,7 @@ class _Plot:
 
 
 def _stack(lines: Sequence[Line]) -> list[Sequence[Point]]:
-    """Each line on top of those before it."""
+    """Lines stacked on those before them."""
     below: dict[float, float] = {}
     found: list[Sequence[Point]] = []
     for line in lines:
@@ -220,7 +220,7 @@ def _stack(lines: Sequence[Line]) -> list[Sequence[Point]]:
 
 
 def _nice_step(top: float, base: int) -> float:
-    """Between two lines of a grid of about four; `base` is that of the unit's prefixes."""
+    """Distance between the lines of a grid of about four; `base` is that of the unit's prefixes."""
     if top <= 0:
         return 0.25
     if top >= base:
@@ -231,7 +231,7 @@ def _nice_step(top: float, base: int) -> float:
 
 
 def shown_in(unit: str, value: float) -> str:
-    """As Grafana writes a value of that unit."""
+    """A value of that unit as Grafana writes it."""
     return _UNITS[unit](value)
 
 

@@ -1,4 +1,4 @@
-"""A dashboard as Grafana would ask for it: its variables in their places, and the queries of each panel."""
+"""A dashboard's queries as Grafana sends them: those of each panel, with the variables filled in."""
 
 import json
 import re
@@ -29,12 +29,12 @@ def read_dashboards() -> list[Json]:
 
 
 def panels(dashboard: Json) -> list[Json]:
-    """Without the titles of rows."""
+    """Panels without the titles of rows."""
     return [panel for panel in dashboard["panels"] if panel["type"] != "row"]
 
 
 def queries(dashboard: Json, rate_interval: str) -> Iterator[DashboardQuery]:
-    """Of panels, and of variables' values (`label_values`), with All chosen for each variable."""
+    """Queries of panels, and of variables' values (`label_values`), with All chosen for each variable."""
     for variable in dashboard["templating"]["list"]:
         if found := _LABEL_VALUES.fullmatch(variable.get("definition", "")):
             expression = f"group by ({found[2]}) ({found[1]})"
@@ -48,7 +48,10 @@ def queries(dashboard: Json, rate_interval: str) -> Iterator[DashboardQuery]:
 
 
 def filled_in(dashboard: Json, expression: str, rate_interval: str) -> str:
-    """Raises AssertionError when a variable is left that the dashboard does not have."""
+    """The expression with its variables filled in.
+
+    Raises AssertionError if it uses a variable that the dashboard does not have.
+    """
     known = {each["name"]: each["allValue"] for each in dashboard["templating"]["list"] if "allValue" in each}
     known["__rate_interval"] = rate_interval
     for name, value in known.items():
@@ -58,7 +61,7 @@ def filled_in(dashboard: Json, expression: str, rate_interval: str) -> str:
 
 
 def legend(form: str, labels: Mapping[str, str]) -> str:
-    """What Grafana writes beside a line."""
+    """The text that Grafana writes beside a line."""
     if form == "__auto":
         return " ".join(f"{name}={value}" for name, value in labels.items() if name != "__name__") or "value"
     return re.sub(r"\{\{(\w+)\}\}", lambda name: labels.get(name[1], ""), form)

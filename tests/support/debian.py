@@ -1,4 +1,4 @@
-"""Packages of Debian, installed by root where a program is wanted that is not there."""
+"""Packages of Debian, which root installs if a required program is missing."""
 
 import os
 import shutil
@@ -16,30 +16,32 @@ def can_install() -> bool:
 
 
 def install(of: str, *packages: str) -> None:
-    """Raises ObtainError."""
+    """Install packages with apt-get. Raises ObtainError."""
     show(of, f"installing {' and '.join(packages)} with apt-get ...")
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for arguments in (["update"], ["install", "-y", "--no-install-recommends", *packages]):
         command = ["apt-get", "-q", *arguments]
-        # What apt-get says is its progress; a path is all that belongs on standard output.
+        # apt-get prints its progress; only a path belongs on standard output.
         done = subprocess.run(command, stdout=sys.stderr, timeout=_INSTALL_TIMEOUT_S, check=False, env=environment)
         if done.returncode != 0:
             raise ObtainError(f"{' '.join(command)} failed with exit code {done.returncode}: see what it says above")
 
 
 def can_download() -> bool:
-    """Whether `download` may be tried: anybody may, root or not."""
+    """Whether `download` may be tried: every user may, root or not."""
     return all(map(shutil.which, ("apt-get", "dpkg")))
 
 
 def download(package: str, place: Path) -> None:
-    """Its files below `place`, where nothing is installed: for programs that need no other package. Raises
-    ObtainError."""
+    """Unpack a package's files below `place` without installing it.
+
+    This suits programs that need no other package. Raises ObtainError.
+    """
     scratch = place.with_name("package")
     scratch.mkdir()
     show(package, f"downloading Debian's package {package} ...")
     if _run(["apt-get", "-q", "download", package], scratch) != 0:
-        # The lists of packages may be old, or not be there yet: that is for root to mend.
+        # The package lists may be old, or missing: root must update them.
         if not can_install() or _run(["apt-get", "-q", "update"], scratch) != 0:
             raise ObtainError(f"apt-get cannot download {package}: let root run `apt-get update`, and try again")
         if _run(["apt-get", "-q", "download", package], scratch) != 0:
@@ -51,5 +53,5 @@ def download(package: str, place: Path) -> None:
 
 
 def _run(command: list[str], folder: Path) -> int:
-    """What it says is progress; a path is all that belongs on standard output."""
+    """Run a command, with its progress on standard error: only a path belongs on standard output."""
     return subprocess.run(command, cwd=folder, stdout=sys.stderr, timeout=_INSTALL_TIMEOUT_S, check=False).returncode

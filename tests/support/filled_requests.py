@@ -1,4 +1,4 @@
-"""Requests with as many items in one array as wanted: what a client sends that wants to keep a broker busy.
+"""Requests with as many items in one array as wanted, like those of a client that wants to keep a broker busy.
 
 Every other array of the request has one item, or none. Names are all different, or all of them are a topic that exists.
 """
@@ -33,7 +33,7 @@ _CHOSEN: Mapping[str, object] = {
     "num_partitions": 1,
     "config_operation": 0,
 }
-"""By which the request goes as far as it can; other numbers count up."""
+"""Values with which a broker processes as much of the request as it can; other numbers count up."""
 
 
 _NUMBERS: Mapping[str, int] = {"int8": 100, "int16": 30_000, "uint16": 60_000}
@@ -42,10 +42,10 @@ _NUMBERS: Mapping[str, int] = {"int8": 100, "int16": 30_000, "uint16": 60_000}
 def filled_request(
     key: int, version: int, path: Path, items_max: int, topic: str | None = None, *, others: int = 1
 ) -> tuple[bytes, int]:
-    """The body of a request that names `items_max` items at most, nearly all of them in the array at `path` and in what
-    is in it; and how many it names. `topic` is the topic that each of them names.
+    """The body of a request that names `items_max` items at most, and the number of items that it names.
 
-    `others` is the number of items, 0 or 1, of each array that is not on the way to `path`.
+    Nearly all items are in the array at `path` and in the arrays inside it. `topic` is the topic that each of them
+    names. `others` is the number of items, 0 or 1, of each array that is not on the way to `path`.
     """
     kind = message_type(key, version, "Request")
     one, two = (_items(_content(kind, path, count, topic, others)) for count in (1, 2))
@@ -60,7 +60,7 @@ def _content(kind: type[Any], path: Path, count: int, topic: str | None, others:
 
 
 def _items(content: object) -> int:
-    """Of all arrays together."""
+    """Number of items in all arrays together."""
     if isinstance(content, dict):
         return sum(map(_items, content.values()))
     return len(content) + sum(map(_items, content)) if isinstance(content, tuple) else 0
@@ -111,7 +111,7 @@ class _Filler:
 
 @cache
 def _fields_of(kind: Any) -> Mapping[Any, Any]:
-    """With their types."""
+    """Fields with their types."""
     hints = get_type_hints(kind)
     return {field: hints[field.name] for field in fields(kind)}
 

@@ -1,4 +1,4 @@
-"""Both fleets with nodes that are played: pods in an API server in memory, processes that are none.
+"""Both fleets with simulated nodes: pods in an API server in memory, and children without a process.
 
 A node that was restarted is not ready before `settle`. The controller's view is made of the nodes.
 """
@@ -38,7 +38,7 @@ class FleetWorld(Protocol):
     """A cluster `shop` in one of the fleets."""
 
     replicas: dict[int, int]
-    """How many replicas the controller counts on each broker."""
+    """Number of replicas that the controller counts on each broker."""
     says: bool
     """Whether a controller is active."""
 
@@ -46,24 +46,23 @@ class FleetWorld(Protocol):
     def context(self) -> FleetContext: ...
 
     async def put(self, *others: Json, **spec: Any) -> None:
-        """Applies this spec of the cluster and these objects as a user does, and then the nodes as the clusters' queue
-        does."""
+        """Apply this spec of the cluster and these objects as a user does, then the nodes as the clusters' queue does."""
 
     def settle(self) -> None:
-        """All nodes that should be there are, and are ready."""
+        """Start all nodes that should exist, and make them ready."""
 
     def replace(self, node_id: int) -> None:
-        """The node has another incarnation, which is ready."""
+        """Give the node another incarnation, which is ready."""
 
     def down(self) -> set[int]:
-        """Nodes that should be there and are not ready."""
+        """Nodes that should exist and are not ready."""
 
     def started(self) -> list[Node]:
-        """Every incarnation that there was, in order."""
+        """Every incarnation that existed, in order."""
 
 
 def view_of(world: FleetWorld, running: Mapping[int, int], ready: set[int]) -> ControllerView:
-    """`running` by node id the number of its incarnation."""
+    """The controller's view; `running` has the incarnation's number by node id."""
     if not world.says or CONTROLLER not in ready:
         return ControllerView(unseen="no controller is active")
     brokers = tuple(
@@ -81,7 +80,7 @@ def view_of(world: FleetWorld, running: Mapping[int, int], ready: set[int]) -> C
 
 
 class Pods:
-    """See FleetWorld; plays the controller of StatefulSets and the kubelet."""
+    """A FleetWorld that plays the controller of StatefulSets and the kubelet."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.kube = MemoryKube()
@@ -150,7 +149,7 @@ class Pods:
 
 
 class PlayedChild:
-    """In the place of fleet.local_process.Child."""
+    """Replaces fleet.local_process.Child."""
 
     pids = count(1)
 
@@ -172,7 +171,7 @@ class PlayedChild:
 
 
 class Processes:
-    """See FleetWorld."""
+    """A FleetWorld of simulated child processes."""
 
     def __init__(self, data: DataDir, monkeypatch: pytest.MonkeyPatch) -> None:
         self.replicas: dict[int, int] = {}
@@ -228,7 +227,7 @@ def _in_default(document: Json) -> Json:
 
 @asynccontextmanager
 async def fleet_world(kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FleetWorld]:
-    """`kind` is pods or processes."""
+    """A world of the fleet `kind`: pods or processes."""
     if kind == "pods":
         pods = Pods(monkeypatch)
         yield pods
@@ -241,7 +240,7 @@ async def fleet_world(kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 async def shop(world: FleetWorld) -> BrokerCluster:
-    """As it is kept now."""
+    """The cluster as it is stored now."""
     found = (await world.context.gather(SHOP, ())).cluster
     assert found is not None
     return found

@@ -1,6 +1,6 @@
-"""The CRDs of Flux: `python -m tests.support.flux_crds` has them ready, once.
+"""The CRDs of Flux: `python -m tests.support.flux_crds` obtains them once.
 
-They are in the Go modules of its controllers, pinned by version and sum, which Go downloads as any other.
+They are in the Go modules of Flux's controllers, pinned by version and sum, which Go downloads as any other.
 """
 
 import sys
@@ -25,7 +25,7 @@ _FOLDER = Path("config") / "crd" / "bases"
 
 
 def flux_crds() -> list[Path]:
-    """Raises ObtainError when they are not there."""
+    """Paths of the CRDs. Raises ObtainError if they are missing."""
     found = [_place(name) / name for name in CONTROLLERS]
     if not all(file.is_file() for file in found):
         raise ObtainError(f"{found[0].parent} is not there: `make flux-crds` downloads it")
@@ -33,7 +33,7 @@ def flux_crds() -> list[Path]:
 
 
 def obtain() -> Path:
-    """The folder of the last of them, all filled when they are not. Raises ObtainError."""
+    """Fill all folders that are missing, and return the last one. Raises ObtainError."""
     for name in CONTROLLERS:
         place = _obtain(name)
     return place

@@ -1,7 +1,7 @@
-"""A node on a disk that is full when a test wants it to be: `python -m tests.support.full_disk --config ...`.
+"""A node on a disk that is full whenever a test wants it: `python -m tests.support.full_disk --config ...`.
 
-While the file that SLUICEGATE_TEST_FULL_DISK names is there, records of topics find room for half of a write, and the
-reserve for none. The rest of the process is the real one.
+The disk is full while the file named by SLUICEGATE_TEST_FULL_DISK exists. Then a write of topic records finds space for
+one half, and a write of the reserve finds none. The rest of the process is the real one.
 """
 
 import errno

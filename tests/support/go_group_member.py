@@ -1,6 +1,6 @@
-"""A member of a group with a Go client, franz-go: `python -m tests.support.go_group_member` has it built, once.
+"""A member of a group with a Go client, franz-go: `python -m tests.support.go_group_member` builds it once.
 
-Of group_member_go/ and of the modules that its go.sum pins.
+The sources are group_member_go/ and the modules that its go.sum pins.
 """
 
 import sys

@@ -14,30 +14,30 @@ _FLAGS = ("-trimpath", "-ldflags=-s -w")
 
 @dataclass(frozen=True, slots=True)
 class GoProgram:
-    """A set-up step builds it by `obtain`; tests find it by `program` and build nothing."""
+    """A Go program that a set-up step builds by `obtain`; tests find it by `program` and build nothing."""
 
     what: str
-    """As messages name it."""
+    """The program's name in messages."""
     target: str
     """The `make` target that obtains it."""
     variable: str
     """Environment variable with the path of an existing program."""
     cached: Path
-    """Below the cache; elsewhere for what is built of something else."""
+    """Path below the cache; it differs if the sources differ."""
     command: Callable[[Path], Sequence[str]]
-    """Go's arguments that make the program at that path, which is in GOBIN."""
+    """Returns Go's arguments that make the program at that path, which is in GOBIN."""
     source: Path | None = None
-    """Where Go runs; None where it fetches all that it builds."""
+    """Folder in which Go runs; None if Go fetches all that it builds."""
 
     def program(self) -> Path:
-        """Raises ObtainError when it is not there."""
+        """Path of the program. Raises ObtainError if it is missing."""
         found = self._place()
         if not found.is_file():
             raise ObtainError(f"{found} is not there: `make {self.target}` builds {self.what}")
         return found
 
     def obtain(self) -> Path:
-        """The program, built when it is not there yet. Raises ObtainError."""
+        """Path of the program; build it if it is missing. Raises ObtainError."""
         if os.environ.get(self.variable):
             return self.program()
         return obtained(self._place(), Path.is_file, self._build)
@@ -57,14 +57,14 @@ class GoProgram:
 
 
 def of_folder(source: Path, name: str, what: str, *, target: str, variable: str, cached_as: str) -> GoProgram:
-    """Built of the Go sources of one folder; `name` is that of its file."""
+    """A program built from the Go sources of one folder; `name` is that of its file."""
     content = b"".join(path.read_bytes() for path in sorted(source.iterdir()) if path.suffix in (".go", ".mod", ".sum"))
     cached = Path(f"{cached_as}-{sha256(content).hexdigest()[:12]}", name)
     return GoProgram(what, target, variable, cached, lambda at: ("build", *_FLAGS, "-o", str(at), "."), source)
 
 
 def of_module(module: str, version: str, what: str, *, target: str, variable: str) -> GoProgram:
-    """Built of a published module; its file has the name of the last part."""
+    """A program built from a published module; its file has the name of the last part."""
     name = module.rpartition("/")[2]
     cached = Path(f"{name}-{version}", name)
     return GoProgram(what, target, variable, cached, lambda _: ("install", *_FLAGS, f"{module}@{version}"))

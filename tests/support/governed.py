@@ -1,4 +1,4 @@
-"""The operator's reconcilers of an external cluster over objects in memory and real brokers, one step after the other.
+"""The operator's reconcilers of an external cluster, one step after the other, over objects in memory and real brokers.
 
 async with governing(*objects) as governed:
     await governed.settle()
@@ -44,7 +44,7 @@ def topic_of(name: str, **spec: Any) -> Json:
 
 
 class Governed:
-    """What one operator knows; another one that takes over is a second of these on the same `kube`."""
+    """The state of one operator; its successor is a second instance on the same `kube`."""
 
     def __init__(self, kube: MemoryKube) -> None:
         self.kube = kube
@@ -63,7 +63,7 @@ class Governed:
         }
 
     async def settle(self) -> None:
-        """Every queue once, and again each that another one has marked meanwhile."""
+        """Run every queue once, then each queue that another one has marked meanwhile, until none is marked."""
         self._due = set(self._queues)
         for _ in range(ROUNDS_MAX):
             due, self._due = self._due & self._queues.keys(), set()
@@ -74,7 +74,7 @@ class Governed:
         raise AssertionError(f"still not settled: {self._due}")
 
     async def settle_until(self, is_so: Callable[[], bool], timeout_s: float = 20.0) -> None:
-        """What follows from time that passes elsewhere."""
+        """Settle until the condition holds, as it depends on time that passes elsewhere."""
         async with asyncio.timeout(timeout_s):
             while not is_so():
                 await asyncio.sleep(0.1)
@@ -96,7 +96,7 @@ async def _no_tags(*_: object) -> tuple[OwnTags, dict[int, str]]:
 
 @asynccontextmanager
 async def governing(*objects: Json, kube: MemoryKube | None = None) -> AsyncIterator[Governed]:
-    """`kube`: what the operator before has left."""
+    """An operator over these objects; `kube` is what the previous operator has left."""
     governed = Governed(kube or MemoryKube())
     for one in objects:
         governed.kube.put(one)

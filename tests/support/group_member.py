@@ -1,9 +1,9 @@
-"""A member of a consumer group as a process of its own, which can be killed: what it is assigned and what it reads.
+"""A member of a consumer group as a separate process, which can be killed: its assignment and the records it reads.
 
     with GroupMember("confluent", bootstrap, group="billing", topic="orders") as member:
         until(lambda: member.assigned == [0, 1], "it has both partitions")
 
-The process commits what it has told of, after it has told of it; SIGTERM has it leave its group.
+The process reports each record before it commits it; on SIGTERM it leaves its group.
 """
 
 import asyncio
@@ -28,14 +28,14 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class GroupMember:
-    """`client` is confluent, kafka-python or aiokafka."""
+    """Owns the process of a member; `client` is confluent, kafka-python or aiokafka."""
 
     def __init__(self, client: str, bootstrap: str, *, group: str, topic: str, instance_id: str = "") -> None:
         self.client = client
         self.assigned: list[int] | None = None
-        """Of the last assignment that it was told."""
+        """Partitions of the last reported assignment; None before the first."""
         self.read: list[tuple[int, int, str]] = []
-        """Partition, offset and value, in the order in which it has told of them."""
+        """Partition, offset and value of each record, in the order in which the process has reported them."""
         self._arguments = [client, bootstrap, group, topic, instance_id]
 
     def __enter__(self) -> Self:
@@ -54,12 +54,12 @@ class GroupMember:
         self.kill()
 
     def kill(self) -> None:
-        """As kill -9: nobody is told."""
+        """Kill the process as kill -9 does: it notifies no broker."""
         self._process.kill()
         self._ended()
 
     def leave(self) -> None:
-        """It leaves its group before it ends."""
+        """Make the member leave its group and end."""
         self._process.send_signal(signal.SIGTERM)
         self._ended()
 
@@ -83,7 +83,7 @@ def _tell(**said: Any) -> None:
 
 
 class _Leaves:
-    """Set by SIGTERM."""
+    """A flag that SIGTERM sets."""
 
     def __init__(self) -> None:
         self.asked = False
