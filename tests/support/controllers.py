@@ -1,4 +1,4 @@
-"""Several controllers over one store in memory, in virtual time; each has its own log and its own client of the store."""
+"""Several controllers over one store in memory, in virtual time; each has its own log and its own store client."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -15,7 +15,7 @@ COUNT = 60
 
 
 class DamagedHouse(LogHouse):
-    """A log with one batch for each second and one epoch for each ten batches; the twin has the same, without damage."""
+    """A log with one batch for each second and one epoch for each ten batches, and its twin without damage."""
 
     def __init__(self, config: TopicConfig = CONFIG) -> None:
         super().__init__(config)

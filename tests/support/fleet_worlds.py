@@ -46,7 +46,7 @@ class FleetWorld(Protocol):
     def context(self) -> FleetContext: ...
 
     async def put(self, *others: Json, **spec: Any) -> None:
-        """Apply this spec of the cluster and these objects as a user does, then the nodes as the clusters' queue does."""
+        """Apply this spec and these objects as a user does, then the nodes as the clusters' queue does."""
 
     def settle(self) -> None:
         """Start all nodes that should exist, and make them ready."""

@@ -1,7 +1,7 @@
-"""Consumer groups of real clients beside a producer that is acknowledged, and the count of what each group has read.
+"""Consumer groups of real clients beside a producer with acknowledgements, and the records that each group has read.
 
-Every member is a process (`counted_member`). What a group has read is what its members say that they have read; at the
-end it must be every record that there is, whatever was killed meanwhile.
+Every member is a process (`counted_member`). A group has read what its members report as read. At the end that must be
+every record, whatever was killed meanwhile.
 """
 
 import subprocess
@@ -25,7 +25,7 @@ LOOK_PAUSE_S = 0.2
 
 
 class GroupProducer:
-    """Writes its own count to the partitions in turn, acks=all, until it is told to stop."""
+    """Writes its own count to the partitions in turn, with acks=all, until `stop`."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
         self._bootstrap, self.topic = bootstrap, topic
@@ -72,7 +72,7 @@ class GroupProducer:
             except KafkaException as error:
                 if error.args[0].code() != KafkaError._UNKNOWN_PARTITION:
                     raise
-                # A new one, of which it has not heard yet.
+                # A new partition that the client does not know yet.
             producer.poll(0)
             self._stop.wait(PRODUCE_PAUSE_S)
         left = producer.flush(60)
@@ -87,14 +87,14 @@ class GroupProducer:
 
 
 class Member:
-    """One process of a group, and what it has said."""
+    """One process of a group, and what it has reported."""
 
     def __init__(self, command: Sequence[str], heard: Callable[[str], None]) -> None:
         self._process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self._heard = heard
         self.errors: list[str] = []
         self.complaints = ""
-        """What it wrote to its standard error."""
+        """Output on its standard error."""
         self.has_left = False
         self.read = 0
         self._threads = [threading.Thread(target=self._listen), threading.Thread(target=self._note)]
@@ -105,7 +105,7 @@ class Member:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             if not line.endswith("\n"):
-                # It was killed while it said this.
+                # The process was killed while it wrote this line.
                 break
             kind, _, rest = line.rstrip("\n").partition(" ")
             if kind == "error":
@@ -121,7 +121,7 @@ class Member:
         self.complaints = self._process.stderr.read()
 
     def kill(self) -> None:
-        """As power loss: nobody is told."""
+        """Kill the process as power loss does: no broker is notified."""
         self._process.kill()
         self._end()
 
@@ -152,7 +152,7 @@ class Group:
     """Members of one client family that read one topic together."""
 
     def __init__(self, command: Sequence[str], name: str, bootstrap: str, topic: str) -> None:
-        """`command` begins a member; it is given the addresses, the group's name and the topic."""
+        """`command` starts a member; it receives the addresses, the group's name and the topic."""
         self.name, self._topic = name, topic
         self._command = (*command, bootstrap, name, topic)
         self.members: list[Member] = []
@@ -160,16 +160,16 @@ class Group:
         self._seen: dict[int, dict[int, bytes]] = defaultdict(dict)
         self._values: set[bytes] = set()
         self.changed: list[str] = []
-        """Records that were another when they were read again."""
+        """Records that had another value when they were read again."""
         self.repeated = 0
         self.committed: dict[int, int] = defaultdict(int)
-        """The greatest offset of each partition of which a member was told that it is committed."""
+        """The greatest offset of each partition that was reported to a member as committed."""
 
     def join(self, count: int = 1) -> None:
         self.members += [Member(self._command, self._hear) for _ in range(count)]
 
     def kill(self) -> None:
-        """The member that joined first: in the classic protocol it leads."""
+        """Kill the member that joined first: in the classic protocol it leads."""
         self.members.pop(0).kill()
 
     def leave(self) -> None:
@@ -207,14 +207,14 @@ class Group:
         return not self.missing(values)
 
     def standing(self, values: set[bytes]) -> str:
-        """For who asks why it stands still."""
+        """Progress and errors of the members, to explain why the group makes no progress."""
         errors = [member.errors[-3:] for member in self.members]
         read = [member.read for member in self.members]
         return f"{self.name}: {len(self.missing(values))} of {len(values)} missing, read {read}, errors {errors}"
 
 
 class CommittedOffsets:
-    """Looks at what groups have committed all the time: it must never be less than it was, nor be gone."""
+    """Checks all the time the committed offsets of groups: they must never decrease or disappear."""
 
     def __init__(self, bootstrap: str, groups: Sequence[str]) -> None:
         self._addresses = [address(each) for each in bootstrap.split(",")]
@@ -241,7 +241,7 @@ class CommittedOffsets:
                 self.look(group)
 
     def look(self, group: str) -> dict[int, int] | None:
-        """None when no coordinator answers just now."""
+        """Read the committed offsets once; None if no coordinator answers at the moment."""
         found = self._found(group)
         if found is None:
             return None
@@ -274,7 +274,10 @@ def address(text: str) -> tuple[str, int]:
 
 
 def coordinator_of(addresses: Sequence[tuple[str, int]], group: str) -> Mapping[str, Any] | None:
-    """As the first broker says that can be asked; None while there is none. Raises ConnectionEnded, OSError."""
+    """The group's coordinator as reported by the first broker that can be asked; None while there is none.
+
+    Raises ConnectionEnded, OSError.
+    """
     for place in addresses:
         try:
             with WireClient(place, timeout_s=5.0) as client:
@@ -286,7 +289,7 @@ def coordinator_of(addresses: Sequence[tuple[str, int]], group: str) -> Mapping[
 
 
 def wait_until_read(groups: Sequence[Group], producer: GroupProducer, what: str) -> None:
-    """Every group has read all that has been acknowledged until now."""
+    """Wait until every group has read all that has been acknowledged so far."""
     values = set(producer.acknowledged)
     for group in groups:
         try:

@@ -1,10 +1,10 @@
-"""A way to a broker by which a test holds back what it likes, frame by frame, while neither side is told of anything.
+"""A proxy to a broker that holds frames back as a test chooses, without either side noticing.
 
 with HeldProxy() as proxy:
     proxy.target = broker.port()
     proxy.holds = lambda passing: passing.is_push           # connections of the push protocol are half-open now
-    proxy.holds = lambda passing: passing.kind == START     # or: who is told to start never hears of it
-    proxy.cut()                                             # what is held is lost, and its connections end
+    proxy.holds = lambda passing: passing.kind == START     # or: the client never receives a start
+    proxy.cut()                                             # held frames are lost, and their connections end
     proxy.release()
 """
 
@@ -24,17 +24,17 @@ _SIZE = struct.Struct(">i")
 
 
 class Passing(NamedTuple):
-    """A frame that is about to be handed on."""
+    """A frame that is about to be forwarded."""
 
     to_broker: bool
     is_push: bool
-    """Its connection began with a frame of the push protocol."""
+    """Whether its connection began with a frame of the push protocol."""
     kind: int | None
-    """The request type id that it begins with, where that is one of the push protocol."""
+    """The request type id at its start, if it is one of the push protocol."""
 
 
 class _Pair:
-    """Both ends of one connection; one thread for each way."""
+    """Both ends of one connection; one thread for each direction."""
 
     def __init__(self, client: socket.socket, broker: socket.socket) -> None:
         self.client, self.broker = client, broker
@@ -48,7 +48,7 @@ class _Pair:
 
 
 class HeldProxy:
-    """Listens when it is made; give the broker's port as `target` before anybody connects."""
+    """Listens when it is made; set the broker's port as `target` before a client connects."""
 
     def __init__(self) -> None:
         self.target = 0
@@ -66,7 +66,7 @@ class HeldProxy:
 
     @property
     def holds(self) -> Callable[[Passing], bool]:
-        """Asked about each frame, and about those that are held anew when it changes."""
+        """Returns whether to hold a frame; called for each frame, and again for held frames when it changes."""
         return self._holds
 
     @holds.setter
@@ -77,7 +77,7 @@ class HeldProxy:
 
     @property
     def held(self) -> int:
-        """Connections of which something is held now."""
+        """Number of connections with a held frame."""
         with self._changed:
             return sum(pair.is_held for pair in self._pairs)
 
@@ -85,7 +85,7 @@ class HeldProxy:
         self.holds = _nothing
 
     def cut(self) -> None:
-        """Connections of which something is held end, and that is lost."""
+        """End the connections with a held frame; the frame is lost."""
         with self._changed:
             for pair in self._pairs:
                 if pair.is_held:
@@ -152,7 +152,7 @@ class HeldProxy:
                 sink.shutdown(socket.SHUT_WR)
 
     def _passes(self, pair: _Pair, passing: Passing) -> bool:
-        """When it may; False where it never does."""
+        """Wait until the frame may pass; False if it never does."""
         with self._changed:
             while not self._is_closed and pair in self._pairs and self._holds(passing):
                 pair.is_held = True

@@ -1,7 +1,7 @@
-"""Helm: `python -m tests.support.helm` has its program ready, once, and `Chart` renders, lints and installs ours.
+"""Helm: `python -m tests.support.helm` obtains its program once, and `Chart` renders, lints and installs our chart.
 
-The program is the one that SLUICEGATE_HELM names, else in the cache, where Go builds it. Tests only look for it: what
-is built is built before them.
+The program is the one that SLUICEGATE_HELM names, else in the cache, where Go builds it. Tests only look for it: every
+build happens before them.
 """
 
 import os
@@ -14,7 +14,7 @@ from tests.support.go_build import build
 
 MODULE, VERSION = "helm.sh/helm/v3", "v3.21.4"
 KUBERNETES_MINOR = "36"
-"""Of the client library in that version."""
+"""Kubernetes minor version of the client library in that version."""
 PROGRAM_VARIABLE = "SLUICEGATE_HELM"
 CHART = Path(__file__).parents[2] / "charts" / "sluicegate"
 RELEASE, NAMESPACE = "sluicegate", "sluicegate-system"
@@ -22,11 +22,11 @@ _RUN_TIMEOUT_S = 300
 
 
 class HelmError(Exception):
-    """What Helm says, when it refuses or fails."""
+    """The message of Helm when it refuses or fails."""
 
 
 def program() -> Path:
-    """Raises ObtainError when it is not there."""
+    """Path of the program. Raises ObtainError if it is missing."""
     found = place()
     if not found.is_file():
         raise ObtainError(f"{found} is not there: `make helm` builds Helm")
@@ -34,14 +34,14 @@ def program() -> Path:
 
 
 def obtain() -> Path:
-    """The program, built when it is not there yet. Raises ObtainError."""
+    """Path of the program; build it if it is missing. Raises ObtainError."""
     if os.environ.get(PROGRAM_VARIABLE):
         return program()
     return obtained(place(), Path.is_file, _build)
 
 
 def place() -> Path:
-    """Where the program is, or will be."""
+    """The path at which the program is, or will be."""
     return Path(os.environ.get(PROGRAM_VARIABLE) or cache_root() / f"helm-{VERSION}" / "helm")
 
 
@@ -56,7 +56,7 @@ def _build(fresh: Path) -> None:
 
 
 def _ldflags() -> str:
-    """As Helm's own Makefile has them: else it takes every API server that it does not ask for a v1.20."""
+    """Linker flags as in Helm's own Makefile: without them it assumes v1.20 for every API server that it does not ask."""
     values = {"internal/version.version": VERSION}
     for package in ("pkg/chartutil", "pkg/lint/rules"):
         values |= {f"{package}.k8sVersionMajor": "1", f"{package}.k8sVersionMinor": KUBERNETES_MINOR}
@@ -64,7 +64,7 @@ def _ldflags() -> str:
 
 
 def helm(*arguments: str, kubeconfig: Path | None = None) -> str:
-    """What it prints. Raises HelmError, and ObtainError where there is no Helm."""
+    """Run Helm and return its output. Raises HelmError, and ObtainError if Helm is missing."""
     where = {} if kubeconfig is None else {"KUBECONFIG": str(kubeconfig)}
     done = subprocess.run(
         [str(program()), *arguments],
@@ -86,7 +86,7 @@ def render(
     api_versions: tuple[str, ...] = (),
     namespace: str = NAMESPACE,
 ) -> str:
-    """The chart's manifests with the values of `files`, and `values` over them, each as KEY=JSON. Raises HelmError."""
+    """The chart's manifests with the values of `files`, overridden by `values` as KEY=JSON. Raises HelmError."""
     options = [word for file in files for word in ("--values", str(file))]
     options += [word for value in values for word in ("--set-json", value)]
     options += [word for name in show_only for word in ("--show-only", f"templates/{name}")]

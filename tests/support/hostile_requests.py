@@ -1,4 +1,4 @@
-"""Requests that no client sends, made from kio's types: odd values, changed bytes, cuts, inventions."""
+"""Requests that no client sends, made from kio's types: odd values, changed bytes, truncations, inventions."""
 
 import io
 import random
@@ -17,14 +17,14 @@ from broker_runtime.wire.messages import message_type
 from tests.support.request_frames import is_flexible
 
 MUTATIONS, CUTS, INVENTIONS = 36, 8, 8
-"""Of each version of each API."""
+"""Number of such requests for each version of each API."""
 NUMBERS = (-1, 0, 1, 1, 2, 100)
 TEXTS = ("hostile", "", "1", "ö" * 40, "x" * 300)
 ARRAY_BOMB = b"\xff\xff\xff\xff\x0f"
 
 
 def sample(kind: Any, rng: random.Random, texts: Sequence[str] = TEXTS) -> Any:
-    """An entity of odd values, so that handlers see them, too. `texts` are the values of its strings."""
+    """An entity of odd values, so that handlers also receive them. `texts` are the values of its strings."""
     hints = get_type_hints(kind)
     return kind(**{field.name: _value(field, hints[field.name], rng, texts) for field in fields(kind)})
 

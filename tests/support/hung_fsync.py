@@ -1,7 +1,7 @@
-"""A node on a disk that hangs where a test wants it to: `python -m tests.support.hung_fsync --config ...`.
+"""A node on a disk that hangs wherever a test wants it: `python -m tests.support.hung_fsync --config ...`.
 
-While the file that SLUICEGATE_TEST_HUNG_FSYNC names is there, no fsync returns of a file whose path holds one of its
-lines. The rest of the process is the real one.
+While the file named by SLUICEGATE_TEST_HUNG_FSYNC exists, no fsync returns for a path that contains one of its lines.
+The rest of the process is the real one.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The modules that an idle broker must not have imported, and a function that imports its own among them."""
+"""The modules that an idle broker must not have imported, and a function that imports those of the broker itself."""
 
 from importlib import import_module
 
@@ -14,7 +14,7 @@ from broker_runtime.storage.manager import MENDING
 _SERVED: tuple[object, ...] = BROKER_APIS
 APIS = tuple(api for api in _SERVED if isinstance(api, ApiOnDemand))
 ON_DEMAND = (SERVICE, PUSH, IN_FORCE, CLEANING, REPAIRING, MENDING, *(api.module for api in APIS))
-"""Modules of the broker that it imports when they are first used."""
+"""Modules of the broker that it imports on first use."""
 LIGHT_PARTS_OF_GROUPS = {
     "broker_runtime.groups",
     "broker_runtime.groups.coordinator_figures",
@@ -47,10 +47,13 @@ UNWANTED = {
     "urllib.request": "an HTTP client",
     "urllib3": "the Kubernetes journal's HTTP client, 14 MB",
 }
-"""Modules of others, and why a broker does without them."""
+"""Third-party and standard modules, and why a broker does without them."""
 
 
 def import_all() -> None:
-    """For tests in virtual time, where a thread that imports would be late or early by chance."""
+    """Import all modules of ON_DEMAND.
+
+    Tests in virtual time need this: a thread that imports would be late or early by chance.
+    """
     for name in ON_DEMAND:
         import_module(name)

@@ -1,4 +1,4 @@
-"""An executor without threads: what is submitted has run when `submit` returns."""
+"""An executor without threads: a submitted function has run when `submit` returns."""
 
 from collections.abc import Callable
 from concurrent.futures import Executor, Future

@@ -1,6 +1,6 @@
-"""A Java for Spark and for Apache Kafka: `python -m tests.support.java` has one ready, once.
+"""A Java for Spark and for Apache Kafka: `python -m tests.support.java` obtains it once.
 
-It is the one on the PATH. On Debian, as root, it is installed when there is none.
+It is the one on the PATH. If there is none, root installs it on Debian.
 """
 
 import shutil
@@ -15,7 +15,7 @@ from tests.support.cache import ObtainError, main
 LEAST = 17
 PACKAGE = "openjdk-17-jre-headless"
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Options of a Java that does not live long enough to gain what its better compiler costs."""
+"""Options of a Java that ends before its better compiler pays off."""
 
 
 @cache
@@ -34,7 +34,7 @@ def java() -> str:
 
 
 def obtain() -> Path:
-    """A Java, installed when there is none and Debian's packages can be. Raises ObtainError."""
+    """The path of Java; install it if it is missing and Debian's packages are available. Raises ObtainError."""
     if shutil.which("java") is None and debian.can_install():
         debian.install("java", PACKAGE)
     return Path(java())

@@ -1,11 +1,11 @@
 """The in-memory twin of the API server below the `kubernetes` journal, with faults; event loop only, no threads.
 
-shared = SharedObjects()                        # what etcd has
-store = MemoryStore(shared, faults)             # one controller's way to it; each controller has its own
+shared = SharedObjects()                        # the content of etcd
+store = MemoryStore(shared, faults)             # one controller's client; each controller has its own
 store.cut = True                                # every request fails before it arrives, until it is False again
 
-`Faults` decides for each request: how long it takes to arrive and to be answered, and whether it is lost on the way
-there (nothing happens) or on the way back (it happened, the caller cannot know).
+`Faults` decides for each request how long it and its response take, and whether one of them is lost. If the request is
+lost, nothing happens. If the response is lost, the write happened and the caller cannot know.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ class Fault:
 
 NO_FAULT = Fault()
 Faults = Callable[[str, str], Fault]
-"""(operation, object's name) -> what happens to this request."""
+"""(operation, object's name) -> the fault of this request."""
 
 
 @dataclass(slots=True)
@@ -116,4 +116,4 @@ class MemoryStore:
         return await self._ask("put_lease", "", lambda: self.shared.put_lease(lease))
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: the store holds no resources."""

@@ -1,7 +1,7 @@
-"""Apache Kafka's jars: `python -m tests.support.kafka_libs` has them ready, once.
+"""Apache Kafka's jars: `python -m tests.support.kafka_libs` obtains them once.
 
 The jars are in the folder that SLUICEGATE_KAFKA_LIBS names, else in the cache, where Maven puts them (kafka-pom.xml).
-Tests only look for the jars: what is fetched is fetched before them.
+Tests only look for the jars: every download happens before them.
 """
 
 import os
@@ -17,7 +17,7 @@ LIBS_VARIABLE = "SLUICEGATE_KAFKA_LIBS"
 
 
 def kafka_libs() -> Path:
-    """The folder with Kafka's jars. Raises ObtainError when they are not there."""
+    """The folder with Kafka's jars. Raises ObtainError if they are missing."""
     folder = _folder()
     if not _is_complete(folder):
         raise ObtainError(f"{folder} has no kafka_2.13-{VERSION}.jar: `make kafka` fetches Apache Kafka")
@@ -25,7 +25,7 @@ def kafka_libs() -> Path:
 
 
 def obtain() -> Path:
-    """The folder with Kafka's jars, fetched when it is not there yet. Raises ObtainError."""
+    """The folder with Kafka's jars; fetch them if they are missing. Raises ObtainError."""
     if os.environ.get(LIBS_VARIABLE):
         return kafka_libs()
     return obtained(_folder(), _is_complete, _fetch)
@@ -36,7 +36,7 @@ def _folder() -> Path:
 
 
 def _is_complete(folder: Path) -> bool:
-    """Maven writes to another folder that is renamed at the end, so one jar stands for all."""
+    """Whether the folder is complete: Maven writes to another one that is renamed at the end, so one jar is enough."""
     return (folder / f"kafka_2.13-{VERSION}.jar").is_file()
 
 

@@ -19,7 +19,7 @@ END = "\x01"
 
 
 class KafkaTools:
-    """A tool that does not end in time ends with the JVM, and fails the test with what it had printed."""
+    """Owns the JVM. A tool that exceeds the time-out ends with the JVM, and fails the test with what it had printed."""
 
     def __init__(self, bootstrap: str, folder: Path) -> None:
         self._bootstrap = bootstrap
@@ -41,13 +41,13 @@ class KafkaTools:
         self._process.communicate()
 
     def __call__(self, main_class: str, *arguments: str) -> str:
-        """What it printed, both streams; a tool that fails fails the test with its words."""
+        """Run a tool and return what it printed on both streams; a tool that fails fails the test with its output."""
         code, printed = self.ended(main_class, *arguments)
         assert code == 0, printed
         return printed
 
     def ended(self, main_class: str, *arguments: str) -> tuple[int, str]:
-        """Exit code and what it printed."""
+        """Run a tool; return its exit code and what it printed."""
         process = self._process
         assert process is not None
         assert process.stdin is not None

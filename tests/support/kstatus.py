@@ -1,7 +1,7 @@
-"""What kstatus makes of an object: its documented rules for a custom resource, in their order.
+"""The status that kstatus computes for an object: its documented rules for a custom resource, in their order.
 
-The first that applies decides: an object on its way out, a generation that is not observed, Reconciling, Stalled, then
-Ready as any kind may have it. Flux waits by these rules, and so does whatever else is built on kstatus.
+The first rule that applies decides: deletion in progress, a generation not observed yet, Reconciling, Stalled, then
+Ready. Flux and all other tools built on kstatus wait by these rules.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,10 @@ Verdict = Literal["Terminating", "InProgress", "Failed", "Current"]
 
 
 def kstatus(document: Mapping[str, Any]) -> Verdict:
-    """Of the first of Reconciling and Stalled that is True in the list; an object that says nothing is Current."""
+    """The status of an object; Current without any condition.
+
+    If both Reconciling and Stalled are True, the first in the list decides.
+    """
     meta, status = document.get("metadata", {}), document.get("status", {})
     if meta.get("deletionTimestamp"):
         return "Terminating"

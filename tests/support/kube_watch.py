@@ -1,6 +1,6 @@
-"""A watch of the Kubernetes API for tests and measurements: a thread that lists once and then hears of each change.
+"""A watch of the Kubernetes API for tests and measurements: a thread that lists once and then receives each change.
 
-A watch that ends is begun again where it ended; one whose past the API server has forgotten lists anew.
+A watch that ends continues where it ended. It lists again if its resourceVersion is too old.
 """
 
 import http.client
@@ -24,7 +24,7 @@ Heard = Callable[[str, Json], None]
 
 
 class KubeWatch:
-    """Use as `with`. `path` is that of a collection."""
+    """Owns the thread of a watch; use it with `with`. `path` is that of a collection."""
 
     def __init__(self, access: Access, path: str, heard: Heard) -> None:
         self._access = access
@@ -44,7 +44,7 @@ class KubeWatch:
         self._ends.set()
         connection = self._connection
         if connection is not None and connection.sock is not None:
-            # It wakes who reads from it.
+            # This wakes the thread that reads from it.
             connection.sock.shutdown(2)
         self._thread.join(CLOSE_TIMEOUT_S)
 
@@ -70,7 +70,7 @@ class KubeWatch:
         return version
 
     def _follow(self, version: str) -> str:
-        """Until the watch ends; from where to go on, nothing when the past is forgotten."""
+        """Follow the watch until it ends; return the version to continue from, empty if that version is too old."""
         parts = urlsplit(self._access.url)
         tls = ssl.create_default_context(cafile=self._access.certificate)
         connection = http.client.HTTPSConnection(parts.hostname or "", parts.port, context=tls, timeout=READ_TIMEOUT_S)

@@ -1,4 +1,4 @@
-"""What brokers make of changes of limits: a model of them to check planning by, and a diff of all limits at once."""
+"""A model of how brokers apply changes of limits, to check plans, and a diff of all limits at once."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
@@ -19,7 +19,7 @@ from sluicegate_operator.planning.limits import (
 
 
 def group_of(key: LimitKey) -> str | None:
-    """The group that a limit belongs to; None: it is none of a group."""
+    """The group that a limit belongs to; None for a limit outside groups."""
     if isinstance(key, str):
         return None
     kind, name = key[0][0]
@@ -27,26 +27,29 @@ def group_of(key: LimitKey) -> str | None:
 
 
 def member_of(key: LimitKey) -> str | None:
-    """The member that a key of a group is about; None: it is a limit of the group itself."""
+    """The member that a key of a group is about; None if the limit is the group's own."""
     return key[0][1][1] if not isinstance(key, str) and len(key[0]) > 1 else None
 
 
 def listed(group: str, *members: str) -> dict[QuotaKey, float]:
-    """Members of a group of which nobody says who has them."""
+    """Members of a group without a statement about their owners."""
     return membership(group, dict.fromkeys(members, ANYBODY))
 
 
 def diff_limits(
     desired: DesiredLimits, observed: Mapping[int, ObservedLimits], released: Collection[LimitKey] = ()
 ) -> list[Action]:
-    """What brings every broker that was seen to `desired`; nothing when all are there. `released` matters for a cluster
-    that is not exclusively ours: limits of ours that are not wanted any more, to be lifted there."""
+    """Actions that bring every observed broker to `desired`; empty if all are there.
+
+    `released` matters for a cluster that is not exclusively ours: our limits that are no longer wanted, to be lifted
+    there.
+    """
     lifted = Lifted(desired.exclusive, frozenset(released))
     return changes_of(desired, {broker_id: missing(desired, seen, lifted) for broker_id, seen in observed.items()})
 
 
 def apply_actions(actions: Iterable[Action], observed: Mapping[int, ObservedLimits]) -> dict[int, ObservedLimits]:
-    """What brokers that carry out `actions` will say."""
+    """The limits that brokers report after they carried out `actions`."""
     after = dict(observed)
     for action in actions:
         for broker_id, view in after.items():

@@ -1,4 +1,4 @@
-"""A broker as a process that says which modules it has imported: `python -m tests.support.listing_broker --config ...`.
+"""A broker process that can list its imported modules: `python -m tests.support.listing_broker --config ...`.
 
 At SIGUSR1 it writes their names to the file that the environment variable MODULES_FILE names, a line each.
 """
@@ -19,7 +19,7 @@ def _write(*_: object) -> None:
 
 
 if __name__ == "__main__":
-    # kio imports hypothesis where it is installed; a broker's image has no packages of developers.
+    # kio imports hypothesis if it is installed; a broker's image has no packages of developers.
     sys.modules["hypothesis"] = None  # type: ignore[assignment]
     signal.signal(signal.SIGUSR1, _write)
     sys.exit(main())

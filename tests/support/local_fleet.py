@@ -1,4 +1,4 @@
-"""`sluicegate up` as a process for tests, over a copy of the quickstart with ports of its own."""
+"""`sluicegate up` as a process for tests, over a copy of the quickstart with separate ports."""
 
 import json
 import os
@@ -32,7 +32,7 @@ State = dict[str, Any]
 
 
 def run_command(*arguments: str, timeout_s: float = TIMEOUT_S) -> subprocess.CompletedProcess[str]:
-    """`sluicegate ARGUMENTS`, to its end."""
+    """Run `sluicegate ARGUMENTS` to its end."""
     return subprocess.run(
         [*COMMAND, *arguments],
         cwd=ROOT,
@@ -45,7 +45,7 @@ def run_command(*arguments: str, timeout_s: float = TIMEOUT_S) -> subprocess.Com
 
 
 def copy_quickstart(folder: Path, *, brokers: int = 3) -> Path:
-    """The quickstart and what is for laptops, with `brokers` brokers and a port that other tests do not ask for."""
+    """The quickstart with its additions for laptops, with `brokers` brokers and a port that other tests do not use."""
     manifests = folder / "manifests"
     shutil.copytree(QUICKSTART, manifests)
     shutil.copytree(LAPTOP, manifests, dirs_exist_ok=True)
@@ -55,7 +55,10 @@ def copy_quickstart(folder: Path, *, brokers: int = 3) -> Path:
 
 
 def edit(path: Path, pattern: str, replacement: str) -> None:
-    """In one step, as an editor that saves by renaming; the pattern must be there."""
+    """Replace the pattern in one step, like an editor that saves by renaming.
+
+    Raises ValueError if the file does not have it.
+    """
     text, count = re.subn(pattern, replacement, path.read_text())
     if count == 0:
         raise ValueError(f"{path} has no {pattern}")
@@ -65,7 +68,7 @@ def edit(path: Path, pattern: str, replacement: str) -> None:
 
 
 class LocalUp:
-    """Use as a context manager; `stop` or the end of the block ends it, and it ends its children."""
+    """Owns the process; `stop` or the end of the `with` block ends it, and it ends its children."""
 
     def __init__(self, manifests: Path, data_dir: Path, *options: str) -> None:
         self.manifests = manifests
@@ -143,7 +146,7 @@ class LocalUp:
         return ",".join(node["listeners"]["EXTERNAL"] for node in self.nodes("broker"))
 
     def brokers(self) -> dict[int, State]:
-        """The controller's view by broker id; empty while the controller does not say."""
+        """The controller's view by broker id; empty while the controller does not answer."""
         try:
             with urllib.request.urlopen(f"http://{self.nodes('controller')[0]['http']}/brokers", timeout=15) as answer:
                 return {broker["id"]: broker for broker in json.load(answer)["brokers"]}
@@ -151,7 +154,7 @@ class LocalUp:
             return {}
 
     def all_online(self, count: int) -> bool:
-        """And in sync."""
+        """Whether exactly so many brokers are online, and in sync."""
         brokers = self.brokers()
         states = [(broker["state"], broker["outOfSync"]) for broker in brokers.values()]
         return states == [("Online", 0)] * count
@@ -173,7 +176,7 @@ class LocalUp:
 
 
 def is_alive(pid: int) -> bool:
-    """A zombie is not alive: it waits for whoever adopted it."""
+    """Whether a process runs. A zombie does not: it only waits for the process that adopted it."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:

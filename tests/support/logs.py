@@ -20,7 +20,7 @@ TOPIC_ID = UUID(int=7)
 
 
 class LogHouse:
-    """One log.dirs folder with one partition `orders-0`, and what may happen to its machine."""
+    """One log.dirs folder with one partition `orders-0`, and the faults of its machine."""
 
     def __init__(self, config: TopicConfig | None = None, disk: Disk | None = None) -> None:
         self.disk = disk
@@ -67,7 +67,7 @@ class LogHouse:
         timestamp_ms: int | None = None,
         leader_epoch: int = 0,
     ) -> int:
-        """Append one batch of these values; returns its base offset."""
+        """Append one batch of these values; return its base offset."""
         at = self.clock.wall_ms() if timestamp_ms is None else timestamp_ms
         batch = encode_batch([(b"k", value) for value in values], at, producer)
         return self.log.append(memoryview(batch), leader_epoch=leader_epoch).base_offset

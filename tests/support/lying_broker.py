@@ -1,6 +1,7 @@
-"""A broker that answers each kind of frame with one lie after the other, and with the truth when it has no more.
+"""A broker that answers each kind of frame with one lie after the other, and then with the truth.
 
-It is the coordinator, and the leader of the partition that it has its consumers read. A connection ends with its lie.
+It is the coordinator, and the leader of the partition that it lets its consumers read. It closes the connection after a
+lie.
 """
 
 import socket
@@ -26,14 +27,14 @@ RUBBISH = (
     struct.pack(">ihhqq", 20, 30_005, 0, -1, -1),
     b"HTTP/1.1 400 Bad Request\r\n\r\n",
 )
-"""None of these is an answer to anything, or a call."""
+"""None of these is an answer or a call."""
 CALL, FETCH, METADATA = 0, 1, 3
 _PING_EVERY_S = 0.05
 _WAIT_S = 30.0
 
 
 class Liar:
-    """Serves until the block ends."""
+    """Owns the server socket and its threads; serves until the block ends."""
 
     def __init__(self, topic: str, consumer_id: str) -> None:
         self._topic, self._consumer_id = topic, consumer_id
@@ -73,7 +74,7 @@ class Liar:
             try:
                 self._answer(connection)
             except OSError:
-                # It has hung up, as it is right to do.
+                # The client has hung up, which is right.
                 return
 
     def _answer(self, connection: socket.socket) -> None:
@@ -110,13 +111,13 @@ class Liar:
         return Broker(1, "127.0.0.1", self._port)
 
     def _metadata(self) -> bytes:
-        """Of version 1."""
+        """A response of version 1."""
         brokers = struct.pack(">ii", 1, 1) + _string("127.0.0.1") + struct.pack(">ih", self._port, -1)
         topic = struct.pack(">iih", 1, 1, 0) + _string(self._topic) + struct.pack(">Bi", 0, 1)
         return _answer(brokers + topic + struct.pack(">hiiii", 0, 0, 1, 0, 0))
 
     def _wrong_checksum(self) -> bytes:
-        """An answer to a Fetch of version 4, with a batch that has no records."""
+        """A response to a Fetch of version 4, with a batch that has no records."""
         batch = struct.pack(">qiiBI", 0, 49, 0, 2, 0xBAD) + bytes(40)
         topic = struct.pack(">ii", 0, 1) + _string(self._topic)
         part = struct.pack(">iihqqii", 1, 0, 0, 0, 0, -1, len(batch))
@@ -128,5 +129,5 @@ def _string(text: str) -> bytes:
 
 
 def _answer(body: bytes) -> bytes:
-    """With the correlation id of examples/thin-consumer."""
+    """A response frame with the correlation id of examples/thin-consumer."""
     return struct.pack(">ii", len(body) + 4, 1) + body

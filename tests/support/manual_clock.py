@@ -2,7 +2,7 @@
 
 
 class ManualClock:
-    """Moves only when told to; monotonic and wall time move together."""
+    """A clock that only `advance` and `jump` move; monotonic and wall time advance together."""
 
     def __init__(self) -> None:
         self._monotonic = 1000.0
@@ -20,5 +20,5 @@ class ManualClock:
         self._wall_ms += seconds * 1000
 
     def jump(self, seconds: float) -> None:
-        """Somebody sets the clock on the wall, forwards or back."""
+        """Set the wall clock forwards or back."""
         self._wall_ms += seconds * 1000

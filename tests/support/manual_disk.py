@@ -1,4 +1,4 @@
-"""A `Disk` whose works wait until a test lets them go on: syncs as slow as a test likes."""
+"""A `Disk` whose works wait until a test finishes them: syncs as slow as a test likes."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ from broker_runtime.storage.disk import Done
 
 
 class ManualDisk:
-    """`slow` False does each work at once, as when a test prepares its scene."""
+    """A disk of pending works; with `slow` False each work is done at once, as when a test prepares its scene."""
 
     def __init__(self) -> None:
         self.slow = True

@@ -18,12 +18,15 @@ class _Inode:
         self.content = bytearray()
         self.durable = b""
         self.is_dropped = False
-        """An fsync has failed: the pages count as clean, no later fsync writes them, and the next process has none."""
+        """Whether an fsync has failed.
+
+        The pages then count as clean: no later fsync writes them, and the next process has none.
+        """
         self.bad_bytes: list[tuple[int, int]] = []
         """Reads of these bytes, each from the first up to the second, raise EIO until they are written again."""
 
     def renew(self, begin: int, end: int | None) -> None:
-        """These bytes are written, or cut off: a disk puts others in the place of bad ones then."""
+        """Note that these bytes are written or cut off: a disk then replaces bad ones."""
         self.bad_bytes = [bad for bad in self.bad_bytes if bad[1] <= begin or (end is not None and end <= bad[0])]
 
 
@@ -96,11 +99,12 @@ class _Folder:
 
 
 class MemoryFileSystem:
-    """`capacity_bytes` limits all contents together; `failing_*` and `read_only` make those calls raise EIO.
+    """A file system with faults. `capacity_bytes` limits all contents together; `failing_*` and `read_only` make those
+    calls raise EIO.
 
     With `no_descriptors` no file can be opened any more (EMFILE); those in `unreadable` cannot either (EIO).
-
-    `before_change` is called before each change to the disk or the page cache: a test looks there what a crash leaves.
+    `before_change` is called before each change to the disk or the page cache: a test can check there what a crash
+    leaves.
     """
 
     def __init__(self) -> None:
@@ -241,32 +245,35 @@ class MemoryFileSystem:
         return _Held(self._locks, path)
 
     def copy(self) -> "MemoryFileSystem":
-        """As it is now, for a look at what a crash at this moment leaves."""
+        """A copy of the current state, to check what a crash at this moment leaves."""
         after = MemoryFileSystem()
         after._root = deepcopy(self._root)
         return after
 
     def flip(self, path: Path, at: int, mask: int) -> None:
-        """Bits of one byte change on the disk."""
+        """Change bits of one byte on the disk."""
         inode = self._find(path)
         assert isinstance(inode, _Inode)
         inode.content[at] ^= mask
         inode.durable = bytes(inode.content)
 
     def spoil(self, path: Path, begin: int, end: int) -> None:
-        """From now on reads of these bytes fail."""
+        """Make reads of these bytes fail from now on."""
         inode = self._find(path)
         assert isinstance(inode, _Inode)
         inode.bad_bytes.append((begin, end))
 
     def lose(self, path: Path) -> None:
-        """A file, or a folder with all that is in it, is not there any more."""
+        """Remove a file, or a folder with everything in it."""
         folder = self._folder(path.parent)
         del folder.entries[path.name]
         folder.durable.pop(path.name, None)
 
     def process_killed(self) -> "MemoryFileSystem":
-        """The next process sees the page cache, but for what an fsync could not write; locks are gone."""
+        """The file system after the process was killed.
+
+        The next process sees the page cache, but for what an fsync could not write; locks are free.
+        """
         after = MemoryFileSystem()
         after._root = self._root
         after.unreadable = self.unreadable
@@ -274,10 +281,12 @@ class MemoryFileSystem:
         return after
 
     def power_loss(self, rng: random.Random, *, keeps_names: bool = False) -> "MemoryFileSystem":
-        """Only durable names are left; of what was not fsynced each file keeps a random, perhaps garbled, part.
+        """The file system after a power loss.
 
-        `keeps_names`: of the changes of names that were not synced a beginning is left too, as journals keep them in
-        order and write them when they like.
+        Only durable names are left. Each file keeps a random, perhaps garbled, part of what was not fsynced.
+
+        `keeps_names`: the first few of the unsynced name changes are left too, as journals keep them in order and write
+        them at any time.
         """
         after = MemoryFileSystem()
         after._root = _survivor(self._root, rng, keeps_names)

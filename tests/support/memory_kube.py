@@ -1,7 +1,7 @@
 """An API server's objects in memory, behind the methods of KubeClient: for tests of reconcilers without processes.
 
-Statuses are kept by field manager, as server-side apply does for whole fields; children are taken or refused by the
-same rule as in KubeClient. Pods are put there by the test.
+Statuses are kept by field manager, as server-side apply does for whole fields. Children are accepted or refused by the
+same rule as in KubeClient. Tests create the pods.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,7 +29,7 @@ Found = TypeVar("Found", bound=Resource)
 class MemoryKube:
     def __init__(self, *objects: Mapping[str, Any]) -> None:
         self.refuses: dict[str, str] = {}
-        """Kinds that are refused as invalid, with the API server's sentence."""
+        """Kinds that are refused as invalid, with the API server's message."""
         self.undeclared = UndeclaredFields()
         self.lacks: dict[str, tuple[str, ...]] = {}
         """Fields below status, as paths, that the CRD of a kind does not declare."""
@@ -41,7 +41,7 @@ class MemoryKube:
             self.put(item)
 
     def put(self, item: Mapping[str, Any]) -> Json:
-        """As somebody applies it."""
+        """Store an object as if a user applied it; return it."""
         meta = {"namespace": "default", **item["metadata"]}
         key = (item["kind"], meta["namespace"], meta["name"])
         before = self._objects.get(key)
@@ -55,14 +55,14 @@ class MemoryKube:
         return self._objects[key]
 
     def take(self, kind: str, name: str, namespace: str | None = "default") -> Json:
-        """As it is now; a KeyError when it is gone."""
+        """The stored object. Raises KeyError if it is gone."""
         return self._objects[kind, namespace, name]
 
     def remove(self, kind: str, name: str, namespace: str | None = "default") -> None:
         del self._objects[kind, namespace, name]
 
     def delete_as_a_person(self, kind: str, name: str, namespace: str | None = "default") -> None:
-        """What has a finalizer stays until the last is taken away."""
+        """Delete an object as a user does; an object with finalizers stays until the last one is removed."""
         meta = self.take(kind, name, namespace)["metadata"]
         meta["deletionTimestamp"] = "2026-01-01T00:00:00Z"
         self._remove_what_may_go(kind, name, namespace)
@@ -213,7 +213,7 @@ class MemoryKube:
 
 
 class MemoryCache:
-    """A cache that has seen everything."""
+    """A cache that is always in sync."""
 
     def __init__(self, kube: "MemoryKube | Lists") -> None:
         self._kube = kube
@@ -261,7 +261,7 @@ def _held(kind: Kind, item: Json) -> Held:
 
 
 def _differs(before: Json | None, item: Mapping[str, Any]) -> bool:
-    """Whether it is another generation: what is applied as it was is none, and metadata and statuses make none."""
+    """Whether the generation changes: an unchanged object, metadata and statuses do not change it."""
     of_nobody = ("metadata", "status")
     return before is None or any(before.get(part) != value for part, value in item.items() if part not in of_nobody)
 

@@ -9,7 +9,7 @@ from audit_pipeline.segment import Footer
 
 
 class MemoryTopic:
-    """`takes`: how many records more; then it fails, once, as when a broker is gone."""
+    """`takes` is the number of records to accept; the topic then fails once, as when a broker is gone."""
 
     def __init__(self, takes: int | None = None) -> None:
         self.records: list[EventRecord] = []
@@ -32,7 +32,7 @@ class MemoryTopic:
             self.records.append(record)
 
     def flush(self) -> None:
-        """All that was put is there."""
+        """Do nothing: every record is stored already."""
 
     @property
     def read(self) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""A Transport in memory, and one that behaves as encryption does: what a test plays the peer of."""
+"""A Transport in memory whose peer the test plays, and one that behaves like encryption."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from broker_runtime.wire.reply import FileRegion
 
 
 class MemoryTransport:
-    """`room` is how many bytes the other side has place for; `number` stands for a descriptor."""
+    """`room` is the number of bytes that the peer can accept; `number` stands for a descriptor."""
 
     holds_bytes = False
 
@@ -22,12 +22,12 @@ class MemoryTransport:
         self._arrived += data
 
     def end(self) -> None:
-        """The peer ends its side."""
+        """End the peer's side."""
         self._ended = True
 
     @property
     def holds_unread(self) -> bool:
-        """Bytes have come that nobody has read."""
+        """Whether unread bytes have arrived."""
         return bool(self._arrived)
 
     def receive_into(self, space: memoryview, /) -> int:
@@ -75,7 +75,7 @@ class MemoryTransport:
 
 
 class EncryptingTransport(MemoryTransport):
-    """As TLS is: takes bytes from its socket in records of 16 KB, and must read now and then before it may write."""
+    """Like TLS: takes bytes from its socket in records of 16 KB, and must sometimes read before it may write."""
 
     RECORD_BYTES = 16 * 1024
 

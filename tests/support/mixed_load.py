@@ -1,7 +1,7 @@
-"""All kinds of clients at once against one listener, in a process of their own: `python -m tests.support.mixed_load`.
+"""All kinds of clients at once against one listener, in a separate process: `python -m tests.support.mixed_load`.
 
-The arguments are the port and the numbers of a `Load` as JSON. A line `ready` says that all are connected; after a line
-on standard input what they have seen is printed as JSON, and the process ends.
+The arguments are the port and the numbers of a `Load` as JSON. A line `ready` says that all are connected. After a line
+on standard input the process prints what the clients have seen as JSON, and ends.
 """
 
 import json
@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from tests.support.wire_client import request_frame
 
 WATCHED = "watched"
-"""The topic that has all the consumers, on its partition 0."""
+"""The topic that all consumers read, on its partition 0."""
 ALL_TOPICS = {"topics": None, "allow_auto_topic_creation": False, "include_topic_authorized_operations": False}
 _SIZE = struct.Struct(">i")
 _HIGH_WATERMARK_AT = 4 + 4 + 2 + 4 + 4 + 2 + len(WATCHED) + 4 + 4 + 2
@@ -28,7 +28,7 @@ _CONNECTS_BETWEEN_PAUSES = 20
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How many clients of each kind; `storm` connects and hangs up, `storm` times a second."""
+    """Number of clients of each kind; `storm` is a rate of connections a second, each closed at once."""
 
     consumers: int
     idle: int
@@ -55,7 +55,7 @@ class Seen:
 
 
 class _Client:
-    """One connection; `more` is told what has arrived, and gives what is to be sent."""
+    """One connection; `more` receives what has arrived, and returns what to send."""
 
     def __init__(self, port: int, first: bytes, more: Callable[[bytearray], bytes] | None) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
@@ -72,7 +72,7 @@ class _Client:
                 return
 
     def read(self) -> bool:
-        """Whether the connection is still there."""
+        """Read once; return whether the connection is still open."""
         try:
             data = self.socket.recv(1 << 18)
         except BlockingIOError:
@@ -124,7 +124,7 @@ class Mixture:
         return self._frames[high_watermark]
 
     def _on_answers(self, received: bytearray) -> bytes:
-        """As many requests as answers keep the pipeline full, whatever the answers are."""
+        """As many new requests as answers arrived, which keeps the pipeline full, whatever the answers are."""
         answered = 0
         at = 0
         while len(received) - at >= 4 and len(received) - at >= 4 + _SIZE.unpack_from(received, at)[0]:
@@ -153,7 +153,7 @@ class Mixture:
                     self._selector.modify(client.socket, wanted, client)
 
     def storm(self, over: threading.Event) -> None:
-        """Open loop: as many connections a second as were asked for, unless the broker takes longer."""
+        """Connect in an open loop: as many connections a second as requested, unless the broker takes longer."""
         sources = random.Random(1)
         while self._load.storm and not over.wait(_CONNECTS_BETWEEN_PAUSES / self._load.storm):
             for _ in range(_CONNECTS_BETWEEN_PAUSES):
@@ -166,7 +166,7 @@ class Mixture:
 
 
 def raise_descriptor_limit() -> int:
-    """As many files as this process may ask for."""
+    """Raise the limit of open files to the hard limit, and return it."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return hard

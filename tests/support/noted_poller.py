@@ -1,4 +1,4 @@
-"""A Poller that notes what one connection asks to be told of."""
+"""A Poller that records which events one connection asks for."""
 
 from broker_runtime.network.poller import Pollable
 from broker_runtime.turn_lengths import TurnLengths

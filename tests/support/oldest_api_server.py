@@ -1,6 +1,6 @@
 """The verdict of the oldest supported API server on CRDs: `python -m tests.support.oldest_api_server` builds it once.
 
-Built of Kubernetes' own modules in that version: its library of CEL functions and its estimates of what rules cost
+The program uses Kubernetes' own modules in that version: its library of CEL functions and its cost estimates of rules
 differ from those of newer versions.
 """
 
@@ -26,7 +26,7 @@ PROGRAM = of_folder(
 
 
 def lacking_functions(names: Iterable[str]) -> list[str]:
-    """Those of the names that are not CEL functions there."""
+    """The names that are not CEL functions there."""
     return _run("functions", *sorted(names)).splitlines()
 
 

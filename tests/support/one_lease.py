@@ -1,4 +1,4 @@
-"""An API server in memory, with room for one Lease."""
+"""An API server in memory that stores one Lease."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from sluicegate_operator.kube.kinds import Kind
 
 
 class OneLease:
-    """`away` is that it does not answer."""
+    """The API server; with `away` it does not answer."""
 
     def __init__(self) -> None:
         self.lease: dict[str, Any] | None = None

@@ -1,4 +1,4 @@
-"""A file that regions of replies are parts of, without a log around it."""
+"""An open file for regions of replies, without a log around it."""
 
 import os
 from typing import BinaryIO

@@ -1,4 +1,4 @@
-"""Record batches with their records compressed, as clients of all kinds do it."""
+"""Record batches with compressed records, as clients of all kinds write them."""
 
 import gzip
 import struct
@@ -23,7 +23,7 @@ def xerial(data: bytes) -> bytes:
 
 
 def _lz4(data: bytes) -> bytes:
-    """In blocks that stand by themselves: Apache Kafka refuses those that lean on the one before."""
+    """LZ4 in independent blocks: Apache Kafka refuses blocks that depend on the previous one."""
     frame = cramjam.lz4.Compressor(block_linked=False)
     frame.compress(data)
     return bytes(frame.finish())
@@ -38,12 +38,12 @@ PACKERS: Mapping[int, Callable[[bytes], bytes]] = {
 
 
 def packed(codec: int, batch: bytes, packer: Callable[[bytes], bytes] | None = None) -> bytes:
-    """An uncompressed `batch` as the same one compressed."""
+    """The uncompressed `batch` with its records compressed."""
     return with_body(codec, batch, (packer or PACKERS[codec])(batch[HEADER_BYTES:]))
 
 
 def with_body(codec: int, batch: bytes, body: bytes) -> bytes:
-    """`batch` with other bytes behind its header, said to be compressed with `codec` (0: not), and a right checksum."""
+    """`batch` with another body and a right checksum; its attributes name `codec` (0: uncompressed)."""
     changed = bytearray(batch[:HEADER_BYTES]) + body
     struct.pack_into(">i", changed, 8, len(changed) - OVERHEAD_BYTES)
     struct.pack_into(">h", changed, CRC_FROM, codec)

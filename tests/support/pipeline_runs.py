@@ -26,7 +26,7 @@ def _object(kind: str, version: str, name: str, made: int, status: Json) -> Json
 
 
 def job(name: str, ended: str = "", *, made: int = 1, why: str = "BackoffLimitExceeded") -> Json:
-    """`ended`: Complete or Failed."""
+    """A Job; `ended` is Complete or Failed, or empty while it runs."""
     condition = {"type": ended, "status": "True", "lastTransitionTime": time(made), "reason": why, "message": "it has"}
     return _object("Job", "batch/v1", name, made, {"conditions": [condition]} if ended else {})
 
@@ -36,7 +36,7 @@ def job_pod(of: str, code: int | None, said: str = "", *, how: str = "", made: i
 
 
 def waiting_pod(of: str, reason: str = "", message: str = "", *, made: int = 1, number: int = 1) -> Json:
-    """A Job's pod whose container has not begun; without `reason` it is on its way."""
+    """A Job's pod whose container has not begun; without `reason` it is being started."""
     pod = job_pod(of, None, made=made, number=number)
     status: Json = {"phase": "Pending", "startTime": time(made)}
     if reason == "Unschedulable":
@@ -67,8 +67,10 @@ def _pod(name: str, labels: Json, code: int | None, said: str, how: str, made: i
 def spark_run(
     name: str, ended: str = "", *, made: int = 1, message: str = "", of: str = "u", current: str = "RunningHealthy"
 ) -> Json:
-    """A run of Apache's Spark operator, which still reports states after it has ended. `current` is the state of one
-    that has not ended. `of` is the uid of its AuditPipeline."""
+    """A run of Apache's Spark operator, which still reports states after it has ended.
+
+    `current` is the state of a run that has not ended. `of` is the uid of its AuditPipeline.
+    """
     history = [{"currentStateSummary": "Submitted"}, {"currentStateSummary": current}]
     if ended:
         history.append({"currentStateSummary": ended, "message": message, "lastTransitionTime": time(made)})

@@ -32,12 +32,12 @@ class PlannedQuotas:
 
     @property
     def next_expiry(self) -> datetime | None:
-        """None where no limit ends."""
+        """The time of the next expiry; None if no limit ends."""
         ends = self.plan.next_expiry
         return None if ends == AFTER_ALL else ends
 
     def select(self, workloads: Mapping[str, Mapping[str, float]]) -> None:
-        """The addresses that these quotas select from the next pass on, with the numbers of their pods."""
+        """Set the addresses that these quotas select from the next pass on, with the numbers of their pods."""
         self._selected |= {name: Members(addresses) for name, addresses in workloads.items()}
 
     def update(
@@ -47,7 +47,7 @@ class PlannedQuotas:
         quotas: Iterable[ConnectionQuota],
         now: datetime,
     ) -> Iterator[None]:
-        """One pass, in its steps."""
+        """Run one pass, in its steps."""
         quotas, before = list(quotas), self.plan
         scope = Scope.of(cluster, listeners, in_all_namespaces=self._in_all_namespaces)
         selected = {one.name: self._selected.pop(one.name) for one in quotas if one.name in self._selected}

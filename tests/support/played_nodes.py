@@ -1,4 +1,4 @@
-"""Nodes, for pods that are played: each in a zone of its own, and Ready as long as somebody says so."""
+"""Nodes for simulated pods: each in a separate zone, and Ready as long as its heartbeats arrive."""
 
 import threading
 import time
@@ -11,7 +11,7 @@ BEATS_EVERY_S = 1.0
 
 
 class PlayedNodes:
-    """Use as `with`. `zones` by the names of the nodes."""
+    """Owns the nodes and the thread of their heartbeats; use it with `with`. `zones` by the names of the nodes."""
 
     def __init__(self, access: Access, zones: dict[str, str]) -> None:
         self._api = KubeApi(access)
@@ -39,5 +39,5 @@ class PlayedNodes:
                 try:
                     node.beat(time.monotonic())
                 except (ApiRefused, ApiUnavailable):
-                    # The next beat is soon enough.
+                    # The next heartbeat is soon enough.
                     continue

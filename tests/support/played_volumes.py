@@ -1,5 +1,6 @@
-"""Volumes for the claims of one StorageClass in one namespace, as a storage driver would: each claim is bound at once,
-and holds more as soon as more is asked for.
+"""Volumes for the claims of one StorageClass in one namespace, as a storage driver would provide them.
+
+Each claim is bound at once, and grows as soon as its request grows.
 """
 
 from typing import Self
@@ -9,7 +10,7 @@ from tests.support.process_kubelet.api import Access, ApiRefused, ApiUnavailable
 
 
 class PlayedVolumes:
-    """Use as `with`; the name of the StorageClass is the namespace's."""
+    """Owns the StorageClass and the watch; use it with `with`. The StorageClass has the namespace's name."""
 
     def __init__(self, access: Access, namespace: str) -> None:
         self._api = KubeApi(access)
@@ -44,7 +45,7 @@ class PlayedVolumes:
         try:
             self._follow(claim)
         except (ApiRefused, ApiUnavailable):
-            # It has changed meanwhile: another event tells of it.
+            # The claim has changed meanwhile: another event follows.
             return
 
     def _follow(self, claim: Json) -> None:

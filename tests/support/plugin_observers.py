@@ -1,4 +1,4 @@
-"""Observers as somebody else would write them, good ones and bad ones; brokers in tests load them by their names."""
+"""Observers as a user would write them, good ones and bad ones; brokers in tests load them by their names."""
 
 import json
 import threading
@@ -65,7 +65,7 @@ def _sleep(seconds: float) -> None:
 
 
 class TopicSizes(Silent):
-    """What most people want: how much goes to which topic."""
+    """The most common use: the bytes that go to each topic."""
 
     def __init__(self) -> None:
         self._bytes: dict[str, int] = {}
@@ -92,7 +92,7 @@ class Sleeping(Silent):
 
 
 class Standing(Silent):
-    """Its first call for a Metadata request takes as long as it is configured to."""
+    """Blocks on its first call for a Metadata request for the configured time."""
 
     def configure(self, config: Mapping[str, str]) -> None:
         self._left_s = float(config["seconds"])
@@ -104,7 +104,7 @@ class Standing(Silent):
 
 
 class Flooding(Silent):
-    """Its worker never comes to an end, while more and more waits for it."""
+    """Its worker never ends, while its queue grows."""
 
     def configure(self, config: Mapping[str, str]) -> None:
         self._queue: Background[bytes] = Background(lambda _: _sleep(3600), int(config["queue.max"]), "flooding")
@@ -146,7 +146,7 @@ class Accounting(Silent):
 
 
 class Nothing:
-    """No observer at all."""
+    """A class that is not an observer."""
 
 
 class Spoiling(Silent):

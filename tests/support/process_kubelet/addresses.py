@@ -4,7 +4,7 @@ import os
 import socket
 
 CLAIM_PORT = 47020
-"""Whoever listens on 127.20.x.1 at this port owns x; the claim ends with the process."""
+"""The process that listens on 127.20.x.1 at this port owns x; the claim ends with the process."""
 
 NETWORKS = 200
 HOSTS = range(10, 250)
@@ -21,7 +21,7 @@ class PodAddresses:
         self._claim, self._network = _claim_network()
 
     def take(self) -> str:
-        """Rotates, so that an address is not given to another pod right after its last owner went."""
+        """Take a free address in rotation, so that an address is not given away right after its last owner ended."""
         for step in range(1, len(HOSTS) + 1):
             index = (self._last + step) % len(HOSTS)
             address = f"{self._network}.{HOSTS[index]}"
