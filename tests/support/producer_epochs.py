@@ -1,9 +1,10 @@
-"""What one idempotent producer's records look like in a partition, by the epochs of its id that wrote them.
+"""One idempotent producer's records in a partition, by the epochs of its id that wrote them.
 
-Kafka's promise to such a producer, nothing twice and nothing out of order, holds within one epoch. librdkafka takes the
-next epoch by itself, and sends what was not acknowledged anew under it, when a batch is refused as out of order: so it
-goes when min.insync.replicas or the leader is back between two batches in flight, the first refused and the second not.
-Of what was stored before and never acknowledged there are two copies then, with Apache Kafka 4.3.0 as with our broker.
+Kafka's promise to such a producer, no duplicate and nothing out of order, holds within one epoch. librdkafka takes the
+next epoch without being asked when a batch is refused as out of order, and sends again under it what was not
+acknowledged. This happens when min.insync.replicas or the leader recovers between two batches in flight, the first
+refused and the second not. Records stored before and never acknowledged then have two copies, with Apache Kafka 4.3.0
+as with our broker.
 """
 
 import threading
@@ -20,7 +21,7 @@ _PATIENCE_S = 60.0
 
 
 class WrittenBatch(NamedTuple):
-    """The records are numbers, as `AcknowledgedWorkload` sends them."""
+    """A batch of a partition. Its records are numbers, as `AcknowledgedWorkload` sends them."""
 
     epoch: int
     first_sequence: int
@@ -29,7 +30,7 @@ class WrittenBatch(NamedTuple):
 
 
 def fault_in(batches: Iterable[WrittenBatch], acknowledged: Mapping[int, int]) -> str | None:
-    """What a broker that keeps Kafka's promise never stores; `acknowledged` are numbers by their offsets."""
+    """The first violation of Kafka's promise in these batches, or None; `acknowledged` are numbers by their offsets."""
     epoch = sequence = number = -1
     place: dict[int, int] = {}
     for batch in batches:
@@ -52,7 +53,7 @@ def fault_in(batches: Iterable[WrittenBatch], acknowledged: Mapping[int, int]) -
 
 
 def written_batches(bootstrap: str, topic: str, partition: int, end: int) -> Iterator[WrittenBatch]:
-    """Everything below the offset `end`, as its leader has it."""
+    """All batches below the offset `end`, as the leader has them."""
     offset, deadline, pause = 0, time.monotonic() + _PATIENCE_S, threading.Event()
     while offset < end:
         assert time.monotonic() < deadline, f"the batches of {topic}-{partition} cannot be read from {offset} on"
@@ -66,7 +67,7 @@ def written_batches(bootstrap: str, topic: str, partition: int, end: int) -> Ite
 
 
 def _fetched(bootstrap: str, topic: str, partition: int, offset: int) -> bytes:
-    """Nothing where nobody answers for the partition: its leader is away, say."""
+    """Fetched records; empty if no broker answers for the partition, for example while its leader is away."""
     for address in bootstrap.split(","):
         host, _, port = address.rpartition(":")
         try:

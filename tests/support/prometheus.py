@@ -1,6 +1,6 @@
-"""Prometheus and promtool: `python -m tests.support.prometheus` has them ready, once; tests start one on loopback.
+"""Prometheus and promtool: `python -m tests.support.prometheus` obtains them once; tests start one on loopback.
 
-Those on the PATH are used; else Debian's package is downloaded and unpacked into the cache: no root is needed.
+Those on the PATH are used. Otherwise Debian's package is downloaded and unpacked into the cache, which needs no root.
 """
 
 import json
@@ -34,7 +34,7 @@ Json = dict[str, Any]
 
 
 def program(name: str) -> str:
-    """The path of `prometheus` or `promtool`. Raises ObtainError when it is not there."""
+    """The path of `prometheus` or `promtool`. Raises ObtainError if it is missing."""
     found = shutil.which(name)
     if found is None and (cached := _place() / "usr" / "bin" / name).is_file():
         found = str(cached)
@@ -44,7 +44,7 @@ def program(name: str) -> str:
 
 
 def obtain() -> Path:
-    """The path of prometheus, downloaded where it is not there. Raises ObtainError."""
+    """The path of prometheus; download it if it is missing. Raises ObtainError."""
     if not all(map(shutil.which, NAMES)) and debian.can_download():
         obtained(_place(), _is_complete, lambda fresh: debian.download(PACKAGE, fresh))
     program("promtool")
@@ -60,12 +60,12 @@ def _is_complete(place: Path) -> bool:
 
 
 def check_rules(*files: Path) -> None:
-    """Raises AssertionError with what promtool says of rules that it refuses."""
+    """Check rules with promtool. Raises AssertionError with its message if it refuses them."""
     _promtool("check", "rules", *map(str, files))
 
 
 def check_rule_tests(*files: Path) -> None:
-    """Raises AssertionError with what promtool says of tests of rules that fail."""
+    """Run tests of rules with promtool. Raises AssertionError with its message if they fail."""
     _promtool("test", "rules", *map(str, files))
 
 
@@ -78,12 +78,12 @@ def _promtool(*arguments: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Prometheus:
-    """One that runs; times are in seconds since the epoch."""
+    """A running Prometheus; times are in seconds since the epoch."""
 
     url: str
 
     def ask(self, path: str, **parameters: str) -> Any:
-        """`data` of an answer of its HTTP API. Raises AssertionError with what it says of a query that it refuses."""
+        """`data` of a response of its HTTP API. Raises AssertionError with its message if it refuses the query."""
         url = f"{self.url}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
         try:
             with urllib.request.urlopen(url, timeout=ANSWER_TIMEOUT_S) as answer:
@@ -98,7 +98,7 @@ class Prometheus:
         return found
 
     def series(self, expression: str, start_s: float, end_s: float, step_s: float) -> list[Json]:
-        """Over a range: each with its labels as `metric`, and (time, text of the number) pairs as `values`."""
+        """Series over a range: each with its labels as `metric`, and (time, text of the number) pairs as `values`."""
         found: list[Json] = self.ask(
             "query_range", query=expression, start=str(start_s), end=str(end_s), step=str(step_s)
         )["result"]
@@ -116,7 +116,10 @@ class Prometheus:
 def running_prometheus(
     folder: Path, scrape_configs: Sequence[Mapping[str, Any]], rules: Sequence[Path] = (), *, scrape_s: float = 1.0
 ) -> Iterator[Prometheus]:
-    """One that scrapes so often, with its data in that folder. Raises ObtainError when it is not there."""
+    """Run a Prometheus that scrapes at this interval, with its data in that folder.
+
+    Raises ObtainError if it is missing.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     interval = f"{round(scrape_s * 1000)}ms"
     config = {

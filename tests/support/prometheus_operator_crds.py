@@ -1,4 +1,4 @@
-"""The CRDs of the Prometheus operator: `python -m tests.support.prometheus_operator_crds` has them ready, once.
+"""The CRDs of the Prometheus operator: `python -m tests.support.prometheus_operator_crds` obtains them once.
 
 They are in its Go module, pinned by version and sum, which Go downloads as any other.
 """
@@ -19,7 +19,7 @@ _FOLDER = Path("example") / "prometheus-operator-crd"
 
 
 def prometheus_operator_crds() -> list[Path]:
-    """Raises ObtainError when they are not there."""
+    """Paths of the CRDs. Raises ObtainError if they are missing."""
     place = _place()
     if not _is_complete(place):
         raise ObtainError(f"{place} is not there: `make prometheus` downloads it")
@@ -27,7 +27,7 @@ def prometheus_operator_crds() -> list[Path]:
 
 
 def obtain() -> Path:
-    """Their folder, filled when it is not. Raises ObtainError."""
+    """The folder of the CRDs; fill it if it is incomplete. Raises ObtainError."""
     return obtained(
         _place(),
         _is_complete,

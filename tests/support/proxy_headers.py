@@ -14,7 +14,7 @@ def header(
     family: int | None = None,
     more: bytes = b"",
 ) -> bytes:
-    """Of version 2; `more` are the TLVs."""
+    """A header of version 2; `more` are the TLVs."""
     address = ip_address(client[0])
     family = (0x11 if address.version == 4 else 0x21) if family is None else family
     ours = ip_address("127.0.0.1" if address.version == 4 else "::1").packed
@@ -24,7 +24,7 @@ def header(
 
 
 def local_header() -> bytes:
-    """A balancer's health check: no address."""
+    """The header of a balancer's health check: no address."""
     return SIGNATURE + bytes((LOCAL_COMMAND, 0, 0, 0))
 
 

@@ -1,9 +1,11 @@
-"""Results of the audit pipeline made by hand and published: rows of every table, with a story in them.
+"""Invented results of the audit pipeline, published for tests: rows of every table that tell a story.
 
-Two clusters over fifteen days. A storm of one client two hours before the end, an older one that no limit held; a
-broker that lost events and one that was silent for a day; a principal and a topic that came, and ones that went; topics
-that nobody uses; a mirror that lost records; names that hope to be run as a
-script, are written backwards, or break the page.
+Two clusters over fifteen days, with:
+- a storm of one client two hours before the end, and an older one that no limit held back
+- a broker that lost events, and one that was silent for a day
+- a principal and a topic that appeared, and ones that disappeared
+- topics without use, and a mirror that lost records
+- names that try to run as a script, are written backwards, or break the page
 """
 
 import io
@@ -33,7 +35,7 @@ QUOTES: Final = "\"><img src=x onerror=\"document.title='owned'\"> '; --"
 BACKWARDS: Final = "orders\u202egpj.exe\u2066"
 LONG: Final = "a-topic-with-the-longest-name-" + "x" * 219
 HOSTILE: Final = (SCRIPT, QUOTES, BACKWARDS, LONG, "طلبات", "line\nbreak\tand\x00nul", "]]></script></style><!--")
-"""Kafka would take few of them as names of topics, but all of them as client ids and principals."""
+"""Kafka accepts few of them as names of topics, but all of them as client ids and principals."""
 
 _EVERY = timedelta(minutes=30)
 _BESIDE = {"principal": "User:checkout", "client_id": "checkout-7", "client_ip": "10.4.1.17"}
@@ -64,7 +66,7 @@ def publish_rows(
     version: str = "20261122T180500-1",
     summary: Mapping[str, Any] | None = None,
 ) -> None:
-    """A results folder that has these rows and no others."""
+    """Publish a results folder that has these rows and no others."""
     root.mkdir(parents=True, exist_ok=True)
     target = FolderTarget(root)
     files: dict[str, dict[str, tuple[str, ...]]] = {}
@@ -84,7 +86,7 @@ def publish_rows(
 
 
 def story(names: Sequence[str] = HOSTILE) -> Rows:
-    """Rows of every table; `names` are of clients, principals and topics beside the usual ones."""
+    """Rows of every table; `names` are used for clients, principals and topics beside the usual ones."""
     rows: Rows = {name: [] for name in result_tables()}
     for number in range(DAYS):
         day = FIRST_DAY + timedelta(days=number)
@@ -107,7 +109,7 @@ def story(names: Sequence[str] = HOSTILE) -> Rows:
 
 
 def minutes_of_a_demo() -> Rows:
-    """What a cluster that has just been made has: two minutes, all of them complete, and a storm."""
+    """Rows of a cluster that has just been created: two complete minutes, and a storm."""
     rows: Rows = {name: [] for name in result_tables()}
     start = datetime(2026, 11, 22, 9, 30, 12, tzinfo=UTC)
     client = {"cluster_id": "demo", "listener": "EXTERNAL", "principal": "User:ANONYMOUS", "client_ip": "127.0.0.2"}
@@ -140,7 +142,7 @@ def _us(at: datetime) -> int:
 
 
 def _whole(table: str, row: Mapping[str, Any]) -> dict[str, Any]:
-    """What a row does not say of what must not be null is nothing of its kind."""
+    """A complete row: a required column that the row lacks gets the empty value of its type."""
     empty = {"string": "", "bool": False, "double": 0.0}
     whole = dict(row)
     for field in result_tables()[table].fields:
@@ -151,7 +153,7 @@ def _whole(table: str, row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _histogram(who: Mapping[str, Any], middle_us: float, requests: int) -> Iterator[dict[str, Any]]:
-    """As of level rollup: rows with a bucket have only what was measured."""
+    """Rows of a histogram, as at level rollup: rows with a bucket have measured requests only."""
     middle = round(math.log(middle_us) / math.log(1.04))
     for by, part in _HISTOGRAM_SPREAD:
         yield {**who, "bucket": middle + by, "is_measured": True, "measured": max(1, requests * part // 100)}
@@ -214,7 +216,7 @@ def _requests_of(at: datetime, client: tuple[Any, ...], load: float, slower: flo
 
 
 def _traffic(rollup: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """As the build makes it of rollup, for the dimensions that matter here."""
+    """Traffic as the build computes it from rollup, for the dimensions that matter here."""
     found: dict[tuple[Any, ...], dict[str, int]] = {}
     for row in rollup:
         if row.get("bucket") is not None:
@@ -291,7 +293,10 @@ def _storm(
     cluster_id: str,
     beside: int = 0,
 ) -> None:
-    """`bins`: number of the ten seconds, accepted, limited, refused; `beside` are of another client in each."""
+    """Add a storm.
+
+    `bins`: number of the ten seconds, accepted, limited, refused; `beside` are of another client in each.
+    """
     limit = "max.connection.creation.rate"
     for number, accepted, limited, refused in bins:
         place = {

@@ -1,7 +1,7 @@
-"""A coordinator of push groups without a broker, and consumers without sockets, under a clock of the test.
+"""A coordinator of push groups without a broker, and consumers without sockets, on a manual clock.
 
-Records are kept, so that a test can read the log again; the log may refuse. Calls lie with the consumer that they were
-sent to until it answers.
+Records are kept, so that a test can replay the log; the log may refuse. A call stays with its consumer until the
+consumer answers.
 """
 
 from collections import deque
@@ -45,7 +45,7 @@ _RETRY_S = 1.0
 
 
 class _Timers:
-    """`GroupTimers` as the runtime has them."""
+    """`GroupTimers` as the runtime implements them."""
 
     def __init__(self, now_s: float) -> None:
         self.now_s = now_s
@@ -74,15 +74,15 @@ _NO_END = 1 << 62
 
 @dataclass
 class Logs:
-    """The logs of all partitions. Each ends very far away, unless a test says where."""
+    """The logs of all partitions. Each log has a very high end offset, unless a test sets another."""
 
     ends: dict[Partition, int] = field(default_factory=dict)
     cuts: dict[Partition, tuple[int, int]] = field(default_factory=dict)
     """A leader epoch, and the offset where it began."""
     elsewhere: bool = False
-    """Another broker leads the partitions."""
+    """Whether another broker leads the partitions."""
     silent: bool = False
-    """And does not answer."""
+    """Whether that broker does not answer."""
 
     def end(self, at: Partition, epoch: int) -> End:
         cut_epoch, cut = self.cuts.get(at, (-1, 0))
@@ -91,7 +91,7 @@ class Logs:
 
 @dataclass
 class _Environment:
-    """Implements `PushEnvironment`; `calls` and `ends` are itself."""
+    """Implements `PushEnvironment`, including `calls` and `ends`."""
 
     config: BrokerConfig
     image: MetadataImage
@@ -100,7 +100,7 @@ class _Environment:
     aside: list[Callable[[], GroupTimer]] = field(default_factory=list)
     connections: dict[int, "Consumer"] = field(default_factory=dict)
     behind: set[int] = field(default_factory=set)
-    """Connections that the coordinator is late on."""
+    """Connections on which the coordinator is behind."""
     tally: PushTally = field(default_factory=PushTally)
     logs: Logs = field(default_factory=Logs)
 
@@ -170,7 +170,7 @@ class Coordinator:
         return {key: value.offset for key, value in self.state.offsets.of(GROUP).items()}
 
     def topic(self, name: str, partitions: int) -> None:
-        """Made, or given more partitions."""
+        """Create the topic, or give it more partitions."""
         image = self.environment.image
         topic = image.topics.get(name)
         topic_id = UUID(int=1_000 + image.next_offset) if topic is None else topic.id
@@ -190,7 +190,10 @@ class Coordinator:
         self._run_due()
 
     def decide(self, decision: Callable[[GroupsState], Deciding[GroupRecord, T]]) -> T:
-        """Raises KafkaError where the decision or the log refuses; all that is due then has its turn in any case."""
+        """Write and apply a decision, and run all that is then due, also after an error.
+
+        Raises KafkaError if the decision or the log refuses.
+        """
         try:
             return self._decide(decision)
         finally:
@@ -214,7 +217,7 @@ class Coordinator:
         return answer
 
     def _decide_timer(self, key: Hashable, action: GroupTimer) -> None:
-        """As the runtime does: an action whose key has another timer by now has been put off."""
+        """Decide a timer as the runtime does: an action whose key has another timer by now was postponed."""
         if key in self.environment.timers.timers:
             return
         try:
@@ -234,13 +237,13 @@ class Coordinator:
                 self.run_aside()
 
     def run_aside(self) -> None:
-        """What was begun until now."""
+        """Run the work that was started aside until now."""
         works, self.environment.aside = self.environment.aside, []
         for number, work in enumerate(works):
             self._decide_timer(("aside", number), work())
 
     def wait(self, seconds: float) -> None:
-        """Time passes, and timers are due when they are."""
+        """Advance the clock; timers run when they fall due."""
         timers = self.environment.timers
         end_s = timers.now_s + seconds
         while (due_s := timers.timers.next_due_s()) is not None and due_s <= end_s:
@@ -250,7 +253,10 @@ class Coordinator:
         self._run_due()
 
     def fail_over(self, *, noticed: bool = True) -> None:
-        """Another coordinator reads the log. All else is gone, and all connections; consumers may not notice that."""
+        """Let another coordinator read the log; everything else is lost, including all connections.
+
+        If not `noticed`, the consumers do not notice that.
+        """
         for consumer in list(self.environment.connections.values()):
             if noticed:
                 consumer.lose_connection()
@@ -267,7 +273,7 @@ class Coordinator:
         self._run_due()
 
     def consumers(self, *names: str, topic_count: str = '{"t": 1}') -> "list[Consumer]":
-        """They have registered, and read what they are to read."""
+        """Consumers that have registered and read their assignment."""
         found = [Consumer(self, name, topic_count) for name in names]
         for each in found:
             each.register()
@@ -281,7 +287,7 @@ def empty_state() -> GroupsState:
 
 @dataclass
 class Consumer:
-    """One that keeps to the protocol, and answers when the test says so."""
+    """A consumer that follows the protocol, and answers when the test says so."""
 
     coordinator: Coordinator
     consumer_id: str
@@ -293,15 +299,15 @@ class Consumer:
     """None when it has ended."""
     unanswered: deque[Call] = field(default_factory=deque)
     told: list[Call] = field(default_factory=list)
-    """All calls since it registered last."""
+    """All calls since the last registration."""
     positions: dict[tuple[str, int], int] = field(default_factory=dict)
-    """What it reads, and the next offset of each."""
+    """Next offset of each partition that it reads."""
     threads: dict[str, set[tuple[str, int]]] = field(default_factory=dict)
     called_s: float = 0.0
     hung_up: str | None = None
 
     def register(self, **changes: object) -> None:
-        """Raises KafkaError."""
+        """Register with the coordinator. Raises KafkaError."""
         coordinator = self.coordinator
         coordinator.last_connection += 1
         connection = coordinator.last_connection
@@ -337,7 +343,7 @@ class Consumer:
             self.unanswered.append(call)
 
     def lose_connection(self) -> None:
-        """It stops its fetchers."""
+        """Drop the connection and stop all fetchers."""
         if self.connection is not None:
             self.coordinator.environment.connections.pop(self.connection, None)
         self.connection = None
@@ -346,18 +352,18 @@ class Consumer:
         self.threads.clear()
 
     def cut_off(self) -> None:
-        """Nothing comes any more, and nobody notices: it reads on, until it has heard nothing for its session."""
+        """Cut the connection unnoticed: the consumer reads until it has received no call for its session time-out."""
         assert self.connection is not None
         self.coordinator.environment.connections.pop(self.connection, None)
         self.unanswered.clear()
 
     def suspect(self) -> None:
-        """The coordinator is dead where it has not called for a session."""
+        """Drop the connection if the coordinator has sent no call for a session: then it counts as dead."""
         if self.connection is not None and self.coordinator.environment.timers.now_s - self.called_s >= self.session_s:
             self.lose_connection()
 
     def close(self) -> None:
-        """The connection ends, and the coordinator is told."""
+        """End the connection and notify the coordinator."""
         connection = self.connection
         assert connection is not None
         self.lose_connection()
@@ -375,11 +381,14 @@ class Consumer:
         return tuple(Consumed(topic, partition, offset) for (topic, partition), offset in self.positions.items())
 
     def read_to(self, offset: int) -> None:
-        """All that it reads, up to there."""
+        """Set the position of every partition that it reads."""
         self.positions = dict.fromkeys(self.positions, offset)
 
     def answer(self, kind: type[Call] | None = None) -> Call:
-        """The oldest call, which is of this kind; its last offsets go with what has offsets."""
+        """Answer the oldest call, which must be of this kind, and return it.
+
+        With auto-commit, answers that can carry offsets have its last ones.
+        """
         call = self.unanswered.popleft()
         assert kind is None or isinstance(call, kind), call
         if isinstance(call, StartFetcher):
@@ -406,7 +415,7 @@ class Consumer:
         error_code: int = 0,
         consumer_id: str | None = None,
     ) -> None:
-        """An answer, whatever was asked. Where the log refuses what it brings nobody is told."""
+        """Send an answer, whatever was asked. If the log refuses its records, the error is ignored."""
         assert self.connection is not None
         said = Answer(GROUP, consumer_id or self.consumer_id, self.connection, error_code, offsets)
         coordinator = self.coordinator
@@ -421,7 +430,7 @@ def _register(
 
 
 def answer_all(consumers: Iterable[Consumer]) -> None:
-    """Until nobody has been asked anything more."""
+    """Let the consumers answer until no call is pending."""
     everybody = list(consumers)
     while any(each.unanswered for each in everybody):
         for each in everybody:

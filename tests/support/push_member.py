@@ -1,9 +1,11 @@
-"""A consumer of the push protocol as a process of its own, which tests may kill: FAMILY BOOTSTRAP GROUP ID PATTERN
-SESSION_MS. It is the library (`library`), or one that has nothing in common with it (`plain`).
+"""A consumer of the push protocol as a separate process, which tests may kill.
 
-It says what it does on its standard output, a line each that begins with the time of the machine's monotonic clock:
-`started TOPIC PARTITION ...`, `stopped` (it was told to, and has not answered yet), `lost` (by itself), `read TOPIC
-PARTITION OFFSET VALUE`, `left`. SIGTERM has it leave.
+Arguments: FAMILY BOOTSTRAP GROUP ID PATTERN SESSION_MS. FAMILY is the library (`library`), or an independent
+implementation (`plain`).
+
+It reports what it does on its standard output, a line each that begins with the time of the machine's monotonic clock:
+`started TOPIC PARTITION ...`, `stopped` (on request, before it answers), `lost` (without a request), `read TOPIC
+PARTITION OFFSET VALUE`, `left`. On SIGTERM it leaves.
 """
 
 import asyncio
@@ -39,7 +41,7 @@ _leaving = False
 
 
 def say(*lines: str) -> None:
-    """In one piece for each call, and at once: who is killed has said all that it has delivered."""
+    """Write all lines at once: a process that is then killed has reported all that it has delivered."""
     now_s = time.monotonic()
     text = "".join(f"{now_s:.6f} {line}\n" for line in lines).encode()
     while text:
@@ -53,11 +55,11 @@ def _leave(number: int, frame: object) -> None:
 
 
 class _LostError(Exception):
-    """The coordinator is to be looked for."""
+    """The coordinator must be found again."""
 
 
 class PlainMember:
-    """The protocol by its page, on one thread; records are read by librdkafka, which is given what to read."""
+    """The protocol as documented, on one thread; librdkafka reads the records of the assigned partitions."""
 
     def __init__(self, bootstrap: str, group: str, name: str, pattern: str, session_ms: int) -> None:
         self._brokers = [(host, int(port)) for host, _, port in (each.rpartition(":") for each in bootstrap.split(","))]
@@ -104,7 +106,7 @@ class PlainMember:
         return places[found.coordinator_id]
 
     def _serve(self, coordinator: socket.socket) -> None:
-        """Until it has left; raises _LostError, OSError."""
+        """Serve the coordinator until this member has left. Raises _LostError, OSError."""
         coordinator.sendall(layouts.REGISTER_CONSUMER_REQUEST.write(self._asked))
         code = layouts.REGISTER_CONSUMER_RESPONSE.read(_frame(coordinator)).error_code
         if code:
@@ -119,7 +121,7 @@ class PlainMember:
                 pings_left -= _leaving and was_ping
                 continue
             messages = self._fetcher.consume(200, POLL_S)
-            # What came before a look at the clock is delivered after it, or not at all.
+            # Records that arrived before a clock check are delivered after it, or not at all.
             if time.monotonic() - heard_s > self._session_s:
                 raise _LostError("nobody has called for a session")
             self._deliver(messages)
@@ -135,7 +137,7 @@ class PlainMember:
         say(*lines)
 
     def _answer(self, coordinator: socket.socket, frame: memoryview) -> bool:
-        """Whether it was a ping."""
+        """Answer a call; return whether it was a ping."""
         kind = layouts.type_of(frame)
         told = tuple(PartitionOffset(topic, str(number), at) for (topic, number), at in self._positions.items())
         if kind == layouts.PING:
@@ -153,7 +155,7 @@ class PlainMember:
         return kind == layouts.PING
 
     def _read_only(self, positions: dict[tuple[str, int], int]) -> None:
-        """Offsets below 0 mean the same to librdkafka."""
+        """Read exactly these partitions; offsets below 0 mean the same to librdkafka."""
         self._positions = positions
         if positions:
             self._fetcher.assign(

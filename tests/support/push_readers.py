@@ -1,4 +1,4 @@
-"""Consumers of the push protocol as processes (`push_member`), what they have said, and what of that must never be.
+"""Consumers of the push protocol as processes (`push_member`), their reports, and the violations in them.
 
 with PushReader("a", bootstrap, group="billing", pattern="orders-.*", session_ms=6_000) as first:
     until(lambda: len(first.owned) == 4, "it has all partitions")
@@ -30,17 +30,17 @@ class Read(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """One consumer's time with one partition. All times are those of the machine's monotonic clock."""
+    """The time for which one consumer owned one partition. Times are those of the machine's monotonic clock."""
 
     reader: str
     place: Place
     began_s: float
     ended_s: float
-    """When it said that it had stopped because it was told to; otherwise that of its last record."""
+    """Time at which it reported a requested stop; otherwise the time of its last record."""
 
 
 class PushReader:
-    """One process. `events` are time and words of each line but those of records."""
+    """Owns one process. `events` are time and words of each line but those of records."""
 
     def __init__(
         self, name: str, bootstrap: str, *, group: str, pattern: str, session_ms: int, family: str = "library"
@@ -49,14 +49,14 @@ class PushReader:
         self.events: list[tuple[float, list[str]]] = []
         self.read: list[Read] = []
         self.owned: frozenset[Place] = frozenset()
-        """What it reads."""
+        """Partitions that it reads."""
         self.began_at: dict[Place, int] = {}
-        """Offsets of the first record of each partition since it was last told to start."""
+        """Offset of the first record of each partition since the last start."""
         self.turns: list[Turn] = []
         self._began_s: dict[Place, float] = {}
         self._last_s: dict[Place, float] = {}
         self._resumed_s = math.inf
-        """Until the first record after it."""
+        """Time of the last resume; infinite after the first record that follows."""
         self._lock = threading.Lock()
         command = [sys.executable, "-m", "tests.support.push_member", family, bootstrap, group, name, pattern]
         self._process = subprocess.Popen([*command, str(session_ms)], cwd=ROOT, stdout=subprocess.PIPE, text=True)
@@ -70,7 +70,7 @@ class PushReader:
         self.kill()
 
     def kill(self) -> None:
-        """As kill -9. All that it had said is heard when this returns."""
+        """Kill the process as kill -9 does. Every line that it had written is processed when this returns."""
         self._process.kill()
         self._ended()
 
@@ -83,14 +83,17 @@ class PushReader:
         os.kill(self._process.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
-        """The first record that it says after this may have been in its hands when it was paused: nobody can take it
-        back from there, and no turn is longer because of it."""
+        """Resume the process.
+
+        The first record that it then reports may have been delivered to it before the pause. It cannot be taken back,
+        and no turn is longer because of it.
+        """
         with self._lock:
             self._resumed_s = time.monotonic()
         os.kill(self._process.pid, signal.SIGCONT)
 
     def firsts_since(self, since_s: float) -> dict[Place, float]:
-        """When it read the first record of each partition after that time."""
+        """Time of the first record of each partition after that time."""
         firsts: dict[Place, float] = {}
         with self._lock:
             for each in reversed(self.read):
@@ -100,12 +103,12 @@ class PushReader:
         return firsts
 
     def all_turns(self) -> list[Turn]:
-        """With those that have not ended."""
+        """All turns, including those that have not ended."""
         with self._lock:
             return self.turns + [self._turn(place, None) for place in self._began_s]
 
     def records(self) -> set[tuple[str, bytes]]:
-        """Topics and values."""
+        """Topics and values of all records read."""
         with self._lock:
             return {(each.place[0], each.value) for each in self.read}
 
@@ -123,7 +126,7 @@ class PushReader:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             if not line.endswith("\n"):
-                # It was killed while it said this.
+                # The process was killed while it wrote this line.
                 return
             at_s, *words = line.split()
             with self._lock:

@@ -1,6 +1,6 @@
 """The Kubernetes API as plain JSON over HTTPS: only what a node agent needs, no client library.
 
-An API server that is away is an ApiUnavailable, a request that it refuses an ApiRefused with its status.
+An unreachable API server raises ApiUnavailable. A request that it refuses raises ApiRefused with its status.
 """
 
 import http.client
@@ -31,13 +31,13 @@ class ApiRefused(Exception):  # noqa: N818 - an answer
 
     @property
     def is_overtaken(self) -> bool:
-        """Whether the object is gone, has changed, or goes with its namespace, which takes in nothing more."""
+        """Whether the object is gone, has changed, or its namespace is being deleted and accepts nothing more."""
         return self.status in (404, 409) or self._namespace_ends
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Where the API server is, which certificate it must show, and who we say we are."""
+    """Address of the API server, the certificate that it must present, and our token."""
 
     url: str
     certificate: str
@@ -45,7 +45,7 @@ class Access:
 
 
 class KubeApi:
-    """One connection, kept open. Not for several threads at once: each gets its own."""
+    """One connection, kept open. It is not thread-safe for concurrent requests: each thread needs its own."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
@@ -84,7 +84,7 @@ class KubeApi:
             status, payload = self._exchange(method, path, body, headers)
         answer: Json = json.loads(payload) if payload else {}
         if status >= 500 or status == 429:
-            # A server that is starting says so in this way.
+            # A server that is starting answers like this.
             raise ApiUnavailable(f"{method} {path}: {status} {answer.get('message', '')}")
         if status >= 400:
             raise ApiRefused(status, answer)
@@ -95,7 +95,9 @@ class KubeApi:
             self._drop()
 
     def _exchange(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> tuple[int, bytes]:
-        """A kept connection may have gone stale while idle; that is found out by trying, once."""
+        """Send a request and return status and body; retry once, because a kept connection may have gone stale while
+        idle.
+        """
         for fresh in (False, True):
             reused = self._connection is not None
             try:

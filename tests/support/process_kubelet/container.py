@@ -17,21 +17,23 @@ Json = dict[str, Any]
 
 FIRST_BACKOFF_S = 0.4
 BACKOFF_MAX_S = 5.0
-"""The first end is followed by a start at once, the second by the first back-off. A kubelet waits 10 s to 5 minutes;
-tests cannot."""
+"""Longest back-off. The first end is followed by an immediate start, the second by the first back-off.
+
+A kubelet waits 10 s to 5 minutes, which is too long for tests.
+"""
 
 WORDS_LINES_MAX = 80
 WORDS_BYTES_MAX = 2048
 MESSAGE_BYTES_MAX = 4096
-"""Of the file that a container writes for its status."""
+"""Limit of the file that a container writes for its status."""
 
 BACKOFF_RESET_S = 30.0
-"""A container that ran this long starts over without back-off (a kubelet: ten minutes)."""
+"""A container that ran this long restarts without back-off (a kubelet: ten minutes)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerStart:
-    """Everything resolved: what to run, with what, and where its output goes."""
+    """Everything resolved: the command, its environment and folder, and the file for its output."""
 
     command: list[str]
     env: Mapping[str, str]
@@ -39,7 +41,7 @@ class ContainerStart:
     log: Path
     probe_target: ProbeTarget
     message: Path | None = None
-    """Where it may write what its status is to say of its end."""
+    """File to which it may write the message of its status at its end."""
     restart_policy: str = "Always"
 
 
@@ -50,7 +52,7 @@ class ContainerProcess:
         self.restart_count = 0
         self.held = False
         self._ends: list[Json] = []
-        """What was reported of the last two ends, the last one last."""
+        """Reported statuses of the last two ends, the last one last."""
         self._backs_off = False
         self._start = start
         self._prober = prober
@@ -73,7 +75,7 @@ class ContainerProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """Of one that has ended and is not started again."""
+        """Exit code of a container that has ended and is not started again."""
         return int(self._ends[-1]["exitCode"]) if self._is_over() else None
 
     @property
@@ -86,9 +88,9 @@ class ContainerProcess:
         return self.pid is not None and self._startup_passed() and (readiness is None or readiness.passing)
 
     def sync(self, now: float) -> None:
-        """Start it, or start it again when its back-off is over; run the probes that are due."""
+        """Start it, or restart it after its back-off; run the probes that are due."""
         if self._process is not None and self._process.poll() is not None:
-            # A look of its own, in which the end is reported, before anything is started again.
+            # The end is reported in this check; a restart comes in a later one.
             self._note_exit(now)
             return
         if self._is_over():
@@ -106,13 +108,13 @@ class ContainerProcess:
                 self.send(signal.SIGKILL)
 
     def send(self, number: signal.Signals) -> None:
-        """To the container's whole process group, which this kubelet made."""
+        """Send a signal to the container's whole process group, which this kubelet made."""
         if self.pid is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, number)
 
     def completed(self) -> bool:
-        """For init containers: it ran to its end, and well."""
+        """Whether an init container ran to its end successfully."""
         return self._process is not None and self._process.poll() == 0
 
     def reap(self, timeout_s: float) -> None:
@@ -121,8 +123,11 @@ class ContainerProcess:
                 self._process.wait(timeout_s)
 
     def status(self, *, seen: bool) -> Json:
-        """As a kubelet reports it: an end is in `state` until the back-off or the next start, then in `lastState`.
-        Before it has `seen` the container there is nothing to report."""
+        """Status as a kubelet reports it: an end is in `state` until the back-off or the next start, then in
+        `lastState`.
+
+        Before the kubelet has `seen` the container there is nothing to report.
+        """
         if not seen:
             nothing = {"waiting": {"reason": "ContainerCreating"}}
             return self._status(nothing, {}, ready=False, started=False) | {"restartCount": 0}
@@ -206,7 +211,7 @@ class ContainerProcess:
         self.log_line(f"exited with {code}{again}")
 
     def _last_words(self, code: int) -> Json:
-        """What it has written for its status, or the end of what this run has logged, where the pod asks for that."""
+        """The message that it has written for its status, or else the end of this run's log, if the pod asks for that."""
         said = self._start.message.read_bytes() if self._start.message is not None else b""
         if said:
             return {"message": said[:MESSAGE_BYTES_MAX].decode(errors="replace")}
@@ -239,7 +244,7 @@ class ContainerProcess:
 
 
 def last_words(output: bytes) -> str:
-    """So much of a log a kubelet puts into a container's status: 80 lines and 2048 bytes at most."""
+    """The part of a log that a kubelet puts into a container's status: 80 lines and 2048 bytes at most."""
     return b"".join(output.splitlines(keepends=True)[-WORDS_LINES_MAX:])[-WORDS_BYTES_MAX:].decode(errors="replace")
 
 

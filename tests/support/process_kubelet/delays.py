@@ -1,6 +1,6 @@
-"""How late a kubelet and cluster DNS tell what is so, as on a real node; shorter where tests could not wait. Pure.
+"""Delays with which a kubelet and cluster DNS report changes, as on a real node; shorter than tests can wait. Pure.
 
-The same pods started in the same order are late by the same times.
+The same pods started in the same order have the same delays.
 """
 
 import random
@@ -9,10 +9,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Delays:
-    """Seconds. `address_s_max`: a kubelet looks at its containers once a second, so it reports address and state of a
-    pod's first container up to so much after that runs. `name_s_max`: how much later cluster DNS has the address.
-    `denied_s`: how long cluster DNS goes on denying a name that was asked for too early (CoreDNS: 30). `file_s_max`:
-    how old files of a mounted ConfigMap may be (a kubelet: more than a minute)."""
+    """Delays in seconds.
+
+    `address_s_max`: a kubelet checks its containers once a second. It reports address and state of a pod's first
+    container up to so long after that container runs. `name_s_max`: additional delay until cluster DNS has the address.
+    `denied_s`: how long cluster DNS continues to deny a name that was asked for too early (CoreDNS: 30). `file_s_max`:
+    maximum age of the files of a mounted ConfigMap (a kubelet: more than a minute).
+    """
 
     seed: int = 0
     address_s_max: float = 1.0
@@ -21,7 +24,7 @@ class Delays:
     file_s_max: float = 3.0
 
     def of_pod(self, name: str, nth: int) -> "PodDelays":
-        """`nth`: how many pods of that name there were before."""
+        """Delays of a pod; `nth` is the number of earlier pods of that name."""
         chance = random.Random(f"{self.seed}/{name}/{nth}")
         return PodDelays(
             address_s=chance.uniform(0, self.address_s_max),

@@ -1,4 +1,4 @@
-"""downwardAPI volumes: what a pod may know of itself as files, written anew when the pod's object changes."""
+"""downwardAPI volumes: fields of a pod's object as files, written again when the object changes."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,8 +10,10 @@ Json = dict[str, Any]
 
 
 def write_downward_files(pod: Json, folders: Mapping[str, Path]) -> None:
-    """`folders` are those of the volumes, by name. A file changes as a whole, and that of an annotation that is absent
-    is empty, as under a kubelet."""
+    """Write the files of all downwardAPI volumes; `folders` are those of the volumes, by name.
+
+    A file changes atomically. The file of an absent annotation is empty, as under a kubelet.
+    """
     address = pod.get("status", {}).get("podIP", "")
     for volume in pod["spec"].get("volumes", []):
         for item in volume.get("downwardAPI", {}).get("items", []):

@@ -4,9 +4,9 @@
         kubelet.hold_pod("default", "shop-broker-1")
 
 Owns what the scheduler and a kubelet do for a pod: binding, address, volumes, processes, probes, status, names, the
-end. It does not isolate: processes share the host's files and network, so mount paths are rewritten and every pod has a
-loopback address of its own. Its nodes can be lost. Like a real one it is late with what it tells. Short back-offs keep
-tests quick. One thread does all of it.
+end. It does not isolate: processes share the host's files and network. Mount paths are therefore rewritten, and every
+pod has its own loopback address. Its nodes can be lost. Like a real kubelet it reports changes late. Short back-offs
+keep tests quick. One thread does all of it.
 """
 
 import functools
@@ -33,16 +33,16 @@ Json = dict[str, Any]
 
 TICK_S = 0.1
 NODE_NAMES = ("process-node-0", "process-node-1", "process-node-2")
-"""Pods spread over them, so that one can be lost and leave the others; each is a zone: zone-0 and so on."""
+"""Pods are spread over these nodes, so that one can be lost and leave the others. Each is a zone: zone-0 and so on."""
 PROBERS = 8
 FILES_EVERY_S = 0.5
-"""How often it is looked whether ConfigMaps have changed."""
+"""Interval of checks for changed ConfigMaps."""
 STOP_TIMEOUT_S = 10.0
 
 
 class ProcessKubelet:
     def __init__(self, access: Access, folder: Path, delays: Delays | None = None) -> None:
-        """`delays`: how late it tells what is so; by default as late as one of a real node."""
+        """Prepare a kubelet; `delays` are those of its reports, by default as long as on a real node."""
         self._api = KubeApi(access)
         self._folder = folder
         self._addresses = PodAddresses()
@@ -94,7 +94,7 @@ class ProcessKubelet:
             return self._pod(namespace, name).pids
 
     def claim_folder(self, namespace: str, name: str, uid: str) -> Path:
-        """For a test that puts something on a volume."""
+        """The folder of a claim's volume, for a test that puts something on it."""
         return claim_folder(self._folder / "claims", namespace, name, uid)
 
     def address(self, namespace: str, name: str) -> str:
@@ -102,12 +102,12 @@ class ProcessKubelet:
             return self._pod(namespace, name).address
 
     def kill_container(self, namespace: str, name: str, number: signal.Signals = signal.SIGKILL) -> None:
-        """The process goes as by a crash; the kubelet starts it again unless the pod is held."""
+        """Kill a container's process as a crash does; the kubelet restarts it unless the pod is held."""
         with self._lock:
             self._pod(namespace, name).kill(number)
 
     def hold_pod(self, namespace: str, name: str) -> None:
-        """Kill its processes and keep them down, also those of a successor of that name: a broker that is away."""
+        """Kill the pod's processes and keep them down, also those of a successor of that name: a broker that is away."""
         with self._lock:
             self._held.add((namespace, name))
             pod = self._pod(namespace, name)
@@ -126,18 +126,21 @@ class ProcessKubelet:
             return self._pod(namespace, name).node_name
 
     def lose_node(self, name: str, number: signal.Signals = signal.SIGKILL) -> None:
-        """Its power goes, with SIGSTOP its network. Nothing more is written of its pods, and it is not Ready."""
+        """Take the node's power away, or with SIGSTOP its network.
+
+        Its pods' statuses are no longer written, and it is not Ready.
+        """
         with self._lock:
             pods = self._on(name)
             for pod in pods:
                 pod.kill(number)
             self._nodes[name].lose()
             for pod in pods:
-                # The node controller's doing as well: it takes Ready, and nothing else, from the pods of such a node.
+                # The node controller does this as well: it clears Ready, and nothing else, on the pods of a lost node.
                 self._patch_status(pod, {"conditions": [{"type": "Ready", "status": "False"}]})
 
     def restore_node(self, name: str) -> None:
-        """Its kubelet starts the pods again that still have an object, and ends those that have none."""
+        """Bring the node back: its kubelet restarts the pods that still have an object, and ends the others."""
         with self._lock:
             self._nodes[name].restore()
             for pod in self._on(name):
@@ -168,7 +171,7 @@ class ProcessKubelet:
             raise
 
     def _tick_alone(self) -> None:
-        """Without an API server pods go on as they are, as on a real node."""
+        """Sync the pods while the API server is away: they continue unchanged, as on a real node."""
         with self._lock:
             now = time.monotonic()
             for pod in self._pods.values():
@@ -177,7 +180,7 @@ class ProcessKubelet:
 
     def _tick(self) -> None:
         with self._lock:
-            # Under the lock: a beat that is on its way must not follow the node's loss.
+            # Under the lock: a heartbeat in progress must not follow the node's loss.
             for node in self._nodes.values():
                 node.beat(time.monotonic())
         listed = self._api.get("/api/v1/pods?resourceVersion=0")["items"]
@@ -214,7 +217,7 @@ class ProcessKubelet:
         try:
             pod = self._pods.get(metadata["uid"])
             if manifest["spec"].get("nodeName", "") not in ("", *self._nodes):
-                # Another kubelet's.
+                # A pod of another kubelet.
                 return
             if pod is None:
                 if "deletionTimestamp" in metadata:
@@ -237,7 +240,7 @@ class ProcessKubelet:
                 pod.sync(now)
             self._write_status(pod)
         except ApiRefused as refusal:
-            # Also a ConfigMap that is not there yet: the next look sees what is true.
+            # Also a ConfigMap that does not exist yet: the next check reads the current state.
             if not refusal.is_overtaken:
                 raise
 
@@ -272,7 +275,10 @@ class ProcessKubelet:
         return pod
 
     def _bind(self, manifest: Json) -> str | None:
-        """As the scheduler would; no node is chosen that is lost, and None when there is none for this pod."""
+        """Bind the pod as the scheduler would and return its node.
+
+        A lost node is never chosen. Returns None if no node fits this pod.
+        """
         namespace, name = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
         candidates = [
             Candidate(node.name, node.labels, [pod.manifest for pod in self._on(node.name)])
@@ -327,7 +333,7 @@ class ProcessKubelet:
         self._api.delete(f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}", options)
 
     def _end_vanished(self, pod: Pod) -> None:
-        """Its object was removed by force: nothing waits for its processes."""
+        """End a pod whose object was removed by force: its processes get no grace period."""
         pod.kill(signal.SIGKILL)
         pod.reap(STOP_TIMEOUT_S)
         self._forget(pod)
@@ -345,7 +351,10 @@ def _foreign(conditions: list[Json]) -> list[Json]:
 
 
 def _own(conditions: list[Json]) -> dict[str, str]:
-    """The node controller writes Ready as well, when a node is lost: that is put right when it is back."""
+    """Status of the conditions that this kubelet writes.
+
+    The node controller also writes Ready when a node is lost: the kubelet corrects that when the node is back.
+    """
     return {c["type"]: c["status"] for c in conditions if c["type"] in OWN_CONDITIONS}
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 SHIM = Path(__file__).with_name("name_shim")
 HOSTS_VARIABLE = "PROCESS_KUBELET_HOSTS"
 DENIED_VARIABLE = "PROCESS_KUBELET_DENIED_S"
-"""How long a name that did not exist when it was asked for goes on not existing, for everybody."""
+"""Time that a name stays nonexistent for all processes after it was asked for too early, in seconds."""
 NAMESPACE_VARIABLE = "PROCESS_KUBELET_NAMESPACE"
-"""The pod's own, in which names are looked up first."""
+"""The pod's own namespace, in which names are looked up first."""
 NOBODY = "127.255.255.254"
-"""Refuses connections, as the address of a Service without pods does."""
+"""Refuses connections, like the address of a Service without pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,11 @@ class NamedService:
     selector: tuple[tuple[str, str], ...]
     publishes_not_ready: bool
     has_address: bool = False
-    """Of its own, as every Service but a headless one: its name exists whether or not there are pods."""
+    """Whether it has its own address, as every Service but a headless one: its name exists with or without pods."""
 
 
 def host_lines(pods: Iterable[NamedPod], services: Iterable[NamedService]) -> list[str]:
-    """`address name name ...`, as cluster DNS would answer: a pod's name and its services' names."""
+    """Lines `address name name ...` as cluster DNS would answer: a pod's name and its services' names."""
     pods = sorted(pods, key=lambda pod: (pod.namespace, pod.hostname))
     lines = []
     for pod in pods:
@@ -66,7 +66,7 @@ class HostsFile:
         self._written: list[str] | None = None
 
     def write(self, lines: list[str]) -> None:
-        """By rename: a reader sees the old names or the new ones, never half of them."""
+        """Replace the file by renaming: a reader sees the old names or the new ones, never half of them."""
         if lines == self._written:
             return
         fresh = self.path.with_suffix(".fresh")

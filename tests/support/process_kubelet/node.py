@@ -1,4 +1,4 @@
-"""A node that the kubelet says it is: a Node object that stays Ready and a Lease that is renewed, until it is lost."""
+"""A simulated node: a Node object that stays Ready and a Lease that is renewed, until the node is lost."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -8,7 +8,7 @@ from tests.support.process_kubelet.api import ApiRefused, KubeApi
 Json = dict[str, Any]
 
 HEARTBEAT_INTERVAL_S = 5.0
-"""The controller manager calls a node unreachable after 50 s without one."""
+"""Interval of heartbeats. The controller manager calls a node unreachable after 50 s without one."""
 
 ZONE_LABEL = "topology.kubernetes.io/zone"
 CAPACITY = {"cpu": "64", "memory": "64Gi", "pods": "200", "ephemeral-storage": "100Gi"}
@@ -50,7 +50,7 @@ class Node:
         self._renew_lease()
 
     def lose(self) -> None:
-        """No beat from now on, and at once what the node controller writes 40 s after the last one."""
+        """Stop the heartbeats, and write at once what the node controller writes 40 s after the last one."""
         self.lost = True
         unknown = _ready("Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")
         self._api.patch(f"/api/v1/nodes/{self.name}/status", {"status": {"conditions": [unknown]}})

@@ -20,12 +20,12 @@ Json = dict[str, Any]
 
 REPOSITORY = Path(__file__).parents[3]
 IMAGE_PATHS = (str(REPOSITORY), str(REPOSITORY / "operator"))
-"""What the project's image has on its Python path."""
+"""The Python path of the project's image."""
 MESSAGE_PATH = "/dev/termination-log"
-"""Where a container that says nothing else writes what its status is to say."""
+"""Default file to which a container writes the message of its status."""
 ACCOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 ACCOUNT_VARIABLE = "SLUICEGATE_SERVICE_ACCOUNT_FOLDER"
-"""Where programs look for the account in place of ACCOUNT_PATH, which is one place for all processes of a host."""
+"""Variable with the account's folder. It replaces ACCOUNT_PATH, which is one place for all processes of a host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Pod:
         self._place = place
         self._inits: list[ContainerProcess] = []
         self._sidecars: list[ContainerProcess] = []
-        """Begun before the containers, begun again whenever they end, stopped after the containers."""
+        """Started before the containers, restarted whenever they end, stopped after the containers."""
         self._containers: list[ContainerProcess] = []
         self._started_at: float | None = None
         self._terminating_since: float | None = None
@@ -82,7 +82,7 @@ class Pod:
 
     @property
     def gates(self) -> list[str]:
-        """Conditions that others write and that must be True before the pod is Ready."""
+        """Conditions that other controllers write and that must be True before the pod is Ready."""
         return [gate["conditionType"] for gate in self.manifest["spec"].get("readinessGates", [])]
 
     @property
@@ -100,7 +100,7 @@ class Pod:
         self._place.volumes.show(manifest)
 
     def prepare(self) -> None:
-        """May be refused with ApiRefused while something that the pod names is not there yet."""
+        """Prepare volumes and containers. Raises ApiRefused while an object that the pod names does not exist yet."""
         self._place.volumes.prepare()
         self._inits = [self._container(spec) for spec in self._init_specs if not _is_sidecar(spec)]
         self._sidecars = [self._container(spec) for spec in self._init_specs if _is_sidecar(spec)]
@@ -108,14 +108,14 @@ class Pod:
         self._containers = [self._container(spec, policy) for spec in self.manifest["spec"]["containers"]]
 
     def is_reported(self, now: float) -> bool:
-        """Whether the kubelet has looked at the pod since its first container runs."""
+        """Whether the kubelet has checked the pod since its first container runs."""
         return self._started_at is not None and now >= self._started_at + self._place.delays.address_s
 
     def has_name(self, now: float) -> bool:
         return self.is_reported(now - self._place.delays.name_s)
 
     def look_at_files(self, now: float, config_map: Callable[[str], Json | None]) -> None:
-        """Volumes follow their ConfigMaps while containers run; what a container was given as a variable stays."""
+        """Update volumes from their ConfigMaps while containers run; a container's environment stays."""
         self._place.volumes.follow(now, self._place.delays.file_s, config_map)
 
     def sync(self, now: float) -> None:
@@ -129,7 +129,7 @@ class Pod:
                 container.sync(now)
 
     def terminate(self, now: float) -> bool:
-        """One step of the way to the end; True when no process is left."""
+        """Do one step of the pod's termination; return True when no process is left."""
         containers = [container for container in self._inits + self._containers if container.pid is not None]
         sidecars = [container for container in self._sidecars if container.pid is not None]
         if self._terminating_since is None:
@@ -166,7 +166,7 @@ class Pod:
         self._place.give_back_address(self.address)
 
     def container_statuses(self, now: float) -> tuple[list[Json], list[Json], list[Json]]:
-        """Of init containers that have not ended, of sidecars, of containers."""
+        """Statuses of init containers that have not ended, of sidecars, and of containers."""
         seen = self.is_reported(now)
         inits, sidecars, containers = (
             [container.status(seen=seen) for container in kind]
@@ -217,7 +217,7 @@ class Pod:
         return ContainerProcess(spec, start, self._place.workers)
 
     def _run_pre_stop(self, container: ContainerProcess, hook: Json) -> None:
-        """A hook that fails ends nothing: SIGTERM follows all the same, as with a kubelet."""
+        """Run a preStop hook. A hook that fails ends nothing: SIGTERM follows nevertheless, as with a kubelet."""
         succeeded, message = attempt(hook, container.probe_target)
         outcome = "done" if succeeded else "failed"
         container.log_line(f"preStop {outcome}: {message.strip()}")
@@ -245,12 +245,12 @@ class Pod:
 
 
 def _is_sidecar(init_container: Json) -> bool:
-    """As Kubernetes 1.29 and later have them."""
+    """Whether an init container is a sidecar, as defined by Kubernetes 1.29 and later."""
     return init_container.get("restartPolicy") == "Always"
 
 
 def _pre_stop(container: Json) -> Json | None:
-    """As a probe, which knows how to call; `sleep` becomes the command."""
+    """The preStop hook as a probe, which can be attempted; `sleep` becomes the command."""
     hook: Json | None = container.get("lifecycle", {}).get("preStop")
     if hook is None:
         return None

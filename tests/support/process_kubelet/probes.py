@@ -1,4 +1,4 @@
-"""Probes: when one is due and what its results mean (pure), and how one is carried out (`attempt`)."""
+"""Probes: when one is due and what its results mean (pure), and how one is run (`attempt`)."""
 
 import http.client
 import socket
@@ -14,7 +14,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ProbeTarget:
-    """What an attempt needs to know of its container."""
+    """The parts of a container that an attempt needs."""
 
     address: str
     ports: Mapping[str, int]
@@ -23,8 +23,11 @@ class ProbeTarget:
 
 
 class ProbeState:
-    """Counts successes and failures in a row. `passing` starts as given: readiness False, liveness True. `exhausted`
-    once it has failed as often in a row as it may, whatever it was before."""
+    """Counts successes and failures in a row.
+
+    `passing` starts as given: readiness False, liveness True. `exhausted` is set once it has failed as often in a row
+    as it may, whatever it was before.
+    """
 
     def __init__(self, spec: Json, *, passing: bool, started_at: float) -> None:
         self.spec = spec

@@ -1,7 +1,7 @@
-"""Which node a pod is put on: the scheduler's part. Pure.
+"""The choice of a node for a pod: the scheduler's part. Pure.
 
-Fewest pods first. A pod with topologySpreadConstraints goes to the values of the label that have fewest pods of its
-selector, and back to the node that its claims are on, as with local volumes. A nodeSelector is looked at, and required
+Nodes with fewest pods come first. A pod with topologySpreadConstraints goes to the label values with the fewest pods of
+its selector. It goes back to the node of its claims, as with local volumes. Supported are a nodeSelector and required
 anti-affinity by the node's name; no other affinity.
 """
 
@@ -24,7 +24,7 @@ class Candidate:
 
 
 def choose_node(pod: Json, nodes: Sequence[Candidate], volumes_on: str | None = None) -> str | None:
-    """None when the pod may be on none of them."""
+    """The name of the chosen node; None if no node fits the pod."""
     candidates = [node for node in nodes if _may_be_on(node, pod)]
     if not candidates:
         return None
@@ -50,14 +50,14 @@ def _may_be_on(node: Candidate, pod: Json) -> bool:
 
 
 def _matching(term: Json, namespace: str, node: Candidate) -> int:
-    """How many pods of the term's selector, in this namespace, are on the node."""
+    """Number of pods of the term's selector, in this namespace, on the node."""
     wanted = term["labelSelector"]["matchLabels"].items()
     here = (pod["metadata"] for pod in node.pods if pod["metadata"]["namespace"] == namespace)
     return sum(1 for metadata in here if wanted <= metadata.get("labels", {}).items())
 
 
 def _crowds(constraint: Json, namespace: str, candidates: Sequence[Candidate]) -> dict[str, int]:
-    """How many pods of the selector, in this namespace, each node's value of the label has."""
+    """By node, the number of pods of the selector, in this namespace, with the node's value of the label."""
     by_value: dict[str, int] = {}
     for candidate in candidates:
         value = candidate.labels.get(constraint["topologyKey"], "")

@@ -1,4 +1,4 @@
-"""Pure: a pod's status as the API server shall have it."""
+"""Pure: a pod's status as written to the API server."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,18 +8,19 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class PodView:
-    """`address` is empty until it is reported."""
+    """The state of a pod that its status is made of; `address` is empty until it is reported."""
 
     address: str
     init_statuses: list[Json]
     container_statuses: list[Json]
     gates: list[str]
     conditions: list[Json]
-    """As stored: readiness gates are set by others, and transition times stay when a status stays."""
+    """The stored conditions: other controllers set readiness gates, and a transition time stays while its status stays.
+    """
     sidecar_statuses: list[Json] = field(default_factory=list)
-    """A pod is ready only while they run, too."""
+    """A pod is ready only while its sidecars run, too."""
     exit_codes: tuple[int | None, ...] = ()
-    """Of containers that are not started again, None of others."""
+    """Exit codes of containers that are not started again; None for the others."""
 
 
 def pod_status(view: PodView, now: str) -> Json:
@@ -55,7 +56,7 @@ def _phase(exit_codes: tuple[int | None, ...], *, started: bool) -> str:
 
 
 def _has_run(status: Json) -> bool:
-    """A pod stays Running while its containers are started again."""
+    """Whether a container has run: a pod stays Running while its containers restart."""
     return "waiting" not in status["state"] or bool(status.get("lastState"))
 
 

@@ -1,6 +1,7 @@
-"""Pure: what a container's manifest means for a process that is not chrooted.
+"""Pure: the meaning of a container's manifest for a process that is not chrooted.
 
-`$(VAR)` expansion and fieldRef as Kubernetes defines them; mount paths become host folders wherever they start a path.
+`$(VAR)` expansion and fieldRef are as Kubernetes defines them; mount paths become host folders wherever they start a
+path.
 """
 
 import re
@@ -27,7 +28,7 @@ class Mounts:
         return Mounts({**self.folders, path: str(file)})
 
     def rewrite(self, text: str) -> str:
-        """Each place where a mount path begins a path, longest mount path first; `/data` is not in `/database`."""
+        """Replace a mount path wherever it begins a path, longest mount path first; `/data` is not in `/database`."""
         if not self.folders:
             return text
         longest_first = sorted(self.folders, key=len, reverse=True)
@@ -37,7 +38,7 @@ class Mounts:
 
 
 def expand(text: str, env: Mapping[str, str]) -> str:
-    """`$(NAME)` of a known variable is its value, of an unknown one itself; `$$` is one dollar."""
+    """Expand variables: `$(NAME)` of a known variable is its value, of an unknown one itself; `$$` is one dollar."""
 
     def replace(found: re.Match[str]) -> str:
         if found.group(0) == "$$":
@@ -67,7 +68,7 @@ def field_value(pod: Json, pod_ip: str, path: str) -> str:
 
 
 def environment(pod: Json, container: Json, pod_ip: str, keys: Mapping[tuple[str, str, str], str]) -> dict[str, str]:
-    """`keys` holds the values of ConfigMaps and Secrets: (kind, name, key) -> value."""
+    """A container's environment; `keys` has the values of ConfigMaps and Secrets: (kind, name, key) -> value."""
     env: dict[str, str] = {}
     for source in container.get("envFrom", []):
         reference = source.get("configMapRef") or source.get("secretRef") or {}
@@ -90,7 +91,7 @@ def environment(pod: Json, container: Json, pod_ip: str, keys: Mapping[tuple[str
 
 
 def command_line(container: Json, env: Mapping[str, str], mounts: Mounts) -> list[str]:
-    """The image's own entry point is unknown here, so a manifest must say its command."""
+    """The command on the host. A manifest must have a command: the image's own entry point is unknown here."""
     words = [*container.get("command", []), *container.get("args", [])]
     if not container.get("command"):
         raise ValueError(

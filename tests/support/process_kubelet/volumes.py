@@ -1,4 +1,4 @@
-"""Volumes as folders of the host: ConfigMaps and Secrets written out, claims kept over a pod's restarts."""
+"""Volumes as folders of the host: ConfigMaps and Secrets as files, claims kept over a pod's restarts."""
 
 import base64
 import shutil
@@ -14,12 +14,12 @@ Json = dict[str, Any]
 
 
 def claim_folder(claims: Path, namespace: str, name: str, uid: str) -> Path:
-    """What is on a claim's volume; one that is made again begins empty."""
+    """The folder of a claim's volume; a recreated claim begins empty."""
     return claims / namespace / f"{name}-{uid[:8]}"
 
 
 class PodVolumes:
-    """`own` is the pod's folder and goes with it; `claims` outlives pods."""
+    """The volumes of a pod. `own` is the pod's folder and is removed with it; `claims` outlives pods."""
 
     def __init__(self, api: KubeApi, pod: Json, own: Path, claims: Path) -> None:
         self._api = api
@@ -30,11 +30,14 @@ class PodVolumes:
         self._folders: dict[str, Path] = {}
         self._mounts = Mounts({})
         self._due: dict[str, float] = {}
-        """When a ConfigMap that has changed reaches the files."""
+        """Time at which a changed ConfigMap reaches the files."""
         self.keys: dict[tuple[str, str, str], str] = {}
 
     def prepare(self) -> None:
-        """Reads what the pod names. ApiRefused (404) when it is not there yet: the pod waits, as with a kubelet."""
+        """Read the objects that the pod names.
+
+        Raises ApiRefused (404) if one does not exist yet: the pod waits, as with a kubelet.
+        """
         for volume in self._pod["spec"].get("volumes", []):
             self._folders[volume["name"]] = self._folder(volume)
         for container in self._pod["spec"].get("initContainers", []) + self._pod["spec"]["containers"]:
@@ -42,7 +45,11 @@ class PodVolumes:
                 self._read(kind, name)
 
     def mounts(self, container: Json) -> Mounts:
-        """Text files are written once the mount paths are known, for paths inside them must be host paths as well."""
+        """The mounts of a container.
+
+        Text files are written once the mount paths are known, because paths inside the files must be host paths as
+        well.
+        """
         folders = {}
         for mount in container.get("volumeMounts", []):
             folder = self._folders[mount["name"]]
@@ -53,7 +60,10 @@ class PodVolumes:
         return self._mounts
 
     def follow(self, now: float, delay_s: float, config_map: Callable[[str], Json | None]) -> None:
-        """`config_map` gives the data of one as it is now, None where it is gone: then the files stay."""
+        """Update files from changed ConfigMaps after `delay_s`.
+
+        `config_map` returns the current data of one, or None if it is gone: then the files stay.
+        """
         for volume in self._pod["spec"].get("volumes", []):
             for name in [name for kind, name, _ in _file_sources(volume) if kind == "ConfigMap"]:
                 data = config_map(name)
@@ -91,7 +101,9 @@ class PodVolumes:
         return folder
 
     def _project(self, source: Json, folder: Path) -> None:
-        """A token of the pod's own account, from the API server itself, and what the pod may know of itself."""
+        """Write the sources of a projected volume: a token of the pod's account from the API server, and downwardAPI
+        fields.
+        """
         if "serviceAccountToken" in source:
             wanted = source["serviceAccountToken"]
             metadata = self._pod["metadata"]

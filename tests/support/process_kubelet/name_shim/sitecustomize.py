@@ -1,7 +1,7 @@
 """Imported by Python at start-up in pod processes: names of pods and services resolve from the kubelet's hosts file.
 
-There is no other DNS: a name that is not listed does not exist. As with cluster DNS that answer is kept for a while and
-for all who ask: the name is denied though it is listed meanwhile.
+There is no other DNS: a name that is not listed does not exist. As with cluster DNS that answer is cached for a while
+and for all processes: the name stays denied even if it is listed meanwhile.
 """
 
 import ipaddress
@@ -20,7 +20,7 @@ def _addresses(name: str) -> list[str]:
 
 
 def _in_full(name: str) -> str:
-    """As the first domain that a pod searches makes it, or as it is."""
+    """The name with the first search domain of a pod, or unchanged."""
     here = f"{name}.{os.environ['PROCESS_KUBELET_NAMESPACE']}"
     return here if _addresses(here) or "." not in name else name.rstrip(".")
 
@@ -43,7 +43,7 @@ def _denial(name: str) -> str:
 
 
 def _is_outside(name: str) -> bool:
-    """What no DNS is asked for."""
+    """Whether the name needs no DNS: an address, or this host's own name."""
     try:
         ipaddress.ip_address(name)
     except ValueError:
