@@ -56,7 +56,10 @@ def _build(fresh: Path) -> None:
 
 
 def _ldflags() -> str:
-    """Linker flags as in Helm's own Makefile: without them it assumes v1.20 for every API server that it does not ask."""
+    """Linker flags as in Helm's own Makefile.
+
+    Without them Helm assumes v1.20 for every API server that it does not ask.
+    """
     values = {"internal/version.version": VERSION}
     for package in ("pkg/chartutil", "pkg/lint/rules"):
         values |= {f"{package}.k8sVersionMajor": "1", f"{package}.k8sVersionMinor": KUBERNETES_MINOR}

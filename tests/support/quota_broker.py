@@ -1,8 +1,8 @@
 """Connection quotas in virtual time.
 
-`Broker` plays acceptors and clients around the pure quotas: a backlog for each listener, clients that may give up, one
-held socket, delayed closes. It has three listeners with a client address each, and two samples of a second. Unless a
-test is about it, listeners do not inherit the broker's limits, as in Kafka's test.
+`Broker` plays acceptors and clients around the pure quotas: a backlog and one delayed socket for each listener, clients
+that may give up, delayed closes. It has three listeners with a client address each, and two samples of a second. Unless
+a test is about it, listeners do not inherit the broker's limits, as in Kafka's test.
 """
 
 from collections import deque
@@ -30,7 +30,7 @@ ISOLATED = QuotaSettings(
 
 @dataclass
 class Tally:
-    """What became of the connections of one listener and address; `admitted_ms` in order."""
+    """Results of the connections of one listener and address; `admitted_ms` in order."""
 
     admitted_ms: list[int] = field(default_factory=list)
     too_many: int = 0
@@ -38,7 +38,7 @@ class Tally:
     closed_late: int = 0
 
     def rate(self) -> float:
-        """Admitted per second between the first and the last."""
+        """Connections admitted per second between the first and the last."""
         return (len(self.admitted_ms) - 1) * 1000 / (self.admitted_ms[-1] - self.admitted_ms[0])
 
 
@@ -57,10 +57,10 @@ class Broker:
         self._woken: list[str] = []
         self._order = 0
 
-    # What a test does
+    # Actions of a test
 
     def connect(self, listener: str = EXTERNAL, ip: str | None = None, count: int = 1) -> Tally:
-        """`count` clients connect now."""
+        """Connect `count` clients now."""
         ip = ip or IP[listener]
         for _ in range(count):
             self.backlog[listener].append((ip, PATIENT_MS))
@@ -70,8 +70,10 @@ class Broker:
     def connect_paced(
         self, listener: str, per_second: int, count: int, ip: str | None = None, gives_up_ms: int = PATIENT_MS
     ) -> Tally:
-        """`count` clients will connect, evenly, beginning now; each hangs up after `gives_up_ms`, unless it is
-        admitted. `run` makes it happen."""
+        """Plan `count` evenly spaced connections from now on; `run` makes them happen.
+
+        Each client hangs up after `gives_up_ms`, unless it is admitted.
+        """
         ip = ip or IP[listener]
         for index in range(count):
             self._at(self.now_ms + index * 1000 // per_second, listener, ip, gives_up_ms)
@@ -87,7 +89,7 @@ class Broker:
         self._serve_woken()
 
     def run(self, ms: int | None = None) -> None:
-        """Until nothing more is planned, or for so long."""
+        """Run all planned events, or those of the next `ms` milliseconds."""
         end_ms = None if ms is None else self.now_ms + ms
         while self._events and (end_ms is None or self._events[0][0] <= end_ms):
             at_ms, _, listener, ip, gives_up_ms = heappop(self._events)
@@ -102,7 +104,7 @@ class Broker:
         if end_ms is not None:
             self.now_ms = end_ms
 
-    # What a test looks at
+    # Observations of a test
 
     def of(self, listener: str = EXTERNAL, ip: str | None = None) -> Tally:
         return self.tally.setdefault((listener, ip or IP[listener]), Tally())
@@ -126,7 +128,7 @@ class Broker:
         return self.quotas.listeners[listener].ip_throttle.measure(self.now_ms)
 
     def over_max_connections(self, listener: str) -> bool:
-        """Whether this listener would have to give up a connection."""
+        """Whether this listener would have to close a connection."""
         return self.quotas.eviction_needed() and not self.quotas.listeners[listener].protected
 
     # The acceptors

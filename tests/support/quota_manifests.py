@@ -1,5 +1,7 @@
-"""ConnectionQuotas on ranges and workloads, observed ones and those that end: good ones, and bad ones with the sentence
-that refuses them."""
+"""ConnectionQuotas on ranges and workloads, observed ones, and ones that expire.
+
+Some are good, others bad with the sentence that refuses them.
+"""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a replica's log has to be, as a list of batches, and batches as a leader sends them."""
+"""The expected log of a replica as a list of batches, and batches as a leader sends them."""
 
 from dataclasses import dataclass
 from struct import pack_into
@@ -19,7 +19,7 @@ class ModelBatch:
         return self.base + len(self.values)
 
     def encoded(self, timestamp_ms: int) -> bytes:
-        """As the leader has it: its offset and epoch are outside the checksum."""
+        """The batch as the leader has it: its offset and epoch are outside the checksum."""
         batch = bytearray(encode_batch([(b"k", value) for value in self.values], timestamp_ms, self.producer))
         pack_into(">q", batch, 0, self.base)
         pack_into(">i", batch, 12, self.epoch)
@@ -27,7 +27,7 @@ class ModelBatch:
 
 
 def epoch_end(batches: list[tuple[int, int]], asked: int, log_end: int) -> tuple[int, int]:
-    """KIP-101, from the (base offset, epoch) of every batch."""
+    """The epoch and end offset of KIP-101, from the (base offset, epoch) of every batch."""
     if asked < 0:
         return -1, -1
     known = max((epoch for _, epoch in batches if epoch <= asked), default=asked)

@@ -1,4 +1,4 @@
-"""Leaders and followers of one partition in memory, joined by real requests without sockets."""
+"""Leaders and followers of one partition in memory, connected by real requests without sockets."""
 
 import asyncio
 from collections.abc import Callable
@@ -40,7 +40,7 @@ def brokers(*ids: int) -> dict[int, BrokerInfo]:
 
 
 def lag_of(leader: LeaderReplica, replica: int) -> int | None:
-    """Records that a follower misses; None when it is not known."""
+    """Number of records that a follower misses; None if unknown."""
     follower = leader.followers.get(replica)
     if follower is None or follower.end_offset < 0:
         return None
@@ -48,7 +48,7 @@ def lag_of(leader: LeaderReplica, replica: int) -> int | None:
 
 
 def leading(log: Log, *replicas: int, epoch: int = 0, isr: tuple[int, ...] | None = None) -> LeaderReplica:
-    """The first replica leads; all are in sync unless told otherwise."""
+    """A leader: the first replica leads; all are in sync by default."""
     chosen = replicas or (1,)
     leader = LeaderReplica(chosen[0], TOPIC, TOPIC_ID, 0, log)
     leader.update(Partition(chosen, isr or chosen, chosen[0], epoch, 0), brokers(*chosen), 0.0)
@@ -102,7 +102,7 @@ class LeadingNode:
         return leader.log, leader.leader_epoch
 
     def run_aside(self, work: Callable[[], T]) -> "asyncio.Future[T]":
-        """A test says when by `aside`."""
+        """Queue the work; a test runs it from `aside`."""
         if self.aside_is_full:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "too much waits")
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -114,13 +114,13 @@ class LeadingNode:
         return self.leader.log.config
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> "LeadingNode":
-        """Time-outs happen when a test runs `timers`."""
+        """Queue a time-out; it fires when a test runs `timers`."""
         del delay_s
         self.timers.append(callback)
         return self
 
     def cancel(self) -> None:
-        """As a timer."""
+        """Do nothing: this object is also the timer."""
 
 
 class LinkTo:
@@ -134,7 +134,7 @@ class LinkTo:
 
     async def exchange(self, api_key: int, version: int, body: bytes | memoryview) -> memoryview:
         self.asked.append(api_key)
-        # As over a socket: others get their turn, and time goes by.
+        # As over a socket: other tasks get their turn, and time passes.
         await asyncio.sleep(0.001)
         if self.mishaps:
             raise self.mishaps.pop(0)

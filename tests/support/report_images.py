@@ -21,7 +21,7 @@ PICTURES = (
     ("idle", 1280, "light", "#idle h2", "#idle tbody tr:nth-child(12)"),
     ("phone", 390, "dark", "header", "#answers article:nth-child(3)"),
 )
-"""Name, width and colour scheme, and from where to where: first and last element."""
+"""Name, width and colour scheme, and the first and last element of the picture."""
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""Rights at an API server, compared."""
+"""Comparison of rights at an API server."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ Rights = Mapping[Resource, frozenset[str]]
 
 
 def surplus(one: Rights, other: Rights) -> list[str]:
-    """What is in `one` and not in `other`, in words."""
+    """The rights in `one` that `other` lacks, in words."""
     return sorted(
         f"{verb} {'.'.join(filter(None, (resource, group)))}"
         for (group, resource), verbs in one.items()

@@ -1,4 +1,4 @@
-"""A real S3 server, versitygw, over a folder: `python -m tests.support.s3_server` has its program ready, once."""
+"""A real S3 server, versitygw, over a folder: `python -m tests.support.s3_server` obtains its program once."""
 
 import os
 import socket
@@ -21,7 +21,7 @@ _START_TIMEOUT_S = 60.0
 
 
 class S3Server:
-    """One server with the bucket `audit` on a free port; its objects lie in `folder`."""
+    """One server with the bucket `audit` on a free port; its objects are in `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -30,12 +30,12 @@ class S3Server:
 
     @property
     def uri(self) -> str:
-        """Of a place in the bucket, as `audit_pipeline` takes it."""
+        """URI of a place in the bucket, as `audit_pipeline` takes it."""
         return self.bare_uri.replace("s3://", f"s3://{ACCESS_KEY}:{SECRET_KEY}@")
 
     @property
     def bare_uri(self) -> str:
-        """The same, for those who have the credentials from elsewhere."""
+        """The same without credentials, for programs that have them from elsewhere."""
         where = quote(f"127.0.0.1:{self._port}", safe="")
         return f"s3://audit/events?endpoint_override={where}&scheme=http&region=us-east-1"
 

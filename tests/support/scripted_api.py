@@ -1,4 +1,4 @@
-"""An API server for kopf that says what the test wants, without a socket: kopf itself lists and watches it."""
+"""An API server for kopf with scripted responses, without a socket: kopf itself lists and watches it."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ FORGOTTEN = event("ERROR", {"metadata": {}, "code": 410, "message": "too old"})
 
 
 class ScriptedResponse:
-    """`said`: the chunks of a watch. None ends it, and an exception cuts it off."""
+    """`said` are the chunks of a watch. None ends it, and an exception aborts it."""
 
     def __init__(self, status: int, body: bytes = b"", said: asyncio.Queue[Chunk] | None = None) -> None:
         self.status = status
@@ -74,13 +74,16 @@ class ScriptedResponse:
 
 
 class Script:
-    """A Transport. `pages` answer lists, one after the other; a number is a status, an exception is raised. Watches get
-    chunks out of `said`."""
+    """A Transport with scripted responses.
+
+    `pages` answer lists, one after the other; a number is a status, an exception is raised. Watches get chunks from
+    `said`.
+    """
 
     def __init__(self, *pages: Json | int | Exception) -> None:
         self.pages = list(pages)
         self.watches: list[int | Exception] = []
-        """How the next watches are refused."""
+        """Statuses or errors with which the next watches are refused."""
         self.closed = False
         self.said: asyncio.Queue[Chunk] = asyncio.Queue()
         self.asked: list[Mapping[str, str]] = []
@@ -110,14 +113,14 @@ def _answer(wanted: Json | int | Exception) -> ScriptedResponse:
 
 
 def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What fails is asked again after a millisecond."""
+    """Reduce the pauses of retries to a millisecond."""
     for name in ("SHORTEST_S", "AGAIN_FIRST_S", "NOT_SERVED_S"):
         monkeypatch.setattr(reflector, name, 0.001)
 
 
 @asynccontextmanager
 async def cached(script: Script, *watched: Watched) -> AsyncIterator[Cache]:
-    """A cache that kopf feeds from `script`."""
+    """A cache that kopf fills from `script`."""
     cache = Cache(watched)
     kopf = KopfOperator(lambda: script, None, lambda: None, cache)
     kopf.start()

@@ -53,12 +53,15 @@ Layer = dict[str, str]
 
 DEFAULTS: Layer = {"max.connections": "2147483647", "max.connection.creation.rate": "2147483647"}
 REFUSED = "refused"
-"""A configuration value that every broker refuses; of ip rates -1.0. A test may add to both."""
+"""A configuration value that every broker refuses, like an ip rate of -1.0. A test may add to both."""
 
 
 class ScriptedCluster:
-    """`built_in` is what a broker has when nobody says anything; `defaults`, `overrides`, `ip_rates` and `groups` are
-    what the controller knows; a broker in `lags` still shows the past, but of groups."""
+    """Brokers that answer from one shared state.
+
+    `built_in` are a broker's values without any configuration. `defaults`, `overrides`, `ip_rates` and `groups` are
+    what the controller knows. A broker in `lags` still shows the past, except of groups.
+    """
 
     def __init__(self, brokers: int) -> None:
         self.peers = [ScriptedPeer() for _ in range(brokers)]
@@ -67,16 +70,16 @@ class ScriptedCluster:
         self.overrides: dict[int, Layer] = {number: {} for number in range(brokers)}
         self.ip_rates: dict[str | None, float] = {}
         self.groups: dict[Entity, dict[str, float]] = {}
-        """Of connection groups and their members, by entity."""
+        """Limits of connection groups and their members, by entity."""
         self.lags: set[int] = set()
         self.documentation: dict[int, Layer] = {}
-        """By broker and key: what it says to whoever asks for documentation."""
+        """By broker and key: the documentation that it returns on request."""
         self.refused, self.refused_rates = {REFUSED}, {-1.0}
         self.unanswered: dict[int, int] = {}
-        """By broker: so many of the next questions for its configuration have no answer."""
+        """By broker: the number of next requests for its configuration that get no answer."""
         self.alterations = 0
         self.quotas_told = 0
-        """Client quotas that were in answers, of all brokers."""
+        """Number of client quotas in the answers of all brokers."""
         self._altered = asyncio.Event()
         for number, peer in enumerate(self.peers):
             peer.script(32, partial(self._configs, number))
@@ -85,7 +88,7 @@ class ScriptedCluster:
             peer.script(48, self._answer(DescribeClientQuotasRequest, partial(self._describe_rates, number)))
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        """Looked at after each change that the brokers are told."""
+        """Wait until the condition holds; it is checked after each change that the brokers receive."""
         while not holds():
             self._altered.clear()
             await self._altered.wait()

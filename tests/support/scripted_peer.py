@@ -4,7 +4,7 @@
     peer.answer(DescribeClusterResponse(...))
     async with AdminClient([("b", 1)], connect=peer.connect) as admin: ...
 
-Answers are looked up by API key. Without a script for a key the peer stays silent, as a stuck broker would.
+Answers are found by API key. Without a script for a key the peer stays silent, as a stuck broker would.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from kio.static.protocol import ResponsePayload
 
 API_VERSIONS = 18
 SERVED = {3: 12, 18: 3, 19: 7, 20: 6, 32: 4, 37: 3, 44: 1, 48: 1, 49: 1, 60: 1}
-"""Newest version by API key that the peer says it serves, unless told otherwise; the oldest is always 0."""
+"""Default newest version of each served API, by API key; the oldest is always 0."""
 
 NO_THROTTLE = i32Timedelta.parse(i32Timedelta.min * 0)
 
@@ -70,7 +70,7 @@ class ScriptedPeer:
         self.answer(versions(SERVED))
 
     def answer(self, reply: ResponsePayload) -> None:
-        """From now on `reply` answers every request of its API."""
+        """From now on, answer every request of its API with `reply`."""
         header = b"" if reply.__api_key__ == API_VERSIONS or not reply.__flexible__ else b"\x00"
         body = header + encode(reply)
         self.script(reply.__api_key__, lambda request: framed(request.correlation_id, body))
@@ -102,7 +102,7 @@ class ScriptedPeer:
 
 
 class PeerTransport(asyncio.Transport):
-    """The client's end of the connection; `send` and `hang_up` are the peer's."""
+    """The client's end of the connection; `send` and `hang_up` are the peer's actions."""
 
     def __init__(self, peer: ScriptedPeer, protocol: asyncio.Protocol) -> None:
         super().__init__()
@@ -123,7 +123,7 @@ class PeerTransport(asyncio.Transport):
             self._peer.take(self, frame)
 
     def send(self, data: bytes) -> None:
-        """Delivered in the next turns of the loop, as from a socket."""
+        """Deliver data in the next iterations of the loop, as from a socket."""
         step = self._peer.chunk_bytes or max(1, len(data))
         for start in range(0, len(data), step):
             asyncio.get_running_loop().call_soon(self._deliver, data[start : start + step])

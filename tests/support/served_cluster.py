@@ -1,7 +1,8 @@
-"""One cluster of brokers that are played: topics, limits of every kind of entity, configuration, who is Online.
+"""One cluster of simulated brokers: topics, limits of every kind of entity, configuration, and which brokers are
+Online.
 
-All brokers of it have the same state at once. What changes is counted in `revision`, and answers that are long are
-encoded once for each revision: the one who plays must not be what is measured.
+All brokers of a cluster have the same state at once. `revision` counts the changes. Long answers are encoded once for
+each revision, so that a measurement does not measure the simulation.
 """
 
 import asyncio
@@ -68,12 +69,15 @@ Entity = tuple[tuple[str, str | None], ...]
 class PlayedTopic:
     id: UUID
     partitions: list[tuple[int, ...]]
-    """The replicas of each."""
+    """Replicas of each partition."""
     configs: dict[str, str] = field(default_factory=dict)
 
 
 class ServedCluster(ScriptedCluster):
-    """`host` says where a broker is. `silent`: nobody answers; `late_s`: everybody answers so much later."""
+    """A cluster that is simulated on sockets.
+
+    `host` returns the host of a broker. `silent`: no broker answers; `late_s`: every answer is so much later.
+    """
 
     def __init__(self, name: str, brokers: int, host: Callable[[int], str]) -> None:
         super().__init__(brokers)
@@ -84,17 +88,17 @@ class ServedCluster(ScriptedCluster):
         self.late_s = 0.0
         self.topics: dict[str, PlayedTopic] = {}
         self.quotas: dict[Entity, dict[str, float]] = {}
-        """Those of single addresses with a rate are in `ip_rates` as well."""
+        """Quotas by entity. Rates of single addresses are in `ip_rates` as well."""
         self.told: list[tuple[Entity, str, float | None]] = []
-        """All that was altered of `quotas`, None where it was taken away. Only of the last TOLD_MAX."""
+        """The last TOLD_MAX changes of `quotas`; None for a removed limit."""
         self.configs_told: list[tuple[str, str, str | None]] = []
-        """The same of brokers' configuration: whose (empty: the default of all), key and value."""
+        """The same for the configuration of brokers: whose (empty: the default of all), key and value."""
         self.epochs: dict[int, int] = {}
-        """Of the brokers that have registered, the newest incarnation of each."""
+        """Epochs of the registered brokers, for the newest incarnation of each."""
         self.online: set[int] = set()
         self.revision = 0
         self.changed = asyncio.Event()
-        """Set anew at each revision: whoever waits takes this one and waits for it."""
+        """A new event at each revision: a waiting task takes this one and waits for it."""
         self._encoded: dict[object, tuple[int, bytes]] = {}
         self._incarnations = 0
         self._wanted: dict[tuple[str, float], asyncio.Future[float]] = {}
@@ -112,11 +116,11 @@ class ServedCluster(ScriptedCluster):
             peer.script(49, self._answer(AlterClientQuotasRequest, self._alter_quotas))
 
     def expect(self, address: str, rate: float) -> "asyncio.Future[float]":
-        """Done with the time of the loop at which the brokers have been told this rate."""
+        """A future that gets the loop's time at which the brokers received this rate."""
         return self._wanted.setdefault((address, rate), asyncio.get_running_loop().create_future())
 
     def begin(self, broker_id: int) -> None:
-        """A new process of the broker, which registers."""
+        """Register a new process of the broker."""
         self._incarnations += 1
         self.epochs[broker_id] = self._incarnations
         self.online.add(broker_id)
@@ -128,11 +132,11 @@ class ServedCluster(ScriptedCluster):
 
     @property
     def version(self) -> str:
-        """Of the view."""
+        """Version of the view."""
         return f"1,{self.revision}"
 
     def view(self) -> Mapping[str, object]:
-        """What its active controller shows at /brokers."""
+        """The view that its active controller shows at /brokers."""
         brokers = []
         for broker_id, epoch in sorted(self.epochs.items()):
             own = [isr for replicas, isr in self._partitions() if broker_id in replicas]
@@ -167,7 +171,7 @@ class ServedCluster(ScriptedCluster):
         self.changed = asyncio.Event()
 
     def _partitions(self) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-        """Replicas of each partition, and those in sync, the leader first."""
+        """Replicas of each partition, and the in-sync ones, the leader first."""
         for topic in self.topics.values():
             for replicas in topic.partitions:
                 yield replicas, self._in_sync(replicas)
@@ -184,7 +188,7 @@ class ServedCluster(ScriptedCluster):
         return answer
 
     def _once(self, key: object, make: Callable[[], object], *, flexible: bool = True) -> bytes:
-        """Encoded for this revision."""
+        """The response, encoded once for this revision."""
         found = self._encoded.get(key)
         if found is None or found[0] != self.revision:
             body = encode(make())  # type: ignore[arg-type]
@@ -294,7 +298,7 @@ class ServedCluster(ScriptedCluster):
         return DescribeConfigsResponse(throttle_time=NO_THROTTLE, results=results)
 
     def _said(self, number: int, name: str, request: DescribeConfigsRequest) -> str | None:
-        """Every observer that brokers are told of is loaded at once."""
+        """Every configured observer is reported as loaded at once."""
         observer = name.removeprefix("observer.").removesuffix(".class")
         if request.include_documentation and name == class_key(observer):
             return f"On this broker: {observer}: {LOADED}"

@@ -1,8 +1,8 @@
-"""Many clusters played by one process, for measurements and tests of the operator: pods of a real API server that are
-Ready at once, brokers that answer the admin protocol on real sockets, controllers that show their view.
+"""Many clusters simulated by one process, for measurements and tests of the operator.
 
-A pod is placed at `<network>.<cluster>.<node>`; nothing runs in it. The broker registers when its pod is placed, and
-its session ends when the pod goes.
+The pods of a real API server are Ready at once, brokers answer the admin protocol on real sockets, and controllers show
+their view. A pod has the address `<network>.<cluster>.<node>`, and no process runs in it. The broker registers when its
+pod is placed, and its session ends when the pod is removed.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from tests.support.served_cluster import ServedCluster
 
 PLACERS = 4
 NETWORK_MIN, NETWORK_MAX = 30, 250
-"""Others, as those of the process kubelet, are below."""
+"""Other networks, such as those of the process kubelet, are below."""
 CHANGES = {
     19: "CreateTopics",
     20: "DeleteTopics",
@@ -38,7 +38,7 @@ CHANGES = {
 
 
 def take_network() -> tuple[socket.socket, str]:
-    """The first half of loopback addresses that are ours while the socket is open: ports are the same for everybody."""
+    """The first half of loopback addresses that are ours while the socket is open: all networks use the same ports."""
     for number in range(NETWORK_MIN + os.getpid() % 100, NETWORK_MAX):
         taken = socket.socket()
         try:
@@ -55,15 +55,17 @@ def _pass(_: str) -> bool:
 
 
 class ServedClusters:
-    """Use as `async with`. `brokers` by the name of the cluster, one controller each. `before` and `after` are asked
-    about each request that changes something, by Kafka's name of it: what they say no to is not done, or not answered.
+    """Owns the sockets and the watch of all clusters; use it with `async with`.
+
+    `brokers` by the name of the cluster, one controller each. `before` and `after` are called for each changing request
+    with Kafka's name of it. If `before` returns False the request is not executed, if `after` does it is not answered.
     """
 
     def __init__(self, access: Access, namespace: str, brokers: Mapping[str, int]) -> None:
         self.before: Callable[[str], bool] = _pass
         self.after: Callable[[str], bool] = _pass
         self.nodes: Sequence[str] = ()
-        """Nodes that pods are placed on, by their ordinals in turn; none: pods run without being on one."""
+        """Nodes for the pods, by their ordinals in turn; if empty, pods run without a node."""
         self._taken, self._network = take_network()
         self._access = access
         self._namespace = namespace
@@ -112,7 +114,7 @@ class ServedClusters:
         self._servers.append(await asyncio.start_server(begin, host, port))
 
     def start(self, name: str) -> None:
-        """All brokers of a cluster that no pods stand for."""
+        """Register all brokers of a cluster without pods."""
         if self._loop is not None:
             for broker_id in range(self.clusters[name].brokers):
                 self._loop.call_soon_threadsafe(self.clusters[name].begin, broker_id)
@@ -131,13 +133,13 @@ class ServedClusters:
             self._placers.submit(self._end, meta)
 
     def _end(self, meta: Json) -> None:
-        """Of a pod that is on a node its kubelet says that it has ended."""
+        """Delete a pod's object, as the kubelet of its node does once the pod has ended."""
         api = KubeApi(self._access)
         try:
             options = {"gracePeriodSeconds": 0, "preconditions": {"uid": meta["uid"]}}
             api.delete(f"/api/v1/namespaces/{self._namespace}/pods/{meta['name']}", options)
         except (ApiRefused, ApiUnavailable):
-            # It has gone; else another change of it, which is heard of, tries again.
+            # It is gone; otherwise the next event of it tries again.
             return
         finally:
             api.close()
@@ -153,7 +155,7 @@ class ServedClusters:
                 api.create(f"{path}/binding", binding)
             api.patch(f"{path}/status", self._running(meta))
         except (ApiRefused, ApiUnavailable):
-            # Another change of it, which is heard of, tries again.
+            # The next event of it tries again.
             self._placed.discard(meta["uid"])
             return
         finally:
@@ -192,13 +194,13 @@ def _ordinal(meta: Json) -> int:
 
 
 def make_sick(clusters: Iterable[ServedCluster], late_s: float = 0.0) -> None:
-    """They do not answer, brokers and controller, or `late_s` later."""
+    """Make brokers and controller stop answering, or answer `late_s` later."""
     for cluster in clusters:
         cluster.silent, cluster.late_s = not late_s, late_s
 
 
 def make_well(clusters: Iterable[ServedCluster]) -> None:
-    """Questions that were not answered stay so: their connections have been given up."""
+    """Let the clusters answer again; earlier unanswered requests stay so, as their connections were dropped."""
     for cluster in clusters:
         cluster.silent, cluster.late_s = False, 0.0
 

@@ -1,4 +1,4 @@
-"""A world that is looked at until nothing is left to do, for tests of what planning converges to."""
+"""A world that is planned again until nothing is left to do, for tests of the convergence of planning."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -11,12 +11,12 @@ from tests.support.bad_manifests import cluster
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 LOOKS_MAX = 4
-"""As long as nobody else changes anything meanwhile."""
+"""Enough while nothing else changes the world."""
 T = TypeVar("T")
 
 
 def settles(look: Callable[[], bool]) -> None:
-    """`look` plans and acts, and says whether there was anything to do."""
+    """Call `look` until it has nothing to do. `look` plans and acts, and returns whether there was anything to do."""
     for _ in range(LOOKS_MAX):
         if not look():
             return

@@ -1,4 +1,4 @@
-"""Every state that an object of ours can show, each as the operator's own planners make it of what they may see."""
+"""Every state that one of our objects can show, made by the operator's own planners from what they may see."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -75,7 +75,7 @@ class Shown:
 
 
 def shown_statuses() -> list[Shown]:
-    """All kinds, and for each all that its planner tells apart, alone and together."""
+    """All kinds, and for each kind all cases that its planner distinguishes, alone and together."""
     return [
         *_clusters(),
         *_external_clusters(),
@@ -89,7 +89,7 @@ def shown_statuses() -> list[Shown]:
 
 
 def unseen(document: Json) -> Shown:
-    """As it was applied: the API server gives it the CRD's default."""
+    """The object as applied, with the CRD's default status of the API server."""
     return Shown(_stored(document) | {"status": {"observedGeneration": -1}})
 
 

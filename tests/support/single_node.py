@@ -15,7 +15,7 @@ IMPLEMENTATIONS: Mapping[str, type[ApacheKafka] | type[BrokerProcess]] = {
 
 @dataclass(frozen=True, slots=True)
 class SingleNode:
-    """`port` is that of PLAINTEXT."""
+    """A running node; `port` is that of PLAINTEXT."""
 
     node_id: int
     host: str

@@ -1,4 +1,4 @@
-"""A Kafka producer whose topic takes so many records a second, as librdkafka behaves before it."""
+"""A Kafka producer whose topic accepts so many records a second, with the behaviour of librdkafka."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from tests.support.manual_clock import ManualClock
 
 
 class Delivered:
-    """What there is to know of a message."""
+    """The known facts of a delivered message."""
 
     def __init__(self, offset: int) -> None:
         self._offset = offset
@@ -22,7 +22,7 @@ class Delivered:
 
 
 class SlowTopic:
-    """`values` are the records that are in it. `refuses`: a value behind which nothing is taken."""
+    """`values` are the stored records. After the value `refuses` nothing more is accepted."""
 
     def __init__(self, per_s: float, refuses: bytes | None = None) -> None:
         self.clock = ManualClock()
@@ -39,7 +39,10 @@ class SlowTopic:
 
 
 class SlowProducer:
-    """Waiting moves the topic's clock. A record that has waited for `message.timeout.ms` has failed; 0 is for ever."""
+    """A producer whose waits move the topic's clock.
+
+    A record that has waited for `message.timeout.ms` has failed; 0 means no time-out.
+    """
 
     def __init__(self, topic: SlowTopic, config: Mapping[str, Any]) -> None:
         assert config["enable.idempotence"]

@@ -1,4 +1,4 @@
-"""A slow way to a broker: TCP, of which only so many bytes a second get through to it."""
+"""A slow proxy to a broker: TCP that forwards only so many bytes a second to it."""
 
 import socket
 import threading
@@ -11,18 +11,18 @@ _PIECE = 4096
 
 
 class SlowProxy:
-    """Listens when it is made; give the broker's port as `target` before anybody connects.
+    """Listens when it is made; set the broker's port as `target` before a client connects.
 
-    `bytes_per_s` is of each connection, towards the broker only, and may change; None is as fast as it goes, 0 stops.
+    `bytes_per_s` limits each connection, towards the broker only, and may change; None means unlimited, 0 stops.
     """
 
     def __init__(self, bytes_per_s: float | None, header: bytes = b"") -> None:
-        """`header` is what each connection to the broker begins with."""
+        """`header` starts each connection to the broker."""
         self.bytes_per_s = bytes_per_s
         self.header = header
         self.target = 0
         self._listening = socket.create_server(("127.0.0.1", 0))
-        # What waits in buffers is not on the broker.
+        # Bytes that wait in buffers are not on the broker.
         self._listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _PIECE)
         self._closed = threading.Event()
         self._sockets: list[socket.socket] = []

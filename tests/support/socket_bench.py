@@ -16,7 +16,7 @@ from broker_runtime.wire.handler import FrameHandler, ServedConnection
 BENCHES = ("uvloop+epoll", "asyncio+epoll", "uvloop+loop", "asyncio+loop")
 
 PATIENCE_S = 30.0
-"""What is awaited here takes milliseconds, on a machine that has nothing else to do."""
+"""Time-out of waits that take milliseconds on an idle machine."""
 
 PING = b"\x00\x00\x00\x04ping"
 
@@ -27,7 +27,7 @@ def echo(frame: memoryview, connection: ServedConnection) -> tuple[bytes, bytes]
 
 
 class Bench:
-    """A server on one loop, and blocking clients beside it: each call lets the loop run until its wish comes true."""
+    """A server on one loop, and blocking clients beside it: each call runs the loop until its condition holds."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, poller_kind: str) -> None:
         self.loop = loop
@@ -77,7 +77,7 @@ class Bench:
         self.loop.run_until_complete(poll())
 
     def receive(self, client: socket.socket, within_s: float = PATIENCE_S) -> bytes:
-        """What the client gets next; nothing when the connection has ended."""
+        """The next data of the client; empty when the connection has ended."""
 
         async def get() -> bytes:
             try:
@@ -120,7 +120,7 @@ class Bench:
         return self.receive(client) == PING
 
     def is_open(self, client: socket.socket) -> bool:
-        """Whether the server still holds its end, as far as the client can see now."""
+        """Whether the server still has its end open, as far as the client can see now."""
         try:
             return client.recv(1, socket.MSG_PEEK) != b""
         except BlockingIOError:
@@ -129,13 +129,13 @@ class Bench:
             return False
 
     def metric(self, name: str, **labels: str) -> float:
-        """Zero for a series that has not appeared yet."""
+        """The value of a series; zero if it has not appeared yet."""
         found = [s.value for s in self.server.collect() if s.name.endswith(name) and s.labels == labels]
         return found[0] if found else 0.0
 
 
 def bench_on(kind: str) -> Iterator[Bench]:
-    """For a fixture: `kind` is one of BENCHES."""
+    """A bench for a fixture: `kind` is one of BENCHES."""
     loop_kind, poller_kind = kind.split("+")
     loop = uvloop.new_event_loop() if loop_kind == "uvloop" else asyncio.new_event_loop()
     bench = Bench(loop, poller_kind)

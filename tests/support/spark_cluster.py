@@ -1,4 +1,4 @@
-"""A standalone cluster of Spark on loopback, of the classes that pyspark's own jars have: a master and workers."""
+"""A standalone cluster of Spark on loopback, with the classes of pyspark's own jars: a master and workers."""
 
 import os
 import re
@@ -16,15 +16,16 @@ from tests.support.spark_session import FEW_ROWS
 HOME: Final = Path(pyspark.__file__).parent
 LOOPBACK: Final = "127.0.0.1"
 SUBMIT_S: Final = 300.0
-"""A job that is not over then hangs."""
+"""Time-out of a job; a job that takes longer hangs."""
 _MASTER: Final = re.compile(r"Starting Spark master at (spark://\S+)")
 _EXECUTOR_MEMORY: Final = "512m"
 
 
 class SparkCluster:
-    """A master and `workers` of one core each, below `folder`; jobs run with `python` and nothing of this process.
+    """A master and `workers` of one core each, below `folder`; jobs run with `python`, independent of this process.
 
-    A worker's folder has one of each application, and in it one of each executor, with its files and what it said.
+    A worker's folder has a folder for each application. That has a folder for each executor, with its files and its
+    output.
     """
 
     def __init__(self, folder: Path, python: Path, workers: int = 2) -> None:
@@ -34,7 +35,7 @@ class SparkCluster:
         unwanted = ("PYTHON", "PYSPARK", "SPARK", "AWS")
         self._environment = {key: value for key, value in os.environ.items() if not key.startswith(unwanted)}
         self._environment |= {"SPARK_HOME": str(HOME), "SPARK_LOCAL_IP": LOOPBACK, "PYSPARK_PYTHON": str(python)}
-        # As Spark's own scripts find it out; workers begin no executor without it.
+        # As in Spark's own scripts; workers start no executor without it.
         (core,) = HOME.glob("jars/spark-core_*.jar")
         self._environment["SPARK_SCALA_VERSION"] = core.name.removeprefix("spark-core_").partition("-")[0]
         self.url = ""
@@ -48,7 +49,7 @@ class SparkCluster:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Workers end their executors."""
+        """Stop the master and the workers; workers end their executors."""
         for process in reversed(self._processes):
             process.terminate()
         for process in reversed(self._processes):
@@ -60,13 +61,13 @@ class SparkCluster:
         self._processes.clear()
 
     def executors(self) -> list[Path]:
-        """The folders of those of the last job."""
+        """The folders of the last job's executors."""
         found = [each.parent for each in sorted(self._folder.glob("worker-*/app-*/*/stderr"))]
         last = max((each.parent.name for each in found), default="")
         return [each for each in found if each.parent.name == last]
 
     def submit(self, words: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
-        """spark-submit in that folder; `words` follow its own options of the cluster. All that is said is in stdout."""
+        """Run spark-submit in that folder, with all output in stdout; `words` follow its own options of the cluster."""
         options = ["--master", self.url, "--driver-memory", "512m", "--executor-memory", _EXECUTOR_MEMORY]
         for key, value in {
             "spark.driver.host": LOOPBACK,
@@ -76,7 +77,7 @@ class SparkCluster:
             "spark.ui.enabled": "false",
             "spark.sql.shuffle.partitions": "2",
             **FEW_ROWS,
-            # No task begins before all executors are there.
+            # No task begins before all executors have registered.
             "spark.cores.max": str(self._workers),
             "spark.scheduler.minRegisteredResourcesRatio": "1.0",
             "spark.scheduler.maxRegisteredResourcesWaitingTime": "60s",
@@ -108,7 +109,7 @@ class SparkCluster:
         until(lambda: said.read_text().count("Registering worker") == self._workers, "the workers are known")
 
     def _begin(self, name: str, words: Sequence[str]) -> Path:
-        """Returns the file of what it says."""
+        """Start a process and return the file of its output."""
         said = self._folder / f"{name}.log"
         with said.open("wb") as output:
             command = [java(), "-Xmx256m", *SHORT_LIVED.split(), "-cp", str(HOME / "jars" / "*"), *words]

@@ -1,4 +1,4 @@
-"""Frames of a few rows, with days and times as texts; columns that a row leaves out have a value that says nothing."""
+"""Frames of a few rows, with days and times as texts; columns that a row leaves out have an empty value."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -21,7 +21,10 @@ from audit_pipeline.results.frames import event_schema, result_schema
 
 
 def frame(spark: SparkSession, schema: StructType | str, rows: Sequence[Sequence[Any]]) -> DataFrame:
-    """`schema` may be a DDL. Days and times are texts such as 2026-11-20 and 2026-11-20 10:00:00.5, in UTC."""
+    """A frame of these rows; `schema` may be a DDL.
+
+    Days and times are texts such as 2026-11-20 and 2026-11-20 10:00:00.5, in UTC.
+    """
     wanted = schema if isinstance(schema, StructType) else DataType.fromDDL(schema)
     assert isinstance(wanted, StructType)
     written = StructType([StructField(field.name, _written(field.dataType)) for field in wanted])
@@ -30,14 +33,15 @@ def frame(spark: SparkSession, schema: StructType | str, rows: Sequence[Sequence
 
 
 def results(spark: SparkSession, table: str, *rows: Sequence[Any]) -> DataFrame:
-    """Whole rows of a table of results."""
+    """Complete rows of a table of results."""
     return frame(spark, result_schema(table), rows)
 
 
 def facts(spark: SparkSession, table: str, *rows: Mapping[str, Any]) -> DataFrame:
-    """Rows of a table of results, of which a test says what it is about.
+    """Rows of a table of results, in which a test sets only the columns that it is about.
 
-    A row of `rollup` may have `latency`, a histogram by bucket: it becomes a row for each, beside the one for its sums.
+    A row of `rollup` may have `latency`, a histogram by bucket: it becomes a row for each bucket, beside the row for
+    its sums.
     """
     return _filled(spark, result_schema(table), [part for row in rows for part in _parts(row)])
 
@@ -54,7 +58,7 @@ def _parts(row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def events(spark: SparkSession, table: str, *rows: Mapping[str, Any]) -> DataFrame:
-    """Rows of a table of events, of which a test says what it is about."""
+    """Rows of a table of events, in which a test sets only the columns that it is about."""
     return _filled(spark, event_schema(table), rows)
 
 

@@ -1,7 +1,7 @@
-"""Spark's own connector for Kafka: `python -m tests.support.spark_kafka` has its jars ready, once.
+"""Spark's own connector for Kafka: `python -m tests.support.spark_kafka` obtains its jars once.
 
 The jars are in the folder that SLUICEGATE_SPARK_KAFKA_LIBS names, else in the cache, where Maven puts them
-(spark-kafka-pom.xml). Tests only look for the jars: what is fetched is fetched before them.
+(spark-kafka-pom.xml). Tests only look for the jars: every download happens before them.
 """
 
 import os
@@ -16,7 +16,7 @@ POM = Path(__file__).with_name("spark-kafka-pom.xml")
 
 
 def spark_kafka_libs() -> Path:
-    """The folder with the connector's jars. Raises ObtainError when they are not there."""
+    """The folder with the connector's jars. Raises ObtainError if they are missing."""
     folder = _folder()
     if not _is_complete(folder):
         raise ObtainError(f"{folder} has not Spark's connector for Kafka: `make spark-kafka` fetches it")
@@ -24,7 +24,7 @@ def spark_kafka_libs() -> Path:
 
 
 def obtain() -> Path:
-    """The folder with the connector's jars, fetched when it is not there yet. Raises ObtainError."""
+    """The folder with the connector's jars; fetch them if they are missing. Raises ObtainError."""
     if os.environ.get(LIBS_VARIABLE):
         return spark_kafka_libs()
     return obtained(_folder(), _is_complete, _fetch)
@@ -35,7 +35,7 @@ def _folder() -> Path:
 
 
 def _is_complete(folder: Path) -> bool:
-    """Maven writes to another folder that is renamed at the end, so one jar stands for all."""
+    """Whether the folder is complete: Maven writes to another one that is renamed at the end, so one jar is enough."""
     return (folder / f"spark-sql-kafka-0-10_2.13-{VERSION}.jar").is_file()
 
 

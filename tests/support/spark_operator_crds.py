@@ -1,8 +1,9 @@
-"""The CRDs of the two Spark operators: `python -m tests.support.spark_operator_crds` has kubeflow's ready, once.
+"""The CRDs of the two Spark operators: `python -m tests.support.spark_operator_crds` obtains kubeflow's once.
 
 kubeflow's are in its Go module, pinned by version and sum, which Go downloads as any other. Apache's are in no
-registry: tests have the part that is used here (apache_spark_crd.yaml), as of release 1.0.0, and take the published
-file instead where SLUICEGATE_APACHE_SPARK_CRD names it (build-tools/helm/spark-kubernetes-operator/crds/ there).
+registry. Tests have the part that is used here (apache_spark_crd.yaml), as of release 1.0.0. If
+SLUICEGATE_APACHE_SPARK_CRD names the published file, they use it instead
+(build-tools/helm/spark-kubernetes-operator/crds/ in that repository).
 """
 
 import os
@@ -19,7 +20,7 @@ _FOLDER = Path("config") / "crd" / "bases"
 
 
 def kubeflow_crds() -> list[Path]:
-    """Raises ObtainError when they are not there."""
+    """Paths of kubeflow's CRDs. Raises ObtainError if they are missing."""
     place = _place()
     if not _is_complete(place):
         raise ObtainError(f"{place} is not there: `make spark-crds` downloads it")
@@ -31,7 +32,7 @@ def apache_crd() -> Path:
 
 
 def obtain() -> Path:
-    """The folder of kubeflow's, filled when it is not. Raises ObtainError."""
+    """The folder of kubeflow's CRDs; fill it if it is incomplete. Raises ObtainError."""
     return obtained(
         _place(),
         _is_complete,

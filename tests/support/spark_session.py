@@ -17,7 +17,7 @@ FEW_ROWS: Final = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
-"""For builds of a few thousand rows: compiling and planning anew would be most of their time."""
+"""Settings for builds of a few thousand rows: compiling and replanning would be most of their time."""
 
 
 _AS_SHIPPED: Final = dict(zip(FEW_ROWS, ("true", "true", "FALLBACK"), strict=True))
@@ -33,7 +33,7 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="module")
 def compiling_spark(spark: SparkSession) -> Iterator[SparkSession]:
-    """The same session as users have it: it compiles queries, and plans anew meanwhile."""
+    """The session with users' settings: it compiles queries, and replans them meanwhile."""
     for key, value in _AS_SHIPPED.items():
         spark.conf.set(key, value)
     yield spark
@@ -42,7 +42,7 @@ def compiling_spark(spark: SparkSession) -> Iterator[SparkSession]:
 
 
 def connector() -> dict[str, str]:
-    """Tests that need no Kafka run without it."""
+    """Settings with the connector's jars, if they are there: tests that need no Kafka run without them."""
     try:
         return {"spark.jars": jars_in(spark_kafka_libs())}
     except ObtainError:

@@ -1,4 +1,4 @@
-"""A coordinator small enough to see through: it adds up numbers by name. For tests of the runtime."""
+"""A small coordinator that adds up numbers by name, for tests of the runtime."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ class Added:
 
 @dataclass(slots=True)
 class Tally:
-    """Of what was added to each name; no sum goes below zero."""
+    """The sums of the numbers added to each name; no sum goes below zero."""
 
     sums: dict[str, int] = field(default_factory=dict)
     next_offset: int = 0
@@ -44,7 +44,7 @@ TallyDecision = Decision[Tally, Added, None]
 
 
 class TallyShard:
-    """`opens_with` is written by each term; with every record of "a" goes one of "follows" where `follows` is true."""
+    """Each term writes `opens_with`. If `follows` is true, a record of "follows" goes with every record of "a"."""
 
     def __init__(self, load: Callable[[], Awaitable[Tally]]) -> None:
         self._load = load

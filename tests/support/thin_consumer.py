@@ -1,6 +1,6 @@
-"""examples/thin-consumer, a client of the push protocol in Go: `python -m tests.support.thin_consumer` builds it, once.
+"""examples/thin-consumer, a client of the push protocol in Go: `python -m tests.support.thin_consumer` builds it once.
 
-With nothing but Go's standard library.
+The client uses nothing but Go's standard library.
 """
 
 import json
@@ -25,13 +25,13 @@ PROGRAM = of_folder(
 
 
 class ThinConsumer:
-    """One process of it, which reads what matches `pattern`, and all that it has printed."""
+    """Owns one process, which reads what matches `pattern`, and keeps all that it has printed."""
 
     def __init__(self, bootstrap: str, *, group: str, name: str, pattern: str, session_s: float) -> None:
         self.name = name
         self.values: set[bytes] = set()
         self.partitions: frozenset[str] = frozenset()
-        """What it reads now."""
+        """Partitions that it reads now."""
         self.starts = 0
         self.complaints = ""
         """Its standard error, when it has ended."""
@@ -50,17 +50,17 @@ class ThinConsumer:
         self.kill()
 
     def kill(self) -> None:
-        """As kill -9. All that it had printed is heard when this returns."""
+        """Kill the process as kill -9 does. Every line that it had printed is processed when this returns."""
         self._process.kill()
         self.ended()
 
     def leave(self) -> int:
-        """SIGTERM; its exit code."""
+        """Send SIGTERM and return the exit code."""
         self._process.terminate()
         return self.ended()
 
     def ended(self) -> int:
-        """The exit code of one that ends by itself."""
+        """The exit code of a process that ends without a signal."""
         code = self._process.wait(_END_S)
         for thread in self._threads:
             thread.join(_END_S)
@@ -77,7 +77,7 @@ class ThinConsumer:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             if not line.endswith("\n"):
-                # It was killed while it said this.
+                # The process was killed while it wrote this line.
                 return
             with self._lock:
                 self._hear(json.loads(line))

@@ -1,10 +1,10 @@
-"""A look-up by time without a loop or a thread."""
+"""A search by time without a loop or a thread."""
 
 from broker_runtime.storage.time_search import FoundRecord, Search
 
 
 def run_through(search: Search) -> FoundRecord | None:
-    """Every step at once, here. Raises KafkaError, OSError."""
+    """Run every step at once, in this thread. Raises KafkaError, OSError."""
     try:
         step = next(search)
         while True:

@@ -1,6 +1,6 @@
 """A Transport that encrypts with TLS over another one: proof that the seam has all that encryption needs.
 
-A test's, and not what a broker would ship: it has no configuration, and copies more than it has to.
+It is for tests, not for a broker: it has no configuration, and copies more than it has to.
 """
 
 import ssl
@@ -17,12 +17,12 @@ _RECORDS_AT_ONCE = 16
 class TlsTransport:
     """Owns `below`. Handshake, tickets and alerts are part of the first and of all later calls.
 
-    Plain bytes count as taken when `below` has taken all that they became: until then the same bytes are offered again,
-    and only what is left of their records is sent.
+    Plain bytes count as taken when `below` has taken all of their ciphertext. Until then the caller offers the same
+    bytes again, and only what is left of their records is sent.
     """
 
     def __init__(self, below: Transport, context: ssl.SSLContext, *, server_name: str | None) -> None:
-        """`server_name` is whom a client expects; None for the side that was connected to."""
+        """`server_name` is the server that a client expects; None for the server side."""
         self._below = below
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(
@@ -30,11 +30,11 @@ class TlsTransport:
         )
         self._space = memoryview(bytearray(_RECORD_BYTES))
         self._unsent = b""
-        """Encrypted, and not taken by `below` yet."""
+        """Encrypted bytes that `below` has not taken yet."""
         self._encrypted = 0
-        """Plain bytes that `_unsent` has, and that were not said to be taken."""
+        """Number of plain bytes in `_unsent` that have not been reported as taken."""
         self._ahead = b""
-        """Decrypted, and not received yet."""
+        """Decrypted bytes that have not been received yet."""
         self._shaken_hands = False
 
     @property
@@ -64,7 +64,10 @@ class TlsTransport:
         return len(data)
 
     def _decrypted(self, size: int) -> bytes | None:
-        """Empty at the peer's end; None while no whole record is there. Raises OSError when it was cut off."""
+        """Decrypted bytes. Empty at the peer's end; None while no complete record is there.
+
+        Raises OSError if the stream was cut off.
+        """
         try:
             return self._tls.read(size)
         except ssl.SSLZeroReturnError:
@@ -113,7 +116,7 @@ class TlsTransport:
         return taken
 
     def _flush(self) -> None:
-        """Raises BlockingIOError while `below` does not take all."""
+        """Send all encrypted bytes. Raises BlockingIOError while `below` does not take all."""
         self._unsent += self._outgoing.read()
         while self._unsent:
             self._unsent = self._unsent[self._below.write([self._unsent]) :]
@@ -126,7 +129,7 @@ class TlsTransport:
         return self._below.fileno()
 
     def end(self) -> None:
-        """Say that nothing follows; what the peer sends is received all the same."""
+        """Announce the end of the stream; data of the peer is still received."""
         with suppress(ssl.SSLWantReadError):
             self._tls.unwrap()
         self._flush()
@@ -138,7 +141,7 @@ class TlsTransport:
 
 
 def tls_contexts(certificate: str, key: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """Of a server that shows this certificate, and of a client that trusts no other."""
+    """Contexts of a server that presents this certificate, and of a client that trusts no other."""
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(certificate, key)
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

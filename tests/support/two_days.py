@@ -1,4 +1,4 @@
-"""Two days of an audit log with what goes wrong in them, and the results that they have; small, as builds are slow."""
+"""Two days of an audit log with faults, and their results; small, as builds are slow."""
 
 import json
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ DAYS = Week(
     topics=4,
     principals=6,
     spoils=("skewed", "torn", "flipped", "late", "merged", "gap"),
-    # Whoever runs this has a later day than that.
+    # Earlier than the day of any run.
     first_day=date(2024, 5, 6),
 )
 SETTINGS_TEXTS = {
@@ -37,7 +37,7 @@ SETTINGS_TEXTS = {
         }
     ),
 }
-"""As `build` is given them, by the names of its options."""
+"""Settings in the form of `build`'s options, by their names."""
 SETTINGS = Settings(
     read_prices(SETTINGS_TEXTS["prices"]),
     read_objectives(SETTINGS_TEXTS["objectives"]),
@@ -47,8 +47,10 @@ SETTINGS = Settings(
 
 @dataclass(frozen=True, slots=True)
 class TwoDays:
-    """`batches`: files in the order in which they arrive. `segments` has them all; `results` is what a build makes of
-    them, as DuckDB computes it."""
+    """`batches` are files in the order in which they arrive.
+
+    `segments` has them all; `results` is what a build makes of them, as DuckDB computes it.
+    """
 
     batches: Sequence[Sequence[Landed]]
     segments: Path

@@ -1,9 +1,9 @@
-"""asyncio on virtual time: sleeps and time-outs take none, and always come in the same order.
+"""asyncio in virtual time: sleeps and time-outs take no time, and always come in the same order.
 
-    run(main(), clock)     # `clock` is a ManualClock that moves with the loop
-    pytestmark = pytest.mark.virtual_time     # for every async test of a module
+run(main(), clock)     # `clock` is a ManualClock that moves with the loop
+pytestmark = pytest.mark.virtual_time     # for every async test of a module
 
-For shells whose only I/O is behind a seam. Where nothing is due and nothing can come, the run fails instead of hanging.
+For shells whose only I/O is behind a seam. If nothing is due and nothing can arrive, the run fails instead of hanging.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class _NoWait(selectors.DefaultSelector):
-    """Instead of waiting for the next timer, time goes there."""
+    """A selector that advances the clock to the next timer instead of waiting."""
 
     clock: ManualClock
 

@@ -5,8 +5,8 @@
         client.send(b"...")          # raw bytes, for what no client sends
         client.receive()             # one frame, None when the broker closed the connection
 
-Messages are kio's, found by kio's own names; a request's fields are kio's names of that version, what has a default may
-be left out. Nothing of our broker's is used here, so that a mistake there cannot hide itself.
+Messages are kio's, found by kio's own names. A request's fields are kio's names of that version; a field with a default
+may be left out. The client uses no code of our broker, so that a mistake there cannot hide itself.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ from typing import Any, Self, get_args, get_type_hints
 from kio.serial import entity_reader, entity_writer
 
 Plain = Any
-"""dict, list, str, int, float, bool, bytes or None: what an answer is made of."""
+"""The parts of an answer: dict, list, str, int, float, bool, bytes or None."""
 
 TIMEOUT_S = 60.0
 CLIENT_ID = "wire-client"
@@ -40,7 +40,7 @@ class ConnectionEnded(Exception):  # noqa: N818 - an observation, often the want
 
 @cache
 def message(api: str, version: int, direction: str) -> type[Any]:
-    """kio's class, "Request" or "Response"."""
+    """kio's class of a message; `direction` is "Request" or "Response"."""
     name = "".join(part.title() for part in api.split("_")) + direction
     found: type[Any] = getattr(import_module(f"kio.schema.{api}.v{version}"), name)
     return found
@@ -54,7 +54,7 @@ def request_frame_header(api_key: int, version: int, correlation_id: int, flexib
 
 
 def request_frame(api: str, version: int, correlation_id: int, fields: Mapping[str, Plain]) -> bytes:
-    """With its size in front."""
+    """A request with its size in front."""
     kind = message(api, version, "Request")
     buffer = io.BytesIO()
     entity_writer(kind)(buffer, _entity(kind, fields))
@@ -63,7 +63,7 @@ def request_frame(api: str, version: int, correlation_id: int, fields: Mapping[s
 
 
 def read_answer(api: str, version: int, frame: bytes) -> dict[str, Plain]:
-    """Of a frame without its size; fails when bytes are left over."""
+    """The answer in a frame without its size; fails if bytes are left over."""
     kind = message(api, version, "Response")
     start = 5 if kind.__flexible__ and kind.__api_key__ != API_VERSIONS else 4
     entity, size = entity_reader(kind)(memoryview(frame), start)
@@ -158,7 +158,7 @@ class WireClient:
         self._socket.close()
 
     def ask(self, api: str, version: int, /, **fields: Plain) -> dict[str, Plain]:
-        """Raises ConnectionEnded when the broker closes the connection instead."""
+        """Send a request and return the answer. Raises ConnectionEnded if the broker closes the connection instead."""
         correlation_id = self.tell(api, version, **fields)
         frame = self.receive()
         if frame is None:
@@ -167,13 +167,13 @@ class WireClient:
         return read_answer(api, version, frame)
 
     def tell(self, api: str, version: int, /, **fields: Plain) -> int:
-        """Sends a request without waiting; its correlation id."""
+        """Send a request without waiting; return its correlation id."""
         self._correlation_id += 1
         self.send(request_frame(api, version, self._correlation_id, fields))
         return self._correlation_id
 
     def send(self, data: bytes) -> None:
-        """A connection that the broker has closed already is noticed by `receive`."""
+        """Send raw bytes; if the broker has already closed the connection, `receive` reports it."""
         try:
             self._socket.sendall(data)
         except (BrokenPipeError, ConnectionResetError):
@@ -192,7 +192,7 @@ class WireClient:
         return None if head is None else self._exactly(_SIZE.unpack(head)[0])
 
     def outcome(self, silent_after_s: float) -> str:
-        """What became of what was sent, for bytes that no client sends."""
+        """The broker's reaction to bytes that no client sends."""
         try:
             return CLOSED if self.receive(silent_after_s) is None else ANSWERED
         except TimeoutError:

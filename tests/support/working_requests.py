@@ -1,7 +1,7 @@
 """Large requests that are not refused: a node does all of the work that they ask for.
 
-Requests of `filled_requests` are refused early, because most of their names do not exist. Each of these is made several
-times, with other names each time.
+Requests of `filled_requests` are refused early, because most of their names do not exist. Each of these requests is
+made several times, with other names each time.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,12 +24,12 @@ _TOPICS = 2_000
 _NAMES = {api.key: api.name for api in BROKER_APIS}
 
 _Content = Callable[[int], dict[str, Any]]
-"""Makes the content of a request; the number is that of the time."""
+"""Makes the content of a request; the number counts its repetitions."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkingRequest:
-    """`what` says what is in it."""
+    """A large request; `what` describes its content."""
 
     key: int
     version: int
@@ -110,7 +110,7 @@ def _topic_configs(time: int) -> Sequence[dict[str, Any]]:
 
 
 def _own_logger(time: int) -> dict[str, Any]:
-    """The broker changes its logger itself, and forwards the rest, which the controller refuses."""
+    """A request in which the broker changes its logger itself, and forwards the rest, which the controller refuses."""
     own = _resource(ResourceType.BROKER_LOGGER, "1", {"root": "WARN"})
     one = _resource(ResourceType.TOPIC, TOPIC, {f"unknown.key.{number}": "x" for number in range(20_000)})
     others = [_resource(ResourceType.TOPIC, f"none-{number}", {}) for number in range(20_000)]
@@ -123,7 +123,7 @@ def _cluster_rules(time: int) -> dict[str, Any]:
 
 
 def _throttled(time: int) -> dict[str, Any]:
-    """A list of as many items as a value may have."""
+    """A list with the maximum number of items of a value."""
     replicas = ",".join(f"{number}:1" for number in range(time, time + 4_500))
     resource = _resource(ResourceType.TOPIC, TOPIC, {"leader.replication.throttled.replicas": replicas})
     resource["configs"][0]["config_operation"] = _APPEND
@@ -175,4 +175,4 @@ WORKING_REQUESTS: Sequence[WorkingRequest] = (
         _deleted,
     ),
 )
-"""In the order in which they are made: later ones name what earlier ones have made."""
+"""Requests in their order: later ones name what earlier ones have made."""

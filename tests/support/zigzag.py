@@ -2,7 +2,7 @@
 
 
 def varint(value: int) -> bytes:
-    """At most 64 bits: the value zigzag encoded, seven bits a byte, the lowest first."""
+    """A varint of at most 64 bits: the value zigzag encoded, seven bits a byte, the lowest first."""
     rest = (value << 1) ^ (value >> 63)
     out = bytearray()
     while rest > 0x7F:

@@ -95,9 +95,7 @@ class KubeApi:
             self._drop()
 
     def _exchange(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> tuple[int, bytes]:
-        """Send a request and return status and body; retry once, because a kept connection may have gone stale while
-        idle.
-        """
+        """Send a request and return status and body; retry once, as a kept connection may be stale."""
         for fresh in (False, True):
             reused = self._connection is not None
             try:

@@ -211,7 +211,7 @@ class ContainerProcess:
         self.log_line(f"exited with {code}{again}")
 
     def _last_words(self, code: int) -> Json:
-        """The message that it has written for its status, or else the end of this run's log, if the pod asks for that."""
+        """Message that it has written for its status, else the end of this run's log if the pod asks for that."""
         said = self._start.message.read_bytes() if self._start.message is not None else b""
         if said:
             return {"message": said[:MESSAGE_BYTES_MAX].decode(errors="replace")}

@@ -107,7 +107,7 @@ class ProcessKubelet:
             self._pod(namespace, name).kill(number)
 
     def hold_pod(self, namespace: str, name: str) -> None:
-        """Kill the pod's processes and keep them down, also those of a successor of that name: a broker that is away."""
+        """Kill the pod's processes and keep them down, also for a successor of that name: a broker that is away."""
         with self._lock:
             self._held.add((namespace, name))
             pod = self._pod(namespace, name)

@@ -101,9 +101,7 @@ class PodVolumes:
         return folder
 
     def _project(self, source: Json, folder: Path) -> None:
-        """Write the sources of a projected volume: a token of the pod's account from the API server, and downwardAPI
-        fields.
-        """
+        """Write a projected volume: a token of the pod's account from the API server, and downwardAPI fields."""
         if "serviceAccountToken" in source:
             wanted = source["serviceAccountToken"]
             metadata = self._pod["metadata"]
