@@ -1,4 +1,4 @@
-"""What the suites share that Apache Kafka and our broker both pass."""
+"""Fixtures of the suites that Apache Kafka and our broker both pass."""
 
 from collections.abc import Iterator
 

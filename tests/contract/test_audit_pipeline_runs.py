@@ -1,6 +1,7 @@
-"""What the operator has a run of an AuditPipeline do, held to the pipeline itself, with which it shares no code.
+"""A run of an AuditPipeline as the operator starts it, checked against the pipeline itself, which shares no code with
+it.
 
-The seam is the pipeline's command line, the files that it is given, and the summary that it leaves.
+The seam is the pipeline's command line, the files that it receives, and the summary that it leaves.
 """
 
 import argparse
@@ -50,7 +51,7 @@ def children(document: Json) -> list[dict[str, Any]]:
 
 
 def commands(document: Json) -> list[argparse.Namespace]:
-    """As the pipeline reads them: one that it does not know ends the test."""
+    """Arguments of each command as the pipeline parses them; an unknown command ends the test."""
     _, cron_job = children(document)
     [container] = cron_job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
     found: list[list[str]] = [[]]

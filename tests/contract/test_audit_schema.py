@@ -1,4 +1,4 @@
-"""schemas/audit_event.v1.json between those who hold to it: the broker that writes spools, and the pipeline."""
+"""schemas/audit_event.v1.json between its two users: the broker that writes spools, and the pipeline."""
 
 import hashlib
 import json
@@ -20,9 +20,9 @@ from tests.support.audit import AuditBench
 
 SCHEMAS = Path(__file__).resolve().parents[2] / "schemas"
 FROZEN = {"audit_event.v1.json": "37d3a83a0d3cdc63f72012940009f3390580bf7375232ef0ac290c9314210c3a"}
-"""SHA-256 of each schema's content. One that was released does not change: files of years are read by it."""
+"""SHA-256 of each schema's content. A released schema never changes: files of years are read by it."""
 NOT_RELEASED = {"audit_result.v1.json"}
-"""Results are computed anew from events: their tables may change until somebody relies on them."""
+"""Results are always computed from events: their tables may change until users rely on them."""
 
 SPOOL = contract().spool
 

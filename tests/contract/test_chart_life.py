@@ -48,7 +48,7 @@ def older(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_life_of_a_release(plane: ControlPlane, older: Path) -> None:
-    """Without its last job, for which there is no node: test_chart_uninstall.py has that."""
+    """The life without its last job, which would need a node: test_chart_uninstall.py has that."""
 
     def release(*words: str) -> str:
         return helm(*words, "--namespace", NAMESPACE, kubeconfig=plane.kubeconfig)
@@ -77,7 +77,7 @@ def test_the_life_of_a_release(plane: ControlPlane, older: Path) -> None:
     release("install", RELEASE, str(CHART), "--set", "sampleCluster.enabled=true")
     release("uninstall", RELEASE, "--no-hooks")
 
-    # What `kubectl apply -f crds/` made belongs to no release.
+    # CRDs made by `kubectl apply -f crds/` belong to no release.
     plane.kubectl("annotate", "crd", "--all", *ANNOTATIONS)
     plane.kubectl("label", "crd", "--all", "app.kubernetes.io/managed-by-")
     with pytest.raises(HelmError, match="invalid ownership metadata"):
@@ -107,7 +107,10 @@ def test_all_that_may_be_rendered_is_accepted(plane: ControlPlane) -> None:
 
 @contextmanager
 def operator(kubeconfig: Path, identity: str, log: Path) -> Iterator[str]:
-    """A process with the arguments of the chart's pod, for the namespace `team`; the address of its probes."""
+    """Run the operator with the arguments of the chart's pod, for the namespace `team`.
+
+    Yields the address of its probes.
+    """
     listener = f"127.0.0.1:{free_port()}"
     paths = os.pathsep.join([str(CHART.parents[1]), str(CHART.parents[1] / "operator")])
     settings = {"KUBECONFIG": str(kubeconfig), "PYTHONPATH": paths, "SLUICEGATE_IDENTITY": identity}
@@ -122,7 +125,7 @@ def operator(kubeconfig: Path, identity: str, log: Path) -> Iterator[str]:
 
 
 def answer(address: str) -> str:
-    """Empty while there is none."""
+    """The body of a response; empty while there is none."""
     try:
         with urllib.request.urlopen(address, timeout=5) as reply:
             return str(reply.read().decode())

@@ -31,7 +31,7 @@ Wrap = Callable[[socket.socket], Transport]
 
 
 class Server:
-    """One connection, whose requests are answered with their body twice: as bytes, and out of `file`."""
+    """Serves one connection; it answers a request with its body twice: as bytes, and out of `file`."""
 
     def __init__(self, transport: Transport, file: OpenFile | None) -> None:
         loop = asyncio.get_running_loop()
@@ -69,7 +69,7 @@ class Server:
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> tuple[Certificate, Certificate]:
-    """The server's, and one of somebody else."""
+    """The server's certificate, and a foreign one."""
     return make_certificate(tmp_path_factory.mktemp("one"), HOST), make_certificate(
         tmp_path_factory.mktemp("two"), HOST
     )

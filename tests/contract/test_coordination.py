@@ -1,7 +1,7 @@
-"""What a coordinator's runtime promises, whatever makes its log durable: a journal, or a partition's high watermark.
+"""The promises of a coordinator's runtime, for each kind of durable log: a journal, or a partition's high watermark.
 
-A `Place` is where the log is kept. It can hold up what makes records durable, let it go on, and give the log to
-somebody else.
+A `Place` is where the log is kept. It can stop records from becoming durable, let them continue, and give the log to
+another process.
 """
 
 import asyncio
@@ -44,10 +44,10 @@ QUEUE_MAX = 40
 class Place(Protocol):
     log: Log
     lost: type[Exception]
-    """What ends a runtime whose log is somebody else's."""
+    """The error that ends a runtime whose log belongs to another process."""
 
     def durable(self) -> DurableLog:
-        """For one more process, or one more term."""
+        """A log for one more process, or one more term."""
         ...
 
     async def load(self) -> Tally: ...
@@ -128,7 +128,7 @@ class JournalPlace:
 
 
 class PartitionPlace:
-    """Broker 1 leads; the other replicas fetch what there is whenever they may."""
+    """A partition led by broker 1; the other replicas fetch everything whenever they may."""
 
     lost: type[Exception] = LeadershipLostError
 
@@ -237,7 +237,7 @@ class Process:
                 await self.task
 
     async def add(self, name: str = "x", number: int = 1) -> int:
-        """The offset of the record, by what the decision expected."""
+        """Add a number and return the offset that the decision expected for its record."""
 
         def decide(tally: Tally) -> tuple[Sequence[Added], int]:
             return [Added(name, number)], tally.next_offset
@@ -289,7 +289,7 @@ async def test_each_decision_sees_those_before_it_and_knows_its_offsets(new_plac
 async def test_all_that_wait_while_a_commit_runs_share_the_next(
     new_place: Callable[[], Place], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As far as a turn has time for them: here it has."""
+    """As far as an iteration has time for them: here it has."""
     monkeypatch.setattr(deciding_turns, "_TURN_S", 60.0)
     async with running(place := new_place()) as process:
         place.hold()

@@ -1,4 +1,4 @@
-"""What the log relies on, held against the real file system and its in-memory twin."""
+"""The promises that the log relies on, checked on the real file system and its in-memory twin."""
 
 import errno
 import os
@@ -100,7 +100,7 @@ def test_a_failed_fsync_is_told_from_a_file_that_cannot_be_opened(fs: FileSystem
     if isinstance(fs, MemoryFileSystem):
         fs.failing_fsync = True
     else:
-        # The system syncs no pipe.
+        # The system cannot sync a pipe.
         reads, writes = os.pipe()
         os.close(writes)
         file = OsFile(reads)
@@ -111,7 +111,7 @@ def test_a_failed_fsync_is_told_from_a_file_that_cannot_be_opened(fs: FileSystem
 
 
 def test_a_shortage_of_descriptors_is_known_as_one(fs: FileSystem, tmp_path: Path) -> None:
-    """Of a file and of a folder."""
+    """A shortage is recognized for a file and for a folder."""
     fs.open(tmp_path / "a", create=True)
     uses: list[Callable[[], object]] = [
         lambda: fs.open(tmp_path / "a"),

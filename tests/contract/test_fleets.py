@@ -1,4 +1,4 @@
-"""What the engine relies on holds in both fleets: pods, and processes on one machine."""
+"""The properties of a fleet that the engine relies on, for both fleets: pods, and processes on one machine."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -46,7 +46,7 @@ def brokers(count: int, **fields: Any) -> dict[str, Any]:
 
 
 async def started(world: FleetWorld, count: int = 3) -> Fleet:
-    """With so many brokers that are ready."""
+    """A fleet with so many ready brokers."""
     await world.put(**brokers(count))
     world.settle()
     return world.context.fleet
@@ -59,7 +59,7 @@ async def look(world: FleetWorld) -> NodesSeen:
 
 
 async def unchanged() -> None:
-    """The decision still holds."""
+    """Do nothing: the decision is still valid."""
 
 
 async def test_before_there_are_nodes_none_is_seen(world: FleetWorld) -> None:

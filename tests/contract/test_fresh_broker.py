@@ -1,6 +1,6 @@
 """A broker that serves topics has imported no part of groups; the first group adds them (decision 45).
 
-Modules are counted and not megabytes, which depend on the machine: benchmarks measure those.
+The tests count modules, not megabytes, which depend on the machine: benchmarks measure those.
 """
 
 import os
@@ -31,7 +31,7 @@ class Broker:
         deadline = time.monotonic() + 60
         while not self._file.exists():
             assert time.monotonic() < deadline, "the broker did not write the names of its modules"
-            # A signal handler of Python runs when the event loop has something to do.
+            # A signal handler of Python runs only while the event loop has something to do.
             self.process.get("/readyz")
         return set(self._file.read_text(encoding="utf-8").split())
 
@@ -52,7 +52,7 @@ def produce(broker: Broker) -> None:
 
 
 def read_alone(broker: Broker) -> None:
-    """A consumer without a group id: librdkafka demands one and asks for its coordinator."""
+    """Read without a group id; librdkafka demands one and asks for its coordinator."""
     with KafkaConsumer(
         bootstrap_servers=broker.bootstrap, enable_auto_commit=False, auto_offset_reset="earliest"
     ) as consumer:

@@ -1,6 +1,6 @@
-"""What the controller relies on, of every journal: in memory, on a file system, and in a real API server.
+"""The promises of every journal to the controller: in memory, on a file system, and in a real API server.
 
-A `Place` is where a journal is kept; `process()` is a controller that comes up there after the one before was killed.
+A `Place` is where a journal is kept; `process()` is a controller that starts there after the previous one was killed.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ class Controller:
         self.log.append(memoryview(encode_batch([(None, value) for value in values], 0)))
 
     async def write(self, *values: bytes) -> None:
-        """One batch with all of them, committed."""
+        """Commit one batch with all values."""
         self.append(*values)
         await self.journal.commit()
 
@@ -67,7 +67,7 @@ class Controller:
         return found
 
     def behind(self, snapshot: Snapshot | None) -> list[bytes | None]:
-        """What a replay adds to the snapshot."""
+        """Values that a replay adds to the snapshot."""
         start = 0 if snapshot is None else snapshot.end_offset
         return self.values()[start - self.log.log_start_offset :]
 
@@ -95,11 +95,11 @@ class FilePlace:
         return Controller(log, FileJournal(log, InlineExecutor()))
 
     async def close(self) -> None:
-        """It is gone with the test."""
+        """Do nothing: the place ends with the test."""
 
 
 class DiskPlace:
-    """A real file system, an fsync in a thread; the folder's lock goes with the process before."""
+    """A real file system, with fsyncs in a thread; the folder's lock ends with the previous process."""
 
     def __init__(self) -> None:
         self.folder = tempfile.TemporaryDirectory(prefix="journal-")
@@ -121,7 +121,7 @@ class DiskPlace:
 
 
 class StorePlace:
-    """Processes may live beside each other here; each has a log of its own, as in pods of their own."""
+    """A place for concurrent processes; each has its own log, as in separate pods."""
 
     def __init__(self, store: Callable[[], ObjectStore]) -> None:
         self.store = store
@@ -145,7 +145,7 @@ def plane() -> Iterator[ControlPlane]:
 
 @pytest.fixture
 def namespace(plane: ControlPlane, request: pytest.FixtureRequest) -> str:
-    """Each test has its own, and an account with no more rights than controllers need."""
+    """A separate namespace for each test, with an account that has no more rights than controllers need."""
     name = f"journal-{abs(hash(request.node.nodeid)) % 10**9}"
     plane.kubectl("create", "namespace", name)
     plane.kubectl("create", "serviceaccount", "controller", "-n", name)

@@ -1,6 +1,6 @@
 """The admin client against running brokers: every method, the same expectations for Apache Kafka and for ours.
 
-Writes are confirmed by the controller and reach the broker's own view a little later, hence `eventually`.
+The controller confirms writes, and the broker's own view follows a little later: therefore `eventually`.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ UNLIMITED = "2147483647"
 
 @pytest.fixture
 async def admin(node: SingleNode) -> AsyncIterator[AdminClient]:
-    """Leaves nothing behind: dynamic configuration, ip quotas and topics are cleared."""
+    """A client that leaves nothing behind: dynamic configuration, ip quotas and topics are cleared."""
     async with AdminClient([(node.host, node.port)], request_timeout_s=30) as client:
         yield client
         for broker_id in (node.node_id, None):
@@ -46,7 +46,7 @@ def broker(admin: AdminClient, node: SingleNode) -> BrokerHandle:
 
 
 async def eventually(observe: Callable[[], Awaitable[object]], expected: object) -> None:
-    """Until the observed value is the expected one; a refusal in between counts as another value."""
+    """Wait until the observed value is the expected one; a refusal in between counts as another value."""
     deadline_s = time.monotonic() + DEADLINE_S
     while True:
         seen: object
@@ -67,7 +67,7 @@ async def effective(broker: BrokerHandle, node: SingleNode, key: str) -> str | N
 
 
 async def value_and_source(broker: BrokerHandle, node: SingleNode, key: str) -> tuple[object, ...]:
-    """Empty for a key that is not set on any layer: only listener keys, which have no default of their own."""
+    """A key's value and source; empty if no layer sets it: only listener keys, which have no default of their own."""
     entry = (await broker.describe_broker_configs(node.node_id, [key])).get(key)
     return () if entry is None else (entry.value, entry.source)
 
@@ -179,7 +179,7 @@ async def test_an_ip_that_is_none_is_refused(admin: AdminClient) -> None:
 
 
 async def shape(admin: AdminClient, name: str) -> list[tuple[int, ...]] | str | None:
-    """Replicas by partition, or why there are none."""
+    """Replicas by partition, or the error if there are none."""
     topic = (await admin.describe_topics([name]))[name]
     return [partition.replicas for partition in topic.partitions] if topic.exists else topic.error
 

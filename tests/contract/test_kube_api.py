@@ -40,7 +40,7 @@ ACCOUNT = f"system:serviceaccount:{SYSTEM}:sluicegate-operator"
 DURATION_S = 4
 LABEL = "sluicegate.dev/test"
 CHARACTERS = "\x01\x7f\x85\u2028\ufeff\uffff\U0001f600"
-"""What is escaped in JSON and what YAML, as which the API server reads it, must find escaped or must not."""
+"""Characters that JSON escapes, and characters that must or must not be escaped in YAML, as the API server reads it."""
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def plane() -> Iterator[ControlPlane]:
 
 
 def _lists_all_kinds(plane: ControlPlane) -> bool:
-    """Established comes before the API server has the storage ready: until then it answers 429."""
+    """Whether every kind can be listed. Established comes before the storage is ready: until then the answer is 429."""
     try:
         for kind in CUSTOM:
             plane.kubectl("get", "--raw", kind.path(None))
@@ -65,7 +65,7 @@ def _lists_all_kinds(plane: ControlPlane) -> bool:
 
 @pytest.fixture(scope="module")
 def kubeconfig(plane: ControlPlane) -> str:
-    """The operator's own account."""
+    """A kubeconfig with the operator's own account."""
     token = plane.kubectl("create", "token", "sluicegate-operator", "-n", SYSTEM).strip()
     document = json.loads(plane.kubeconfig.read_text())
     document["users"] = [{"name": "admin", "user": {"token": token}}]
@@ -82,14 +82,14 @@ def client(kubeconfig: str) -> Iterator[KubeClient]:
 
 
 def config_map(name: str, data: dict[str, str]) -> dict[str, Any]:
-    """A child, as those of a cluster shop are."""
+    """A child like those of a cluster shop."""
     meta = {"name": name, "namespace": "default", "labels": labels("shop") | {LABEL: name}}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
 
 
 @pytest.fixture(scope="module")
 def owners(plane: ControlPlane) -> dict[str, str]:
-    """The uids of two BrokerClusters: what has an owner that does not exist is collected as garbage."""
+    """The uids of two BrokerClusters: an object whose owner does not exist is collected as garbage."""
     uids = {}
     for name in ("shop", "other"):
         cluster = {
@@ -358,7 +358,7 @@ async def test_nothing_is_written_where_nothing_has_changed_since_it_was_applied
     for wanted in ("1", "1", "2", "2"):
         await client.apply(config_map("unchanged", {"ours": wanted}))
     assert written == ["POST", "PATCH", "PATCH"], "a child that was created is handed over to apply, and then patched"
-    # What somebody changes by hand is put back, also when it is a label that nobody asked for.
+    # A change by hand is reverted, also a label that no applied manifest has.
     plane.kubectl("patch", "configmap", "unchanged", "--patch", '{"data": {"ours": "by hand"}}')
     applied = await client.apply(config_map("unchanged", {"ours": "2"}))
     assert applied["data"] == {"ours": "2"}
@@ -413,7 +413,7 @@ async def test_finalizers_are_those_of_the_object_that_was_seen(plane: ControlPl
 
 
 async def held(client: KubeClient) -> dict[str, Any] | None:
-    """The operator may list Topics, and asks for none by its name."""
+    """The Topic `held`, from a list: the operator may list Topics, and never asks for one by name."""
     return next((topic for topic in await client.list(TOPIC, "default") if topic["metadata"]["name"] == "held"), None)
 
 
@@ -443,7 +443,7 @@ async def test_the_operators_rights_end_where_its_work_ends(plane: ControlPlane,
 async def test_what_is_denied_for_a_moment_is_asked_again_and_what_stays_denied_is_said(
     plane: ControlPlane, kubeconfig: str
 ) -> None:
-    """As while an API server that comes back has not loaded its RBAC."""
+    """As while an API server that restarts has not loaded its RBAC."""
     patient, hasty = KubeClient(kubeconfig), KubeClient(kubeconfig, denied_for_s=1.0)
     plane.kubectl("delete", "rolebinding", "sluicegate-operator-lease", "-n", SYSTEM)
     plane.kubectl("delete", "clusterrolebinding", "sluicegate-operator")
@@ -531,7 +531,7 @@ async def test_with_the_guard_only_the_operator_scales(plane: ControlPlane, clie
 
     await client.apply(node_set(3))
     numbers = count(5)
-    # A policy is in force a moment after it was made; to scale to what is there already is no change.
+    # A policy is in force a moment after it was made. Scaling to the current number is not a change.
     wait_for(
         "the guard", lambda: refused("scale", "statefulset", "guarded", f"--replicas={next(numbers)}"), timeout_s=30
     )

@@ -1,7 +1,7 @@
-"""`sluicegate why` through a real API server's pod proxy, which passes on what it is asked for to a pod's own address.
+"""`sluicegate why` through a real API server's pod proxy, which forwards a request to a pod's own address.
 
-It dials the pod, not its kubelet, and never an address of the loopback interface: so the pods here have an address of
-this machine, and those that e2e's kubelet runs as processes (127.20.x.y) cannot be asked in this way.
+The proxy dials the pod, not its kubelet, and never a loopback address. Therefore the pods here have an address of this
+machine. Those that e2e's kubelet runs as processes (127.20.x.y) cannot be asked in this way.
 """
 
 import json
@@ -37,7 +37,7 @@ LOOPBACK = "127.20.255.9"
 
 
 class Broker(BaseHTTPRequestHandler):
-    """Of a broker's HTTP port, this one path."""
+    """A broker's HTTP port with this one path."""
 
     asked: list[str]
 
@@ -64,7 +64,7 @@ def plane() -> Iterator[ControlPlane]:
 
 @pytest.fixture
 def own_address() -> str:
-    """Of this machine, by which others would reach it, whether or not it has a way to them."""
+    """An address of this machine by which other hosts would reach it, whether or not it has a route to them."""
     local: list[str] = re.findall(r"-- (\S+)\n\s+/32 host LOCAL", Path("/proc/net/fib_trie").read_text())
     return next(address for address in local if not ip_address(address).is_loopback)
 

@@ -43,7 +43,7 @@ async def run(pool: BrokerPool, desired: DesiredLimits) -> EnforcementResult:
 async def test_limits_are_enforced_changed_and_lifted_in_well_under_a_second(pool: BrokerPool) -> None:
     steps = [LIMITS, DesiredLimits({EXTERNAL_RATE: "20"}, ip_rates({"127.0.1.7": 6.0})), DesiredLimits()]
     slowest_s = []
-    # Several times, for a machine that is busy with other things may stall for a second.
+    # Several times, because a busy machine may stall for a second.
     for _ in range(4):
         results = [await run(pool, desired) for desired in steps]
         assert [result.is_complete for result in results] == [True] * 3

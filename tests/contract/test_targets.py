@@ -1,4 +1,4 @@
-"""Where segments and results are kept: a folder and an object store keep the same promises."""
+"""Stores of segments and results: a folder and an object store keep the same promises."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 
 @pytest.fixture(params=["folder", pytest.param("store", marks=pytest.mark.full)])
 def target(request: pytest.FixtureRequest, tmp_path: Path) -> Target:
-    """One in which nothing is yet."""
+    """An empty target."""
     if request.param == "folder":
         return open_target(str(tmp_path / "a" / "folder"))
     server: S3Server = request.getfixturevalue("server")

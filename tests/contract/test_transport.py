@@ -1,4 +1,4 @@
-"""What a connection may rely on, whatever carries its bytes: a TCP socket, memory, or TLS, accepted and dialled."""
+"""The promises of a transport to its connection, for each kind: a TCP socket, memory, or TLS, accepted and dialled."""
 
 import socket
 import ssl
@@ -29,7 +29,7 @@ class Peer(Protocol):
     def end(self) -> None: ...
 
     def received(self) -> bytes:
-        """All that has come since the last call; makes place for more."""
+        """All bytes since the last call; makes space for more."""
         ...
 
 
@@ -134,7 +134,7 @@ def _tls_dialled(contexts: Contexts) -> Iterator[Ends]:
 
 
 def shake_hands(*ends: Transport) -> None:
-    """By the first calls of both sides, which have nothing to receive yet."""
+    """Complete the handshakes by the first calls of both sides, which have nothing to receive yet."""
     for _ in range(3):
         for end in ends:
             with pytest.raises(BlockingIOError):

@@ -1,4 +1,4 @@
-"""What a person asks of a simulated cluster: topics, reassignments, elections. One client for each question."""
+"""Administration of a simulated cluster: topics, reassignments, elections. One client for each request."""
 
 import asyncio
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ class Admin:
         self._asked = 0
 
     async def _ask(self, api_key: int, version: int, content: Fields) -> Entity | None:
-        """None when nobody answers."""
+        """The answer of any broker; None if none answers."""
         self._asked += 1
         owner, view = self._cluster.client(f"admin-{self._asked}")
         try:
@@ -40,7 +40,7 @@ class Admin:
         return await self._create(name, partitions) in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
 
     async def create_new_topic(self, name: str, partitions: int) -> bool:
-        """Whether it is certain that it was made now."""
+        """Create a topic; return whether it is certain that it was made now."""
         return await self._create(name, partitions) == ErrorCode.NONE
 
     async def _create(self, name: str, partitions: int) -> ErrorCode | None:
@@ -55,13 +55,13 @@ class Admin:
         return None if answer is None else ErrorCode(int(answer.topics[0].error_code))
 
     async def grow_topic(self, name: str, partitions: int) -> str:
-        """What the controller says to it."""
+        """Add partitions; return the controller's answer."""
         topic = {"name": name, "count": partitions, "assignments": None}
         answer = await self._ask(CREATE_PARTITIONS, 3, {"topics": [topic], "timeout": 3000, "validate_only": False})
         return "no answer" if answer is None else ErrorCode(int(answer.results[0].error_code)).name
 
     async def has_topic(self, name: str, partitions: int) -> bool:
-        """Made in the end; False and a mistake when not."""
+        """Create the topic, with retries. False and a mistake if it cannot be created."""
         for _ in range(_TRIES):
             if await self.create_topic(name, partitions):
                 return True
@@ -74,7 +74,7 @@ class Admin:
         return answer is not None and ErrorCode(int(answer.responses[0].error_code)) == ErrorCode.NONE
 
     async def delete_records(self, key: Key, before: int) -> int | None:
-        """Where the partition begins now; -1 when it is refused, None when nobody answers."""
+        """New start offset of the partition; -1 when the request is refused, None when no broker answers."""
         self._asked += 1
         owner, view = self._cluster.client(f"admin-{self._asked}")
         partition = {"partition_index": key[1], "offset": before}
@@ -92,7 +92,7 @@ class Admin:
         return int(part.low_watermark) if int(part.error_code) == 0 else -1
 
     async def reassign(self, topic: str, index: int, replicas: Sequence[int]) -> str:
-        """What the controller says to it."""
+        """Reassign a partition; return the controller's answer."""
         partition = {"partition_index": index, "replicas": tuple(replicas)}
         content = {"timeout": 3000, "topics": [{"name": topic, "partitions": [partition]}]}
         answer = await self._ask(ALTER_PARTITION_REASSIGNMENTS, 0, content)

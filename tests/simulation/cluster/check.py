@@ -1,6 +1,6 @@
-"""What must be true of a cluster: while it recovers, and once it has.
+"""The invariants of a cluster, while it recovers and after it has recovered.
 
-Judges from outside by what clients were told, and from inside by what lies in every replica's log.
+Judges from outside by the responses that clients received, and from inside by the content of every replica's log.
 """
 
 import random
@@ -41,7 +41,7 @@ class Entry:
     producer_id: int
 
 
-# Conditions that come true
+# Conditions that become true
 
 
 def everybody_serves(cluster: "Cluster") -> bool | str:
@@ -53,7 +53,7 @@ def everybody_serves(cluster: "Cluster") -> bool | str:
 
 
 def serves(process: Process) -> bool:
-    """As the broker or, where it is none, as the controller that it is."""
+    """Whether the process serves: as a broker, or otherwise as a controller."""
     if not process.alive or process.broker is None:
         return False
     if process.broker.membership is not None:
@@ -70,7 +70,7 @@ def in_sync(cluster: "Cluster") -> bool | str:
         member = None if process.broker is None else process.broker.membership
         info = image.brokers.get(process.node_id)
         if member is None or info is None or info.epoch != member.epoch:
-            # A controller that was deposed and has not heard of it speaks of an earlier incarnation.
+            # A controller that was deposed without noticing has an earlier incarnation.
             return f"{process.name} is registered with another epoch"
     for topic in image.topics.values():
         for index, part in topic.partitions.items():
@@ -88,7 +88,7 @@ def is_mended(process: Process) -> bool:
 
 
 def is_whole(cluster: "Cluster") -> bool | str:
-    """Everybody serves, every replica is in sync and has everything, and no client waits for an answer."""
+    """Whether all brokers serve, every replica is in sync and complete, and no client waits for an answer."""
     found = everybody_serves(cluster)
     if found is not True:
         return found
@@ -161,8 +161,10 @@ async def judge(cluster: "Cluster") -> None:
 
 
 def _judge_starts(cluster: "Cluster", key: Key, part: Partition) -> int:
-    """No record is gone that DeleteRecords did not name, and none is there that it said to be gone. Returns where the
-    last of the replicas begins."""
+    """The highest start offset of the replicas.
+
+    It is a mistake if a record is gone that no DeleteRecords named, or if one is there that was reported as deleted.
+    """
     deletions = cluster.deletions.get(key, Deletions())
     logs = {number: _log(cluster, number, key) for number in part.replicas}
     starts = {number: log.log_start_offset for number, log in logs.items() if log is not None}
@@ -204,7 +206,7 @@ def _read_log(log: Log, start: int) -> bytes:
 
 
 def _entries(content: bytes) -> dict[int, Entry]:
-    """By offset. The first batch is whole, also where the log begins within it."""
+    """Entries by offset. The first batch is complete, even if the log begins within it."""
     return {
         record.offset: Entry(record.value or b"", header.leader_epoch, header.producer_id)
         for header, batch in iter_batches(content)
@@ -239,7 +241,7 @@ def _judge_partition(cluster: "Cluster", key: Key, entries: Mapping[int, Entry],
 
 
 def _problem_of(lane: Lane, places: Mapping[bytes, list[int]], start: int) -> str:
-    """What is wrong with what one producer sent; nothing else may be."""
+    """The fault in one producer's records; empty if there is none. No other fault is allowed."""
     last: dict[object, int] = {}
     for batch in lane.batches:
         value = batch.values[0][:40]
@@ -249,7 +251,7 @@ def _problem_of(lane: Lane, places: Mapping[bytes, list[int]], start: int) -> st
                 return f"the batch of {value!r} is torn: it is at {found}, {other[:40]!r} at {places.get(other)}"
         promised = batch.acknowledged and lane.acks == -1
         if not found and start and batch.base_offset + len(batch.values) <= start:
-            # Deleted; or a duplicate, of which no broker says where it is.
+            # Deleted, or a duplicate, whose offset no broker reports.
             continue
         if promised and not found:
             return f"{value!r} was acknowledged by broker {batch.broker} at {batch.base_offset} and is not in the log"
@@ -267,19 +269,19 @@ def _problem_of(lane: Lane, places: Mapping[bytes, list[int]], start: int) -> st
 def _has_a_place(lane: Lane, batch: Sent) -> bool:
     """Whether it must come after what was sent before it (with acks=0: on the same connection).
 
-    With acks=1 the first copy may be lost with its leader, and one that was held up arrive late.
+    With acks=1 the first copy may be lost with its leader, and a delayed one may arrive late.
     """
     return lane.acks != 1 or (batch.acknowledged and batch.attempts == 1)
 
 
 def _judge_epochs(cluster: "Cluster", key: Key, entries: Mapping[int, Entry]) -> None:
-    """Within one leader epoch only one broker may have acknowledged, and epochs never go back in a log."""
+    """Within one leader epoch only one broker may have acknowledged, and epochs never decrease in a log."""
     told: dict[int, set[int]] = {}
     for lane in cluster.lanes:
         if lane.key != key or lane.acks != -1 or lane.abandoned:
             continue
         for batch in lane.batches:
-            # A retry that finds its records already there is answered by a later leader, with the offset of the first.
+            # If a retry finds its records stored, a later leader answers it, with the offset of the first copy.
             answered_for_another = lane.idempotent and batch.attempts > 1
             if batch.acknowledged and not answered_for_another and batch.base_offset in entries:
                 told.setdefault(entries[batch.base_offset].epoch, set()).add(batch.broker)
@@ -310,12 +312,12 @@ async def _judge_metadata(cluster: "Cluster", image: MetadataImage) -> None:
 
 
 def _recorded(image: MetadataImage) -> Mapping[str, object]:
-    """What follows from the journal alone."""
+    """The parts of an image that follow from the journal alone."""
     return {each.name: getattr(image, each.name) for each in fields(image) if each.compare}
 
 
 async def _replayed(cluster: "Cluster", active: Process) -> MetadataImage:
-    """What a new controller would find if the machine of this one lost power now."""
+    """The image that a new controller would find if this one's machine lost power now."""
     folder = Path(active.settings.log_dir)
     logs = LogManager(folder, fs=active.fs.power_loss(random.Random(0)), clock=active.clock)
     logs.open(lambda topic: JOURNAL_CONFIG if topic == METADATA_TOPIC else TopicConfig())

@@ -1,4 +1,7 @@
-"""A member of a classic group: joins, is assigned partitions by the leader of its generation, and beats (KIP-62)."""
+"""A member of a classic group: joins, gets partitions from the leader of its generation, and sends heartbeats.
+
+See KIP-62.
+"""
 
 import struct
 from collections.abc import Mapping, Sequence
@@ -16,7 +19,7 @@ _INT16, _INT32 = struct.Struct(">h"), struct.Struct(">i")
 
 
 def subscription(topic: str) -> bytes:
-    """Version 0 of the consumers' own format."""
+    """A subscription in version 0 of the consumers' own format."""
     return _INT16.pack(0) + _INT32.pack(1) + _text(topic) + _INT32.pack(-1)
 
 
@@ -26,7 +29,7 @@ def assignment(topic: str, partitions: Sequence[int]) -> bytes:
 
 
 def assigned_in(content: bytes) -> list[int]:
-    """Of one topic; nothing where there is no assignment."""
+    """Assigned partitions of one topic; empty without an assignment."""
     if not content or not _INT32.unpack_from(content, 2)[0]:
         return []
     at = 6
@@ -51,7 +54,7 @@ class ClassicMember(Member):
     _id = ""
     _generation = -1
     _leads = False
-    """Who leads looks whether the topic has more partitions than when they were shared."""
+    """The leader checks whether the topic has more partitions than it last assigned."""
 
     @property
     def id(self) -> str:
@@ -65,7 +68,7 @@ class ClassicMember(Member):
         if self._leads and self.ownership.shared != self.partitions():
             self._generation = -1
         if self._generation < 0:
-            # Who joins has given up what it had.
+            # A member that joins has given up what it owned.
             self.own((), NOT_IN_A_GROUP, 0.0)
             await self._join()
         else:
@@ -114,7 +117,7 @@ class ClassicMember(Member):
         code = ErrorCode(int(answer.error_code))
         if code == ErrorCode.NONE:
             self._generation = generation
-            # As in Apache Kafka an assignment that was there before it was asked for renews no session.
+            # As in Apache Kafka, a SyncGroup whose assignment was already there renews no session.
             self.own(assigned_in(answer.assignment), f"generation {generation}", 0.0)
         else:
             self._forget_id(code)
@@ -133,7 +136,7 @@ class ClassicMember(Member):
             self._forget_id(code)
 
     async def leave(self, *, for_a_while: bool) -> None:
-        """There is no word for a while: who is static says nothing then."""
+        """Leave the group; classic groups have no temporary leave, and a static member then sends nothing."""
         if for_a_while:
             return
         members = [{"member_id": self._id, "group_instance_id": self.instance}]
@@ -152,7 +155,7 @@ class ClassicMember(Member):
             self._id = ""
 
     async def _asked(self, api_key: int, version: int, content: Fields, timeout_s: float) -> Any:
-        """None when nobody answers, or not who coordinates."""
+        """The answer; None if no broker answers, or not the coordinator."""
         try:
             answer = await self.coordinator.ask(api_key, version, content, timeout_s)
         except Unanswered:
@@ -162,7 +165,7 @@ class ClassicMember(Member):
         return answer
 
     def _shared(self, members: Sequence[Any]) -> dict[str, bytes]:
-        """In turn, as the leader of a generation decides."""
+        """Partitions shared in turn, as the leader of a generation decides."""
         ids = sorted(str(member.member_id) for member in members)
         self.ownership.shared = count = self.partitions()
         return {member: assignment(self.topic, range(count)[number :: len(ids)]) for number, member in enumerate(ids)}

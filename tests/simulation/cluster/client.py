@@ -1,7 +1,7 @@
-"""Clients at the level of the protocol: producers and a consumer that do what Kafka's own do, and remember everything.
+"""Clients at the level of the protocol: producers and a consumer that act like Kafka's own, and remember everything.
 
-They see the cluster only over the (simulated) wire. Judging is check.py's matter, but for what a client itself can see
-to be wrong: gaps, and errors that must not come.
+They see the cluster only over the (simulated) wire. check.py judges, except for what a client itself can recognize as
+wrong: gaps, and unexpected errors.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from tests.simulation.cluster.connection import Address, ClusterView, Key, Unans
 _PRODUCE_TIMEOUT_MS = 2_000
 PRODUCE_VERSION, _FETCH_VERSION, _INIT_VERSION = 9, 12, 4
 _LOOKS_AGAIN = 0.05
-"""How often a producer that hears nothing asks who leads."""
+"""Probability that a producer with acks=0 asks for the leader again before a batch."""
 FATAL = (
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     ErrorCode.UNKNOWN_PRODUCER_ID,
@@ -29,7 +29,7 @@ FATAL = (
 
 @dataclass(slots=True)
 class Sent:
-    """A batch: what is in it, and what is known of its fate."""
+    """A batch: its content, and what is known of its fate."""
 
     values: tuple[bytes, ...]
     attempts: int = 0
@@ -37,12 +37,12 @@ class Sent:
     base_offset: int = -1
     broker: int = -1
     connection: tuple[Address, int] | None = None
-    """Of a batch that nobody answers for: where it was sent, once."""
+    """Connection on which a batch without acknowledgement was sent, once."""
 
 
 @dataclass(slots=True)
 class Lane:
-    """What one producer sends to one partition, each batch until it is acknowledged."""
+    """The batches that one producer sends to one partition, each until it is acknowledged."""
 
     name: str
     key: Key
@@ -50,7 +50,7 @@ class Lane:
     idempotent: bool
     batches: list[Sent] = field(default_factory=list)
     abandoned: bool = False
-    """Its topic is deleted: nothing that it was promised counts any more, and what is on its way may still arrive."""
+    """Whether its topic is deleted: acknowledgements no longer count, and batches in flight may still arrive."""
 
     @property
     def settled(self) -> bool:
@@ -136,7 +136,7 @@ class Producer:
         return ErrorCode(int(part.error_code)), int(part.base_offset), broker
 
     async def _send_once(self, batch: Sent) -> None:
-        """What fails shows by a lost connection, and perhaps never."""
+        """Send a batch once; a failure shows by a lost connection, and perhaps never."""
         rng = self._view.random
         if rng.random() < _LOOKS_AGAIN:
             self._view.leaders.pop(self.lane.key, None)
@@ -162,15 +162,20 @@ class Producer:
 
 @dataclass(slots=True)
 class Deletions:
-    """Of one partition: up to which offsets records may be gone, as was asked, and must be gone, as was answered."""
+    """Deletions of records in one partition.
+
+    Records before `asked` may be gone; records before `answered` must be gone.
+    """
 
     asked: int = 0
     answered: int = 0
 
 
 class Consumer:
-    """Reads one partition from its beginning, and remembers what it has seen at which offset; None is what was deleted
-    before it came there."""
+    """Reads one partition from its beginning, and remembers the value at each offset.
+
+    None stands for a record that was deleted before the consumer reached it.
+    """
 
     def __init__(self, key: Key, view: ClusterView, deletions: Deletions, wrong: Callable[[str], None]) -> None:
         self.key = key
@@ -225,7 +230,7 @@ class Consumer:
 
     def _take(self, records: bytes, broker: int) -> None:
         if self.stopped:
-            # Its topic was deleted meanwhile; this may be of the one that has the name now.
+            # Its topic was deleted meanwhile; these records may be those of a new topic of that name.
             return
         for _, batch in iter_batches(records):
             for record in iter_records(batch):

@@ -1,6 +1,6 @@
-"""A whole simulated cluster: controllers, brokers, clients, and one run of it from start to judgement.
+"""A complete simulated cluster: controllers, brokers, clients, and one run of it from start to judgement.
 
-    result = simulate(seed)          # result.problems is empty, or says what went wrong
+    result = simulate(seed)          # result.problems is empty, or lists what went wrong
 
 Everything that happens follows from the seed.
 """
@@ -76,7 +76,7 @@ class Result:
 
 
 class Cluster:
-    """What schedule and checker act on."""
+    """The cluster on which schedule and checker act."""
 
     def __init__(self, seed: int, shape: Shape, loop: VirtualLoop, trace: Trace) -> None:
         self.seed = seed
@@ -95,7 +95,7 @@ class Cluster:
         self._partitions_of_groups = group.PARTITIONS
         self.deletions: dict[Key, Deletions] = {}
         self.busy_topics: set[str] = set()
-        """That somebody deletes or makes now, or of which that is not known."""
+        """Topics that are being deleted or created now, or whose state is uncertain."""
         self.owners: list[Owner] = []
         self.controllers, self.brokers = self._nodes()
         self.lossy: Process | None = None
@@ -106,7 +106,7 @@ class Cluster:
         self._topics_made: Counter[str] = Counter()
 
     def _nodes(self) -> tuple[Sequence[Process], Sequence[Process]]:
-        """Controllers and brokers; the same processes where they are combined."""
+        """Controllers and brokers; the same processes if they are combined."""
         shape, network = self.shape, 0 if self.shape.combined else 1
         hosts = [f"10.0.{network}.{n}" for n in range(1, shape.controllers + 1)]
         quorum = ",".join(f"{host}:9093" for host in hosts)
@@ -124,7 +124,8 @@ class Cluster:
     def _controller_keys(self, host: str, quorum: str) -> dict[str, str]:
         properties = _CONTROLLER_KEYS | {
             "listeners": f"CONTROLLER://{host}:9093",
-            # It decides by it who is eligible; brokers decide by theirs what is acknowledged.
+            # The controller decides with it which replicas are eligible; brokers decide with theirs what is
+            # acknowledged.
             "min.insync.replicas": str(self.shape.min_insync_replicas),
         }
         if self.shape.controllers > 1:
@@ -169,7 +170,7 @@ class Cluster:
         return None
 
     def image(self) -> MetadataImage | None:
-        """The active controller's, as somebody who sees everything."""
+        """The active controller's image, as an omniscient observer sees it."""
         active = self.active_controller()
         if active is None or active.broker is None or active.broker.controller is None:
             return None
@@ -185,7 +186,7 @@ class Cluster:
         return owner, ClusterView(bootstrap, random.Random(f"{self.seed}/{name}"))
 
     def add_clients(self, topic: str, partitions: int) -> None:
-        # A topic that is made again has other producers, and so other values.
+        # A topic that is created again has other producers, and therefore other values.
         self._topics_made[topic] += 1
         made = self._topics_made[topic]
         name = topic if made == 1 else f"{topic}#{made}"
@@ -207,7 +208,7 @@ class Cluster:
         return any(lane.key[0] == topic and not lane.abandoned for lane in self.lanes)
 
     def abandon_clients(self, topic: str) -> None:
-        """The topic is about to be deleted: its clients end, and what they were promised ends with it."""
+        """End the clients of a topic that is about to be deleted; their acknowledgements no longer count."""
         for producer in self.producers:
             if producer.lane.key[0] == topic:
                 producer.stopped = producer.lane.abandoned = True
@@ -217,7 +218,7 @@ class Cluster:
         self.consumers = [consumer for consumer in self.consumers if consumer.key[0] != topic]
 
     def topic_is_deleted(self, topic: str) -> None:
-        """That is certain now, and so nothing is said of its records any more."""
+        """Forget the deletions of a topic that is certainly deleted: its records are no longer judged."""
         for key in [key for key in self.deletions if key[0] == topic]:
             del self.deletions[key]
 
@@ -235,7 +236,7 @@ class Cluster:
         self.run_as(owner, consumer.run())
 
     def partitions_of_groups(self) -> int:
-        """Of their topic, as somebody knows who asks for its metadata."""
+        """Number of partitions of the groups' topic, as a client that asks for its metadata knows it."""
         image = self.image()
         topic = None if image is None else image.topics.get(group.TOPIC)
         if topic is not None:
@@ -268,7 +269,10 @@ class Cluster:
     # A run
 
     async def until(self, what: str, seen: Callable[[], bool | str], timeout_s: float) -> bool:
-        """`seen` says True, or what is missing. False and a mistake when it does not come true in time."""
+        """Wait until `seen` returns True; otherwise it returns what is missing.
+
+        False and a mistake if that takes too long.
+        """
         end_s = self.loop.time() + timeout_s
         missing: bool | str = False
         while self.loop.time() < end_s:
@@ -319,7 +323,7 @@ def simulate(
     trace: Trace | None = None,
     prepare: Callable[[Cluster], None] | None = None,
 ) -> Result:
-    """`prepare` may change the cluster before it starts."""
+    """Run one simulated cluster; `prepare` may change it before it starts."""
     trace = trace or Trace()
     loop = VirtualLoop(seed, _LIMIT_S)
     trace.begin(loop)
@@ -359,7 +363,7 @@ def _unhandled(cluster: Cluster, context: Mapping[str, Any]) -> None:
 
 
 def _end(cluster: Cluster, loop: VirtualLoop) -> None:
-    """Judgement is over: let every coroutine end, the dead ones' too, so that none is left to the collector."""
+    """Let every coroutine end after the judgement, also those of dead processes, so that the collector gets none."""
     logging.disable(logging.CRITICAL)
     cluster.trace.over()
     try:
@@ -372,7 +376,7 @@ def _end(cluster: Cluster, loop: VirtualLoop) -> None:
         for owner in owners:
             loop.resume(owner)
         for _ in range(20):
-            # What has not begun must begin, or what it was to await is never awaited.
+            # A task that has not begun must begin, or else the coroutine that it awaits is never awaited.
             for _ in range(5):
                 loop.run_until_complete(asyncio.sleep(0))
             tasks = asyncio.all_tasks(loop)

@@ -13,7 +13,7 @@ def commit_fields(
     member: str = "",
     instance: str | None = None,
 ) -> Fields:
-    """`offsets` by partition."""
+    """The content of an OffsetCommit; `offsets` by partition."""
     parts = [
         {"partition_index": index, "committed_offset": offset, "committed_leader_epoch": -1, "committed_metadata": None}
         for index, offset in offsets.items()

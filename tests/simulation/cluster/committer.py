@@ -1,4 +1,4 @@
-"""Offsets that are committed under faults: one that was acknowledged is there, whoever coordinates the group later."""
+"""Offsets committed under faults: an acknowledged one must be there, whichever broker coordinates the group later."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,7 +14,7 @@ _COMMIT_VERSION, _FETCH_VERSION = 8, 8
 
 
 class Committer:
-    """Commits to a group without members, each offset until it is acknowledged, and looks what is there."""
+    """Commits to a group without members, each offset until it is acknowledged, and checks the committed offset."""
 
     def __init__(self, group: str, topic: str, view: ClusterView, wrong: Callable[[str], None]) -> None:
         self.group = group
@@ -22,7 +22,7 @@ class Committer:
         self.commits = self.looks = 0
         self.stopped = False
         self.settled = False
-        """Whether it has ended, and has looked at the end."""
+        """Whether it has ended, after a last check."""
         self._topic = topic
         self._view = view
         self._coordinator = Coordinator(view, group)
@@ -58,7 +58,7 @@ class Committer:
                 await self._pause()
 
     async def _look(self) -> None:
-        """Until somebody answers."""
+        """Read the committed offset until a broker answers."""
         while True:
             try:
                 content = fetch_fields(self.group, self._topic, (0,))

@@ -1,4 +1,4 @@
-"""How clients of a simulated cluster reach it: connections, and what they know of who leads what."""
+"""The access of clients to a simulated cluster: connections, and what they know of leaders."""
 
 import asyncio
 import random
@@ -55,17 +55,17 @@ class _Protocol(asyncio.Protocol):
 
 
 class Connection:
-    """To one broker, one request at a time; made again when it is lost."""
+    """A connection to one broker, one request at a time; it reconnects after a loss."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
         self.number = 0
-        """How often it was made."""
+        """Number of times that it was connected."""
         self._protocol: _Protocol | None = None
         self._correlation_id = 0
 
     async def ask(self, api_key: int, version: int, content: Fields, timeout_s: float = _REQUEST_TIMEOUT_S) -> Entity:
-        """Raises Unanswered."""
+        """Send a request and return the answer. Raises Unanswered."""
         try:
             async with asyncio.timeout(timeout_s):
                 protocol = await self._connected()
@@ -82,7 +82,7 @@ class Connection:
         return decode_response(api_key, version, memoryview(frame)[len(response_prefix(api_key, version, 0, 0)) :])
 
     async def tell(self, api_key: int, version: int, content: Fields) -> None:
-        """What is not answered. Raises Unanswered where it is certain that it was not sent."""
+        """Send a request that has no answer. Raises Unanswered if it was certainly not sent."""
         try:
             async with asyncio.timeout(_REQUEST_TIMEOUT_S):
                 protocol = await self._connected()
@@ -110,7 +110,7 @@ class Connection:
 
 
 class ClusterView:
-    """What a client knows of the cluster: the addresses it was given, and who leads what."""
+    """The cluster as a client knows it: the addresses that it was given, and the leaders."""
 
     def __init__(self, bootstrap: Sequence[Address], rng: random.Random) -> None:
         self.random = rng
@@ -126,7 +126,7 @@ class ClusterView:
         return self.random.choice(self._bootstrap)
 
     async def refresh(self) -> None:
-        """Raises Unanswered."""
+        """Read the metadata. Raises Unanswered."""
         found = await self.ask_any(METADATA, _METADATA_VERSION, _ALL_TOPICS)
         self._addresses = {int(b.node_id): (str(b.host), int(b.port)) for b in found.brokers}
         self.leaders = {
@@ -137,7 +137,7 @@ class ClusterView:
         }
 
     async def ask_leader(self, key: Key, api_key: int, version: int, content: Fields) -> tuple[Entity, int]:
-        """The answer, and who gave it. Raises Unanswered."""
+        """The answer, and the broker that gave it. Raises Unanswered."""
         leader, connection = self._to_leader(key)
         try:
             return await connection.ask(api_key, version, content), leader
@@ -146,7 +146,10 @@ class ClusterView:
             raise
 
     async def tell_leader(self, key: Key, api_key: int, version: int, content: Fields) -> tuple[Address, int]:
-        """On which connection, an address and a number. Raises Unanswered where nothing was sent."""
+        """Send a request without an answer, and return its connection: an address and a number.
+
+        Raises Unanswered if nothing was sent.
+        """
         _, connection = self._to_leader(key)
         try:
             await connection.tell(api_key, version, content)
@@ -160,7 +163,7 @@ class ClusterView:
         return leader, self._connection(address)
 
     def address_of_leader(self, key: Key) -> tuple[int, Address]:
-        """Raises Unanswered where it is not known."""
+        """Id and address of the leader. Raises Unanswered if it is unknown."""
         leader = self.leaders.get(key, -1)
         address = self._addresses.get(leader)
         if address is None:

@@ -1,4 +1,4 @@
-"""How clients of a simulated cluster find the coordinator of their group, and ask it."""
+"""The access of clients to the coordinator of their group in a simulated cluster."""
 
 from broker_runtime.errors import ErrorCode
 from broker_runtime.wire.messages import Entity, Fields
@@ -10,7 +10,7 @@ _ELSEWHERE = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
 class Coordinator:
-    """Of one group, as one client knows it."""
+    """The coordinator of one group, as one client knows it."""
 
     def __init__(self, view: ClusterView, group: str) -> None:
         self.group = group
@@ -18,7 +18,7 @@ class Coordinator:
         self._connection: Connection | None = None
 
     async def ask(self, api_key: int, version: int, content: Fields, timeout_s: float = 3.0) -> Entity:
-        """Raises Unanswered, also where no coordinator is known."""
+        """Ask the coordinator. Raises Unanswered, also if no coordinator is known."""
         if self._connection is None:
             await self._find()
         assert self._connection is not None
@@ -29,7 +29,7 @@ class Coordinator:
             raise
 
     def note(self, code: ErrorCode) -> None:
-        """What it has answered: whether it is another's group."""
+        """Note an error code of its answers; forget the coordinator if the group has another one."""
         if code in _ELSEWHERE:
             self._connection = None
 
@@ -44,5 +44,5 @@ class Coordinator:
         (found,) = answer.coordinators
         if int(found.error_code) != ErrorCode.NONE:
             raise Unanswered(ErrorCode(int(found.error_code)).name)
-        # Its own: who asks for the group of another on the same connection would wait for it.
+        # A separate connection: requests for another group's coordinator on the same connection would delay it.
         self._connection = Connection((str(found.host), int(found.port)))

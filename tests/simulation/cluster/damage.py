@@ -1,14 +1,15 @@
 """Damage of files at rest: a flipped byte, a lost file, a lost folder, on the disk of a node that is down.
 
-One broker's disk at a time, so that good copies of its replicas exist; where any number of brokers may lose power
-(flush.messages=1) their word for those copies must be there too, so all are in sync then. A node may refuse to start
-over its metadata log only; somebody restores that disk then, as its last words say. Bytes of a segment that no start
-reads again are as they are until somebody reads them, as in Kafka: where one is flipped here the segment has lost its
+One broker's disk at a time, so that good copies of its replicas exist. If any number of brokers may lose power
+(flush.messages=1), the proof of those copies must exist too, so all are in sync then. Only a damaged metadata log may
+stop a node from starting; that disk is then restored, as the node's last log lines say. As in Kafka, bytes of a segment
+that no start reads again stay damaged until they are read. Where such a byte is flipped here, the segment has lost its
 index, too.
 
-What nothing on the disk tells of is left alone: a partition that the ledger does not name yet, and a segment no record
-of which is vouched for. They are younger than the last checkpoint of high watermarks; who loses one of them whole after
-a kill cannot know that it was there, and the broker does not promise that (docs/reference/durability.md).
+Files without a trace elsewhere on the disk are left alone: a partition that the ledger does not name yet, and a segment
+without a record covered by a checkpoint. They are younger than the last checkpoint of high watermarks. A node that
+loses one of them completely after a kill cannot know that it existed, and the broker does not promise that
+(docs/reference/durability.md).
 """
 
 import asyncio
@@ -31,9 +32,9 @@ if TYPE_CHECKING:
 _STOPS_WITHIN_S = 15.0
 _LOCK = ".lock"
 _LAST_BYTES = 60
-"""All of them are of the last batch: none is shorter."""
+"""All of these bytes are in the last batch: no batch is shorter."""
 Damaging = Callable[[random.Random, Process], str]
-"""Does it; returns what was done."""
+"""Damages a disk; returns a description."""
 
 
 async def damage(cluster: "Cluster", rng: random.Random) -> None:
@@ -45,12 +46,12 @@ async def lost_beginning(cluster: "Cluster", rng: random.Random) -> None:
 
 
 async def old_damage(cluster: "Cluster", rng: random.Random) -> None:
-    """Batches between others, while the broker is down: it is served, but for these, until other brokers mend it."""
+    """Damage batches between others while the broker is down: it serves the rest until other brokers mend these."""
     await _damage_of_broker(cluster, rng, _with_old_damage)
 
 
 async def rot(cluster: "Cluster", rng: random.Random) -> None:
-    """The same while the broker runs, and the batches are read then."""
+    """Damage batches while the broker runs, and read them."""
     process = rng.choice(cluster.brokers)
     node = None if process.broker is None else process.broker.broker
     if not process.alive or process.paused or process.disk_fault is not None or process.owner is None or node is None:
@@ -69,7 +70,7 @@ async def rot(cluster: "Cluster", rng: random.Random) -> None:
 
 
 async def damaged_end(cluster: "Cluster", rng: random.Random) -> None:
-    """All brokers are killed, and the last batch of each log is damaged where a broker starts before the others."""
+    """Kill all brokers, damage the last batch of each log of one, and start that one before the others."""
     first = rng.choice(cluster.brokers)
     if check.in_sync(cluster) is not True or not disk_faults.is_the_only_lossy(cluster, first):
         return
@@ -132,7 +133,7 @@ async def _is_down(cluster: "Cluster", rng: random.Random, process: Process) -> 
 
 
 def _without_beginning(rng: random.Random, process: Process) -> str:
-    """The first segment of each log that has others."""
+    """Lose the first segment of each log that has others."""
     root, lost = Path(process.settings.log_dir), []
     for name in process.fs.listdir(root):
         if process.fs.is_dir(root / name) and METADATA_TOPIC not in name and would_be_missed(process.fs, root / name):
@@ -144,7 +145,7 @@ def _without_beginning(rng: random.Random, process: Process) -> str:
 
 
 def _with_damaged_end(rng: random.Random, process: Process) -> str:
-    """The newest segment of each log that has records."""
+    """Damage the newest segment of each log that has records."""
     root, damaged = Path(process.settings.log_dir), []
     for name in process.fs.listdir(root):
         if process.fs.is_dir(root / name) and METADATA_TOPIC not in name:
@@ -155,7 +156,7 @@ def _with_damaged_end(rng: random.Random, process: Process) -> str:
 
 
 def _with_old_damage(rng: random.Random, process: Process) -> str:
-    """Some batches of each log, or a segment between others."""
+    """Damage some batches of each log, or lose a segment between others."""
     root, done = Path(process.settings.log_dir), []
     for name in process.fs.listdir(root):
         folder = root / name
@@ -179,7 +180,7 @@ def _segments(fs: MemoryFileSystem, folder: Path) -> list[Path]:
 
 
 def _damaged_batch(rng: random.Random, process: Process, folder: Path) -> int | None:
-    """Flips bits of a batch, or makes a byte of it unreadable; returns its offset. Never the newest batch of a log."""
+    """Flip bits of a batch, or make a byte of it unreadable; return its offset. Never the newest batch of a log."""
     fs = process.fs
     batches = [
         (path, position, header) for path in _segments(fs, folder) for position, header in _headers(_content(fs, path))
@@ -187,7 +188,7 @@ def _damaged_batch(rng: random.Random, process: Process, folder: Path) -> int | 
     if len(batches) < 2:
         return None
     path, position, header = rng.choice(batches[:-1])
-    # The leader epoch (12 to 15) is outside the checksum, and nothing tells that it has changed.
+    # The leader epoch (12 to 15) is outside the checksum, and a change of it cannot be noticed.
     at = rng.choice([at for at in range(header.size) if not 12 <= at < 16])
     if rng.random() < 0.2:
         fs.spoil(path, position + at, position + at + 1)
@@ -259,7 +260,7 @@ def would_be_missed(fs: MemoryFileSystem, folder: Path) -> bool:
     """Whether the next start knows that a partition's folder, and what is in it, should be there."""
     key = _partition(folder)
     if key is None:
-        # Set aside or deleted: nobody counts on it.
+        # Set aside or deleted: nothing relies on it.
         return True
     try:
         return key in read_ledger(fs, folder.parent)
