@@ -1,10 +1,10 @@
-"""A whole node in memory, and how long a request keeps its event loop, in processor time: nothing else adds to that.
+"""A complete node in memory, and the processor time for which a request blocks its event loop, without other delays.
 
 with measured_node({}) as node:
     taken = node.ask("broker", key, version, body)
 
 The node is the real one, over the simulated disk and network, with the garbage collector of a real process. Its time is
-virtual, and advances by what the callbacks take. What the threads of its disk do is not counted.
+virtual, and advances by the time that callbacks take. Work in the threads of its disk is not counted.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from tests.support.calls import NotedConnection
 from tools.request_arrays import Role
 
 TOPIC, PARTITIONS = "wide", 1_000
-"""It is there."""
+"""An existing topic and its partitions."""
 _CLUSTER_ID = "measured-cluster"
 _KEYS = {
     "process.roles": "broker,controller",
@@ -50,20 +50,23 @@ _ANSWER_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What a request has taken, in seconds of processor time. `longest_s` is the longest callback of the event loop,
-    without the garbage collections in it, of which `longest_collection_s` is the longest."""
+    """The cost of a request, in seconds of processor time.
+
+    `longest_s` is the longest callback of the event loop, without the garbage collections in it. `longest_collection_s`
+    is the longest of those.
+    """
 
     longest_s: float
     longest_collection_s: float
     total_s: float
     answer_bytes: int | None
-    """None where the connection was closed."""
+    """None if the connection was closed."""
     refusals: tuple[str, ...]
-    """What it was refused as."""
+    """Kinds of its refusals."""
 
 
 class _WorkingLoop(VirtualLoop):
-    """Its time goes on while callbacks run, by the processor time that they take."""
+    """A loop whose time advances while callbacks run, by the processor time that they take."""
 
     def __init__(self) -> None:
         self._began_s: float | None = None
@@ -72,11 +75,11 @@ class _WorkingLoop(VirtualLoop):
         self.begin()
 
     def begin(self) -> None:
-        """Measure from here on."""
+        """Start a measurement."""
         self.longest_s = self.longest_collection_s = self.total_s = 0.0
 
     def on_collection(self, phase: str, _: dict[str, int]) -> None:
-        """As a callback of the garbage collector."""
+        """Measure a collection, as a callback of the garbage collector."""
         now_s = time.thread_time()
         if phase == "start":
             self._collection_began_s = now_s
@@ -107,7 +110,7 @@ class _WorkingLoop(VirtualLoop):
             self.longest_s = max(self.longest_s, taken_s - (self._collected_s - collected_s))
 
     def _execute(self, done: "asyncio.Future[Any]", func: Callable[..., Any], args: tuple[Any, ...]) -> None:
-        """A thread of the disk would do it."""
+        """Run a function without counting its time: a thread of the disk would do it."""
         before_s = time.thread_time()
         super()._execute(done, func, args)
         assert self._began_s is not None
@@ -127,7 +130,7 @@ class MeasuredNode:
         return part.dispatcher
 
     def ask(self, role: Role, key: int, version: int, body: bytes) -> Taken:
-        """Send this request on a connection of its own, and wait for the answer and what is done after it."""
+        """Send this request on a separate connection, and wait for the answer and the work after it."""
         frame = memoryview(bytearray(frame_request(key, version, 1, body)))[_SIZE_BYTES:]
         return self._loop.run_until_complete(self._ask(self.dispatcher(role), frame))
 
@@ -146,7 +149,7 @@ class MeasuredNode:
         return Taken(loop.longest_s, loop.longest_collection_s, loop.total_s, size, tuple(kind for kind, _ in refusals))
 
     async def begin(self) -> None:
-        """Returns once it serves, with a topic of PARTITIONS partitions."""
+        """Start the node; return once it serves, with a topic of PARTITIONS partitions."""
         self._process.start()
         while (node := self._process.broker) is None or node.broker is None or not node.broker.open:  # noqa: ASYNC110 - virtual time
             await asyncio.sleep(0.1)
@@ -172,7 +175,7 @@ def _handle(
 
 @contextmanager
 def measured_node(properties: dict[str, str]) -> Iterator[MeasuredNode]:
-    """A broker that is its own controller, of these properties."""
+    """A node with these properties, broker and controller in one."""
     loop = _WorkingLoop()
     asyncio.set_event_loop(loop)
     network = loop.connector = Network(loop, 0, 1.0)

@@ -1,4 +1,4 @@
-"""Whole clusters under seeded faults on virtual time (tests/simulation/cluster).
+"""Complete clusters under seeded faults in virtual time (tests/simulation/cluster).
 
 `make test` simulates as many seeds as a budget of processor time allows, `make test-all` all of SEEDS; `make simulate
 SEEDS=n` simulates more.
@@ -71,7 +71,10 @@ def test_batches_in_flight_stay_in_order() -> None:
 
 
 def _batches_in_flight_stay_in_order(seeds: Iterable[int]) -> None:
-    """None is repeated, also when all brokers are killed at once, and batches arrive while replicas come back."""
+    """Check that no batch is repeated.
+
+    All brokers may be killed at once, and batches arrive while replicas recover.
+    """
     for seed in seeds:
         result = simulate(seed, PIPELINED)
         assert not result.problems, explained(result, 40)
@@ -96,7 +99,7 @@ def _damaged_segments_are_mended(seeds: Iterable[int]) -> None:
 
 @pytest.mark.full
 def test_a_seed_is_the_same_run_in_every_process() -> None:
-    """Neither the order of sets of texts nor anything else that a process has of its own decides."""
+    """Nothing that differs between processes, such as the order of sets of texts, may decide."""
     command = [sys.executable, "-m", "tests.simulation.cluster", "--seeds", "6", "--checksums"]
     outputs = []
     for hash_seed in ("1", "2"):

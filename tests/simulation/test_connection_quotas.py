@@ -43,7 +43,7 @@ def test_no_limits_by_default(broker: Broker) -> None:
     for listener in LISTENERS:
         assert len(broker.connect(listener, count=10_000).admitted_ms) == 10_000
         assert broker.quotas.listeners[listener].count == 10_000
-        # The protected listener's are not in the address's count, which no limit would be compared with.
+        # The protected listener's connections are not in the address's count, as no limit is compared with it.
         assert broker.quotas.ip_count(IP[listener]) == (0 if listener == REPLICATION else 10_000)
     for listener in LISTENERS:
         broker.close(listener)
@@ -55,7 +55,7 @@ def test_no_limits_by_default(broker: Broker) -> None:
 
 
 def test_max_connections_per_ip() -> None:
-    """testMaxConnectionsPerIp; refused connections are never counted here, so nobody has to take them back."""
+    """testMaxConnectionsPerIp; refused connections are never counted here, so no code has to take them back."""
     broker = limited(max_connections_per_ip=17)
     tally = broker.connect(count=17)
     assert (len(tally.admitted_ms), tally.too_many) == (17, 0)

@@ -25,13 +25,13 @@ def broker() -> Broker:
 
 
 def storm(broker: Broker, listeners: tuple[str, ...], seconds: int = 13) -> dict[str, float]:
-    """More clients than any limit allows, each gone after its moment; admitted per second by listener."""
+    """Connect more clients than any limit allows, each closed after a moment; return rates of admission by listener."""
     before = {name: broker.admitted(name) for name in listeners}
     for name in listeners:
         broker.connect_paced(name, per_second=200, count=200 * seconds)
     broker.run(ms=seconds * 1000)
     rates = {name: (broker.admitted(name) - before[name]) / seconds for name in listeners}
-    # Those who still wait give up.
+    # Clients that still wait give up.
     broker._events.clear()
     for name in listeners:
         broker.backlog[name].clear()
@@ -79,7 +79,7 @@ def test_a_raised_or_inherited_limit_wakes_the_one_who_waits() -> None:
     assert broker.waiting(EXTERNAL)
     broker.close(EXTERNAL)
     assert broker.admitted(EXTERNAL) == 8
-    # The inter-broker listener goes on above the broker's ten; then others have to go.
+    # The inter-broker listener continues above the broker's ten; then other connections must be closed.
     broker.connect(REPLICATION, count=5)
     assert broker.admitted(REPLICATION) == 5
     assert broker.quotas.total == 12
@@ -90,7 +90,7 @@ def test_a_raised_or_inherited_limit_wakes_the_one_who_waits() -> None:
 
 
 def test_refused_connections_are_held_and_closed_earliest_first() -> None:
-    """testConnectionRatePerIp, and Kafka's max-heap mistake, which we do not make"""
+    """testConnectionRatePerIp, and Kafka's mistake with its max-heap, which our code does not make"""
     broker = Broker(QuotaSettings(quota_window_num=2), (EXTERNAL,))
     broker.quotas.update_ip_rate(None, 5, broker.now_ms)
     broker.connect(EXTERNAL, count=6)
@@ -100,7 +100,7 @@ def test_refused_connections_are_held_and_closed_earliest_first() -> None:
     broker.connect(EXTERNAL, "10.0.0.1", count=6)
     assert (len(broker.delayed), broker.delayed.next_ms) == (2, first_ms)
     broker.run(ms=100)
-    # Kafka would look at the latest only, and keep the first one open until then.
+    # Kafka would check the latest only, and keep the first one open until then.
     assert (len(broker.delayed), broker.delayed.next_ms) == (1, first_ms + 150)
     broker.run(ms=2_000)
     assert len(broker.delayed) == 0
@@ -127,7 +127,7 @@ def test_with_a_single_listener_nothing_is_protected() -> None:
     alone = Broker(replace(settings, listener_max_connections={REPLICATION: 9}), (REPLICATION,))
     alone.connect(REPLICATION, count=2)
     assert alone.waiting(REPLICATION)
-    # A second listener makes it protected, and so lets the one that waits in.
+    # A second listener makes this one protected, which admits the waiting connection.
     alone.quotas.add_listener(EXTERNAL, alone.now_ms)
     alone._serve_woken()
     assert alone.admitted(REPLICATION) == 2
@@ -142,7 +142,7 @@ def test_a_static_rate_of_zero_lets_one_connection_in_each_window() -> None:
 
 
 def test_the_rate_is_not_judged_again_after_the_wait() -> None:
-    """One capped delay, then in: at least one connection each window however high the rate."""
+    """A connection waits for one capped delay and is admitted: at least one each window, however high the rate."""
     broker = limited(max_connection_creation_rate=1)
     tally = broker.connect(EXTERNAL, count=100)
     broker.run(ms=20_500)
@@ -207,9 +207,9 @@ def test_the_drafts_key_limits_every_address_and_the_ip_entity_wins_over_it() ->
 
 
 def patient_waits_s(settings: QuotaSettings) -> list[float]:
-    """How long each of ten patient clients waits that come once a second, as far as they are let in meanwhile.
+    """Waiting times of those of ten patient clients, one a second, that are admitted meanwhile.
 
-    240 others a second knock and hang up after 30 ms, which is what eight clients do.
+    240 other clients a second connect and hang up after 30 ms, which is what eight clients do.
     """
     broker = Broker(replace(settings, listener_max_connection_creation_rate={EXTERNAL: 10}), (EXTERNAL,))
     broker.connect_paced(EXTERNAL, per_second=240, count=240 * 60, gives_up_ms=30)

@@ -1,4 +1,4 @@
-"""Which files a simulation may damage: those of which a start can know that they should be there."""
+"""The files that a simulation may damage: those that a start can know to be missing."""
 
 from pathlib import Path
 from uuid import UUID

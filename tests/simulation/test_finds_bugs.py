@@ -1,7 +1,7 @@
 """The simulation is not blind: each rule that is broken here on purpose is found within some seeds.
 
-How many it takes depends on every other line of the code, so a range of seeds is tried. The search begins at the seed
-that was the first to find the broken rule at the time of writing, and goes on with the seeds before it at the end.
+The number of seeds depends on every other line of the code, so a range of seeds is tried. The search begins at the seed
+that first found the broken rule at the time of writing, and then tries the seeds before it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -288,7 +288,7 @@ def test_two_controllers_that_both_commit_are_found() -> None:
 @FULL
 @pytest.mark.timeout(900)
 def test_progress_of_an_earlier_incarnation_is_found() -> None:
-    """One seed in 60: the high watermark must stand while the follower is away, and the leader die soon after."""
+    """One seed in 60: the high watermark must stay while the follower is away, and the leader must die soon after."""
     _finds(count_progress_of_an_earlier_incarnation, REPLACED, 1_098, range(1_000, 1_300))
 
 

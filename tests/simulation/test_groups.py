@@ -37,8 +37,11 @@ def test_groups_keep_their_promises() -> None:
 
 
 def _groups_keep_their_promises(seeds: Iterable[int]) -> None:
-    """Offsets of clients without members, a group of the classic protocol, one of KIP-848 and one whose members come
-    back with either, side by side; some members are static, and the topic grows."""
+    """Check clients without members, a group of each protocol, and a mixed one, side by side.
+
+    The clients commit offsets. The protocols are the classic one and KIP-848; members of the mixed group return with
+    either. Some members are static, and the topic grows.
+    """
     for seed in seeds:
         result = simulate(seed, GROUPS)
         assert not result.problems, explained(result, 40)
@@ -93,7 +96,7 @@ def forget_what_members_had_before_a_conversion(monkeypatch: pytest.MonkeyPatch)
     ],
 )
 def test_a_broken_rule_is_found(break_it: Break, shape: Shape, first: int) -> None:
-    """`first` is the seed that found it at the time of writing; others may after a change of anything."""
+    """`first` is the seed that found it at the time of writing; after any change it may be another."""
     for seed in (*range(first, BROKEN_SEEDS.stop), *range(BROKEN_SEEDS.start, first)):
         with pytest.MonkeyPatch.context() as broken:
             break_it(broken)

@@ -1,7 +1,7 @@
-"""Push groups of a simulated cluster under faults: nobody reads what another reads, and nothing that was read is lost.
+"""Push groups of a simulated cluster under faults: no two consumers read the same, and no progress is lost.
 
-Consumers die, pause, are cut off one way or both, are slow, and come back under their ids; coordinators die, move and
-pause in the midst of rebalances; groups move between protocols.
+Consumers die, pause, are cut off in one direction or both, are slow, and return under their ids. Coordinators die, move
+and pause during rebalances. Groups move between protocols.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -46,7 +46,7 @@ def test_push_groups_keep_their_promises() -> None:
 
 
 def _push_groups_keep_their_promises(seeds: Iterable[int]) -> None:
-    """One group of consumers that are called, and one whose members speak it, the classic protocol or KIP-848 in turn.
+    """Check one group of push consumers, and one whose members use push, the classic protocol or KIP-848 in turn.
 
     More of it: make simulate SEEDS=300 SHAPE=push.
     """
@@ -149,7 +149,7 @@ def commit_an_earlier_offset(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_broken_rule_of_push_groups_is_found(break_it: Break, shape: Shape, first: int, what: str) -> None:
-    """`first` is the seed that found it at the time of writing; others may after a change of anything."""
+    """`first` is the seed that found it at the time of writing; after any change it may be another."""
     for seed in (*range(first, BROKEN_SEEDS.stop), *range(BROKEN_SEEDS.start, first)):
         with pytest.MonkeyPatch.context() as broken:
             break_it(broken)

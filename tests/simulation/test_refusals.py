@@ -1,8 +1,8 @@
-"""No refusal keeps its request, its error or its frames: a whole node in memory, and every API that it serves.
+"""No refusal keeps its request, its error or its frames: a complete node in memory, and every API that it serves.
 
-The list of APIs is the one of `apis/table.py`: an API that is added there is tested here. Each request is refused in
-as many ways as random fields, changed bytes and cuts find. The garbage collector is off meanwhile, so whatever is in a
-circle is left to it and counted.
+The list of APIs is the one of `apis/table.py`: an API that is added there is tested here. Random fields, changed bytes
+and truncations cause as many kinds of refusals as they find. The garbage collector is off meanwhile, so that objects in
+reference cycles stay and are counted.
 """
 
 import asyncio
@@ -43,16 +43,16 @@ from tests.support.packed_batches import packed
 from tests.support.request_frames import encode_request
 
 SOME, MANY = 500, 10_000
-"""Refused requests of each API. A circle for each of them shows with any number; the larger takes a minute."""
+"""Refused requests of each API. A cycle for each of them shows with any number; the larger number takes a minute."""
 KEPT_MAX = SOME // 10
-"""Of each type. A coordinator keeps its last answer until the next, the simulated loop the last tasks."""
+"""Limit for each type. A coordinator keeps its last answer until the next, the simulated loop the last tasks."""
 IN_CIRCLES_MAX = SOME // 2
-"""Objects. The first message of each kind makes some, when its decoder is built."""
+"""Limit of objects in cycles. The first message of each kind makes some, when its decoder is built."""
 ROUNDS = 15
-"""Random requests from which the refused ones are taken, as many for each version."""
+"""Random requests from which the refused ones are taken, the same number for each version."""
 SEED = 20_261_123
 NODE_ID = "7"
-"""None of the numbers in the random requests, which else might unregister the node."""
+"""A number that random requests never contain, as they could otherwise unregister the node."""
 VIRTUAL_S = 1e9
 TOPICS = ("orders", "compacted")
 TEXTS = (*TOPICS, "__consumer_offsets", "nobody", "", "ö" * 40)
@@ -60,7 +60,7 @@ SETTLING_S = 0.05
 
 
 class Frame(bytearray):
-    """The bytes of a request, as a type of their own, so that they can be counted."""
+    """The bytes of a request, as a separate type, so that they can be counted."""
 
 
 OF_A_REQUEST = (Frame, Call, RequestReader, KafkaError, ProtocolError, TracebackType)
@@ -121,7 +121,7 @@ class Node:
         self.refused += call.ending is Ending.REFUSED or error_code(call) != ErrorCode.NONE
 
     async def ask(self, handler: FrameHandler, frame: bytes) -> None:
-        """Until it is answered, or its connection is to end."""
+        """Send a frame and wait until it is answered, or its connection is to end."""
         try:
             reply = handler(memoryview(Frame(frame)), self.connection)
         except ProtocolError:
@@ -153,7 +153,7 @@ def node() -> Iterator[Node]:
     try:
         with replaced_operating_system(found.cluster.around, CLUSTER_ID, SEED):
             found.start()
-            # Collections read only what the tests make: a quarter of a second less for each.
+            # Collections then scan only what the tests make: a quarter of a second less for each.
             gc.collect()
             gc.freeze()
             yield found
@@ -205,7 +205,7 @@ def refuse(node: Node, api: Api, count: int) -> None:
 
 
 def of_requests() -> Counter[str]:
-    """How many requests, errors and tracebacks are alive, by type."""
+    """Number of live requests, errors and tracebacks, by type."""
     return Counter(type(alive).__name__ for alive in gc.get_objects() if isinstance(alive, OF_A_REQUEST))
 
 
@@ -230,7 +230,7 @@ def of_kafka(api: ApiSpec[Any], rng: random.Random) -> Iterator[bytes]:
 
 
 def keyless() -> Iterator[bytes]:
-    """Records that a compacted topic refuses once another thread has looked at them, or at once."""
+    """Records that a compacted topic refuses once another thread has checked them, or at once."""
     for count, codec in ((2, 0), (200, 0), (2_000, 0), (200, GZIP), (200, SNAPPY), (200, LZ4), (200, ZSTD)):
         batch = encode_batch([(None, b"value")] * count, 1_700_000_000_000)
         for acks in (-1, 1):

@@ -1,7 +1,7 @@
-"""A node in memory: requests that handlers read themselves are limited, and long ones leave the event loop to others.
+"""A node in memory: requests that handlers read themselves are limited, and long ones yield the event loop.
 
 `tests/unit/broker_runtime/wire/test_limits.py` has the arrays of all other requests, and `benchmarks/request_limits.py`
-measures every array at its limit. The requests here are smaller, and there is room for a busy machine.
+measures every array at its limit. The requests here are smaller, with a margin for a busy machine.
 """
 
 from tests.simulation.measured_node import measured_node
@@ -10,7 +10,7 @@ from tools.request_arrays import Path, arrays_of, served_apis
 
 PROPERTIES = {"sluicegate.request.items.max": "1100", "sluicegate.request.items.max.overrides": ""}
 LONGEST_S = 0.025
-"""The contract is 5 ms."""
+"""Limit in seconds; the contract is 5 ms."""
 HEAVY: dict[str, Path] = {
     "Produce": ("topic_data", "partition_data"),
     "Fetch": ("topics", "partitions"),

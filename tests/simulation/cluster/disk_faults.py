@@ -1,4 +1,4 @@
-"""Disks that fail, and machines that lose power: what was not synced is lost, in part or whole."""
+"""Disks that fail, and machines that lose power: data that was not synced is lost, in part or completely."""
 
 import asyncio
 import random
@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 
 
 async def power_loss(cluster: "Cluster", rng: random.Random) -> None:
-    """Brokers rely on replicas instead of fsync: the next one only when all are in sync again, else at any time."""
+    """Let a broker lose power.
+
+    Brokers rely on replicas instead of fsync: another one may follow only when all are in sync again. With
+    flush.messages=1 any broker may lose power at any time.
+    """
     process = rng.choice(cluster.brokers)
     if process.alive and _may_lose(cluster, process):
         await _power_loss_of(cluster, rng, process)
@@ -21,7 +25,7 @@ async def power_loss(cluster: "Cluster", rng: random.Random) -> None:
 
 
 def _may_lose(cluster: "Cluster", process: Process) -> bool:
-    """Whether this broker may lose what it has not synced; from now on it is the only one."""
+    """Whether this broker may lose its unsynced data; from now on it is the only one."""
     if process not in cluster.brokers or cluster.shape.flush_messages == 1:
         return True
     return is_the_only_lossy(cluster, process)
@@ -42,7 +46,7 @@ async def until_in_sync(cluster: "Cluster", process: Process) -> None:
 
 
 async def power_loss_of_controller(cluster: "Cluster", rng: random.Random) -> None:
-    """At any time, for what it answers for is synced."""
+    """Let a controller lose power, at any time: everything that it answered for is synced."""
     process = rng.choice(cluster.controllers)
     if process.alive and process not in cluster.brokers:
         await _power_loss_of(cluster, rng, process)
@@ -56,7 +60,10 @@ async def _power_loss_of(cluster: "Cluster", rng: random.Random, process: Proces
 
 
 async def disk_fails(cluster: "Cluster", rng: random.Random) -> None:
-    """For a while; then somebody mends it and restarts what ran on it. What an fsync could not write is lost."""
+    """Let a disk fail for a while, then mend it and restart what ran on it.
+
+    Data that an fsync could not write is lost.
+    """
     process = rng.choice(cluster.processes)
     if not process.alive or process.disk_fault is not None or not _may_lose(cluster, process):
         return

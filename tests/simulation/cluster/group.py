@@ -1,4 +1,4 @@
-"""A group of a simulated cluster: as many members as it shall have, each of which lives for a while."""
+"""A group of a simulated cluster: a given number of members, each of which lives for a while."""
 
 import asyncio
 from functools import partial
@@ -24,14 +24,19 @@ KINDS: dict[str, tuple[type[Member], ...]] = {
     "push": (PushMember,),
     "moving": (PushMember, ClassicMember, ModernMember),
 }
-"""What a life may be: members of a mixed group come back with either protocol, all those of a moving one with the
-same, which changes."""
+"""Kinds of members in a group.
+
+Members of a mixed group return with either protocol; those of a moving one all have the same, which changes.
+"""
 _MOVING = "moving"
 _CONVERGES_S = 30.0
-"""After faults have ended and all replicas are in sync. A coordinator may wait for four thirds of a session then, and
-for two thirds of one and a pause with each attempt to rebalance."""
+"""Time-out of convergence after faults have ended and all replicas are in sync.
+
+A coordinator may then wait for four thirds of a session, and for two thirds of one and a pause with each attempt to
+rebalance.
+"""
 _STATIC = 1
-"""So many of the members are static."""
+"""Number of static members."""
 
 
 class Group:
@@ -40,14 +45,14 @@ class Group:
         self.ownership = Ownership(self.name, cluster.loop.time, cluster.around.mistake)
         self._settled = False
         self._asked_s = 0.0
-        """When it was first asked whether it has converged."""
+        """Time of the first check whether it has converged."""
         self._cluster = cluster
         self._kinds = KINDS[kind]
         self._around = Around(cluster.loop.time, cluster.note, cluster.partitions_of_groups, cluster.moments.tell)
         self._chosen = self._kinds[0] if kind == _MOVING else None
-        """What all members are to be, where that is to be the same."""
+        """The kind of all members, if they must have the same."""
         self.owners: list[Owner] = []
-        """Of its members' hosts."""
+        """Owners of its members' hosts."""
         self._lives = 0
         self._alive: list[Member] = []
 
@@ -93,12 +98,14 @@ class Group:
         return not self._settled and self._cluster.loop.time() >= ends_s
 
     def settle(self) -> None:
-        """Members live on from now on, and commit no more."""
+        """Let members live on from now on, without further commits."""
         self._settled = True
 
     def has_converged(self) -> bool | str:
-        """Every partition is owned by a member that lives, all of them are in one generation or epoch, and all take
-        part. It may be asked once the faults have ended."""
+        """Whether the group has converged; call it once the faults have ended.
+
+        Every partition is owned by a live member, all members are in one generation or epoch, and all take part.
+        """
         self._asked_s = self._asked_s or self._cluster.loop.time()
         missing = self._what_is_missing()
         if missing and self._cluster.loop.time() > self._asked_s + _CONVERGES_S:

@@ -17,7 +17,7 @@ _LOST = 0.005
 
 
 class SimulatedStore(MemoryStore):
-    """One controller's way there. A request that has left arrives even when its process is dead by then."""
+    """One controller's client. A request that was sent arrives even if its process is dead by then."""
 
     def __init__(self, shared: SharedObjects, network: Network, owner: Owner, rng: random.Random) -> None:
         super().__init__(shared)
@@ -44,7 +44,7 @@ class SimulatedStore(MemoryStore):
         result = act()
         if network.is_cut(API_SERVER, host) or self._random.random() < _LOST:
             return
-        # etcd's fsync is part of it.
+        # Includes etcd's fsync.
         delay_s = network.delay_s(API_SERVER, host) + self._random.uniform(0.001, 0.01)
         network.loop.call_later(delay_s, _give, answered, result, context=self._owner.context)
 

@@ -1,8 +1,8 @@
-"""An asyncio event loop on virtual time: nothing waits, time jumps to the next timer. One thread, no sockets.
+"""An asyncio event loop in virtual time: nothing waits, time jumps to the next timer. One thread, no sockets.
 
-Every callback belongs to an `Owner`, a simulated process, through its context: what a dead process had scheduled never
-runs, not even its `finally` blocks, and what a paused one has scheduled runs when it is resumed, as after SIGSTOP.
-Connections are the network's (`connector`). It knows nothing of Kafka.
+Every callback belongs to an `Owner`, a simulated process, through its context. Callbacks of a dead process never run,
+not even its `finally` blocks. Callbacks of a paused one run when it is resumed, as after SIGSTOP. Connections are the
+network's (`connector`). The loop knows nothing of Kafka.
 """
 
 import asyncio
@@ -18,11 +18,14 @@ START_S = 1_000.0
 
 
 class SimulationError(Exception):
-    """The simulation itself cannot go on: nothing is scheduled any more, or too much time has passed."""
+    """The simulation itself cannot continue: nothing is scheduled any more, or too much time has passed."""
 
 
 class Owner:
-    """Whom callbacks belong to. Tasks are kept, so that none of a dead owner's is collected and cleaned up midway."""
+    """The owner of callbacks.
+
+    Tasks are kept, so that no task of a dead owner is collected and cleaned up midway.
+    """
 
     def __init__(self, name: str, host: str) -> None:
         self.name = name
@@ -66,13 +69,13 @@ def _may_run(handle: Any) -> bool:
     owner = handle._context.get(_OWNER)
     if owner is None or (owner.alive and not owner.paused):
         return True
-    # Of a dead one too: it never runs while the simulation does, and is needed to end its coroutines afterwards.
+    # Also for a dead owner: the handle never runs during the simulation, but is needed to end its coroutines later.
     owner.deferred.append(handle)
     return False
 
 
 class _TimeJumps:
-    """In place of a selector: waiting is setting the clock."""
+    """Replaces a selector: waiting sets the clock."""
 
     def __init__(self, loop: "VirtualLoop") -> None:
         self._loop = loop
@@ -137,10 +140,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         deferred, owner.deferred = owner.deferred, []
         self._ready.extend(deferred)  # type: ignore[attr-defined]
 
-    # What a real loop asks the operating system for
+    # Requests of a real loop to the operating system
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
-        """After a moment, as a disk takes one; never if the process dies before."""
+        """Run the function after a moment, as a disk needs one; never if the process dies before."""
         done = self.create_future()
         latency_s = 0.25 if self._random.random() < 0.01 else self._random.uniform(0.0002, 0.004)
         self.call_later(latency_s, self._execute, done, func, args)
@@ -164,7 +167,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return await self.connector.connect(protocol_factory, host, port)
 
     def _process_events(self, event_list: Any) -> None:
-        """There are none."""
+        """Do nothing: there are no events."""
 
     def _write_to_self(self) -> None:
-        """There is nobody in another thread."""
+        """Do nothing: there is no other thread."""

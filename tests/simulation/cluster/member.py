@@ -1,7 +1,7 @@
 """Members of groups at the level of the protocol. They own partitions and commit offsets, and read no records.
 
-What both kinds have in common is here: a member is sure of its partitions for as long as its session cannot have ended,
-looks what is committed for each partition that it gets, and commits one more from there on.
+This module has the common part of both kinds. A member is sure of its partitions as long as its session cannot have
+ended. It reads the committed offset of each partition that it gets, and commits one more from there on.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ SESSION_S = 3.0
 REBALANCE_S = 4.0
 BEAT_S = 0.3
 VERSION_OF_OFFSETS = 9
-"""With it both kinds can say in which generation or epoch they are."""
+"""The version in which both kinds can name their generation or epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +29,13 @@ class Around:
     now: Callable[[], float]
     note: Callable[[str], None]
     partitions: Callable[[], int]
-    """How many the topic has."""
+    """Number of partitions of the topic."""
     moment: Callable[[str, str], None]
-    """Told what a member has just been told or has answered, and by which host."""
+    """Called with what a member has just received or answered, and with the coordinator's host."""
 
 
 class Member:
-    """One life of a member: it leaves at its end, or is gone without a word."""
+    """One life of a member: at its end it leaves, or disappears without notice."""
 
     def __init__(
         self,
@@ -46,23 +46,23 @@ class Member:
         surroundings: "Around",
         instance: str | None = None,
     ) -> None:
-        """`instance` is that of a static member, which has many lives and owns in all of them what it had (KIP-345)."""
+        """`instance` is that of a static member, which keeps its partitions over many lives (KIP-345)."""
         self.now, self._note, self.partitions = surroundings.now, surroundings.note, surroundings.partitions
         self._moment = surroundings.moment
         self.name, self.instance = name, instance
         self.owner = name if instance is None else instance
-        """Who owns, to others."""
+        """Name of the owner for other members."""
         self.session_s = SESSION_S
         self.term = NOT_IN_A_GROUP
         self.owned: frozenset[int] = frozenset()
         self.ownership, self.topic, self.view = ownership, topic, view
         self.coordinator = Coordinator(view, ownership.group)
         self.quiet = False
-        """Whether it commits no more."""
+        """Whether it makes no more commits."""
         self._positions: dict[int, int] = {}
 
     async def live(self, is_over: Callable[[], bool], *, leaves: bool) -> None:
-        # What a life before this had is nobody's when this one joins and says so.
+        # Partitions of an earlier life have no owner once this one joins and says so.
         self.ownership.release(self.owner, range(self.partitions()))
         while not is_over():
             await self.turn()
@@ -77,15 +77,15 @@ class Member:
         raise NotImplementedError
 
     async def leave(self, *, for_a_while: bool) -> None:
-        """A static member that goes for a while is to have its partitions again."""
+        """Leave the group; a static member that leaves for a while will get its partitions again."""
         raise NotImplementedError
 
     def go(self) -> None:
-        """It is no more."""
+        """End this life."""
         self.coordinator.hang_up()
 
     def let_go_s(self) -> float | None:
-        """Since when the coordinator has given it up, though it may not know that."""
+        """Time at which the coordinator dropped it, though it may not know that; None if it was not dropped."""
         return None
 
     @property
@@ -98,7 +98,7 @@ class Member:
         raise NotImplementedError
 
     def own(self, partitions: Iterable[int], term: str, sent_s: float) -> None:
-        """As an answer says to what was sent then."""
+        """Own the partitions in an answer to a request that was sent at `sent_s`."""
         now_owned = frozenset(partitions)
         gone = self.owned - now_owned
         self.ownership.release(self.owner, gone)
@@ -110,7 +110,10 @@ class Member:
         self.ownership.claim(self.owner, term, sorted(now_owned), sent_s + self.session_s, self.let_go_s)
 
     async def work(self) -> None:
-        """Look what is committed for what is new, or commit one more of everything. Not while it cannot be sure."""
+        """Read the committed offsets of new partitions, or commit one more of all.
+
+        Does nothing while it cannot be sure.
+        """
         new = tuple(sorted(self.owned - self._positions.keys()))
         if new:
             await self._look(new)

@@ -1,4 +1,4 @@
-"""Faults that befall members of groups, and coordinators in the midst of a rebalance."""
+"""Faults of members of groups, and of coordinators during a rebalance."""
 
 import asyncio
 import random
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from tests.simulation.cluster.cluster import Cluster
 
 _STEP_S = 0.02
-"""About as long as a step of a rebalance takes."""
+"""Approximate duration of a step of a rebalance."""
 
 
 async def member_pauses(cluster: "Cluster", rng: random.Random) -> None:
-    """As by SIGSTOP, or a long collection of garbage."""
+    """Pause a member, as SIGSTOP or a long garbage collection does."""
     owner = _some_member(cluster, rng)
     if owner is None or owner.paused:
         return
@@ -27,7 +27,7 @@ async def member_pauses(cluster: "Cluster", rng: random.Random) -> None:
 
 
 async def member_cut_off(cluster: "Cluster", rng: random.Random) -> None:
-    """From all brokers, one way or both."""
+    """Cut a member off from all brokers, in one direction or both."""
     owner = _some_member(cluster, rng)
     if owner is None:
         return
@@ -43,7 +43,7 @@ async def member_cut_off(cluster: "Cluster", rng: random.Random) -> None:
 
 
 async def in_rebalance(cluster: "Cluster", rng: random.Random) -> None:
-    """The coordinator goes while it asks consumers to stop, commits, or starts them."""
+    """Let the coordinator fail while it asks consumers to stop, commits, or starts them."""
     what, host = await cluster.moments.next()
     await asyncio.sleep(rng.uniform(0.0, _STEP_S))
     process = next(each for each in cluster.brokers if each.host == host)
@@ -75,7 +75,7 @@ async def in_rebalance(cluster: "Cluster", rng: random.Random) -> None:
 
 
 async def coordinator_falls_silent(cluster: "Cluster", rng: random.Random) -> None:
-    """It loses power for so long that there is another, before some of its consumers know it."""
+    """Let a coordinator lose power until it has a successor, before some of its consumers notice."""
     while (moment := await cluster.moments.next())[0] != "has started":
         pass
     await asyncio.sleep(rng.uniform(0.0, 1.0))

@@ -1,4 +1,4 @@
-"""A member of a group of KIP-848: one request, by which it joins, says what it owns and hears what it is to own."""
+"""A member of a group of KIP-848: one request to join, to report what it owns, and to receive its assignment."""
 
 from typing import Any
 from uuid import UUID
@@ -26,7 +26,7 @@ class ModernMember(Member):
     _epoch = _JOINS
     _topic_id: UUID | None = None
     _says_all = True
-    """Whether it has not heard what came of its last heartbeat: who says all is told its whole assignment."""
+    """Whether the result of its last heartbeat is unknown: a full heartbeat gets the complete assignment."""
 
     @property
     def id(self) -> str:

@@ -1,16 +1,16 @@
-"""When something is likely to be under way at a coordinator, so that a fault can befall it just then."""
+"""Moments at which a coordinator is probably busy, so that a fault can happen just then."""
 
 import asyncio
 
 
 class Moments:
-    """Consumers tell what they were just told or have just answered; faults wait for that."""
+    """Consumers report what they have just received or answered; faults wait for that."""
 
     def __init__(self) -> None:
         self._waiting: list[asyncio.Future[tuple[str, str]]] = []
 
     def tell(self, what: str, host: str) -> None:
-        """`host` is the coordinator's."""
+        """Report a moment; `host` is the coordinator's."""
         waiting, self._waiting = self._waiting, []
         for each in waiting:
             if not each.done():

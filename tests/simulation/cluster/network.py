@@ -1,8 +1,8 @@
 """The network between simulated processes: connections with delays, cut links, resets. Bytes arrive in order.
 
 It is below the code under test, which has its sockets over it (`sockets`); the simulation's own clients call
-`loop.create_connection`. A cut holds bytes back as TCP does until it heals; a kill closes a process's connections, a
-power loss leaves them hanging. Knows frames no more than a cable does.
+`loop.create_connection`. A cut delays bytes as TCP does until it heals. A kill closes a process's connections, a power
+loss leaves them hanging. Like a cable, it knows nothing of frames.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ class Listener(Protocol):
     def owner(self) -> Owner: ...
 
     def accept(self, end: "End", peer: tuple[str, int]) -> Receiver | None:
-        """None hangs up."""
+        """Accept a connection; None hangs up."""
         ...
 
 
@@ -63,7 +63,7 @@ class Network:
     # Faults
 
     def cut(self, source: str, target: str) -> None:
-        """Nothing gets from one host to the other; the way back is not touched."""
+        """Block everything from one host to the other; the opposite direction is not affected."""
         self._cut[source, target] = None
 
     def heal(self) -> None:
@@ -77,7 +77,7 @@ class Network:
         self._slow[host] = extra_s
 
     def refuse(self, address: tuple[str, int], *, refuse: bool = True) -> None:
-        """Something in between says that nobody listens there."""
+        """Refuse connections to an address, as if a device in between reported that nothing listens there."""
         (self._refusing.add if refuse else self._refusing.discard)(address)
 
     @property
@@ -88,7 +88,7 @@ class Network:
         return (source, target) in self._cut or source in self.dead_hosts or target in self.dead_hosts
 
     def reset(self, host: str, share: float) -> int:
-        """Reset a share of a host's connections; what is under way on them is lost, each way by itself."""
+        """Reset a share of a host's connections; data in flight may be lost, independently in each direction."""
         hit = [pair for pair in self._connections.values() if any(end.host == host for end in pair)]
         hit = [pair for pair in hit if self.random.random() < share]
         for one, other in hit:
@@ -98,14 +98,17 @@ class Network:
         return len(hit)
 
     def process_ended(self, owner: Owner) -> None:
-        """The kernel closes what the process had open; what it had written still arrives."""
+        """Close what the process had open, as the kernel does; data that it had written still arrives."""
         self._listeners = {key: known for key, known in self._listeners.items() if known.owner is not owner}
         for end in [end for end in self._ends() if end.owner is owner]:
             self.forget(end)
             end.other.drop(lose_what_is_under_way=False)
 
     def power_lost(self, host: str) -> None:
-        """Nobody says good-bye; the others find out by their own time-outs, or by a reset once the host is back."""
+        """Leave the host's connections hanging.
+
+        Peers notice by their own time-outs, or by a reset once the host is back.
+        """
         self.dead_hosts.add(host)
         self._listeners = {key: known for key, known in self._listeners.items() if key[0] != host}
 
@@ -136,7 +139,7 @@ class Network:
         return usual + self._slow.get(source, 0.0) + self._slow.get(target, 0.0)
 
     async def open(self, address: tuple[str, int], make: Callable[["End"], R]) -> R:
-        """Connect; `make` is given the near end and says who receives there. Raises ConnectionRefusedError."""
+        """Connect; `make` receives the near end and returns its receiver. Raises ConnectionRefusedError."""
         owner = current_owner()
         assert owner is not None, "a connection needs a process"
         host = address[0]
@@ -182,7 +185,7 @@ class Network:
 
 
 class End:
-    """One end of a connection: where its process writes, and where what the other end wrote arrives."""
+    """One end of a connection: its process writes there, and data of the other end arrives there."""
 
     def __init__(self, network: Network, number: int, owner: Owner) -> None:
         self.id = number
@@ -192,7 +195,7 @@ class End:
         self.receiver: Receiver | None = None
         self._network = network
         self.ended_s: float | None = None
-        """When its process closed it, or heard that it is gone."""
+        """Time at which its process closed it, or noticed its loss."""
         self._closed = False
         self._lost = False
         self._arrives_s = 0.0
@@ -205,7 +208,7 @@ class End:
             self._send(data)
 
     def close(self) -> None:
-        """The other end hears of it after what was written."""
+        """Close this end; the other end notices after all data that was written."""
         if not self._closed and not self._lost:
             self._closed = True
             self.ended_s = self._network.loop.time()
@@ -226,7 +229,7 @@ class End:
         )
 
     def _arrive(self, number: int, data: bytes | None) -> None:
-        """In the other end's process."""
+        """Deliver data in the other end's process."""
         del self._under_way[number]
         if data is None:
             self._network.forget(self)
@@ -242,7 +245,7 @@ class End:
                 self._send(data)
 
     def drop(self, *, lose_what_is_under_way: bool) -> None:
-        """The connection is gone for this end; it hears of it after a moment."""
+        """Drop the connection for this end, which notices that after a moment."""
         if lose_what_is_under_way:
             for timer in self.other._under_way.values():
                 timer.cancel()
@@ -263,7 +266,7 @@ class End:
 
 
 class Transport(asyncio.Transport):
-    """What a protocol of the simulation's own clients writes to."""
+    """The transport of the simulation's own clients' protocols."""
 
     def __init__(self, end: End, protocol: asyncio.BaseProtocol) -> None:
         super().__init__()

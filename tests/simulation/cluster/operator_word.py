@@ -1,9 +1,9 @@
-"""The operator of a simulated cluster: it tells the active controller which brokers are gone, and ends the Lease of one
-that is gone itself (its real plans decide).
+"""The operator of a simulated cluster.
 
-As the real one it reads the controller's view first and looks at the pods after it; both take a while, and some orders
-are repeated late, so that they meet a newer incarnation of their broker, which they must not touch. No link of it is
-ever cut.
+It reports to the active controller which brokers are gone. It also ends the Lease of a controller that is gone (its
+real plans decide). Like the real one it reads the controller's view first and the pods after it; both take a while.
+Some orders are repeated late, so that they meet a newer incarnation of their broker, which they must not affect. Its
+links are never cut.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ class Operator:
             if view is None or active is None:
                 await self._end_term_of_gone()
                 continue
-            # What is seen in the pods is newer than the view; this order is what makes fencing safe.
+            # The pods' state is newer than the view; this order is what makes fencing safe.
             await asyncio.sleep(self._random.choice((0.0, self._random.uniform(0.0, 0.5))))
             for order in plan_fencing(view, self._pods()):
                 self._cluster.note(f"the operator says of epoch {order.epoch}: {order.why}")
@@ -65,10 +65,10 @@ class Operator:
                 if self._random.random() < _REPEATED:
                     self._repeat_later(order)
 
-    # Looking
+    # Observation
 
     async def _view(self) -> tuple[ClusterOverview | None, Process | None]:
-        """The newest of all that controllers say; as long as one of them does not answer, all are waited for."""
+        """The newest view of all controllers; waits for every controller that has not answered yet."""
         network, found = self._cluster.network, []
         waits_s = 0.0
         for process in self._cluster.controllers:
@@ -86,7 +86,7 @@ class Operator:
         return max(found, key=lambda item: (item[0].controller_epoch, item[0].metadata_offset))
 
     def _pods(self) -> list[BrokerPod]:
-        """A process that runs has a pod; a node is lost when its machine is, or perhaps when it is cut off or hangs."""
+        """Pods of running processes. A node is lost when its machine is, or perhaps when it is cut off or hangs."""
         pods = []
         for process in self._cluster.brokers:
             silent = process.paused or any(
@@ -97,10 +97,13 @@ class Operator:
                 pods.append(BrokerPod(process.name, process.node_id, process.host, node_lost=lost))
         return pods
 
-    # Telling
+    # Orders
 
     async def _end_term_of_gone(self) -> None:
-        """The Lease is read before the pods, and what is written is of the version that was read."""
+        """End the term of a controller that is gone.
+
+        The Lease is read before the pods, and the write is of the version that was read.
+        """
         lease = self._cluster.around.objects.lease
         holder = None if lease is None else lease_holder(_as_object(lease))
         if holder is None:
@@ -168,7 +171,7 @@ def _as_object(lease: LeaseRecord) -> Mapping[str, Any]:
 
 
 def _shown(node: ControllerNode, process: Process) -> ClusterOverview:
-    """GET /brokers, and what the operator makes of it."""
+    """GET /brokers, as the operator parses it."""
     service = node.controller
     shown = overview(service.image, service.sessions, process.clock.monotonic(), "REPLICATION")
     view = parse_overview(json.dumps(shown))

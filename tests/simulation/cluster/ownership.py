@@ -1,7 +1,7 @@
-"""Who owns which partition of a group, seen from outside, and what was committed for it: the rules of groups.
+"""The owners of a group's partitions as seen from outside, and their committed offsets: the rules of groups.
 
-A member is sure of what it owns until its session may have ended: that long after it sent the last heartbeat that was
-answered. Nobody else may own the same until then.
+A member is sure of what it owns until its session may have ended: one session after it sent the last heartbeat that was
+answered. No other member may own the same until then.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 NOTHING = -1
 LetGo = Callable[[], float | None]
-"""Since when the coordinator has given a member up that may not know it yet; None: it has not."""
+"""Returns the time at which the coordinator dropped a member that may not know it yet; None: it has not."""
 
 
 @dataclass(slots=True)
@@ -23,32 +23,32 @@ class Held:
 
 @dataclass(slots=True)
 class Committed:
-    """Of one partition, what is known of what was committed: numbers that grow."""
+    """The known commits of one partition: numbers that grow."""
 
     acknowledged: int = NOTHING
     unknown: set[int] = field(default_factory=set)
-    """Those that nobody answered for: each of them may have come true, or come true yet."""
+    """Commits without an answer: each of them may have happened, or may still happen."""
 
     def explains(self, offset: int) -> bool:
         return offset == self.acknowledged or offset in self.unknown
 
 
 class Ownership:
-    """Of all partitions of one group's topic."""
+    """The owners and commits of all partitions of one group's topic."""
 
     def __init__(self, group: str, now: Callable[[], float], wrong: Callable[[str], None]) -> None:
         self.group = group
         self.committed: dict[int, Committed] = {}
         self.shared = 0
-        """How many partitions the leader of a classic generation has shared last."""
+        """Number of partitions that the leader of a classic generation assigned last."""
         self.commits = self.handovers = 0
-        """Partitions that went from one member to another."""
+        """Number of partitions that changed from one member to another."""
         self.shared_unnoticed = 0
-        """Partitions that somebody got while another had them who did not know yet that it was let go."""
+        """Number of partitions that were assigned while a dropped member still owned them without knowing."""
         self._read: dict[int, int] = {}
-        """The offset up to which somebody has read everything."""
+        """The offset up to which everything was read."""
         self._started: dict[int, tuple[float, int]] = {}
-        """When somebody was last told to read, and from which offset on."""
+        """Time of the last start of each partition, and its offset."""
         self._now, self._wrong = now, wrong
         self._held: dict[int, Held] = {}
         self._last: dict[int, str] = {}
@@ -56,9 +56,9 @@ class Ownership:
     def claim(
         self, member: str, term: str, partitions: Iterable[int], until_s: float, let_go: LetGo = lambda: None
     ) -> None:
-        """A coordinator has just said, or said again, that the member has these.
+        """Note that a coordinator has just assigned these partitions to the member, or confirmed them.
 
-        Another who has been let go and does not know it may have them beside it (decision 35), see `noticed`.
+        A member that was dropped and does not know it may own them as well (decision 35), see `noticed`.
         """
         now_s = self._now()
         for partition in partitions:
@@ -82,12 +82,12 @@ class Ownership:
                 del self._held[partition]
 
     def holders(self) -> Mapping[int, Held]:
-        """Those who may be sure now."""
+        """Members that may be sure of their partitions now."""
         now_s = self._now()
         return {partition: held for partition, held in self._held.items() if now_s < held.until_s}
 
     def is_committed(self, partition: int, offset: int) -> None:
-        """Somebody who has just got the partition finds this; commits of earlier owners count no more from now on."""
+        """Note the offset that a new owner found; from now on earlier owners' commits no longer count."""
         known = self.committed.setdefault(partition, Committed())
         if not known.explains(offset):
             self._wrong(
@@ -98,7 +98,7 @@ class Ownership:
         known.unknown.clear()
 
     def commit_begins(self, partition: int, offset: int) -> bool:
-        """Whether it is the first try: until there is an answer nobody knows."""
+        """Note a commit without an answer yet; return whether it is the first try."""
         known = self.committed.setdefault(partition, Committed())
         first = offset not in known.unknown
         known.unknown.add(offset)
@@ -109,13 +109,13 @@ class Ownership:
         known.acknowledged = offset
         self.commits += 1
         if first:
-            # Of more tries one may be under way still.
+            # With several tries one may still be in flight.
             known.unknown.discard(offset)
 
-    # Of members that are called by their coordinator, which commits for them
+    # For members that their coordinator calls, and that it commits for
 
     def is_started(self, partition: int, offset: int) -> None:
-        """Somebody is told to read from there on; below 0: from the beginning."""
+        """Note that a member is told to read from this offset on; below 0: from the beginning."""
         found = max(offset, NOTHING)
         self.commits += found > self.committed.get(partition, Committed()).acknowledged
         self.is_committed(partition, found)
@@ -131,13 +131,16 @@ class Ownership:
             self._read[partition] = max(self._read.get(partition, 0), end)
 
     def is_told(self, partition: int, offset: int) -> None:
-        """A consumer says that it came so far: its coordinator may commit it from now on."""
+        """Note the position that a consumer reported: its coordinator may commit it from now on."""
         if offset >= 0:
             self.committed.setdefault(partition, Committed()).unknown.add(offset)
 
     def stop_was_taken(self, told: Mapping[int, int], since_s: float) -> None:
-        """Who told these when it stopped, at that time, has been started again: they are committed since before that,
-        and nobody may have been started from an earlier one since it stopped."""
+        """Note that a consumer which stopped at `since_s` with these offsets has been started again.
+
+        The offsets were committed before that. It is a mistake if a consumer was started from an earlier offset since
+        the stop.
+        """
         for partition, offset in told.items():
             known = self.committed.setdefault(partition, Committed())
             started_s, found = self._started.get(partition, (0.0, NOTHING))
@@ -151,7 +154,7 @@ class Ownership:
                 self.commits += 1
 
     def noticed(self, member: str, until_s: float, let_go_s: float | None, within_s: float) -> None:
-        """A member has read until then that may have been let go before."""
+        """Note that a member has read until `until_s`, though it may have been dropped before."""
         late_s = 0.0 if let_go_s is None else until_s - let_go_s
         if late_s >= within_s:
             self._wrong(f"{self.group}: {member} was let go, and has read on for {late_s:.3f} s")

@@ -1,7 +1,7 @@
-"""An idempotent producer with several batches in flight to a partition, as Kafka's own clients have.
+"""An idempotent producer with several batches in flight to a partition, like Kafka's own clients.
 
-What was refused or not answered is sent again, in order, and nothing goes beyond the five batches that a broker
-remembers. A batch behind one that was refused may be out of order; no other may. It keeps its epoch whatever comes.
+Batches that were refused or not answered are sent again, in order. At most the five batches that a broker remembers are
+in flight. A batch behind a refused one may be out of order; no other may. The producer keeps its epoch in every case.
 """
 
 import asyncio
@@ -19,11 +19,11 @@ from tests.support.request_frames import encode_request
 _IN_FLIGHT = 5
 _ANSWERED_WITHIN_S = 3.0
 _APART_S = 0.01
-"""At most, between two batches of a burst: what they meet may change between them."""
+"""Longest pause between two batches of a burst: conditions may change between them."""
 
 
 class _Answers(asyncio.Protocol):
-    """In the order of the requests."""
+    """Answers in the order of the requests."""
 
     def __init__(self) -> None:
         self.lost = False
@@ -64,7 +64,7 @@ class PipelinedProducer(Producer):
         await self._take_id()
         window: deque[tuple[int, Sent]] = deque()
         while (window or not self.stopped) and not (self.lane.abandoned or self._failed):
-            # A broker takes any sequence of a producer that it does not know: the first batch goes alone.
+            # A broker accepts any sequence of an unknown producer: the first batch goes alone.
             is_known = bool(self.lane.batches) and self.lane.batches[0].acknowledged
             while not self.stopped and len(window) < (_IN_FLIGHT if is_known else 1):
                 window.append((self._sequence, batch := self._next()))
@@ -76,7 +76,7 @@ class PipelinedProducer(Producer):
             await asyncio.sleep(rng.uniform(0.0, self._pause_max_s if not window else 0.1))
 
     async def _burst(self, batches: list[tuple[int, Sent]]) -> None:
-        """Sends them one after the other without waiting for answers; then looks at these."""
+        """Send batches one after the other without waiting for answers; then process the answers."""
         await self._view.leader_known(self.lane.key)
         asked: list[tuple[Sent, asyncio.Future[bytes]]] = []
         try:
@@ -134,7 +134,7 @@ class PipelinedProducer(Producer):
 
 
 def _outcome(answer: asyncio.Future[bytes]) -> tuple[ErrorCode, int]:
-    """Of a connection that was lost: one of the codes that say that it may be stored."""
+    """Error code and offset of an answer; after a lost connection, a code that means that the batch may be stored."""
     if answer.cancelled():
         return ErrorCode.REQUEST_TIMED_OUT, -1
     body = memoryview(answer.result())[len(response_prefix(PRODUCE, PRODUCE_VERSION, 0, 0)) :]

@@ -1,7 +1,7 @@
 """A simulated machine with its disk and clock, and the process that runs on it: the real composition root, `Broker`.
 
-What that composition takes from the operating system (files, threads, sockets, random bytes) is replaced for as long as
-a simulation runs; which machine is meant follows from whose callback runs.
+The parts of that composition from the operating system (files, threads, sockets, random bytes) are replaced during a
+simulation. The owner of the running callback decides which machine's parts are used.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ _EPOCH_MS = 1_700_000_000_000
 
 
 class NodeClock:
-    """Monotonic time is everybody's, from another beginning; wall time may jump."""
+    """The clock of one machine: monotonic time is the loop's with another origin; wall time may jump."""
 
     def __init__(self, loop: VirtualLoop, boot_s: float) -> None:
         self.jumped_ms = 0
@@ -53,7 +53,7 @@ class NodeClock:
 
 
 class Surroundings:
-    """What all processes of one simulation share, and where they say what went wrong."""
+    """What all processes of one simulation share, including the list of mistakes."""
 
     def __init__(self, loop: VirtualLoop, network: Network, note: Callable[[str], None]) -> None:
         self.loop = loop
@@ -62,13 +62,13 @@ class Surroundings:
         self.mistakes: list[str] = []
         self.by_owner: dict[Owner, Process] = {}
         self.objects = SharedObjects()
-        """What the API server holds."""
+        """Objects of the API server."""
 
     def wall_ms(self) -> int:
         return _EPOCH_MS + int((self.loop.time() - START_S) * 1000)
 
     def mistake(self, text: str) -> None:
-        """What no fault of the surroundings excuses."""
+        """Note a mistake: an event that no fault of the surroundings excuses."""
         owner = current_owner()
         line = f"{owner.name if owner else 'simulation'}: {text}"
         self.note(f"MISTAKE {line}")
@@ -88,13 +88,13 @@ class Process:
         self.broker: Broker | None = None
         self.owner: Owner | None = None
         self.boots = 0
-        """How often its machine has begun anew."""
+        """Number of starts of its machine."""
         self.wanted = True
-        """Whether whoever looks after the process (kubelet, `sluicegate up`) starts it again when it ends."""
+        """Whether its supervisor (kubelet, `sluicegate up`) restarts the process when it ends."""
         self.disk_fault: Callable[[MemoryFileSystem], None] | None = None
-        """What is wrong with the disk now, whichever process uses it."""
+        """The current fault of the disk, for every process that uses it."""
         self.backup: MemoryFileSystem | None = None
-        """Of a disk that was damaged, until the process serves with what is left."""
+        """Copy of a damaged disk, until the process serves with what is left."""
         self._around = around
         self._stop: asyncio.Event | None = None
         self._disk_has_failed = False
@@ -127,7 +127,7 @@ class Process:
         task.add_done_callback(lambda done: self._ended(owner, done), context=owner.context)
 
     def _ended(self, owner: Owner, task: asyncio.Task[None]) -> None:
-        """By itself, after `stop` or by a failure."""
+        """Handle an end without a kill: after `stop` or by a failure."""
         error = None if task.cancelled() else task.exception()
         if error is not None:
             self._around.note(f"{self.name} ends: {error}")
@@ -154,17 +154,17 @@ class Process:
         self.broker = None
 
     def stop(self) -> None:
-        """SIGTERM."""
+        """Send SIGTERM."""
         if self._stop is not None:
             self._stop.set()
 
     def kill(self) -> None:
-        """SIGKILL: the page cache stays."""
+        """Send SIGKILL: the page cache stays."""
         assert self.owner is not None
         self._bury(self.owner)
 
     def power_loss(self, rng: random.Random) -> None:
-        """What was not fsynced is lost, in part or whole, and peers are not told."""
+        """Lose the power: unsynced data is lost, in part or completely, and peers are not notified."""
         assert self.owner is not None
         self.owner.alive = False
         self._around.network.power_lost(self.host)
@@ -179,7 +179,7 @@ class Process:
 
     @property
     def needs_restart(self) -> bool:
-        """Its disk has failed since it was started."""
+        """Whether its disk has failed since it was started."""
         return self._disk_has_failed
 
     def break_disk(self, fault: Callable[[MemoryFileSystem], None]) -> None:
@@ -187,7 +187,7 @@ class Process:
         fault(self.fs)
 
     def mend_disk(self) -> None:
-        """A process that has seen it fail goes on as it was."""
+        """End the disk's fault; a process that has seen it continues unchanged."""
         self.disk_fault = None
         self.fs.mend()
 
@@ -201,7 +201,7 @@ class Process:
 
 
 def _with_folder(folder: Path) -> MemoryFileSystem:
-    """An empty disk that is mounted there for good."""
+    """An empty disk, durably mounted at that folder."""
     fs = MemoryFileSystem()
     fs.mkdir(folder)
     for parent in folder.parents:
@@ -236,7 +236,10 @@ def replaced_operating_system(around: Surroundings, cluster_id: str, seed: int) 
     between_turns = random.Random(f"{seed}/turns")
 
     def turn_later(theirs: Reactions) -> None:
-        """Work takes no virtual time, so each piece of it has a turn of its own, and others have time in between."""
+        """Schedule a turn.
+
+        Work takes no virtual time, so each piece has its own turn, with time for other tasks in between.
+        """
         if not theirs._scheduled:
             theirs._scheduled = True
             around.loop.call_later(between_turns.uniform(0.0001, 0.01), theirs._turn)

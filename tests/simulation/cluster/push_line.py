@@ -1,4 +1,4 @@
-"""A connection on which a coordinator calls a consumer, as the consumer has it: frames come, asked for or not."""
+"""A connection on which a coordinator calls a consumer, from the consumer's side: frames arrive unrequested as well."""
 
 import asyncio
 import struct
@@ -13,11 +13,11 @@ _SIZE = struct.Struct(">i")
 
 
 class LineLost(Exception):  # noqa: N818 - what happened, and usual
-    """The connection has ended, or nobody could be reached."""
+    """The connection has ended, or could not be opened."""
 
 
 class Line(asyncio.Protocol):
-    """Made by `open_line`."""
+    """The consumer's end of the connection; made by `open_line`."""
 
     def __init__(self) -> None:
         self._transport: Any = None
@@ -44,7 +44,7 @@ class Line(asyncio.Protocol):
         self._transport.write(layout.write(message))
 
     async def receive(self, timeout_s: float) -> bytes | None:
-        """The next frame without its size; None where none comes in time. Raises LineLost after the last."""
+        """The next frame without its size; None if none arrives in time. Raises LineLost after the last one."""
         if not self._frames and not self._lost:
             self._news.clear()
             try:
@@ -59,14 +59,16 @@ class Line(asyncio.Protocol):
         return None
 
     def let_go_s(self) -> float | None:
-        """Since when the broker at the other end has this connection no more, though it lives: somebody who sees
-        everything knows it before this end does."""
+        """Time at which the broker at the other end dropped this connection while it lives, else None.
+
+        An omniscient observer knows it before this end does.
+        """
         end: Transport = self._transport
         return end.other_ended_s
 
     @property
     def host(self) -> str:
-        """The other end's."""
+        """Host of the other end."""
         end: Transport = self._transport
         return end.other_host
 
@@ -75,7 +77,7 @@ class Line(asyncio.Protocol):
 
 
 async def open_line(address: Address) -> Line:
-    """Raises LineLost."""
+    """Open a connection. Raises LineLost."""
     try:
         _, line = await asyncio.get_running_loop().create_connection(Line, *address)
     except OSError as error:

@@ -1,7 +1,7 @@
-"""A consumer of the push protocol (decision 35): its coordinator calls it, and says what it is to read.
+"""A consumer of the push protocol (decision 35): its coordinator calls it and assigns partitions.
 
-It reads in thought: an offset grows. Records of its topic are there as far as anybody asks. It keeps to the protocol,
-and is slow now and then.
+It does not read records: an offset grows. Its topic has records at any offset. It follows the protocol, and is
+sometimes slow.
 """
 
 import asyncio
@@ -28,26 +28,26 @@ from tests.simulation.cluster.push_line import Line, LineLost, open_line
 
 _TYPE = struct.Struct(">h")
 _SESSIONS_S = (3.0, 7.0)
-"""Shorter, and longer than it takes until a broker has another coordinator in its place."""
+"""Shorter and longer than the time until a broker is replaced as coordinator."""
 _ANSWER_S = 3.0
 _TICK_S = 0.15
 SUBSCRIPTIONS = ('{{"{0}": 1}}', '{{"{0}": 2}}', "*1*({0}|temporary-.*)")
 
 
 class PushMember(Member):
-    """One life. It may take the id of an earlier one, as a process that is started again does."""
+    """One life of a consumer. It may take the id of an earlier one, as a restarted process does."""
 
     _line: Line | None = None
     _heard_s = 0.0
-    """When the coordinator called last."""
+    """Time of the coordinator's last call."""
     _stopped: tuple[dict[int, int], float] | None = None
-    """What it told when it stopped last on this connection, and when that was."""
+    """The offsets that it reported at its last stop on this connection, and the time of that."""
 
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
         rng = self.view.random
         self._at: dict[tuple[str, int], int] = {}
-        """What it was told to read last, and how far it came."""
+        """Its last assignment, with its current offsets."""
         self._subscription = rng.choice(SUBSCRIPTIONS).format(self.topic)
         self._consumer_id = self.name if rng.random() < 0.5 else self.name.partition("#")[0]
         self.session_s = rng.choice(_SESSIONS_S)
@@ -60,7 +60,7 @@ class PushMember(Member):
 
     @property
     def epoch(self) -> int:
-        """There is none."""
+        """Zero: push groups have no epoch."""
         return 0
 
     async def turn(self) -> None:
@@ -70,7 +70,7 @@ class PushMember(Member):
             await self._serve(self._line)
 
     async def leave(self, *, for_a_while: bool) -> None:
-        """It answers one more ping, and waits for the next: its offsets have come then."""
+        """Answer one more ping, and wait for the next: by then its offsets have arrived."""
         self._leaves, pings = True, 0
         while self._line is not None and pings < 2:
             pings += await self._serve(self._line) == layouts.PING
@@ -78,7 +78,7 @@ class PushMember(Member):
             self._end("leaves")
 
     def go(self) -> None:
-        """Some without a word: nobody closes the connection."""
+        """End this life; some lives end without closing the connection."""
         super().go()
         line, self._line = self._line, None
         self.own((), NOT_IN_A_GROUP, 0.0)
@@ -88,7 +88,7 @@ class PushMember(Member):
     def let_go_s(self) -> float | None:
         return None if self._line is None else self._line.let_go_s()
 
-    # To register
+    # Registration
 
     async def _register(self) -> None:
         line: Line | None = None
@@ -109,7 +109,7 @@ class PushMember(Member):
         self._note(f"{self.name} is registered as {self._consumer_id} for {self._subscription}")
 
     async def _coordinator(self) -> Address:
-        """Raises LineLost."""
+        """Address of the coordinator. Raises LineLost."""
         line = await open_line(self.view.any_address())
         try:
             line.send(layouts.CLUSTER_METADATA_REQUEST, ClusterMetadataRequest(self.ownership.group))
@@ -127,10 +127,10 @@ class PushMember(Member):
             raise LineLost
         return layout.read(memoryview(frame))
 
-    # To be called
+    # Calls of the coordinator
 
     async def _serve(self, line: Line) -> int | None:
-        """A call, or a while without one. The type of the call."""
+        """Serve one call, or a while without one; return the type of the call."""
         left_s = self._heard_s + self.session_s - self.now()
         try:
             frame = await line.receive(min(self.view.random.uniform(0.02, _TICK_S), max(left_s, 0.0)))
@@ -187,7 +187,7 @@ class PushMember(Member):
             self._moment("has started", line.host)
 
     async def _dawdle(self) -> None:
-        """Some are slow, a few beyond what is allowed."""
+        """Wait sometimes; a few waits are longer than allowed."""
         rng = self.view.random
         most_s = rng.choices((0.0, 0.1, 0.8 * self.session_s), (60, 20, 1))[0]
         if not self.quiet and most_s:
@@ -215,7 +215,7 @@ class PushMember(Member):
             self._at[self.topic, partition] = end
 
     def _end(self, why: str) -> None:
-        """Its fetchers stop, and the connection ends."""
+        """Stop the fetchers, and close the connection."""
         assert self._line is not None
         self._note(f"{self.name} {why}")
         if self.owned:

@@ -1,4 +1,4 @@
-"""Which faults befall a cluster, and when: all of it follows from the seed."""
+"""The faults of a cluster, and their times: all of it follows from the seed."""
 
 import asyncio
 import random
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 async def run(cluster: "Cluster") -> None:
     rng = random.Random(f"{cluster.seed}/schedule")
     end_s = cluster.loop.time() + cluster.shape.faults_s
-    # A seed has its own few kinds of faults: all of them together rarely let anything interesting happen.
+    # A seed has its own few kinds of faults: with all of them together, interesting events are rare.
     chosen = list(cluster.shape.faults) or rng.sample(list(_ACTIONS), rng.randint(2, 6))
     weights = [_BY_NAME[name][1] for name in chosen]
     supervisor = asyncio.ensure_future(keep_alive(cluster))
@@ -36,7 +36,7 @@ async def run(cluster: "Cluster") -> None:
 
 
 async def keep_alive(cluster: "Cluster") -> None:
-    """A process that ended by itself, or was stopped, is started again, as by a kubelet."""
+    """Restart processes that ended or were stopped, as a kubelet does."""
     while True:
         await asyncio.sleep(0.5)
         for process in cluster.processes:
@@ -103,7 +103,7 @@ async def _cut_two(cluster: "Cluster", rng: random.Random) -> None:
 
 
 async def _isolate(cluster: "Cluster", rng: random.Random) -> None:
-    """One node from all other nodes, while clients still reach it."""
+    """Cut one node off from all other nodes, while clients still reach it."""
     one = rng.choice(cluster.processes)
     others = [process.host for process in cluster.processes if process is not one]
     await _cut(cluster, rng, [pair for host in others for pair in ((one.host, host), (host, one.host))])
@@ -163,7 +163,7 @@ async def _controlled_restart(cluster: "Cluster", rng: random.Random) -> None:
 
 
 async def _refuse_controller(cluster: "Cluster", rng: random.Random) -> None:
-    """As when its process has ended, only that it lives and goes on."""
+    """Refuse connections to a controller, as if its process had ended, while it continues."""
     process = cluster.active_controller() or rng.choice(cluster.controllers)
     address = (process.host, CONTROLLER_PORT)
     cluster.network.refuse(address)
@@ -209,5 +209,5 @@ _BY_NAME = _ACTIONS | {
     "old_damage": (damage.old_damage, 3),
     "rot": (damage.rot, 3),
 }
-"""With those that a shape asks for; no seed chooses them by itself."""
+"""All faults, including those that only a shape asks for; a seed does not choose those."""
 FAULTS = tuple(_BY_NAME)

@@ -1,4 +1,4 @@
-"""Stands in for SocketServer in a simulated process: the same methods, listeners of the simulated network.
+"""Replaces SocketServer in a simulated process: the same methods, listeners of the simulated network.
 
 Its connections are the real ones, over simulated sockets.
 """
@@ -19,13 +19,13 @@ from tests.simulation.cluster.sockets import SimulatedPoller, SimulatedSocket
 
 
 class _FreePorts:
-    """Of the simulated network: nothing has to be reserved."""
+    """Ports of the simulated network: nothing has to be reserved."""
 
     def reserve(self, listener: str, host: str, port: int) -> None:
-        """It stays free."""
+        """Do nothing: the port stays free."""
 
     def release(self) -> None:
-        """As above."""
+        """Do nothing."""
 
 
 class SimulatedServer:
@@ -39,7 +39,7 @@ class SimulatedServer:
         place: tuple[Network, Owner],
         mistake: Callable[[str], None],
     ) -> None:
-        """`mistake` is told of what only a mistake of ours can be: a handler that failed."""
+        """`mistake` is called if a handler fails, which only a mistake of our code can cause."""
         self._network, self._owner = place
         self._mistake = mistake
         self._clock = clock
@@ -89,10 +89,10 @@ class SimulatedServer:
             connection.close()
 
     def update_limits(self, quotas: QuotaSettings) -> None:
-        """Quotas have simulations of their own."""
+        """Do nothing: quotas have their own simulations."""
 
     def update_ip_rate(self, ip: str | None, rate: int | None) -> None:
-        """As above."""
+        """Do nothing, as above."""
 
     def collect(self) -> Iterable[object]:
         return ()
@@ -108,7 +108,7 @@ class SimulatedServer:
         for name in list(self._doors):
             self.remove_listener(name)
 
-    # What doors and connections tell
+    # Notifications of doors and connections
 
     def socket(self, end: End) -> SimulatedSocket:
         return SimulatedSocket(end, self._poller)
@@ -127,7 +127,7 @@ class SimulatedServer:
         del self._connections[connection.id]
 
     def connection_refused(self, connection: ServedConnection, kind: str, text: str) -> None:
-        """As a broker would, it goes on."""
+        """Do nothing: the connection continues, as in a broker."""
 
     request_refused = connection_refused
 
@@ -136,13 +136,16 @@ class SimulatedServer:
 
 
 def _forgetting(handler: FrameHandler) -> FrameHandler:
-    """Whoever keeps a view of a frame beyond the call finds nonsense at once, not only when its buffer is reused."""
+    """Overwrite a frame after its call, so that code that keeps a view of it fails at once.
+
+    Otherwise it would only fail when the buffer is reused.
+    """
 
     def handle(frame: memoryview, connection: ServedConnection) -> Reply | PendingReply:
         try:
             return handler(frame, connection)
         finally:
-            # A larger one has a buffer of its own, and may be kept.
+            # A larger frame has its own buffer, and may be kept.
             if len(frame) <= SCRATCH_BYTES:
                 frame[:] = bytes(len(frame))
 
@@ -150,7 +153,7 @@ def _forgetting(handler: FrameHandler) -> FrameHandler:
 
 
 class _Door:
-    """One listener. Who connects before it is started waits, as in a kernel's backlog."""
+    """One listener. Connections before its start wait, as in a kernel's backlog."""
 
     def __init__(self, server: SimulatedServer, owner: Owner, name: str, address: tuple[str, int]) -> None:
         self.owner = owner

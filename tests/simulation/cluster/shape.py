@@ -1,4 +1,4 @@
-"""How large a simulated cluster is, and for how long faults befall it."""
+"""The size of a simulated cluster, and the duration of its faults."""
 
 import random
 from dataclasses import dataclass, replace
@@ -7,42 +7,45 @@ NEVER = 2**63 - 1
 """Kafka's default of log.flush.interval.messages."""
 
 LOSSES = ("power_loss", "disk_fails", "kill", "controlled_restart", "isolate", "reassign")
-"""What it takes to lose acknowledged records, if a rule is missing."""
+"""The faults that lose acknowledged records if a rule is missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One controller keeps metadata in files, several in the API server."""
+    """The parameters of a cluster. One controller keeps metadata in files, several in the API server."""
 
     brokers: int = 3
     controllers: int = 1
     combined: bool = False
-    """The first brokers are the controllers."""
+    """Whether the first brokers are the controllers."""
     partitions: int = 2
     replication_factor: int = 3
     min_insync_replicas: int = 2
     faults: tuple[str, ...] = ()
-    """Which kinds of faults, by the names that schedule.py has for them; none: the seed chooses."""
+    """Kinds of faults, by their names in schedule.py; if empty, the seed chooses."""
     faults_s: float = 12.0
     fault_interval_s: float = 1.5
     """Mean time between two faults."""
     delay_factor: float = 1.0
-    """Of the network's usual 0.2 to 2 ms."""
+    """Factor of the network's usual 0.2 to 2 ms."""
     pause_max_s: float = 0.4
-    """Of a producer between two batches."""
+    """Longest pause of a producer between two batches."""
     segment_bytes: int = 1 << 20
     pipelined: bool = False
     """Whether each partition has one more idempotent producer, with several batches in flight."""
     flush_messages: int = NEVER
     """With 1 any number of brokers may lose power at once."""
     committers: int = 0
-    """Clients that commit offsets, each to a group of its own."""
+    """Number of clients that commit offsets, each to a separate group."""
     groups: tuple[str, ...] = ()
-    """Kinds of groups that share the partitions of a topic of their own: those of group.KINDS."""
+    """Kinds of groups that share the partitions of a separate topic: those of group.KINDS."""
     operator_looks_s: float = 0.0
-    """Mean time between two looks of the operator at pods and controllers; 0: there is none."""
+    """Mean time between two checks of pods and controllers by the operator; 0: no operator."""
     operator_errs: float = 0.0
-    """In which part of its looks the operator ends the Lease of the active controller, whether that is gone or not."""
+    """Share of its checks in which the operator ends the active controller's Lease.
+
+    It ends the Lease whether the controller is gone or not.
+    """
 
 
 HARSH = Shape(partitions=2, faults_s=20.0, fault_interval_s=0.5, pause_max_s=0.1, operator_looks_s=0.3)
@@ -54,8 +57,12 @@ PIPELINED = replace(
     fault_interval_s=1.0,
     segment_bytes=1 << 30,
 )
-"""As in Kafka, a snapshot of producers holds the last batch of each. Whoever sends an earlier one again after a broker
-has begun with a snapshot is refused for good: here segments do not end, and no broker is stopped in good order."""
+"""Several batches of a producer are in flight.
+
+As in Kafka, a snapshot of producers holds the last batch of each. After a broker has started from a snapshot, a
+producer that sends an earlier batch again is refused for good. Therefore segments do not end here, and no broker is
+stopped in good order.
+"""
 GROUPS = replace(
     HARSH,
     partitions=1,
@@ -92,7 +99,7 @@ PUSH = replace(
         "slow",
     ),
 )
-"""Groups whose coordinator calls its consumers, who fail too."""
+"""Groups whose coordinator calls its consumers, which fail too."""
 ROTTEN = replace(
     HARSH,
     segment_bytes=4000,
@@ -100,7 +107,7 @@ ROTTEN = replace(
     faults_s=12.0,
     fault_interval_s=1.0,
 )
-"""Old segments are damaged, on disks of brokers that are down and that run, and other brokers mend them."""
+"""Old segments are damaged, on disks of stopped and of running brokers, and other brokers mend them."""
 DEPOSED = replace(
     HARSH,
     controllers=3,
@@ -108,7 +115,7 @@ DEPOSED = replace(
     delay_factor=5.0,
     operator_errs=0.3,
 )
-"""Controllers that are well are told to be gone, by the operator and by their hosts' refusals."""
+"""Healthy controllers are reported as gone, by the operator and by their hosts' refusals."""
 
 
 def shape_of(seed: int) -> Shape:

@@ -1,7 +1,7 @@
 """The Transport, the Poller and the Dialler of simulated processes, over the simulated network.
 
-They stand where a real process has TCP sockets and epoll: everything above them is the real code, at both ends. What is
-written is taken at once; what arrives is told in a turn of the process that watches it.
+They replace the TCP sockets and epoll of a real process: everything above them is the real code, at both ends. Written
+data is taken at once. Arrived data is reported in a turn of the process that watches it.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ class SimulatedSocket:
     def readable(self) -> bool:
         return bool(self._arrived) or self._ended
 
-    # What the network tells
+    # Events of the network
 
     def data_received(self, data: bytes) -> None:
         if self._number >= 0:
@@ -45,7 +45,7 @@ class SimulatedSocket:
             self.reset = error is not None
             self._poller.look(self._number)
 
-    # What the connection asks for
+    # Calls of the connection
 
     @property
     def holds_unread(self) -> bool:
@@ -96,7 +96,7 @@ class SimulatedSocket:
 
 
 class SimulatedPoller:
-    """A Poller that is level-triggered, as epoll; each target is told in a turn of the loop of its own."""
+    """A Poller that is level-triggered, like epoll; each target is notified in a separate iteration of the loop."""
 
     def __init__(self, network: Network, owner: Owner) -> None:
         self.lengths = TurnLengths("sockets")
@@ -104,7 +104,7 @@ class SimulatedPoller:
         self._owner = owner
         self._sockets: dict[int, SimulatedSocket] = {}
         self._watched: dict[int, tuple[Pollable, bool, bool]] = {}
-        """(who is told, reading, writing)."""
+        """By descriptor: the target, and whether it waits for reading and for writing."""
         self._to_tell: set[int] = set()
         self._next_number = 0
 
@@ -134,7 +134,7 @@ class SimulatedPoller:
         self._watched.clear()
 
     def look(self, fd: int) -> None:
-        """Something has changed: tell its target soon, if there is something to tell."""
+        """Check a descriptor that has changed, and notify its target soon if there is an event."""
         if fd not in self._watched or fd in self._to_tell:
             return
         _, read, write = self._watched[fd]
@@ -159,7 +159,7 @@ class SimulatedPoller:
 
 
 class SimulatedDialler:
-    """A Dialler. Owns the poller of what one process dials."""
+    """A Dialler. Owns the poller of the connections that one process dials."""
 
     def __init__(self, network: Network, owner: Owner) -> None:
         self.poller = SimulatedPoller(network, owner)

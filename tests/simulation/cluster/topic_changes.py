@@ -1,4 +1,4 @@
-"""What people do to topics while brokers come and go."""
+"""Changes of topics while brokers come and go."""
 
 import asyncio
 import random
@@ -24,7 +24,7 @@ async def new_topic(cluster: "Cluster", rng: random.Random) -> None:
 
 
 async def temporary_topic(cluster: "Cluster", rng: random.Random) -> None:
-    """Made and deleted, perhaps under a name that was deleted before, while brokers come and go."""
+    """Create and delete a topic, perhaps under a name that was deleted before, while brokers come and go."""
     name = f"temporary-{rng.randrange(2)}"
     if await cluster.admin.create_topic(name, rng.randint(1, 3)):
         cluster.note(f"topic {name} is made")
@@ -41,7 +41,7 @@ async def reassign(cluster: "Cluster", rng: random.Random) -> None:
 
 
 async def grow(cluster: "Cluster", rng: random.Random) -> None:
-    """The topic of groups has one partition more, a few times."""
+    """Add a partition to the topic of groups, a few times."""
     wanted = cluster.partitions_of_groups() + 1
     if cluster.groups and wanted <= _PARTITIONS_MAX:
         said = await cluster.admin.grow_topic(TOPIC, wanted)
@@ -53,7 +53,7 @@ async def elect_preferred(cluster: "Cluster", rng: random.Random) -> None:
 
 
 async def topic_made_again(cluster: "Cluster", rng: random.Random) -> None:
-    """Deleted with its records and made again under its name, with new clients; some records may be deleted before."""
+    """Delete a topic with its records and create it again, with new clients; some records may be deleted before."""
     name, partitions = f"again-{rng.randrange(2)}", rng.randint(1, 2)
     if name in cluster.busy_topics:
         return
@@ -63,7 +63,7 @@ async def topic_made_again(cluster: "Cluster", rng: random.Random) -> None:
             return
         cluster.abandon_clients(name)
         if not await cluster.admin.delete_topic(name):
-            # It may still be deleted later, and must not be another one by then: nobody uses this name any more.
+            # It may still be deleted later, and must not be a new topic by then: this name is no longer used.
             return
         cluster.topic_is_deleted(name)
         cluster.note(f"topic {name} is deleted")
@@ -75,7 +75,10 @@ async def topic_made_again(cluster: "Cluster", rng: random.Random) -> None:
 
 
 async def _is_known(cluster: "Cluster", name: str) -> bool:
-    """Clients name topics, not their ids: a broker that has not heard of the new one would serve them the old one."""
+    """Wait until every broker knows the new topic; return whether it does.
+
+    Clients name topics, not their ids: a broker without the new topic would serve them the old one.
+    """
     for _ in range(_KNOWN_WITHIN_LOOKS):
         await asyncio.sleep(_LOOK_S)
         image = cluster.image()
@@ -99,7 +102,10 @@ async def delete_records(cluster: "Cluster", rng: random.Random) -> None:
 
 
 async def _delete_records_of(cluster: "Cluster", rng: random.Random, key: Key) -> bool:
-    """False where nobody answered: it may still be done later, perhaps to the next topic of that name."""
+    """Delete some records; False if no broker answered.
+
+    The request may then still be executed later, perhaps on the next topic of that name.
+    """
     deletions = cluster.deletions[key]
     ends = [batch.base_offset + len(batch.values) for lane in cluster.lanes_of(key) for batch in lane.batches]
     before = rng.randint(0, max(ends, default=0))

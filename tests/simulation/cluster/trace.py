@@ -1,4 +1,4 @@
-"""What happened, in virtual time: faults, warnings of the code under test, mistakes. Kept short enough to read."""
+"""The events in virtual time: faults, warnings of the code under test, mistakes. Kept short enough to read."""
 
 import logging
 import traceback
@@ -11,7 +11,7 @@ _LINES_MAX = 4_000
 
 
 class Trace(logging.Handler):
-    """`verbose` prints as it goes, and takes in what the code under test logs from DEBUG on."""
+    """A log of events; with `verbose` it prints them at once, and includes the code's logs from DEBUG on."""
 
     def __init__(self, *, verbose: bool = False) -> None:
         super().__init__(logging.DEBUG if verbose else logging.WARNING)
@@ -36,7 +36,7 @@ class Trace(logging.Handler):
         logger.propagate = self._propagate
 
     def over(self) -> None:
-        """What follows is only tidied up."""
+        """Stop the log: what follows is only cleanup."""
         self._loop = None
 
     def note(self, text: str) -> None:
