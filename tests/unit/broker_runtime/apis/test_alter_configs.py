@@ -1,4 +1,4 @@
-"""AlterConfigs on every version: replaces what was set."""
+"""AlterConfigs on every version: it replaces the whole configuration."""
 
 from typing import Any
 

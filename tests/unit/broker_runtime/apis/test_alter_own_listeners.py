@@ -1,4 +1,4 @@
-"""A broker's part in changing its own listeners: what it refuses, what it has stored, what it passes on."""
+"""A broker's part in changing its own listeners: the changes that it refuses, stores and forwards."""
 
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ NONE, INVALID = ErrorCode.NONE, ErrorCode.INVALID_REQUEST
 
 
 class Broker:
-    """Broker 1 of a cluster whose controller and broker 2 are real enough; port 9666 cannot be opened."""
+    """Broker 1 of a cluster with a sufficiently real controller and broker 2; port 9666 cannot be opened."""
 
     def __init__(self, node: ControllerInMemory) -> None:
         self.node = node
@@ -184,7 +184,7 @@ async def test_listeners_of_all_brokers_at_once_are_refused(broker: Broker) -> N
 
 
 async def test_no_two_of_many_resources_are_compared(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Comparing each with the others would hold the event loop: two minutes for 25,000 of them."""
+    """Comparing each with the others would block the event loop: two minutes for 25,000 of them."""
     of_others = [("2", ADDED)] * 50 + [("1", ADDED)] * 50
     kind = type(decode_request(44, 1, memoryview(encode_request_body(44, 1, NOTHING_ELSE))).resources[0])
     compared: list[object] = []

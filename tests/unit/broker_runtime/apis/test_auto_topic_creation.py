@@ -1,4 +1,4 @@
-"""Topics made by asking: each is asked for once at a time, and nobody waits."""
+"""Topics created by Metadata requests: each is requested once at a time, and no client waits."""
 
 import asyncio
 import logging
@@ -13,7 +13,7 @@ from tests.support.manual_clock import ManualClock
 
 
 class Controller:
-    """Answers when a test says so."""
+    """A controller that answers when a test says so."""
 
     def __init__(self) -> None:
         self.asked: list[list[str]] = []

@@ -1,4 +1,4 @@
-"""Levels of this process's loggers, as clients see and change them."""
+"""Levels of this process's loggers, as clients read and change them."""
 
 import logging
 from collections.abc import Iterator

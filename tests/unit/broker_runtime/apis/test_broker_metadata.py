@@ -1,4 +1,4 @@
-"""BrokerMetadata: who is asked about, by which address, and that clients of Kafka never hear of it."""
+"""BrokerMetadata: the brokers in the answer, the address of each, and that Kafka's clients are not offered this API."""
 
 import asyncio
 import struct

@@ -1,4 +1,4 @@
-"""What an observer that asks for it is told of the partitions of Produce and Fetch."""
+"""The details of Produce and Fetch partitions for an observer that asks for them."""
 
 from typing import Any
 from uuid import UUID

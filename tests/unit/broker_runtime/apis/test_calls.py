@@ -1,4 +1,4 @@
-"""Every way in which a call can end is told to an observer exactly once, with what there is to know of the call."""
+"""Every way in which a call can end is reported to an observer exactly once, with all known details of the call."""
 
 import gc
 import struct
@@ -38,7 +38,7 @@ NOWHERE = {
 
 
 class Scene:
-    """A leader with a follower, which is in sync, and an observer of what it is asked."""
+    """A leader with an in-sync follower, and an observer of its calls."""
 
     def __init__(self, *more: ApiSpec[Any]) -> None:
         self.house = LogHouse()
@@ -193,12 +193,12 @@ KINDS = ("Call", "FetchRequest", "SessionFetch", "FetchSession", "FetchPartition
 
 
 WITHOUT_LOG_LINES = [way for way in WAYS if way is not hung_up_by_a_step_that_failed]
-"""Those of pytest keep errors with their tracebacks."""
+"""The log handler of pytest keeps errors with their tracebacks."""
 
 
 @pytest.mark.parametrize("way", [*WITHOUT_LOG_LINES, answered_with_records], ids=lambda way: way.__name__)
 def test_nothing_of_a_call_that_has_ended_is_left_to_the_garbage_collector(way: Callable[[Scene], Ending]) -> None:
-    """It does not look at what waited while replicas were made, so thousands of fetches would stay for ever."""
+    """The collector never scans what waited while replicas were made, so thousands of fetches would stay for ever."""
     scene = Scene()
     gc.collect()
     gc.freeze()
@@ -270,7 +270,7 @@ def test_nobody_listens_and_nothing_is_measured() -> None:
 
 
 def test_a_handler_may_push_to_its_client_and_hears_of_its_end() -> None:
-    """As a coordinator does, that calls its members and forgets those that have gone."""
+    """Like a coordinator, which calls its members and forgets those that have gone."""
     members: list[str] = []
 
     def join(request: Any, call: Call, context: object) -> Any:

@@ -151,7 +151,7 @@ def test_no_more_clients_are_remembered_than_so_many(broker: Broker) -> None:
 def test_clients_share_the_metrics_of_their_subscriptions_which_are_parsed_once(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each client kept 256 KB for a subscription of 32 KB, and each request parsed all subscriptions."""
+    """Previously each client kept 256 KB for a subscription of 32 KB, and each request parsed all subscriptions."""
     parsed: list[Mapping[str, str]] = []
 
     def parse(own: Mapping[str, str]) -> Subscription | None:

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat's own reader and packer against kio's codec, and which heartbeats wait for nobody."""
+"""ConsumerGroupHeartbeat's own reader and packer against kio's codec, and the heartbeats that are answered at once."""
 
 from typing import Any, cast
 from uuid import UUID
@@ -28,7 +28,7 @@ STEADY = {"group_id": "g", "member_id": "m", "member_epoch": 1, "rebalance_timeo
 
 
 def of_entity(entity: Any, version: int) -> HeartbeatRequest:
-    """What kio's entity says; its time spans are timedelta, its id of no topic is None."""
+    """The request in kio's entity; its time spans are timedelta, and its id of no topic is None."""
     owned: dict[UUID, tuple[int, ...]] | None = None
     if entity.topic_partitions is not None:
         owned = {}
@@ -100,7 +100,7 @@ def test_what_is_larger_than_a_heartbeat_may_be_is_refused() -> None:
 
 
 class Answering:
-    """The part of a broker that a handler uses; `told` is answered at once, or raised by who decides later."""
+    """The part of a broker that a handler uses; it returns `told` at once, or raises it if it is a KafkaError."""
 
     def __init__(self, told: HeartbeatAnswer | KafkaError) -> None:
         self.settings = CoordinatingBroker().settings
@@ -117,7 +117,7 @@ class Answering:
 
 
 async def decoded(version: int, told: HeartbeatAnswer | KafkaError, throttle_ms: int = 0) -> tuple[Any, int]:
-    """The answer as kio reads it, and the error that observers hear of."""
+    """The answer as kio reads it, and the error that observers receive."""
     call = a_call(API, version)
     call.throttle_ms = throttle_ms
     body = memoryview(encode_request_body(API.key, version, STEADY))

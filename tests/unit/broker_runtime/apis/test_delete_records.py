@@ -1,4 +1,4 @@
-"""DeleteRecords of a partition with followers: it is answered when none of them would serve the records any more."""
+"""DeleteRecords of a partition with followers: the answer waits until none of them would serve the records any more."""
 
 import asyncio
 import random
@@ -89,7 +89,7 @@ async def test_the_requests_time_out_ends_the_wait_and_the_records_are_deleted_a
 
 
 def third_is_away(scene: Scene, *, elr: tuple[int, ...]) -> None:
-    """Broker 3 is fenced and out of the in-sync set."""
+    """Fence broker 3 and remove it from the in-sync set."""
     known = brokers(1, 2)
     known[3] = broker_info(3, fenced=True)
     scene.leader.update(Partition((1, 2, 3), (1, 2), 1, 0, 1, elr=elr), known, 0.0)
@@ -104,7 +104,7 @@ async def test_nobody_waits_for_a_broker_that_is_away() -> None:
 
 
 async def test_a_broker_that_is_away_and_may_lead_is_waited_for() -> None:
-    """It would serve the records when it comes back as the leader (KIP-966)."""
+    """It would serve the records when it returns as the leader (KIP-966)."""
     scene = Scene()
     scene.fetch(2, 2)
     third_is_away(scene, elr=(3,))
@@ -216,7 +216,7 @@ async def test_what_cannot_be_noted_is_not_answered_as_deleted() -> None:
 
 
 async def test_what_happens_before_the_wait_has_begun_ends_it_too() -> None:
-    """The handler has returned, and its task is yet to run."""
+    """The handler has returned, and its task has not run yet."""
     scene = Scene()
     answer = cast("Awaitable[Any]", scene.ask(2))
     scene.fetch(2, 2)

@@ -1,4 +1,4 @@
-"""DescribeLogDirs on every version: one folder, what it holds, and nothing of the metadata log."""
+"""DescribeLogDirs on every version: one folder, its content, and nothing of the metadata log."""
 
 from typing import Any
 

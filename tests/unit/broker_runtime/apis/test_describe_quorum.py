@@ -1,4 +1,4 @@
-"""DescribeQuorum: the active controller is the one voter, brokers are observers by their last heartbeats."""
+"""DescribeQuorum: the active controller is the only voter, and brokers are observers by their last heartbeats."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What becomes of a request that cannot be answered: refused at once, refused later, or never passed on."""
+"""Requests without an answer: refused at once, refused later, or never forwarded."""
 
 import asyncio
 import logging
@@ -29,7 +29,7 @@ ANSWER = {"error_code": ErrorCode.NONE, "error_message": None, "node_id": 1, "ho
 
 
 class Controller:
-    """Answers what is forwarded to it, or not."""
+    """A controller that answers forwarded requests, or fails with `problem`."""
 
     def __init__(self, problem: KafkaError | None = None) -> None:
         self.problem = problem
@@ -52,7 +52,7 @@ class Node:
 
 
 class Ends:
-    """What an observer is told of each call."""
+    """The ends of calls that an observer receives."""
 
     def __init__(self) -> None:
         self.calls: list[Call] = []

@@ -1,4 +1,4 @@
-"""Fetch and Produce: what the handlers decide themselves, on a log in memory."""
+"""Fetch and Produce: the handlers' own decisions, on a log in memory."""
 
 import socket
 from typing import Any
@@ -74,7 +74,7 @@ def test_a_partition_that_failed_tells_no_offsets() -> None:
 
 
 class TwoLogsNode(OneLogNode):
-    """Partition 1 lies on a disk of its own."""
+    """Partition 1 is on a separate disk."""
 
     def __init__(self) -> None:
         small = TopicConfig(segment_bytes=2_000, index_interval_bytes=100)
@@ -93,7 +93,7 @@ def of_both(offset: int) -> dict[str, Any]:
 
 
 def damage(house: LogHouse, how: str) -> None:
-    """Of the oldest segment, which was sealed long ago."""
+    """Damage the oldest segment, which was sealed long ago."""
     oldest = house.log.segments[0]
     if how == "no descriptor left":
         for _ in range(2):
@@ -115,13 +115,13 @@ def test_a_file_that_cannot_be_read_is_an_error_of_its_partition_only(how: str) 
     assert (failed.error_code, failed.records) == (ErrorCode.KAFKA_STORAGE_ERROR, b"")
     assert healthy.error_code == ErrorCode.NONE
     assert len(healthy.records) > 100
-    # What does not need that file is served.
+    # Requests that do not need that file are served.
     behind = node.house.log.segments[-1].base_offset
     assert {part.error_code for part in node.ask(FETCH, 12, of_both(behind)).responses[0].partitions} == {0}
 
 
 def test_what_cannot_be_read_while_it_is_sent_is_an_error_of_its_partition_from_then_on() -> None:
-    """A reply that has begun can only end with its connection; the next one tells."""
+    """A reply that has begun can only end with its connection; the next reply reports the error."""
     node = TwoLogsNode()
     for house in (node.house, node.other):
         house.append(bytes(100), bytes(100))
@@ -137,7 +137,7 @@ def test_what_cannot_be_read_while_it_is_sent_is_an_error_of_its_partition_from_
     assert (failed.error_code, healthy.error_code) == (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE)
     told = [part.error_code for part in node.ask(FETCH, 12, of_both(0)).responses[0].partitions]
     assert told == [ErrorCode.CORRUPT_MESSAGE, ErrorCode.NONE]
-    # It is checked again now and then.
+    # The file is checked again from time to time.
     segment.file.write_at([whole], 0)
     node.house.clock.advance(601)
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227): what is asked and told only once, and which session goes when all slots are taken."""
+"""Fetch sessions (KIP-227): partitions sent only once, and the session that is evicted when all slots are taken."""
 
 from dataclasses import dataclass
 from itertools import count
@@ -48,7 +48,7 @@ class Node(LeadingNode):
 
 
 class Client:
-    """Of one session, or of several one after the other."""
+    """A client of one session, or of several one after the other."""
 
     def __init__(self, node: Node, replica: int = -1, version: int = VERSION) -> None:
         self.node = node
@@ -543,7 +543,7 @@ def test_who_got_records_last_is_the_last_to_get_more() -> None:
 
 
 def test_all_of_a_follower_that_was_started_again_is_looked_at() -> None:
-    """What it has asked for in another life says nothing of what it has."""
+    """Fetches of an earlier incarnation do not show what the follower has."""
     session = FetchSession(asked(0, 1), 0.0, replica=2, broker_epoch=5)
     session.has_nothing(list(session.to_look))
     session.go_on(1.0, 5)

@@ -1,4 +1,4 @@
-"""Where a group's coordinator is, and what clients are told until there is one."""
+"""The coordinator of a group, and the answers to clients until there is one."""
 
 from typing import Any
 

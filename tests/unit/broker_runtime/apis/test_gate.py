@@ -1,4 +1,4 @@
-"""The gate that every call passes before its handler: where an authorizer refuses, and a throttle slows down."""
+"""The gate that every call passes before its handler: an authorizer refuses there, and a throttle slows down."""
 
 import asyncio
 from typing import Any, cast
@@ -50,7 +50,7 @@ class Guarded:
 
 
 def read(key: int, version: int, reply: Reply | PendingReply) -> Any:
-    """All versions here are flexible: size, correlation id and tagged fields come before the body."""
+    """The decoded body. All versions here are flexible: size, correlation id and tagged fields come before it."""
     assert isinstance(reply, tuple)
     return decode_response(key, version, memoryview(b"".join(cast("tuple[bytes, ...]", reply)))[9:])
 

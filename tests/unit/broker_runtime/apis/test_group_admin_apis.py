@@ -96,7 +96,7 @@ async def test_a_broker_that_has_yet_to_load_its_groups_lists_none() -> None:
 
 
 async def test_groups_whose_replica_cannot_be_opened_do_not_keep_others_from_being_listed() -> None:
-    """As with a partition that has no leader: clients would ask again for ever."""
+    """As with a partition that has no leader: otherwise clients would retry for ever."""
     async with CoordinatingBroker() as node:
         await node.lead()
         await with_offsets(node, "a")
@@ -181,7 +181,7 @@ async def test_offsets_are_deleted_of_what_nobody_reads() -> None:
             node, "busy", *[GroupRecord(OffsetCommitKey("busy", name, 0), value) for name in ("other", "orders")]
         )
         await with_member(node, "busy")
-        # A coordinator reads what the members subscribe to when it has loaded the group.
+        # A coordinator reads its members' subscriptions when it has loaded the group.
         node.lose()
         await node.lead()
         answer = await node.ask(offset_delete.API, 0, {"group_id": "busy", "topics": [other, read, gone]})

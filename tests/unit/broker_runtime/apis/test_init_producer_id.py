@@ -1,4 +1,4 @@
-"""InitProducerId: what is refused before an id is given."""
+"""InitProducerId: requests that are refused before an id is assigned."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""How __consumer_offsets is made, and that it has room for what groups write."""
+"""The creation of __consumer_offsets, and its size limits for the records of groups."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""DescribeLogDamage and AcceptLogLoss: what people see of a damage, and that they give up what they have seen."""
+"""DescribeLogDamage and AcceptLogLoss: the damage that users see, and their acceptance of exactly that loss."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Fetches that wait: what ends the wait, besides records and time."""
+"""Fetches that wait: the events that end the wait, besides records and time."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Requests that name much: refused beyond the limits, carried out in slices within them, also if the client goes."""
+"""Requests with many items: refused beyond the limits, executed in slices within them, even after a disconnect."""
 
 import asyncio
 from collections.abc import Callable
@@ -64,13 +64,13 @@ class Node(LeadingNode):
 
 
 class Served:
-    """A dispatcher with one API, the connection of one client, and how its calls ended."""
+    """A dispatcher with one API, the connection of one client, and the ends of its calls."""
 
     def __init__(self, api: ApiSpec[Any], node: Any = None, limits: RequestLimits = FEW) -> None:
         self.node = node or Node()
         self.calls: list[Call] = []
         self.connection = NotedConnection()
-        # Each look at the clock takes a tenth of a millisecond.
+        # Each reading of the clock takes a tenth of a millisecond.
         slices = Slices(partial(next, count(0.0, 0.0001)))
         self.dispatcher: Dispatcher[Any] = Dispatcher(
             self.node, [api], self.calls.append, long_requests=(slices, limits)
@@ -142,7 +142,7 @@ async def test_a_long_produce_is_appended_and_answered_in_order() -> None:
 
 
 async def test_records_for_a_topic_that_was_made_anew_meanwhile_are_refused() -> None:
-    """Its name is another topic's then, and the request names the topic by its id."""
+    """Its name belongs to another topic then, and the request names the topic by its id."""
     served = Served(produce.API)
     content = produced(served.node, PARTITIONS)
     content["topic_data"][0] |= {"topic_id": TOPIC_ID}
@@ -191,7 +191,7 @@ async def test_records_that_have_arrived_are_appended_although_the_client_has_go
     ids=["Produce", "Fetch"],
 )
 def test_a_request_that_names_too_much_changes_nothing(api: ApiSpec[Any], content: dict[str, Any]) -> None:
-    """These versions have no place for an error of the whole request."""
+    """These versions have no field for an error of the whole request."""
     served = Served(api)
     with pytest.raises(ProtocolError, match=r"more than 1024 items in the arrays of one request") as refused:
         served.send(api.key, 9 if api.key == PRODUCE else 4, content)
@@ -258,7 +258,7 @@ async def test_a_change_costs_a_waiting_fetch_the_partition_that_has_changed() -
 @pytest.mark.parametrize("steps", [1, 5, 40])
 @pytest.mark.parametrize("repeats", [True, False])
 async def test_nothing_is_kept_of_a_fetch_whose_client_has_gone(steps: int, repeats: bool) -> None:
-    """Wherever it was: while it was read, looked at, or waited."""
+    """In every phase of the request: read, checked, or waiting."""
     served = Served(fetch.API)
     content = fetched(PARTITIONS, wait_ms=10_000, min_bytes=1_000)
     if not repeats:
@@ -277,7 +277,7 @@ async def test_nothing_is_kept_of_a_fetch_whose_client_has_gone(steps: int, repe
 
 @pytest.mark.parametrize(("partitions", "turns"), [(254, 2), (254, 17), (268, 18), (270, 18)])
 async def test_an_answer_whose_client_has_gone_is_packed_no_further(partitions: int, turns: int) -> None:
-    """What the fetch asks for is taken apart then. The steps that pack the answer must not go through it meanwhile."""
+    """The request's partitions are then released: the steps that pack the answer must not read them meanwhile."""
     trouble: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: trouble.append(context))
     served = Served(fetch.API)
@@ -301,7 +301,7 @@ async def test_an_answer_whose_client_has_gone_is_packed_no_further(partitions: 
 
 @pytest.mark.parametrize("turns", range(0, 12, 2))
 async def test_partitions_that_change_while_an_answer_is_packed_are_told_in_the_next_one(turns: int) -> None:
-    """Those that had nothing when they were looked at are packed with the others, in the first answer too."""
+    """Partitions that were empty when they were checked are packed with the others, in the first answer too."""
     served = Served(fetch.API)
     batch = encode_batch([(b"k", b"v" * 20)], served.node.house.clock.wall_ms())
     early, late = served.node.of[:100], served.node.of[100:]

@@ -1,4 +1,4 @@
-"""Requests about very many items have turns of bounded length: counted, as others have theirs in between."""
+"""Requests with very many items have turns of bounded length: the tests count the turns of others in between."""
 
 from collections import deque
 from typing import Any
@@ -104,7 +104,7 @@ async def test_others_have_their_turns_while_everything_that_a_group_has_committ
 
 
 async def test_of_very_many_partitions_each_has_what_is_its_own() -> None:
-    """Some of them are not there, and each decision has a slice of them."""
+    """Some of the partitions do not exist, and each decision handles a slice of them."""
     count = 3 * SLICE
     async with CoordinatingBroker() as node:
         node.metadata.topic("wide", *[(1,)] * count)

@@ -19,7 +19,7 @@ AT_ONCE = {"group.initial.rebalance.delay.ms": "0"}
 
 
 def of_version(fields: dict[str, Any], version: int, **since: int) -> dict[str, Any]:
-    """Without what a version does not have."""
+    """The fields that this version has."""
     return {name: value for name, value in fields.items() if version >= since.get(name, 0)}
 
 
@@ -193,7 +193,7 @@ async def test_members_go_on_where_the_group_has_gone() -> None:
 
 
 async def test_what_a_member_says_beyond_the_limits_is_not_even_read() -> None:
-    """Whatever follows is no protocol: nobody looks at it."""
+    """The rest of the request is not a protocol, and is never read."""
     limits = {"sluicegate.group.member.protocols.max": "3", "sluicegate.group.member.bytes.max": "1000"}
     fine = [{"name": "a", "metadata": b"x"}] * 3
     for protocols, refused in ((fine, False), ([*fine, *fine], True), ([{"name": "a", "metadata": bytes(1000)}], True)):

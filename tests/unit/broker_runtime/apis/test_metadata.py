@@ -1,4 +1,4 @@
-"""Metadata: questions that cannot be answered."""
+"""Metadata: requests that cannot be answered."""
 
 from collections.abc import Collection
 from types import SimpleNamespace
@@ -68,7 +68,7 @@ async def test_without_an_authorizer_a_client_may_do_everything(asked_for: bool)
 
 
 class Asked:
-    """Notes which topics are to be made."""
+    """Notes which topics are to be created."""
 
     def __init__(self) -> None:
         self.names: list[str] = []

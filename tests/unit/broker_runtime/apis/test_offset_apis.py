@@ -122,7 +122,7 @@ async def test_an_id_that_nobody_knows_stands_among_the_others() -> None:
 
 
 async def test_groups_of_one_request_stand_for_themselves() -> None:
-    """The second group's partition is led by nobody."""
+    """The second group's partition has no leader."""
     async with CoordinatingBroker(partitions=8) as node:
         await node.lead()
         await commit(node, 9, {1: 4})
@@ -176,7 +176,7 @@ async def test_offsets_of_topics_that_are_gone_have_no_id_to_be_called_by() -> N
 
 
 async def test_a_partition_that_is_added_while_a_commit_waits_moves_no_answer() -> None:
-    """What existed when the request came is what its answer is about."""
+    """The answer is about the partitions that existed when the request arrived."""
     async with CoordinatingBroker() as node:
         await node.lead()
         answer = asyncio.ensure_future(commit(node, 9, {0: 5, 3: 7, 1: 6}))

@@ -1,4 +1,4 @@
-"""The first requests for an API wait until it is imported, and are then served as any other."""
+"""The first requests for an API wait until it is imported, and are then served like any other."""
 
 import asyncio
 from collections.abc import Callable

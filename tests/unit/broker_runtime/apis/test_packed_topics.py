@@ -1,4 +1,4 @@
-"""Topics that are packed by hand are byte for byte what the message's schema makes of their fields."""
+"""Topics that are packed by hand equal the message's schema output byte for byte."""
 
 import gc
 import weakref
@@ -25,7 +25,7 @@ VERSIONS = range(API.versions[0], API.versions[1] + 1)
 
 
 def a_cluster() -> Metadata:
-    """With every state that a partition may be in."""
+    """A cluster with partitions in every state."""
     cluster = Metadata()
     cluster.broker(1, rack="a")
     cluster.broker(2, "INTERNAL")

@@ -145,7 +145,7 @@ def test_the_very_record_of_a_time_is_answered_whatever_its_batch_is_packed_with
 
 
 def _with_a_packed_batch() -> Leader:
-    """Its record of 5000 ms is looked for in another thread."""
+    """A leader whose record of 5000 ms is searched in another thread."""
     node = Leader()
     node.house.log.append(memoryview(timed([5000, 6000], codec=1)), leader_epoch=2)
     return node

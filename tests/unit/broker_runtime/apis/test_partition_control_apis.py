@@ -28,8 +28,11 @@ def versions(api: ApiSpec[Any]) -> range:
 
 
 class Cluster(ControllerInMemory):
-    """Brokers 1 to 3; partition 0 of "orders" is led by 1 and 2 is in sync; partition 1 is led by 2, which is not the
-    preferred one, and all are in sync."""
+    """Brokers 1 to 3 with the topic "orders".
+
+    Partition 0 is led by 1, and 2 is in sync. Partition 1 is led by 2, which is not the preferred leader, and all are
+    in sync.
+    """
 
     async def __aenter__(self) -> "Cluster":
         await super().__aenter__()
@@ -46,7 +49,7 @@ class Cluster(ControllerInMemory):
 
 
 def test_the_kinds_of_listeners_that_serve_them() -> None:
-    """As in Apache Kafka: what administrators ask goes to brokers too, which forward it."""
+    """As in Apache Kafka: brokers also accept administrators' requests, and forward them."""
     asked_by_anybody = {
         elect_leaders.API.key,
         alter_partition_reassignments.API.key,

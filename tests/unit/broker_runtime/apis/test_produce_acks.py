@@ -1,4 +1,4 @@
-"""What a producer is told: before replication nothing, then the offsets, or why not."""
+"""The answers to a producer: nothing before replication, then the offsets, or the error."""
 
 from typing import Any
 
@@ -58,7 +58,7 @@ class Producer:
 
 
 class Answer:
-    """Of a request that waits: nothing until it is there."""
+    """The answer of a request that waits; empty until it arrives."""
 
     def __init__(self, pending: Reply | PendingReply) -> None:
         assert isinstance(pending, PendingReply), "the answer came before the followers had the records"
@@ -132,7 +132,7 @@ def test_too_few_in_sync_replicas_take_nothing() -> None:
 
 
 def test_a_producer_is_known_by_its_epoch_so_that_a_new_one_may_repeat_what_was_never_acknowledged() -> None:
-    """As with Apache Kafka, where librdkafka takes a new epoch when replicas come back between batches in flight."""
+    """As with Apache Kafka: librdkafka takes a new epoch when replicas recover between batches in flight."""
     producer = Producer(1, 2, min_isr=2)
 
     def code(sequence: int, epoch: int = 0) -> ErrorCode:
@@ -185,7 +185,7 @@ def test_a_failure_with_acks_0_ends_the_connection() -> None:
 
 
 class FlushingProducer(Producer):
-    """To a topic with flush.messages=1 on a disk that is as slow as a test likes."""
+    """Produces to a topic with flush.messages=1 on a disk that is as slow as a test likes."""
 
     def __init__(self, *isr: int) -> None:
         self.disk = ManualDisk()
@@ -256,7 +256,7 @@ def test_nobody_waits_with_acks_0() -> None:
 
 
 def test_a_partition_whose_disk_has_failed_is_counted_once() -> None:
-    """Also when its leader resigns while another partition of the request still waits."""
+    """Even if its leader resigns while another partition of the request still waits."""
     failing, slow = FlushingProducer(1), FlushingProducer(1)
     failing.disk.slow = False
     failing.house.fs.failing_fsync = True

@@ -1,4 +1,4 @@
-"""The push protocol on a connection: what comes and goes there, in frames."""
+"""The push protocol on a connection: the frames in both directions."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -50,7 +50,7 @@ _TURNS_MAX = 10_000
 
 
 class Client:
-    """One connection, and what was sent over it, the answers to registrations with the calls."""
+    """One connection with the frames sent over it; answers to registrations are among the calls."""
 
     def __init__(self, frames: PushFrames, number: int) -> None:
         self.connection = NotedConnection()
@@ -276,7 +276,7 @@ async def test_what_is_no_answer_ends_the_connection(frames: PushFrames) -> None
 
 
 async def test_an_answer_that_tells_more_than_its_consumer_was_told_to_read_is_not_read(frames: PushFrames) -> None:
-    """To read 32,767 offsets takes the event loop tens of milliseconds."""
+    """Reading 32,767 offsets takes the event loop tens of milliseconds."""
     client = Client(frames, 1)
     assert await client.registered() is ErrorCode.NONE
     start = await client.received(layouts.START_FETCHER_REQUEST)
@@ -409,14 +409,14 @@ async def test_tools_are_shown_the_consumers_of_a_group(node: CoordinatingBroker
 
 @pytest.fixture
 async def slow() -> AsyncIterator[CoordinatingBroker]:
-    """Its records are durable when the other replica has been made to follow, and nobody waits for that."""
+    """A coordinator whose records become durable only when the other replica follows; no client waits for that."""
     async with CoordinatingBroker({"offsets.commit.timeout.ms": "1"}, partitions=1, replicas=(1, 2)) as made:
         await made.lead()
         yield made
 
 
 async def told_to_ask_again(node: CoordinatingBroker) -> None:
-    """Somebody commits, for which replicas take too long; whatever came before has waited as long as it may."""
+    """Let a client commit while replicas take too long; all earlier requests have waited as long as they may."""
 
     def commit(state: GroupsState, environment: PushEnvironment) -> tuple[list[GroupRecord], None]:
         return [GroupRecord(OffsetCommitKey("other", "orders", 0), OffsetCommitValue(1, -1, "", 0))], None
@@ -427,7 +427,7 @@ async def told_to_ask_again(node: CoordinatingBroker) -> None:
 
 
 async def followed(node: CoordinatingBroker, waiting: Coroutine[Any, Any, T]) -> T:
-    """Replicas are there until then."""
+    """The result of `waiting`, with replicas that follow until then."""
     task = asyncio.create_task(waiting)
     while not task.done():
         node.follow()
@@ -436,7 +436,7 @@ async def followed(node: CoordinatingBroker, waiting: Coroutine[Any, Any, T]) ->
 
 
 async def registers(node: CoordinatingBroker, frames: PushFrames, consumer_id: str) -> Client:
-    """It asks as often as it is told to, each time over another connection."""
+    """Register a consumer, which retries as often as requested, each time over another connection."""
     for number in range(1, 1_000):
         client = Client(frames, number + 1_000 * ord(consumer_id))
         client.register(consumer_id=consumer_id)
@@ -448,7 +448,7 @@ async def registers(node: CoordinatingBroker, frames: PushFrames, consumer_id: s
 
 
 async def test_a_consumer_that_was_told_to_ask_again_is_not_in_its_own_way(slow: CoordinatingBroker) -> None:
-    """It was decided, and replicas took too long; nobody read what it would own."""
+    """It was decided, and replicas took too long; no consumer read what it would own."""
     frames = push_frames(slow)
     assert await Client(frames, 1).registered() is ErrorCode.COORDINATOR_NOT_AVAILABLE
     again = await registers(slow, frames, "c")
@@ -456,7 +456,7 @@ async def test_a_consumer_that_was_told_to_ask_again_is_not_in_its_own_way(slow:
 
 
 async def test_an_answer_is_taken_however_long_it_waited_for_replicas(slow: CoordinatingBroker) -> None:
-    """It comes once: a consumer whose answer is lost seems not to have stopped, whatever it answers later."""
+    """The answer is sent once: a consumer whose answer is lost seems not to have stopped, whatever it answers later."""
     frames = push_frames(slow)
     first = await registers(slow, frames, "c")
     await followed(slow, first.received(layouts.START_FETCHER_REQUEST))

@@ -1,4 +1,4 @@
-"""Calls on their way to one consumer: held back until it has its answer, in their order, and some in each turn."""
+"""Calls to one consumer: held back until it has its answer, in order, and a limited number in each turn."""
 
 import asyncio
 import time
@@ -20,7 +20,7 @@ from tests.support.calls import NotedConnection
 
 
 class Called:
-    """A callee, and what has been sent to it."""
+    """A callee, and the frames sent to it."""
 
     def __init__(self) -> None:
         self.connection = NotedConnection()
@@ -44,7 +44,7 @@ async def test_nothing_is_sent_before_the_answer_to_the_registration_and_then_al
 
 
 async def test_an_answer_may_be_about_what_was_to_be_read_before_the_last_start() -> None:
-    """It may have been on its way."""
+    """The answer may have been in flight."""
     called = Called()
     called.callee.release()
     least = called.callee.answer_bytes_max
@@ -60,7 +60,7 @@ async def test_an_answer_may_be_about_what_was_to_be_read_before_the_last_start(
 
 
 async def test_thousands_of_calls_leave_over_many_turns_in_their_order() -> None:
-    """However many have time in one: where turns are long by what else is in them no more would be left behind."""
+    """Each turn sends as many calls as its time allows, even if other work makes turns long."""
     outgoing, sent = Outgoing(), list[int]()
 
     def send(number: int) -> None:

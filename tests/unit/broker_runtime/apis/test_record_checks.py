@@ -1,4 +1,4 @@
-"""Produce where every record is looked at: at once, or in another thread before anything is appended."""
+"""Produce with a check of every record: at once, or in another thread before anything is appended."""
 
 import asyncio
 from collections.abc import Sequence
@@ -110,7 +110,7 @@ async def refuse_and_answer(node: Node) -> None:
 
 
 async def test_a_batch_that_was_refused_after_a_look_keeps_nothing() -> None:
-    """Neither the batch nor what it was unpacked to: the frames of the look have both."""
+    """Neither the batch nor its decompressed records: the frames of the check have both."""
     node = Node()
     with no_circles():
         await refuse_and_answer(node)

@@ -60,7 +60,7 @@ Told = dict[tuple[str, int], tuple[int, int, int, bytes | None]]
 
 
 def frame_of(asked: Asked, version: int, *, wait_ms: int = 0, isolation: int = 0, replica: int = -1) -> memoryview:
-    """Neighbours of one topic share an entry, so a topic may have several."""
+    """A request; neighbouring partitions of one topic share an entry, so a topic may have several."""
     topics: list[dict[str, Any]] = []
     for (topic, index), offset in asked.items():
         if not topics or topics[-1]["topic"] != topic:

@@ -1,4 +1,4 @@
-"""What clients of today ask for beside the usual: topics by pieces, resources, features, folders, producers."""
+"""Other requests of current clients: topics in pages, resources, features, folders, producers."""
 
 from types import SimpleNamespace
 from typing import Any, cast

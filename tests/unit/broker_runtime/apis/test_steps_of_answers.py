@@ -1,4 +1,4 @@
-"""Parts of handlers that go through many items: they let others have their turn after a bounded number of them."""
+"""Parts of handlers that process many items: they yield to other tasks after a bounded number of items."""
 
 from collections import deque
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""Produce and Fetch in the versions that name topics by id, and where they say who leads a partition (KIP-951)."""
+"""Produce and Fetch in the versions that name topics by id, and their statements about new leaders (KIP-951)."""
 
 from typing import Any
 from uuid import UUID
@@ -26,7 +26,7 @@ EPOCH = 4
 
 
 class Node(LeadingNode):
-    """Broker 1, which leads orders-0 until it is told otherwise."""
+    """Broker 1, which leads orders-0 until `lose_to`."""
 
     def __init__(self, replicas: tuple[int, ...] = (1,)) -> None:
         self.house = LogHouse()
@@ -39,7 +39,7 @@ class Node(LeadingNode):
         return super().led(topic, partition)
 
     def lose_to(self, leader: int, *, fenced: bool = False) -> None:
-        """The metadata names another broker."""
+        """Let the metadata name another leader."""
         self.leads = False
         metadata = Metadata()
         metadata.broker(2, rack="far", fenced=fenced)

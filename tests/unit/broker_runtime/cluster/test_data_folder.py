@@ -1,4 +1,4 @@
-"""A folder that this user may not write is told with what to do."""
+"""For a data folder that this user may not write, the error says what to do."""
 
 import os
 from pathlib import Path

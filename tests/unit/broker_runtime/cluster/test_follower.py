@@ -41,7 +41,7 @@ TOPIC = UUID(int=9)
 
 
 class NoServer:
-    """The frames come by the loopback link."""
+    """A server without listeners: the frames come over the loopback link."""
 
     def add_listener(self, name: str, host: str, port: int, _: SecurityProtocol) -> tuple[str, int]:
         return host, port
@@ -81,7 +81,7 @@ async def controller(fs: MemoryFileSystem | None = None, snapshot_bytes: int = 2
 
 
 class Node:
-    """What follows: an image and what it was told."""
+    """A follower with its image and the changes that it received."""
 
     def __init__(self, source: ControllerNode) -> None:
         self.image = MetadataImage()
@@ -103,7 +103,7 @@ class Node:
         self.follower.next_offset = next_offset
 
     async def catch_up(self, source: ControllerNode) -> None:
-        """Until it has the same metadata."""
+        """Run the follower until it has the same metadata."""
         running = asyncio.ensure_future(self.follower.run())
         try:
             assert await self.follower.wait_until(lambda image: image == source.image, 10.0)
@@ -233,7 +233,7 @@ async def test_a_log_that_never_goes_on_from_its_snapshot_is_asked_with_pauses(
 
 
 class Standbys(LoopbackLink):
-    """Two controllers on standby that refuse a fetch, before the active one."""
+    """Two standby controllers that refuse a fetch, before the active one."""
 
     choices = 3
 
@@ -306,7 +306,7 @@ async def test_an_answer_that_cannot_be_applied_as_a_whole_changes_nothing(secon
 
 
 class LeavesOut(OneAnswer):
-    """A controller client that leaves out what was asked for in these answers, and waits after its own."""
+    """A controller client whose first answers lack what was requested; it blocks after its own answer."""
 
     def __init__(self, value: bytes, *before: Any) -> None:
         super().__init__(value)

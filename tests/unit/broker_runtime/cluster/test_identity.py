@@ -1,4 +1,4 @@
-"""Whose a data folder is; what an incarnation id tells, and that no two are the same."""
+"""The owner of a data folder, and incarnation ids: what they tell, and that no two are the same."""
 
 from pathlib import Path
 from uuid import RFC_4122

@@ -1,4 +1,4 @@
-"""A broker's own view of its membership: every way from state to state, and when it must not serve clients."""
+"""A broker's own view of its membership: every transition between states, and when it must not serve clients."""
 
 import pytest
 from hypothesis import given
@@ -78,7 +78,7 @@ def test_the_session_is_counted_from_when_the_answered_heartbeat_was_sent() -> N
 
 
 def test_an_answer_that_comes_a_session_late_cuts_off_instead_of_renewing() -> None:
-    """A process that was stopped finds the old answer in its socket when it goes on."""
+    """A process that was stopped finds the old answer in its socket when it resumes."""
     life = running(100.0)
     life.heartbeat_answered(102.0, 102.0 + SESSION_S, fenced=False, released=False)
     assert life.phase is Phase.CUT_OFF
@@ -146,7 +146,7 @@ def test_nothing_leads_back_from_the_end(last: Phase, events: list[LifecycleEven
 
 @given(events=st.lists(st.sampled_from(LifecycleEvent)))
 def test_whatever_happens_only_a_broker_in_good_standing_serves(events: list[LifecycleEvent]) -> None:
-    """Serving means: unfenced was the last word, or a shutdown began while it was."""
+    """A broker serves if its last event was an unfencing, or a shutdown began while it served."""
     life = Lifecycle(SESSION_S)
     good = False
     for event in events:

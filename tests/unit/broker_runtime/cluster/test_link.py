@@ -1,4 +1,4 @@
-"""How a request looks for the active controller: one round when we ask, until its time is over when a client does."""
+"""The search of a request for the active controller: one round for our requests, until the time-out for a client's."""
 
 import asyncio
 from collections.abc import Sequence
@@ -101,7 +101,7 @@ def test_a_clients_request_waits_for_a_controller_until_its_time_is_over() -> No
 
 
 def test_a_clients_request_goes_on_when_a_controller_is_there() -> None:
-    """Without a pause: that is for when nobody in the ring is active."""
+    """Without a pause: the pause is for a ring without an active controller."""
 
     async def main() -> None:
         began_s = clock.monotonic()

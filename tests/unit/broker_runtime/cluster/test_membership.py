@@ -1,4 +1,4 @@
-"""Membership against a scripted controller, on virtual time."""
+"""Membership against a scripted controller, in virtual time."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -27,7 +27,11 @@ Fields = Mapping[str, object]
 
 @dataclass
 class Controller(ControllerClient):
-    """`refuse` answers with an error, `hung` never; a heartbeat unfences when the broker does not want to be fenced."""
+    """A scripted controller.
+
+    `refuse` returns its error, with `hung` it never answers. A heartbeat unfences the broker unless the broker wants to
+    be fenced.
+    """
 
     refuse: Callable[[int, Fields], ErrorCode] = lambda _key, _content: ErrorCode.NONE
     hung: bool = False
@@ -59,7 +63,7 @@ class Controller(ControllerClient):
 
 @dataclass
 class Vouched:
-    """What is known of the data; every epoch that the broker gets is noted."""
+    """The known epoch of the data; every epoch that the broker gets is noted."""
 
     epoch: int = -1
     epochs: list[int] = field(default_factory=list)
@@ -206,7 +210,10 @@ def test_an_unreachable_controller_fences_it_after_a_session_and_no_sooner(bench
 
 
 def test_after_the_silence_it_serves_once_its_metadata_is_new_and_never_asks_to_be_fenced(bench: Bench) -> None:
-    """A controller that was away has not fenced it: asking would move its leaderships for nothing."""
+    """A controller that was away has not fenced the broker.
+
+    A request to be fenced would move its leaderships for nothing.
+    """
 
     async def scene(bench: Bench) -> None:
         await asyncio.sleep(1)
@@ -447,7 +454,7 @@ MOVED = [Endpoint("PLAINTEXT", "here", 9092), Endpoint("EXTERNAL", "there", 9094
 
 
 def told_listeners(bench: Bench) -> list[list[object]]:
-    """By each registration."""
+    """The names of listeners in each registration."""
     return [
         [listener["name"] for listener in content["listeners"]]  # type: ignore[attr-defined]
         for key, content in bench.controller.asked

@@ -1,4 +1,4 @@
-"""Many changes at once are brought into force in small pieces, and nobody is told before all of them are."""
+"""Many changes at once take effect in small pieces, and are announced only after all of them have."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -75,7 +75,7 @@ class Bench:
             self.metadata.write(PartitionRecord(topic_id, 0, (1,), (1,), 1, 0, 0))
 
     def counted(self, begin: Callable[[Callable[[], None]], None]) -> int:
-        """The most steps that one piece has added; returns when `begin`'s callback was called."""
+        """Largest number of steps that one piece has added; returns when `begin`'s callback was called."""
         done = list[bool]()
         added = [self.reactions.added]
         begin(lambda: done.append(True))

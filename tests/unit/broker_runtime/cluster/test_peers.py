@@ -1,4 +1,4 @@
-"""Where a broker dials another one: as the metadata has it, with the security protocol that it registered."""
+"""The address at which a broker dials another one: from the metadata, with the security protocol that it registered."""
 
 from types import SimpleNamespace
 from typing import cast
@@ -24,7 +24,7 @@ FUTURE = BrokerEndpoint("FUTURE", "leader", 9094, 99)
 
 
 class NotedDialler:
-    """Refuses, and remembers what it was asked for."""
+    """Refuses, and remembers the addresses that it was asked for."""
 
     def __init__(self) -> None:
         self.poller = NotedPoller()

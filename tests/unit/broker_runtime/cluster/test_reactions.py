@@ -1,4 +1,4 @@
-"""Steps that fail: the others go on, and they are done again. Steps in pieces: bounded turns, in order, none lost."""
+"""Steps that fail are run again, and others continue. Steps in pieces: bounded turns, in order, none lost."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ from tests.support.manual_clock import ManualClock
 
 
 class Loop:
-    """`due` runs the timer that was set last, `turn` what is to be called soon."""
+    """`due` runs the timer that was set last, `turn` the callbacks of the next iteration."""
 
     def __init__(self) -> None:
         self.set: list[tuple[float, Callable[[], None]]] = []
@@ -34,7 +34,7 @@ class Loop:
         return delay_s
 
     def turn(self) -> bool:
-        """Whether there was anything to do."""
+        """Run the callbacks; return whether there were any."""
         callbacks, self.soon = self.soon, []
         for callback in callbacks:
             callback()

@@ -1,4 +1,4 @@
-"""What a broker is registered with: its release, what it can do, the tags of its file."""
+"""The registration of a broker: its release, its features, and the tags in its file."""
 
 from broker_runtime.cluster.self_description import self_description
 from broker_runtime.config import broker_settings

@@ -1,4 +1,4 @@
-"""How a broker's link goes from controller to controller, and what happens when it is turned while it connects."""
+"""The change of a broker's link from controller to controller, also while it connects."""
 
 import asyncio
 from collections.abc import Sequence
@@ -65,7 +65,7 @@ class TellingPoller(NotedPoller):
 
 
 class Controllers:
-    """A dialler to controllers, each of which takes a second to be connected, refuses, or is silent for ever."""
+    """A dialler to controllers that connect after a second, refuse, or never answer."""
 
     last: Answering
 
@@ -129,7 +129,7 @@ async def test_nobody_is_found_after_one_round(controllers: Controllers, link: S
 async def test_one_that_is_turned_to_while_another_is_connected_is_asked(
     controllers: Controllers, link: SocketLink, refuses: bool
 ) -> None:
-    """The ring was turned on past it, or the connection to the other one taken for one to it."""
+    """Previously the ring was turned past it, or the other one's connection was used for it."""
     if refuses:
         controllers.refusing = {ONE}
     asking = asyncio.ensure_future(ask(link))

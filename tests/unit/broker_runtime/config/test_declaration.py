@@ -56,7 +56,7 @@ def test_an_argument_that_is_no_key_is_refused() -> None:
 
 
 def test_an_attribute_is_called_like_its_key() -> None:
-    # Python 3.11 wraps what is raised while a class is made.
+    # Python 3.11 wraps errors that are raised while a class is created.
     with pytest.raises((RuntimeError, TypeError)):
         type("Odd", (Config,), {"doors": static("shop.doors", Type.INT, 2, "")})
 

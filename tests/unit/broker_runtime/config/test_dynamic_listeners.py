@@ -1,4 +1,4 @@
-"""KIP-226's rules about the listeners of one broker, over what stands in its file."""
+"""KIP-226's rules for the listeners of one broker, over those in its file."""
 
 from collections.abc import Mapping
 

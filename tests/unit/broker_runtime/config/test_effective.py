@@ -1,4 +1,4 @@
-"""Which value is in force when a key is set at several levels."""
+"""The value in force when a key is set at several levels."""
 
 from broker_runtime.config import BrokerConfig, TopicConfig, broker_settings
 from broker_runtime.config.effective import effective_config

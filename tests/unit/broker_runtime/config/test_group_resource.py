@@ -1,4 +1,4 @@
-"""The configuration of one group: what it may be is tested with the controller, here what is in force."""
+"""The configuration of one group in force; the controller's tests check its allowed values."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The keys of group coordinators: what Apache Kafka's file says means the same here, and what clashes is refused."""
+"""The keys of group coordinators: Apache Kafka's file has the same meaning here, and conflicts are refused."""
 
 import pytest
 

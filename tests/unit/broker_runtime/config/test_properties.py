@@ -1,4 +1,4 @@
-"""java.util.Properties: what Kafka's own files say means the same here, and whatever is written is read back."""
+"""java.util.Properties: Kafka's own files have the same meaning here, and a written file reads back unchanged."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The keys that bound what one request may name."""
+"""The keys that limit the items of one request."""
 
 import pytest
 

@@ -92,7 +92,7 @@ def test_bad_input_is_refused_with_a_sentence(changes: dict[str, str], expected:
 
 
 def test_an_endpoint_and_the_controllers_have_the_security_protocol_of_their_listener() -> None:
-    """The map of Apache Kafka's own file names listeners that nobody opens."""
+    """The map of Apache Kafka's own file names listeners that are not opened."""
     usual = "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT"
     settings = broker_settings(
         {**COMBINED, **QUORUM, "controller.listener.names": "CONTROLLER", "listener.security.protocol.map": usual}

@@ -1,4 +1,4 @@
-"""Keys `tag.<name>`: which there can be, and what they may hold."""
+"""Keys `tag.<name>`: allowed names and values."""
 
 import pytest
 

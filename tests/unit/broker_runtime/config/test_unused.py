@@ -1,4 +1,4 @@
-"""Apache Kafka's keys that mean nothing here: what was written for it works, and typing mistakes stay refused."""
+"""Apache Kafka's keys without a meaning here: existing configuration works, and typing errors stay refused."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The table of broker states: it is complete, it never leads astray, and its rows are Kafka's where Kafka has them."""
+"""The table of broker states: it is complete, never leads to a wrong state, and equals Kafka's where Kafka has it."""
 
 from itertools import product
 

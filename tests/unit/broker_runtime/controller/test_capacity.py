@@ -1,4 +1,4 @@
-"""What one request may make, and how many replicas a broker may have."""
+"""Limits on what one request may create, and on the replicas of a broker."""
 
 from collections import Counter
 

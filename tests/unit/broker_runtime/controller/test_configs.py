@@ -1,4 +1,4 @@
-"""Dynamic configuration: operations, what may be changed, and Kafka's answers to what may not."""
+"""Dynamic configuration: operations, keys that may be changed, and Kafka's answers for the others."""
 
 import pytest
 
@@ -71,7 +71,7 @@ def test_append_and_subtract_of_lists_start_from_the_default(metadata: Metadata)
 
 
 class CountedItem(str):
-    """An item of a list that counts how often it is compared."""
+    """An item of a list that counts its comparisons."""
 
     __slots__ = ()
     compared = 0
@@ -260,7 +260,7 @@ def test_the_default_is_judged_as_if_no_broker_overrode_it(metadata: Metadata) -
 
 
 def test_what_is_wrong_already_does_not_hinder_other_changes(metadata: Metadata) -> None:
-    """As an older version, or a broker that has lost a listener since, may have left it."""
+    """An older version, or a broker that has since lost a listener, may have left such values."""
     stored = {"max.connections.per.ip": "0", "listener.name.gone.max.connections": "5", RATE: "many"}
     metadata.write(*(ConfigRecord(BROKER, "", key, value) for key, value in stored.items()))
     alter(metadata, BROKER, "", ("log.retention.ms", 0, "5"))
@@ -295,7 +295,7 @@ def test_a_limit_that_would_leave_no_connection_for_brokers_and_administrators_i
     assert code == ErrorCode.INVALID_REQUEST
     assert "3 brokers talk to each other over the listener internal" in message
     assert refusal(metadata, BROKER, "1", (own, Operation.SET, "1"))[0] == ErrorCode.INVALID_REQUEST
-    # The limits of clients' listeners, and of the broker beside such a listener, may be as small as one likes.
+    # The limits of clients' listeners, and of the broker beside such a listener, may be arbitrarily small.
     alter(metadata, BROKER, "", ("max.connections", Operation.SET, "1"), (own, Operation.SET, "3"))
     alter(metadata, BROKER, "", ("listener.name.external.max.connections", Operation.SET, "1"))
 

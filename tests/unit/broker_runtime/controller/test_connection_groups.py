@@ -1,4 +1,4 @@
-"""Connection groups: what may be set, how many there may be, and who finds them."""
+"""Connection groups: allowed values, maximum number, and lookups."""
 
 from collections.abc import Sequence
 

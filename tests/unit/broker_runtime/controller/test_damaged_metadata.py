@@ -1,4 +1,4 @@
-"""A controller whose metadata is not whole does not start; it would forget topics that have records."""
+"""A controller with damaged metadata does not start: it would forget topics that have records."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -121,7 +121,7 @@ async def test_what_a_high_watermark_shows_to_have_been_committed_must_be_there(
 
 
 async def test_after_a_power_loss_damage_that_whole_batches_come_after_is_no_torn_tail() -> None:
-    """No checkpoint says that they were committed; but the log is synced in order, before anybody is answered."""
+    """No checkpoint says that they were committed, but the log is synced in order before any client gets an answer."""
     machine = Machine()
     await _with_some_metadata(machine)
     machine.lose_power()

@@ -1,4 +1,4 @@
-"""Leaders, in-sync sets and epochs when brokers leave, come back and stop (KIP-631's rules as Kafka applies them)."""
+"""Leaders, in-sync sets and epochs when brokers leave, return and stop (KIP-631's rules as Kafka applies them)."""
 
 from dataclasses import replace
 
@@ -241,7 +241,7 @@ def test_the_controllers_own_properties_are_the_default_of_the_defaults() -> Non
 
 
 def many(topics: int = 4, partitions: int = 50) -> Metadata:
-    """Topics on the brokers 1 and 2, of which 1 leads everything."""
+    """Topics on the brokers 1 and 2; broker 1 leads all partitions."""
     metadata = Metadata()
     for broker_id in (1, 2):
         metadata.broker(broker_id)
@@ -251,7 +251,7 @@ def many(topics: int = 4, partitions: int = 50) -> Metadata:
 
 
 def steps_of(decision: Steps[list[Record]]) -> tuple[int, list[Record]]:
-    """How many steps a decision has, and its records."""
+    """Number of steps of a decision, and its records."""
     steps = 1
     while True:
         try:

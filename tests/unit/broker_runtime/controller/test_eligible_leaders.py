@@ -1,4 +1,4 @@
-"""Eligible leader replicas (KIP-966): who may lead although it is not in sync, and who may not though it was."""
+"""Eligible leader replicas (KIP-966): replicas that may lead without being in sync, and in-sync ones that may not."""
 
 from collections.abc import Callable
 from uuid import UUID
@@ -40,7 +40,7 @@ class Three:
         return self.part.leader, self.part.isr, self.part.elr
 
     def configure(self, key: str, value: str | None, *, topic: str | None = "t") -> None:
-        """As the controller writes it: with what follows."""
+        """Set a key as the controller writes it, with the consequences."""
         change = ConfigRecord(4, "", key, value) if topic is None else ConfigRecord(2, topic, key, value)
         self.metadata.write(change)
         self.metadata.write(*at_once(elections.consequences([change], self.metadata.image)))
@@ -53,7 +53,7 @@ class Three:
         self.metadata.write(*at_once(unfence(self.metadata.image.brokers[broker_id], self.metadata.image)))
 
     def restart(self, broker_id: int, *, whole: bool = False, word: int = -1) -> None:
-        """A new incarnation, still fenced; `word` is an epoch that it vouches for, and `whole` the last one."""
+        """Register a new, fenced incarnation; `word` is an epoch that it vouches for, and `whole` the last one."""
         image = self.metadata.image
         previous = image.brokers[broker_id].epoch if whole else word
         incarnation = UUID(int=9_000 + image.offset)
@@ -61,7 +61,7 @@ class Three:
         self.metadata.commit(at_once(register(wanted, image, Sessions(9.0), 0.0)))
 
     def ask(self, *isr: int) -> None:
-        """The leader asks for this in-sync set."""
+        """Request this in-sync set, as the leader."""
         image = self.metadata.image
         members = [(r, image.brokers[r].epoch) for r in isr]
         change = IsrChange(image.topics["t"].id, 0, self.part.leader_epoch, self.part.partition_epoch, members)

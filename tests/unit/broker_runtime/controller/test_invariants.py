@@ -46,7 +46,7 @@ class Cluster(RuleBasedStateMachine):
         self.epochs: dict[int, int] = {}
         self.acknowledged: dict[Key, int] = {}
         self.has: dict[tuple[Key, int], int] = {}
-        """How much of what a partition was sent each replica's log has."""
+        """Number of a partition's records that each replica's log has."""
         self.by_hand = False
 
     @property
@@ -68,7 +68,10 @@ class Cluster(RuleBasedStateMachine):
                 self._follow(key, old, part)
 
     def _follow(self, key: Key, old: Partition, part: Partition) -> None:
-        """Whoever joins has what its leader has. What an unclean election, and nothing else, costs is given up."""
+        """Give a new member its leader's records.
+
+        Only an unclean election may lose records: they no longer count.
+        """
         if part.leader == NO_LEADER:
             return
         if part.leader not in {*old.isr, *old.elr}:
@@ -80,13 +83,13 @@ class Cluster(RuleBasedStateMachine):
             self.has[key, replica] = self.has.get((key, part.leader), 0)
 
     def _lose(self, broker_id: int) -> None:
-        """Its disk is empty. Where nobody else had everything it was lost for good."""
+        """Empty the broker's disk. If no other replica had everything, the records are lost for good."""
         for key, part in self.by_key.items():
             self.has[key, broker_id] = 0
             if {*part.isr, *part.elr} == {broker_id}:
                 self.acknowledged[key] = 0
 
-    # What happens
+    # Events
 
     @initialize(least=st.sampled_from(["1", "2", "3"]))
     def three_brokers_and_a_topic(self, least: str) -> None:
@@ -220,7 +223,7 @@ class Cluster(RuleBasedStateMachine):
     @precondition(lambda self: self.parts)
     @rule(data=st.data())
     def a_record_is_acknowledged(self, data: st.DataObject) -> None:
-        """The leader's high watermark moves when all in-sync and eligible replicas have it: those that are there."""
+        """Acknowledge a record: the high watermark moves when all live in-sync and eligible replicas have it."""
         name, index, part = data.draw(st.sampled_from(self.parts))
         key = (self.metadata.image.topics[name].id, index)
         if part.leader == NO_LEADER or not all(self.metadata.image.brokers.is_active(r) for r in part.elr):
@@ -229,7 +232,7 @@ class Cluster(RuleBasedStateMachine):
             self.has[key, replica] = max(self.has[key, part.leader], self.acknowledged.get(key, 0)) + 1
         self.acknowledged[key] = self.has[key, part.leader]
 
-    # What always holds
+    # Invariants
 
     @invariant()
     def nothing_acknowledged_is_lost_by_any_election_that_may_follow(self) -> None:

@@ -1,4 +1,4 @@
-"""What GET /brokers shows, from metadata and sessions."""
+"""The content of GET /brokers, from metadata and sessions."""
 
 import json
 from itertools import pairwise

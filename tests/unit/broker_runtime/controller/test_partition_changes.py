@@ -1,4 +1,4 @@
-"""AlterPartition's checks, in Kafka's order: of several mistakes the first of the table is the one that is told."""
+"""AlterPartition's checks, in Kafka's order: of several errors, the first in the table is returned."""
 
 from dataclasses import replace
 from uuid import UUID
@@ -16,7 +16,7 @@ LEADER_EPOCH, PARTITION_EPOCH = 5, 9
 
 
 def cluster(**more: tuple[int, ...]) -> tuple[Metadata, IsrChange]:
-    """Broker 1 leads a partition that 2 follows in sync and 3 not yet; and the change that brings 3 in."""
+    """A partition led by broker 1, with 2 in sync and 3 not yet, and the change that adds 3."""
     metadata = Metadata()
     for broker_id in (1, 2, 3, 4):
         metadata.broker(broker_id)

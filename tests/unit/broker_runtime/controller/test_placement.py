@@ -53,7 +53,7 @@ def test_leaders_and_replicas_are_spread_evenly(partitions: int, brokers: int, f
     leads = Counter(dict.fromkeys(range(brokers), 0) | Counter(replicas[0] for replicas in placed))
     holds = Counter(dict.fromkeys(range(brokers), 0) | Counter(r for replicas in placed for r in replicas))
     assert max(leads.values()) - min(leads.values()) <= 1
-    # A leader cannot follow itself, so the last few may not come out even.
+    # A leader cannot follow itself, so the last few may not be spread evenly.
     assert max(holds.values()) - min(holds.values()) <= 2
     assert all(len(set(replicas)) == factor for replicas in placed)
 

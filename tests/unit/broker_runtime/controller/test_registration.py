@@ -139,7 +139,7 @@ def test_what_a_heartbeat_does(
 
 
 class Three:
-    """Brokers 1 to 3, online with all the metadata there is, and a topic that each of them leads a partition of."""
+    """Brokers 1 to 3, online with all metadata, and a topic with a partition led by each of them."""
 
     def __init__(self) -> None:
         self.metadata, self.sessions, self.now_s = Metadata(), Sessions(9.0), 0.0
@@ -181,7 +181,7 @@ def test_a_stopping_broker_goes_when_every_active_broker_knows_that_it_stops() -
     assert cluster.beat(1) == WAIT
     assert cluster.state(1) is BrokerControlState.STOPPING
     cluster.beat(3, offset=began)
-    # Its own metadata may be as old as it likes.
+    # Its own metadata may be arbitrarily old.
     assert cluster.beat(1, stop=True, offset=before) == GO
     assert cluster.state(1) is BrokerControlState.OFFLINE
     assert cluster.metadata.image.brokers[1].stopping_offset is None

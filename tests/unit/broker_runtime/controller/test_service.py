@@ -1,4 +1,4 @@
-"""The single writer: order, one fsync for all that wait, what survives a power loss, refusals, replay."""
+"""The single writer: order, one fsync for all that wait, survival of a power loss, refusals, replay."""
 
 import asyncio
 import contextlib
@@ -32,7 +32,7 @@ def config(number: int) -> ConfigRecord:
 
 
 def of_content(image: MetadataImage) -> list[Record]:
-    """Without which controller was active."""
+    """The records of an image without its controller changes."""
     return [record for record in image.records() if not isinstance(record, ControllerChange)]
 
 
@@ -129,7 +129,7 @@ UNCLEAN = "unclean.leader.election.enable"
 
 
 async def left_by_its_leader(node: ControllerInMemory) -> None:
-    """A topic whose in-sync replica is gone and whose other one is there."""
+    """Make a topic whose in-sync replica is gone and whose other replica is there."""
     topic_id = UUID(int=7)
     await node.broker(1)
     await node.broker(2)
@@ -284,7 +284,7 @@ async def test_snapshots_and_power_losses_take_nothing_that_was_answered(seed: i
                 await node.write(ConfigRecord(4, "", key, value))
                 answered[key] = value
                 if rng.random() < 0.2:
-                    # Snapshots are written beside, segments go with the tick.
+                    # Snapshots are written in the background, segments are deleted by the tick.
                     await asyncio.sleep(0)
                     node.clock.advance(rng.choice((0.1, 90.0)))
                     at_once(node.logs.tick())
@@ -297,7 +297,7 @@ async def test_the_log_is_bounded_by_snapshots() -> None:
         for number in range(1_000):
             await node.write(ConfigRecord(4, "", f"key-{number % 10}", str(number)))
         async with asyncio.timeout(60):
-            # The last snapshot is written beside, and then segments go with the tick.
+            # The last snapshot is written in the background, and then the tick deletes segments.
             while node.journal.log_start_offset <= 800 or node.journal.size >= 4 * 5000:
                 await asyncio.sleep(0.01)
                 at_once(node.logs.tick())

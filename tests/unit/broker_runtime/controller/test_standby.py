@@ -1,4 +1,4 @@
-"""Several controllers over one store: who is active, what a deposed one may still do, what the next one knows."""
+"""Several controllers over one store: the active one, a deposed one's rights, and its successor's knowledge."""
 
 import asyncio
 import random
@@ -29,7 +29,7 @@ async def until(condition: Callable[[], bool], limit_s: float = 60.0) -> None:
 
 
 async def started(group: Standbys, *node_ids: int) -> list[ControllerService]:
-    """The first of them is active."""
+    """Started controllers, the first of which is active."""
     found = [group.standby(node_id) for node_id in node_ids]
     for each in found:
         await each.start()
@@ -96,7 +96,7 @@ def test_a_silent_one_is_succeeded_and_never_serves_beside_the_next() -> None:
 
 
 def test_one_that_slept_through_its_lease_answers_nothing_when_it_wakes() -> None:
-    """As after SIGSTOP: its timers have not run yet when the first request comes."""
+    """As after SIGSTOP: its timers have not run yet when the first request arrives."""
 
     async def main() -> None:
         one, two = await started(group, 1, 2)
@@ -181,7 +181,7 @@ def test_a_journal_with_a_hole_ends_the_process_with_a_sentence() -> None:
 
 
 class Chaos:
-    """Three controllers, lost requests, lost answers, slow ones, cuts; writers at each, and what was answered."""
+    """Three controllers with lost requests, lost answers, slow ones and cuts; writers at each, and the answers."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -216,7 +216,7 @@ class Chaos:
             await asyncio.sleep(0.005)
 
     async def run(self) -> ControllerService:
-        """The active controller after all has healed."""
+        """Run, heal all faults, and return the active controller."""
         for node_id in (1, 2, 3):
             self.controllers.append(self.group.standby(node_id))
             self.group.stores[node_id].faults = self.fault

@@ -61,7 +61,7 @@ async def test_who_is_cancelled_while_it_waits_or_decides_stands_in_nobodys_way(
 
 
 async def test_who_comes_to_its_turn_late_has_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where sockets take longer in each turn of the loop than coordinators have, all would wait for ever."""
+    """If sockets take longer in each turn of the loop than coordinators have, all would wait for ever."""
     turns, loop, now_s, begun = DecidingTurns(), asyncio.get_running_loop(), 0.0, list[int]()
     monkeypatch.setattr(loop, "time", lambda: now_s)
 

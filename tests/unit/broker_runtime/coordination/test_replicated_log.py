@@ -1,4 +1,4 @@
-"""What a coordinator appends to a partition in one turn, and what becomes of it when the partition does not take it."""
+"""A coordinator's appends to a partition in one turn, and their fate if the partition refuses them."""
 
 import asyncio
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ BATCH_BYTES_MAX = 1_000
 
 
 class Led:
-    """A partition that broker 1 leads, alone."""
+    """A partition that broker 1 leads alone."""
 
     def __init__(self) -> None:
         self.house = LogHouse(TopicConfig(max_message_bytes=2 * BATCH_BYTES_MAX))
@@ -32,7 +32,7 @@ class Led:
 
     @property
     def batches(self) -> list[int]:
-        """Records of each."""
+        """Number of records in each batch."""
         return [header.record_count for header, _ in read_all(self.house.log)]
 
 

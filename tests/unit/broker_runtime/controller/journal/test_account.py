@@ -1,4 +1,4 @@
-"""Where a controller finds the API server and its account there."""
+"""A controller's sources for the API server's address and its account."""
 
 import base64
 import json

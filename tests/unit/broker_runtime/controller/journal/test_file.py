@@ -1,4 +1,4 @@
-"""The `file` journal while files cannot be opened: it waits for a moment, and tells a failed fsync from that."""
+"""The `file` journal while files cannot be opened: it waits a moment, and distinguishes that from a failed fsync."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.virtual_time
 
 @pytest.fixture
 def house() -> LogHouse:
-    """Its log has a file that the next sync has to open."""
+    """A house whose log has a file that the next sync must open."""
     house = LogHouse()
     house.append(b"a", producer=ProducerStamp(9, 0, 0))
     house.log.files.roll()

@@ -1,4 +1,4 @@
-"""When a standby takes the lease of a holder whose host says that its process has ended."""
+"""A standby takes the lease of a holder whose host reports that its process has ended."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -14,16 +14,16 @@ from tests.support.virtual_time import run
 
 DURATION_MS = 4_000
 SOON_S = 0.3
-"""Two refusals and a request."""
+"""Time of two refusals and a request."""
 
 
 class Transport(asyncio.BaseTransport):
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no connection is open."""
 
 
 class Host:
-    """Where the holder is said to listen: takes connections, refuses them or says nothing."""
+    """The host of the holder: accepts connections, refuses them or does not answer."""
 
     def __init__(self) -> None:
         self.listens: bool | None = True
@@ -71,7 +71,7 @@ class Standby:
         run(patched(), self.clock)
 
     async def watching(self) -> tuple["asyncio.Task[None]", "asyncio.Task[None]"]:
-        """Both on their way: the holder renews, and the standby has found where it is."""
+        """The holder's and the standby's tasks: the holder renews, and the standby has found its address."""
         await self.holder.acquire()
         keeping, acquiring = asyncio.create_task(self.holder.keep()), asyncio.create_task(self.standby.acquire())
         await asyncio.sleep(5.0)

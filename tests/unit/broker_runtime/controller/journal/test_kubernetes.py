@@ -1,4 +1,4 @@
-"""Races of the `kubernetes` journal that a contract cannot stage: what happens between two of its requests."""
+"""Races of the `kubernetes` journal that a contract cannot stage: events between two of its requests."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -87,7 +87,7 @@ def test_a_compaction_in_the_middle_of_a_load_is_noticed() -> None:
 
 
 def test_a_create_that_arrives_late_either_counts_for_all_or_for_nobody() -> None:
-    """The one who sent it has given up and the next one is at work: its first object has the name."""
+    """Its sender has given up, and its successor is active: the successor's first object has the name."""
 
     async def main(shared: SharedObjects) -> None:
         old = await loaded(shared, b"a")

@@ -1,4 +1,4 @@
-"""When a standby takes the lease of a holder that is silent: not before it ran out, and not long after."""
+"""The time at which a standby takes the lease of a silent holder: not before it expired, and not long after."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -17,7 +17,7 @@ REQUEST_S = 0.03
 
 
 class Store(MemoryStore):
-    """Notes when the lease was asked for, and when it was seen to be another one."""
+    """Notes when the lease was read, and when it had changed."""
 
     def __init__(self, shared: SharedObjects, clock: ManualClock) -> None:
         super().__init__(shared, lambda _operation, _name: Fault(answer_delay_s=REQUEST_S))
@@ -49,7 +49,7 @@ class Two:
         run(main, self.clock)
 
     async def start(self, renewing_s: float) -> "asyncio.Task[None]":
-        """The standby's task, when the active one is silent from now on."""
+        """The standby's task, with an active one that is silent from now on."""
         await self.one.acquire()
         standby = asyncio.create_task(self.two.acquire())
         keeping = asyncio.create_task(self.one.keep())
@@ -68,7 +68,7 @@ def test_a_standby_takes_the_lease_when_it_runs_out_and_not_at_its_next_look_aft
             assert not (two.one.held and two.two.held)
             await asyncio.sleep(0.001)
         waited_s = two.clock.monotonic() - two.stores[1].news_s
-        # One look and one write after it ran out.
+        # One read and one write after it expired.
         assert DURATION_S <= waited_s < DURATION_S + 2 * REQUEST_S + 0.01
         assert not two.one.held
 

@@ -1,4 +1,4 @@
-"""A store that fails: told at once when it refuses, after a while when it is silent; logged now and then."""
+"""A store that fails: a refusal is reported at once, silence after a while; log lines are rare."""
 
 import logging
 
