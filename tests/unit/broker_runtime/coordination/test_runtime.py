@@ -1,4 +1,4 @@
-"""What a coordinator's runtime tells of a request that its log does not take as a whole."""
+"""A coordinator's runtime reports the requests that its log does not take completely."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -17,7 +17,7 @@ from tests.support.tally import Added, Tally, TallyDecision, TallyShard
 
 
 class FussyLog:
-    """Takes any batch but those that have the key `bad`; a batch holds a few records."""
+    """A log that takes any batch but those with the key `bad`; a batch holds a few records."""
 
     batch_bytes_max = 400
     record_bytes_max = 800
@@ -40,10 +40,10 @@ class FussyLog:
         return self.append(records)
 
     def flush(self) -> None:
-        """What is appended is written."""
+        """Do nothing: appended records count as written."""
 
     async def commit(self) -> None:
-        """What is appended is durable."""
+        """Do nothing: appended records count as durable."""
 
 
 @asynccontextmanager
@@ -96,7 +96,7 @@ async def test_of_records_that_belong_together_nothing_is_written_where_one_is_t
 
 
 class SlowLog(FussyLog):
-    """Is durable when a test says so."""
+    """A log whose records are durable when a test says so."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -144,7 +144,7 @@ async def test_a_timer_that_was_put_off_while_it_waited_for_a_commit_comes_to_no
 
 
 class RefusingLog(FussyLog):
-    """Takes nothing for a while, as without enough replicas."""
+    """A log that takes nothing for a while, as without enough replicas."""
 
     refusals = 3
 
@@ -158,7 +158,7 @@ class RefusingLog(FussyLog):
 async def test_a_timer_that_the_log_refuses_is_tried_again_until_it_is_taken(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As the end of the session of a member that is gone: it would hold its partitions for ever."""
+    """As the end of a gone member's session: otherwise the member would keep its partitions for ever."""
     monkeypatch.setattr("broker_runtime.coordination.runtime._TIMER_RETRY_S", 0.0)
     log, timers = RefusingLog(), TimerService[TallyDecision]()
 
@@ -187,7 +187,7 @@ async def test_a_timer_that_the_log_refuses_is_tried_again_until_it_is_taken(
 async def test_a_timer_whose_next_step_counts_on_what_the_log_refused_is_tried_again_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As the slices of an assignment, or of offsets that go with their topic: none of them may be left out."""
+    """As the slices of an assignment, or of offsets that are deleted with their topic: no slice may be left out."""
     monkeypatch.setattr("broker_runtime.coordination.runtime._TIMER_RETRY_S", 0.0)
     log, timers = RefusingLog(), TimerService[TallyDecision]()
     log.refusals = 1
@@ -333,7 +333,7 @@ async def test_what_takes_many_slices_goes_on_before_those_who_wait_and_stays_wh
 
 
 async def test_what_was_sent_in_time_is_decided_before_a_timer_that_was_due_before_it_was_read() -> None:
-    """A coordinator that has too much to do: heartbeats come after the ends of sessions, and count all the same."""
+    """In an overloaded coordinator heartbeats come after the ends of sessions, and must still count."""
     log, timers, decided = SlowLog(), TimerService[TallyDecision](), list[str]()
 
     def note(what: str) -> TallyDecision:
@@ -395,7 +395,7 @@ STEPS = 20_000
 
 
 def in_steps(records: Sequence[Added], seen: list[int], error: KafkaError | None = None) -> TallyDecision:
-    """A decision of very many steps, which notes where the log ended at each of them."""
+    """A decision of very many steps, which notes the log's end at each of them."""
 
     def decide(tally: Tally) -> Steps[tuple[Sequence[Added], None]]:
         for _ in range(STEPS):

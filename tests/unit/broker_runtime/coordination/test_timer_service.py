@@ -32,7 +32,7 @@ def test_one_that_is_due_at_once_may_be_followed_by_others() -> None:
 
 
 async def _due_by_turns() -> list[int]:
-    """How many came in each turn of the loop."""
+    """Number of timers that fell due in each turn of the loop."""
     timers: TimerService[str] = TimerService()
     rung, came = 0, list[int]()
 

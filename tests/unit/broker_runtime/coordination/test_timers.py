@@ -1,4 +1,4 @@
-"""Timers as data: the earliest first, one for each key, nothing kept of what was cancelled."""
+"""Timers as data: the earliest first, one for each key, nothing kept of cancelled ones."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""What a broker says of the groups that it coordinates, and of those that it cannot serve yet."""
+"""A broker's figures on the groups that it coordinates, and on those that it cannot serve yet."""
 
 from unittest.mock import Mock
 

@@ -1,4 +1,4 @@
-"""Timers stand for members and groups that the log has taken, and go with these. For each kind of group."""
+"""Timers belong to members and groups that the log has taken, and end with them, for each kind of group."""
 
 import asyncio
 import struct
@@ -42,7 +42,7 @@ class Scene:
     def timers(self) -> set[Any]:
         """Keys of the timers of members and groups."""
         kept = self.node.groups.term_of(GROUP).shard.environment.timers
-        keys = kept._timers._timers  # Nothing else tells one timer from another.
+        keys = kept._timers._timers  # Nothing else distinguishes the timers.
         return {key for key in keys if isinstance(key, tuple) and key[0] == GROUP}
 
     @property
@@ -64,7 +64,7 @@ class Scene:
         return await self.decide(lambda state, environment: heartbeat(state, environment, request))
 
     async def join(self, member_id: str = "", **more: Any) -> JoinAnswer:
-        """Join by the classic protocol. The answer comes at once."""
+        """Join by the classic protocol. The answer is immediate."""
         return told(await self.ask_to_join(member_id, **more))
 
     async def ask_to_join(self, member_id: str = "", **more: Any) -> Later[JoinAnswer]:

@@ -1,4 +1,4 @@
-"""Where leader epochs end: which leaders are asked, how often, and what a leader that does not answer costs."""
+"""The ends of leader epochs: the leaders that are asked, how often, and the cost of one that does not answer."""
 
 import asyncio
 from collections.abc import Callable

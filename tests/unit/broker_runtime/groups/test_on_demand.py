@@ -1,4 +1,4 @@
-"""A broker makes its coordinator of groups when it leads a partition of them, or is asked for one."""
+"""A broker creates its coordinator of groups when it leads one of their partitions, or receives a request for one."""
 
 import asyncio
 import logging
@@ -32,7 +32,7 @@ class Gate:
 
 
 class Node(CoordinatingBroker):
-    """Its groups are those on demand."""
+    """A broker that loads its groups on demand."""
 
     async def __aenter__(self) -> "Node":
         self.gate = Gate()

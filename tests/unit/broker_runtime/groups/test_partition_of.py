@@ -1,4 +1,4 @@
-"""Java's hash code of a group's id, by which everybody finds its partition."""
+"""Java's hash code of a group's id, by which clients and brokers find its partition."""
 
 import pytest
 from hypothesis import given
@@ -14,7 +14,7 @@ from broker_runtime.groups.partition_of import partition_of
         ("a", 97),
         ("hello", 99_162_322),
         ("orders", 1_008_770_331),
-        # The smallest number of 32 bits, which has no positive one.
+        # The smallest number of 32 bits, which has no positive counterpart.
         ("polygenelubricants", 0),
         # A character beyond 16 bits is two of Java's.
         ("\U0001f600", 1_772_899),

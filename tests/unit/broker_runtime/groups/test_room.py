@@ -1,4 +1,4 @@
-"""A coordinator takes so many groups; those that are there stay, whoever makes one."""
+"""A coordinator takes a limited number of groups; existing ones stay, whichever protocol creates another one."""
 
 from broker_runtime.apis import consumer_group_heartbeat, join_group, offset_commit
 from broker_runtime.errors import ErrorCode

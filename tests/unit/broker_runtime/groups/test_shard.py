@@ -1,4 +1,4 @@
-"""What a shard makes of a log that coordinators of other kinds of groups have written to."""
+"""A shard reads a log that coordinators of other kinds of groups have written to."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""What becomes of groups, and of those who wait for them, as their broker wins, loses and loads partitions."""
+"""Groups and their pending requests while their broker wins, loses and loads partitions."""
 
 import asyncio
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ async def turns() -> None:
 
 
 async def followed(node: CoordinatingBroker, *waiting: asyncio.Future[Any]) -> None:
-    """Until all of these are answered."""
+    """Let the follower fetch until all of these are answered."""
     while not all(each.done() for each in waiting):
         await asyncio.sleep(0)
         node.follow()
@@ -85,7 +85,7 @@ async def test_a_broker_that_leads_no_partition_coordinates_nothing_and_keeps_no
 
 
 async def test_a_group_that_is_being_loaded_is_asked_for_again() -> None:
-    """What an earlier leader may not have acknowledged must not be answered before it is sure to stay."""
+    """Answers must not have records that an earlier leader may not have acknowledged, until they are certain to stay."""
     async with CoordinatingBroker(partitions=1, replicas=(1, 2)) as node:
         await node.loading()
         await turns()
@@ -96,7 +96,10 @@ async def test_a_group_that_is_being_loaded_is_asked_for_again() -> None:
 
 
 async def test_a_group_is_loading_from_when_the_metadata_name_this_broker() -> None:
-    """FindCoordinator names it from then on, and librdkafka repeats OffsetFetch only while the group is loading."""
+    """FindCoordinator names the broker from then on.
+
+    librdkafka repeats OffsetFetch only while the group is loading.
+    """
     async with CoordinatingBroker(partitions=1) as node:
         node.make_offsets_topic()
         assert node.groups.terms == {}
@@ -110,7 +113,7 @@ async def test_a_group_is_loading_from_when_the_metadata_name_this_broker() -> N
 
 
 async def test_a_group_whose_replica_cannot_be_opened_is_not_loading() -> None:
-    """Else members would hear for ever that all is well: a heartbeat to a coordinator that is loading succeeds."""
+    """Otherwise members would never notice: a heartbeat to a coordinator that is loading succeeds."""
     async with CoordinatingBroker(partitions=1) as node:
         node.make_offsets_topic()
         node.replicas.offline[GROUPS_TOPIC, 0] = "its log is damaged"
@@ -403,7 +406,7 @@ async def test_work_aside_that_the_log_refuses_is_tried_again_and_keeps_no_other
 async def test_offsets_of_a_topic_that_is_gone_go_though_the_log_refuses_that_at_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A topic that is made under the name later would be read from there."""
+    """A topic that is created under the name later would otherwise be read from there."""
     monkeypatch.setattr("broker_runtime.coordination.runtime._TIMER_RETRY_S", 0.001)
     async with CoordinatingBroker(partitions=1, replicas=(1, 2)) as node:
         node.elect(1)
@@ -427,7 +430,7 @@ async def test_offsets_of_a_topic_that_is_gone_go_though_the_log_refuses_that_at
 
 
 async def test_a_record_that_has_no_room_leaves_nothing_of_its_decision_in_the_log() -> None:
-    """As where a large group would become one of the classic protocol, whose members are one record."""
+    """As when a large group would become one of the classic protocol, whose members are one record."""
     async with CoordinatingBroker(partitions=1) as node:
         await node.lead()
         limit = node.leader().log.config.max_message_bytes

@@ -1,4 +1,4 @@
-"""Subscriptions by regular expressions are RE2's: whole names, bounded, and refused with a sentence."""
+"""Subscriptions by regular expressions are RE2's: full names, bounded, and refused with a sentence."""
 
 import pytest
 

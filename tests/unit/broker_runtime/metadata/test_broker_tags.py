@@ -1,4 +1,4 @@
-"""What is told of a broker, from its registration and from dynamic configurations."""
+"""The tags of a broker, from its registration and from dynamic configurations."""
 
 from uuid import UUID
 

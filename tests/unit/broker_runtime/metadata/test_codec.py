@@ -1,4 +1,4 @@
-"""Records survive their encoding; what is no record is refused."""
+"""Records survive their encoding; invalid bytes are refused."""
 
 from uuid import UUID
 

@@ -12,7 +12,7 @@ from tests.support.controller import Metadata
 
 
 def a_cluster() -> Metadata:
-    """Broker 2 is fenced: it is out of every in-sync set, and what only it has is offline."""
+    """A cluster whose broker 2 is fenced: it is out of every in-sync set, and its only replicas are offline."""
     metadata = Metadata()
     metadata.broker(0)
     metadata.broker(1)

@@ -1,4 +1,4 @@
-"""The journal's and the snapshots' format: exactly these bytes, whatever becomes of the code."""
+"""The format of the journal and the snapshots: exactly these bytes, independent of the code."""
 
 from uuid import UUID
 

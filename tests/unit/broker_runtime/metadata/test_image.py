@@ -1,4 +1,4 @@
-"""The image: look-ups, what a record changes, and that any history replays to the same state."""
+"""The image: look-ups, changes by a record, and that a replay of any history gives the same state."""
 
 import dataclasses
 from uuid import UUID
@@ -245,7 +245,7 @@ def test_a_record_that_is_not_the_next_one_or_says_another_offset_than_its_own_i
 
 
 def test_a_copy_shares_what_no_record_changes_and_neither_image_sees_the_changes_of_the_other() -> None:
-    """A broker copies its image for each change of two records or more: that must not make all topics again."""
+    """A broker copies its image for each change of two records or more: that must not copy all topics."""
     metadata = Metadata()
     metadata.broker(1)
     metadata.topic("orders", [1], [1])

@@ -1,4 +1,4 @@
-"""An image as records: applying them gives the same metadata, whatever made it; and what differs between two images."""
+"""An image as records: applying them gives the same metadata, for any history; and the differences of two images."""
 
 from collections.abc import Iterable
 from itertools import pairwise
@@ -101,7 +101,7 @@ def whole_snapshot(image: MetadataImage, now_ms: int) -> bytes:
 
 
 def image_of(history: list[Record]) -> MetadataImage:
-    """Records that do not fit what came before are left out, as no controller writes them."""
+    """An image of these records, without those that do not fit the previous ones, as no controller writes them."""
     image = MetadataImage()
     apply_what_fits(image, history)
     return image
@@ -116,7 +116,7 @@ def apply_what_fits(image: MetadataImage, history: list[Record]) -> None:
 
 
 def at_its_offset(record: Record, image: MetadataImage) -> Record:
-    """Some records say at which offset they are."""
+    """The record with its own offset, which some records contain."""
     if isinstance(record, RegisterBroker) and record.epoch == NEW:
         return replace(record, epoch=image.next_offset)
     if isinstance(record, StopBroker):

@@ -1,4 +1,4 @@
-"""One spelling per client, or a limit on its address would miss it."""
+"""One spelling per client, as a limit on its address would miss another one."""
 
 import pytest
 

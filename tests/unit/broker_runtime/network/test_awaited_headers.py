@@ -1,4 +1,4 @@
-"""Connections that wait for their PROXY header, and how many of them end in one turn of the loop."""
+"""Connections that wait for their PROXY header, and the number of them that end in one turn of the loop."""
 
 import socket
 from collections.abc import Callable
@@ -10,11 +10,11 @@ from broker_runtime.network.settings import NetworkLimits
 
 FLOOD = 1_000
 BEARABLE = 100
-"""Of closes in one turn: they take some two milliseconds."""
+"""Limit of closes in one turn: they take about two milliseconds."""
 
 
 class Loop:
-    """Keeps the time, and what is to be called at which."""
+    """A loop with a manual time, and its callbacks by time."""
 
     def __init__(self) -> None:
         self.now_s = 0.0

@@ -1,4 +1,4 @@
-"""How many clients may wait in the kernel: a second's worth of what the listener may accept, and never too few."""
+"""The number of clients that may wait in the kernel: the listener's accepts of a second, with a minimum."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The shell of an outgoing connection, over transports in memory: who asks is answered, or hears that nobody will."""
+"""The shell of an outgoing connection, over transports in memory: each request gets an answer or an error."""
 
 import asyncio
 from contextlib import suppress
@@ -134,7 +134,7 @@ async def test_the_end_of_the_connection_is_told_to_all_who_wait(transport: Memo
 
 
 class OneDialler:
-    """Its server answers after `delay_s`, or refuses."""
+    """A dialler whose server answers after `delay_s`, or refuses."""
 
     def __init__(self, delay_s: float, error: OSError | None = None) -> None:
         self.poller = NotedPoller()

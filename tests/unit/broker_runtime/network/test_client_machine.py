@@ -1,4 +1,4 @@
-"""One outgoing connection without its socket: every cut of the bytes gives the same answers, in order."""
+"""One outgoing connection without its socket: every split of the bytes gives the same answers, in order."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Who is told of the end of a connection: each once, in order, and nobody who has taken itself away."""
+"""Observers of the end of a connection: each is notified once, in order, unless it has unregistered."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The shell around a machine, over transports in memory: what it watches, when it reads, and how it goes on."""
+"""The shell around a machine, over transports in memory: its watched events, its reads, and how it continues."""
 
 from asyncio import AbstractEventLoop
 from collections.abc import Callable, Iterable
@@ -37,7 +37,7 @@ class Alarm:
 
 
 class Loop:
-    """`alarms` are by the seconds that they were asked for, from then."""
+    """`alarms` are by the seconds that they were requested for, from then."""
 
     def __init__(self) -> None:
         self._soon: list[Callable[[], None]] = []
@@ -67,9 +67,9 @@ class Served:
         self.loop, self.poller = Loop(), NotedPoller()
         self.promises: list[PendingReply] = []
         self.numbers: list[int] = []
-        """Of the requests that promises were made for, where they have one."""
+        """Numbers of the requests that promises were made for, if they have one."""
         self.meanwhile: dict[bytes, Callable[[], None]] = {}
-        """What happens while these requests are handled."""
+        """Actions while these requests are handled."""
         self.ended = 0
         self.refusals: list[str] = []
         self.clock = ManualClock()
@@ -282,7 +282,7 @@ def test_a_request_that_is_no_batch_waits_for_those_before_it() -> None:
 
 @pytest.mark.parametrize("pieces", [1, 3])
 def test_nothing_is_carried_out_behind_a_batch_that_is_to_be_checked_first(pieces: int) -> None:
-    """It is appended only later, and what comes behind it must not be appended before."""
+    """It is appended only later, and the batches behind it must not be appended before."""
     served = Served(MemoryTransport())
     requests = [request(body) for body in (b"batch 1 later", b"batch to be checked later", b"batch 3 later")]
     for piece in requests if pieces > 1 else [b"".join(requests)]:
@@ -311,7 +311,7 @@ def test_a_client_that_waits_for_something_else_is_not_read() -> None:
 
 
 def test_a_batch_may_be_done_with_the_one_behind_it() -> None:
-    """Its answer waits until that one is handled, and leaves before that one's."""
+    """Its answer waits until that one is handled, and is sent before that one's answer."""
     served = Served(MemoryTransport())
     served.meanwhile[b"batch 2"] = lambda: served.promises[0].complete((request(b"1"),))
     served.transport.arrive(request(b"batch 1 later"))

@@ -1,4 +1,4 @@
-"""Connection groups: who is held, by what, and what is counted."""
+"""Connection groups: which clients they delay, by which limit, and the counters."""
 
 import pytest
 
@@ -13,7 +13,7 @@ V6 = "2001:db8::1"
 
 
 class Scene:
-    """One listener; every method is at NOW unless it says when."""
+    """One listener; every method is at NOW by default."""
 
     def __init__(self, settings: QuotaSettings | None = None) -> None:
         self.quotas = ConnectionQuotas(settings or QuotaSettings(), NOW)
@@ -45,7 +45,7 @@ class Scene:
 
 
 def test_a_group_with_one_address_and_a_rate() -> None:
-    """Kafka's formula: 11 samples of a second, so a rate of 2 lets 20 in at once."""
+    """Kafka's formula: 11 samples of a second, so a rate of 2 admits 20 at once."""
     scene = Scene()
     scene.group("g", A, rate=2)
     assert scene.admitted(A, 30) == scene.admitted(A, 1) + 20
@@ -229,7 +229,7 @@ def test_what_is_no_range_changes_nothing(member: str) -> None:
 
 
 def test_connections_of_who_had_the_address_before_do_not_count() -> None:
-    """They may hang for minutes where a node has gone without a word."""
+    """They may hang for minutes after a node disappeared without closing them."""
     scene = Scene()
     scene.group("each", A, max_connections=2)
     scene.group("all", A, max_connections=3, shared=1)
@@ -251,7 +251,7 @@ def test_connections_of_who_had_the_address_before_do_not_count() -> None:
 
 
 X, Y = 7.0, 8.0
-"""Two that have one address, one after the other."""
+"""Two pods that have one address, one after the other."""
 
 
 def test_an_address_that_is_somebody_elses_by_its_number_has_nothing_of_who_had_it() -> None:
@@ -281,7 +281,7 @@ def test_an_address_that_is_somebody_elses_by_its_number_has_nothing_of_who_had_
 
 
 def test_an_address_that_goes_to_a_group_of_somebody_else_takes_nothing_along() -> None:
-    """Who joins does so before anybody leaves."""
+    """The new member joins before the old one leaves."""
     scene = Scene()
     scene.group("old", max_connections=2)
     scene.group("new", max_connections=2)

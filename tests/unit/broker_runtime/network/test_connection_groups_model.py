@@ -1,4 +1,4 @@
-"""Connection groups beside a model without tables: it looks at every member and every connection, each time."""
+"""Connection groups beside a model without tables: it scans every member and every connection, each time."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -21,14 +21,14 @@ SETTINGS = QuotaSettings(quota_window_num=2, max_connections_per_ip=7, ip_action
 
 
 class Since:
-    """Tells a member from one that was there before; `number` tells who has it."""
+    """Identity of one membership; `number` is its owner's."""
 
     def __init__(self, number: float) -> None:
         self.number = number
 
 
 Member = tuple[str, str, Since]
-"""Group, address or range, and since when."""
+"""Group, address or range, and the membership's identity."""
 NUMBERS = st.sampled_from([ANYBODY, 7.0, 8.0])
 LIMITS = st.builds(
     GroupLimits,
@@ -40,7 +40,7 @@ LIMITS = st.builds(
 
 
 class Client:
-    """One that is connected; from before its address was taken out of all groups that had it by itself, or since."""
+    """A connected client, from before or after its address was removed from all groups that listed it."""
 
     def __init__(self, ip: str, accepted_ms: int) -> None:
         self.ip = ip
@@ -49,7 +49,7 @@ class Client:
 
 
 class Model:
-    """What is set, in plain lists, and a meter for whatever has a rate."""
+    """The settings in plain lists, and a meter for each rate."""
 
     def __init__(self) -> None:
         self.limits: dict[str, GroupLimits] = {}
@@ -181,12 +181,12 @@ class Model:
 
 
 def counts(client: Client, member: str) -> bool:
-    """A range has whoever is in it."""
+    """Whether the client counts for the member; a range counts every client in it."""
     return "/" in member or not client.is_from_before
 
 
 class GroupsMachine(RuleBasedStateMachine):
-    """Everything is counted again after each change, as it is a moment later."""
+    """Everything is counted again after each change, as happens a moment later."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -278,10 +278,10 @@ TestGroups.settings = hypothesis_settings(max_examples=100, stateful_step_count=
 
 
 class HastyMachine(GroupsMachine):
-    """Clients come and go while connections are counted again; what was counted is right when that is done."""
+    """Clients connect and disconnect during a recount; the counts are right when it is done."""
 
     def settle(self) -> None:
-        """Not yet."""
+        """Do nothing yet."""
 
     @rule(pieces=st.integers(1, 3))
     def recount(self, pieces: int) -> None:

@@ -1,4 +1,4 @@
-"""The table of connection states: it leads everywhere, never back from the end, and the page is made of it."""
+"""The table of connection states: every state is reachable, the end is final, and the page is made of it."""
 
 from itertools import product
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Earliest first, bounded, nothing forgotten."""
+"""Earliest first, bounded, none lost."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Which addresses are dialled; what a process cannot dial it refuses before it opens a socket."""
+"""The dialled addresses; a process refuses those that it cannot dial before it opens a socket."""
 
 import asyncio
 import socket
@@ -22,7 +22,7 @@ async def test_every_address_of_a_host_is_tried_and_names_are_looked_up_by_pytho
     tried: list[object] = []
 
     class Loop:
-        """Nobody listens at the first address."""
+        """A loop in which the first address has no listener."""
 
         async def run_in_executor(self, _: object, look_up: Callable[[], object]) -> object:
             return look_up()

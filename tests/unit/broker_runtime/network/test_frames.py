@@ -1,4 +1,4 @@
-"""A buffer that grows with what has arrived, never with what was announced."""
+"""A buffer that grows with the received bytes, never with the announced size."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def test_the_announced_size_is_not_allocated() -> None:
 
 
 def test_a_large_frame_is_not_copied_again_and_takes_memory_for_what_has_arrived() -> None:
-    """Each copy of 50 MB, and each filling of 100 MB with zeros, holds the event loop for 0.1 s."""
+    """Each copy of 50 MB, and each filling of 100 MB with zeros, blocks the event loop for 0.1 s."""
     frame = UnfinishedFrame(memoryview(bytes(70_000)), 100_000_004)
     while frame.filled < 2_000_000:
         fill(frame, bytes(100_000))

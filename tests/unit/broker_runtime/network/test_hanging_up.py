@@ -1,4 +1,4 @@
-"""Thousands are hung up on over short turns, and served no more from the first moment on."""
+"""Thousands of connections are closed over short turns, and not served from the first moment on."""
 
 from collections.abc import Callable
 from typing import Any, cast
@@ -14,7 +14,7 @@ ANSWER = (b"an answer",)
 
 
 class Client:
-    """Closing it takes a tenth of a millisecond."""
+    """A client; closing it takes a tenth of a millisecond."""
 
     def __init__(self, scene: "Scene", number: int) -> None:
         self.scene, self.id = scene, number
@@ -26,7 +26,7 @@ class Client:
 
 
 class Scene:
-    """Itself the part of `Shared` and of the loop that is used."""
+    """Plays the used parts of `Shared` and of the loop."""
 
     def __init__(self, clients: int) -> None:
         self.clock = ManualClock()

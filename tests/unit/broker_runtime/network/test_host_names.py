@@ -1,4 +1,4 @@
-"""Names are resolved beside the loop: all at once, within a time, by so many threads at most."""
+"""Names are resolved beside the loop: all at once, with a time-out, by a limited number of threads."""
 
 import asyncio
 import socket
@@ -13,7 +13,7 @@ ADDRESSES = {"shop": ["10.0.0.1"], "both": ["::1", "::ffff:127.0.0.1", "127.0.0.
 
 
 class Resolver:
-    """Stands in for the system's: names that begin with `slow` are answered when `go` is set."""
+    """Replaces the system's resolver: names that begin with `slow` are answered when `go` is set."""
 
     def __init__(self) -> None:
         self.go = threading.Event()

@@ -1,4 +1,4 @@
-"""What a poller is told of one connection's socket."""
+"""The events of one connection's socket that a poller watches."""
 
 from broker_runtime.network.interest import Interest
 from tests.support.memory_transport import MemoryTransport
@@ -16,7 +16,7 @@ class Target:
 
 
 class ReadingToWrite(MemoryTransport):
-    """In the middle of a handshake: it has to read before it writes."""
+    """A transport in the middle of a handshake: it must read before it writes."""
 
     def waits_for(self, *, read: bool, write: bool) -> tuple[bool, bool]:
         return read or write, False

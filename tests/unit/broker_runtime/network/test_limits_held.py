@@ -1,4 +1,4 @@
-"""What each limit holds back now: which of several it is, for what share of the time, and how often."""
+"""The effect of each limit now: which of several it is, for what share of the time, and how often."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ def held(quotas: ConnectionQuotas, now_ms: int = NOW) -> Any:
 
 
 def storm(quotas: ConnectionQuotas, listener: str, seconds: int) -> tuple[int, str]:
-    """Connections that come as fast as the acceptor takes them. When they end, and the limit that was met last."""
+    """Connect as fast as the acceptor takes connections; return the end time, and the limit that was met last."""
     now_ms, end_ms, met = NOW, NOW + 1000 * seconds, ""
     while now_ms < end_ms:
         decision = quotas.on_accepted(listener, "10.0.0.1", now_ms)

@@ -1,4 +1,4 @@
-"""One connection without a socket: what it takes, what it hands out, and what it keeps, in every state."""
+"""One connection without a socket: its input, its output, and its memory, in every state."""
 
 import struct
 
@@ -19,7 +19,7 @@ def request(body: bytes) -> bytes:
 
 
 class Driven:
-    """A machine, and what a shell does with it; requests that begin with `later` are deferred."""
+    """A machine, driven as by a shell; requests that begin with `later` are deferred."""
 
     def __init__(self, limits: NetworkLimits | None = None) -> None:
         self.freed = 0
@@ -32,7 +32,7 @@ class Driven:
         self.freed += 1
 
     def receive(self, data: bytes) -> None:
-        """As a socket gives it: a piece at a time, as much as there is space for."""
+        """Pass data as a socket does: a piece at a time, as much as there is space for."""
         while data:
             space = self.machine.space(self.now_s)
             assert space is not None
@@ -57,7 +57,7 @@ class Driven:
         return self.machine.state is state
 
     def sent(self) -> bytes:
-        """The socket takes everything."""
+        """The pending output, all of it taken as by a socket."""
         taken = b"".join(bytes(chunk) for chunk in self.machine.outgoing or () if isinstance(chunk, bytes))
         if taken:
             self.machine.sent(self.now_s)
@@ -190,7 +190,7 @@ def test_a_stream_that_ends_in_the_middle_of_a_request_is_refused() -> None:
 
 def test_a_request_without_memory_is_not_read_until_there_is_some() -> None:
     driven = Driven(NetworkLimits(max_buffered_bytes=100_000, max_request_bytes=50_000))
-    # Somebody else waits longer, and has been let through.
+    # Another connection waits longer, and has been admitted.
     driven.buffers.memory.take(1, "127.0.0.2", 90_000)
     assert driven.buffers.memory.room(1, "127.0.0.2", 90_000, 1_000, NOW_S) > 0
     driven.receive(request(bytes(40_000))[:10_000])
@@ -354,7 +354,7 @@ def test_a_throttled_client_owes_nobody_anything(event: ConnectionEvent) -> None
 
 
 class Keeping(Driven):
-    """Its handler reads frames after its call."""
+    """A machine whose handler reads frames after its call."""
 
     def serve(self, requests: list[memoryview]) -> None:
         self.kept = [self.machine.hold(frame) for frame in requests]

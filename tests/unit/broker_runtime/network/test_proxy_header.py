@@ -1,4 +1,4 @@
-"""PROXY protocol version 2, byte by byte, whole and broken."""
+"""PROXY protocol version 2, byte by byte, complete and broken."""
 
 from ipaddress import IPv6Address
 
@@ -16,7 +16,7 @@ HOSTS = st.one_of(st.ip_addresses(v=4), st.ip_addresses(v=6)).map(str)
 
 
 def read(stream: bytes, pieces: tuple[int, ...] = (), limit: int = LIMIT) -> tuple[PassedOn | None, bytes]:
-    """What the header says, and what was left unread of `stream`; `pieces` bytes come at a time, the last for ever."""
+    """The parsed header, and the unread rest of `stream`; it arrives in `pieces` of bytes, the last size repeated."""
     parser, sizes = ProxyHeader(limit), iter(pieces)
     size = LIMIT * 32
     found: PassedOn | None = None

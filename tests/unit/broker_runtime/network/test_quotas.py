@@ -1,4 +1,4 @@
-"""The quota state machine under random scripts, and what the scenarios of tests/simulation leave out."""
+"""The quota state machine under random scripts, and cases that the scenarios of tests/simulation leave out."""
 
 from dataclasses import replace
 from typing import Any
@@ -183,7 +183,7 @@ def test_a_flood_of_addresses_keeps_the_number_of_tracked_ones(strategy: Strateg
         quotas.on_accepted(CLIENTS, f"10.1.{number // 250}.{number % 250}", NOW + number)
         quotas.on_accepted(CLIENTS, "10.0.0.1", NOW + number)
     assert len(quotas.ip_rates) == 50
-    # The busy address was never forgotten: its burst is spent.
+    # The busy address was never evicted: its burst is spent.
     assert quotas.on_accepted(CLIENTS, "10.0.0.1", NOW + 999).outcome is Outcome.REFUSE_DELAYED
 
 
@@ -199,7 +199,7 @@ def test_an_address_is_forgotten_after_an_hour() -> None:
 
 
 class QuotaMachine(RuleBasedStateMachine):
-    """Random limits, clients, closes and time against a plain list of what is open and waiting."""
+    """Random limits, clients, closes and time against a plain list of open and waiting connections."""
 
     @initialize(
         strategy=st.sampled_from(list(Strategy)),
@@ -265,7 +265,7 @@ class QuotaMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.held)
     @rule(data=st.data(), ip=st.sampled_from(IPS))
     def hang_up_while_waiting(self, data: st.DataObject, ip: str) -> None:
-        """The next client, if there is one, has the wait from here on."""
+        """Hang up; the next client, if there is one, takes over the wait."""
         name = data.draw(st.sampled_from(sorted(self.held)))
         _, at_ms = self.held[name]
         if data.draw(st.booleans()):
@@ -280,7 +280,7 @@ class QuotaMachine(RuleBasedStateMachine):
         name, ip = self.open.pop(data.draw(st.integers(0, len(self.open) - 1)))
         self.woken.clear()
         self.quotas.on_closed(name, ip, self.now_ms)
-        # Whoever waits and has room now is told.
+        # A waiting listener that has a free connection now is woken.
         for waiting in self.held:
             listener = self.quotas.listeners[waiting]
             room = listener.count < listener.max_connections

@@ -11,7 +11,7 @@ NOW = 1_000_000
 
 
 def admitted_at_one_instant(rate: Meter, now_ms: int, most: int = 10_000) -> tuple[int, int]:
-    """How many events pass at `now_ms`, and the throttle of the next one."""
+    """Number of events that pass at `now_ms`, and the throttle of the next one."""
     for count in range(most):
         rate.record(now_ms)
         throttle_ms = rate.throttle_ms(now_ms)
@@ -160,7 +160,7 @@ steps = st.lists(st.tuples(st.integers(0, 3_000), st.booleans()), max_size=60)
 def test_the_windowed_sum_is_that_of_a_plain_list_of_samples(
     num: int, window_s: int, script: list[tuple[int, bool]]
 ) -> None:
-    """Against the definition written out slowly: samples as records, everything recomputed."""
+    """Against a slow implementation of the definition: samples as records, everything recomputed."""
     window_ms = window_s * 1000
     rate = WindowedRate(num, window_ms, UNLIMITED, NOW)
     samples: list[list[int]] = []

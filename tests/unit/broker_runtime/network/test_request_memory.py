@@ -1,4 +1,4 @@
-"""Shares of the memory for unfinished requests, and the one that is let through beyond its share."""
+"""Shares of the memory for unfinished requests, and the one connection that may exceed its share."""
 
 import pytest
 from hypothesis import given
@@ -19,10 +19,10 @@ class Holders:
         self.held: dict[str, int] = {}
 
     def offer(self, name: str, address: str, size: int, wanted: int | None = None) -> int:
-        """What `name` has when no more of `wanted` bytes of a request of `size` may be taken."""
+        """Bytes that `name` has when no more of `wanted` bytes of a request of `size` may be taken."""
         wanted = size if wanted is None else wanted
         if name not in self.held:
-            # The first bytes of a request have been read before anybody can ask.
+            # The first bytes of a request are read before it can ask.
             self.memory.take(name, address, 1)
         held = self.held.get(name, 1)
         while held < wanted:
@@ -41,7 +41,7 @@ class Holders:
 
 @pytest.mark.parametrize("address", [BAD, GOOD])
 def test_many_half_sent_requests_leave_room_for_a_small_one(address: str) -> None:
-    """Also one of the same address."""
+    """Even a small request of the same address."""
     holders = Holders()
     for number in range(22):
         holders.offer(f"half {number}", BAD, 100 * MB, 50 * MB)
@@ -69,7 +69,7 @@ def test_large_requests_that_wait_are_let_through_one_after_the_other_in_their_o
         holders.offer(f"{number}", f"10.0.0.{number}", 100 * MB)
     assert (holders.held["0"], holders.memory.favoured) == (100 * MB, "0")
     assert list(holders.memory.waiting) == ["1", "2", "3", "4"]
-    # Who asks out of turn goes on waiting.
+    # A connection that asks out of turn continues to wait.
     holders.end("0", "10.0.0.0")
     assert holders.offer("3", "10.0.0.3", 100 * MB) < 100 * MB
     for name in ("1", "2", "3", "4"):

@@ -1,4 +1,4 @@
-"""Who waits goes on in turn, and nobody keeps the event loop for longer than a turn."""
+"""Waiting work continues in order, and none blocks the event loop for longer than a turn."""
 
 from asyncio import AbstractEventLoop
 from collections import deque
@@ -12,7 +12,7 @@ from tests.support.manual_clock import ManualClock
 
 
 class Loop:
-    """`pass_once` does what one turn of an event loop does with the callbacks that are there when it begins."""
+    """`pass_once` runs the callbacks that exist at its start, as one iteration of an event loop does."""
 
     def __init__(self) -> None:
         self._callbacks: deque[Callable[[], None]] = deque()
@@ -26,7 +26,7 @@ class Loop:
 
 
 class Worker:
-    """Each turn of it takes a quarter of a second."""
+    """Each of its turns takes a quarter of a second."""
 
     def __init__(self, name: str, work: int, turns: Turns, clock: ManualClock, log: list[str]) -> None:
         self.name, self.work, self.turns, self.clock, self.log = name, work, turns, clock, log
@@ -39,7 +39,7 @@ class Worker:
             self.turns.add(self)
 
     def was_heavy(self) -> None:
-        """It goes to the end of the queue anyway."""
+        """Do nothing: it goes to the end of the queue anyway."""
 
 
 def test_a_turn_of_the_loop_is_bounded_and_everybody_comes_again_in_order() -> None:
@@ -110,7 +110,7 @@ def test_a_turn_that_took_long_is_told_and_a_short_one_is_not() -> None:
 
     class Short(Worker):
         def take_turn(self) -> None:
-            """It takes no time."""
+            """Take a turn that takes no time."""
 
         def was_heavy(self) -> None:
             log.append("short")

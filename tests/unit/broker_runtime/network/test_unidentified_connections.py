@@ -45,7 +45,7 @@ def test_a_client_over_its_rate_gives_back_slot_and_rates() -> None:
 
 @pytest.mark.parametrize("windows", [2, 11])
 def test_clients_that_are_refused_late_let_no_others_in_above_the_rate(windows: int) -> None:
-    """Some proxies send their header with the first byte of the client, who so says when it is."""
+    """Some proxies send their header with the first byte of the client, which therefore decides when."""
     quotas = quotas_of(QuotaSettings(max_connection_creation_rate=10, quota_window_num=windows))
     quotas.update_ip_rate(ALICE, 0, NOW)
     for _ in range(10):

@@ -1,4 +1,4 @@
-"""What is told of an address and of groups: who holds it, since when, and how much they have counted."""
+"""The explanation of an address and of groups: the limit in effect, since when, and the counters."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A queue that has an end, and a thread that does not need anybody to wait for it."""
+"""A bounded queue, and a thread that no caller needs to wait for."""
 
 import threading
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""How late an observer may be, how often, and for how long it is suspended then."""
+"""The budget of an observer: lateness, frequency, and the duration of its suspension."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The built-in observers, shown sample messages: what /metrics and the lines of JSON say of them."""
+"""The built-in observers with sample messages: their lines in /metrics and in JSON."""
 
 import json
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""Who is told of which request and response, and what is not harmed by whom: a dispatcher with observers, in memory."""
+"""A dispatcher with observers, in memory: the requests and responses that each receives, and isolated failures."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -30,7 +30,7 @@ FETCH_PART = {"partition": 0, "current_leader_epoch": -1, "fetch_offset": 0, "pa
 
 
 class Noting:
-    """Notes what it is told, in the words of this test."""
+    """Notes its calls, in the words of this test."""
 
     def __init__(self) -> None:
         self.told: list[Any] = []
@@ -56,7 +56,7 @@ class Noting:
 
 
 class Scene:
-    """A leader with a follower in sync, whose requests are observed; the clock moves when it is told to."""
+    """A leader with an in-sync follower, whose requests are observed, on a manual clock."""
 
     def __init__(self) -> None:
         self.house = LogHouse()
@@ -211,7 +211,7 @@ def test_what_nobody_wants_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_fetch_that_names_no_topic_is_judged_by_its_answer() -> None:
-    """An incremental fetch names none: what it gets may be of a topic that is wanted all the same."""
+    """An incremental fetch names none: its answer may still contain a wanted topic."""
     scene, noting = observed(topic_prefixes="ord")
     scene.house.append(b"v")
     scene.replicate()
@@ -356,7 +356,7 @@ def test_one_that_waits_for_a_busy_machine_is_not_suspended() -> None:
 
 
 class Account(Noting):
-    """As the audit log: all facts in one call."""
+    """Like the audit log: all facts in one call."""
 
     record_request = record_response = record_no_response = None  # type: ignore[assignment]
 

@@ -1,4 +1,4 @@
-"""Observers that are loaded, changed and removed while requests go on, with real threads and no sockets."""
+"""Observers that are loaded, changed and removed while requests continue, with real threads and no sockets."""
 
 import asyncio
 import threading
@@ -20,7 +20,7 @@ HERE = __name__
 
 
 class Keeping:
-    """Keeps what all of its class are told: brokers make observers themselves."""
+    """Keeps the calls of all of its class: brokers create observers themselves."""
 
     told: ClassVar[list[str]]
 
@@ -97,7 +97,7 @@ class Mismeasured(Keeping):
 
 
 class Moody(Keeping):
-    """Can be asked for what it has in the thread that it is made in, and nowhere else."""
+    """Raises for the attribute `at` in the main thread, but not in the thread that creates it."""
 
     told: ClassVar[list[str]] = []
     raises: ClassVar[type[BaseException]]
@@ -204,7 +204,10 @@ async def test_one_that_is_configured_too_late_is_closed() -> None:
 async def test_one_that_hangs_is_not_begun_again_and_others_load(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As with a database behind a firewall. Each retry left a thread, and sixteen kept all observers from loading."""
+    """As with a database behind a firewall.
+
+    Previously each retry left a thread, and sixteen kept all observers from loading.
+    """
     monkeypatch.setattr(in_force, "_RETRY_S", 0.01)
     bench = Bench()
     Late.go_on.clear()
@@ -300,7 +303,7 @@ async def test_metrics_that_cannot_be_shown_leave_the_page_as_it_is() -> None:
 async def test_one_that_raises_when_it_is_asked_what_it_has_ends_nothing(
     monkeypatch: pytest.MonkeyPatch, raises: type[BaseException], at: str
 ) -> None:
-    """What ends a process would, from a task of the event loop."""
+    """An error that ends a process would end it, from a task of the event loop."""
     monkeypatch.setattr(Moody, "raises", raises, raising=False)
     monkeypatch.setattr(Moody, "at", at, raising=False)
     bench = Bench()

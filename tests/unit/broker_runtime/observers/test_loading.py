@@ -1,4 +1,4 @@
-"""From configuration keys to the observers that there are to be, and what is said of those that cannot be."""
+"""Observers from configuration keys, and the errors of those that cannot be loaded."""
 
 from typing import Any
 

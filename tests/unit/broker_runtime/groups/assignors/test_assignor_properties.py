@@ -1,4 +1,4 @@
-"""What holds of every assignment, for random groups: completeness, balance, stickiness, determinism."""
+"""Properties of every assignment, for random groups: completeness, balance, stickiness, determinism."""
 
 from collections.abc import Mapping
 from random import Random
@@ -18,7 +18,7 @@ Owners = dict[tuple[UUID, int], str]
 TOPIC_IDS = [UUID(int=number) for number in range(6)]
 RACKS = ["east", "north", "west"]
 RANDOMS = st.randoms(use_true_random=True)
-"""Makes up what is in a group: to have each number drawn takes ten times as long."""
+"""Generates the content of a group: drawing each number would take ten times as long."""
 MEMBER_IDS = st.sampled_from([f"{first}{second}" for first in "abc" for second in "123456"])
 
 uniform, range_ = ASSIGNORS["uniform"], ASSIGNORS["range"]
@@ -37,7 +37,7 @@ def topics(draw: st.DrawFn) -> Topics:
 
 @st.composite
 def members(draw: st.DrawFn, alike: bool | None = None, fresh: bool = False) -> Members:
-    """`current` may be anything: of topics that are gone, partitions that are not there or that others have too."""
+    """Random members. `current` may be anything: deleted topics, missing partitions, or partitions of others."""
     random, found = draw(RANDOMS), {}
     alike = random.random() < 0.5 if alike is None else alike
     one = frozenset(random.sample(TOPIC_IDS, random.randrange(7)))
@@ -53,7 +53,7 @@ def members(draw: st.DrawFn, alike: bool | None = None, fresh: bool = False) -> 
 
 
 def owners(assigned: Mapping[str, Assignment]) -> Owners:
-    """Fails where a partition has two."""
+    """Owner of each partition; fails if a partition has two."""
     found: Owners = {}
     for member_id, assignment in assigned.items():
         for topic_id, partitions in assignment.items():

@@ -1,4 +1,4 @@
-"""What both assignors say of small groups."""
+"""The assignments of both assignors for small groups."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""A group of the classic protocol as a value: what its record says of it, who may commit, what expires."""
+"""A group of the classic protocol as a value: the state from its record, allowed commits, expiry."""
 
 import struct
 
@@ -38,7 +38,7 @@ def replayed(*values: GroupMetadataValue | None) -> GroupsState:
 
 
 def taken_over(*values: GroupMetadataValue | None) -> GroupsState:
-    """As `replayed`, and the coordinator has read what the members subscribe to."""
+    """As `replayed`, after the coordinator has read its members' subscriptions."""
     coordinator = ClassicCoordinator(state=replayed(*values))
     loaded(coordinator.state, coordinator)
     coordinator.advance(0.0)

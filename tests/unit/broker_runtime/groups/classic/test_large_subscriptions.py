@@ -1,4 +1,4 @@
-"""Members that name thousands of topics, and groups of thousands of members: how much one step of a decision does."""
+"""Members that name thousands of topics, and groups of thousands of members: the work of one step of a decision."""
 
 import struct
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ def reads(*topics: str) -> tuple[ClassicProtocol, ...]:
 
 
 class CountedNames:
-    """How many names one decision reads."""
+    """Counts the names that one decision reads."""
 
     def __init__(self) -> None:
         self.now = self.most = self.total = self.subscriptions = 0
@@ -58,7 +58,7 @@ class CountedNames:
             yield names
 
     def decide_all(self, at: ClassicCoordinator, seconds: float) -> None:
-        """Let all timers come that are due in this time."""
+        """Run all timers that fall due in this time."""
         at.timers.now_s += seconds
         while due := list(at.timers.timers.take_due(at.timers.now_s)):
             for _, action in due:
@@ -142,7 +142,7 @@ def test_after_a_load_all_groups_share_the_names_of_a_decision(counted: CountedN
 
 @pytest.mark.parametrize("named", [4, 5])
 def test_the_topics_of_a_group_that_reads_too_many_are_not_known(named: int) -> None:
-    """Nothing of its offsets expires then, and OffsetDelete deletes none."""
+    """Its offsets then do not expire, and OffsetDelete deletes none."""
     at = ClassicCoordinator(BrokerConfig(sluicegate_group_topics_max=4))
     at.stable(protocols=reads(*"abcde"[:named]))
     at.advance(1.0)
@@ -184,7 +184,7 @@ def of_many(at: ClassicCoordinator, **changes: object) -> list[str]:
 
 
 def steps_of(at: ClassicCoordinator, deciding: Deciding[GroupRecord, object]) -> list[int]:
-    """How many members are left after each step."""
+    """Number of members left after each step."""
     assert not isinstance(deciding, tuple), "it is decided in steps"
     left = [len(at.group.members)]
     for _ in deciding:

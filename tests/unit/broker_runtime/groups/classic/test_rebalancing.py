@@ -1,4 +1,4 @@
-"""Groups of the classic protocol in virtual time: who is waited for and how long, and what everybody is told."""
+"""Groups of the classic protocol in virtual time: waits, their lengths, and the answers to all members."""
 
 from dataclasses import replace
 

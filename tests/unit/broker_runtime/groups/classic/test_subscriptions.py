@@ -1,4 +1,4 @@
-"""What the coordinator makes of a classic member's metadata that is not a subscription."""
+"""A classic member's metadata that is not a subscription, as the coordinator treats it."""
 
 import struct
 

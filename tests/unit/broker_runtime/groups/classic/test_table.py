@@ -24,7 +24,7 @@ LONG: dict[str, Any] = {"session_timeout_ms": 100_000}
 class Scene:
     """A group in a state: a leader, a follower, a static member `one`, and an id that was given.
 
-    In Dead and Empty these are who were members once.
+    In Dead and Empty these are former members.
     """
 
     def __init__(self, state: ClassicState, *, given: bool = True, only_leader: bool = False) -> None:
@@ -110,7 +110,7 @@ def last_to_join(scene: Scene) -> object:
 
 
 def time(seconds: float, *alive: str) -> Callable[[Scene], object]:
-    """Those who are alive send heartbeats."""
+    """Let time pass while the `alive` members send heartbeats."""
 
     def play(scene: Scene) -> object:
         for _ in range(10):

@@ -1,7 +1,7 @@
-"""Members at random: they come, go, fall silent, miss answers and change their minds, and coordinators fail over.
+"""Random members: they join, leave, fall silent, miss answers and change subscriptions, and coordinators fail over.
 
-No partition has two owners among the members of the group at any time, the log makes the same group again, and when
-nothing more happens every partition has one owner.
+No partition ever has two owners among the members of the group. A replay of the log gives the same group. When nothing
+more happens every partition has one owner.
 """
 
 from random import Random
@@ -13,20 +13,20 @@ from broker_runtime.groups.consumer.heartbeat import HeartbeatAnswer
 from tests.support.consumer_groups import Coordinator, durable
 
 TOPICS = {"small": 3, "middle": 7, "large": 300}
-"""The large one is assigned aside."""
+"""The large topic's assignment is computed aside."""
 REGEXES = (None, "small|middle", ".*l.*")
 BEGIN_AGAIN = (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND)
 
 
 class Member:
-    """A client after KIP-848: it owns what it was told, until it has given up what it was told to give up."""
+    """A client of KIP-848: it owns its assignment, after it has given up the partitions that it must give up."""
 
     def __init__(self, member_id: str, instance_id: str | None, rng: Random) -> None:
         self.member_id, self.instance_id = member_id, instance_id
         self.topics = tuple(rng.sample(sorted(TOPICS), rng.randint(1, 3)))
         self.regex = rng.choice(REGEXES)
         self.is_replaced = False
-        """Another instance has its place, and it has ended."""
+        """Whether it has ended because another instance has its place."""
         self.forget()
 
     def forget(self) -> None:
@@ -36,7 +36,7 @@ class Member:
         self.says_all = True
 
     def settle(self) -> None:
-        """Give up first, and take up what was given when nothing is left to give up."""
+        """Give up partitions first, and take new ones when nothing is left to give up."""
         self.owned = {topic: had & self.wanted.get(topic, set()) for topic, had in self.owned.items()}
         self.owned = {topic: had for topic, had in self.owned.items() if had}
 
@@ -159,7 +159,7 @@ def test_partitions_have_one_owner_and_find_it(seed: int) -> None:
     topics = world.coordinator.environment.image.topics
     for member in world.members:
         if member.member_id not in group.members:
-            continue  # Another instance holds its place.
+            continue  # Another instance has its place.
         assert member.owned == {
             topic: set(partitions) for topic, partitions in world.coordinator.assigned(member.member_id).items()
         }

@@ -40,7 +40,7 @@ NONE, AGAIN = ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def subscription(*topics: str, owned: tuple[int, ...] = ()) -> bytes:
-    """Version 1, as the bytes are; what is owned is of the first topic."""
+    """A subscription of version 1 in bytes; the owned partitions are of the first topic."""
     parts = [struct.pack(">hi", 1, len(topics))]
     parts += [struct.pack(">h", len(topic)) + topic.encode() for topic in topics]
     parts.append(struct.pack(">i", -1))
@@ -65,7 +65,7 @@ class Old:
         return self.coordinator.decide(lambda state: decide(state, environment, request, CLASSIC_MEMBERS))
 
     def join(self, member_id: str = "", owned: tuple[int, ...] = (), **more: Any) -> Later[JoinAnswer]:
-        """Under its own id, as version 3 would: ids are not asked for twice here."""
+        """Join under its own id, as in version 3: the coordinator does not return an id first."""
         protocols = (ClassicProtocol("range", subscription("orders", owned=owned)),)
         fields: dict[str, Any] = {
             "group_instance_id": None,
@@ -92,7 +92,7 @@ class Old:
         return answer
 
     def bring(self, member_id: str, generation: int, assignment: bytes) -> None:
-        """As the leader of a classic group."""
+        """Send an assignment, as the leader of a classic group."""
         assignments = ((member_id, assignment),)
         self._ask(sync, SyncRequest(GROUP, member_id, generation, assignments=assignments))
 
@@ -128,7 +128,7 @@ def old(coordinator: Coordinator) -> Old:
 
 
 def stable_classic(coordinator: Coordinator, old: Old) -> str:
-    """A classic group of one member that has all partitions; its id."""
+    """Make a classic group of one member that has all partitions; return its id."""
     waiting = old.join()
     coordinator.wait(0)
     answer = waiting.result
@@ -291,7 +291,7 @@ def test_an_empty_group_whose_end_the_log_refuses_stays_what_it_is(coordinator: 
 
 
 def test_what_an_administrator_has_leave_may_speak_either_protocol(coordinator: Coordinator, old: Old) -> None:
-    """And the last members of an expression take it with them."""
+    """The last members with an expression remove it when they leave."""
     for member in ("a", "b"):
         coordinator.join(member, regex="ord.*")
     first = old.joined().member_id
@@ -305,7 +305,7 @@ def test_what_an_administrator_has_leave_may_speak_either_protocol(coordinator: 
 
 
 def test_who_takes_over_goes_on_with_a_conversion(coordinator: Coordinator, old: Old) -> None:
-    """The member of KIP-848 is gone, and the group of the others is not what it is to be yet."""
+    """The member of KIP-848 is gone, and the group has not been converted yet."""
     coordinator.join("a", "orders")
     first = old.joined().member_id
     old.sync(first, 3)
@@ -323,7 +323,7 @@ def test_who_takes_over_goes_on_with_a_conversion(coordinator: Coordinator, old:
 
 
 def test_what_a_member_was_waited_for_ends_with_the_conversion(coordinator: Coordinator, old: Old) -> None:
-    """There and back again, within the time for which its SyncGroup was waited for."""
+    """There and back again, within the time-out of its SyncGroup."""
     coordinator.join("a", "orders")
     first = old.joined(rebalance_timeout_ms=5_000).member_id
     coordinator.leave("a")
@@ -338,7 +338,7 @@ def test_what_a_member_was_waited_for_ends_with_the_conversion(coordinator: Coor
 
 
 def test_nobody_has_what_it_is_to_have_before_the_others_have_joined(coordinator: Coordinator, old: Old) -> None:
-    """A request that is decided between the conversion and the rebalance."""
+    """A request may be decided between the conversion and the rebalance."""
     coordinator.join("a", "orders")
     first = old.joined().member_id
     coordinator.heartbeat("a", 2, owned={coordinator.environment.image.topics["orders"].id: (0, 1)})
@@ -354,7 +354,7 @@ def test_nobody_has_what_it_is_to_have_before_the_others_have_joined(coordinator
 
 
 def test_who_waits_for_the_leader_is_told_however_many_they_are() -> None:
-    """And their sessions go on: who falls silent is put out."""
+    """Their sessions continue: a silent member is removed."""
     coordinator = of(group_initial_rebalance_delay_ms=100)
     old = Old(coordinator)
     waiting = [old.join() for _ in range(120)]
@@ -374,7 +374,7 @@ def test_who_waits_for_the_leader_is_told_however_many_they_are() -> None:
 def test_cooperative_members_keep_what_they_have_in_a_rebalance_that_a_conversion_ends(
     coordinator: Coordinator, old: Old
 ) -> None:
-    """Their leader had not assigned when another rebalance began: only they say what is theirs."""
+    """Their leader had not assigned when another rebalance began: only the members themselves know their partitions."""
     first = stable_classic(coordinator, old)
     again = old.join(first, owned=(0, 1, 2, 3))
     coordinator.wait(0)
@@ -427,7 +427,7 @@ def test_a_classic_group_whose_upgrade_the_log_refuses_goes_on_as_it_was(coordin
 
 
 def test_the_offsets_of_a_group_that_ends_with_its_protocol_are_a_group_and_can_be_deleted() -> None:
-    """As where the coordinator fails when a classic member has begun to take over an empty group of KIP-848."""
+    """As when the coordinator fails after a classic member has begun to take over an empty group of KIP-848."""
     coordinator = of()
     coordinator.join("a", "orders")
     committed = GroupRecord(OffsetCommitKey(GROUP, "orders", 0), OffsetCommitValue(5, -1, "", 0))

@@ -1,4 +1,4 @@
-"""Decisions about thousands of names, members or groups (KIP-848): how much one of their steps does."""
+"""Decisions about thousands of names, members or groups (KIP-848): the work of one step."""
 
 import struct
 from collections import Counter
@@ -48,11 +48,11 @@ NAMES_OF_A_STEP_MAX = 500
 MEMBERS = 300
 ITEMS_OF_A_STEP = 8
 HASH = 15750650709969864355
-"""Of the topic `t` with NAMES partitions on the racks r0, r1 and r2: groups keep it in their records."""
+"""Hash of the topic `t` with NAMES partitions on the racks r0, r1 and r2: groups keep it in their records."""
 
 
 def made(deciding: Deciding[GroupRecord, Any]) -> tuple[int, Any]:
-    """The number of steps, and what is decided at their end."""
+    """The number of steps, and the decision at their end."""
     assert not isinstance(deciding, tuple), "it is decided in steps"
     steps = 0
     while True:
@@ -64,7 +64,7 @@ def made(deciding: Deciding[GroupRecord, Any]) -> tuple[int, Any]:
 
 
 def metadata(topics: int, *owned: int) -> bytes:
-    """Version 1; what is owned is of the first topic."""
+    """Metadata of version 1; the owned partitions are of the first topic."""
     names = b"".join(struct.pack(">h5s", 5, b"%05d" % number) for number in range(topics))
     held = struct.pack(f">ih5si{len(owned)}i", 1, 5, b"00000", len(owned), *owned) if owned else struct.pack(">i", 0)
     return struct.pack(">hi", 1, topics) + names + struct.pack(">i", -1) + held
@@ -104,7 +104,7 @@ def test_every_request_of_a_group_with_thousands_of_names_is_decided_in_steps() 
 
 
 def of_thousands_of_topics() -> tuple[Coordinator, list[UUID]]:
-    """A group whose member has joined, and is to be given all of them by its next heartbeat."""
+    """A group whose member has joined, and will be assigned all of them by its next heartbeat."""
     coordinator = Coordinator()
     names = [f"n{number}" for number in range(NAMES)]
     topics = [coordinator.topic(name, 1) for name in names]
@@ -446,7 +446,7 @@ def test_an_assignment_whose_record_the_log_never_takes_is_given_up_and_computed
     coordinator.decide(first)
     ((key, second),) = timers.take_due()
     in_one_go(second(coordinator.state))
-    # The log refuses this slice as too large: the runtime cancels what the slice has set, and does not try it again.
+    # The log refuses this slice as too large: the runtime cancels the slice's timers, and does not try it again.
     timers.cancel(key)
     coordinator.wait(9)
     assert (coordinator.group.assigning, len(coordinator.group.target)) == (True, _SLICE_RECORDS)

@@ -1,4 +1,4 @@
-"""What members of the classic protocol say inside of it, against kio's messages, which are made of Kafka's schemas."""
+"""Data inside the requests of classic members, against kio's messages, which are made of Kafka's schemas."""
 
 import io
 import struct

@@ -1,4 +1,4 @@
-"""What the coordinator asks of a group of KIP-848, and that its records are all there is of it."""
+"""The coordinator's calls of a group of KIP-848, and that its records contain all of its state."""
 
 from uuid import UUID
 
@@ -140,7 +140,7 @@ def test_tombstones_of_what_is_not_there_are_passed_over() -> None:
 
 
 def test_a_cleaned_log_makes_the_same_group(coordinator: Coordinator) -> None:
-    """The last record of each key is enough, wherever it stands."""
+    """The last record of each key is enough, at any position."""
     coordinator.wait(1)
     coordinator.join("b", "orders")
     coordinator.heartbeat("a", 2)

@@ -283,11 +283,11 @@ def test_a_refused_request_writes_nothing(coordinator: Coordinator) -> None:
 
 
 def test_a_member_whose_leaving_the_log_refuses_is_put_out_when_its_session_is_over(coordinator: Coordinator) -> None:
-    """With too few replicas nothing is written; nobody else would ever free its partitions."""
+    """With too few replicas nothing is written; no other event would ever free its partitions."""
     topic = coordinator.topic("orders", 2)
     coordinator.join("a", "orders")
     leaving = HeartbeatRequest(GROUP, "a", -1)
-    # What it decides is thrown away, as the log's refusal has it.
+    # The decision is dropped, as after the log's refusal.
     assert in_one_go(heartbeat(coordinator.state, coordinator.environment, leaving))[0]
     assert "a" in coordinator.group.members
     coordinator.wait(60)
@@ -296,7 +296,7 @@ def test_a_member_whose_leaving_the_log_refuses_is_put_out_when_its_session_is_o
 
 
 def test_topics_that_have_changed_are_seen_though_the_log_refuses_what_follows_of_it() -> None:
-    """As with too few replicas for a moment: nothing else would tell the group of its new partitions."""
+    """As with too few replicas for a moment: no other event would show the group its new partitions."""
     coordinator = Coordinator(BrokerConfig(group_consumer_assignment_interval_ms=0))
     topic = coordinator.topic("orders", 1)
     coordinator.join("a", "orders")

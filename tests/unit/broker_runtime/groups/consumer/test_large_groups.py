@@ -1,4 +1,4 @@
-"""Groups whose assignment would hold the event loop: it is computed aside, and written in slices (KIP-848)."""
+"""Groups whose assignment would block the event loop: it is computed aside, and written in slices (KIP-848)."""
 
 from broker_runtime.config.broker import BrokerConfig
 from broker_runtime.coordination.seam import in_one_go
@@ -95,7 +95,7 @@ def test_a_fail_over_forgets_what_was_computed_and_computes_it_again() -> None:
 
 
 def test_an_assignment_is_being_written_until_the_log_has_its_last_record() -> None:
-    """Otherwise another might be computed beside it, of what is there by half."""
+    """Otherwise another assignment could be computed from a half-written one."""
     coordinator = of_many()
     coordinator.aside_at_once = False
     coordinator.wait(1)
@@ -103,7 +103,7 @@ def test_an_assignment_is_being_written_until_the_log_has_its_last_record() -> N
     timers = coordinator.environment.timers
     while coordinator.group.assigning:
         ((_, slice_of_it),) = timers.take_due()
-        # The log refuses it, and it comes once more.
+        # The log refuses it, and it is tried once more.
         in_one_go(slice_of_it(coordinator.state))
         timers.cancel((coordinator.group.group_id, "adoption"))
         assert coordinator.group.assigning

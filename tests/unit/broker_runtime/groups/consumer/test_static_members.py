@@ -1,4 +1,4 @@
-"""Static members of KIP-848 groups: instances that come back."""
+"""Static members of KIP-848 groups: instances that return."""
 
 import pytest
 

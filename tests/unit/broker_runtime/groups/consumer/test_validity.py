@@ -1,4 +1,4 @@
-"""What a ConsumerGroupHeartbeat may not say (KIP-848)."""
+"""Invalid ConsumerGroupHeartbeat requests (KIP-848)."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""How far groups are behind, within what may be shown."""
+"""The lags of groups, within the limits of what may be shown."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Whom the lag watch asks, and what it shows when somebody does not answer."""
+"""The leaders that the lag watch asks, and its figures when one does not answer."""
 
 import asyncio
 from collections.abc import Callable
@@ -28,7 +28,7 @@ NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 class Leader:
-    """A broker that is asked where logs end: `ends` by partition of orders; others it does not lead."""
+    """A broker that is asked for log ends: `ends` by partition of orders; it leads no others."""
 
     def __init__(self) -> None:
         self.ends: dict[int, int] = {}

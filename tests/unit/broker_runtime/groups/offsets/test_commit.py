@@ -1,4 +1,4 @@
-"""Which commits are taken, what they write, and the groups that come of them."""
+"""Commits that are accepted, their records, and the groups that they create."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -29,7 +29,7 @@ STABLE = GroupRecord(GroupMetadataKey("g"), GroupMetadataValue("consumer", 3, "r
 
 
 class Commits:
-    """A shard's state, and who was found alive by committing."""
+    """A shard's state, and the members whose commits showed them alive."""
 
     def __init__(self, config: BrokerConfig | None = None) -> None:
         self.state = GroupsState(APPLIERS, ClassicGroup)

@@ -1,4 +1,4 @@
-"""OffsetDelete and DeleteGroups: what may go, and what goes with it."""
+"""OffsetDelete and DeleteGroups: what may be deleted, and what is deleted with it."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What OffsetFetch answers about named topics, and about all."""
+"""The answers of OffsetFetch about named topics, and about all."""
 
 from uuid import UUID
 
@@ -55,7 +55,7 @@ def test_what_was_committed_for_another_topic_of_the_name_is_not_this_ones() -> 
     state = committed()
     asked = [("orders", 0), ("orders", 2)]
     assert fetch(state, NOBODY, "g", asked, {"orders": OLD}) == fetch(state, NOBODY, "g", asked)
-    # Of what was committed without an id nobody knows better.
+    # Commits without an id count for any topic of the name.
     assert fetch(state, NOBODY, "g", asked, {"orders": NEW}) == [FetchedOffset(0, 42, 7, "half"), FetchedOffset(2)]
 
 

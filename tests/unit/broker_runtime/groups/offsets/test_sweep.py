@@ -1,4 +1,4 @@
-"""Which offsets expire, which go with their topics, and when their group goes."""
+"""The offsets that expire, those that are deleted with their topics, and the end of their group."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ OLD, NEW = UUID(int=1), UUID(int=2)
 
 @dataclass
 class StubGroup(ClassicGroup):
-    """A group of which a test says what it keeps."""
+    """A group whose retention a test sets."""
 
     group_id: str
     retention: OffsetRetention | None = BY_COMMIT
@@ -77,7 +77,7 @@ def test_offsets_of_nobody_expire_after_their_commit(now_ms: int, kept: list[int
 def test_offsets_of_a_group_without_members_expire_after_the_last_has_left(now_ms: int, kept: int) -> None:
     state = state_of(StubGroup("g", OffsetRetention(8_000)))
     put(state, 1_000, 0)
-    # Also one that somebody has committed since.
+    # Also an offset that was committed later.
     put(state, 8_500, 1)
     swept(state, expired(RETENTION_MS, now_ms))
     assert len(left(state)) == kept
@@ -112,7 +112,7 @@ def test_a_group_goes_when_it_has_neither_members_nor_offsets() -> None:
     put(state, 0, 0, group="members")
     put(state, 9_900, 0, group="kept")
     swept(state, expired(RETENTION_MS, 10_000))
-    # Even where nobody knows how long offsets would be kept: there are none.
+    # Also a group with unknown retention: it has no offsets.
     assert sorted(state.groups) == ["kept", "members", "rebalances"]
     assert left(state, "members") == []
 
@@ -137,7 +137,7 @@ def test_what_happens_between_two_slices_counts() -> None:
     assert (len(records), more) == (SLICE, True)
     for record in records:
         state.apply(record, state.next_offset)
-    # One that was gone is committed again, one that was not is renewed, and one is deleted by somebody else.
+    # A deleted offset is committed again, a remaining one is renewed, and another client deletes one.
     put(state, 9_999, 0, SLICE)
     write(state, OffsetCommitKey("g", "orders", SLICE + 1), None)
     swept(state, sweep)

@@ -1,4 +1,4 @@
-"""Answers that are none: from the wrong member, out of order, to what was not asked, or not as was registered."""
+"""Invalid answers: from the wrong member, out of order, without a call, or not as registered."""
 
 from collections.abc import Callable
 

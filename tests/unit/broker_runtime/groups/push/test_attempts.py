@@ -1,4 +1,4 @@
-"""A rebalance that is tried again, where consumers have sessions of different lengths."""
+"""A rebalance that is tried again, with consumers whose sessions have different lengths."""
 
 from broker_runtime.config.broker import BrokerConfig
 from broker_runtime.groups.push.calls import Ping, StopFetcher
@@ -10,7 +10,7 @@ BACKOFF_S = 2.0
 
 
 def made() -> tuple[Coordinator, Consumer, Consumer]:
-    """With one retry. Both read, and the second may take ten times as long to answer."""
+    """A coordinator with one retry, and two consumers that read; the second may take ten times as long to answer."""
     coordinator = Coordinator(BrokerConfig(sluicegate_group_push_rebalance_retries_max=1))
     coordinator.topic("t", 4)
     quick, patient = Consumer(coordinator, "a"), Consumer(coordinator, "b", session_s=PATIENT_S)
@@ -21,7 +21,7 @@ def made() -> tuple[Coordinator, Consumer, Consumer]:
 
 
 def wait(coordinator: Coordinator, seconds: float, *consumers: Consumer) -> None:
-    """In which they answer pings, and nothing else."""
+    """Let time pass while the consumers answer pings, and nothing else."""
     for _ in range(round(2 * seconds)):
         coordinator.wait(0.5)
         for each in consumers:

@@ -1,4 +1,4 @@
-"""The draft's flows, by their names: what the coordinator of a push group asks of whom, and when."""
+"""The draft's flows, by their names: the calls of a push group's coordinator, their receivers and times."""
 
 from collections.abc import Callable
 
@@ -351,7 +351,7 @@ def test_calls_that_were_answered_and_consumers_that_left_keep_nothing(coordinat
 
 
 def wait(coordinator: Coordinator, seconds: float, *alive: Consumer) -> None:
-    """Meanwhile these answer whatever they are asked."""
+    """Let time pass while these consumers answer all calls."""
     for _ in range(round(seconds * 10)):
         coordinator.wait(0.1)
         answer_all(alive)
@@ -411,7 +411,7 @@ def test_ping_request_names_its_consumer_and_its_answer_has_the_offset_of_each_p
 def test_ping_request_of_a_consumer_that_shuts_down_is_answered_before_its_connection_ends(
     coordinator: Coordinator,
 ) -> None:
-    """The next ping says that the offsets of the one before have come."""
+    """The next ping confirms that the offsets of the previous one have arrived."""
     (consumer,) = coordinator.consumers("a")
     consumer.read_to(8)
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""A consumer that answers anything at any time: it harms nobody but itself."""
+"""A consumer that answers anything at any time: it harms only itself."""
 
 from contextlib import suppress
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from tests.support.push_groups import GROUP, Consumer, Coordinator, answer_all
 
 PARTITIONS = 4
 FAR = 1 << 40
-"""Only the hostile consumer tells offsets from here on."""
+"""Only the hostile consumer reports offsets from here on."""
 SETTLES_S = 120
 WHAT = {"ping": ping_answered, "stop": stop_answered, "start": start_answered}
 ASKED = {"ping": Ping, "stop": StopFetcher, "start": StartFetcher}
@@ -31,19 +31,19 @@ class Said(NamedTuple):
 
 
 class Comes(NamedTuple):
-    """It registers, with anything."""
+    """A registration with arbitrary fields."""
 
     changes: dict[str, object]
 
 
 class Obeys(NamedTuple):
-    """It answers so many calls as it should."""
+    """A number of correct answers to calls."""
 
     calls: int
 
 
 class Waits(NamedTuple):
-    """Time passes, and the others do as they are told."""
+    """A time in which the other consumers answer correctly."""
 
     seconds: float
 

@@ -35,13 +35,13 @@ def ping(coordinator: Coordinator, consumer: Consumer, *offsets: int) -> None:
 
 
 def elect(coordinator: Coordinator, epoch: int) -> None:
-    """Another leader, as the metadata has it."""
+    """Elect another leader in the metadata."""
     image = coordinator.environment.image
     image.apply(PartitionRecord(image.topics["t"].id, 0, (1,), (1,), 1, epoch, epoch), image.next_offset)
 
 
 def lose_records(coordinator: Coordinator, left: int, grown_to: int | None = None) -> None:
-    """A new leader has `left` records of the old one's, and has taken more since."""
+    """Elect a new leader that has `left` records of the old one's, and more records since."""
     elect(coordinator, 1)
     coordinator.logs.cuts[T0] = (1, left)
     coordinator.logs.ends[T0] = left if grown_to is None else grown_to
@@ -159,7 +159,7 @@ def test_the_offset_of_an_earlier_topic_of_the_name_is_not_looked_up(coordinator
 def test_a_consumer_whose_log_is_cut_while_it_reads_takes_its_group_along(
     coordinator: Coordinator, reset: str, then: int
 ) -> None:
-    """Its Fetch fails, and it begins again as `auto_offset_rest` says."""
+    """Its Fetch fails, and it starts again as `auto_offset_rest` says."""
     (consumer,) = coordinator.consumers("a")
     ping(coordinator, consumer, 50)
     lose_records(coordinator, left=10, grown_to=12)
@@ -231,7 +231,7 @@ def test_a_consumer_that_ends_while_leaders_are_asked_is_not_waited_for(coordina
 
 
 def test_pings_that_wait_for_leaders_are_answered_in_time(coordinator: Coordinator) -> None:
-    """The check of an answer takes nothing of the consumer's time."""
+    """The check of an answer takes none of the consumer's time."""
     (consumer,) = coordinator.consumers("a")
     coordinator.aside_at_once = False
     ping(coordinator, consumer, 1, 2, 3, 4)
@@ -256,7 +256,7 @@ def test_an_offset_below_a_committed_one_that_is_void_is_not_committed_beyond_th
 def test_a_consumer_that_reads_on_while_leaders_are_slow_to_answer_stays(
     coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its newest offset was compared with where the log had ended before, and it was told to go."""
+    """Previously its newest offset was compared with an older log end, and its connection was closed."""
     coordinator.logs.elsewhere = True
     (consumer,) = coordinator.consumers("a")
     environment, late = coordinator.environment, list[GroupTimer]()
@@ -279,7 +279,7 @@ def test_a_consumer_that_reads_on_while_leaders_are_slow_to_answer_stays(
 def test_a_check_ends_although_the_log_has_refused_a_correction(
     coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The answer of another leader came before the refused correction was tried again, and was lost: nobody started."""
+    """Previously another leader's answer was lost if it came before the retry of the correction: no consumer started."""
     coordinator.logs.elsewhere = False
     coordinator.topic("t", 2)
     coordinator.logs.ends[T1] = 50

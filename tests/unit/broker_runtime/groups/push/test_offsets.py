@@ -1,4 +1,4 @@
-"""Which offsets a group goes on from: those of the topics that it reads, and not of others that had their names."""
+"""The offsets from which a group continues: those of its topics, not of earlier topics with their names."""
 
 from uuid import UUID
 
@@ -25,7 +25,7 @@ def make_anew(coordinator: Coordinator) -> None:
 
 
 def tell(coordinator: Coordinator, consumer: Consumer, offset: int) -> None:
-    """With the answers to pings, as many as it takes to be committed."""
+    """Report the offset with answers to pings, until it is committed."""
     consumer.read_to(offset)
     for _ in range(3):
         coordinator.wait(SESSION_S / 3)
@@ -60,7 +60,7 @@ def test_nor_is_what_it_tells_with_a_ping_or_told_last_before_it_was_lost(coordi
 def test_offsets_that_nobody_deleted_with_their_topic_are_not_those_of_the_next_of_its_name(
     coordinator: Coordinator,
 ) -> None:
-    """As where the coordinator was not there then, or has not come to it yet."""
+    """As when no coordinator was there at that time, or it has not processed the deletion yet."""
     (consumer,) = coordinator.consumers("a")
     tell(coordinator, consumer, 500)
     assert coordinator.committed() == {T0: 500}
@@ -76,7 +76,7 @@ def test_offsets_that_nobody_deleted_with_their_topic_are_not_those_of_the_next_
 
 
 def test_nobody_commits_what_another_one_reads(coordinator: Coordinator) -> None:
-    """Such a commit was on its way while the group rebalanced, and what the next owner has told would be put back."""
+    """Such a commit was in flight during the rebalance, and would reset what the next owner has reported."""
     coordinator.topic("u", 2)
     first, _ = coordinator.consumers("a", "b", topic_count='{"u": 1}')
     topic_id = coordinator.environment.image.topics["u"].id

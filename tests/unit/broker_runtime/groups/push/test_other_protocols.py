@@ -1,4 +1,4 @@
-"""What members of other protocols are told of a group of the push protocol: it is taken while it has consumers."""
+"""Members of other protocols and a group of the push protocol: it is occupied while it has consumers."""
 
 import pytest
 

@@ -69,8 +69,11 @@ _subscriptions = st.dictionaries(
 
 
 def _as_drawn(threads: list[str], partitions: int) -> dict[str, tuple[int, ...]]:
-    """The algorithm of that time: threads in the order of their ids, as many partitions to each, and one more to the
-    first so many as are left over."""
+    """The assignment of the original algorithm.
+
+    Threads are in the order of their ids. Each gets the same number of partitions, and the first ones get one more each
+    until none is left.
+    """
     each, extra = divmod(partitions, len(threads))
     found = {}
     for position, thread in enumerate(sorted(threads)):

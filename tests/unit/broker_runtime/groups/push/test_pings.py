@@ -136,7 +136,7 @@ def test_a_consumer_that_commits_itself_is_alive_by_answers_without_offsets() ->
 
 
 def test_a_coordinator_that_is_late_itself_gives_nobody_up_and_pings_nobody_twice() -> None:
-    """The ping has not left, or the answer lies unread in the socket, or undecided in the queue."""
+    """The ping has not been sent, or the answer is unread in the socket, or undecided in the queue."""
     coordinator, consumer = started()
     assert consumer.connection is not None
     coordinator.wait(SESSION_S / 3)

@@ -1,7 +1,7 @@
-"""Whatever happens in whatever order: no partition is read twice at a time, no record is left out, no offset goes back.
+"""Events in any order: no partition is read twice at a time, no record is skipped, no offset decreases.
 
-Consumers keep to the protocol. They come and go, are cut off without noticing, and the coordinator moves, also
-unnoticed; the log refuses now and then.
+Consumers follow the protocol. They join, leave, and are cut off without noticing. The coordinator moves, also
+unnoticed, and the log sometimes refuses.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ SUBSCRIPTIONS = ('{"t": 1}', '{"t": 2}', "*1*.*", '{"t": 1, "u": 3}', "!1!t")
 
 
 class Walk:
-    """One walk, and what was seen on it."""
+    """One walk, and the observations on it."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -80,7 +80,10 @@ class Walk:
                 each.close()
 
     def be_cut_off(self) -> None:
-        """Who owed answers before that is given up sooner, and may read beside its successor until it notices."""
+        """Cut a consumer off; it answers first.
+
+        A consumer with unanswered calls is dropped sooner, and could read beside its successor until it notices.
+        """
         each = self.random.choice(self.consumers)
         while each.unanswered:
             each.answer()
@@ -110,7 +113,7 @@ class Walk:
         self.committed = committed
 
     def settle(self) -> None:
-        """Nothing more happens: all but one come back who are away, and answer; the one is gone for good."""
+        """Let no more faults happen: all absent consumers but one return and answer; the one is gone for good."""
         self.coordinator.log_refuses = False
         dead = self.consumers.pop()
         dead.lose_connection()

@@ -1,4 +1,4 @@
-"""RegisterConsumer: who may, and what the group is then."""
+"""RegisterConsumer: allowed registrations, and the state of the group afterwards."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""How long offsets of push groups are kept, and what other brokers make of what the log has of them."""
+"""The retention of offsets of push groups, and other brokers' reading of their records."""
 
 import pytest
 
@@ -47,14 +47,14 @@ def sweep(coordinator: Coordinator) -> None:
 
 
 def tell(coordinator: Coordinator, consumer: Consumer, offset: int) -> None:
-    """With the answer to a ping."""
+    """Report the offset with the answer to a ping."""
     consumer.read_to(offset)
     coordinator.wait(SESSION_S / 3)
     answer_all([consumer])
 
 
 def live_for_long(coordinator: Coordinator) -> Consumer:
-    """It has committed, and nothing has come since; once it read another topic, too."""
+    """A consumer that committed long ago, without a commit since; its group once read another topic, too."""
     (first,) = coordinator.consumers("a", topic_count='{"t": 1, "other": 1}')
     tell(coordinator, first, 5)
     first.close()
@@ -153,7 +153,7 @@ def test_registrations_are_of_a_type_that_others_do_not_know(coordinator: Coordi
 def test_a_group_that_a_broker_which_does_not_know_the_protocol_took_for_an_empty_one_is_what_that_made_of_it(
     coordinator: Coordinator, key: Key, value: Value
 ) -> None:
-    """Or the partition could not be read, with all its other groups."""
+    """Otherwise the partition could not be read, with all its other groups."""
     coordinator.consumers("a")
     state = GroupsState({**CLASSIC_APPLIERS, **CONSUMER_APPLIERS, **PUSH_APPLIERS}, ClassicGroup)
     for offset, record in enumerate([*coordinator.log, GroupRecord(key, value)]):

@@ -1,4 +1,4 @@
-"""The text that says what a consumer reads."""
+"""The text of a consumer's subscription."""
 
 from contextlib import suppress
 

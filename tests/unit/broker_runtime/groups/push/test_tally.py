@@ -1,4 +1,4 @@
-"""What is counted of push groups: rebalances and what they took, pings, and consumers that are lost."""
+"""Counters of push groups: rebalances and their durations, pings, and lost consumers."""
 
 from broker_runtime.groups.push.answers import start_answered
 from broker_runtime.groups.push.states import PushState

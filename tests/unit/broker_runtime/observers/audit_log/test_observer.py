@@ -18,7 +18,7 @@ from tests.support.manual_clock import ManualClock
 
 
 class Bench:
-    """A broker that has partitions, and of which nothing else is there."""
+    """A broker with partitions, and nothing else."""
 
     def __init__(self, log_dir: Path, partitions: int = 0) -> None:
         self.log_dir = log_dir

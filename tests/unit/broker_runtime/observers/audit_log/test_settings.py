@@ -1,4 +1,4 @@
-"""What can be set, and the sentence for what cannot."""
+"""The settings, and the sentence for an invalid one."""
 
 import pytest
 

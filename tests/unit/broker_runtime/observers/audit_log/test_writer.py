@@ -28,7 +28,7 @@ def contents(fs: MemoryFileSystem) -> list[SpoolContent]:
 
 
 def told(fs: MemoryFileSystem, *, ended: bool) -> tuple[list[int], list[tuple[int, int, str]]]:
-    """The numbers that blocks cover, each as often, and the gaps: those in blocks and those found by the reader."""
+    """Numbers in blocks, with repetitions, and the gaps: those in blocks and those found by the reader."""
     numbers: list[int] = []
     gaps: list[tuple[int, int, str]] = []
     found = contents(fs)
@@ -56,7 +56,7 @@ def test_an_event_is_in_the_spool_within_a_tenth_of_a_second() -> None:
 
 
 def test_a_boot_appears_with_its_lock_held() -> None:
-    """Whoever finds a lock that nobody holds takes the boot for one that has ended."""
+    """A reader that finds an unlocked boot takes it for one that has ended."""
     locked: list[str] = []
 
     class Watched(MemoryFileSystem):
