@@ -1,4 +1,4 @@
-"""A broker's reactions to metadata: what fails keeps the others from nothing."""
+"""A broker's reactions to metadata: a failed one does not stop the others."""
 
 import asyncio
 from collections.abc import Collection, Iterator

@@ -1,4 +1,4 @@
-"""Which TLS there is in a process that has imported its event loop without it."""
+"""The available TLS in a process that has imported its event loop without it."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The garbage collector frees young circles soon, freezes what stays, and frees what was frozen and has ended."""
+"""The garbage collector frees young cycles soon, freezes long-lived objects, and frees frozen ones that have ended."""
 
 import gc
 import weakref
@@ -15,7 +15,7 @@ from tests.support.manual_clock import ManualClock
 MIB = 1 << 20
 USUAL = 60 * MIB
 COST_S = 0.02
-"""The length of a collection in these tests."""
+"""The duration of a collection in these tests."""
 
 
 class Node:
@@ -24,13 +24,13 @@ class Node:
 
 
 class Process:
-    """A clock that each collection moves on, and the resident memory."""
+    """A clock that each collection advances, and the resident memory."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.resident = USUAL
         self.returned = 0
-        """How often memory was returned to the system."""
+        """Number of times that memory was returned to the system."""
         monotonic = self.clock.monotonic
         self.collector = GarbageCollector(monotonic, lambda: self.resident, monotonic, self._return)
 
@@ -42,7 +42,7 @@ class Process:
             self.clock.advance(COST_S / 2)
 
     def pass_time(self, seconds: float) -> None:
-        """With a tick each second, as of the event loop."""
+        """Let time pass with a tick each second, as of the event loop."""
         while seconds > 0:
             self.clock.advance(min(seconds, 1.0))
             seconds -= 1.0
@@ -70,7 +70,7 @@ def alive() -> int:
 
 
 def frozen_circle() -> Callable[[], Node | None]:
-    """A circle that was in use when it was frozen, and is not any more."""
+    """A reference cycle that was in use when it was frozen, and is no longer in use."""
     in_use = Node()
     gc.collect()
     assert not any(known is in_use for known in gc.get_objects()), "it is frozen"
@@ -108,7 +108,7 @@ def test_a_circle_that_was_frozen_in_use_and_ended_is_freed_soon_after_memory_ha
 
 @pytest.mark.full
 def test_growth_is_measured_from_what_is_left_after_garbage_is_freed(process: Process) -> None:
-    """Else each growth could be larger than the last."""
+    """Otherwise each growth could be larger than the last."""
     for _ in range(10):
         circle = frozen_circle()
         process.resident = 3 * USUAL
@@ -147,7 +147,7 @@ def test_the_objects_of_the_process_are_frozen_again_after_a_complete_collection
 
 
 def complete_collections(process: Process, seconds: int) -> int:
-    """How often frozen circles were freed, with one made each second."""
+    """Number of times that frozen cycles were freed, with one made each second."""
     freed = 0
     circle = frozen_circle()
     for _ in range(seconds):
@@ -174,7 +174,7 @@ def test_little_more_memory_is_no_growth(process: Process) -> None:
 
 
 def test_what_a_process_needs_from_now_on_is_looked_at_once(process: Process) -> None:
-    """A broker that gets thousands of partitions has more memory for good."""
+    """A broker that gets thousands of partitions has more memory permanently."""
     process.resident = 10 * USUAL
     assert complete_collections(process, 100) == 1
 
@@ -235,7 +235,7 @@ def test_the_resident_memory_is_that_of_this_process() -> None:
 
 def test_memory_that_was_freed_is_returned() -> None:
     held = [b"x" * 100_000 for _ in range(1_000)]
-    # The last allocation keeps the heap from shrinking by itself.
+    # The last allocation keeps the heap from shrinking on its own.
     last = b"x" * 100_000
     before = resident_bytes()
     held.clear()

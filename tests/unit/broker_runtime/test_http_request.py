@@ -1,4 +1,4 @@
-"""Who may begin a controlled shutdown: only what runs on the same host."""
+"""A controlled shutdown may be requested only from the same host."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a broker has not imported when its process begins: each of these would be megabytes of every process."""
+"""The modules that a broker does not import at start: each of them would cost megabytes in every process."""
 
 import subprocess
 import sys
@@ -11,9 +11,10 @@ from broker_runtime.checksum import crc32c
 from tests.support.imports_on_demand import LIGHT_PARTS_OF_GROUPS, ON_DEMAND, UNWANTED
 
 MODULES_MAX = 365
-"""Of the broker itself. A feature that not every broker uses is to be imported on demand, and not to raise this."""
-# kio imports hypothesis where it is installed, which no broker's image has; other packages of developers may have
-# imported something when Python started.
+"""Limit of the broker's own modules. Import a feature on demand, if not every broker uses it, instead of raising this.
+"""
+# kio imports hypothesis if it is installed, which it never is in a broker's image; other packages of developers may
+# have imported something when Python started.
 SCRIPT = """
 import sys
 sys.modules['hypothesis'] = None

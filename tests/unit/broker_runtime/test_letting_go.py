@@ -1,4 +1,4 @@
-"""What steps held that end early is freed some objects at a time."""
+"""Objects of steps that end early are freed some at a time."""
 
 import asyncio
 from typing import Any
@@ -12,7 +12,7 @@ from tests.support.manual_clock import ManualClock
 
 OBJECTS = 2_000
 FREED_S = 1e-5
-"""Each object takes so long to be freed."""
+"""Time that each object takes to be freed."""
 LONGEST_S = 0.002
 
 
@@ -29,7 +29,7 @@ class Held:
 
 
 class Loop:
-    """Gives the longest time between two iterations of the event loop."""
+    """Measures the longest time between two iterations of the event loop."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()

@@ -1,4 +1,4 @@
-"""Limits that name hosts: resolved, applied by address, told when they cannot be."""
+"""Limits that name hosts: resolved, applied by address, reported if they cannot be resolved."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,7 +34,7 @@ class Names:
 
 
 class Bench:
-    """The limits of a broker with these static keys, and what its server was told."""
+    """The limits of a broker with these static keys, and its calls of the server."""
 
     def __init__(self, names: Names, **static: str) -> None:
         self.settings = broker_settings({"node.id": "1"} | {key.replace("_", "."): v for key, v in static.items()})

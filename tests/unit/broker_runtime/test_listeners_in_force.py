@@ -1,4 +1,4 @@
-"""Which listeners are open: what is put in force, what is reserved before, what cannot be opened."""
+"""The open listeners: those in force, those reserved before, and those that cannot be opened."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -16,7 +16,7 @@ MAP = "A:PLAINTEXT,B:PLAINTEXT"
 
 
 class Server:
-    """What a SocketServer is told; ports in `taken` cannot be bound, and port 0 is 40000."""
+    """Notes the calls of a SocketServer; ports in `taken` cannot be bound, and port 0 is 40000."""
 
     def __init__(self) -> None:
         self.reserved = self

@@ -1,4 +1,4 @@
-"""Steps of tasks are measured by whom they belong to, and tasks are what they are without a watch."""
+"""Steps of tasks are measured by their owner, and tasks are unchanged without a watch."""
 
 import asyncio
 import gc

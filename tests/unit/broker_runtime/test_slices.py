@@ -1,4 +1,4 @@
-"""Long work shares the event loop: one slice in each iteration, in turn, and large work waits until there is room."""
+"""Long work shares the event loop: one slice in each iteration, in turn; large work waits until there is space."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,7 +13,7 @@ STEP_S = 0.0005
 
 
 class Work:
-    """Notes each step that it makes; a step takes half a millisecond."""
+    """Notes each of its steps; a step takes half a millisecond."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
@@ -111,7 +111,7 @@ async def test_cancelled_work_ends_before_its_next_step_and_gives_its_room_back(
 
 
 async def test_cancelled_work_that_waits_for_room_ends_at_once(work: Work) -> None:
-    """A client that hangs up would leave its request in memory until all requests before it are answered."""
+    """Otherwise a client that hangs up would leave its request in memory until all requests before it are answered."""
     first, steps = work.slices.add(work.steps("a", 100), 100), work.steps("b", 5)
     assert work.slices.begin(steps) == (False, None)
     second, third = work.slices.add(steps, 100), work.slices.add(work.steps("c", 1), 100)

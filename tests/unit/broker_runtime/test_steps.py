@@ -1,4 +1,4 @@
-"""Work in steps gives the same results as without breaks, and frees what it is told to free."""
+"""Work in steps gives the same results as without breaks, and frees the objects that it must free."""
 
 import gc
 import weakref
@@ -61,7 +61,7 @@ def test_sets_deques_and_dictionaries_are_emptied_in_parts(kind: Callable[[range
 
 
 class Item(dict[str, Any]):
-    """May be referred to weakly."""
+    """An item that supports weak references."""
 
 
 def items(count: int) -> Iterator[Item]:

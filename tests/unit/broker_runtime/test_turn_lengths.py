@@ -1,4 +1,4 @@
-"""How long work holds the event loop: counted by length, the longest kept for a while, the very long ones said."""
+"""The time for which work blocks the event loop: counted by length, the longest kept, very long ones logged."""
 
 import logging
 

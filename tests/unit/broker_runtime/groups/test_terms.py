@@ -85,7 +85,7 @@ async def test_a_broker_that_leads_no_partition_coordinates_nothing_and_keeps_no
 
 
 async def test_a_group_that_is_being_loaded_is_asked_for_again() -> None:
-    """Answers must not have records that an earlier leader may not have acknowledged, until they are certain to stay."""
+    """Answers omit records that an earlier leader may not have acknowledged, until they are certain to stay."""
     async with CoordinatingBroker(partitions=1, replicas=(1, 2)) as node:
         await node.loading()
         await turns()

@@ -1,4 +1,4 @@
-"""When a broker imports what observers need, and what it says while that is under way or has failed."""
+"""A broker imports what observers need on demand, and reports an import in progress or failed."""
 
 import asyncio
 import importlib
@@ -24,7 +24,7 @@ def configured(*class_names: str) -> EffectiveConfig:
 
 
 class Bench:
-    """A broker of which only the seams for observers are there. It imports when `go_on` is set."""
+    """A broker with only the seams for observers. It imports when `go_on` is set."""
 
     def __init__(self, go_on: bool = True) -> None:
         self.imports: list[str] = []

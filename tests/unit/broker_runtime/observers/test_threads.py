@@ -109,7 +109,7 @@ async def test_there_is_an_end_to_how_many_may_hang_but_for_those_that_are_built
 
 
 async def test_a_call_that_returns_just_when_the_time_is_up_is_not_left_behind() -> None:
-    """Its observer could not be loaded again until a restart, and what it had made was never closed."""
+    """Previously its observer could not be loaded again until a restart, and what it had made was never closed."""
     loop, made, late = asyncio.get_running_loop(), threading.Event(), list[str]()
     threads = ObserverThreads(loop)
 
@@ -118,7 +118,7 @@ async def test_a_call_that_returns_just_when_the_time_is_up_is_not_left_behind()
         return "an observer"
 
     task = asyncio.create_task(threads.run(configure, "orders", LOAD, 60, late.append))
-    # The thread has returned while the loop was busy; the task is cancelled before the loop hears of that.
+    # The thread has returned while the loop was busy; the task is cancelled before the loop notices that.
     await asyncio.sleep(0)
     assert made.wait(60)
     for thread in threading.enumerate():

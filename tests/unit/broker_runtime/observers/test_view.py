@@ -1,4 +1,4 @@
-"""Views of messages: the same as kio's decoding of the same bytes, read-only, and over when the call is."""
+"""Views of messages: the same as kio's decoding of the same bytes, read-only, and invalid after the call."""
 
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
@@ -30,7 +30,7 @@ from tests.support.random_messages import KIND_IDS, KINDS, messages, messages_of
 
 
 def same(shown: Any, entity: Any) -> None:
-    """Whether a view shows what kio has decoded, field by field."""
+    """Assert that a view shows what kio has decoded, field by field."""
     if is_dataclass(entity):
         assert isinstance(shown, Struct)
         assert shown.fields == tuple(field.name for field in fields(entity))
@@ -70,7 +70,7 @@ def test_a_view_shows_what_kio_decodes(key: int, direction: str, data: st.DataOb
 @settings(max_examples=10, deadline=None, derandomize=True)
 @given(data=st.data())
 def test_fields_may_be_looked_at_in_any_order(key: int, direction: str, data: st.DataObject) -> None:
-    """Walking over a field, and behind one that was looked into in part, leads to the same place."""
+    """Skipping a field, and reading behind a partly read one, leads to the same place."""
     kind, body = data.draw(messages(key, direction))
     entity = read_entity(kind, body)
     view = view_of(kind, Source(body), 0)
@@ -206,7 +206,7 @@ def test_a_field_that_there_is_not_is_named_with_those_that_there_are() -> None:
 
 
 def shown(records: bytes) -> tuple[int, int | None, bool | None]:
-    """Size, count and compression of records that stand in the middle of something."""
+    """Size, count and compression of records in the middle of other bytes."""
     found = Records(Source(b"before" + records + b"behind"), 6, len(records))
     return found.size, found.count, found.compressed
 

@@ -1,4 +1,4 @@
-"""A log whose end is damaged is not led; to follow a leader that has everything it is cut where the damage is."""
+"""A replica with a damaged end does not lead; to follow a complete leader it is cut at the damage."""
 
 from typing import cast
 from uuid import UUID
@@ -24,7 +24,7 @@ ME, OTHER = 1, 2
 
 
 class Broker:
-    """With two partitions of one topic, the first of which has lost its last batch, of offset 9."""
+    """A broker with two partitions of one topic, the first of which has lost its last batch, of offset 9."""
 
     def __init__(self) -> None:
         fs, clock = MemoryFileSystem(), ManualClock()

@@ -1,4 +1,4 @@
-"""What a follower names in its next fetch: what is different from what the leader knows, and nothing else."""
+"""The partitions that a follower names in its next fetch: only those that differ from what the leader knows."""
 
 from uuid import UUID
 
@@ -46,7 +46,7 @@ class Scene:
             pass
 
     def store(self, index: int) -> None:
-        """As an answer brings it."""
+        """Append records, as an answer does."""
         FollowerLog(self.logs[index]).restart_at(self.logs[index].log_end_offset + 5)
 
 
@@ -129,7 +129,7 @@ def test_what_is_followed_no_more_is_forgotten() -> None:
 
 
 def test_what_is_followed_anew_is_not_forgotten_in_the_same_request() -> None:
-    """A leader takes in what is named before it drops what is forgotten."""
+    """A leader adds named partitions before it drops forgotten ones."""
     scene = Scene(2)
     scene.begin()
     scene.session.forget(TOPIC_ID, 0)

@@ -123,7 +123,10 @@ def test_two_logs_that_know_different_epochs_are_compared_step_by_step() -> None
 
 
 def made_from_a_cleaned_log() -> LogHouse:
-    """Of epoch 1, which began at 3, a cleaning has left what lies at 5: the replica does not know of the rest."""
+    """A replica of a cleaned log.
+
+    Of epoch 1, which began at 3, a cleaning has left only offset 5, and the replica does not know the others.
+    """
     config = TopicConfig(cleanup_policy=("compact",))
     first, house = LogHouse(config), LogHouse(config)
     append_keyed(first, (b"other", b"v"))
@@ -138,7 +141,7 @@ def made_from_a_cleaned_log() -> LogHouse:
 
 
 def test_what_only_an_old_leader_had_goes_where_the_new_one_has_a_gap() -> None:
-    """It does not lie behind where the new leader knows the next epoch to begin."""
+    """It does not lie behind the start of the next epoch as the new leader knows it."""
     ours, theirs = made_from_a_cleaned_log(), LogHouse()
     append_keyed(theirs, (b"other", b"v"))
     for value in (b"1", b"2", b"lost", b"lost too"):
@@ -149,13 +152,13 @@ def test_what_only_an_old_leader_had_goes_where_the_new_one_has_a_gap() -> None:
 
 
 def test_only_replicas_are_told_where_the_last_batch_of_an_epoch_ends() -> None:
-    """A consumer may have read what was there before it was cleaned."""
+    """A consumer may have read records before a cleaning removed them."""
     house = made_from_a_cleaned_log()
     node = cast("Any", LeadingNode(leading(house.log, 1, 2, epoch=3), house.clock))
     api = offset_for_leader_epoch.API
 
     def ends(replica_id: int | None, *epochs: int) -> list[tuple[int, int]]:
-        """Version 2, which librdkafka asks in, says nothing of a replica."""
+        """End offsets of epochs. Version 2, which librdkafka uses, names no replica."""
         version = 2 if replica_id is None else 4
         parts = [{"partition": 0, "current_leader_epoch": 3, "leader_epoch": epoch} for epoch in epochs]
         content = ({} if replica_id is None else {"replica_id": replica_id}) | {
@@ -300,7 +303,7 @@ def test_where_to_cut(mine: dict[int, int], leader_epoch: int, leader_end: int, 
 
 
 def starting_inside_a_batch(start: int) -> LogHouse:
-    """Batches of ten records of which the first `start` are deleted, and one more batch."""
+    """A log of batches of ten records with the first `start` records deleted, and one more batch."""
     house = LogHouse()
     for number in range(5):
         house.append(*(b"%d" % (10 * number + n) for n in range(10)), leader_epoch=3)
@@ -309,7 +312,7 @@ def starting_inside_a_batch(start: int) -> LogHouse:
 
 
 def test_an_empty_follower_of_a_log_that_starts_inside_a_batch_begins_where_the_batch_does() -> None:
-    """As Kafka's UnexpectedAppendOffsetException; the log start is the leader's all the same."""
+    """As Kafka's UnexpectedAppendOffsetException; the log start is still the leader's."""
     ours = starting_inside_a_batch(25)
     pair = Pair(ours, LogHouse())
     pair.run_until(lambda: pair.caught_up and pair.replica.log.log_start_offset == 25)
@@ -328,7 +331,7 @@ def test_a_follower_that_was_away_while_records_were_deleted_comes_back() -> Non
 
 
 def refuse_appends(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The follower can store nothing; the monotonic times at which it tries."""
+    """Make the follower refuse every append; return the monotonic times of its attempts."""
     tried: list[float] = []
 
     def refuse(_log: FollowerLog, _records: memoryview) -> int:
@@ -342,7 +345,7 @@ def refuse_appends(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def test_a_partition_that_makes_no_progress_is_left_alone_longer_each_time(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Comparing epochs once more is no progress."""
+    """Another comparison of epochs is not progress."""
     pair = Pair(written({3: [b"a"]}), LogHouse())
     tried = refuse_appends(pair, monkeypatch)
     caplog.set_level("INFO")

@@ -1,4 +1,4 @@
-"""What a leader asks of the controller, and how often, while the controller says no, nothing or yes."""
+"""A leader's requests to the controller, and their rate, while the controller refuses, is silent or agrees."""
 
 import asyncio
 from itertools import pairwise
@@ -22,7 +22,7 @@ SETTINGS = InSyncSettings(1, lag_max_s=1.0, backoff_max_s=0.8)
 
 
 class Controller:
-    """Answers every request alike, and notes when it was asked."""
+    """A controller with one answer to every request, and the times of the requests."""
 
     def __init__(self, leader: LeaderReplica, house: LogHouse) -> None:
         self.leader = leader
@@ -45,7 +45,7 @@ class Controller:
 
 
 class Scene:
-    """Broker 1 leads orders-0; broker 2 is in sync and silent, so it is to leave."""
+    """Broker 1 leads orders-0; broker 2 is in sync and silent, so it must leave."""
 
     def __init__(self) -> None:
         self.house = LogHouse()

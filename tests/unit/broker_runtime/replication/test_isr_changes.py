@@ -1,4 +1,4 @@
-"""What a leader makes of the controller's answer to AlterPartition: a yes counts when the metadata log says it."""
+"""A leader's reaction to the controller's answer to AlterPartition: success counts once the metadata log has it."""
 
 from types import SimpleNamespace
 

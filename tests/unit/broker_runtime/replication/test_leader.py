@@ -1,4 +1,4 @@
-"""What a leader makes of its followers' fetches: high watermark, in-sync set, who may wait for what."""
+"""A leader's reaction to its followers' fetches: high watermark, in-sync set, waits."""
 
 import pytest
 
@@ -51,7 +51,7 @@ def test_the_high_watermark_is_what_all_in_sync_replicas_have() -> None:
 
 
 def damaged(led: Led, *offsets: int) -> None:
-    """These batches of the leader's log cannot be read any more."""
+    """Make these batches of the leader's log unreadable."""
     (segment,) = led.house.log.segments
     places = {offset: segment.position_of(offset) for offset in offsets}
     for position in places.values():
@@ -91,7 +91,7 @@ def test_the_high_watermark_does_not_move_inside_a_damage_that_began_below_it() 
 
 
 def test_a_damage_of_what_was_there_before_holds_nothing_up() -> None:
-    """It may have been acknowledged by another leader: what comes behind it is served."""
+    """Another leader may have acknowledged it: the records behind it are served."""
     house = LogHouse()
     for _ in range(4):
         house.append(b"v")

@@ -1,4 +1,4 @@
-"""What a broker answers for partitions that it does not lead, and why it does not."""
+"""A broker's errors for partitions that it does not lead, and their reasons."""
 
 import gc
 import weakref
@@ -45,7 +45,7 @@ def test_who_is_not_there_and_who_could_not_be_opened() -> None:
 
 
 async def test_a_broker_that_stops_leads_no_more_whatever_the_metadata_still_says() -> None:
-    """The controller, which would have moved the leadership, is away: followers are to look for another leader."""
+    """The controller, which would have moved the leadership, is away: followers should look for another leader."""
     house = LogHouse()
     manager = manager_of(house)
     await manager.stop()
@@ -56,7 +56,7 @@ NEW_ID = UUID(int=77)
 
 
 def make_again(manager: ReplicaManager, leader: int = ME) -> None:
-    """The image says so at once; logs follow over turns."""
+    """Delete and create the topic in the image at once; logs follow over turns."""
     image = manager._image
     removal = image.apply(RemoveTopic(TOPIC_ID), image.next_offset)
     image.apply(TopicRecord("orders", NEW_ID), image.next_offset)
@@ -77,7 +77,7 @@ def test_a_removed_topics_log_takes_no_records_under_its_name_while_it_waits_to_
 
 @pytest.mark.parametrize("leader", [ME, 2])
 def test_a_topic_made_again_is_served_though_it_is_applied_before_the_removal(leader: int) -> None:
-    """A step for its name may have waited already when it was removed, and goes by the metadata as it is then."""
+    """A step for its name may have been pending when the topic was removed, and it uses the metadata of its time."""
     house = LogHouse()
     manager = manager_of(house)
     if leader != ME:
@@ -92,7 +92,7 @@ def test_a_topic_made_again_is_served_though_it_is_applied_before_the_removal(le
 
 
 def test_what_a_removed_partition_was_made_of_is_freed_without_the_garbage_collector() -> None:
-    """Partitions are what there is most of; a broker's garbage collector does not look for them."""
+    """Partitions are the most numerous objects; a broker's garbage collector does not scan for them."""
     house = LogHouse()
     manager, image = manager_of(house), MetadataImage()
     replica = weakref.ref(house.log)

@@ -36,7 +36,7 @@ EVERYTHING = [b"%02d" % number for number in range(COUNT)]
 
 
 class Link:
-    """To one broker's handler; `mishaps` are raised first, one for each request."""
+    """A link to one broker's handler; `mishaps` are raised first, one for each request."""
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
@@ -88,7 +88,7 @@ class Broker:
         return [(each.first_offset, each.next_offset) for each in self.log.damage]
 
     def damage(self, *offsets: int, at: int = 16, find: bool = True) -> None:
-        """Flip bits of these batches; with `find` somebody reads them then."""
+        """Flip bits of these batches; with `find` a reader then finds the damage."""
         places = []
         for offset in offsets:
             segment = next(each for each in self.log.segments if each.base_offset <= offset < each.next_offset)
@@ -189,7 +189,7 @@ def test_a_replica_that_its_leader_cannot_mend_is_mended_by_a_third_one() -> Non
 
 
 def test_a_follower_that_lacks_what_its_leader_lacks_goes_on_following() -> None:
-    """It misses nothing of the leader's, and what comes next is to be on more than one disk."""
+    """It lacks nothing that the leader has, and later records should be on more than one disk."""
     cluster = Cluster()
     for broker in cluster.brokers.values():
         broker.damage(7)
@@ -202,7 +202,7 @@ def test_a_follower_that_lacks_what_its_leader_lacks_goes_on_following() -> None
 
 
 def _restarted(broker: Broker) -> None:
-    """Its damage is found again, and everything else can be read."""
+    """Restart: its damage is found again, and everything else can be read."""
     unreadable, values = broker.unreadable, _readable(broker)
     broker.house.restart()
     assert broker.unreadable == unreadable
@@ -224,7 +224,7 @@ def _readable(broker: Broker) -> list[bytes]:
 
 
 def _stays_damaged(cluster: Cluster, broker: int, *ranges: tuple[int, int]) -> None:
-    """Of this broker, once everything is mended that can be."""
+    """Assert that a broker keeps exactly this damage after all possible repairs."""
     node = cluster.brokers[broker]
     cluster.run(broker, until=lambda: node.unreadable == list(ranges))
     lost = {offset for first, next_offset in ranges for offset in range(first, next_offset)}
@@ -235,7 +235,7 @@ def _stays_damaged(cluster: Cluster, broker: int, *ranges: tuple[int, int]) -> N
 @pytest.mark.parametrize("broker", [1, 2])
 @pytest.mark.parametrize("only_here", [(3,), (9,), (3, 9), (9, 10), (27,), (1, 27, 33)])
 def test_what_others_have_is_mended_though_nobody_has_the_rest(broker: int, only_here: tuple[int, ...]) -> None:
-    """In the same segment as offset 7, which nobody has, before it and behind it, and in other segments."""
+    """In the same segment as offset 7, which no broker has, before it and behind it, and in other segments."""
     cluster = Cluster()
     for number, each in cluster.brokers.items():
         each.damage(7, *(only_here if number == broker else ()))
@@ -415,7 +415,7 @@ def test_where_the_leader_has_deleted_the_records_the_follower_deletes_them_too(
 
 
 def test_a_part_that_was_cleaned_is_fetched_again_with_all_behind_it() -> None:
-    """Another replica may be less clean: its older record of a key could come back without the tombstone behind it."""
+    """Another replica may be less clean: its older record of a key could return without the tombstone behind it."""
     cluster = Cluster(TopicConfig(segment_bytes=1000, cleanup_policy=("compact",)))
     for broker in (1, 2):
         cluster.brokers[broker].damage(7)
@@ -434,7 +434,7 @@ def test_a_part_that_was_cleaned_is_fetched_again_with_all_behind_it() -> None:
 
 
 def _with_a_damaged_cleaned_part() -> Cluster:
-    """Offset 7 of broker 2 is damaged, below its first dirty offset."""
+    """A cluster in which offset 7 of broker 2 is damaged, below its first dirty offset."""
     cluster = Cluster(TopicConfig(segment_bytes=1000, cleanup_policy=("compact",)))
     cluster.brokers[2].damage(7)
     for broker in cluster.brokers.values():
@@ -445,7 +445,7 @@ def _with_a_damaged_cleaned_part() -> Cluster:
 
 @pytest.mark.parametrize(("isr", "elr", "told"), [((1, 2, 3), (), "in-sync set"), ((1,), (2,), "restart this broker")])
 def test_a_replica_that_may_be_elected_is_not_cut(isr: tuple[int, ...], elr: tuple[int, ...], told: str) -> None:
-    """It would lead without records that were acknowledged, were it elected before it has them again."""
+    """If elected before it has them again, it would lead without acknowledged records."""
     cluster = _with_a_damaged_cleaned_part()
     cluster.elect(1, EPOCH, isr, elr, change=1)
     cluster.run(2, until=lambda: told in cluster.brokers[2].manager.repairs.said_of(("orders", 0)))
@@ -456,7 +456,7 @@ def test_a_replica_that_may_be_elected_is_not_cut(isr: tuple[int, ...], elr: tup
 
 
 def test_a_replica_keeps_what_its_leader_cannot_read_elsewhere() -> None:
-    """Were it cut, the only copy of other records would be gone."""
+    """If it were cut, the only copy of other records would be gone."""
     cluster = _with_a_damaged_cleaned_part()
     cluster.brokers[1].damage(30, at=HEADER_BYTES + 2, find=False)
     cluster.elect(1, EPOCH, isr=(1,), change=1)

@@ -1,4 +1,4 @@
-"""A log goes only when a record has ordered it; what the metadata merely does not name is set aside."""
+"""A log is deleted only when a record has ordered it; a log that the metadata does not name is set aside."""
 
 import logging
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ class Replicas:
         return changes
 
     def take_up(self) -> None:
-        """As a broker that is let in."""
+        """Apply the metadata, as a broker that has been admitted."""
         list(self.manager.remove_strays())
         for topic in self.image.topics.values():
             list(self.manager.apply_partitions(topic.id, topic.partitions, TopicConfig()))
@@ -87,7 +87,7 @@ def test_a_replica_that_a_record_has_moved_away_is_deleted() -> None:
 
 
 def test_a_replica_that_was_moved_away_by_nobody_knows_what_is_set_aside() -> None:
-    """The metadata may come of an older copy, in which the partition was elsewhere."""
+    """The metadata may come from an older copy, in which the partition was elsewhere."""
     node = Replicas()
     node.apply(*orders(2))
     node.take_up()
@@ -129,7 +129,7 @@ def test_a_topic_that_a_running_broker_misses_in_a_snapshot_is_set_aside() -> No
 
 
 def test_nothing_empty_leads_in_the_place_of_what_is_set_aside(caplog: pytest.LogCaptureFixture) -> None:
-    """The right metadata is back: its records are there, but under another name."""
+    """The right metadata is back: its records exist, but under another name."""
     node = Replicas()
     node.take_up()
     node.house.logs.close()
@@ -183,7 +183,7 @@ def test_the_name_of_a_long_topic_is_cut_as_in_kafka() -> None:
 
 
 def _reopened(house: LogHouse) -> LogHouse:
-    """Without the log that a LogHouse makes for itself."""
+    """Open the folder again, without the log that a LogHouse makes for itself."""
     house.logs = house.manager()
     house.logs.open(lambda _topic: house.config)
     return house

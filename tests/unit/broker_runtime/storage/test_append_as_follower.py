@@ -1,4 +1,4 @@
-"""What a follower takes from its leader, what it refuses, who hears of it; high watermarks over restarts."""
+"""A follower's appends from its leader, its refusals and notifications, and high watermarks over restarts."""
 
 from collections.abc import Callable
 from struct import pack_into
@@ -138,7 +138,7 @@ def test_a_bad_batch_and_what_follows_it_is_refused(damage: Callable[[bytearray]
 
 
 def test_an_epoch_of_which_nothing_could_be_written_is_not_known() -> None:
-    """Else batches of the epoch that really goes on there would be refused for ever."""
+    """Otherwise batches of the epoch that really follows there would be refused for ever."""
     house = _follower()
     house.follower.append(memoryview(_bytes(FIRST)))
     used = house.fs.used_bytes()

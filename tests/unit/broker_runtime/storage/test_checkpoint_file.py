@@ -1,4 +1,4 @@
-"""One small file, written at once and in threads: an older content never comes after a newer one."""
+"""One small file, written at once and in threads: an older content never replaces a newer one."""
 
 from collections.abc import Mapping
 

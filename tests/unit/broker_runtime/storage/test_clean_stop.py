@@ -1,4 +1,4 @@
-"""A clean stop syncs many logs at once, and nothing twice."""
+"""A clean stop syncs many logs at once, and none twice."""
 
 from random import Random
 from uuid import UUID
@@ -10,7 +10,7 @@ LOGS = 20
 
 
 class StoppedHouse(LogHouse):
-    """With `LOGS` partitions more, of which nothing was written."""
+    """A house with `LOGS` more partitions without records."""
 
     def __init__(self) -> None:
         self.slow_disk = ManualDisk()

@@ -128,7 +128,7 @@ def test_batches_that_are_lost_at_the_end_of_an_old_segment_are_a_damaged_range(
 
 
 def test_after_a_kill_damage_of_what_was_not_synced_is_told_from_a_torn_write() -> None:
-    """The page cache has survived: whole batches do not come apart there by themselves."""
+    """The page cache has survived: complete batches do not become damaged there on their own."""
     node = Node()
     node.kill()
     node.damage_batch(20)
@@ -164,7 +164,7 @@ def test_after_a_kill_a_torn_write_is_cut() -> None:
 
 
 def test_records_that_look_like_thousands_of_headers_do_not_hold_up_a_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody sums for minutes to tell a torn write; what cannot be told is not cut."""
+    """A start does not compute sums for minutes to recognize a torn write; an unrecognized one is not cut."""
     summed = 0
 
     def counted(batch: memoryview) -> int:
@@ -211,7 +211,7 @@ def test_after_a_power_loss_damage_below_the_recovery_point_is_missed() -> None:
 def test_a_flipped_bit_in_a_base_offset_neither_moves_the_end_nor_stops_the_broker(
     end: Callable[[Node], None], byte: int
 ) -> None:
-    """It lies outside of the checksum."""
+    """It is outside of the checksum."""
     node = Node()
     node.sync()
     position = node.log.segments[-1].position_of(48)
@@ -396,7 +396,7 @@ def paths(fs: MemoryFileSystem) -> list[Path]:
 def test_whatever_byte_of_whatever_file_is_damaged(
     stopped: Node, killed: Node, data: st.DataObject, how: str, boot_again: bool
 ) -> None:
-    """Either the same records are there, or the partition is known to be damaged, or its reader is told."""
+    """The same records are there, or the partition is known to be damaged, or its reader gets an error."""
     before = stopped if how == "stopped" else killed
     node = Node()
     node.fs = before.fs.copy()
@@ -427,7 +427,7 @@ def _read_as_a_consumer(node: Node, path: Path) -> None:
         return
     assert log.log_end_offset == 50
     if path.name != "log-start-offset-checkpoint":
-        # Kafka's file has no checksum: a flipped digit there is a log start like any other.
+        # Kafka's file has no checksum: a flipped digit there is a valid log start.
         assert log.log_start_offset <= 3
     expected = log.log_start_offset
     while expected < 50:
@@ -449,12 +449,12 @@ def _read_as_a_consumer(node: Node, path: Path) -> None:
         assert batches, "a consumer would ask for the same for ever"
         for header, batch in batches:
             if checksum(batch) != header.crc or not header.base_offset <= expected <= header.last_offset:
-                # A batch that nobody had a reason to look at: its reader is told, here by what it reads.
+                # A batch that was never checked: its reader notices, here by the content.
                 assert path.suffix == ".log"
                 return
             values = [record.value for record in iter_records(batch)]
             if path.suffix == ".log" and header.base_offset == 3 and values == [EVERYTHING[2]]:
-                # A base offset is outside the checksum, and nobody reads on from the batch before the log's start.
+                # A base offset is outside the checksum, and no reader continues from the batch before the log's start.
                 return
             assert values == EVERYTHING[header.base_offset : header.last_offset + 1]
             expected = header.last_offset + 1

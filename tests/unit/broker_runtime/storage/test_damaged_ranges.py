@@ -77,7 +77,7 @@ def test_a_read_that_meets_no_batch_has_the_segment_checked_and_all_else_is_serv
 @pytest.mark.parametrize("max_bytes", [80, 300, 600])
 @pytest.mark.parametrize(("at", "bits"), [(8, 0x40), (9, 1), (10, 0x40), (10, 2), (10, 1)])
 def test_a_batch_that_says_it_is_longer_is_never_sent_in_part(at: int, bits: int, max_bytes: int) -> None:
-    """A reader that gets a part of a batch and nothing else would ask for the same for ever."""
+    """A reader that gets only a part of a batch would ask for the same for ever."""
     house = DamagedHouse()
     house.flip(18, at, bits)
     offset = 0
@@ -97,7 +97,7 @@ def test_a_batch_that_says_it_is_longer_is_never_sent_in_part(at: int, bits: int
 
 @pytest.mark.parametrize(("at", "bits"), [(16, 1), (8, 0x80)], ids=["magic", "length"])
 def test_a_damage_is_noticed_although_the_position_of_the_batch_is_known(at: int, bits: int) -> None:
-    """A reader that goes on, and one that waits, is spared the look-up, not the look at the header."""
+    """A continuing or waiting reader skips the look-up of the position, but not the check of the header."""
     house = DamagedHouse()
     segment, _ = house.place_of(25)
     assert house.log.read(25, 1, min_one=True, up_to=26)
@@ -299,7 +299,7 @@ def test_epochs_are_known_although_the_batch_that_began_one_is_damaged() -> None
 
 
 def test_a_cleaning_leaves_a_damaged_segment_and_all_behind_it_alone() -> None:
-    """Else a tombstone behind it could go, and its key be back once the damage is mended."""
+    """Otherwise a tombstone behind it could be removed, and its key would return once the damage is mended."""
     house = DamagedHouse(TopicConfig(cleanup_policy=("compact",), segment_bytes=1000, min_cleanable_dirty_ratio=0.0))
     house.log.flush()
     segment = house.log.segments[2]
@@ -348,7 +348,7 @@ def test_a_cleaning_believes_no_base_offset_that_does_not_fit_between_the_others
 @pytest.mark.parametrize("offset", [20, COUNT - 1])
 @pytest.mark.parametrize("bits", [0x20, 0x01])
 def test_a_replay_ends_at_a_base_offset_that_does_not_fit(offset: int, bits: int) -> None:
-    """Of the last batch of a log, a lower one had it read again and again."""
+    """Previously a lower base offset in the last batch of a log made the replay read it again and again."""
     house = DamagedHouse()
     house.flip(offset, 7, bits)
 
@@ -367,7 +367,7 @@ def test_a_replay_ends_at_a_base_offset_that_does_not_fit(offset: int, bits: int
 def test_a_base_offset_behind_the_next_segment_takes_only_its_own_batch_of_a_cleaned_log(
     end: Callable[[DamagedHouse], object], keeps_index: bool, at: int, bits: int
 ) -> None:
-    """It looked as if the segment reached into the next one, which took the whole partition offline."""
+    """Previously the segment seemed to reach into the next one, which took the whole partition offline."""
     house = DamagedHouse()
     house.log.files.swaps.allow_gaps("a test")
     house.log.flush()

@@ -1,4 +1,4 @@
-"""Many logs are deleted: few syncs, and their folders go in slices, all of it beside the event loop."""
+"""Many logs are deleted: few syncs, and their folders are removed in slices, all of it beside the event loop."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""Leader epochs against the plain reading of KIP-101: where does an epoch end, going by the batches themselves."""
+"""Leader epochs against a plain implementation of KIP-101: the end of an epoch as the batches show it."""
 
 import pytest
 from hypothesis import given
@@ -11,7 +11,7 @@ GAPS = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 5)), max_size=12)
 
 
 def _batches(steps: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """(base offset, epoch) of batches, of which each has `records` more than the one before."""
+    """(base offset, epoch) of consecutive batches, with these steps of the epoch and these numbers of records."""
     found, offset, epoch = [], 0, 0
     for further, records in steps:
         epoch += further

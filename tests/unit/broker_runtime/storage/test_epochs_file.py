@@ -1,4 +1,4 @@
-"""The file of leader epochs: what has its name is on the disk, whoever else writes or syncs meanwhile."""
+"""The file of leader epochs: a file with its name is durable, whatever is written or synced meanwhile."""
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.storage.epochs import EPOCHS_FILE, LeaderEpochs
@@ -21,7 +21,7 @@ def _drafts(house: LogHouse) -> list[str]:
 
 
 def test_a_power_loss_after_a_new_epoch_takes_nothing_of_those_before() -> None:
-    """Batches do not tell where they began once a cleaning has been through them."""
+    """Batches no longer show where epochs began once they were cleaned."""
     for seed in range(60):
         house = LogHouse(TopicConfig(cleanup_policy=("compact",)))
         for number in range(6):

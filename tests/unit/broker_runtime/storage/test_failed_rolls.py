@@ -1,4 +1,4 @@
-"""A roll that fails in its middle, while the log goes on: a smaller batch may need no new segment."""
+"""A roll that fails in its middle, while the log continues: a smaller batch may need no new segment."""
 
 import errno
 from collections.abc import Callable
@@ -13,7 +13,7 @@ _CHANGES_MAX = 50
 
 
 def _fails_at(number: int, failed: list[int]) -> Callable[[], None]:
-    """Descriptors or space are short for one change to the disk, the one of this number."""
+    """Fail one change to the disk, the one of this number, for lack of descriptors or space."""
     changes = 0
 
     def change() -> None:
@@ -28,7 +28,7 @@ def _fails_at(number: int, failed: list[int]) -> Callable[[], None]:
 
 @pytest.mark.parametrize("how_it_ends", ["stopped", "killed", "power lost"])
 def test_nothing_that_follows_a_roll_that_failed_anywhere_is_lost_with_the_next_start(how_it_ends: str) -> None:
-    """A new segment's file without its indexes once stayed in the log's way: behind it all was dropped, or damaged."""
+    """Previously a new segment's file without its indexes blocked the log: records behind it were dropped or damaged."""
     for number in range(1, _CHANGES_MAX):
         house = LogHouse(TopicConfig(segment_bytes=1000))
         house.append(b"a" * 500)

@@ -1,4 +1,4 @@
-"""A disk that is full: who writes is told, reading goes on, and everything goes on when there is room again."""
+"""A full disk: writers get an error, reads continue, and everything continues when there is space again."""
 
 import errno
 import logging
@@ -23,13 +23,13 @@ OTHER_ID = TOPIC_ID.__class__(int=8)
 
 
 class FullHouse(LogHouse):
-    """With a reserve, and a second partition `other-0`; the metadata log is the manager's journal."""
+    """A house with a reserve, and a second partition `other-0`; the metadata log is the manager's journal."""
 
     def manager(self) -> LogManager:
         return LogManager(LOG_DIR, fs=self.fs, clock=self.clock, disk=self.disk, reserve_bytes=RESERVE_BYTES)
 
     def fill(self) -> None:
-        """Appends until the disk has no space left; the records that were taken before are still counted."""
+        """Append until the disk has no space left; the records that were taken before are still counted."""
         self.fs.capacity_bytes = self.fs.used_bytes() + 3000
         while self.fs.used_bytes() + 300 < self.fs.capacity_bytes:
             self.append(b"x" * 200)
@@ -90,7 +90,7 @@ def test_a_full_disk_is_told_once_a_minute_and_takes_records_again_when_there_is
 
 
 def test_a_full_disk_takes_what_frees_it(caplog: pytest.LogCaptureFixture) -> None:
-    """A deleted topic, say: what remembers where it was has to be written before its records go."""
+    """For example a deletion of a topic: its note must be written before its records are removed."""
     house = FullHouse(TopicConfig(file_delete_delay_ms=0))
     other = house.logs.create("other", 0, OTHER_ID, house.config)
     other.sole_replica = True
@@ -118,7 +118,7 @@ def test_a_partition_that_did_not_find_the_disk_full_asks_before_it_takes_the_re
 
 
 def test_the_metadata_log_may_take_the_reserve() -> None:
-    """Or nobody could delete a topic."""
+    """Otherwise no topic could be deleted."""
     house = FullHouse()
     house.fs = house.fs.process_killed()
     house.logs = house.manager()

@@ -1,4 +1,4 @@
-"""What a log's files hold after full disks, failed syncs and appends in the middle of a sync."""
+"""The content of a log's files after full disks, failed syncs and appends in the middle of a sync."""
 
 from collections.abc import Callable
 
@@ -121,7 +121,7 @@ def test_flush_ms_syncs_in_the_background() -> None:
 
 @pytest.mark.parametrize("moment", [1, 2, 3, 4, 5])
 def test_what_is_appended_during_a_sync_is_left_to_the_next_one(moment: int) -> None:
-    """A controller syncs in a thread, and the event loop goes on."""
+    """A controller syncs in a thread, and the event loop continues."""
     house = LogHouse()
     house.append(b"a")
     calls: list[None] = []
@@ -161,7 +161,7 @@ def test_files_of_old_segments_go_although_one_could_not_be_removed_at_once() ->
     house.fs.before_change = fail_at_the_second
     at_once(house.logs.tick())
     assert renamed()
-    # Not before the next start would not miss them.
+    # They are kept until the next start would not miss them.
     house.clock.advance(61)
     for _ in range(3):
         at_once(house.logs.tick())

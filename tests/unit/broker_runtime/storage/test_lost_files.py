@@ -1,4 +1,4 @@
-"""Files of logs that are lost, or cannot be opened: what is missed is known, and everything else is served."""
+"""Lost or unopenable files of logs: missing records are known, and everything else is served."""
 
 import errno
 from collections.abc import Callable
@@ -151,14 +151,14 @@ def test_the_first_segment_is_missed_unless_it_was_taken_out_of_the_log(end: Cal
 
 @pytest.mark.parametrize("end", [Node.stop, Node.kill])
 def test_the_first_segment_is_missed_also_where_others_have_just_been_taken_out(end: Callable[[Node], None]) -> None:
-    """Of those nothing on disk tells yet but that they are renamed: the last of them ends where the log begins."""
+    """The disk shows only that those segments are renamed: the last of them ends where the log begins."""
     node = Node()
     node.sync()
     begin = node.log.segments[2].base_offset
     node.log.files.old.rename_away(2, node.clock.wall_ms(), lambda: None)
     node.kill()
     if end is Node.stop:
-        # The marker without what else a clean stop writes: the ledger is as old as it may be.
+        # The marker without the other files of a clean stop: the ledger may be old.
         node.logs.run_record.stopped_cleanly()
     node.fs.unlink(node.segment(0))
     node.start()
@@ -177,7 +177,7 @@ def test_a_renamed_segment_that_cannot_be_read_is_no_reason_to_miss_another() ->
 
 
 def _without_its_first_segment(begin: int) -> Node:
-    """Of a log that had its older segments taken out of it, up to the one at index `begin`."""
+    """A log without its first segment, after its older segments were removed up to the one at index `begin`."""
     node = Node()
     if begin:
         node.log.delete_records(node.log.segments[begin].base_offset)
@@ -194,7 +194,7 @@ def _without_its_first_segment(begin: int) -> Node:
 
 @pytest.mark.parametrize("begin", [0, 2])
 def test_a_log_without_its_first_segment_begins_where_it_began(begin: int) -> None:
-    """Else it would lead one day with a later start, and the others would delete what they have before that."""
+    """Otherwise it could later lead with a higher start, and the others would delete their records before that."""
     node = _without_its_first_segment(begin)
     node.start()
     ((first, last),) = node.unreadable

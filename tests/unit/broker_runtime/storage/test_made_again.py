@@ -1,4 +1,4 @@
-"""A topic that is made again under its old name, or a replica that comes back: nothing of the one before counts."""
+"""A topic that is created again under its old name, or a replica that returns: nothing of the old one counts."""
 
 import random
 from uuid import UUID
@@ -19,7 +19,7 @@ TEN = [b"again %d" % number for number in range(10)]
 
 
 def _with_old_offsets() -> LogHouse:
-    """A hundred records, half of them deleted, and everything of that in the checkpoints."""
+    """A hundred records, half of them deleted, and all of that in the checkpoints."""
     house = LogHouse()
     for number in range(100):
         house.append(b"%d" % number)
@@ -65,7 +65,7 @@ def test_what_was_synced_is_there_after_a_power_loss_and_what_was_not_is_checked
         house.append(b"not synced")
         log = _found(house.fs.power_loss(random.Random(seed)), house)
         assert values_of(log)[:10] == TEN
-        # Where a torn batch was cut off all is synced; else nothing vouches for it before the next sync.
+        # If a torn batch was cut off, all is synced; otherwise nothing vouches for it before the next sync.
         assert log.recovery_point in (0, log.log_end_offset)
         assert house.logs.damaged == {}
 
@@ -107,7 +107,7 @@ def test_an_entry_goes_before_the_name_is_used_again() -> None:
 
 
 def _as_an_earlier_version_leaves_it(house: LogHouse) -> MemoryFileSystem:
-    """Which knows no ledger, and keeps entries of the topic before."""
+    """The disk of an earlier version, which knows no ledger, and keeps entries of the previous topic."""
     fs = house.fs.process_killed()
     content = read_file(fs, LOG_DIR / FILE_NAME)
     replace_file(fs, LOG_DIR / FILE_NAME, content.replace(b',"ledger":true', b""))

@@ -1,4 +1,4 @@
-"""Files of new logs: whole or not there, whoever makes them."""
+"""Files of new logs: complete or absent, whatever creates them."""
 
 from functools import partial
 from pathlib import Path
@@ -17,9 +17,9 @@ NEW_ID, NEWER_ID = UUID(int=21), UUID(int=22)
 
 @pytest.mark.parametrize("opened", range(4))
 def test_what_cannot_be_made_leaves_nothing_behind(opened: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each try of a partition whose files cannot be opened once set a folder aside for a person.
+    """Previously each attempt to create a partition without descriptors set a folder aside for the user.
 
-    Its files are its metadata, the segment and two indexes, of which some are opened before descriptors end.
+    The files are its metadata, the segment and two indexes; some of them are opened before descriptors run out.
     """
     house = LogHouse()
     open_file, left = house.fs.open, opened

@@ -1,4 +1,4 @@
-"""The few things that only a real file system shows."""
+"""The few effects that only a real file system shows."""
 
 import os
 import resource
@@ -22,7 +22,7 @@ from tests.support.virtual_time import run
 
 @contextmanager
 def _largest_file(size_bytes: int) -> Iterator[None]:
-    """Writes past this size come back short, then fail: what a full disk does."""
+    """Make writes past this size come back short, then fail, as on a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, hard))
     try:

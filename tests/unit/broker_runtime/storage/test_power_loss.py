@@ -1,4 +1,4 @@
-"""Random histories: whatever the machine does, what was promised is there and every batch is whole."""
+"""Random histories: after any fault, all promised records are there and every batch is complete."""
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -12,7 +12,7 @@ from tests.support.logs import LogHouse, read_all, values_of
 
 
 class LogOnFailingMachine(RuleBasedStateMachine):
-    """`acknowledged` is what appends returned for; the first `synced` of them must survive a power loss."""
+    """`acknowledged` are the values of appends that returned; the first `synced` of them must survive a power loss."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -97,7 +97,7 @@ TestLogOnFailingMachine.settings = settings(max_examples=60, stateful_step_count
 
 
 def test_what_was_synced_stays_though_a_segment_that_had_just_been_taken_out_was_not() -> None:
-    """Where that one ends now is not where the log begins: all that came after it was dropped as if that were lost."""
+    """Its end is not the start of the log: previously all later segments were dropped as if it were lost."""
     for seed in range(20):
         house = LogHouse(TopicConfig(segment_bytes=1000))
         house.append(b"old" * 100)

@@ -1,4 +1,4 @@
-"""A file that cannot be opened for a sync is no failed fsync: the sync is put off, and nothing is promised before."""
+"""A file that cannot be opened for a sync is not a failed fsync: the sync is postponed, with no promise before it."""
 
 import errno
 import random
@@ -22,7 +22,7 @@ PAUSE_MAX_S = 60.0
 
 
 class House(LogHouse):
-    """Syncs each record, by a disk that a test lets go on, with a segment for each record."""
+    """Syncs each record, on a manual disk, with a segment for each record."""
 
     def __init__(self, config: TopicConfig | None = None) -> None:
         self.slow_disk = ManualDisk()
@@ -44,12 +44,12 @@ class House(LogHouse):
 
     @property
     def vouches(self) -> bool:
-        """Whether this run still gives a word for its data."""
+        """Whether this run still vouches for its data."""
         return self.logs.run_record.epoch == 7
 
 
 def of_snapshots(house: House, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    """Snapshots cannot be opened any more."""
+    """Make it impossible to open snapshots."""
     real = house.fs.open
 
     def failing(path: Path, *, create: bool = False) -> object:
@@ -96,7 +96,7 @@ def test_what_a_sync_was_put_off_with_is_durable_with_the_next(seed: int) -> Non
 def test_epochs_that_have_their_name_are_durable_with_the_next_sync(
     monkeypatch: pytest.MonkeyPatch, is_flushed: bool
 ) -> None:
-    """The sync that gave the file its name could not open the folder. The next one found the file in place."""
+    """The sync that renamed the file could not open the folder. The next one found the file in place."""
     house = House(TopicConfig(flush_messages=1))
     house.append(b"0", leader_epoch=1)
     house.slow_disk.finish_all()
@@ -222,7 +222,7 @@ def test_indexes_that_were_taken_and_not_synced_are_taken_again(tmp_path: Path) 
 
 
 def test_records_are_taken_though_their_index_cannot_be_opened() -> None:
-    """The producer's connection was closed instead, with the batch in the file and not counted."""
+    """Previously the producer's connection was closed, with the batch in the file and not counted."""
     house = House(TopicConfig(index_interval_bytes=ONE))
     house.append(b"0")
     house.fs.no_descriptors = True

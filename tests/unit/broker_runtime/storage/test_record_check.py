@@ -1,4 +1,4 @@
-"""What is found by looking at every record, in every packing, and within bounds."""
+"""The results of a check of every record, in every compression, and within bounds."""
 
 import gzip
 import tracemalloc

@@ -1,4 +1,4 @@
-"""Whatever a packer makes has room for what was packed; bytes that are cut short or empty have not."""
+"""Every packer's output has space for its records; truncated or empty bytes have not."""
 
 import gzip
 import time
@@ -20,21 +20,21 @@ HEADER = bytes(HEADER_BYTES)
 
 
 def zstd_of_a_stream(data: bytes) -> bytes:
-    """Without the size of its content."""
+    """Zstd without the size of its content."""
     stream = cramjam.zstd.Compressor()
     stream.compress(data)
     return bytes(stream.finish())
 
 
 def zstd_of_frames(data: bytes) -> bytes:
-    """Several frames, one of which holds no data, as the format allows."""
+    """Several frames, one of which has no data, as the format allows."""
     half = len(data) // 2
     skippable = b"\x50\x2a\x4d\x18\x03\x00\x00\x00abc"
     return skippable + zstd_of_a_stream(data[:half]) + PACKERS[ZSTD](data[half:])
 
 
 def zstd_by_hand(data: bytes) -> bytes:
-    """Stored and repeated blocks, and a checksum behind them, which nobody reads here."""
+    """Stored and repeated blocks, and a checksum behind them, which this code does not read."""
     kinds = [(1, 131_072, b"r")] * 2 + [(0, len(part), part) for part in pieces(data, 100_000)]
     blocks = [
         (size << 3 | kind << 1 | (number == len(kinds) - 1)).to_bytes(3, "little") + content
@@ -73,7 +73,7 @@ WAYS: Mapping[str, tuple[int, Callable[[bytes], bytes]]] = {
     "zstd of several frames": (ZSTD, zstd_of_frames),
 }
 EXACT = ("codec 1", "codec 2", "codec 4", "gzip stored", "gzip of a stream", "snappy of Java")
-"""These tell how much they hold."""
+"""Packers whose output states the size of its content."""
 PADDED = "zstd by hand"
 DATA = (
     st.binary(min_size=RECORD_BYTES_MIN, max_size=300)

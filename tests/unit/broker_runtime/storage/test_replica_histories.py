@@ -1,4 +1,4 @@
-"""Random lives of one replica, as leader and as follower, on a machine that fails: its log is what the model says."""
+"""Random lives of one replica, as leader and as follower, on a machine that fails: its log equals the model."""
 
 from collections.abc import Sequence
 

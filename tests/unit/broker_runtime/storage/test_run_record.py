@@ -1,4 +1,4 @@
-"""For which broker epoch a folder's data is whole, after every way in which the last run may have ended."""
+"""The broker epoch for which a folder's data is complete, after every possible end of the last run."""
 
 from collections.abc import Callable
 from random import Random
@@ -23,7 +23,7 @@ SEGMENT = LOG_DIR / "orders-0" / f"{0:020}.log"
 
 
 class Node:
-    """A folder with one log, the runs of it, and the machine's boots."""
+    """A folder with one log, its runs, and the machine's boots."""
 
     def __init__(self, boot_id: str = "boot-1") -> None:
         self.fs = MemoryFileSystem()
@@ -32,7 +32,7 @@ class Node:
         self.start()
 
     def start(self) -> int:
-        """The epoch that the new run vouches for."""
+        """Start a run; return the epoch that it vouches for."""
         self.logs = LogManager(LOG_DIR, fs=self.fs, clock=self.clock, boot_id=self.boot_id)
         self.logs.open(lambda _topic: TopicConfig())
         self.log = self.logs.create("orders", 0, TOPIC_ID, TopicConfig())
@@ -60,7 +60,7 @@ class Node:
 
 
 def reboot(node: Node) -> None:
-    """Everything was written out before."""
+    """Reboot the machine, with all data written before."""
     node.boot_id = f"{node.boot_id}+"
 
 
@@ -233,7 +233,7 @@ def test_a_folder_that_no_broker_uses_vouches_for_no_epoch_but_knows_its_boot() 
 
 
 def test_a_start_that_ends_before_a_power_loss_is_cut_leaves_no_word_of_this_boot() -> None:
-    """The next one must not take what the power loss has torn for damage."""
+    """The next start must not take the torn write of the power loss for damage."""
     node = Node()
     node.serve(7)
     node.lose_power()

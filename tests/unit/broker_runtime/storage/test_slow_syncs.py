@@ -1,4 +1,4 @@
-"""Syncs that take their time: nothing waits for them but what must not count before."""
+"""Slow syncs: nothing waits for them except what must not count before."""
 
 import asyncio
 import threading

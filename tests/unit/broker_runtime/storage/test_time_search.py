@@ -1,4 +1,4 @@
-"""Records by time, against what a look at every record says, and how much of a log is read for it."""
+"""Records by time, against a scan of every record, and the bytes of a log that are read for it."""
 
 import random
 
@@ -89,7 +89,7 @@ def test_an_empty_log_has_no_record_of_any_time() -> None:
 
 
 class _Counting:
-    """A file that counts what is read of it."""
+    """A file that counts the bytes read."""
 
     def __init__(self, file: object) -> None:
         self._file = file
@@ -117,7 +117,7 @@ def test_the_indexes_bound_what_is_read(times: object) -> None:
         found = _since(house.log, timestamp)
         assert found is not None
         assert found.offset == next(number for number, at_ms in enumerate(stamps) if at_ms >= timestamp)
-        # One read of 64 KiB to find the batch, and a few to check what the index says.
+        # One read of 64 KiB to find the batch, and a few to check the index entries.
         assert counting.bytes_read <= 80_000, f"of {segment.size}"
         assert _newest(house.log) == (2_000, 9_500, 0)
 

@@ -1,4 +1,4 @@
-"""Cutting a log: what is left after it, and after a crash at any moment of it."""
+"""Cutting a log: its content afterwards, and after a crash at any moment of the cut."""
 
 import errno
 import random
@@ -85,7 +85,7 @@ def test_beginning_anew_forgets_producers_epochs_and_the_old_start() -> None:
 
 
 def test_offsets_behind_the_cut_do_not_vouch_for_what_is_written_next() -> None:
-    """The recovery point on disk was 30: after cutting to 10 and appending to 40, what a power loss tore is found."""
+    """The recovery point on disk was 30: a power loss after a cut to 10 and appends up to 40 is noticed."""
     house = _filled()
     house.log.flush()
     house.clock.advance(61)
@@ -178,7 +178,7 @@ def test_what_is_left_is_known_as_if_each_batch_had_been_looked_at(seed: int, da
         segment = house.log.segments[0]
         assert house.log.log_end_offset == 2 * len(times)
         if damage != "times":
-            # A time that is wrong and fits all the same cannot be told.
+            # A wrong but plausible time cannot be recognized.
             newest = times.index(max(times))
             assert (segment.max_timestamp, segment.offset_of_max) == (max(times), 2 * newest + 1)
             assert segment.first_timestamp == times[0]
@@ -194,7 +194,7 @@ def iter_headers(house: LogHouse, offset: int) -> Iterator[tuple[Header, memoryv
 
 
 class _BootedHouse(LogHouse):
-    """Knows whether the page cache was kept."""
+    """Tells the manager whether the page cache was kept."""
 
     boots = 1
 

@@ -23,7 +23,7 @@ GOOD = encode_batch([(b"k", b"one"), (b"k", b"two")], NOW_MS)
 
 
 def _patched(at: int, layout: str, value: int, batch: bytes = GOOD) -> bytes:
-    """`batch` with one header field changed and the checksum made right again."""
+    """`batch` with one header field changed and a correct checksum."""
     changed = bytearray(batch)
     struct.pack_into(layout, changed, at, value)
     struct.pack_into(">I", changed, 17, crc32c(memoryview(changed)[21:]))
@@ -105,7 +105,7 @@ def counting(count: int, batch: bytes) -> bytes:
 
 @pytest.mark.parametrize("codec", range(5))
 def test_more_records_than_the_bytes_can_hold_are_refused(codec: int) -> None:
-    """Else a batch of a hundred bytes could take two thousand million offsets."""
+    """Otherwise a batch of a hundred bytes could take two thousand million offsets."""
     batch = GOOD if not codec else packed(codec, GOOD)
     assert _code(batch, TopicConfig()) is None
     assert _code(counting(2**31 - 1, batch), TopicConfig()) == ErrorCode.INVALID_RECORD
@@ -135,7 +135,7 @@ def test_a_short_batch_with_more_or_fewer_records_than_its_header_counts_is_refu
 
 
 def test_a_record_whose_bytes_are_damaged_is_corrupt_and_not_wrong() -> None:
-    """The producer sends it again then."""
+    """The producer then sends it again."""
     damaged = bytearray(GOOD)
     damaged[HEADER_BYTES] = 0
     assert _code(bytes(damaged), TopicConfig()) == ErrorCode.CORRUPT_MESSAGE

@@ -67,7 +67,7 @@ def test_one_that_fails_is_told_in_the_log_and_nobody_else_hears_of_it(caplog: p
 
 
 class Loop:
-    """Calls take a second each; a turn has three."""
+    """A loop in which each call takes a second; a turn has three."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -76,7 +76,7 @@ class Loop:
         self.called: list[str] = []
 
     def turn(self) -> list[str]:
-        """What is called in it."""
+        """Run one turn; return the calls in it."""
         self.called.clear()
         soon = list(self.soon)
         self.soon.clear()

@@ -1,6 +1,6 @@
-"""Our reader of messages against kio's: the same values for what kio writes, a refusal for everything else.
+"""Our reader of messages against kio's: the same values for kio's output, a refusal for everything else.
 
-kio's reader sees only what kio's writer made: what is cut or changed could end the process there.
+kio's reader gets only the output of kio's writer: truncated or changed bytes could end the process there.
 """
 
 from dataclasses import fields

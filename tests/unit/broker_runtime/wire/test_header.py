@@ -1,4 +1,4 @@
-"""Headers of requests and responses, whole and cut short."""
+"""Headers of requests and responses, complete and truncated."""
 
 from importlib.util import find_spec
 

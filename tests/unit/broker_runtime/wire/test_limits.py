@@ -1,4 +1,4 @@
-"""A request that names too much is refused where it announces that, before anything is made of its items."""
+"""A request with too many items is refused at the announcement, before any item is created."""
 
 import struct
 from typing import Any
@@ -108,7 +108,7 @@ def test_an_answer_that_would_be_too_large_is_refused() -> None:
 
 
 def test_a_text_of_a_compact_format_has_a_greatest_length() -> None:
-    """A topic name of 90 MB would hold the event loop for 0.1 s, and come back in the answer."""
+    """A topic name of 90 MB would block the event loop for 0.1 s, and be repeated in the answer."""
     text = b"a" * 65_537
     whole, longest = (write_uvarint(len(each) + 1) + each for each in (text, text[:-1]))
     assert RequestReader(memoryview(longest), 0, True).string() == text[:-1].decode()

@@ -1,4 +1,4 @@
-"""The table of protocol versions is true, and what has been released of it stays as it is."""
+"""The table of protocol versions is correct, and its released part does not change."""
 
 import hashlib
 
@@ -21,8 +21,10 @@ DIGESTS = {
     4: "a51774c26b38dbb5",
     5: "9cc536bd7367990b",
 }
-"""Of each step. A step that is here never changes: what is different in what is served is a step of its own, with a
-number and a digest of its own."""
+"""Digest of each step. A step that is here never changes.
+
+A difference in the served versions is a new step, with its own number and digest.
+"""
 
 
 def digest(step: Step) -> str:

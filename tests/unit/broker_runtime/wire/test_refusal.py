@@ -1,4 +1,4 @@
-"""Every message with an error code of its own can say nothing but an error."""
+"""A message with its own error code contains nothing but an error."""
 
 import pytest
 

@@ -279,7 +279,7 @@ def test_a_consumer_that_reads_on_while_leaders_are_slow_to_answer_stays(
 def test_a_check_ends_although_the_log_has_refused_a_correction(
     coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Previously another leader's answer was lost if it came before the retry of the correction: no consumer started."""
+    """Previously another leader's answer was lost before the retry of the correction: no consumer started."""
     coordinator.logs.elsewhere = False
     coordinator.topic("t", 2)
     coordinator.logs.ends[T1] = 50

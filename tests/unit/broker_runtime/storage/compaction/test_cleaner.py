@@ -1,4 +1,4 @@
-"""Which log the cleaner takes, how fast it may be, and what becomes of a log that it cannot clean."""
+"""The cleaner's choice of a log, its speed limit, and the logs that it cannot clean."""
 
 import asyncio
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""What stays of a compacted log, and what readers, followers and the next start see of it."""
+"""The content of a compacted log, and the view of it by readers, followers and the next start."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def _house(config: TopicConfig = CONFIG) -> LogHouse:
 
 
 def _seal(house: LogHouse) -> None:
-    """Everything so far may be cleaned."""
+    """Make all records so far cleanable."""
     house.log.files.roll()
     house.log.flush()
 
@@ -100,7 +100,7 @@ def test_a_tombstone_may_stay_for_ever() -> None:
 
 @pytest.mark.parametrize("value", [b"1", None])
 def test_a_batch_whose_times_are_more_than_can_be_said_is_cleaned(value: bytes | None) -> None:
-    """Produced with a header that says less: records' times are not looked at then."""
+    """Produced with a header that hides this: records' times are not checked then."""
     house = _house()
     batch = bytearray(encode_batch([(b"k", value), (b"j", b"2")], 0))
     batch[HEADER_BYTES + 2] = 2
@@ -114,7 +114,7 @@ def test_a_batch_whose_times_are_more_than_can_be_said_is_cleaned(value: bytes |
 
 
 def test_a_segment_that_would_grow_beyond_the_largest_cannot_be_cleaned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The times of many tombstones take more room once they count from a delete horizon."""
+    """The times of many tombstones take more space once they count from a delete horizon."""
     house = _house()
     append_keyed(house, *((b"%d" % number, None) for number in range(300)))
     _seal(house)
@@ -151,7 +151,7 @@ def test_the_sequence_of_an_idempotent_producer_survives_its_records() -> None:
 
 
 def test_a_batch_without_records_goes_once_a_later_one_tells_the_same() -> None:
-    """Of the producer, or that the segment is whole."""
+    """The same about the producer, or that the segment is complete."""
     house = _house(TopicConfig(cleanup_policy=("compact",)))
     sizes = []
     for number in range(5):

@@ -1,4 +1,4 @@
-"""Random histories of a compacted log on a failing machine: whoever reads, from wherever, ends with the same values."""
+"""Random histories of a compacted log on a failing machine: every reader ends with the same values."""
 
 from collections.abc import Callable
 
@@ -32,7 +32,7 @@ USUAL = CleanerSettings(1 << 20, 0.9, 4096, 1 << 20)
 
 
 class CompactedLogOnFailingMachine(RuleBasedStateMachine):
-    """`written` is every record by its offset; what lies below `high_watermark` is never cut."""
+    """`written` is every record by its offset; records below `high_watermark` are never cut."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class CompactedLogOnFailingMachine(RuleBasedStateMachine):
         self.written: list[KeyValue] = []
         self.bases: list[int] = []
         self.epochs: list[int] = []
-        """Of the leader that wrote each batch."""
+        """Epoch of the leader that wrote each batch."""
         self.high_watermark = self.synced = self.number = 0
         self.sequences: dict[int, tuple[int, int]] = {}
         """By producer id its next sequence and the offset behind its last record."""
@@ -84,7 +84,7 @@ class CompactedLogOnFailingMachine(RuleBasedStateMachine):
         self.synced = len(self.written)
 
     def _seal(self, sealing: tuple[bool, bool]) -> None:
-        """What is there may be cleaned, as far as it is replicated and synced."""
+        """Make existing records cleanable, as far as they are replicated and synced."""
         replicated, flushed = sealing
         self.roll()
         if replicated:
@@ -117,7 +117,7 @@ class CompactedLogOnFailingMachine(RuleBasedStateMachine):
 
     @rule(batches=BATCHES, sealing=SEALING, moment=st.integers(1, 60), seed=st.one_of(st.none(), st.integers(0, 2**32)))
     def crash_while_cleaning(self, batches: Batches, sealing: tuple[bool, bool], moment: int, seed: int | None) -> None:
-        """At the change to the disk with that number."""
+        """Crash at the change to the disk with that number."""
         self.write(batches)
         self._seal(sealing)
         fs = self.house.fs
@@ -156,7 +156,7 @@ class CompactedLogOnFailingMachine(RuleBasedStateMachine):
         self._crash(seed)
 
     def _begin_anew(self) -> None:
-        """A follower whose leader has deleted everything."""
+        """Restart the log of a follower whose leader has deleted everything."""
         end = len(self.written)
         if self.high_watermark == end:
             self.house.follower.restart_at(end)
@@ -165,7 +165,7 @@ class CompactedLogOnFailingMachine(RuleBasedStateMachine):
 
     @rule(share=st.floats(0, 1))
     def cut(self, share: float) -> None:
-        """To a batch's beginning at or above the high watermark, as a follower does it."""
+        """Cut the log at a batch's beginning at or above the high watermark, as a follower does."""
         free = [base for base in self.bases if base >= self.high_watermark]
         if not free:
             return
@@ -178,7 +178,7 @@ class CompactedLogOnFailingMachine(RuleBasedStateMachine):
         del self.written[offset:]
         self.bases = [base for base in self.bases if base < offset]
         del self.epochs[len(self.bases) :]
-        # What the producers had before is theirs to say: the log is asked for what it knows.
+        # Only the log knows the earlier sequences of the producers.
         known = {number: batch for number, _, batch in self.house.log.producers.newest_batches()}
         self.sequences = {number: (batch.last_sequence + 1, batch.last_offset + 1) for number, batch in known.items()}
 
@@ -200,8 +200,10 @@ class CompactedLogOnFailingMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.written)
     @rule(share=st.floats(0, 1))
     def follow(self, share: float) -> None:
-        """Another replica, which begins at the leader's start, has the same after a crash, and lets nobody who would
-        follow it keep more of an epoch than there was of it."""
+        """Check a replica that follows from the leader's start.
+
+        It has the same after a crash. A follower of it must not keep more of an epoch than there was of it.
+        """
         log, other = self.house.log, LogHouse(CONFIG)
         other.follower.restart_at(log.log_start_offset)
         while (end := other.log.log_end_offset) < log.log_end_offset:
@@ -233,7 +235,7 @@ class CompactedLogOnFailingMachine(RuleBasedStateMachine):
 
     @invariant()
     def epochs_end_where_they_ended(self) -> None:
-        """Though a cleaning may have left nothing of them."""
+        """The ends are correct even if a cleaning has left nothing of an epoch."""
         log = self.house.log
         if log.segments[0].base_offset == 0:
             batches = list(zip(self.bases, self.epochs, strict=True))

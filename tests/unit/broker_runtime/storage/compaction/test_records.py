@@ -1,4 +1,4 @@
-"""The batch that is left when records go is the one that it was, without them."""
+"""The batch after some of its records were removed equals the original one without them."""
 
 import pytest
 from hypothesis import given, settings

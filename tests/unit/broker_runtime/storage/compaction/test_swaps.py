@@ -1,4 +1,4 @@
-"""A swap of segments that something comes between: a cut, a deletion, retention, a crash, a disk that fails."""
+"""A swap of segments that is interrupted: by a cut, a deletion, retention, a crash, a failing disk."""
 
 import errno
 import random
@@ -61,7 +61,7 @@ def test_a_cut_withdraws_a_swap_that_has_begun(seed: int) -> None:
 
 @pytest.mark.parametrize("work", range(6))
 def test_a_cut_below_the_high_watermark_stops_a_cleaning_and_is_no_damage(work: int) -> None:
-    """As after an unclean election: what the cleaning reads is gone from under it."""
+    """As after an unclean election: the records that the cleaning reads disappear meanwhile."""
     house = _dirty()
 
     def cut(number: int) -> None:
@@ -75,7 +75,7 @@ def test_a_cut_below_the_high_watermark_stops_a_cleaning_and_is_no_damage(work: 
 
 
 def test_a_swap_that_cannot_be_withdrawn_takes_the_log_offline(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else the next start would complete it over what has come in the place of its records."""
+    """Otherwise the next start would complete it over the records that have replaced the old ones."""
     house = _dirty()
 
     def withdraw(_: Swap) -> None:
@@ -100,7 +100,7 @@ def test_a_swap_that_cannot_be_withdrawn_takes_the_log_offline(monkeypatch: pyte
 
 @pytest.mark.parametrize("nth", [1, 2])
 def test_a_folder_that_cannot_be_synced_takes_the_log_offline(nth: int) -> None:
-    """Later syncs may succeed and say nothing of the names that were lost: only a start can tell which are there."""
+    """Later syncs may succeed without restoring the lost names: only a start can find out which exist."""
     house = _dirty()
     syncs = [0]
 
@@ -222,7 +222,7 @@ def test_a_disk_that_is_full_all_at_once_leaves_the_log_as_it_was() -> None:
 
 
 def _crashed_with_swap(house: LogHouse) -> None:
-    """As it is when the swap is durable, and nothing else of it was done."""
+    """Crash the house when the swap is durable, and no other part of it was done."""
     copies: list[MemoryFileSystem] = []
 
     def copy(_: int) -> None:

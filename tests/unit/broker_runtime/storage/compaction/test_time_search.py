@@ -1,4 +1,4 @@
-"""Records by time in a log that was cleaned: what is left of it is all that there is."""
+"""Records by time in a cleaned log: only the remaining records exist."""
 
 import random
 
@@ -24,7 +24,7 @@ def _cleaned(kind: str, seed: int) -> LogHouse:
     at = house.clock.wall_ms()
     for number in range(60):
         house.clock.advance(1)
-        # The newest batches are those that go: each producer's last one stays without records.
+        # The newest batches are those that are removed: each producer's last one stays without records.
         records = [(b"%d" % rng.randrange(6), b"v") for _ in range(rng.randint(1, 3))]
         time = at + rng.randrange(100_000) + (200_000 if number < 20 else 0)
         stamp = ProducerStamp(number, 0, 0)

@@ -122,7 +122,7 @@ def test_what_is_cut_short_or_too_long_is_refused(pair: tuple[Layout[Any], Any],
     frame = memoryview(layout.write(message))[4:]
     cut = data.draw(st.integers(0, len(frame) - 1))
     with suppress(ProtocolError):
-        # What may be missing at the end of a message makes another that is whole.
+        # A message without optional parts at its end is another valid message.
         shorter = layout.read(frame[:cut])
         assert shorter != message
         assert layout.write(shorter)[4:] == frame[:cut]
