@@ -28,7 +28,7 @@ def _fails_at(number: int, failed: list[int]) -> Callable[[], None]:
 
 @pytest.mark.parametrize("how_it_ends", ["stopped", "killed", "power lost"])
 def test_nothing_that_follows_a_roll_that_failed_anywhere_is_lost_with_the_next_start(how_it_ends: str) -> None:
-    """Previously a new segment's file without its indexes blocked the log: records behind it were dropped or damaged."""
+    """Previously a new segment without its indexes blocked the log: records behind it were dropped or damaged."""
     for number in range(1, _CHANGES_MAX):
         house = LogHouse(TopicConfig(segment_bytes=1000))
         house.append(b"a" * 500)
