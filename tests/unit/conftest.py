@@ -1,4 +1,4 @@
-"""Async tests with the marker `virtual_time` run on virtual time."""
+"""Async tests with the marker `virtual_time` run in virtual time."""
 
 import asyncio
 from collections.abc import Callable, Mapping

@@ -39,7 +39,7 @@ def copied(landed: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Paths whose footers were read: each is a request, and more, of a store."""
+    """Paths whose footers were read: each costs at least one request to an object store."""
     paths: list[str] = []
     really = stored_segment.footer_at
 

@@ -1,4 +1,4 @@
-"""The questions of docs/reference/audit-results.md are answered by what is published, and by nothing else there."""
+"""The questions of docs/reference/audit-results.md are answered by the published results, and by nothing else there."""
 
 import shutil
 from datetime import UTC, datetime, timedelta

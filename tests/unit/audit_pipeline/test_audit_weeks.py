@@ -1,4 +1,4 @@
-"""Generated weeks and the oracle, held against each other: what is true of a week is what DuckDB finds in its files."""
+"""Generated weeks against the oracle: DuckDB finds the truth of a week in its files."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A week on a disk, its truth and what the oracle says of it."""
+    """A week on a disk, its truth and the results of the oracle."""
 
     truth: Truth
     tables: dict[str, pa.Table]

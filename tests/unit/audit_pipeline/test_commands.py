@@ -1,4 +1,4 @@
-"""The program as its user runs it: from a spool to an answer, and what is said when that cannot be."""
+"""The program as its user runs it: from a spool to an answer, and the messages of failures."""
 
 import csv
 import io
@@ -231,7 +231,7 @@ def test_a_spool_of_a_newer_broker_is_told_in_a_sentence(
 
 
 def test_spools_are_landed_while_upkeep_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A broker whose spools fill meanwhile drops events, and the upkeep of a store takes as long as it takes."""
+    """A broker whose spools are full drops events, and the upkeep of a store has no time limit."""
     spools, stopped = tmp_path / "spools", Event()
     bench = AuditBench(OsFileSystem(), spools)
     bench.request()

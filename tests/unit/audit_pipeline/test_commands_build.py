@@ -1,4 +1,4 @@
-"""What `build` says of a request that makes no sense, before it starts Spark."""
+"""The message of `build` for an invalid request, before it starts Spark."""
 
 import json
 from datetime import date

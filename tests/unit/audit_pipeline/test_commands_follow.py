@@ -1,4 +1,4 @@
-"""What `follow` says of a request that makes no sense, before it starts Spark."""
+"""The message of `follow` for an invalid request, before it starts Spark."""
 
 from pathlib import Path
 from threading import Event

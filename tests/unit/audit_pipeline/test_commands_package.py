@@ -1,4 +1,4 @@
-"""What `package` makes: two files with which Python has the pipeline and needs nothing else of this project."""
+"""The output of `package`: two files that give Python the pipeline, without the rest of this project."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Two readers of one spool, written apart from each other, see the same events; and people see lines."""
+"""Two independent readers of a spool see the same events, and users see lines."""
 
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from tests.support.memory_filesystem import MemoryFileSystem
 
 FOLDER = Path("/audit")
 TIMES = st.integers(-1, 2**41) | st.integers(-(2**63), 2**63 - 1)
-"""Producers may send any."""
+"""Producers may send any time."""
 INT64 = st.integers(-1, 2**60)
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
 PARTITION = st.tuples(
@@ -101,7 +101,7 @@ def test_rollups_add_up_to_the_requests(requests: list[dict[str, Any]]) -> None:
     content = read_spool(read_file(fs, FOLDER / "0001-00000001.spool"))
     one_by_one, columns = both(content)
 
-    # A map comes back from Arrow as pairs.
+    # Arrow returns a map as pairs.
     for row in columns.get("rollup", ()):
         row["latency"] = dict(row["latency"])
     assert one_by_one == columns

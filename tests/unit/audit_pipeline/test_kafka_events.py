@@ -1,4 +1,4 @@
-"""A topic may be slow: what waits for it is bounded, only silence is a failure, and who waits can be stopped."""
+"""A topic may be slow: its queue is bounded, only silence is a failure, and a waiting publisher can be stopped."""
 
 import logging
 from threading import Event

@@ -1,4 +1,4 @@
-"""From an audit log to segments and to the verdict about them, whatever happens to the lander on its way."""
+"""From an audit log to segments and the verdict on them, with a lander that is interrupted at any point."""
 
 import errno
 import shutil
@@ -132,7 +132,7 @@ def test_a_boot_that_ends_while_nothing_happens_is_known_to_be_whole(tmp_path: P
 
 
 class CrashingTarget(FolderTarget):
-    """Ends its process, as it were, at the n-th thing that it does: before it, or half-way through."""
+    """Simulates the end of its process at the n-th action: before it, or half-way through."""
 
     def __init__(self, root: Path, crash_at: int) -> None:
         super().__init__(root)
@@ -187,7 +187,7 @@ def test_two_landers_at_once_are_refused_and_would_do_no_harm(tmp_path: Path) ->
 
 
 class InterruptedTarget(FolderTarget):
-    """In whose n-th step another lander lands everything."""
+    """In its n-th step another lander lands everything."""
 
     def __init__(self, root: Path, spools: Path, at: int) -> None:
         super().__init__(root)
@@ -206,7 +206,7 @@ class InterruptedTarget(FolderTarget):
 
 
 def test_two_landers_whose_steps_mix_come_to_the_files_of_one(tmp_path: Path) -> None:
-    """As where locks do not work: on some file systems of networks."""
+    """As on file systems without working locks, for example some network ones."""
     write_boots(tmp_path / "begin")
     shutil.copytree(tmp_path / "begin", tmp_path / "spools")
     land(tmp_path / "spools", FolderTarget(tmp_path / "expected"))
@@ -220,7 +220,7 @@ def test_two_landers_whose_steps_mix_come_to_the_files_of_one(tmp_path: Path) ->
 
 
 class FullTarget(FolderTarget):
-    """A disk on which there is room for so many files more."""
+    """A disk with space for so many more files."""
 
     def __init__(self, root: Path, files: int) -> None:
         super().__init__(root)
@@ -317,7 +317,7 @@ def test_a_boot_that_runs_is_not_forgotten_also_when_it_has_no_spool(tmp_path: P
 
 
 def test_spools_are_read_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All that nobody has landed for days would not fit into the memory of a sidecar."""
+    """Spools that were not landed for days would not fit into the memory of a sidecar."""
     bench = AuditBench(OsFileSystem(), tmp_path, segment_ms="1000")
     for _ in range(4):
         bench.request()
@@ -419,7 +419,7 @@ def test_a_file_that_a_killed_broker_was_about_to_begin_is_not_landed_later(tmp_
 
 
 def test_spools_whose_names_somebody_has_mixed_up_are_told_and_stay(tmp_path: Path) -> None:
-    """The last one would not be taken for the last one, and what its broker lost when it was killed not be told."""
+    """Otherwise the last spool would not be recognized, and events lost by the broker's kill would not be reported."""
     spools, target = tmp_path / "spools", FolderTarget(tmp_path / "segments")
     bench = AuditBench(OsFileSystem(), spools, segment_ms="1000")
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Segments become records of a topic, each event once, and nothing is kept of it elsewhere."""
+"""Segments become records of a topic, each event once, and no other state is kept."""
 
 from pathlib import Path
 from typing import Any
@@ -50,12 +50,12 @@ def segments(tmp_path: Path) -> Segments:
 
 
 def published(segments: Segments, topic: MemoryTopic) -> Published:
-    """By somebody who has begun just now."""
+    """The result of a new publisher."""
     return publish(segments.target, topic, published_numbers(segments.target, topic), NOW_MS)
 
 
 def events_of(topic: MemoryTopic) -> list[tuple[Any, ...]]:
-    """Their tables and keys."""
+    """Tables and keys of the events."""
     tables = contract().tables
     return [
         (read["table"], *(read[name] for name in tables[read["table"]].key))

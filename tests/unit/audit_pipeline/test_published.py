@@ -1,4 +1,4 @@
-"""Which files of results stay, where nobody knows whether another build is at work."""
+"""Files of results that stay while another build may be running."""
 
 from datetime import UTC, datetime
 from pathlib import Path

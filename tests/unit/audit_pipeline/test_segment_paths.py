@@ -1,4 +1,4 @@
-"""What the path of a segment's file says, where its footer cannot be read."""
+"""Facts from the path of a segment's file, if its footer is unreadable."""
 
 from datetime import date
 

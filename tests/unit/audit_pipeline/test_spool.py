@@ -1,4 +1,4 @@
-"""Spools that are cut anywhere or damaged anywhere: what is whole is found, and what is missing is told."""
+"""Spools that are truncated or damaged anywhere: complete blocks are found, and missing numbers are reported."""
 
 from pathlib import Path
 from struct import Struct
@@ -35,7 +35,7 @@ SPOOL, LOCK, RECORDED = killed_spool()
 
 
 def covered(content: SpoolContent) -> list[int]:
-    """All numbers that its blocks and its gaps have, each as often as it is covered."""
+    """All numbers in its blocks and its gaps, each as often as it is covered."""
     blocks = [(block.first_seq, block.last_seq) for block in content.blocks]
     gaps = [(gap.first_seq, gap.last_seq) for gap in gaps_of(content, None, ended=True)]
     return sorted(seq for first, last in blocks + gaps for seq in range(first, last + 1))
@@ -93,7 +93,7 @@ def test_bytes_that_are_no_spool_at_all_have_no_events(data: bytes) -> None:
 
 
 def test_zeros_behind_the_mark_of_a_block_are_damage() -> None:
-    """As a power loss leaves them; the checksum of nothing is zero, too."""
+    """As after a power loss; the checksum of nothing is zero, too."""
     at = SPOOL.rindex(b"SGAB") + 4
     content = read_spool(SPOOL[:at] + bytes(len(SPOOL) - at))
     numbers = covered(content)

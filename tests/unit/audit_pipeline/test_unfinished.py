@@ -1,4 +1,4 @@
-"""What is left unfinished where segments are goes, and nothing that anybody else keeps there."""
+"""Unfinished files beside segments are deleted, but no files of other owners."""
 
 import os
 from pathlib import Path

@@ -55,7 +55,7 @@ def test_the_hour_that_is_not_over_is_left_alone(copied: Path) -> None:
 
 
 def test_a_segment_that_came_again_after_it_was_merged_is_not_merged_with_others(copied: Path) -> None:
-    """What it is in already and what it would be in then would share events, and only one of them could count."""
+    """Its merged file and a new one would share events, and only one of them could count."""
     first, second = sorted({path.name.rpartition("-")[2] for path in copied.glob("request/**/*.parquet")})[:2]
     before = all_rows(copied)
     again = {path: path.read_bytes() for name in (first, second) for path in copied.rglob(f"*-{name}")}
@@ -102,7 +102,7 @@ class SteppedTarget(FolderTarget):
 
 
 class CrashingTarget(SteppedTarget):
-    """Ends its process, as it were, before the n-th thing that it changes."""
+    """Simulates the end of its process before its n-th change."""
 
     def step(self) -> None:
         super().step()
@@ -111,7 +111,7 @@ class CrashingTarget(SteppedTarget):
 
 
 class MeanwhileTarget(SteppedTarget):
-    """Somebody else does something before the n-th thing that it changes."""
+    """Runs `meanwhile` before its n-th change."""
 
     def __init__(self, root: Path, at: int, meanwhile: Callable[[], object]) -> None:
         super().__init__(root, at)
@@ -124,7 +124,7 @@ class MeanwhileTarget(SteppedTarget):
 
 
 def plain_files(folder: Path) -> list[str]:
-    """What a reader finds that knows nothing of plans."""
+    """Files that a reader without knowledge of plans finds."""
     return [path.name for path in folder.glob("request/**/*.parquet") if not path.name.startswith("_")]
 
 
@@ -146,7 +146,7 @@ def test_compaction_that_is_killed_anywhere_never_shows_an_event_twice(landed: P
             names = plain_files(folder)
             merged = [name for name in names if name.count("-") == 4]
             assert not merged or len(names) == 1
-            # Who knows of the plan finds everything at any moment.
+            # A reader that knows the plan finds everything at any moment.
             asked = Events(FolderTarget(folder)).ask("SELECT count(*), count(DISTINCT seq), sum(seq) FROM request")[1]
             assert asked == rows
             finish_interrupted(FolderTarget(folder))
@@ -217,7 +217,7 @@ def test_a_damaged_page_and_a_missing_file_are_found(copied: Path) -> None:
 
 
 class BusyTarget(FolderTarget):
-    """In which something happens behind the first listing, and something else behind each that follows."""
+    """Runs an action behind the first listing, and another behind each that follows."""
 
     def __init__(self, root: Path, *happens: Callable[[], object]) -> None:
         super().__init__(root)
@@ -245,7 +245,7 @@ def test_what_is_merged_during_a_check_is_not_called_corrupt(copied: Path) -> No
 
 
 def test_a_check_that_takes_longer_than_it_takes_to_merge_comes_to_an_end(copied: Path, read: list[str]) -> None:
-    """Whatever it looks at is merged before it is read, one hour after the other and in larger and larger files."""
+    """Each file that it checks is merged before it is read, one hour after the other, into larger and larger files."""
     size = sum(path.stat().st_size for path in copied.rglob("*.parquet")) // 36
     merges = [
         partial(compact, FolderTarget(copied), BEGIN_US + hour * HOUR_US, int(times * size))
@@ -283,7 +283,7 @@ def test_what_expires_during_a_check_is_no_loss(copied: Path) -> None:
 
 
 def test_what_somebody_deletes_during_a_check_is_a_hole(copied: Path) -> None:
-    """Though nothing follows that would miss it."""
+    """Even without a following segment that would miss it."""
     last = list(copied.rglob("*-00000036.parquet"))
 
     def delete() -> None:
@@ -324,7 +324,7 @@ def test_a_segment_that_is_there_twice_is_found(copied: Path) -> None:
 
 
 def test_a_spool_that_is_still_there_when_its_segment_was_merged_is_not_landed_again(tmp_path: Path) -> None:
-    """Its lander was killed before it deleted the spool, and another one of the same target does the upkeep."""
+    """Its lander was killed before it deleted the spool, and another lander of the same target does the upkeep."""
     spools, target = tmp_path / "spools", FolderTarget(tmp_path / "segments")
     bench = AuditBench(OsFileSystem(), spools, segment_ms="1000")
     for _ in range(4):
@@ -434,7 +434,7 @@ def test_a_spool_counts_once_while_the_segment_that_it_is_merged_into_is_a_draft
 
 
 def stopped_at(question: int) -> Callable[[], bool]:
-    """Whether it is stopped, as who asks is told from that question on."""
+    """A stop check that returns True from that question on."""
     asked = iter(range(question))
     return lambda: next(asked, None) is None
 

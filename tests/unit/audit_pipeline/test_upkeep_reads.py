@@ -1,4 +1,4 @@
-"""What upkeep asks of its target: each footer and each listing is a request, and more, of a store."""
+"""The requests of upkeep to its target: each footer and each listing costs at least one request to an object store."""
 
 import shutil
 from collections.abc import Iterator

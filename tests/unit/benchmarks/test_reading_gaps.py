@@ -1,4 +1,4 @@
-"""What is made of the records that members have read."""
+"""Gaps in the records that members have read."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What `make audit-demo` makes up, and that it would notice results that are wrong."""
+"""The invented data of `make audit-demo`, and that the demo would notice wrong results."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace

@@ -9,7 +9,7 @@ MEASURED: dict[str, Any] = {
     "repeated": 1,
     "failures": [],
     "starts": [(1.0, "a", 1), (1.1, "b", 1), (12.0, "a", 1), (12.1, "b", 1)],
-    # The last of far comes from the first start, and says nothing of the second.
+    # The last far record comes from the first start, and shows nothing about the second.
     "reads": [(2.0, "near-0"), (2.0, "far-0"), (9.9, "near-0"), (10.2, "far-0"), (12.5, "near-0"), (13.0, "far-0")],
 }
 

@@ -46,7 +46,7 @@ def test_argo_cd_goes_on_in_waves() -> None:
 
 
 def test_crds_are_never_pruned_and_come_once() -> None:
-    """Twice would be two owners of each; with one that is pruned go all objects of its kind."""
+    """Twice would mean two owners of each; pruning a CRD deletes all objects of its kind."""
     assert KUSTOMIZATIONS["sluicegate-crds"]["prune"] is False
     assert APPLICATIONS["sluicegate-crds"]["spec"]["syncPolicy"]["automated"]["prune"] is False
     assert HELM_RELEASE["spec"]["values"]["crds"]["install"] is False
@@ -67,7 +67,7 @@ def test_what_is_applied_is_there_and_valid() -> None:
 
 @pytest.mark.parametrize("file", sorted(EXAMPLES.rglob("*.yaml")), ids=lambda file: file.name)
 def test_nothing_of_ours_comes_before_its_operator(file: Path) -> None:
-    """What a tool needs is applied by people, and knows none of our kinds."""
+    """Users apply what a tool needs, and it contains none of our kinds."""
     assert not [one for one in documents(file) if str(one.get("apiVersion", "")).startswith(GROUP)]
 
 

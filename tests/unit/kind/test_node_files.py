@@ -1,4 +1,4 @@
-"""What is laid over a node's root agrees with who reads it."""
+"""Files laid over a node's root match their readers."""
 
 import json
 import os

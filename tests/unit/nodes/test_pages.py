@@ -1,4 +1,4 @@
-"""What pages say of examples and of tables, held against the repository. Scenarios on nodes follow their commands."""
+"""Examples and tables in pages, compared with the repository. Scenarios on nodes follow their commands."""
 
 import re
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ _GET = re.compile(r"^\$ kubectl get (\w+)$")
 
 
 def tables() -> Iterator[tuple[str, str, str]]:
-    """Page, kind and headings of each `$ kubectl get KIND` with what it printed."""
+    """Page, kind and headings of each `$ kubectl get KIND` with its output."""
     for page in PAGES:
         for block in blocks(page.read_text(encoding="utf-8")):
             for line, headings in pairwise(block):

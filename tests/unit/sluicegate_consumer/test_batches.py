@@ -1,4 +1,4 @@
-"""Which records of what was fetched are delivered."""
+"""The fetched records that are delivered."""
 
 import struct
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ def built(values: Sequence[bytes | None], headers: Sequence[tuple[str, bytes]] =
 
 
 def batch(first: int, attributes: int = 0, producer_id: int = -1, marker: int | None = None) -> Batch:
-    """One record, that of a marker where it is one."""
+    """A batch of one record, or of a marker."""
     (plain,) = split(memoryview(timed([5]) if marker is None else control(marker)))
     return plain._replace(base_offset=first, last_offset=first, attributes=attributes, producer_id=producer_id)
 
@@ -122,7 +122,7 @@ def test_cramjam_says_when_a_buffer_is_too_small_as_it_is_told_apart() -> None:
 
 @pytest.mark.parametrize("codec", [2, 3, 4])
 def test_what_packs_well_takes_no_more_space_than_a_few_times_what_it_is(codec: int) -> None:
-    """And not all that is allowed, which takes a tenth of a second to be zeroed."""
+    """It does not take all allowed space, which takes a tenth of a second to be zeroed."""
     plain = built([b"v" * 100_000])
     (found,) = split(memoryview(packed(codec, plain)))
     unpacked = unpack(codec, found.packed, 128 << 20)
@@ -132,7 +132,7 @@ def test_what_packs_well_takes_no_more_space_than_a_few_times_what_it_is(codec: 
 
 @pytest.mark.parametrize("last_offset", [7, 8])
 def test_a_record_that_is_not_within_the_offsets_of_its_batch_is_an_error(last_offset: int) -> None:
-    """It would have what comes after the batch be taken for what was delivered."""
+    """Otherwise records after the batch would count as delivered."""
     (found,) = split(memoryview(built([b"a", b"b", b"c"], first=7)))
     with pytest.raises(CorruptRecordsError, match="not within"):
         list(records(found._replace(last_offset=last_offset), LIMIT))

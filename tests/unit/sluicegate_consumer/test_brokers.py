@@ -1,4 +1,4 @@
-"""Which brokers are known, and by which connections they are reached."""
+"""The known brokers, and the connections to them."""
 
 from typing import Any, cast
 
@@ -51,7 +51,7 @@ def test_it_goes_round_the_brokers_that_are_known_and_the_bootstrap_servers() ->
 
 
 class Line:
-    """Stands for `RequestConnection`."""
+    """Replaces `RequestConnection`."""
 
     def __init__(self) -> None:
         self.ended = self.forsaken = False

@@ -1,4 +1,4 @@
-"""Requests and answers over a connection that is played by hand."""
+"""Requests and answers over a simulated connection."""
 
 import asyncio
 from typing import Any, cast
@@ -17,7 +17,7 @@ REQUEST = Request(3, 7, b"body")
 
 
 class Writer:
-    """What a StreamWriter is to a connection."""
+    """The part of a StreamWriter that a connection uses."""
 
     def __init__(self) -> None:
         self.written = b""
@@ -34,7 +34,7 @@ class Writer:
 
 
 class Played:
-    """A connection, and what its other end does."""
+    """A connection, and the actions of its other end."""
 
     def __init__(self, **settings: Any) -> None:
         self.reader = asyncio.StreamReader()
@@ -110,7 +110,7 @@ async def test_what_is_no_answer_ends_the_connection_for_all(raw: bytes, error: 
 
 @pytest.mark.parametrize("error", [OverflowError("port"), UnicodeError("label too long"), ValueError("null character")])
 async def test_what_is_no_address_is_as_one_where_nobody_is(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    """These are what connecting to port 70000, to a label of 64 characters, and to one with a null character raises."""
+    """The errors of connecting to port 70000, to a label of 64 characters, and to one with a null character."""
 
     async def connect(*_: object, **__: object) -> None:
         raise error

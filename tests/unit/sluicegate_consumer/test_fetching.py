@@ -1,4 +1,4 @@
-"""Reading from leaders that answer what the test says, on virtual time."""
+"""Reading from leaders with scripted answers, in virtual time."""
 
 import asyncio
 import struct
@@ -30,7 +30,7 @@ Answer = bytes | Exception
 
 
 def fetched(records: bytes = b"", code: int = 0, partition: int = 0) -> bytes:
-    """Version 11, of one partition of `t`."""
+    """A Fetch response of version 11, for one partition of `t`."""
     part = struct.pack(">ihqqqii", partition, code, 9, 9, 0, 0, -1) + INT32.pack(len(records)) + records
     return struct.pack(">ihi", 0, 0, 0) + items(INT32, [text("t") + items(INT32, [part])])
 
@@ -54,7 +54,7 @@ def batch(first: int, records: int = 1) -> bytes:
 
 
 class Link(BrokerLink):
-    """Answers as it was told to, then never."""
+    """Gives the scripted answers, then none."""
 
     def __init__(self, broker: Broker, asked: list[tuple[int, int]]) -> None:
         super().__init__(broker, Settings())
@@ -80,7 +80,7 @@ class Link(BrokerLink):
 
 
 class Cluster(Brokers):
-    """Two brokers, and what they were asked."""
+    """Two brokers, and the requests to them."""
 
     def __init__(self) -> None:
         super().__init__([("k1", 9092)], Settings())
@@ -96,7 +96,7 @@ class Cluster(Brokers):
 
 
 class Reading:
-    """One assignment, and what became of it."""
+    """One assignment, and its results."""
 
     def __init__(self, cluster: Cluster, parts: Sequence[PartitionOffset], settings: Settings) -> None:
         self.readers = [PartitionReader(part, 0, 1 << 20, self._room) for part in parts]

@@ -1,4 +1,4 @@
-"""A consumer and the coordinator that calls it, on virtual time and without sockets."""
+"""A consumer and the coordinator that calls it, in virtual time and without sockets."""
 
 import asyncio
 from collections import deque
@@ -42,7 +42,7 @@ STOP = call(push.STOP_FETCHER)
 
 
 def start(*offsets: int, stream: int = 0) -> bytes:
-    """Of the partitions from 0 on; without any of the first one from 7 on."""
+    """A StartFetcher for the partitions from 0 on; without offsets, for the first one from 7 on."""
     parts = [text("t") + text(f"1-{number}") + INT64.pack(offset) for number, offset in enumerate(offsets or (7,))]
     return call(push.START_FETCHER, items(INT16, [text(f"c-{stream}") + items(INT16, parts)]) + BROKERS)
 
@@ -61,7 +61,7 @@ class Wire(FrameConnection):
         self._coming: asyncio.Queue[bytes | None] = asyncio.Queue()
 
     def say(self, *frames: bytes | None) -> None:
-        """None: it ends."""
+        """Send these frames; None ends the connection."""
         for each in frames:
             self._coming.put_nowait(each)
 
@@ -89,7 +89,7 @@ class _SilentLink(BrokerLink):
 
 
 class Net(Brokers):
-    """Every connection that was opened, in its order."""
+    """Every connection that was opened, in order."""
 
     def __init__(self) -> None:
         super().__init__([("first", 1), ("second", 2)], Settings())
@@ -114,7 +114,7 @@ class Net(Brokers):
             (await self.next()).say(INT16.pack(code))
 
     async def registered(self) -> Wire:
-        """The consumer has found its coordinator and is registered there."""
+        """Let the consumer find its coordinator and register there; return that connection."""
         (await self.next()).say(metadata())
         coordinator = await self.next()
         assert coordinator.address == ("k1", 9092)
@@ -125,7 +125,7 @@ class Net(Brokers):
 
 
 class Told(Listener):
-    """What it was told, and what it does about it."""
+    """Notes its calls, and reacts to them."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str, set[TopicPartition]]] = []
@@ -336,7 +336,7 @@ async def test_an_offset_out_of_its_log_has_it_registered_anew_and_begin_elsewhe
 
 
 async def test_partitions_that_run_out_of_their_logs_one_after_the_other_are_all_read_in_the_end() -> None:
-    """The first is told to begin where it was out of its log before it could tell where it began."""
+    """The first partition is assigned from its invalid offset before it could report its new start."""
     async with scene() as here:
         for out_of_range, begun in ((0, [7, 9]), (1, [-2, 9]), (None, [-2, -2])):
             coordinator = await here.net.registered()
@@ -357,7 +357,7 @@ async def test_partitions_that_run_out_of_their_logs_one_after_the_other_are_all
 
 
 async def test_nothing_that_the_listener_is_told_outlives_the_connection() -> None:
-    """Or it would be told of two things at once, and the end of the older one would be the begin of delivery."""
+    """Otherwise two calls would overlap, and the end of the older one would start the delivery."""
     async with scene() as here:
         here.listener.assigned_takes_s = 1.5
         coordinator = await here.net.registered()
@@ -455,7 +455,7 @@ async def test_a_commit_without_a_coordinator_says_so_and_so_does_one_without_an
 
 
 async def test_a_stop_is_not_answered_while_a_commit_is_on_its_way_but_not_for_long() -> None:
-    """Others would have read on by the time it arrives."""
+    """Otherwise other consumers would have continued by the time it arrives."""
     async with scene(callback_timeout_s=2.0) as here:
         coordinator = await here.net.registered()
         coordinator.say(start())

@@ -1,4 +1,4 @@
-"""What of a partition is delivered, and which position is told."""
+"""The delivered records of a partition, and the reported position."""
 
 import tracemalloc
 
@@ -15,7 +15,7 @@ LIMIT = 1 << 20
 
 
 class Partition:
-    """A reader, and how often it said that it has room."""
+    """A reader, and the number of its reports of free space."""
 
     def __init__(self, offset: int = 0, number: int = 0) -> None:
         self.rooms = 0
@@ -114,7 +114,7 @@ def test_partitions_of_a_stream_take_turns_of_a_batch() -> None:
 
 
 def test_many_small_batches_count_for_what_they_take() -> None:
-    """And not for their records alone, of which a limit's worth would take ten times the memory."""
+    """Their records alone do not count: a limit's worth of them would take ten times the memory."""
     partition, raw = Partition(), memoryview(timed([5]) * 1_000)
     tracemalloc.start()
     try:

@@ -1,4 +1,4 @@
-"""What a consumer is told when it is made."""
+"""The arguments of a consumer."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -108,7 +108,7 @@ def test_attempts_come_later_and_later_and_not_all_at_once() -> None:
 
 @pytest.mark.parametrize("outage_s", [0.5, 3.4, 7.0])
 def test_a_coordinator_that_comes_back_is_found_soon_by_who_was_told_to_wait(outage_s: float) -> None:
-    """And is not asked all the time: a herd of thousands asks brokers that have a fail-over to do."""
+    """It is not asked all the time: thousands of consumers would burden brokers during a fail-over."""
     backoff, asked_s, attempts = Backoff(0.05, 2.0, lambda: 1.0), 0.0, 0
     while asked_s < outage_s:
         asked_s += backoff.next_s(soon=True)

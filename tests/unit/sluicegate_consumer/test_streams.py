@@ -1,4 +1,4 @@
-"""Whoever iterates: what is delivered when, and what is acknowledged by asking for more."""
+"""Iteration: when records are delivered, and which ones a further request acknowledges."""
 
 import asyncio
 
@@ -85,7 +85,7 @@ async def test_beyond_the_session_and_while_the_listener_is_told_nothing_is_deli
 
 
 async def test_others_have_their_turn_while_there_are_records() -> None:
-    """Time stands still on virtual time unless somebody waits: the turn is over with the first record."""
+    """Virtual time does not pass without waits: the turn is over with the first record."""
     delivery = Delivery()
     delivery.put(0, timed([5] * 10))
     turns = 0

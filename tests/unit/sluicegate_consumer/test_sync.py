@@ -1,4 +1,4 @@
-"""The consumer for applications without an event loop, over one that has what the test gives it."""
+"""The consumer for applications without an event loop, over a scripted one."""
 
 from collections.abc import Iterator
 from typing import Any, cast
@@ -14,7 +14,7 @@ from sluicegate_consumer.wire.push import PartitionOffset
 
 
 class Given:
-    """Stands for `Consumer`: what `take_many` gives, one portion after the other."""
+    """Replaces `Consumer`: returns from `take_many` one portion after the other."""
 
     def __init__(self, *portions: list[Record], acknowledges: bool = False) -> None:
         self.portions: Iterator[list[Record]] = iter(portions)

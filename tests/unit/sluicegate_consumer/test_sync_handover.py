@@ -1,4 +1,4 @@
-"""What is handed over to another thread is looked at again, and survives interruptions."""
+"""Records that are handed over to another thread are checked again, and survive interruptions."""
 
 import asyncio
 import threading
@@ -24,7 +24,7 @@ class _Partition:
 
 
 class _Consumer(Consumer):
-    """Brings five records at once, and has a coordinator that is silent when the test says so."""
+    """Returns five records at once, and has a coordinator that is silent when the test says so."""
 
     def __init__(self) -> None:
         super().__init__("k1:1", "g", topics=["t"])

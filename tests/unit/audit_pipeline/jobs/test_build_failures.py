@@ -1,4 +1,4 @@
-"""What a build leaves behind that could not be finished."""
+"""The state that an unfinished build leaves behind."""
 
 from pathlib import Path
 from typing import Any

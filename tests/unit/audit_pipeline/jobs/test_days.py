@@ -1,4 +1,4 @@
-"""Which days a build computes: what is new, what was made with other settings, and never what would become less."""
+"""The days that a build computes: new ones, and those with other settings, but none that would lose events."""
 
 from dataclasses import replace
 from datetime import UTC, date, datetime

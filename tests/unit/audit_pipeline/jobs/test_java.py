@@ -1,4 +1,4 @@
-"""Who has no Java is told what to do, before Spark starts."""
+"""Users without Java get instructions, before Spark starts."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from audit_pipeline.jobs.java import require_java
 
 
 def java(folder: Path, release: str) -> Path:
-    """A program that says of itself what a Java of that release does."""
+    """A program that prints the version of a Java of that release."""
     program = folder / "bin" / "java"
     program.parent.mkdir(parents=True)
     program.write_text(f"#!/bin/sh\necho 'openjdk version \"{release}\" 2025-04-15' >&2\n")

@@ -1,4 +1,4 @@
-"""What a build says of how long it may take yet."""
+"""A build's estimates of its remaining time."""
 
 import logging
 

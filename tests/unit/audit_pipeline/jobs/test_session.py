@@ -1,4 +1,4 @@
-"""What pyspark takes for itself, and has to give back."""
+"""The process state that pyspark changes, and must restore."""
 
 import logging
 import signal

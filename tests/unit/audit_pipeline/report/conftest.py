@@ -1,4 +1,4 @@
-"""Published results that several tests look at."""
+"""Published results that several tests read."""
 
 from pathlib import Path
 

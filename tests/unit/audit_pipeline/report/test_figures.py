@@ -1,4 +1,4 @@
-"""What is asked of published results, and what is answered."""
+"""Questions to published results, and their answers."""
 
 import json
 from collections.abc import Sequence
@@ -202,7 +202,7 @@ def test_a_bucket_that_no_broker_can_have_counted_is_taken_for_the_nearest(bucke
 
 
 def test_the_same_results_are_the_same_report_to_the_last_digit(told: Path, report: Report) -> None:
-    """Floating-point numbers that are added in another order, by another thread, are another sum."""
+    """Floating-point numbers that another thread adds in another order have another sum."""
     for _ in range(10):
         again = report_of(PublishedTables(FolderTarget(told)), 7)
         assert as_json(again, []) == as_json(report, [])

@@ -1,4 +1,4 @@
-"""Nothing that a name says is taken for HTML."""
+"""No name is interpreted as HTML."""
 
 from html.parser import HTMLParser
 
@@ -9,7 +9,7 @@ from audit_pipeline.report.markup import LONG, Markup, named, tag, together, vis
 
 
 class Read(HTMLParser):
-    """What a browser would see."""
+    """The page as a browser parses it."""
 
     def __init__(self, html: str) -> None:
         super().__init__(convert_charrefs=True)

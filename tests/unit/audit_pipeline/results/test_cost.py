@@ -23,7 +23,7 @@ def test_who_caused_what_and_what_nobody_can_be_named_for(spark: SparkSession) -
         {**of_a, "principal": "User:b", "topic": "orders", "request_bytes": GIB},
         {**of_a, "principal": "(unknown)", "topic": "orders", "request_bytes": 4 * GIB, "response_bytes": 8},
         {**of_a, "principal": "User:reader", "topic": "orders", "response_bytes": 1},
-        # Nothing is told of this topic's size.
+        # The size of this topic is unknown.
         {**of_a, "topic": "new", "request_bytes": 50},
         {**of_a, "cluster_id": "c2", "topic": "orders", "request_bytes": 1},
         {**of_a, "cluster_id": "c2", "requests": 2},

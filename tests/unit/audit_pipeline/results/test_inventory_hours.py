@@ -19,10 +19,10 @@ def test_the_last_telling_of_each_broker_and_hour_counts(spark: SparkSession) ->
             (f"{day} 10:00:01", "c1", 1, "a", 5, "orders", 0, 100, True),
             (f"{day} 10:00:01", "c1", 2, "a", 5, "orders", 0, 90, False),
             (f"{day} 10:00:02", "c1", 1, "a", 6, "orders", 1, 7, True),
-            # Broker 1 was restarted, and led no more; its clock is behind, its boot is what counts.
+            # Broker 1 was restarted and no longer leads; its clock is behind, and its boot is what counts.
             (f"{day} 10:59:59.999999", "c1", 1, "a", 900, "orders", 0, 500, True),
             (f"{day} 10:30:00", "c1", 1, "b", 2, "orders", 0, 120, False),
-            # Two say to lead: the leader's size is the greater.
+            # Two replicas claim to lead: the leader's size is the greater.
             (f"{day} 10:10:00", "c1", 2, "a", 9, "orders", 1, 8, True),
             # The next hour, another cluster, the next day.
             (f"{day} 11:00:00", "c1", 1, "b", 3, "orders", 0, 121, True),

@@ -1,4 +1,4 @@
-"""Settings as people write them."""
+"""Settings as users write them."""
 
 import json
 

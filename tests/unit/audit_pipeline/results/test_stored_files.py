@@ -1,4 +1,4 @@
-"""What Spark writes and reads as files of a folder, whatever their names are."""
+"""Files of a folder as Spark writes and reads them, whatever their names are."""
 
 from pathlib import Path
 

@@ -35,7 +35,7 @@ def test_connections_of_stormy_bins_by_who_they_turned_out_to_be(spark: SparkSes
         of("accepted", "10:00:05", 2, broker_id=2),
         of("limited", "10:00:05", None, reason="ip-rate"),
         of("refused", "10:00:05", None, reason="max-connections"),
-        # Who they were: of 1 the end tells; of 2 the first request; nobody of 3, whose end is of another boot.
+        # Their identities: 1 by its end, 2 by its first request, 3 unknown, as its end is of another boot.
         of("closed", "11:00:00", 1, **told),
         of("closed", "11:00:00", 3, boot_id="b", **told),
         {**of("closed", "00:00:00", 4, **told), "ts": f"{NEXT} 00:00:00"},
@@ -43,7 +43,7 @@ def test_connections_of_stormy_bins_by_who_they_turned_out_to_be(spark: SparkSes
         *(of("accepted", "10:00:00", id, listener="INTERNAL") for id in range(10, 14)),
         *(of("accepted", "10:00:10", id) for id in range(20, 24)),
         of("limited", "10:00:10", None, reason="ip-rate"),
-        # Held ones alone are a storm too.
+        # Held connections alone are a storm too.
         of("limited", "10:10:00", 30, reason="ip-rate"),
         of("refused", "10:10:00", None, reason="ip-rate"),
     )

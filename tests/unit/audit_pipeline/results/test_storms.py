@@ -24,12 +24,12 @@ BINS = [
     of("10:00:00", "10.0.0.9", "User:b", (100, 0, 0), software_name="java"),
     of("10:00:00", "10.0.0.9", "User:ANONYMOUS", (0, 0, 30), limit_met="max"),
     of("10:00:00", "10.0.0.10", "User:c", (229, 0, 0)),
-    # A calm of 60 seconds, of which the next bin is the same episode.
+    # After a calm of 60 seconds the next bin belongs to the same episode.
     of("10:01:10", "10.0.0.9", "User:b", (70, 0, 0), software_name="java"),
     of("10:01:10", "10.0.0.9", "User:a", (70, 0, 0), client_id="app", software_name="java", software_version="3"),
     of("10:01:10", "10.0.0.9", "User:ANONYMOUS", (0, 30, 0), limit_met="ip"),
     of("10:01:20", "10.0.0.10", "User:c", (100, 0, 0)),
-    # One of 70 seconds, and another listener meanwhile.
+    # A calm of 70 seconds, and another listener meanwhile.
     of("10:02:40", "10.0.0.2", "User:c", (6, 0, 0)),
     of("10:02:40", "10.0.0.11", "User:c", (6, 0, 0)),
     of("10:00:30", "10.0.0.2", "User:c", (2, 0, 0), client_id="second", listener="INTERNAL"),

@@ -1,4 +1,4 @@
-"""Which files count: each event once, whatever was copied, merged, deleted or comes late."""
+"""The files that count: each event once, even if files were copied, merged, deleted or are late."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -57,7 +57,7 @@ def found(*present: SegmentEntry, former: Sequence[SegmentEntry] = ()) -> Catalo
 
 
 def built(of: Catalogue) -> list[SegmentEntry]:
-    """What is remembered when all days that the files have events of were built."""
+    """The remembered entries after all days with events of the files were built."""
     return built_with(of.entries, {day for each in of.entries for day in each.days()})
 
 
@@ -97,7 +97,7 @@ def test_a_file_whose_events_are_all_in_files_that_share_none_is_a_duplicate() -
 def test_files_that_share_spools_come_to_the_same_in_whatever_order_builds_find_them(
     order: Sequence[tuple[int, int]],
 ) -> None:
-    """What was counted before and is left out now makes its days anew, though no file has gone."""
+    """Files that counted before and are left out now change their days, though no file was deleted."""
     there: list[SegmentEntry] = []
     former: list[SegmentEntry] = []
     rows_of_day: set[tuple[int, int]] = set()

@@ -1,4 +1,4 @@
-"""What the audit topic says is what the files say that were published to it: the same segments and days."""
+"""The audit topic gives the same segments and days as the files that were published to it."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ SOURCE = "kafka:b:1/audit"
 
 
 class MemoryRecords:
-    """A topic of three partitions; retention has taken what is before `low`."""
+    """A topic of three partitions; retention has deleted the records before `low`."""
 
     def __init__(self, spark: SparkSession, topic: MemoryTopic, low: int = 0) -> None:
         self._spark = spark
@@ -88,7 +88,7 @@ def test_the_topic_says_what_the_files_say(spark: SparkSession, tmp_path: Path) 
     again = look(spark, topic, found.remembered())
     assert (again.touched, again.rows_of(days)) == (set(), found.rows_of(days))
 
-    # What retention has taken stays as it was built.
+    # Results of deleted records stay as they were built.
     later = look(spark, topic, found.remembered(), low=len(topic.records))
     assert later.touched == set()
     assert later.lost >= days

@@ -1,4 +1,4 @@
-"""What one look at folders of segments says after another one, when files have changed between them."""
+"""Differences between two readings of segment folders, if files have changed between them."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +29,7 @@ def test_a_day_is_touched_until_it_is_settled_whatever_is_built_beside_it(tmp_pa
 
 
 def test_files_that_go_while_a_build_is_at_work_are_those_of_a_day_that_it_has_built(tmp_path: Path) -> None:
-    """Though no build before has seen them: made anew the day would be less."""
+    """Even without an earlier build of it: a new one would lose events of the day."""
     write_week(WEEK, tmp_path)
     source = look(tmp_path)
     source.settle([FIRST])

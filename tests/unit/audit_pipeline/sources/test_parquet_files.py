@@ -1,4 +1,4 @@
-"""Files as Arrow reads them into frames: what Spark's own reader would leave out, and all of an object store."""
+"""Files as Arrow reads them into frames: those that Spark's own reader would ignore, and all of an object store."""
 
 from pathlib import Path
 
@@ -13,11 +13,11 @@ from audit_pipeline.sources.parquet_files import WantedFile, frame_of
 
 SCHEMA = StructType([StructField("n", LongType(), False), StructField("m", MapType(ShortType(), LongType()), False)])
 NAME = "_by-arrow.parquet"
-"""Spark takes no notice of files whose names begin so."""
+"""Spark ignores files whose names begin like this."""
 
 
 def write(folder: Path, numbers: list[int | None]) -> None:
-    """A file that says the opposite of SCHEMA of where nulls may be."""
+    """Write a file whose columns may be null exactly where SCHEMA's may not."""
     of_map = pa.map_(pa.int16(), pa.field("value", pa.int64(), nullable=False))
     columns = {"m": pa.array([[(1, 2)] for _ in numbers], of_map), "n": pa.array(numbers, pa.int64())}
     pq.write_table(pa.table(columns), folder / NAME, store_schema=False)

@@ -1,4 +1,4 @@
-"""What one look says of files: hostile ones are set aside, and mended ones count again."""
+"""The verdict on files: hostile ones are set aside, and mended ones count again."""
 
 import json
 import os
@@ -72,7 +72,7 @@ def test_a_footer_with_impossible_numbers_is_set_aside(wrong: dict[str, object],
 
 @pytest.mark.parametrize("fault", ["corrupt", "version"])
 def test_a_file_that_was_set_aside_counts_when_it_is_fine_now(fault: str, tmp_path: Path) -> None:
-    """What is restored has the size it had, and a later release may know its version."""
+    """A restored file has the size it had, and a later release may know its version."""
     FolderTarget(tmp_path).put(PATH, packed(rows(OPENED_US), FOOTER))
     found = looked_at(tmp_path)
     assert isinstance(found, SegmentEntry)
@@ -93,7 +93,7 @@ def test_a_page_that_is_damaged_is_not_forgotten(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("changed_s", [0, 1])
 def test_a_file_that_is_written_again_is_read_again_to_its_end(changed_s: int, tmp_path: Path) -> None:
-    """Its size and its footer say nothing of a page."""
+    """Its size and its footer do not show a changed page."""
     data = bytearray(packed(rows(*range(OPENED_US, OPENED_US + 500)), FOOTER))
     FolderTarget(tmp_path).put(PATH, bytes(data))
     counted = looked_at(tmp_path)

@@ -1,4 +1,4 @@
-"""Records of the audit topic are the events that were published, each once, and only those of whole segments."""
+"""Records of the audit topic are the published events, each once, and only those of complete segments."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -53,7 +53,7 @@ class Published:
 
     @property
     def entries(self) -> list[SegmentEntry]:
-        """Of all segments, each once."""
+        """Entries of all segments, each once."""
         by_segment = {(footer.boot, footer.segments): footer for footer in self.topic.ends(0)}
         return [entry for footer in by_segment.values() for entry in entries_of("kafka:b:1/audit", footer)]
 

@@ -1,4 +1,4 @@
-"""Names and bounds of tags are the broker's: what a manifest may say, a broker takes."""
+"""Names and bounds of tags are the broker's: it accepts every tag that a manifest may have."""
 
 import re
 

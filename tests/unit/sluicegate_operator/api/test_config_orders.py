@@ -1,4 +1,4 @@
-"""What numbers of a manifest are in order is what the broker finds in order: the two share no code."""
+"""The operator and the broker accept the same order of numbers: the two share no code."""
 
 from collections.abc import Mapping
 from itertools import combinations, product
@@ -13,7 +13,7 @@ KEYS = sorted(BROKER_ORDERS[0].defaults)
 
 
 def problem(config: dict[str, str]) -> str | None:
-    """Of the broker that is configured so."""
+    """The error of a broker with this configuration; None if it is valid."""
     try:
         broker_settings({"node.id": "1", **config})
     except ConfigError as error:

@@ -1,4 +1,4 @@
-"""What manifests may hold is what the broker takes: the two share no code, so each key is tried on both."""
+"""Manifests and brokers accept the same values: the two share no code, so each key is tried on both."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""The generated files: no drift, and what an API server asks of a structural schema."""
+"""The generated files: no drift, and the API server's rules for a structural schema."""
 
 import json
 from collections.abc import Iterator
@@ -76,12 +76,12 @@ def test_rules_speak_in_sentences(version: dict[str, Any]) -> None:
 
 
 ANNOTATIONS_MAX_BYTES = 256 * 1024
-"""What the API server allows for all annotations of one object."""
+"""The API server's limit for all annotations of one object."""
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_crd_is_small_enough_for_kubectl_apply(kind: str) -> None:
-    """kubectl keeps the object as JSON in an annotation; half of the room stays for later versions."""
+    """kubectl keeps the object as JSON in an annotation; half of the space stays for later versions."""
     assert len(json.dumps(definition(kind))) < ANNOTATIONS_MAX_BYTES / 2
 
 
@@ -113,7 +113,7 @@ def test_a_cluster_is_scaled_by_its_brokers() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_plain_get_says_why(kind: str) -> None:
-    """The reason is there without -o wide; the sentence, which may be long, is there with it."""
+    """The reason is shown without -o wide; the message, which may be long, only with it."""
     columns = {column.name: column.priority for column in KINDS[kind].model.columns}
     assert columns["Reason" if kind != "BrokerRegistration" else "State"] == 0
     assert columns["Message"] == 1

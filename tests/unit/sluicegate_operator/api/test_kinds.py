@@ -1,4 +1,4 @@
-"""The table of kinds is the one place where a kind is told of: what a new one has to touch is counted here."""
+"""The table of kinds is the only description of a kind: the other places that a new kind needs are counted here."""
 
 import re
 from pathlib import Path
@@ -18,13 +18,13 @@ SOURCES = ROOT / "operator" / "sluicegate_operator"
 RIGHTS_OF_THEIR_OWN = {"brokerclusters", "brokerregistrations"}
 """Read one by one, or written: kube.rights has a line more for these."""
 UNMISTAKABLE = [kind for kind in KINDS.values() if kind.plural != "topics"]
-"""The other is a word of Kafka's as well."""
+"""The plural of the other kind is a word of Kafka's as well."""
 
 
 def test_every_model_has_a_line() -> None:
     assert {kind.model for kind in KINDS.values()} == set(Resource.__subclasses__())
     assert [kind.kind for kind in CUSTOM] == [kind.name for kind in BY_PEOPLE]
-    # The watch is told one of CUSTOM, and asks which it is: with two of each, no event of any object was understood.
+    # The watch gets one of CUSTOM, and compares it: with two objects for each kind, no event was understood.
     assert any(kind is BROKER_CLUSTER for kind in CUSTOM)
 
 

@@ -1,4 +1,4 @@
-"""Numbers of replicas that cannot hold together: files with them are refused, and stored objects stay readable."""
+"""Inconsistent numbers of replicas: files with them are refused, and stored objects stay readable."""
 
 import json
 from pathlib import Path

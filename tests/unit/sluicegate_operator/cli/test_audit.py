@@ -17,7 +17,7 @@ def pipeline_commands() -> dict[str, argparse.ArgumentParser]:
 
 @pytest.fixture
 def become(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What this process would have become."""
+    """The arguments with which this process would have been replaced."""
     given: list[str] = []
 
     def execv(_: str, arguments: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""`sluicegate brokers`: as a table, with tags, as JSON, and where there is no answer."""
+"""`sluicegate brokers`: as a table, with tags, as JSON, and without an answer."""
 
 import json
 from collections.abc import Collection

@@ -1,4 +1,4 @@
-"""`sluicegate damage`: what is shown, and that a loss is accepted for what was shown only."""
+"""`sluicegate damage`: the shown damage, and that a loss is accepted only for that."""
 
 import json
 
@@ -31,7 +31,7 @@ FOLLOWED = DamagedReplica("orders", 1, 1, "it is mended soon", (DamagedRange(3, 
 
 
 class Cluster:
-    """Broker 1 leads both partitions, broker 2 follows; broker 3, which has replicas, too, is away."""
+    """Broker 1 leads both partitions, broker 2 follows; broker 3, which also has replicas, is away."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.told: dict[int, LogDamage | Exception] = {1: LogDamage(1, 2, (ORDERS,)), 2: LogDamage(2, 1, (FOLLOWED,))}

@@ -1,4 +1,4 @@
-"""What is said of a group: its members, and for each partition how far behind it is."""
+"""The report on a group: its members, and the lag of each partition."""
 
 from sluicegate_operator.cli.group_report import report
 from sluicegate_operator.cli.group_tables import members_table
@@ -24,7 +24,7 @@ def test_lag_is_what_is_between_the_commit_and_the_logs_end() -> None:
 
 
 def test_a_commit_beyond_the_logs_end_is_no_lag() -> None:
-    """The log was cut, or the commit came between the two questions."""
+    """The log was cut, or the commit came between the two requests."""
     shown = report(GROUP, {("orders", 0): 101}, {("orders", 0): 100})
     assert (shown.offsets[0].lag, shown.lag) == (0, 0)
 

@@ -1,4 +1,4 @@
-"""What `sluicegate groups` refuses before it asks anybody, in one sentence with exit code 2, and where nothing is."""
+"""Requests that `sluicegate groups` refuses, in one sentence with exit code 2, and clusters that do not run."""
 
 import json
 import os
@@ -88,7 +88,7 @@ def test_names_of_others_move_no_cursor(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def running(folder: Path, *clusters: str) -> Path:
-    """The data folder of an `up` that this process is."""
+    """The data folder of an `up`, with this process as its owner."""
     node = {"role": "broker", "pid": 1, "listeners": {"INTERNAL": "127.0.0.1:9091", "EXTERNAL": "127.0.0.1:9094"}}
     stopped = {"role": "broker", "pid": None, "listeners": {"INTERNAL": "127.0.0.1:9092"}}
     controller = {"role": "controller", "pid": 1, "listeners": {"CONTROLLER": "127.0.0.1:9093"}}

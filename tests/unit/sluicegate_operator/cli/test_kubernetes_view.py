@@ -1,4 +1,4 @@
-"""`sluicegate status` and `quotas` in Kubernetes: what is made of pods, objects and the answers of nodes."""
+"""`sluicegate status` and `quotas` in Kubernetes: their output from pods, objects and the answers of nodes."""
 
 import io
 from collections.abc import Mapping
@@ -64,13 +64,13 @@ def a_pod(name: str, role: str, of: str = "shop", **state: Any) -> Json:
 
 
 def said(document: Json, status_: str, message: str, **more: Any) -> Json:
-    """As the operator has written its status."""
+    """The object with a status as the operator writes it."""
     condition = {"type": "Ready", "status": status_, "reason": "Because", "message": message}
     return document | {"status": {"conditions": [condition], **more}}
 
 
 class Kube:
-    """Of KubeClient, what is asked here. `answers` are what nodes say, by pod and path."""
+    """The part of KubeClient used here. `answers` are those of nodes, by pod and path."""
 
     def __init__(self, pods: list[Json], objects: list[Json], answers: Mapping[str, Json]) -> None:
         self.pods = pods

@@ -1,4 +1,4 @@
-"""From where a group goes on: what people write, and what becomes of each partition."""
+"""The start positions of a reset: users' texts, and the result for each partition."""
 
 from datetime import UTC, datetime
 

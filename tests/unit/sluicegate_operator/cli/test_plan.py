@@ -1,4 +1,4 @@
-"""What `sluicegate plan` says to people and to programs, and its exit codes."""
+"""The output of `sluicegate plan` for users and programs, and its exit codes."""
 
 import json
 import shutil
@@ -139,7 +139,7 @@ def test_two_documents_that_are_put_into_one_namespace_are_one_object(
     assert capsys.readouterr().err == sentence
     assert code_of([QUICKSTART], [tmp_path], namespace="production") == 1
     assert capsys.readouterr().err == sentence
-    # Elsewhere they are two, as they are for who validates them.
+    # Elsewhere they are two, as for validation.
     assert len(load_manifests([tmp_path]).resources) == len(load_manifests([tmp_path], namespace="x").resources) == 2
 
 
@@ -168,7 +168,7 @@ def test_a_listener_of_brokers_that_others_run_is_told(tmp_path: Path, capsys: p
 
 
 class Without:
-    """Of KubeClient, what is asked here: an API server that does not know these kinds, and has nothing of others."""
+    """The part of KubeClient used here: an API server that lacks these kinds, and has no objects of others."""
 
     def __init__(self, *kinds: str, status: int = 404) -> None:
         self.kinds, self.status = kinds, status

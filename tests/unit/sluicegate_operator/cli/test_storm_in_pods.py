@@ -1,4 +1,4 @@
-"""A storm out of pods of Kubernetes: what is made, what is reported, and that nothing stays behind."""
+"""A storm from pods of Kubernetes: the pods that it makes, its report, and that it leaves nothing behind."""
 
 import asyncio
 import io
@@ -55,7 +55,7 @@ OWN_SERVICE: Json = {"metadata": {"ownerReferences": [{"controller": True, "uid"
 
 
 class Kube:
-    """Of KubeClient, what is used here. A pod that is made ends as `state` says, with `log`."""
+    """The part of KubeClient used here. A pod that is made ends as `state` says, with `log`."""
 
     def __init__(self, *brokers: Json, state: Json | None = None, log: str = json.dumps(REPORT)) -> None:
         self.brokers = brokers

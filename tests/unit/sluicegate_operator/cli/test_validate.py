@@ -1,4 +1,4 @@
-"""What `sluicegate validate` says to people, to programs and to GitHub."""
+"""The output of `sluicegate validate` for users, programs and GitHub."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is made of brokers' answers about an address, and whom `sluicegate why` asks."""
+"""The output for brokers' answers about an address, and the brokers that `sluicegate why` asks."""
 
 import io
 import json
@@ -111,7 +111,7 @@ def test_limits_that_all_clients_share_are_named_with_the_time_that_they_block()
 
 
 def test_a_limit_that_blocks_nobody_is_no_reason_to_say_nothing() -> None:
-    """The limit is there, and a person who looks for it finds it."""
+    """The limit exists, and a user who looks for it must find it."""
     said = FREE | {"broker": acceptor(), "listeners": {"EXTERNAL": acceptor(50, inherited=["max_connections"])}}
     text = "\n".join(" ".join(line) for line in shown(BrokerAnswer("shop", 0, said)))
     assert "listener 50.0/50 - 0% 4094 -" in text
@@ -204,7 +204,7 @@ async def test_who_does_not_answer_holds_up_nobody() -> None:
 
 
 class Pods:
-    """Of KubeClient, what is asked here."""
+    """The part of KubeClient used here."""
 
     def __init__(self, *pods: dict[str, Any]) -> None:
         self.pods = list(pods)

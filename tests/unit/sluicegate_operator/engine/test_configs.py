@@ -1,4 +1,4 @@
-"""When a difference in dynamic configuration is called drift, and when a broker has only just come."""
+"""When a difference in dynamic configuration counts as drift, and when a broker has only just started."""
 
 from functools import partial
 
@@ -49,7 +49,7 @@ async def test_a_first_setting_is_no_drift_though_a_broker_comes_later() -> None
     shop.there = everybody.only(0)
     await shop.reconcile()
     shop.there = everybody
-    # It has not read the metadata yet, and so looks as if somebody had taken the key away.
+    # It has not read the metadata yet, and looks as if a user had removed the key.
     shop.brokers.lags.add(2)
     await shop.reconcile()
     assert {reason for _, reason in shop.told()} == {"ConfigApplied"}

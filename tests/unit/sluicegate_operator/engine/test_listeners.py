@@ -94,7 +94,7 @@ class Shop:
         return [layer.get(key) for layer in self.brokers.overrides.values()]
 
     def allot(self, name: str, port: int, ingress: Json | None = None) -> None:
-        """As the API server and a cloud's controller do."""
+        """Allot ports and addresses, as the API server and a cloud's controller do."""
         service = self.kube.take("Service", name)
         service["spec"]["ports"][0].setdefault("nodePort", port)
         if ingress is not None:
@@ -169,7 +169,7 @@ async def test_a_service_of_somebody_else_stays_and_the_listener_says_so_once() 
     assert "make the BrokerListener under another name" in stalled["message"]
     [event] = shop.kube.events("NameTaken")
     assert (event["type"], event["count"], event["involvedObject"]["name"]) == ("Warning", 1, "shop-external")
-    # The others are not held up by it, and it is well once the name is free.
+    # The other listeners are not delayed by it, and it recovers once the name is free.
     assert shop.ready("open") == ("True", "Listening")
     shop.kube.remove("Service", "shop-external")
     await shop.reconcile()
@@ -178,7 +178,7 @@ async def test_a_service_of_somebody_else_stays_and_the_listener_says_so_once() 
 
 
 async def held(shop: Shop, how: str) -> None:
-    """Hold the cluster of a shop whose brokers have everything open."""
+    """Hold a cluster whose brokers have opened all listeners."""
     if how == "paused":
         shop.kube.put(cluster(brokers={"replicas": BROKERS, "storage": {"size": "1Gi"}}, paused=True))
     else:
@@ -275,7 +275,7 @@ async def test_nodes_that_may_not_be_read_hold_up_no_other_listener() -> None:
 
 
 def _as_it_is(kube: MemoryKube) -> Any:
-    """The API server keeps what it has allotted."""
+    """An `apply` that keeps the fields that the API server has allotted."""
 
     async def apply(manifest: Json, _: object = None) -> Json:
         return kube.take(manifest["kind"], manifest["metadata"]["name"])
@@ -294,7 +294,7 @@ async def test_a_listener_that_is_no_longer_exposed_has_one_service_and_tells_ad
 
 
 async def balanced(**spec: Any) -> Shop:
-    """Each broker's load balancer has an address, and that of all brokers has none yet."""
+    """A shop in which each broker's load balancer has an address, and the common one has none yet."""
     shop = Shop(listener(exposure="LoadBalancer", **spec))
     await shop.reconcile()
     for number in range(BROKERS):
@@ -354,7 +354,7 @@ def _refuse_deletions(shop: Shop, error: KubeError) -> None:
 
 
 async def exposed_no_more(error: KubeError) -> Shop:
-    """A listener whose brokers have no Services of their own any more, and the API server keeps these."""
+    """A listener that needs no Services for brokers any more, while the API server refuses to delete them."""
     shop = Shop(listener(exposure="LoadBalancer"), other("OPEN", 9095))
     await shop.reconcile()
     _refuse_deletions(shop, error)

@@ -1,4 +1,4 @@
-"""ObserverPlugins of one cluster: their status, and what people are told."""
+"""ObserverPlugins of one cluster: their status, and the messages to users."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Which waits of a broker for its rack are reported, and from when on."""
+"""A broker's waits for its rack that are reported, and the time of the report."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is told of a roll that waits, and of which spec."""
+"""The reports on a waiting roll, and the spec that they are about."""
 
 import asyncio
 import logging
@@ -90,7 +90,7 @@ async def test_a_look_says_which_spec_it_went_by() -> None:
             await reconciler.reconcile(SHOP)
         assert context.progress[SHOP].roll_generation == generation
         assert marked == ["clusters"] * generation, "once for each spec"
-        # Nothing that a node is restarted for.
+        # A change that restarts no node.
         kube.put(cluster(resyncSeconds=77))
     await context.aclose()
 
@@ -196,7 +196,7 @@ async def test_a_scale_that_was_decided_for_what_is_no_more_is_decided_again(
 
 @asynccontextmanager
 async def _scaled_by_hand(kube: MemoryKube) -> AsyncIterator[RollReconciler]:
-    """Nodes that were made, and of which somebody has taken away all brokers."""
+    """A reconciler for existing nodes whose brokers a user has scaled to zero."""
     context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
     context.mark = lambda queue, key: None
     found = await gather_cluster(kube, SHOP)  # type: ignore[arg-type]
@@ -416,7 +416,7 @@ async def test_a_status_does_not_change_while_each_look_is_refused(
         for _ in range(2):
             await clusters.reconcile(SHOP)
             await asyncio.sleep(2)
-        # The next operator knows the status only.
+        # The next operator knows only the status.
         world.context.progress.forget(SHOP)
         marked: list[object] = []
         world.context.mark = lambda queue, _: marked.append((queue, world.context.progress[SHOP].roll))

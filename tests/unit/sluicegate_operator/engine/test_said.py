@@ -1,4 +1,4 @@
-"""What was said is not said again until it changes."""
+"""A message is not repeated until it changes."""
 
 import pytest
 

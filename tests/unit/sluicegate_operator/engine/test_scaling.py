@@ -39,7 +39,7 @@ NOT_NOW = KafkaApiError(int(ErrorCode.not_controller), None, "reassigning partit
 
 
 class Handle:
-    """A broker that refuses what a test says."""
+    """A broker with scripted refusals."""
 
     def __init__(self, moves: Callable[[tuple[str, int]], str], error: Exception | None) -> None:
         self._moves, self._error = moves, error
@@ -82,7 +82,7 @@ def refuse_scale(monkeypatch: pytest.MonkeyPatch, error: KubeError) -> None:
 
 
 async def _unchanged() -> None:
-    """The decision still holds."""
+    """Do nothing: the decision is still valid."""
 
 
 @pytest.fixture

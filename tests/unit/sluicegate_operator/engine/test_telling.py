@@ -1,4 +1,4 @@
-"""A status that the API server refuses keeps no other object of its cluster waiting."""
+"""A status that the API server refuses does not block other objects of its cluster."""
 
 import logging
 from typing import Any

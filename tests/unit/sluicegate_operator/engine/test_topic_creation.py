@@ -1,4 +1,4 @@
-"""What the topics' reconciler says of a topic that cannot be made yet, and how long it waits for brokers."""
+"""The topics' reconciler reports a topic that cannot be created yet, and waits for brokers."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ SHOP = ("default", "shop")
 
 
 class Brokers:
-    """In place of `enforce_topic`: so many are Online, or `error` is what they answer."""
+    """Replaces `enforce_topic`: so many brokers are Online, or they answer with `error`."""
 
     def __init__(self, online: int) -> None:
         self.online = online

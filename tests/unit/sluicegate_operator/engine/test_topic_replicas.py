@@ -1,4 +1,4 @@
-"""A Topic whose number of replicas changes: what brokers are sent, and what its status says until it is done."""
+"""A Topic whose number of replicas changes: the requests to brokers, and its status until the change is done."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ ID = uuid4()
 
 @dataclass
 class Brokers:
-    """Stands for a BrokerPool and for its handles. It reassigns as Kafka does, when `catch_up` is called."""
+    """Replaces a BrokerPool and its handles. It reassigns as Kafka does, when `catch_up` is called."""
 
     placed: dict[int, tuple[int, ...]]
     """The replicas of each partition of the topic orders."""
@@ -45,7 +45,7 @@ class Brokers:
     made: list[NewTopic] = field(default_factory=list)
     questions: int = 0
     lost: set[int] = field(default_factory=set)
-    """Brokers that are registered no more."""
+    """Brokers that are no longer registered."""
     fenced: set[int] = field(default_factory=set)
 
     @property
@@ -78,7 +78,7 @@ class Brokers:
         return {}
 
     async def alter_topic_configs(self, name: str, change: object) -> None:
-        """Taken, and never shown."""
+        """Accept the change, and never show it."""
 
     async def describe_cluster(self) -> ClusterView:
         there = [id_ for id_ in self.brokers if id_ not in self.lost]
@@ -120,7 +120,7 @@ class Brokers:
         return {partition: why for partition, why in self.refusals.items() if partition in targets}
 
     def catch_up(self, count: int) -> None:
-        """The replicas that were added to so many partitions are in sync."""
+        """Put the added replicas of so many partitions in sync."""
         for name, index in list(self.moving)[:count]:
             view = self.moving.pop((name, index))
             self.placed[index] = tuple(replica for replica in view.replicas if replica not in view.removing)
@@ -134,7 +134,7 @@ class Operator:
         self.again()
 
     def again(self) -> None:
-        """Another process of it, which remembers nothing."""
+        """Start another process of the operator, without memory."""
         context = Context(self.kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
         context.pool = self._pool  # type: ignore[method-assign, assignment]
         self._reconciler = TopicReconciler(context, patience_s=TOPIC_PATIENCE_S, deletion_s=TOPIC_DELETION_S)

@@ -1,4 +1,4 @@
-"""Topics that come and go: what is set on a topic that was there, and when Kafka's topic goes with its Topic."""
+"""Topics that appear and disappear: settings of an existing topic, and deletion of Kafka's topic with its Topic."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -45,7 +45,7 @@ class KafkaTopic:
 
 @dataclass
 class Brokers:
-    """Stands for a BrokerPool and for the handle of its one broker."""
+    """Replaces a BrokerPool and the handle of its one broker."""
 
     topics: dict[str, KafkaTopic] = field(default_factory=dict)
     away: bool = False
@@ -99,7 +99,7 @@ class Brokers:
 
 
 class Operator:
-    """One reconciler over a MemoryKube and Brokers; `again` is another process of it, with nothing remembered."""
+    """One reconciler over a MemoryKube and Brokers; `again` starts another process of it, without memory."""
 
     def __init__(self, kube: MemoryKube, brokers: Brokers) -> None:
         self.kube = kube
@@ -400,5 +400,5 @@ async def test_a_topic_that_cannot_be_read_holds_a_deletion_and_goes_itself_afte
     await asyncio.sleep(TOPIC_DELETION_S)
     await operator.look()
     assert operator.kube.names("Topic") == []
-    # Nobody could read whose topic that was.
+    # The owner of that topic was unreadable.
     assert set(operator.brokers.topics) == {"strange"}

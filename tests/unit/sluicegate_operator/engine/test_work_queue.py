@@ -84,7 +84,7 @@ def test_keys_that_fail_come_last_and_leave_room_for_the_others() -> None:
     assert schedule.take(10.0) == "well"
     taken = [schedule.take(10.0) for _ in sick]
     assert taken == [*sick[:FAILING_WORKERS_MAX], *[None] * 4]
-    # Nobody is to be woken for those that have no room; a key that does not fail still goes through.
+    # Keys that wait for a free worker wake no worker; a key that does not fail is still taken.
     assert schedule.next_due_s() is None
     schedule.mark("another", 10.0)
     assert schedule.take(10.0) == "another"

@@ -1,4 +1,4 @@
-"""Asking several brokers: everyone's answer, whatever the others do."""
+"""Questions to several brokers: the answer of each, whatever the others do."""
 
 import asyncio
 from collections.abc import Callable

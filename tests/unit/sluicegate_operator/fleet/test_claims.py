@@ -1,4 +1,4 @@
-"""Volume claims go with their BrokerCluster when it says so, however late, and only those that hold its data."""
+"""Volume claims are deleted with their BrokerCluster if it says so, however late, and only those with its data."""
 
 from typing import Any
 
@@ -271,7 +271,7 @@ def test_a_stateful_set_keeps_the_template_of_its_claims() -> None:
 
 
 def theirs(ordinal: int) -> Json:
-    """A claim that has the name of a node's, and nothing that says that it is one."""
+    """A claim with the name of a node's, and without any sign that it is one."""
     found = claim(ordinal, None)
     return {**found, "metadata": {**found["metadata"], "labels": {"mine": "yes"}, "annotations": {}}}
 

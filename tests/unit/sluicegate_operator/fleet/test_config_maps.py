@@ -1,4 +1,4 @@
-"""Which ConfigMaps of a cluster go, and which must stay though nothing seems to need them."""
+"""The ConfigMaps of a cluster that are deleted, and those that must stay though nothing seems to need them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -42,7 +42,7 @@ def node_set(uses: str, observed: int = 2) -> Json:
 
 @dataclass
 class FakeKube:
-    """A control plane in which nothing happens by itself."""
+    """A control plane that changes only by calls."""
 
     config_maps: Sequence[Json]
     pods: Sequence[Json]

@@ -1,4 +1,4 @@
-"""The Lease of an active controller whose pod is gone ends at once; that of any other is left alone."""
+"""The Lease of an active controller whose pod is gone ends at once; any other is left alone."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What is kept of the words of brokers."""
+"""The remembered descriptions of brokers."""
 
 from collections.abc import Collection
 from typing import Any, Self
@@ -12,7 +12,7 @@ from sluicegate_operator.planning.registrations import BrokerWords
 
 
 class Admin:
-    """Stands for `AdminClient`."""
+    """Replaces `AdminClient`."""
 
     addresses: Collection[tuple[str, int]] = ()
 

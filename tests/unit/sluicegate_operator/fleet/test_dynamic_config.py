@@ -14,7 +14,7 @@ RETENTION, MESSAGE = "log.retention.ms", "message.max.bytes"
 
 
 class Memory:
-    """What was remembered, with what the brokers had at that moment."""
+    """The remembered keys, with the brokers' values at that moment."""
 
     def __init__(self, cluster: ScriptedCluster) -> None:
         self._cluster = cluster

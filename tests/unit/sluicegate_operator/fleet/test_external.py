@@ -1,4 +1,4 @@
-"""Brokers that others run: where each answers, and that nothing is asked of what is another cluster's."""
+"""External brokers: the address of each, and no requests to another cluster's brokers."""
 
 import asyncio
 from collections.abc import Callable
@@ -43,7 +43,7 @@ def broker_of(cluster_id: str) -> ScriptedPeer:
 
 
 async def test_nothing_is_asked_at_an_address_where_another_cluster_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where both are advertised by a name that means another host to whoever asks."""
+    """As when both are advertised by a name that resolves to another host for the operator."""
     peers = {"b0": broker_of("c"), "b1": broker_of("d")}
 
     async def connect(address: tuple[str, int], factory: Callable[[], asyncio.Protocol]) -> object:

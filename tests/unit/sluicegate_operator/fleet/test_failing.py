@@ -1,4 +1,4 @@
-"""Nodes that do not start: what their StatefulSet's Events say, and how often anybody asks for them."""
+"""Nodes that do not start: the Events of their StatefulSet, and how often they are read."""
 
 import asyncio
 from typing import Any
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.virtual_time
 
 
 class CountingKube(MemoryKube):
-    """Notes when Events were asked for."""
+    """Notes when Events were read."""
 
     def __init__(self, controllers_uid: str = "of-the-controllers") -> None:
         labels = {MANAGED_BY_LABEL: MANAGER, CLUSTER_LABEL: "shop"}

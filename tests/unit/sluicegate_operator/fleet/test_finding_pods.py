@@ -1,4 +1,4 @@
-"""Which pods a cluster has, also when they lack the labels by which they are found."""
+"""The pods of a cluster, even those that lack the labels by which they are found."""
 
 from dataclasses import replace
 from typing import Any
@@ -179,7 +179,7 @@ async def test_registrations_that_a_person_made_are_left_alone(monkeypatch: pyte
     context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
     context.mark = lambda *_: None
     await RegistrationReconciler(context).reconcile(("default", "shop"))
-    # Ours of a broker that is registered no more goes.
+    # Our registration of a broker that is no longer registered is deleted.
     assert kube.names("BrokerRegistration") == ["shop-0", "shop-1", "shop-7"]
     assert "status" not in kube.take("BrokerRegistration", "shop-1")
     [event] = kube.events("NameTaken")

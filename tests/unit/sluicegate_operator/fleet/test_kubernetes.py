@@ -1,4 +1,4 @@
-"""What is applied to a cluster's children by what is known of them."""
+"""The applied children of a cluster, by what is known of them."""
 
 from copy import deepcopy
 from pathlib import Path
@@ -27,7 +27,7 @@ async def test_a_cache_that_is_behind_takes_no_broker_away(monkeypatch: pytest.M
     await fleet.apply(found, [])
     brokers = kube.take("StatefulSet", "shop-brokers")
     past = deepcopy(brokers)
-    # By another operator that led meanwhile, for a spec of which this one has not heard either.
+    # By another operator that led meanwhile, for a spec that this one has not seen either.
     brokers["spec"]["replicas"] += 2
 
     async def as_it_was(cache: MemoryCache, kind: Kind, namespace: str, name: str) -> Any:

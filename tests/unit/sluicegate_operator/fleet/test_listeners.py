@@ -24,7 +24,7 @@ def shop(brokers: int = 2) -> ScriptedCluster:
 
 
 async def tell(cluster: ScriptedCluster, **ports: int) -> tuple[dict[int, Told], dict[int, OpenListeners]]:
-    """What became of it, and what the brokers say then."""
+    """Open these ports; return the outcome, and the brokers' listeners afterwards."""
     pool = cluster.pool()
     async with pool.admin:
         now = await ask_listeners(pool, ports)

@@ -17,7 +17,7 @@ from tests.support.fleet_worlds import PlayedChild
 
 
 class SlowChild(PlayedChild):
-    """Ends when `ends` is set, for whoever waits for it."""
+    """Ends when `ends` is set."""
 
     made: list["SlowChild"] = []
     ends = asyncio.Event()

@@ -27,7 +27,7 @@ TOLD = {
 
 
 class Admin:
-    """Stands for `AdminClient`."""
+    """Replaces `AdminClient`."""
 
     def __init__(self, addresses: Collection[tuple[str, int]], **_: Any) -> None:
         ((self._host, _port),) = addresses

@@ -1,4 +1,4 @@
-"""Observers on every broker: set together, waited for, and told as each broker tells of them."""
+"""Observers on every broker: set together, waited for, and reported as each broker reports them."""
 
 from typing import Any
 
