@@ -1,4 +1,4 @@
-"""What pages name is there: steps of walks and files of the map of architecture.md, modules and links in all pages."""
+"""Names in pages exist: steps of walks and files of the map of architecture.md, modules and links in all pages."""
 
 import ast
 import re
@@ -18,7 +18,7 @@ STEPS = sorted(set(re.findall(r"`([\w/]+\.py):(\w+)`", PAGE)))
 
 @cache
 def names_in(path: Path) -> set[str]:
-    """Names of functions and classes, and names that are assigned: in the module, its classes, and their instances."""
+    """Names of functions and classes, and assigned names: in the module, its classes, and their instances."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         match node:

@@ -1,4 +1,4 @@
-"""What an extra of pyproject.toml brings is enough for what it is for: tests run where all of them are installed."""
+"""The distributions of an extra in pyproject.toml are enough for its purpose: tests run with all of them installed."""
 
 import re
 import subprocess
@@ -37,7 +37,7 @@ def distribution(requirement: str) -> str:
 
 
 def closure(extra: str) -> set[str]:
-    """The distributions that an extra brings, with those that they need."""
+    """The distributions that an extra brings, with their dependencies."""
     found: set[str] = set()
     waiting = list(EXTRAS[extra])
     while waiting:
@@ -56,7 +56,7 @@ def needed_by(name: str) -> list[str]:
     try:
         needed = metadata.requires(name) or []
     except metadata.PackageNotFoundError:
-        # It is of another platform or version of Python.
+        # It is for another platform or version of Python.
         return []
     return [each for each in needed if not re.search(r"\bextra\s*==", each)]
 

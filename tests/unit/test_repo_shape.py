@@ -33,9 +33,9 @@ TEXTS = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path 
 PRODUCT = ("broker_runtime/", "operator/sluicegate_operator/", "sluicegate_consumer/")
 EVERYWHERE = (*PRODUCT, "tests/", "e2e/", "benchmarks/", "demo/", "tools/")
 MODELS = "operator/sluicegate_operator/api/"
-"""A model's docstring would be what `kubectl explain` says of each field that has it."""
+"""A model's docstring would be the text of `kubectl explain` for each field that has it."""
 NOT_SPLIT_YET = ("broker_runtime/cluster/follower.py",)
-"""Where a class has banners still."""
+"""Modules with a class that still has banners."""
 DEEDS_OF_SPARK = re.compile(
     "SparkSession|sparkSession|getActiveSession|getOrCreate|collect|toPandas|toArrow|toLocalIterator|show|take|head"
     "|isEmpty|foreach|foreachPartition|cache|persist|checkpoint|localCheckpoint|rdd|write|writeTo|writeStream"
@@ -49,7 +49,7 @@ HELD_TO_PURITY = tuple(
     if "read no clock" in contract["name"]
     for module in contract["source_modules"]
 )
-"""Each with a dot at its end, as modules below it begin."""
+"""Each ends with a dot, as modules below it begin."""
 
 
 def test_the_operator_folder_is_a_source_root_and_never_a_package() -> None:
@@ -90,7 +90,7 @@ def long_functions(source: Source) -> Iterator[str]:
 
 
 def large_classes(source: Source) -> Iterator[str]:
-    """Properties count; a class has what its own body defines, not what it inherits."""
+    """Classes with too many public methods, including properties, without inherited ones."""
     for node in source.classes:
         public = {part.name for part in node.body if isinstance(part, FUNCTIONS) and not part.name.startswith("_")}
         if len(public) > PUBLIC_METHODS_MAX:
@@ -122,7 +122,7 @@ def banners(source: Source) -> Iterator[str]:
 
 
 def deeds_of_spark(source: Source) -> Iterator[str]:
-    """What runs a job, keeps rows or asks for a session, and functions that run in Python: results are plans only."""
+    """Calls that run a job, keep rows or ask for a session, and Python functions for rows: results are plans only."""
     for node in source.nodes:
         names = [node.attr] if isinstance(node, ast.Attribute) else []
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("pyspark"):
@@ -131,7 +131,7 @@ def deeds_of_spark(source: Source) -> Iterator[str]:
 
 
 def impure_promises(source: Source) -> Iterator[str]:
-    """Modules that call themselves pure and are not in the contract of modules that read no clock and do no I/O."""
+    """Modules that claim to be pure without a contract against reading the clock and doing I/O."""
     tree = source.nodes[0]
     assert isinstance(tree, ast.Module)
     if re.search(r"(^|[.;:] )[Pp]ure[.;:,]", ast.get_docstring(tree) or "", re.M):
@@ -151,7 +151,7 @@ RULES: tuple[tuple[Rule, tuple[str, ...], str], ...] = (
     (deeds_of_spark, ("audit_pipeline/results/",), "def f(frame):\n    return frame.groupBy('a').count().collect()\n"),
     (impure_promises, PRODUCT, '"""Pure."""\n'),
 )
-"""Each with where it holds, and with a text that it must find fault with."""
+"""Each rule with its folders, and with a text in which it must find a fault."""
 
 
 def test_the_repository_keeps_to_its_rules() -> None:

@@ -1,7 +1,8 @@
-"""Nothing in the broker makes a circle of an error and the request that it refuses (`errors.detached` says how).
+"""Nothing in the broker makes a reference cycle of an error and the request that it refuses.
 
-A traceback refers to frames, and frames to all local variables. Python frees such a circle when its garbage collector
-finds it, which takes long for a broker that lives for months: the collector passes by what it has frozen.
+`errors.detached` says how. A traceback refers to frames, and frames to all local variables. Python frees such a cycle
+when its garbage collector finds it. That takes long for a broker that lives for months: the collector skips what it has
+frozen.
 """
 
 import ast
@@ -16,16 +17,16 @@ MODULES = {
     for path in sorted((ROOT / "broker_runtime").rglob("*.py"))
 }
 STORING = {"append", "add", "appendleft", "insert", "setdefault", "put", "put_nowait", "set_result", "set_exception"}
-"""Methods that keep what they are given."""
+"""Methods that keep their arguments."""
 STORED_WITH = 2
-"""Arguments of such a method; others of the same name have more."""
+"""Number of arguments of such a method; other methods of the same name have more."""
 KEEPS_ITS_TRACEBACK = {
     # The process ends with it.
     ("broker_runtime/controller/service.py", "self.failed.set_exception(error)"),
     # It comes from a thread, whose frames refer to no future.
     ("broker_runtime/storage/disk.py", "ended.set_exception(error)"),
 }
-"""Mistakes of ours, which are logged with the place where they happened."""
+"""Programming errors, which are logged with the place where they happened."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -47,7 +48,7 @@ def raised_again(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def stored(tree: ast.AST) -> Iterator[ast.AST]:
-    """Caught errors that are stored or returned as they are."""
+    """Caught errors that are stored or returned unchanged."""
     parents = parents_in(tree)
     for handler in ast.walk(tree):
         if not isinstance(handler, ast.ExceptHandler) or handler.name is None:
@@ -70,7 +71,7 @@ def _is_stored(node: ast.AST, parents: Mapping[ast.AST, ast.AST]) -> bool:
 
 
 def failed_futures(tree: ast.AST) -> Iterator[ast.AST]:
-    """Errors in variables that are given to futures as they are."""
+    """Errors in variables that are passed to futures unchanged."""
     for node in ast.walk(tree):
         match node:
             case ast.Call(func=ast.Attribute(attr="set_exception"), args=[ast.Name() | ast.Attribute()]):
@@ -78,7 +79,7 @@ def failed_futures(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def of_themselves(tree: ast.AST) -> Iterator[Function]:
-    """Nested functions that refer to themselves, be it by each other: function, cell, function."""
+    """Nested functions that refer to themselves, directly or through each other: function, cell, function."""
     for function in ast.walk(tree):
         if isinstance(function, Function):
             nested = {each.name: each for each in _nested(function)}

@@ -1,4 +1,4 @@
-"""Arguments over environment over defaults; bad values get a sentence."""
+"""Arguments override the environment, which overrides defaults; bad values get a sentence."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is obtained once: whole or not at all, by one run at a time."""
+"""Obtained places: complete or absent, made by one run at a time."""
 
 import fcntl
 import threading

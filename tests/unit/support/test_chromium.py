@@ -1,4 +1,4 @@
-"""A Chromium is found, or it is said in one line how to have it."""
+"""A Chromium is found, or one line says how to obtain it."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Pictures of dashboards show what the dashboard's JSON says of what a Prometheus answers."""
+"""Pictures of dashboards follow the dashboard's JSON and the answers of a Prometheus."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ DASHBOARD = Dashboard(
 
 
 class Answers:
-    """A Prometheus that has these."""
+    """A Prometheus with these series."""
 
     def __init__(self, **series: list[tuple[dict[str, str], list[float | None]]]) -> None:
         self._series = series

@@ -1,4 +1,4 @@
-"""A Java is had, or it is said in one line how to have it."""
+"""A Java is found, or one line says how to obtain it."""
 
 import os
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Set-up commands report progress while they print nothing, and end in a sentence that says what to repeat."""
+"""Set-up commands report progress while they print nothing, and end in a sentence that names what to repeat."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What one idempotent producer may find in a partition, and what it may not."""
+"""The allowed and the forbidden records of one idempotent producer in a partition."""
 
 from collections.abc import Mapping
 

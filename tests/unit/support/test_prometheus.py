@@ -1,4 +1,4 @@
-"""A Prometheus is had out of Debian's package, without root, or it is said in one line how to have it."""
+"""A Prometheus is obtained from Debian's package, without root, or one line says how to obtain it."""
 
 import os
 from pathlib import Path

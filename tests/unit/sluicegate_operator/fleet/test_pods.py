@@ -1,4 +1,4 @@
-"""Which pods are nodes, where they answer, and what they say of the node that they run on."""
+"""The pods that are nodes, their addresses, and what they tell about their Kubernetes node."""
 
 from typing import Any
 
@@ -69,7 +69,7 @@ def test_a_pod_that_is_going_is_there_and_not_asked_any_more() -> None:
     ("status", "lost"),
     [
         ({"conditions": conditions(Ready="True", ContainersReady="True", gate="True")}, False),
-        # A kubelet that lives takes Ready away only for one of these.
+        # A live kubelet clears Ready only for one of these reasons.
         ({"conditions": conditions(Ready="False", ContainersReady="False", gate="True")}, False),
         ({"conditions": conditions(Ready="False", ContainersReady="True", gate="False")}, False),
         ({"conditions": conditions(Ready="False", ContainersReady="True")}, False),
@@ -255,9 +255,9 @@ RUNS = {"startedAt": "2026-01-01T00:00:07Z"}
         ([container(last=end(7), running=RUNS)], ended(7)),
         # The host's clock was set back before the next start.
         ([container(last=end(8), running=RUNS)], None),
-        # A kubelet that has lost sight of a container knows no time.
+        # A kubelet that has lost a container knows no time.
         ([container(last=end(5, reason="ContainerStatusUnknown") | {"finishedAt": None}, running=RUNS)], None),
-        # What runs beside the broker may come and go.
+        # Containers beside the broker may start and end.
         ([container("proxy", terminated=end(5)), container(running=RUNS)], None),
         ([container("controller", terminated=end(5))], None),
     ],

@@ -1,4 +1,4 @@
-"""Which pods are told a rack, and what a node that cannot be read means."""
+"""The pods that get a rack, and the meaning of an unreadable node."""
 
 import asyncio
 from dataclasses import replace

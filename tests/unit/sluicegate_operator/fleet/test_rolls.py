@@ -1,4 +1,4 @@
-"""What a roll goes by: nodes made of pods and StatefulSets, and partitions that agree with the controller."""
+"""The input of a roll: nodes made of pods and StatefulSets, and partitions that agree with the controller."""
 
 from dataclasses import replace
 
@@ -90,7 +90,7 @@ def overview(**out_of_sync: int) -> ClusterOverview:
     ("seen", "agree"),
     [
         (overview(b3=1), True),
-        # A broker's Metadata that has not heard yet of what the controller has decided, or of more than it had.
+        # A broker's Metadata without the controller's latest decision, or with a later one.
         (overview(b3=1, b2=1), False),
         (overview(), False),
     ],

@@ -1,4 +1,4 @@
-"""What nodes run now, for `sluicegate plan`."""
+"""The revisions that nodes run now, for `sluicegate plan`."""
 
 import pytest
 

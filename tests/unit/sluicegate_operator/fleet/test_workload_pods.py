@@ -1,4 +1,4 @@
-"""What is kept of anybody's pod."""
+"""The remembered fields of any pod."""
 
 from typing import Any
 

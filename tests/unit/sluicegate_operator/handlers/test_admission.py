@@ -1,4 +1,4 @@
-"""Warnings through kopf: what API servers are answered, by what the cache knows."""
+"""Warnings through kopf: the responses to API servers, from the content of the cache."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -179,7 +179,7 @@ async def test_a_certificate_that_cannot_be_served_leaves_the_one_before(caplog:
 
 
 def _served(tls: ssl.SSLContext, pair: TlsPair) -> float:
-    """The end of what a client is served."""
+    """The expiry of the certificate that a client is served."""
     server_in, client_in = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.load_verify_locations(cadata=pair.authorities.decode())

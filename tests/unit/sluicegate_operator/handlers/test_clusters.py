@@ -1,4 +1,4 @@
-"""What the clusters' reconciler makes of names that are taken, and of what it cannot read."""
+"""The clusters' reconciler with names that are taken, and with unreadable objects."""
 
 import asyncio
 from typing import Any
@@ -42,14 +42,14 @@ def theirs(kind: str, name: str, api_version: str = "v1") -> Json:
 
 
 def pod(kube: MemoryKube, name: str, **status: Any) -> Json:
-    """Of the StatefulSet that the operator has made, as it is now."""
+    """A pod of the StatefulSet that the operator has made, in its current form."""
     of = name.rpartition("-")[0]
     template = kube.take("StatefulSet", of)["spec"]["template"]["metadata"]
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, **template}, "status": status}
 
 
 async def reconcile(kube: MemoryKube, **environment: str) -> dict[str, list[tuple[str, str]]]:
-    """The clusters that were marked, by queue."""
+    """Reconcile the cluster; return the clusters that were marked, by queue."""
     settings = read_settings({"SLUICEGATE_SETTLE_SECONDS": "0", **environment}, None, None, None)
     context = Context(kube, settings)  # type: ignore[arg-type]
     marked: dict[str, list[tuple[str, str]]] = {}
@@ -80,9 +80,9 @@ async def test_a_cluster_whose_childs_name_is_taken_is_stalled(stranger: Json, m
     assert (stalled["status"], stalled["reason"]) == ("True", "NameTaken")
     assert f"{kind} {name}" in stalled["message"]
     assert [event["count"] for event in kube.events("NameTaken")] == [1]
-    # A StatefulSet of another user has another selector, which Kubernetes lets nobody change.
+    # A StatefulSet of another user has another selector, which Kubernetes never changes.
     assert ("to hand over" in stalled["message"]) is (kind != "StatefulSet")
-    # What needs it is not made.
+    # The children that need it are not made.
     ours = [found for found in kube.names("StatefulSet") if "labels" in kube.take("StatefulSet", found)["metadata"]]
     assert ours == made
 
@@ -179,7 +179,7 @@ async def test_a_cluster_that_cannot_be_read_is_stalled_and_keeps_what_it_has_an
     assert "spec.brokers.replicas: must be a whole number without quotes" in stalled["message"]
     assert [event["count"] for event in kube.events("Unreadable")] == [1]
     assert kube.take("StatefulSet", "shop-brokers")["spec"]["replicas"] == 1
-    # Kept by the manager that wrote it, and not taken over by the one of conditions.
+    # Kept by the manager that wrote it, and not taken over by the manager of conditions.
     assert kube.take("BrokerCluster", "shop")["status"]["dynamicConfigKeys"] == ["log.retention.ms"]
 
 
@@ -191,7 +191,7 @@ async def test_nothing_is_written_when_the_api_server_would_refuse_the_pods() ->
     assert "hugepages" in kube.condition("BrokerCluster", "shop")["message"]
     kube.refuses.clear()
     assert "rolls" in await reconcile(kube)
-    # A template that was taken is not tried again.
+    # A template that was accepted is not tried again.
     kube.refuses["StatefulSet"] = "not asked"
     assert "rolls" in await reconcile(kube)
 
@@ -349,7 +349,7 @@ async def test_a_config_map_that_may_not_be_deleted_is_no_matter_of_the_clusters
 
 async def test_a_cluster_does_not_land_where_an_older_cluster_lands() -> None:
     landing = {"landing": {"uri": "s3://audit/all?region=eu-west-1"}}
-    # Of one second, and the first by its namespace.
+    # Created in the same second, and first by its namespace.
     older = cluster(audit=landing) | {"metadata": {"name": "bank", "namespace": "bank"}}
     kube = MemoryKube(older, cluster(audit={"landing": {"uri": "s3://audit/all/shop"}}))
     await reconcile(kube)
@@ -387,7 +387,7 @@ async def test_what_belongs_to_one_apply_is_seen_together() -> None:
     await reconciler.reconcile(SHOP)
     before = kube.take("StatefulSet", "shop-brokers")["spec"]
     assert "OPEN://" in str(before), "its first nodes have the listener"
-    # One that was seen before does not wait.
+    # A listener that was seen before does not wait.
     kube.put(listener("other", "OTHER", 9096))
     await reconciler.reconcile(SHOP)
     assert kube.take("StatefulSet", "shop-brokers")["spec"] != before
@@ -461,7 +461,7 @@ async def test_what_was_found_of_a_cluster_is_not_told_of_another_one_of_its_nam
     of = {"kind": "StatefulSet", "name": "shop-controllers"}
     event = {"kind": "Event", "metadata": {"name": "one"}, "involvedObject": of, "reason": "FailedCreate"}
     kube.put({**event, "message": said})
-    # Another generation is asked about at once.
+    # For another generation, Events are read at once.
     kube.put(cluster(config={"num.partitions": "3"}))
     await reconciler.reconcile(SHOP)
     assert kube.condition("BrokerCluster", "shop")["reason"] == "FailedCreate"
@@ -537,7 +537,7 @@ async def test_the_status_says_where_clients_begin_and_what_an_autoscaler_reads(
 
 
 def lost_pod(kube: MemoryKube, name: str) -> Json:
-    """As the node controller leaves it: its own kubelet would not have taken Ready away."""
+    """A pod as the node controller leaves it: its own kubelet would not have cleared Ready."""
     ready = dict.fromkeys(("ContainersReady", "sluicegate.dev/unfenced"), "True") | {"Ready": "False"}
     found = pod(kube, name, conditions=[{"type": kind, "status": status} for kind, status in ready.items()])
     gates = [{"conditionType": "sluicegate.dev/unfenced"}]
@@ -566,7 +566,7 @@ async def test_a_broker_on_a_lost_node_is_named_with_its_node(going: bool) -> No
     ready = kube.condition("BrokerCluster", "shop")
     assert (ready["status"], ready["reason"]) == ("False", "NodeNotReady")
     assert "broker 0 is away: node worker-2 is NotReady (NodeStatusUnknown: Kubelet stopped)" in ready["message"]
-    # A gate that has just been opened looks alike for a moment: the node says that it is well.
+    # A gate that has just been opened looks alike for a moment: the node reports that it is healthy.
     kube.put(node({"type": "Ready", "status": "True"}))
     await reconcile(kube)
     assert kube.condition("BrokerCluster", "shop")["reason"] == "BrokersStarting"

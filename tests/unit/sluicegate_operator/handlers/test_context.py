@@ -1,4 +1,4 @@
-"""What is known of an object after its status was written."""
+"""The known state of an object after its status was written."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ WRITTEN: dict[str, Any] = {
 
 
 class OneWrite:
-    """An API server that has more to tell than what was written: `since` are fields of the object."""
+    """An API server whose object has changed beyond the write: `since` are its other fields."""
 
     def __init__(self, **since: Any) -> None:
         self._since = since
@@ -45,7 +45,7 @@ class OneWrite:
     ("since", "is_known"),
     [
         ({}, True),
-        # Somebody else's hand was quicker than the answer: it is found when the quota is read again.
+        # Another client wrote before the answer: the change is found when the quota is read again.
         ({"status": {"brokers": "0/9"}}, False),
         ({"metadata": {"generation": 2}}, False),
         ({"metadata": {"uid": "of-the-next"}}, False),

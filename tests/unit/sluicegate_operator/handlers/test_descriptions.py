@@ -1,4 +1,4 @@
-"""When brokers are asked what they are, and when what they say is worth a look at their registrations."""
+"""The descriptions of brokers: when they are read, and when they cause a reconcile of registrations."""
 
 import asyncio
 from collections.abc import Iterable
@@ -24,7 +24,10 @@ AT = BrokerAddress(0, "b0", 9092, up=True)
 
 
 class Shop:
-    """A cluster whose brokers say `words`, or cannot be asked. `marked` are the queues that have heard of it."""
+    """A cluster whose brokers describe themselves by `words`, or cannot be asked.
+
+    `marked` are the queues marked for it.
+    """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *objects: dict[str, object]) -> None:
         self.words: dict[int, BrokerWords] | None = {}

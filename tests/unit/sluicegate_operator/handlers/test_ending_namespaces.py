@@ -1,4 +1,4 @@
-"""Nothing is made in a namespace that is being deleted, and everything in one that is made again under its name."""
+"""Nothing is made in a namespace that is being deleted, and everything in one that is created again under its name."""
 
 from collections.abc import Mapping
 from typing import Any

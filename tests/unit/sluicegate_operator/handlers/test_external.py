@@ -1,4 +1,4 @@
-"""What a look at the brokers of an external cluster is worth, who is told of it, and how often replicas are counted."""
+"""The validity of an external cluster's observation, its notifications, and the counts of replicas."""
 
 import asyncio
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ def cluster(governs: str = "c", uid: str = "u") -> BrokerCluster:
 
 
 class Outside:
-    """Of Context and of the external fleet, what is asked here."""
+    """The parts of Context and of the external fleet used here."""
 
     def __init__(self) -> None:
         self.seen, self.counted = SEEN, 0

@@ -1,4 +1,4 @@
-"""Settled clusters are waited for, and not looked at."""
+"""Settled clusters are awaited, not reconciled."""
 
 import asyncio
 from collections.abc import Callable
@@ -19,7 +19,7 @@ def view(version: str) -> ControllerView:
 
 
 class Controller:
-    """Answers with what the test puts there."""
+    """Answers with the views that a test queues."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked: list[str] = []

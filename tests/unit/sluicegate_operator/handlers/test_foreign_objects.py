@@ -1,7 +1,7 @@
 """Objects of other clients with the name of a child: left unchanged, and named in the status with what to do.
 
-The cases are everything that the operator makes for the objects below, found by having it made: a new kind of child
-needs no line here.
+The cases are all objects that the operator makes for the objects below, found by reconciling: a new kind of child needs
+no line here.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ VIEW = ControllerView(
 
 
 class World:
-    """The operator over an API server in memory, and a controller that says that all brokers are online."""
+    """The operator over an API server in memory, with a controller that reports all brokers as online."""
 
     def __init__(self, *others: Json) -> None:
         self.kube = MemoryKube(*PEOPLES, *others)
@@ -84,7 +84,7 @@ class World:
         await self._context.aclose()
 
     def depart(self) -> None:
-        """As the watch notes it when the cluster is deleted."""
+        """Note the deletion of the cluster as the watch does."""
         gone = parse_resource(self.kube.take("BrokerCluster", "shop"))
         assert isinstance(gone, BrokerCluster)
         self._context.departed[KEY] = {gone.metadata.uid: gone}
@@ -100,7 +100,7 @@ class World:
 
 
 async def _made() -> list[tuple[str, str, str]]:
-    """apiVersion, kind and name of all that is made; and the pods that StatefulSets make of it."""
+    """apiVersion, kind and name of every object that is made, and of the pods that StatefulSets make."""
     world = World()
     before = set(world.kube.objects)
     await world.settle()
@@ -151,7 +151,7 @@ async def test_an_object_of_somebody_else_is_left_alone_and_named(
 
 
 async def _change_and_delete(world: World) -> None:
-    """What takes children away: other numbers, fields that are switched off, and the end of their owners."""
+    """Make changes that delete children: other numbers, disabled fields, and the end of their owners."""
     world.kube.put(shop(storage={"deleteClaims": True}, networkPolicies=False, brokers=_brokers(2)))
     await world.settle()
     world.depart()

@@ -1,4 +1,4 @@
-"""What full collections pass by: what is in use when they take long, and nothing while they are short."""
+"""The objects that full collections skip: those in use when collections take long, and none while they are short."""
 
 import gc
 import itertools

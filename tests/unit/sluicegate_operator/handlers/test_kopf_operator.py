@@ -86,7 +86,7 @@ async def test_an_object_that_the_handler_cannot_read_is_no_smaller_world(monkey
 
 
 async def test_a_kopf_that_ends_is_started_again() -> None:
-    """Whether it ends by a fault of its own, or finds no certificate to begin with."""
+    """After a fault of its own, and after a start without a certificate."""
     script, begun, faults = Script(RuntimeError("a fault"), page(a_map("a", 3))), [], [OSError("no certificate")]
 
     def transport() -> Script:

@@ -1,4 +1,4 @@
-"""A refusal that may pass and lasts, as of a webhook that is down, is in the status of what waits for it."""
+"""A retriable refusal that lasts, as of a webhook that is down, is in the status of the objects that wait for it."""
 
 import asyncio
 from typing import Any
@@ -22,7 +22,7 @@ CLUSTER = cluster(audit={"landing": {"claimName": "audit"}})
 
 
 class _Refusing(MemoryKube):
-    """Refuses for now to make or change anything but statuses."""
+    """Refuses for now to create or change anything but statuses."""
 
     refuses_now = True
 

@@ -1,4 +1,4 @@
-"""Turns of an event loop by a clock that the work itself moves on."""
+"""Iterations of an event loop by a clock that the work itself advances."""
 
 import asyncio
 

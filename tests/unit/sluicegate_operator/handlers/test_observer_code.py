@@ -1,4 +1,4 @@
-"""The ConfigMap with the code of observers: what stays in it while an ObserverPlugin cannot be read."""
+"""The ConfigMap with the code of observers: its content while an ObserverPlugin cannot be read."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ async def test_modules_are_held_from_our_config_map_alone(has: Any, kept: Json) 
 
 
 class Protecting(MemoryKube):
-    """Lets nobody read the ConfigMap `secret`, at first or for good."""
+    """Refuses to read the ConfigMap `secret`, at first or permanently."""
 
     retriable = False
 

@@ -1,4 +1,4 @@
-"""What refers to a paused cluster: nothing is done for it, and its status says why."""
+"""Objects of a paused cluster: nothing is done for them, and their status says why."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""AuditPipelines of one cluster: what is made for them, once, and what people are told."""
+"""AuditPipelines of one cluster: their children, created once, and the messages to users."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Pods are watched while a quota selects some, and what is heard of them comes to the cluster of the quota."""
+"""Pods are watched while a quota selects some, and their events reach the cluster of the quota."""
 
 import asyncio
 from typing import Any
@@ -21,7 +21,7 @@ SHOP = ("default", "shop")
 
 
 class Kopf:
-    """Feeds a cache with what the test says."""
+    """Feeds a cache with scripted events."""
 
     def __init__(self, cache: Cache) -> None:
         self.cache = cache
@@ -44,7 +44,7 @@ class Kopf:
         self.cache.feed.apply(kind, "DELETED" if gone else "MODIFIED", {**body, "metadata": meta})
 
     def fill(self) -> None:
-        """Each kind was listed, and the list has what was told of before."""
+        """Complete a list of each kind, which has the objects reported before."""
         for kind, one in self.cache.informers().items():
             kept = [_named(held) for held in one.store.values()]
             self.cache.feed.replace(kind, kept, self._version, first=True, last=True)

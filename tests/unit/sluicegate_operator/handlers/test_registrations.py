@@ -1,4 +1,4 @@
-"""When a cluster is quiet enough to be looked at less often, who is to be fenced, and what is written of brokers."""
+"""When a quiet cluster is reconciled less often, which brokers are fenced, and the statuses of brokers."""
 
 import asyncio
 from collections.abc import Iterator
@@ -56,7 +56,7 @@ BOTH, ONLINE = [pod(0), pod(1)], [broker(0), broker(1)]
         (seen(BOTH, [broker(0), replace(broker(1), out_of_sync=1)]), False),
         (seen([pod(0), replace(pod(1), ready=False)], ONLINE), False),
         (seen([pod(0), replace(pod(1), deleting=True)], ONLINE), False),
-        # One that is scaled away is watched until it is unregistered.
+        # A broker that is scaled away is watched until it is unregistered.
         (seen(BOTH, [*ONLINE, broker(2)]), False),
     ],
 )
@@ -93,7 +93,7 @@ SHOP = ("default", "shop")
 
 
 class Shop:
-    """A BrokerCluster in an API server, and the `sighting` that each look at it gives."""
+    """A BrokerCluster in an API server, and the `sighting` that each observation returns."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, sighting: Sighting, *objects: Any) -> None:
         self.kube = MemoryKube(cluster(), *objects)

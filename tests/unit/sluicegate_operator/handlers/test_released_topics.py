@@ -1,4 +1,4 @@
-"""Topics are let go for an operator that does not come back."""
+"""Topics are released for an operator that does not return."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A new cluster waits until nothing of it changes, and not for ever."""
+"""A new cluster waits until it stops changing, with a limit."""
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.handlers.settling import SETTLE_MAX_S, Settling

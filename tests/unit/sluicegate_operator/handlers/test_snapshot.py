@@ -1,4 +1,4 @@
-"""What a reconcile reads of its cluster, and what it leaves alone."""
+"""The objects that a reconcile reads of its cluster, and those that it ignores."""
 
 import logging
 from typing import Any
@@ -122,7 +122,7 @@ async def test_a_deletion_that_nobody_can_take_back_is_read_from_the_api_server(
     assert (leaving.body["metadata"]["resourceVersion"], leaving.uid, snapshot.topics) == ("7", "orders", ())
 
     class Behind(MemoryCache):
-        """It has not heard yet that the Topic is gone."""
+        """A cache that has not seen the deletion of the Topic yet."""
 
         async def resources(self, kind: Kind, namespace: str, cluster: str) -> list[Resource | Misread]:
             return await MemoryCache(Stored(*kube.objects)).resources(kind, namespace, cluster)

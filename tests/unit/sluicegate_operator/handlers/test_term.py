@@ -1,4 +1,4 @@
-"""What is left of a term of leadership once it has ended."""
+"""The state that remains after a term of leadership."""
 
 import asyncio
 from typing import Never
@@ -15,10 +15,10 @@ pytestmark = pytest.mark.virtual_time
 
 class _Cache:
     async def subscribe(self, subscriber: object) -> None:
-        """Nothing is there."""
+        """Do nothing: there are no events."""
 
     def unsubscribe(self, subscriber: object) -> None:
-        """Nothing is left."""
+        """Do nothing."""
 
 
 class _Kube(MemoryKube):

@@ -1,4 +1,4 @@
-"""What an operator that leads shows of its clusters, and for how long."""
+"""The figures of a leading operator on its clusters, and their lifetime."""
 
 import asyncio
 from typing import Any
@@ -95,7 +95,7 @@ async def test_the_last_pod_of_a_deleted_cluster_takes_no_figure_of_its_quotas_a
         await work[queue](SHOP)
     before = shown(context.figures)
     assert before[f'sluicegate_quotas{{{OF_SHOP},state="ClusterMissing"}}'] == 1
-    # The queues that a pod marks which goes.
+    # The queues that a deleted pod marks.
     for queue in ("registrations", "racks", "rolls", "clusters", "listeners"):
         await work[queue](SHOP)
     assert shown(context.figures) == before

@@ -1,4 +1,4 @@
-"""Which events mark which clusters in which queue."""
+"""The clusters that each event marks, by queue."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -78,7 +78,7 @@ def queues() -> dict[str, Marks]:
 
 @dataclass
 class Told:
-    """A watch and what its cache would have held."""
+    """A watch and the content of its cache."""
 
     watch: Watch
     held: dict[tuple[str, str], Held] = field(default_factory=dict)
@@ -166,7 +166,7 @@ def test_each_deleted_cluster_of_a_name_is_remembered_until_its_claims_are_looke
         return Reader().held(BROKER_CLUSTER, {**item, "metadata": {**item["metadata"], "uid": uid}})
 
     watch.on_change(BROKER_CLUSTER, of("first"), None)
-    # The watch may report the next one in place of the one before.
+    # The watch may report the next object in place of the previous one.
     watch.on_change(BROKER_CLUSTER, of("second"), of("third"))
     watch.on_change(BROKER_CLUSTER, of("third"), None)
     assert list(departed[SHOP]) == ["first", "second", "third"]
@@ -185,7 +185,7 @@ def test_what_the_operator_itself_writes_into_a_status_marks_nothing(queues: dic
             ("MODIFIED", labelled),
             ("MODIFIED", changed),
             ("MODIFIED", {**changed, "status": {"brokers": "2/3"}}),
-            # Listed anew, and nothing was missed.
+            # Listed again, with no event missed.
             ("MODIFIED", changed),
             ("DELETED", changed),
         ):
@@ -289,7 +289,7 @@ def test_a_pod_that_loses_a_label_is_news_for_who_puts_it_back(
     async def run() -> None:
         watch = watch_of(queues)
         told(watch, POD, "ADDED", labelled)
-        # Without the label that it is watched by it is one that is not there any more.
+        # Without the label of the watch the pod counts as deleted.
         told(watch, POD, "DELETED" if CLUSTER_LABEL not in others else "MODIFIED", lost)
 
     asyncio.run(run())
@@ -361,7 +361,7 @@ def test_the_files_of_a_pipeline_that_somebody_deletes_mark_the_pipelines_alone(
 
 
 def test_a_container_that_ended_is_news_also_when_the_next_one_runs_already(queues: dict[str, Marks]) -> None:
-    """A kubelet may tell of the end and of the next start in one."""
+    """A kubelet may report the end and the next start in one event."""
 
     def after(end: str) -> dict[str, Any]:
         crashed = pod("10.0.0.1", False)

@@ -1,4 +1,4 @@
-"""Who is told of pods that come and go, and when anything is known at all."""
+"""The receivers of pod changes, and the time when anything is known at all."""
 
 from typing import Any
 

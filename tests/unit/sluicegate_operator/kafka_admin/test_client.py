@@ -1,4 +1,4 @@
-"""The client against a scripted peer: what it sends, what it makes of good, bad, late and missing replies."""
+"""The client against a scripted peer: its requests, and good, bad, late and missing replies."""
 
 import asyncio
 import struct

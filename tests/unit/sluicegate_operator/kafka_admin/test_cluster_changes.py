@@ -1,4 +1,4 @@
-"""Fencing, unregistering, reassignments against a scripted peer: what is sent and how replies are read."""
+"""Fencing, unregistering, reassignments against a scripted peer: the requests, and the reading of replies."""
 
 import struct
 from collections.abc import Awaitable, Callable
@@ -50,7 +50,7 @@ def peer() -> ScriptedPeer:
 
 
 async def asked(peer: ScriptedPeer, call: Callable[[AdminClient], Awaitable[object]]) -> tuple[object, bytes]:
-    """What the call returned, and the last request without its header."""
+    """The call's result, and the last request without its header."""
     async with AdminClient([("b1", 9092)], connect=peer.connect) as admin:
         found = await call(admin)
     frame = peer.requests[-1].frame
@@ -130,7 +130,7 @@ async def test_reassignments_under_way_are_listed(peer: ScriptedPeer) -> None:
 
 
 def min_isr(names: list[str]) -> ResponsePayload:
-    """`gone` is a topic that was deleted meanwhile."""
+    """The configuration of these topics; `gone` is a topic that was deleted meanwhile."""
     entry = DescribeConfigsResourceResult(
         name="min.insync.replicas",
         value="2",

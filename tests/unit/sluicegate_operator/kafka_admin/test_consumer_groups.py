@@ -1,4 +1,4 @@
-"""Whom a question about groups goes to, and again when a coordinator moves; what is made of the answers."""
+"""The broker that gets a request about groups, retries after a coordinator moved, and the reading of answers."""
 
 import struct
 
@@ -120,7 +120,7 @@ def deleted(code: ErrorCode) -> DeleteGroupsResponse:
 
 
 ASSIGNMENT = struct.pack(">hih6siiii", 3, 1, 6, b"orders", 2, 2, 0, -1)
-"""Of a client of today: version 3, topic orders, partitions 2 and 0, no user data."""
+"""The assignment of a current client: version 3, topic orders, partitions 2 and 0, no user data."""
 
 
 def test_assignments_of_all_versions_are_read_and_others_are_nothing() -> None:
@@ -175,7 +175,7 @@ async def test_a_group_that_is_no_consumer_group_is_asked_for_as_a_classic_one(p
 
 
 async def test_a_coordinator_that_moves_is_looked_for_again(pair: Pair) -> None:
-    """First nobody knows one, then b1 is no more the one it was, then b2 answers."""
+    """First no coordinator is known, then b1 is no longer the coordinator, then b2 answers."""
     found = iter([coordinator(-1, ErrorCode.coordinator_not_available), coordinator(1), coordinator(2)])
 
     def find(request: PeerRequest) -> bytes:

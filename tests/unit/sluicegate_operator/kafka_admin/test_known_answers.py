@@ -1,4 +1,4 @@
-"""An answer that is the one before is not read again; any other one is, whichever broker gives it."""
+"""An answer equal to the previous one is not decoded again; any other one is, from every broker."""
 
 import asyncio
 from collections.abc import Mapping

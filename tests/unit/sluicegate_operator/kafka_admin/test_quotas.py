@@ -1,4 +1,4 @@
-"""How many limits are changed by one request, and which are never changed apart."""
+"""The number of limits in one request, and the limits that are never changed separately."""
 
 from sluicegate_operator.kafka_admin.quotas import ALTERED_A_REQUEST, requests
 from sluicegate_operator.planning.connection_groups import group_limits, membership

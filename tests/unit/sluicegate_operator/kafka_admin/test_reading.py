@@ -1,4 +1,4 @@
-"""Reading replies: what kio writes comes back as it was, and nothing that a peer sends may do more than raise."""
+"""Reading replies: kio's output is read back unchanged, and a peer's bytes can do no more than raise."""
 
 import struct
 import uuid

@@ -1,4 +1,4 @@
-"""A cache that kopf feeds, from an API server that says what the test wants."""
+"""A cache that kopf fills, from a scripted API server."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -232,7 +232,7 @@ async def test_a_list_does_not_hold_up_the_event_loop() -> None:
 
 
 async def test_an_api_server_whose_storage_was_restored_is_believed() -> None:
-    """Its versions are lower than those that are held, and it says nothing to who watches from a higher one."""
+    """Its versions are lower than the cached ones, and it sends no events to a watch from a higher one."""
     script = Script(page(quota("a", 3), quota("b", 40), version=50))
     told: list[tuple[str | None, str | None]] = []
     async with cached(script, QUOTAS) as cache:
@@ -241,7 +241,7 @@ async def test_an_api_server_whose_storage_was_restored_is_believed() -> None:
         script.pages = [page(quota("a", 3, generation=7), quota("c", 9), version=20)]
         script.said.put_nowait(aiohttp.ClientPayloadError("it was ended"))
         await until_named(cache, "a", "c")
-        # kopf calls handlers of different objects in any order. What a list no longer has goes after them.
+        # kopf calls handlers of different objects in any order. Objects missing in a list are removed after them.
         assert sorted(told[2:4], key=str) == [("a", "a"), (None, "c")]
         assert told[4:] == [("b", None)]
         script.said.put_nowait(event("MODIFIED", quota("a", 21)) + event("DELETED", quota("c", 22)))

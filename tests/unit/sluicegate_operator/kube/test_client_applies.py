@@ -1,4 +1,4 @@
-"""What KubeClient.apply asks of the API server: a table of objects stands for it, and a dictionary for the cache."""
+"""The requests of KubeClient.apply: a table of objects replaces the API server, and a dictionary the cache."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ PATH = STATEFUL_SET.path("default", "shop-broker")
 
 
 class Server:
-    """Of one StatefulSet. `asked` is what was sent to it, `refuses` the status of a create's answer."""
+    """Has one StatefulSet. `asked` are the requests, `refuses` is the status of a create's answer."""
 
     def __init__(self) -> None:
         self.found: Json | None = None
@@ -61,7 +61,7 @@ class Server:
 
 
 class Cached:
-    """Knows what the server has, but for what is `hidden`: it lacks the label."""
+    """Knows the server's object, unless it is `hidden` for lack of the label."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -82,7 +82,7 @@ class Cached:
         assert answer["metadata"]["uid"]
 
     def close(self) -> None:
-        """Nothing runs."""
+        """Do nothing: nothing runs."""
 
 
 @pytest.fixture
@@ -161,7 +161,7 @@ async def test_ours_that_has_lost_its_label_is_found_by_name(client: KubeClient,
     with pytest.raises(NameTakenError):
         await client.apply(node_set())
     assert server.asked == ["POST", "POST", "GET"]
-    # A quota that is used up is no word on whether it is there.
+    # An exhausted quota does not show whether the object exists.
     server.change(metadata={"labels": labels("shop")})
     server.refuses = 403
     del server.asked[:]

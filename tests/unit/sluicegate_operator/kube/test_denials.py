@@ -1,4 +1,4 @@
-"""When a refusal for want of rights counts."""
+"""When a refusal for missing rights counts."""
 
 from sluicegate_operator.kube.denials import DENIED_FOR_S, REQUESTS_MAX, Denials
 
@@ -10,7 +10,7 @@ def test_a_denial_counts_once_it_has_lasted() -> None:
         assert denials.may_pass("GET /a", now_s)
     denials.note("GET /a", 401, 100.0 + DENIED_FOR_S)
     assert not denials.may_pass("GET /a", 100.0 + DENIED_FOR_S)
-    # And as long as nothing else is answered.
+    # And while no other answer comes.
     denials.note("GET /a", None, 1000.0)
     denials.note("GET /a", 403, 1001.0)
     assert not denials.may_pass("GET /a", 1001.0)

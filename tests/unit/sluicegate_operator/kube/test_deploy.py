@@ -38,7 +38,7 @@ def test_no_rule_grants_everything() -> None:
 
 
 def test_what_the_operator_grants_to_controllers_it_has_itself() -> None:
-    """Else the API server refuses the Role of controllers that share a journal."""
+    """Otherwise the API server refuses the Role of controllers that share a journal."""
     own = of_kind("ClusterRole", "rbac.yaml")[0]["rules"]
     cluster = BrokerCluster.model_validate(
         {

@@ -1,4 +1,4 @@
-"""Who may hold the Lease, as a table; times are seconds of our own clock."""
+"""The allowed holder of the Lease, as a table; times are seconds of our own clock."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Which events are posted, counted and forgotten; a played API server and wall clock."""
+"""The events that are posted, counted and forgotten; a simulated API server and wall clock."""
 
 import logging
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ INVOLVED: dict[str, Any] = {**QUOTA, "metadata": QUOTA_META}
 
 
 class PlayedKube(KubeClient):
-    """Remembers what is posted; `away` answers nothing."""
+    """Remembers posted events; with `away` it answers nothing."""
 
     def __init__(self) -> None:
         self.away = False
@@ -119,7 +119,7 @@ async def test_a_new_term_does_not_post_again_what_the_one_before_has_posted(
     assert second.posted[1:] == expected
     if expected == [("replace", 2)]:
         assert len({name for _, name, _ in second.kube.posted}) == 1
-    # Another event is not held back.
+    # Another event is not delayed.
     await second.record("another")
     assert second.posted[-1] == ("create", 1)
 

@@ -1,4 +1,4 @@
-"""What is held of objects: models that share what is equal, documents without what nobody plans by."""
+"""The cached objects: models that share equal parts, documents without fields that no plan uses."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def quota(name: str, **spec: Any) -> dict[str, Any]:
-    """As an item of a list: without its kind."""
+    """A quota as an item of a list: without its kind."""
     return {
         "metadata": {
             "name": name,

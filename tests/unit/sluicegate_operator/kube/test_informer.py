@@ -1,4 +1,4 @@
-"""What an informer knows, in whatever order kopf calls handlers of different objects."""
+"""The content of an informer, for any order in which kopf calls handlers of different objects."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -114,7 +114,7 @@ OPERATIONS = st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size
 def test_whatever_the_order_of_handlers_the_store_becomes_the_world(
     operations: list[tuple[str, bool]], lists_at: set[int], data: st.DataObject
 ) -> None:
-    """Objects are written and deleted, and the watch breaks. kopf keeps the order of one object's events alone."""
+    """Objects are written and deleted, and the watch breaks. kopf only keeps the order of one object's events."""
     informer = Informer(Watched(CONFIG_MAP, 30))
     world: dict[str, Json] = {}
     waiting: dict[str, list[tuple[str | None, Json]]] = {}

@@ -1,4 +1,4 @@
-"""What the API server is sent: JSON to whoever reads JSON, and nothing that YAML does not read."""
+"""The bodies sent to the API server: valid JSON, and valid YAML."""
 
 import json
 
@@ -15,7 +15,7 @@ from sluicegate_operator.kube.json_body import SHOWN_MAX, json_body, json_object
 def test_whatever_is_said_is_read_back(values: dict[str, str]) -> None:
     sent = json_body({"status": values})
     assert json.loads(sent) == {"status": values}
-    # YAML takes a raw character where it can be printed, and no escape of half a character.
+    # YAML takes a raw printable character, and no escape of half a character.
     assert all(" " <= character <= "~" or character > "\uffff" for character in sent.decode())
     assert b"\\ud8" not in sent.replace(b"\\\\", b"")
 

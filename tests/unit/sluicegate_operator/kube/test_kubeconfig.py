@@ -1,4 +1,4 @@
-"""What is said of a kubeconfig that cannot be used."""
+"""The error for an unusable kubeconfig."""
 
 import json
 from pathlib import Path

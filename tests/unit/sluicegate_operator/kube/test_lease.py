@@ -1,4 +1,4 @@
-"""What a holder of a Lease may do, and when: against an API server in memory and a clock that the test moves."""
+"""The actions of a Lease holder, and their times: against an API server in memory and a manual clock."""
 
 import asyncio
 from typing import Any
@@ -34,7 +34,7 @@ def test_a_holder_that_was_frozen_knows_at_once_that_it_may_not_write() -> None:
     clock.advance(DURATION_S * 2 / 3 - 0.1)
     assert one.held
     clock.advance(0.2)
-    # Nothing of it has run since: neither has it tried to renew, nor does anybody wait for `lost`.
+    # No task of it has run since: it has not tried to renew, and `lost` is not set.
     assert not one.held
     assert not one.lost.is_set()
 
@@ -80,7 +80,7 @@ def test_a_renewal_that_is_refused_is_tried_again_with_what_is_there() -> None:
         keeping = asyncio.create_task(one.run_while_held())
         await asyncio.sleep(1.0)
         assert server.lease is not None
-        # Somebody labels it: another version, and still ours.
+        # A user labels it: another version, and still ours.
         server.lease = {**server.lease, "metadata": {**server.lease["metadata"], "resourceVersion": "labelled"}}
         await asyncio.sleep(DURATION_S)
         assert one.held

@@ -1,4 +1,4 @@
-"""What kopf's session does with refused requests and broken watches: one kind's error is that kind's alone."""
+"""kopf's session with refused requests and broken watches: an error of one kind affects only that kind."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What the chart grants is what the operator asks for: nothing is missing, and nothing is granted that nobody asks for.
+"""The chart grants exactly the rights that the operator uses: none is missing, and none is unused.
 
 deploy/ is rendered from the chart. e2e/used_rights.py compares the table with what a run has used.
 """

@@ -1,4 +1,4 @@
-"""Who shares an answer with whom."""
+"""Requests that share an answer."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.virtual_time
 
 
 class Source:
-    """Answers with the number of the question, a second after it was asked."""
+    """Answers with the number of the request, a second later."""
 
     def __init__(self) -> None:
         self.asked = 0

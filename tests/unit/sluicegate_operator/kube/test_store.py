@@ -1,4 +1,4 @@
-"""What is held of one kind, whatever order news comes in."""
+"""The stored objects of one kind, for any order of events."""
 
 from sluicegate_operator.kube.held import Held
 from sluicegate_operator.kube.store import Store

@@ -1,4 +1,4 @@
-"""What an API server says of fields that its CRD does not have."""
+"""An API server's warnings about fields that its CRD lacks."""
 
 from sluicegate_operator.kube.undeclared import KNOWN_FOR_S, UndeclaredFields, undeclared_fields, without_fields
 

@@ -1,4 +1,4 @@
-"""What `sluicegate up` does to the processes of a cluster."""
+"""The actions of `sluicegate up` on the processes of a cluster."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from tests.support.fleet_worlds import SHOP, Processes
 
 
 def _said(_: str) -> None:
-    """Lines of the terminal."""
+    """Do nothing with lines of the terminal."""
 
 
 @pytest.mark.parametrize("wanted", [1, 3])
@@ -43,6 +43,6 @@ async def test_no_process_comes_or_goes_while_the_cluster_is_paused(
 
         assert await look(paused=True) == [0, 1]
         assert world.started() == before
-        # Brokers go by the decision of planning.scale only.
+        # Only a decision of planning.scale removes brokers.
         assert await look() == list(range(max(2, wanted)))
         await world.context.aclose()

@@ -1,4 +1,4 @@
-"""Which plans of observers give the brokers of `sluicegate up` a lander."""
+"""The plans of observers that give the brokers of `sluicegate up` a lander."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What `sluicegate up` says of limits: what changed, how soon it held, and when all hold again."""
+"""The lines of `sluicegate up` on limits: changes, the time until they applied, and when all apply again."""
 
 from sluicegate_operator.local.limit_changes import LimitChanges, Look
 

@@ -1,4 +1,4 @@
-"""Objects of files: what an API server would keep of each is kept, also what must outlive `up`."""
+"""Objects of files: the same fields are kept as in an API server, including those that must outlive `up`."""
 
 from copy import deepcopy
 from typing import Any
@@ -14,7 +14,7 @@ SHOP = ("default", "shop")
 
 
 class Files:
-    """Objects over a file of what is remembered; `again` is another `up`."""
+    """Objects over a file of remembered fields; `again` starts another `up`."""
 
     def __init__(self) -> None:
         self.remembered: Remembered = {}
@@ -27,7 +27,7 @@ class Files:
         self.remembered = deepcopy(remembered)
 
     def say(self, *documents: dict[str, Any]) -> tuple[list[str], list[str]]:
-        """Names of what is written and of what is gone."""
+        """Apply these documents; return the names of written and of deleted objects."""
         changes = self.objects.apply(Manifests.of([parse_resource(document) for document in documents]), now())
         return [found.name for found in changes.written], [found.name for found in changes.gone]
 

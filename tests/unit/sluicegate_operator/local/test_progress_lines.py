@@ -1,4 +1,4 @@
-"""What `sluicegate up` says of rolls and scale, and what `sluicegate status` shows of them."""
+"""The lines of `sluicegate up` on rolls and scale, and those of `sluicegate status`."""
 
 from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.local.context import SaidEvents
@@ -30,7 +30,7 @@ def test_what_keeps_a_broker_from_going_is_said_when_it_changes() -> None:
     lines = ProgressLines()
     remain = scaled(ScaleReason.REPLICAS_REMAIN, "replicas are left on broker 2")
     gone = scaled(ScaleReason.UNREGISTERING, "unregistering broker 2, which had no replica left")
-    # An Event says what is moved, and from how many brokers to how many.
+    # An Event reports what is moved, and the old and new number of brokers.
     moved = scaled(ScaleReason.DRAINING, "2 partitions are still on broker 2")
     assert [lines.news(progress) for progress in (remain, remain, moved, gone, gone)] == [
         ["replicas are left on broker 2"],

@@ -1,4 +1,4 @@
-"""`sluicegate up` runs the engine's reconcilers where neither kopf nor a Kubernetes client is installed."""
+"""`sluicegate up` runs the engine's reconcilers even if neither kopf nor a Kubernetes client is installed."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Dynamic broker configuration: brought to every broker, mended, taken away again, and nobody else's key touched."""
+"""Dynamic broker configuration: applied to every broker, corrected, removed again, without changing other keys."""
 
 import pytest
 from hypothesis import given

@@ -45,7 +45,7 @@ def revisions(of: BrokerCluster) -> dict[Role, NodeRevision]:
 
 
 def reasons(before: BrokerCluster, after: BrokerCluster) -> list[str]:
-    """Why nodes that were started with the one would restart for the other."""
+    """Reasons why nodes that were started with the one would restart for the other."""
     return _reasons(revisions(before), revisions(after))
 
 
@@ -55,7 +55,7 @@ def _reasons(before: Mapping[Role, NodeRevision], after: Mapping[Role, NodeRevis
 
 
 def assert_same(*spellings: BrokerCluster) -> None:
-    """No node restarts, whichever of them comes first; nor does the preview say so, of pods and of processes."""
+    """Assert that no node restarts, in any order of them, and that the preview agrees, for pods and processes."""
     found = [revisions(one) for one in spellings]
     for before, after in permutations(found, 2):
         assert _reasons(before, after) == []
@@ -89,7 +89,7 @@ def spelled(text: str, value: ConfigValue) -> Iterator[str]:
 
 
 def values(value: ConfigValue) -> list[str]:
-    """Two texts that are accepted and mean different things."""
+    """Two accepted texts with different meanings."""
     if isinstance(value, Whole):
         low = max(value.low, 1)
         return [str(low), str(low + 1)]
@@ -100,7 +100,7 @@ def values(value: ConfigValue) -> list[str]:
 
 
 def in_order(key: str, text: str) -> Json:
-    """A configuration with that value, without chains that it would break."""
+    """A configuration with that value, without order rules that it would break."""
     config = {key: text}
     return {} if any(order.wrong(config) for order in BROKER_ORDERS) else {"config": config}
 
@@ -339,7 +339,7 @@ DIFFERENT: list[tuple[Json, Json]] = [
     ({"image": "acme/s:1"}, {"image": "docker.io/acme/s:2"}),
     ({"image": "acme/s:1"}, {"image": "quay.io/acme/s:1"}),
     ({"image": "acme/s"}, {"image": "acme/s:1"}),
-    # Docker Hub may have a folder whose name is that of a registry.
+    # Docker Hub may have a folder with the name of a registry.
     ({"image": "docker.io/quay.io/s:1"}, {"image": "quay.io/s:1"}),
     ({"image": f"acme/s@sha256:{'a' * 64}"}, {"image": f"docker.io/acme/s@sha256:{'b' * 64}"}),
     (
@@ -381,7 +381,7 @@ def test_another_value_restarts_nodes(one: Json, other: Json) -> None:
 
 
 def written_out(model: type[Model], spec: Json) -> Iterator[Json]:
-    """`spec` with each field that has a default, written out; also of the models inside that it names."""
+    """`spec` with each field that has a default written out, also those of nested models."""
     for name, field in model.model_fields.items():
         key = field.alias or name
         if key not in spec and field.default is not None and not field.is_required() and key != "runtime":

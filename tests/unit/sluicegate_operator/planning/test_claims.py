@@ -1,4 +1,4 @@
-"""Whose data volume claims hold, and what a person is told to do."""
+"""The cluster whose data a volume claim has, and the instructions to the user."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -63,7 +63,7 @@ def test_a_clusters_own_claims_are_marked_once(started: bool) -> None:
 
 
 def test_claims_of_a_cluster_that_an_older_operator_made_are_its_own() -> None:
-    """Somebody bound volumes by hand before the cluster was made."""
+    """A user bound volumes by hand before the cluster was created."""
     plan = plan_claims(shop(), [claim(0, None, age_s=60)], 3, started=True)
     assert (plan.taken, len(plan.unmarked)) == ("", 1)
 
@@ -104,7 +104,7 @@ def test_with_standbys_the_metadata_is_gone_and_that_is_said() -> None:
 
 
 def test_the_journals_name_follows_the_id() -> None:
-    """The same for the cluster's own uid, so that an id that is written down changes nothing."""
+    """A clusterId equal to the cluster's own uid changes nothing."""
     standbys = {"controllers": {"replicas": 3}}
     unsaid = plan_cluster(shop(**standbys), [])
     said = plan_cluster(shop(clusterId=unsaid.cluster_id, **standbys), [])

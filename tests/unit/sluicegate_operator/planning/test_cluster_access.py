@@ -1,4 +1,4 @@
-"""Where clients connect, and which release runs, as a BrokerCluster's status shows them."""
+"""Client addresses and the running release in a BrokerCluster's status."""
 
 from datetime import UTC, datetime
 from typing import Any

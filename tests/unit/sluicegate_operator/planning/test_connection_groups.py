@@ -1,4 +1,4 @@
-"""Limits of many addresses as client quotas of an entity of the brokers' own."""
+"""Limits of many addresses as client quotas of an entity type of our brokers."""
 
 from uuid import UUID
 

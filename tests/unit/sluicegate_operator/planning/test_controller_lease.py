@@ -1,4 +1,4 @@
-"""Who holds the Lease of a cluster's controllers, and whether its process has ended."""
+"""The holder of the Lease of a cluster's controllers, and whether its process has ended."""
 
 from typing import Any
 from uuid import UUID
@@ -34,7 +34,7 @@ def nothing_but(label: str) -> dict[str, Any]:
     [
         (lease(f"1001_{INCARNATION}"), HOLDER),
         (lease(f"1001_{INCARNATION}", "[fd00::1]:9093"), LeaseHolder(1001, "fd00::1", BEGAN_MS)),
-        # Of a version before this one.
+        # Of an earlier version.
         (lease("1001_4cf186ee", ""), LeaseHolder(1001)),
         (
             {"metadata": {"name": "a", "labels": {JOURNAL_LABEL: "a"}}, "spec": {"holderIdentity": "7_x"}},
@@ -60,10 +60,10 @@ def test_who_holds_it(found: dict[str, Any], holder: LeaseHolder | None) -> None
         (HOLDER, BrokerPod(POD.name, 1001), ""),
         (LeaseHolder(1001), POD, ""),
         (HOLDER, BrokerPod(POD.name, 1001, "10.0.0.1", ended=ContainerEnd(BEGAN_MS + 1, "OOMKilled")), "OOMKilled"),
-        # It began after that end, or nobody knows when.
+        # It began after that end, or its start is unknown.
         (HOLDER, BrokerPod(POD.name, 1001, "10.0.0.1", ended=ContainerEnd(BEGAN_MS, "Error")), ""),
         (LeaseHolder(1001), BrokerPod(POD.name, 1001, "10.0.0.1", ended=ContainerEnd(BEGAN_MS, "Error")), ""),
-        # A node that is lost may be cut off only: the Lease runs out by itself.
+        # A lost node may only be cut off: the Lease expires.
         (HOLDER, BrokerPod(POD.name, 1001, "10.0.0.1", node_lost=True, deleting=True), ""),
     ],
 )

@@ -1,7 +1,7 @@
-"""From any world that is observed, what is planned and then done ends, and then there is nothing to do.
+"""From any observed world, executing the plans ends, and then there is nothing to do.
 
-Each module that plans actions is played against a model of what its actions change: dictionaries, no more. What else is
-in the world, and is nobody's of ours, stays as it was.
+Each module that plans actions is tested against a model of what its actions change: dictionaries, no more. Other
+objects, which are not ours, stay unchanged.
 """
 
 from collections.abc import Mapping
@@ -122,7 +122,7 @@ def test_limits(
     exclusive: bool,
     released: set[LimitKey],
 ) -> None:
-    """Of brokers that are all ours, and of an Apache Kafka of which only some limits are."""
+    """For brokers whose limits are all ours, and for an Apache Kafka with some of ours."""
     desired = DesiredLimits(configs, quotas, exclusive)
     ours = {*configs, *quotas, *released}
     before = (dict(world.default), dict(world.quotas))
@@ -162,7 +162,7 @@ DYNAMIC = ["log.retention.ms", "log.retention.bytes", "tag.team", "tag.zone", "n
 def test_dynamic_configuration(
     world: Brokers, desired: dict[str, str], managed: set[str], values: dict[int, dict[str, str]], zoned: bool
 ) -> None:
-    """What was set once and left the spec is taken away, and forgotten when it is gone; what others have set stays."""
+    """A key that left the spec is removed, and forgotten when it is gone; keys of other owners stay."""
     own = OwnTags(frozenset({"tag.zone"}) if zoned else frozenset(), values if zoned else {}, frozenset(world.ids))
     known = tuple(sorted(managed))
     foreign = {key: value for key, value in world.default.items() if key not in {*desired, *managed, *own.keys}}
@@ -270,7 +270,7 @@ INTERNAL = {"INTERNAL": OpenListener(9091, Address(HOST, 9091))}
 
 @given(SETS_OF_LISTENERS, SETS_OF_LISTENERS, st.booleans())
 def test_listeners(now: dict[str, OpenListener], wanted: dict[str, OpenListener], one_at_a_time: bool) -> None:
-    """All together, and each by itself as where a broker refuses them together; INTERNAL is never touched."""
+    """All together, and each alone, as if a broker refuses them together; INTERNAL is never changed."""
     configs: dict[str, str] = {}
     now, wanted = INTERNAL | now, INTERNAL | wanted
 
@@ -285,7 +285,7 @@ def test_listeners(now: dict[str, OpenListener], wanted: dict[str, OpenListener]
             configs.update(change.set)
         return open_listeners(configs, HOST)
 
-    # The broker's file has nothing but INTERNAL; all else came by changes like these.
+    # The broker's file has only INTERNAL; all other listeners came by changes like these.
     configs.update(dict.fromkeys((LISTENERS, ADVERTISED), f"INTERNAL://{HOST}:9091"))
     assert carry_out(now, open_listeners(configs, HOST)) == now
     seen = open_listeners(configs, HOST)

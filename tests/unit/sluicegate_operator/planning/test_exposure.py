@@ -1,4 +1,4 @@
-"""What clients outside are told of each broker, what is waited for, and where their addresses are hidden."""
+"""The external addresses of brokers, the waits for them, and hidden ones."""
 
 from datetime import UTC, datetime
 from typing import Any

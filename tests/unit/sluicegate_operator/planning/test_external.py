@@ -1,4 +1,4 @@
-"""What is said of a cluster that others run, by what is seen of it."""
+"""The status of an external cluster, from its observation."""
 
 from dataclasses import replace
 from datetime import UTC, datetime

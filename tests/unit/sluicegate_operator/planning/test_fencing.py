@@ -1,4 +1,4 @@
-"""Who is fenced on the operator's word: every kind of evidence, and every kind that is not enough."""
+"""The brokers that the operator fences: every kind of evidence, and every kind that is not enough."""
 
 from dataclasses import replace
 from typing import Any
@@ -10,7 +10,7 @@ from sluicegate_operator.planning.overview import BrokerOverview, BrokerState, C
 
 
 def fenced(state: BrokerState, pods: list[BrokerPod], age_s: float | None = 0.5, host: str | None = "10.0.0.1") -> str:
-    """Why broker 1 is fenced; empty when it is left alone."""
+    """Why broker 1 is fenced; empty when it is not."""
     broker = BrokerOverview(1, 41, "i", state, heartbeat_age_s=age_s, host=host)
     other = BrokerOverview(2, 42, "i", BrokerState.ONLINE, host="10.0.0.2")
     seen = ClusterOverview("c", 1000, 1, 9, (broker, other))

@@ -1,4 +1,4 @@
-"""Objects that name no image get that of the operator's settings, and their own is left as it is."""
+"""Objects without an image get that of the operator's settings; an explicit one stays."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ NO_LISTENERS: list[BrokerListener] = []
 
 
 def pods(**spec: Any) -> list[dict[str, Any]]:
-    """Of controllers, then of brokers."""
+    """Specs of the pods of controllers, then of brokers."""
     found = parse_resource(cluster(**spec))
     assert isinstance(found, BrokerCluster)
     children = cluster_children(IMAGES.of_cluster(found), NO_LISTENERS)

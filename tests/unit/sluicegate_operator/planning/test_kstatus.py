@@ -1,4 +1,4 @@
-"""Every status that is written is read by kstatus as it was meant, for every kind and every state."""
+"""kstatus reads every written status as intended, for every kind and every state."""
 
 import ast
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ def is_observed(shown: Shown) -> bool:
 
 
 def unlike(shown: Shown) -> str:
-    """What kstatus should say and does not; empty where all is well."""
+    """The verdict that kstatus should give and does not; empty if it is right."""
     found, verdict = held(shown), kstatus(shown.document)
     if found["Ready"] == "True":
         wanted = "Current"
@@ -89,7 +89,7 @@ def test_what_says_nothing_is_current() -> None:
 
 
 def reasons_in(text: str) -> Iterator[str]:
-    """Reasons that are written as words where Progress is made."""
+    """Reasons that are literals in calls that make a Progress."""
     for node in ast.walk(ast.parse(text)):
         match node:
             case ast.Call(

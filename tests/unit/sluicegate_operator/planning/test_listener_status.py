@@ -1,4 +1,4 @@
-"""Status of listeners: kstatus, and what a person reads."""
+"""Status of listeners: kstatus, and the messages to users."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -110,7 +110,7 @@ def test_a_listener_that_clashes_fails_and_has_no_bootstrap() -> None:
     assert isinstance(of, BrokerCluster)
     younger = a_listener("younger", creationTimestamp="2026-02-01T00:00:00Z")
     layout = plan_cluster(of, [a_listener(), younger])
-    # Brokers have the other one's listener open under that name.
+    # Brokers have the other listener open under that name.
     for seen in (ListenerSeen(), ListenerSeen(THREE)):
         status = listener_status(younger, layout, seen, NOW, SERVED)
         assert kstatus(status) == "Failed"

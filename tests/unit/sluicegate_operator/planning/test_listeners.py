@@ -1,4 +1,4 @@
-"""Which listeners brokers have and should have open, and what is said to them."""
+"""The listeners that brokers have and should have open, and the changes sent to them."""
 
 from dataclasses import replace
 from typing import Any

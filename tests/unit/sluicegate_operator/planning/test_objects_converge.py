@@ -1,4 +1,4 @@
-"""From any objects of Kubernetes that are observed, what is planned of them and then done ends."""
+"""From any observed objects of Kubernetes, executing the plans ends."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -87,7 +87,7 @@ def test_registrations(overview: ClusterOverview, pods: set[int], existing: set[
 def test_claims(
     found: dict[tuple[Role, int], tuple[bool, bool, int]], count: int, deletes: bool, started: bool
 ) -> None:
-    """Those that hold this cluster's data are marked and owned as spec.storage says; of another's none is touched."""
+    """Claims with this cluster's data are marked and owned as spec.storage says; others stay unchanged."""
     owner = shop(storage={"deleteClaims": deletes})
     claims = {
         key: Claim(
@@ -130,7 +130,7 @@ SIZES = ["1Gi", "1536Mi", "2Gi", "4Gi"]
     st.sampled_from(SIZES),
 )
 def test_volumes(found: dict[tuple[Role, int], tuple[str, bool]], count: int, size: str) -> None:
-    """With a driver that binds what waits and gives what is asked for, by the look after; nothing ever shrinks."""
+    """With a driver that binds pending claims and grows others by the next check; nothing ever shrinks."""
     owner = shop(brokers={"replicas": count, "storage": {"size": size}})
     counts = {Role.BROKER: count, Role.CONTROLLER: 1}
     world = {

@@ -1,4 +1,4 @@
-"""Observers whose code lies in a ConfigMap: allowed by the BrokerCluster, found, named by what it is, waited for."""
+"""Observers whose code is in a ConfigMap: allowed by the BrokerCluster, found, named by content, awaited."""
 
 from collections.abc import Mapping
 from typing import Any

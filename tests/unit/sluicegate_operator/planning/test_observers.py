@@ -1,4 +1,4 @@
-"""Observers: who is loaded, under which keys, what is changed for it, and the status that comes of it."""
+"""Observers: which are loaded, under which keys, the changes for that, and the resulting status."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -23,7 +23,7 @@ def lease(age_s: float, holder: str = "one", namespace: str = "sluicegate") -> d
         [lease(4)],
         # Clocks may differ.
         [lease(44)],
-        # One live operator is enough: nothing here tells which operator has the namespace.
+        # One live operator is enough: nothing here shows which operator has the namespace.
         [lease(500), lease(4, namespace="other")],
         [{"metadata": {"name": "sluicegate-operator", "namespace": "sluicegate"}}],
         [{"metadata": {"name": "sluicegate-operator", "namespace": "sluicegate"}, "spec": {"renewTime": "soon"}}],

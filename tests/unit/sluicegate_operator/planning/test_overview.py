@@ -1,4 +1,4 @@
-"""The controller's view: what the broker itself renders is read, and nothing else is taken for a cluster."""
+"""The controller's view: the broker's own output is read, and any other body is refused."""
 
 import json
 from typing import Any

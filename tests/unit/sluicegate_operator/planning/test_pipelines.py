@@ -1,4 +1,4 @@
-"""AuditPipelines: what is made of them, when, and what their runs come to in the status."""
+"""AuditPipelines: their children, the times of runs, and the results of runs in the status."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -413,7 +413,7 @@ def test_a_run_that_has_not_begun_is_not_said_to_run() -> None:
     [
         ("2026-11-22T12:29:50Z", "ErrImagePull", False),
         ("2026-11-22T12:29:00Z", "ErrImagePull", True),
-        # A scheduler tries again by itself.
+        # A scheduler retries without help.
         ("2026-11-22T12:00:00Z", "Unschedulable", False),
     ],
 )

@@ -1,4 +1,4 @@
-"""Which pod is told which rack, and what is said of the others."""
+"""The pods that get a rack, and the report on the others."""
 
 from sluicegate_operator.planning.racks import NodeLabels, RackPod, RackWait, nodes_to_read, plan_racks
 

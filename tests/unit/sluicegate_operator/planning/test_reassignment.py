@@ -1,4 +1,4 @@
-"""A changed number of replicas: where replicas are added and taken away, how fast, and when a person is needed."""
+"""A changed number of replicas: where replicas are added and removed, how fast, and when a user must act."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -196,8 +196,10 @@ def test_fewer_replicas_than_acks_all_needs_is_refused() -> None:
 
 @dataclass
 class Played:
-    """A cluster that does as KIP-455 says: a replica that is added comes into sync in some later round, and replicas go
-    when all that were added are in sync."""
+    """A cluster that acts as KIP-455 says.
+
+    An added replica gets in sync in some later round. Replicas are removed when all added ones are in sync.
+    """
 
     layout: dict[int, PartitionLayout]
     seen: BrokersSeen

@@ -49,7 +49,7 @@ def planned(
 
 
 def stored(plan: RegistrationPlan) -> BrokerRegistration:
-    """As the API server has it after the operator wrote it."""
+    """The registration as the API server has it after the operator wrote it."""
     manifest: dict[str, Any] = {**plan.manifest, "status": plan.status.manifest()}
     manifest["metadata"] = manifest["metadata"] | {"generation": 1}
     made = parse_resource(manifest)
@@ -145,7 +145,7 @@ OFFLINE = replace(ONLINE, state=BrokerState.OFFLINE, began_ms=900)
         (OFFLINE, (CRASHED,), "the container of shop-brokers-2 ended (OOMKilled, exit code 137)"),
         (OFFLINE, (), "the pod of broker 2 is gone"),
         (replace(OFFLINE, began_ms=1500), (CRASHED,), "no session"),
-        # What has a session serves, whatever ended before.
+        # A broker with a session serves, whatever ended before.
         (replace(ONLINE, began_ms=1500), (CRASHED,), "it serves clients"),
         (ONLINE, (), "it serves clients"),
     ],
@@ -204,7 +204,7 @@ def test_without_a_controller_the_gate_stays_as_it_is() -> None:
 
 
 def test_a_pod_without_a_known_address_keeps_its_gate_while_its_broker_is_online() -> None:
-    """Closed, for a new one: whose session it is shows once the kubelet has reported the address."""
+    """It stays closed for a new pod: the owner of the session is known once the kubelet has reported the address."""
     assert unfenced_gate(ClusterOverview("c", 1000, 1, 9, (ONLINE,)), 2, "") is None
 
 

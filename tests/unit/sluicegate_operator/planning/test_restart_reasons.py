@@ -1,4 +1,4 @@
-"""What changed, from two revisions."""
+"""Changes between two revisions."""
 
 from typing import Any
 

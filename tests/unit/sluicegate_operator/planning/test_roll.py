@@ -1,5 +1,8 @@
-"""Rolls: the order in tables, and in a played cluster that no schedule of failures and restarts of the operator makes
-us take two brokers down, or a partition below min.insync.replicas."""
+"""Rolls: the order in tables, and a simulated cluster.
+
+No sequence of failures and restarts of the operator may take two brokers down, or a partition below
+min.insync.replicas.
+"""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -150,7 +153,7 @@ def test_the_order(nodes: list[NodeView], active: int, first: str) -> None:
 
 
 def test_all_that_are_down_anyway_go_at_once() -> None:
-    """A bad configuration took all of them down; the mended one must not wait for them to be healthy."""
+    """A bad configuration took all of them down; the corrected one must not wait for them to be healthy."""
     nodes = [replace(broker(n, ready=False), failing="CrashLoopBackOff") for n in range(3)]
     step = plan_roll(replace(HEALTHY, nodes=nodes, overview=overview(OFFLINE, OFFLINE, OFFLINE), partitions=None))
     assert restarted(step) == ["brokers-0", "brokers-1", "brokers-2"]
@@ -312,7 +315,7 @@ def test_a_roll_does_not_wait_for_the_silence_of_a_broker_that_nobody_expects() 
 
 
 def zoned(*partitions: PartitionState, racks: str = "aabbcc", pending: str = "012345") -> RollView:
-    """A broker of each letter, rolled by rack."""
+    """A view with a broker for each letter, rolled by rack."""
     brokers = tuple(BrokerOverview(n, n, "i", ONLINE, rack) for n, rack in enumerate(racks))
     return RollView(
         nodes=[*(broker(n, pending=str(n) in pending) for n in range(len(racks))), controller(pending=False)],
@@ -393,12 +396,12 @@ def test_a_silent_broker_holds_every_rack_but_its_own() -> None:
     assert restarted(plan_roll(with_age(3, 5.0, zoned(*SPREAD)))) == ["brokers-2", "brokers-3"]
 
 
-# A played cluster: what `plan_roll` says is done, while brokers crash and come back in an order that hypothesis picks.
+# A simulated cluster: it executes `plan_roll`, while brokers crash and return in an order that hypothesis picks.
 
 
 @dataclass
 class Played:
-    """Brokers with a revision each; `down` were taken down by us or crashed and are on their way back."""
+    """Brokers with a revision each; `down` were restarted by us or crashed, and will return."""
 
     brokers: int
     partitions: list[tuple[tuple[int, ...], int]]
@@ -406,9 +409,9 @@ class Played:
     down: set[int] = field(default_factory=set)
     behind: set[int] = field(default_factory=set)
     racks: tuple[str | None, ...] = ()
-    """Of each broker; not empty: a roll goes by rack."""
+    """Rack of each broker; if not empty, a roll goes by rack."""
     frozen: set[int] = field(default_factory=set)
-    """Still Online, ready and in sync by all accounts but the age of their last heartbeat."""
+    """Still Online, ready and in sync except for the age of their last heartbeat."""
 
     def __post_init__(self) -> None:
         self.stale = set(range(self.brokers))
@@ -445,7 +448,7 @@ class Played:
         return step
 
     def check(self, taken: set[int]) -> None:
-        """Before the restart of brokers that serve."""
+        """Check the state before a restart of serving brokers."""
         if not taken:
             return
         assert not self.down, "a broker that serves was taken while another was down"
@@ -512,7 +515,7 @@ def test_whatever_happens_no_two_are_down_by_our_hand_and_the_roll_ends(
             played.freeze(n)
         else:
             played.return_one(n)
-    # Left in peace, every broker comes back after each step, and the roll gets to its end.
+    # Without further faults every broker returns after each step, and the roll ends.
     for _ in range(played.brokers + 1):
         for n in range(played.brokers):
             played.return_one(n)

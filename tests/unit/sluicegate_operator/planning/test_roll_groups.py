@@ -1,4 +1,4 @@
-"""Which brokers a roll may try to restart together, and in which order."""
+"""The brokers that a roll may try to restart together, and their order."""
 
 import pytest
 

@@ -1,8 +1,8 @@
-"""Rolls and changes of scale from any cluster: they end, and meanwhile every partition that could keep its in-sync
-replicas has kept them.
+"""Rolls and changes of scale from any cluster end, and keep in-sync replicas.
 
-The cluster is a model: a node that is restarted is away for some looks, comes back with what is wanted and is in its
-in-sync sets again some looks later; a partition that is moved has its new replicas by the next look.
+Every partition that could keep its in-sync replicas has kept them meanwhile. The cluster is a model. A restarted node
+is away for some rounds, returns with the wanted revision, and is in its in-sync sets some rounds later. A partition
+that is moved has its new replicas in the next round.
 """
 
 from collections.abc import Mapping
@@ -29,12 +29,12 @@ from sluicegate_operator.planning.scale import ScaleReason, ScaleStep, ScaleView
 
 REASON = (RestartReason(ReasonKind.IMAGE_CHANGED, "a to b"),)
 AWAY, CATCHING_UP = 2, 3
-"""Looks until a restarted node is back, and then until its replicas are in sync."""
+"""Rounds until a restarted node is back, and then until its replicas are in sync."""
 
 
 @dataclass
 class Node:
-    """`back_in`: looks until it runs; `in_sync_in`: until its replicas are in sync, from when it runs."""
+    """`back_in`: rounds until it runs; `in_sync_in`: until its replicas are in sync, from when it runs."""
 
     pending: bool
     back_in: int = 0
@@ -59,7 +59,7 @@ class Cluster:
     racks: Mapping[int, str | None]
     strategy: Strategy = "Broker"
     set_size: int = 0
-    """What the StatefulSet asks for."""
+    """Number of replicas in the StatefulSet."""
     under_way: bool = False
     registered: set[int] = field(default_factory=set)
 
@@ -121,7 +121,7 @@ class Cluster:
         return found
 
     def look(self) -> tuple[RollStep, ScaleStep]:
-        """As the operator: the roll first; the scale where the roll leaves room for it."""
+        """Do a round as the operator does: the roll first, then the scale if the roll allows it."""
         overview = self.overview()
         partitions = self.states() if overview is not None and overview.online else None
         roll = plan_roll(RollView(self.nodes(), overview, partitions, strategy=self.strategy, under_way=self.under_way))
@@ -187,7 +187,7 @@ def clusters(draw: st.DrawFn) -> Cluster:
 def test_rolls_and_changes_of_scale_end(world: Cluster) -> None:
     assume(world.partitions or world.wanted)
     nodes = len(world.brokers) + len(world.controllers) + world.wanted
-    # One node after the other, each away and catching up, and as many looks again for replicas that move.
+    # One node after the other, each away and catching up, and as many rounds for replicas that move.
     for _ in range(nodes * (AWAY + CATCHING_UP + 3) + 2 * len(world.partitions) + 10):
         roll, scale = world.look()
         world.tick()

@@ -1,4 +1,4 @@
-"""Scaling: brokers go only when they hold nothing, and a drain ends with every replica on a broker that stays."""
+"""Scaling: brokers are removed only when they are empty, and a drain ends with every replica on a remaining broker."""
 
 from dataclasses import dataclass, field, replace
 
@@ -140,7 +140,7 @@ def test_moves_are_few_at_a_time_and_not_planned_twice() -> None:
 
 @dataclass
 class Played:
-    """A cluster that does what it is told: one reassignment ends in each round, pods follow the StatefulSet."""
+    """A cluster that executes orders: one reassignment ends in each round, pods follow the StatefulSet."""
 
     placed: dict[int, tuple[int, ...]]
     wanted: int

@@ -1,4 +1,4 @@
-"""Schedules: which time is the last one, which is the next."""
+"""Schedules: the last time and the next time."""
 
 import re
 from datetime import UTC, datetime

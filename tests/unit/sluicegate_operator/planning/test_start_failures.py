@@ -1,4 +1,4 @@
-"""When what keeps a node from starting is a matter for a person, and when it is forgotten."""
+"""When a start failure needs a user, and when it is forgotten."""
 
 from sluicegate_operator.planning.start_failures import (
     FORGOTTEN_AFTER_S,
@@ -70,7 +70,7 @@ def test_what_a_new_term_finds_failing_as_the_status_says_has_lasted() -> None:
         found = history.note(1, [LOOP], BOTH, 0.0, stalled_for)
         assert found is not None
         assert found.needs_a_person is lasts
-    # What begins later in the term is judged by this term alone.
+    # A failure that begins later in the term is judged by this term alone.
     history = FailureHistory()
     history.note(1, [], BOTH, 0.0, "CrashLoopBackOff")
     found = history.note(1, [LOOP], BOTH, 1.0, "CrashLoopBackOff")

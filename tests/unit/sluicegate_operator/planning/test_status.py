@@ -1,4 +1,4 @@
-"""Status of quotas and clusters: kstatus, times, and what a person reads."""
+"""Status of quotas and clusters: kstatus, times, and the messages to users."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -388,7 +388,7 @@ ZONES: dict[str, Any] = {
 
 
 def test_conditions_outlive_the_term_that_found_them() -> None:
-    """A new operator writes statuses before it has planned the roll, and has asked brokers for damaged logs."""
+    """A new operator writes statuses before it has planned the roll or asked brokers for damaged logs."""
     damage = {1: BrokerDamage(1, ("offsets 15 to 15 of orders-0 cannot be read",))}
     known: dict[str, Any] = {"roll": BLOCKED, "racks": RacksPlan(3), "damage": damage}
     first = cluster_status(a_cluster(**ZONES), ObservedCluster(**RUNNING, **known), NOW)

@@ -1,4 +1,4 @@
-"""Volumes grow with spec.storage, claim by claim, and what is said meanwhile."""
+"""Volumes grow with spec.storage, claim by claim, and the status meanwhile."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ def seen(*volumes: Volume, count: int = 3, refused: str = "") -> VolumesSeen:
 def test_claims_that_ask_for_less_are_to_ask_for_more() -> None:
     volumes = [volume(0), volume(1, "2Gi"), volume(2, "4Gi"), volume(7), volume(0, role=Role.CONTROLLER)]
     plan = plan_volumes(shop(), volumes, {Role.BROKER: 3, Role.CONTROLLER: 1})
-    # What is larger stays, and so does that of a broker that was scaled away.
+    # Larger claims stay unchanged, and so does that of a broker that was scaled away.
     assert plan.grow == (Growth(volumes[0], "2Gi"),)
     assert plan.make == ()
 

@@ -1,4 +1,4 @@
-"""Pods and quotas that come and go, against members that are worked out anew from everything there is."""
+"""Changing pods and quotas, against members that are computed from scratch."""
 
 import json
 from typing import Any
@@ -38,7 +38,7 @@ def workload(said: dict[str, Any]) -> Workload:
 
 
 def naive_match(selector: dict[str, Any], labels: dict[str, str]) -> bool:
-    """As the documentation of Kubernetes has it, from the manifest itself."""
+    """Whether a selector matches by the documentation of Kubernetes, from the manifest itself."""
     for key, value in selector.get("matchLabels", {}).items():
         if key not in labels or labels[key] != value:
             return False
@@ -76,7 +76,7 @@ def test_everything_is_selected_by_an_empty_selector() -> None:
 
 ADDRESSES = ("10.0.0.1", "10.0.0.2", "2001:db8::1")
 UIDS = {"a": ("shop", False), "b": ("shop", False), "c": ("billing", False), "d": ("web", True), "e": ("shop", True)}
-"""With what never changes of a pod: its namespace, and whether it is on its node's network."""
+"""The constant fields of each pod: its namespace, and whether it uses its node's network."""
 
 
 def a_pod(uid: str, **said: Any) -> WorkloadPod:
@@ -96,7 +96,7 @@ QUOTAS = st.tuples(st.sampled_from(NAMESPACES), st.sampled_from(("one", "two", "
 
 
 class Recomputed(RuleBasedStateMachine):
-    """The index beside a model that keeps only what it was told."""
+    """The index beside a model that only keeps its input."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -16,7 +16,7 @@ SHOP = [cluster(), listener()]
 
 
 def stored(document: Json, **meta: Any) -> Resource:
-    """As the API server has it: made a day before."""
+    """The resource as the API server has it: created a day before."""
     own = {"namespace": "default", "creationTimestamp": "2026-01-01T00:00:00Z", "generation": 3}
     return read_stored({**document, "metadata": {**document["metadata"], **own, **meta}})
 

@@ -1,4 +1,4 @@
-"""What is foretold of manifests: made, changed while nodes run, restarted and why, refused."""
+"""The preview of manifests: created, changed while nodes run, restarted and why, refused."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -26,7 +26,7 @@ def manifests(*documents: Json) -> Manifests:
 
 
 def there(*documents: Json) -> Manifests:
-    """As the API server has them: made a day before."""
+    """Manifests as the API server has them: created a day before."""
     made = {"creationTimestamp": "2026-01-01T00:00:00Z", "generation": 3}
     return manifests(*({**document, "metadata": {**document["metadata"], **made}} for document in documents))
 
@@ -139,7 +139,7 @@ def test_only_nodes_that_stay_restart() -> None:
 
 
 def running(document: Json, image: str = "") -> RunningNodes:
-    """Nodes that run what `document` says, given by an operator with an image of its own."""
+    """Nodes that run this document, made by an operator with its own image."""
     [of] = there(document).clusters
     wanted = {
         role: wanted_revision((Images(nodes=image) if image else Images()).of_cluster(of), plan_cluster(of, []), role)
@@ -152,14 +152,14 @@ def running(document: Json, image: str = "") -> RunningNodes:
 
 
 def test_nodes_are_compared_as_they_run() -> None:
-    """What is taken back before the roll has come to a node restarts that node never."""
+    """A change that is reverted before the roll has reached a node never restarts that node."""
     now, next_ = cluster(), cluster(config={"num.io.threads": "9"})
     old, new = running(now).revisions, running(next_)
     behind = {name: old[name] for name in BROKERS[:2]}
     half_rolled = RunningNodes(new.replicas, new.wanted, {**new.revisions, **behind})
     world = {"nodes": {("default", "shop"): half_rolled}}
     assert {name for name, _ in reasons(foretold([next_], [now], **world))} == {BROKERS[2], "shop-controllers-0"}
-    # And where nothing changes, those that have waited are named with what they wait for.
+    # If nothing changes, waiting nodes are named with their reasons.
     assert reasons(foretold([next_], [next_], **world)) == {
         (name, "ConfigChanged (num.io.threads)") for name in BROKERS[:2]
     }

@@ -1,4 +1,4 @@
-"""The quota path over an in-memory cluster: what is changed, what is read back, and what a missing broker costs."""
+"""The quota path over an in-memory cluster: changes, read-backs, and the cost of a missing broker."""
 
 import asyncio
 
@@ -150,7 +150,7 @@ async def test_a_silent_broker_does_not_delay_the_others() -> None:
 
 
 async def test_a_frozen_broker_costs_the_others_less_than_a_second() -> None:
-    """It accepts connections and says nothing at all, and it is the first that changes would go through."""
+    """It accepts connections and never answers, and it is the first that changes would go through."""
     cluster = ScriptedCluster(brokers=3)
     for api_key in (32, 44, 48, 49):
         cluster.peers[0].script(api_key, lambda _: None)
@@ -188,7 +188,7 @@ async def test_after_the_deadline_the_result_says_what_a_broker_lacks() -> None:
 async def test_one_refused_value_does_not_hold_up_the_others() -> None:
     cluster = ScriptedCluster(brokers=1)
     desired = DesiredLimits({RATE: "50", COUNT: REFUSED}, ip_rates({"10.0.0.1": 5.0, "10.0.0.2": -1.0}))
-    # Far less than the deadline, because nobody waits for what was refused.
+    # Far less than the deadline, because nothing waits for the refused value.
     async with asyncio.timeout(5):
         result = await run(cluster, desired, deadline_s=1000)
     assert cluster.defaults == {RATE: "50"}
@@ -262,7 +262,7 @@ async def test_what_was_taken_is_no_failure_where_the_rest_of_many_limits_is_not
 
 
 class LateBroker:
-    """The first of two brokers takes the next change of a rate, answers nothing and makes it much later."""
+    """The first of two brokers accepts the next change of a rate, does not answer, and applies it much later."""
 
     def __init__(self) -> None:
         self.cluster = ScriptedCluster(brokers=2)
@@ -317,7 +317,7 @@ async def test_a_change_that_is_made_late_does_not_undo_what_was_told_after_it_f
         await late.next_look()
         result = await late.want(9, changed=False)
         assert late.cluster.ip_rates == {None: 9}
-        # It was nobody's hand.
+        # No other client made this change.
         assert (result.is_complete, result.drift) == (True, ())
 
 

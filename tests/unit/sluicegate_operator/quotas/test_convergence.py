@@ -1,4 +1,4 @@
-"""From any world that is observed, the quota path gets to what is planned, tells it, and then has nothing to do.
+"""From any observed world, the quota path reaches the plan, reports it, and then has nothing to do.
 
 Brokers are a model: dictionaries that changes are applied to. The ledger remembers the limits that they lack.
 """
@@ -40,7 +40,7 @@ PASSES_MAX = 3
 
 
 def written_of(targets: list[Json], **more: Any) -> st.SearchStrategy[Json]:
-    """Specs that the API server takes."""
+    """Specs that the API server accepts."""
     limits = [
         {"maxConnectionCreationRate": 2},
         {"maxConnections": 2},
@@ -129,7 +129,7 @@ class Written:
         return Scope.of(SHOP, self.listeners)
 
     def plan_anew(self) -> QuotaPlan:
-        """As an operator plans it that knows of nothing before."""
+        """The plan of an operator without any earlier state."""
         claims = [Claim.of(quota, self.pods.get(name)) for name, quota in self.quotas.items()]
         steps = plan_in_steps(self.scope, claims, self.now)
         while True:
@@ -140,7 +140,7 @@ class Written:
 
 
 class Path:
-    """The quota path without its I/O: plan, send what has changed, read back, send what is lacked, tell."""
+    """The quota path without its I/O: plan, send changes, read back, send missing limits, report."""
 
     def __init__(self, world: dict[int, ObservedLimits]) -> None:
         self.world = world
@@ -166,7 +166,7 @@ class Path:
             lacks = missing(desired, seen, Lifted(True), asked[broker_id])
             ledger.answered(broker_id, ("b", broker_id), asked[broker_id], lacks, seen)
         self._tell()
-        # With the statuses that were written, as the API server has them now.
+        # With the written statuses, as the API server has them now.
         written.quotas |= {name: known.quota for name, known in governed.quotas.items()}
 
     def _do(self, actions: Iterable[Any]) -> None:
@@ -187,7 +187,7 @@ class Path:
             self.told.append(name)
 
     def settles(self, written: Written) -> None:
-        """Within a few passes there is nothing to send and nothing to tell."""
+        """Assert that within a few passes there is nothing to send and nothing to report."""
         for _ in range(PASSES_MAX):
             self.run(written)
             if not self.sent and not self.told:

@@ -1,4 +1,4 @@
-"""Changes that a broker may yet make: when their limits are looked at again, and until when."""
+"""Unconfirmed changes of a broker: when their limits are checked again, and until when."""
 
 from math import inf
 
@@ -11,7 +11,7 @@ NOBODY = frozenset[int]()
 
 
 def looks(doubts: Doubts, silent: frozenset[int], until_s: float) -> list[float]:
-    """When something was taken, by whoever comes when there is something."""
+    """Times of checks, by a caller that comes whenever one is due."""
     found, now_s = [], 0.0
     while (now_s := doubts.next_look_s(silent)) < until_s:
         assert doubts.take(silent, now_s)

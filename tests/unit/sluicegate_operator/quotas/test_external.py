@@ -1,4 +1,4 @@
-"""Limits on brokers that others run: remembered before they are set, and only what is ours is lifted."""
+"""Limits on external brokers: remembered before they are set, and only ours are lifted."""
 
 import asyncio
 
@@ -25,7 +25,7 @@ class Outside:
         self.cluster = ScriptedCluster(brokers)
         self.ledger = LimitLedger()
         self.remembered: list[tuple[Mine, dict[str, str]]] = []
-        """And what brokers had then."""
+        """The limits of brokers at that time."""
 
     async def enforce(
         self,
@@ -127,7 +127,7 @@ async def test_a_broker_that_follows_no_more_does_not_say_what_others_have_set()
 
 
 async def test_what_was_set_is_remembered_until_it_is_seen_to_be_lifted() -> None:
-    """Where nobody answers, while brokers do not show what is wanted beside it, and where something is refused."""
+    """If no broker answers, while brokers do not show other wanted limits, and if a limit is refused."""
     mine = frozenset((COUNT,))
     away = Outside()
     away.cluster.defaults = {COUNT: "5"}
@@ -183,7 +183,7 @@ async def test_entries_of_others_stay_though_a_change_of_ours_beside_them_was_in
     assert outside.ledger.doubts.keys == OVERRIDES
     mine = outside.remembered[-1][0]
     assert mine == frozenset((ours,))
-    # Now the slow one does what it was told long before.
+    # Now the slow broker executes the order of long before.
     cluster.defaults = {COUNT_PER_IP_OVERRIDES: "10.0.0.9:1,10.0.0.1:2"}
     await asyncio.sleep(AGAIN_S)
     await outside.enforce(mine)

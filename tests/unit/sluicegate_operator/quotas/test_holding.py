@@ -1,4 +1,4 @@
-"""What limits hold back, as a quota's status shows it: the figure, and how seldom it is written again."""
+"""The effect of limits in a quota's status: the figure, and how seldom it is written again."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -39,12 +39,12 @@ def document(**more: Any) -> dict[str, Any]:
 
 
 def blocked(*shares: float) -> list[Look]:
-    """One look at brokers whose acceptors waited for such shares of the time."""
+    """One reading of brokers whose acceptors waited for such shares of the time."""
     return [Look(Reading(10.0, {EXTERNAL: Held(7, share)})) for share in shares]
 
 
 def refused(*totals: tuple[int, int], seconds: float = 10.0) -> list[Look]:
-    """Looks at brokers that had refused so many before, and have now."""
+    """Readings of brokers that had refused so many before, and have now."""
     return [
         Look(Reading(100.0 + seconds, {ADDRESS: Held(after)}), Reading(100.0, {ADDRESS: Held(before)}))
         for before, after in totals

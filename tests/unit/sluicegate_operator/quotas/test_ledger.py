@@ -1,4 +1,4 @@
-"""What brokers were seen to have: when less than everything is asked for, and when no longer."""
+"""The observed limits of brokers: when less than everything is read, and when no longer."""
 
 from sluicegate_operator.planning.limits import COUNT, RATE, LimitKey, Missing, ObservedLimits
 from sluicegate_operator.quotas.ledger import LimitLedger
@@ -9,7 +9,7 @@ NOTHING: frozenset[LimitKey] = frozenset()
 
 
 def looked_at(*lacks: LimitKey) -> LimitLedger:
-    """Broker 0 was asked for everything."""
+    """A ledger after broker 0 was asked for everything."""
     ledger = LimitLedger()
     ledger.answered(0, HERE, None, Missing(frozenset(lacks)), ObservedLimits())
     return ledger

@@ -1,4 +1,4 @@
-"""Limits that differ, in phrases for people."""
+"""Different limits, in phrases for users."""
 
 from collections.abc import Sequence
 from typing import Any

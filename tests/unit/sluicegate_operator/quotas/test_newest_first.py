@@ -1,4 +1,4 @@
-"""What is told next: the newest, and one in four that has waited longest."""
+"""The next report: the newest, and one in four that has waited longest."""
 
 from sluicegate_operator.quotas.newest_first import OLDEST_EVERY, NewestFirst
 

@@ -1,4 +1,4 @@
-"""Looks at what brokers' limits hold: into the statuses of their quotas, at a pace, and with few writes."""
+"""Readings of the effect of brokers' limits: into the statuses of their quotas, at a pace, and with few writes."""
 
 import asyncio
 import json
@@ -91,7 +91,7 @@ class Shop:
         self.again()
 
     def again(self) -> None:
-        """Another process, with what statuses say."""
+        """Start another process, which knows only the statuses."""
 
         async def places(_: object) -> dict[int, Address]:
             return self.brokers.places
@@ -99,7 +99,7 @@ class Shop:
         self._reconciler = ObservedReconciler(self.context, {SHOP: self.governed}, places)
 
     async def look(self) -> object:
-        """When the next look is."""
+        """Time of the next check."""
         return await self._reconciler.reconcile(SHOP)
 
     def write(self) -> list[str]:

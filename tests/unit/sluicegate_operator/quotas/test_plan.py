@@ -1,4 +1,4 @@
-"""Precedence between quotas, Kafka's keys, and the actions that bring brokers to what is desired."""
+"""Precedence between quotas, Kafka's keys, and the actions that bring brokers to the desired limits."""
 
 import json
 from dataclasses import replace
@@ -50,7 +50,7 @@ def a_listener() -> BrokerListener:
 
 
 def a_quota(name: str, target: dict[str, Any], age: int = 0, **limits: Any) -> ConnectionQuota:
-    """`age` in hours."""
+    """A quota; `age` in hours."""
     document = quota(target, **limits)
     created = (EPOCH - timedelta(hours=age)).isoformat()
     parsed = parse_resource(document | {"metadata": {"name": name, "creationTimestamp": created}})
@@ -386,7 +386,7 @@ def test_planning_many_quotas_on_one_target_looks_at_each_a_few_times(monkeypatc
 
 
 def test_brokers_that_no_client_can_reach_are_not_limited() -> None:
-    """They would shut out each other and the operator: the inter-broker listener is protected beside another one."""
+    """They would lock out each other and the operator: the inter-broker listener is protected beside another one."""
     targets: list[dict[str, Any]] = [{"broker": {}}, {"defaultIp": {}}]
     quotas = [a_quota(f"q{at}", target, maxConnections=1) for at, target in enumerate(targets)]
     made = plan_quotas(a_cluster(), [], quotas)

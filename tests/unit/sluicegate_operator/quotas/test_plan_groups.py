@@ -1,4 +1,4 @@
-"""Quotas on ranges and workloads, observed ones and those that end: what brokers should have of them."""
+"""Quotas on ranges and workloads, observed ones and ones that expire: their limits on brokers."""
 
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
@@ -37,7 +37,7 @@ def a_listener() -> BrokerListener:
 
 
 def a_quota(name: str, target: dict[str, Any], age: int = 0, **said: Any) -> ConnectionQuota:
-    """`age` in hours. Each is another generation than all before it."""
+    """A quota; `age` in hours. Each has another generation than all before it."""
     meta = {
         "name": name,
         "uid": name,
@@ -52,7 +52,10 @@ def a_quota(name: str, target: dict[str, Any], age: int = 0, **said: Any) -> Con
 def updated(
     planner: PlannedQuotas, *quotas: ConnectionQuota, now: datetime = NOW, pod: float = A, **selected: Collection[str]
 ) -> PlannedQuotas:
-    """`selected`: by quota, the addresses of pods where these are others than before; all of one `pod`."""
+    """The planner after an update.
+
+    `selected`: by quota, the addresses of its pods if they have changed; all of one `pod`.
+    """
     planner.changed_keys.clear()
     planner.changed_quotas.clear()
     planner.select({name: dict.fromkeys(addresses, pod) for name, addresses in selected.items()})
@@ -62,7 +65,7 @@ def updated(
 
 
 def plan(*quotas: ConnectionQuota) -> QuotaPlan:
-    """With workloads that select nobody."""
+    """The plan of these quotas, with workloads that select no pods."""
     nobody: dict[str, Any] = {one.name: () for one in quotas if one.spec.target.workload}
     return updated(PlannedQuotas(), *quotas, **nobody).plan
 

@@ -1,4 +1,4 @@
-"""The quota path of one cluster: limits before what is told of them, and one late answer is no verdict."""
+"""The quota path of one cluster: limits before their reports, and one late answer changes no verdict."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.virtual_time
 
 SHOP = ("default", "shop")
 RESYNC_MAX_S = 70.0
-"""All is looked at again by then."""
+"""Time within which everything is checked again."""
 DESCRIBE_CONFIGS, DESCRIBE_CLIENT_QUOTAS, ALTER_CLIENT_QUOTAS = 32, 48, 49
 
 
@@ -51,7 +51,7 @@ LISTENER: Json = {
     "metadata": {"name": "shop-external"},
     "spec": {"clusterRef": {"name": "shop"}, "name": "EXTERNAL", "port": 9094},
 }
-"""Without one there is no client to limit."""
+"""Without a listener there is no client to limit."""
 
 
 def quota(name: str, address: str, rate: int = 5) -> Json:
@@ -64,7 +64,7 @@ def quota(name: str, address: str, rate: int = 5) -> Json:
 
 
 class SlowKube(MemoryKube):
-    """Each status takes a moment to be written; notes how many were on their way at once, and what was written."""
+    """Writes each status in a moment; notes the concurrent writes, and the written objects."""
 
     def __init__(self, *objects: Json) -> None:
         super().__init__(*objects)
@@ -286,7 +286,7 @@ async def test_a_change_that_comes_while_statuses_are_written_is_in_force_and_to
     assert shop.brokers.ip_rates["10.1.0.1"] == 1.0
     assert len(kube.written) < 3 * STATUS_WRITERS_MAX
     await telling
-    # Of all that waits, the newest is told first.
+    # Of all pending reports, the newest is written first.
     assert "urgent" in kube.written[before : before + 2 * STATUS_WRITERS_MAX]
     assert len(kube.written) == 41
 
@@ -381,7 +381,7 @@ async def test_what_is_held_for_a_quota_that_cannot_be_read_is_not_said_to_be_in
 
 
 class Selected:
-    """Pods of quotas, told once; notes for which quotas they are watched."""
+    """Pods of quotas, reported once; notes the quotas for which they are watched."""
 
     in_all_namespaces = True
     unseen = ""
@@ -510,7 +510,7 @@ async def test_that_a_limit_has_ended_is_posted_once_and_not_by_each_term() -> N
     kube.put(expired("one", "10.0.0.1"))
     await first.reconcile()
     assert len(kube.events("Expired")) == 1
-    # The next operator: a broker is slow to answer it, and then does.
+    # For the next operator, a broker answers slowly at first.
     second = Shop(kube)
     second.silence(2)
     await second.reconcile()

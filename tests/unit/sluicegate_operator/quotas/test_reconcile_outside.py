@@ -1,4 +1,4 @@
-"""The quota path of a cluster that others run."""
+"""The quota path of an external cluster."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is remembered of limits on brokers that others run: of which BrokerCluster, and until when."""
+"""The remembered limits on external brokers: for which BrokerCluster, and until when."""
 
 import asyncio
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ def cluster(uid: str = "one", limits_set: tuple[str, ...] = ()) -> BrokerCluster
 
 
 class Memory:
-    """In place of the context: what is written into statuses, or that nothing can be."""
+    """Replaces the context: keeps the fields written into statuses, or refuses all writes."""
 
     def __init__(self) -> None:
         self.written: list[Mapping[str, Any]] = []
@@ -52,7 +52,7 @@ class Outside:
         self.limits = ExternalLimits(self.memory)  # type: ignore[arg-type]
 
     async def enforce(self, of: BrokerCluster, **configs: str) -> dict[str, str]:
-        """What brokers have then."""
+        """Enforce these limits; return the configuration of brokers afterwards."""
         pool = self.brokers.pool()
         desired = DesiredLimits({key.replace("_", "."): value for key, value in configs.items()}, exclusive=False)
         async with pool.admin:

@@ -1,4 +1,4 @@
-"""Limits beside those of others: what is ours is written down and read back, and entries of others stay in one key."""
+"""Limits beside those of other owners: ours are remembered and read back, and other entries stay in a shared key."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is told of one quota by what is known: nothing that is not known yet, and of lagging brokers why they lag."""
+"""The status of one quota from what is known: nothing unknown, and the reason why a broker lags."""
 
 import re
 from datetime import UTC, datetime
@@ -24,7 +24,7 @@ ON_LISTENER = quota("on-listener", "") | {
 
 
 class Shop:
-    """Two brokers that are expected and have all that is wanted."""
+    """Two expected brokers that have all wanted limits."""
 
     def __init__(self, *quotas: dict[str, Any], listeners: bool = True) -> None:
         self.governed = GovernedQuotas(around=Surroundings((0, 1)))
@@ -57,7 +57,7 @@ class Shop:
         return self.governed.status(name, NOW, NOW)
 
     def waiting(self) -> list[str]:
-        """Quotas that are to be told something else; tells them."""
+        """Quotas whose report has changed; marks them as reported."""
         self.assess()
         names = []
         while (name := self.governed.waiting.take()) is not None:

@@ -1,4 +1,4 @@
-"""What quotas on ranges and workloads, observed ones and those that ended say of themselves."""
+"""The statuses of quotas on ranges and workloads, of observed ones and of expired ones."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

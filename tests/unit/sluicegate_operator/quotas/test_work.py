@@ -1,4 +1,4 @@
-"""What one changed quota of many costs, counted in work: what is planned, asked, sent, judged and told."""
+"""The cost of one changed quota of many, in work: planned, asked, sent, judged and reported."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,7 +21,7 @@ BROKERS = 3
 
 @pytest.fixture(autouse=True)
 def no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Virtual time does not wait for them: long replies are read here."""
+    """Virtual time does not wait for threads: long replies are decoded here."""
     monkeypatch.setattr(connection, "READ_HERE_BYTES", 1 << 24)
 
 
@@ -60,7 +60,7 @@ async def test_one_changed_quota_of_many_costs_one_quota(monkeypatch: pytest.Mon
     assert shop.brokers.ip_rates["10.0.0.8"] == 9.0
     assert (planned.calls, told.calls) == (1, 1)
     assert shop.brokers.alterations - alterations == 1
-    # One change through any broker, and each is asked for this one limit.
+    # One change through any broker, and a request for this one limit to each.
     assert (requests(shop) - asked, shop.brokers.quotas_told - quotas_told) == (1 + BROKERS, BROKERS)
 
 

@@ -1,4 +1,4 @@
-"""What must hold of the children whatever the golden files say."""
+"""Rules for the children that are independent of the golden files."""
 
 import json
 import re
@@ -271,7 +271,7 @@ def test_a_drain_of_a_node_takes_one_broker_and_one_controller_at_most() -> None
 
 
 def test_a_quota_never_touches_a_pod() -> None:
-    # The builders are not even given quotas; this guards the keys that carry limits.
+    # The builders do not even get quotas; this guards the keys that carry limits.
     text = json.dumps(children(listener(), connectionQuota={"windowNum": 3}))
     assert "max.connection" not in text
     assert "listener.name." not in text

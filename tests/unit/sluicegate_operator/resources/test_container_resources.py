@@ -1,4 +1,4 @@
-"""A ResourceQuota refuses a pod of which a container does not say what it counts: none of ours may be without."""
+"""A ResourceQuota refuses a pod with a container that lacks the counted resource: all of ours must have it."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +19,7 @@ COUNTED = {"cpu", "memory"}
 
 
 def containers(document: Json) -> Iterator[Json]:
-    """Of the pods that a child makes, wherever their template stands in it."""
+    """Containers of the pods that a child makes, at any place of the template."""
     for name, part in document.items():
         if name in ("containers", "initContainers"):
             yield from part

@@ -1,6 +1,6 @@
-"""Every manifest that the operator makes, beside a file that a person has read.
+"""Every manifest that the operator makes, beside a reviewed file.
 
-`PYTHONPATH=.:operator python tests/unit/sluicegate_operator/resources/test_golden.py` writes the files anew; read the
+`PYTHONPATH=.:operator python tests/unit/sluicegate_operator/resources/test_golden.py` writes the files again; read the
 difference before it is committed.
 """
 
@@ -49,7 +49,7 @@ FULL = {
 
 
 def stored(document: dict[str, Any]) -> dict[str, Any]:
-    """As the API server has it."""
+    """The document as the API server has it."""
     return document | {"metadata": document["metadata"] | {"namespace": "retail", "uid": UID}}
 
 
@@ -90,7 +90,7 @@ PIPELINES: dict[str, dict[str, Any]] = {
 
 
 def pipeline_manifest(case: str) -> dict[str, str]:
-    """As `manifests`."""
+    """File name -> text of a pipeline's children, as for `manifests`."""
     pipeline = parse_resource(stored(PIPELINES[case]))
     of = parse_resource(stored(cluster(audit={"landing": {"claimName": "audit", "secretName": "audit-s3"}})))
     assert isinstance(pipeline, AuditPipeline)
@@ -116,7 +116,7 @@ def manifests(case: str) -> dict[str, str]:
 
 
 def lasting_name(child: dict[str, Any]) -> str:
-    """Without what the name of a ConfigMap says of its content."""
+    """The name, without the hash of a ConfigMap's content."""
     name = str(child["metadata"]["name"])
     return name.rpartition("-")[0] if child["kind"] == "ConfigMap" else name
 

@@ -1,4 +1,4 @@
-"""Who may reach which port of a node, as a network that enforces NetworkPolicies reads them."""
+"""Access to each port of a node, as a network that enforces NetworkPolicies reads them."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -21,7 +21,7 @@ def parsed(**spec: Any) -> tuple[BrokerCluster, list[BrokerListener]]:
 
 
 def labels_of(role: str) -> dict[str, str]:
-    """Of a pod, as its StatefulSet makes it."""
+    """Labels of a pod, as its StatefulSet makes it."""
     sets = [child for child in cluster_children(*parsed()) if child["kind"] == "StatefulSet"]
     (found,) = [one for one in sets if one["metadata"]["name"] == f"shop-{role}s"]
     return dict(found["spec"]["template"]["metadata"]["labels"])

@@ -1,4 +1,4 @@
-"""Whose an object is that has the name of a child."""
+"""The owner of an object that has the name of a child."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Where pods may be: what people say of them reaches the pods of that role, and nothing that is found by goes."""
+"""Placement of pods: users' settings reach the pods of that role, and no label for selection is lost."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ ZONE = "topology.kubernetes.io/zone"
 
 
 def templates(*, rack: str | None = None, of: str = "broker", **pod: Any) -> dict[str, Json]:
-    """By role; `of` is the role whose pods `pod` speaks of."""
+    """Pod templates by role; `pod` are settings of the role `of`."""
     spec: Json = {"brokers": {"replicas": 3, "storage": {"size": "1Gi"}}, "controllers": {"replicas": 3}}
     if rack is not None:
         spec["brokers"]["rack"] = {"topologyKey": rack}

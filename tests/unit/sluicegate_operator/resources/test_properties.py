@@ -1,4 +1,4 @@
-"""What a spec says reaches the broker as it is, and sets no other key."""
+"""A spec's values reach the broker unchanged, and set no other key."""
 
 import pytest
 from hypothesis import given

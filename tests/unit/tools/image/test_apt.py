@@ -41,7 +41,7 @@ def test_what_only_something_left_out_depends_on_is_left_out_too() -> None:
 
 
 class Sources:
-    """What `apt-get update` meets; as apt-get does, it takes silence for a fault only when it is told to."""
+    """The sources of `apt-get update`; like apt-get, it treats silence as a fault only with an option for that."""
 
     def __init__(self) -> None:
         self.answer = True

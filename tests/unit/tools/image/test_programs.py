@@ -1,4 +1,4 @@
-"""What pods call by its name alone is on PATH: the Job of an AuditPipeline calls spark-submit."""
+"""Programs that pods call by name alone are on PATH: the Job of an AuditPipeline calls spark-submit."""
 
 from pathlib import Path
 
