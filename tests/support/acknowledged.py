@@ -138,6 +138,8 @@ def _end_of(consumer: Consumer, partition: TopicPartition) -> int:
 
 
 class AcknowledgedWorkload:
+    """Owns the producer's thread and a RunningConsumer; keeps what was acknowledged."""
+
     def __init__(self, bootstrap: str, topic: str, partitions: int, *, pause_s: float = 0.001) -> None:
         self._bootstrap = bootstrap
         self._topic = topic

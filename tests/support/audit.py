@@ -18,6 +18,8 @@ API_NAMES = {0: "Produce", 1: "Fetch", 3: "Metadata", 19: "CreateTopics"}
 
 
 class NamedApi(NamedTuple):
+    """The parts of an ApiSpec that a Call needs."""
+
     key: int
     name: str
     flexible_from: int = 9

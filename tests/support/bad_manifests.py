@@ -14,6 +14,8 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class GoodManifest:
+    """A manifest that is accepted; `name` is a noun phrase."""
+
     name: str
     manifest: Json
 

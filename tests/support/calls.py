@@ -18,6 +18,8 @@ from broker_runtime.wire.varint import skip_tagged_fields
 
 
 class NotedConnection:
+    """A served connection that records refusals and pushed frames."""
+
     id = 1
     listener = "PLAINTEXT"
 

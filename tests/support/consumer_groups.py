@@ -44,6 +44,8 @@ def empty_state() -> GroupsState:
 
 
 class ManualTimers:
+    """`GroupTimers` on a clock that the test sets."""
+
     def __init__(self) -> None:
         self.now_s = 1_000_000.0
         self.acts: list[Callable[[], None]] = []

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 
 
 class Turns:
+    """Number of turns so far."""
+
     count = 0
 
 

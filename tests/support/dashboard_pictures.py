@@ -63,6 +63,8 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Line:
+    """One line of a panel: its legend and its points."""
+
     name: str
     points: Sequence[Point]
 

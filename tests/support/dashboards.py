@@ -15,6 +15,8 @@ _LABEL_VALUES = re.compile(r"label_values\((.+), (\w+)\)")
 
 @dataclass(frozen=True, slots=True)
 class DashboardQuery:
+    """One query of a dashboard, with all variables filled in."""
+
     dashboard: str
     panel: str
     expression: str

@@ -11,6 +11,8 @@ from tests.support.go_build import download
 
 @dataclass(frozen=True, slots=True)
 class GoModule:
+    """A Go module, pinned by version and by the sum of its content."""
+
     path: str
     version: str
     sum: str

@@ -9,6 +9,8 @@ T = TypeVar("T")
 
 
 class InlineExecutor(Executor):
+    """Runs each function in the thread that submits it."""
+
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         done: Future[T] = Future()
         try:

@@ -20,6 +20,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Fault:
+    """Delays of one request and its response, in seconds, and whether one of them is lost."""
+
     delay_s: float = 0.0
     lost: bool = False
     answer_delay_s: float = 0.0
@@ -33,6 +35,8 @@ Faults = Callable[[str, str], Fault]
 
 @dataclass(slots=True)
 class SharedObjects:
+    """The content of etcd: objects with their versions, and the Lease."""
+
     objects: dict[str, tuple[Part, StoredObject]] = field(default_factory=dict)
     lease: LeaseRecord | None = None
     versions: int = 0
@@ -75,6 +79,8 @@ class SharedObjects:
 
 
 class MemoryStore:
+    """One controller's client of SharedObjects; `faults` and `cut` disturb its requests."""
+
     def __init__(self, shared: SharedObjects, faults: Faults = lambda _operation, _name: NO_FAULT) -> None:
         self.shared = shared
         self.faults = faults

@@ -31,6 +31,8 @@ class _Inode:
 
 
 class MemoryFile:
+    """An open file of a MemoryFileSystem."""
+
     def __init__(self, fs: "MemoryFileSystem", inode: _Inode) -> None:
         self._fs = fs
         self._inode = inode

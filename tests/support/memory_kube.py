@@ -27,6 +27,8 @@ Found = TypeVar("Found", bound=Resource)
 
 
 class MemoryKube:
+    """Owns the objects of an API server, with the methods of KubeClient."""
+
     def __init__(self, *objects: Mapping[str, Any]) -> None:
         self.refuses: dict[str, str] = {}
         """Kinds that are refused as invalid, with the API server's message."""
@@ -250,6 +252,8 @@ class MemoryCache:
 
 
 class Lists(Protocol):
+    """The reads that MemoryCache needs."""
+
     async def get(self, kind: Kind, namespace: str | None, name: str) -> Json | None: ...
 
     async def list(self, kind: Kind, namespace: str | None, label_selector: str = "") -> list[Json]: ...

@@ -5,6 +5,8 @@ from typing import BinaryIO
 
 
 class OpenFile:
+    """The reads of a file that a region needs."""
+
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
 

@@ -42,6 +42,8 @@ class Noting:
 
 
 class Connections(Noting):
+    """Notes connections only."""
+
     record_request = record_response = None  # type: ignore[assignment]
 
     def record_connection(self, notice: ConnectionNotice) -> None:
@@ -77,16 +79,22 @@ class TopicSizes(Silent):
 
 
 class Raising(Silent):
+    """Raises RuntimeError for each request."""
+
     def record_request(self, *_: Any) -> None:
         raise RuntimeError("I cannot stand requests")
 
 
 class Exiting(Silent):
+    """Raises SystemExit for each response."""
+
     def record_response(self, *_: Any) -> None:
         raise SystemExit(3)
 
 
 class Sleeping(Silent):
+    """Sleeps 0.2 s in each request."""
+
     def record_request(self, *_: Any) -> None:
         _sleep(0.2)
 
@@ -122,26 +130,36 @@ class Flooding(Silent):
 
 
 class NeverClosing(Silent):
+    """Blocks for an hour when it is closed."""
+
     def close(self, timeout_s: float) -> None:
         _sleep(3600)
 
 
 class NeverConfigured(Silent):
+    """Blocks for an hour when it is configured."""
+
     def configure(self, config: Mapping[str, str]) -> None:
         _sleep(3600)
 
 
 class SlowlyConfigured(Silent):
+    """Takes 2 s to be configured."""
+
     def configure(self, config: Mapping[str, str]) -> None:
         _sleep(2)
 
 
 class Refusing(Silent):
+    """Refuses its configuration with ValueError."""
+
     def configure(self, config: Mapping[str, str]) -> None:
         raise ValueError(f"the word must be please, and is {config.get('word')}")
 
 
 class Accounting(Silent):
+    """Also accepts complete calls, and ignores them."""
+
     def record_call(self, call: Any) -> None: ...
 
 

@@ -23,6 +23,8 @@ Place = tuple[str, int]
 
 
 class Read(NamedTuple):
+    """One record that a reader reported, and the time of its report."""
+
     at_s: float
     place: Place
     offset: int

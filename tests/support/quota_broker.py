@@ -43,6 +43,8 @@ class Tally:
 
 
 class Broker:
+    """Owns the quotas, the backlogs of listeners and the planned events of clients."""
+
     def __init__(self, settings: QuotaSettings = ISOLATED, listeners: tuple[str, ...] = LISTENERS) -> None:
         self.now_ms = 5_000_000
         self.quotas = ConnectionQuotas(settings, self.now_ms, self._wake)

@@ -9,6 +9,8 @@ from broker_runtime.storage.log import Log
 
 @dataclass(frozen=True)
 class ModelBatch:
+    """One batch of a replica's log: base offset, leader epoch, values and producer."""
+
     base: int
     epoch: int
     values: tuple[bytes, ...]

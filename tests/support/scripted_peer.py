@@ -28,6 +28,8 @@ NO_THROTTLE = i32Timedelta.parse(i32Timedelta.min * 0)
 
 @dataclass(frozen=True, slots=True)
 class PeerRequest:
+    """One request of the client; `frame` has no size prefix."""
+
     api_key: int
     version: int
     correlation_id: int

@@ -67,6 +67,8 @@ Entity = tuple[tuple[str, str | None], ...]
 
 @dataclass(slots=True)
 class PlayedTopic:
+    """A topic of the simulated cluster."""
+
     id: UUID
     partitions: list[tuple[int, ...]]
     """Replicas of each partition."""

@@ -19,6 +19,8 @@ CODES = {
 
 @dataclass(frozen=True, slots=True)
 class Added:
+    """A record: this number is added to the sum of this name."""
+
     name: str
     number: int
 

@@ -31,6 +31,8 @@ class _NoWait(selectors.DefaultSelector):
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
+    """An event loop whose time is a ManualClock."""
+
     def __init__(self, clock: ManualClock) -> None:
         selector = _NoWait()
         selector.clock = clock

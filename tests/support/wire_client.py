@@ -143,6 +143,8 @@ def _nested(hint: Any) -> type[Any] | None:
 
 
 class WireClient:
+    """Owns one connection to a broker."""
+
     def __init__(self, address: tuple[str, int], *, source: str = "127.0.0.1", timeout_s: float = TIMEOUT_S) -> None:
         self._socket = socket.create_connection(address, timeout=timeout_s, source_address=(source, 0))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -11,10 +11,12 @@ HOSTS = range(10, 250)
 
 
 class NoAddressLeftError(Exception):
-    pass
+    """All pod addresses of this kubelet are taken."""
 
 
 class PodAddresses:
+    """Owns the network of this kubelet, and hands out its addresses."""
+
     def __init__(self) -> None:
         self._taken: set[str] = set()
         self._last = -1

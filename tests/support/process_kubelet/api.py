@@ -19,10 +19,12 @@ Json = dict[str, Any]
 
 
 class ApiUnavailable(Exception):  # noqa: N818 - a state of the world
-    pass
+    """The API server did not answer, or asked to try later."""
 
 
 class ApiRefused(Exception):  # noqa: N818 - an answer
+    """The API server refused a request with `status`."""
+
     def __init__(self, status: int, answer: Json) -> None:
         super().__init__(f"{status}: {answer.get('message', answer)}")
         self.status = status

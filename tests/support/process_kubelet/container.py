@@ -46,6 +46,8 @@ class ContainerStart:
 
 
 class ContainerProcess:
+    """Owns the process of a container and its probes; `sync` restarts it after its back-off."""
+
     def __init__(self, spec: Json, start: ContainerStart, prober: ThreadPoolExecutor) -> None:
         self.name: str = spec["name"]
         self.spec = spec

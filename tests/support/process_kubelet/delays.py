@@ -35,6 +35,8 @@ class Delays:
 
 @dataclass(frozen=True, slots=True)
 class PodDelays:
+    """Delays of one pod, in seconds."""
+
     address_s: float
     name_s: float
     file_s: float

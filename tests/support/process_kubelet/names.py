@@ -17,6 +17,8 @@ NOBODY = "127.255.255.254"
 
 @dataclass(frozen=True, slots=True)
 class NamedPod:
+    """A pod as cluster DNS needs it."""
+
     namespace: str
     hostname: str
     subdomain: str
@@ -27,6 +29,8 @@ class NamedPod:
 
 @dataclass(frozen=True, slots=True)
 class NamedService:
+    """A Service as cluster DNS needs it."""
+
     namespace: str
     name: str
     selector: tuple[tuple[str, str], ...]
@@ -60,6 +64,8 @@ def _forms(name: str, namespace: str) -> str:
 
 
 class HostsFile:
+    """Owns the hosts file that pod processes read."""
+
     def __init__(self, path: Path) -> None:
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -15,6 +15,8 @@ CAPACITY = {"cpu": "64", "memory": "64Gi", "pods": "200", "ephemeral-storage": "
 
 
 class Node:
+    """Owns the Node object and the Lease of one simulated node."""
+
     def __init__(self, api: KubeApi, name: str, zone: str) -> None:
         self.name = name
         self.labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", ZONE_LABEL: zone}

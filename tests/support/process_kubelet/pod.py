@@ -45,6 +45,8 @@ class PodPlace:
 
 
 class Pod:
+    """Owns the containers and the place of one bound pod."""
+
     def __init__(self, manifest: Json, node_name: str, place: PodPlace) -> None:
         self.manifest = manifest
         self.node_name = node_name

@@ -336,7 +336,7 @@ async def test_an_offset_out_of_its_log_has_it_registered_anew_and_begin_elsewhe
 
 
 async def test_partitions_that_run_out_of_their_logs_one_after_the_other_are_all_read_in_the_end() -> None:
-    """The first partition is assigned from its invalid offset before it could report its new start."""
+    """The first partition is assigned its invalid offset again before the consumer could report a new one."""
     async with scene() as here:
         for out_of_range, begun in ((0, [7, 9]), (1, [-2, 9]), (None, [-2, -2])):
             coordinator = await here.net.registered()

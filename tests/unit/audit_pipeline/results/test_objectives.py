@@ -23,7 +23,7 @@ def test_requests_that_were_good_and_those_that_were_not(spark: SparkSession) ->
         {**of_a, "requests": 100, "errors": 10, "latency": {0: 1, IN_TIME: 85, IN_TIME + 1: 4}},
         # Level rollup: they are.
         {**of_a, "requests": 100, "errors": 10, "latency": {5: 100}},
-        # Errors need no histogram; other requests without one do not count.
+        # A row of errors only needs no histogram; of an unmeasured row nothing counts.
         {**of_a, "requests": 2, "errors": 2, "is_measured": True},
         {**of_a, "requests": 50, "errors": 49, "is_measured": False},
         {**of_a, "requests": 7, "latency": {0: 7}, "is_follower": True},
