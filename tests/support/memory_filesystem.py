@@ -101,8 +101,9 @@ class _Folder:
 
 
 class MemoryFileSystem:
-    """A file system with faults. `capacity_bytes` limits all contents together; `failing_*` and `read_only` make those
-    calls raise EIO.
+    """A file system with faults.
+
+    `capacity_bytes` limits all contents together; `failing_*` and `read_only` make those calls raise EIO.
 
     With `no_descriptors` no file can be opened any more (EMFILE); those in `unreadable` cannot either (EIO).
     `before_change` is called before each change to the disk or the page cache: a test can check there what a crash

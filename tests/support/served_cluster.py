@@ -1,5 +1,4 @@
-"""One cluster of simulated brokers: topics, limits of every kind of entity, configuration, and which brokers are
-Online.
+"""One cluster of simulated brokers: topics, limits of every kind of entity, configuration, brokers' states.
 
 All brokers of a cluster have the same state at once. `revision` counts the changes. Long answers are encoded once for
 each revision, so that a measurement does not measure the simulation.

@@ -125,8 +125,9 @@ class ContainerProcess:
                 self._process.wait(timeout_s)
 
     def status(self, *, seen: bool) -> Json:
-        """Status as a kubelet reports it: an end is in `state` until the back-off or the next start, then in
-        `lastState`.
+        """Status as a kubelet reports it.
+
+        An end is in `state` until the back-off or the next start, then in `lastState`.
 
         Before the kubelet has `seen` the container there is nothing to report.
         """
