@@ -109,7 +109,7 @@ def test_every_price_that_the_pipeline_knows_can_be_said() -> None:
 def test_what_is_not_said_means_the_same_to_both() -> None:
     assert AuditObjective.model_fields["window_days"].default == WINDOW_DAYS
     for name, value in asdict(StormLimits()).items():
-        assert f"{value} when absent" in (AuditStorms.model_fields[name].description or "")
+        assert f"{value} if absent" in (AuditStorms.model_fields[name].description or "")
     bounds = AuditPipelineSpec.model_fields["retention_days"].metadata
     assert [bound.le for bound in bounds if hasattr(bound, "le")] == [DAYS_MAX]
 

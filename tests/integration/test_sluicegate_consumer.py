@@ -184,8 +184,9 @@ class _Told(Listener):
 
     async def revoked(self, partitions: Collection[TopicPartition]) -> None:
         self.told.append(("revoked", len(partitions)))
-        if self.last is not None:
-            assert self.last.acknowledge()
+        last, self.last = self.last, None
+        if last is not None:
+            assert last.acknowledge()
 
 
 async def test_what_is_acknowledged_while_partitions_are_revoked_is_not_read_again(
@@ -194,14 +195,16 @@ async def test_what_is_acknowledged_while_partitions_are_revoked_is_not_read_aga
     listener = _Told()
     await asyncio.to_thread(produce, broker, topic, [b"a"])
     async with Consumer(broker.bootstrap, topic, topics=[topic], listener=listener, settings=QUICK) as first:
-        listener.last = await anext(first)
+        listener.last = record = await anext(first)
         async with Consumer(broker.bootstrap, topic, topics=[topic], settings=QUICK) as second:
             await until(lambda: len(first.assignment) == len(second.assignment) == 2)
-            assert listener.told == [("assigned", 4), ("revoked", 4), ("assigned", 2)]
-            assert not listener.last.acknowledge(), "it is not this consumer's any more"
-            listener.last = None
+            await until(lambda: len(listener.told) >= 3)
+            assert listener.told[:3] == [("assigned", 4), ("revoked", 4), ("assigned", 2)]
+            assert not record.acknowledge(), "it is not this consumer's any more"
             await until(lambda: committed(broker, topic).get((topic, 0)) == 1)
-    assert listener.told[3:] in ([("revoked", 2)], [("revoked", 2), ("assigned", 4), ("revoked", 4)])
+    # On a busy machine the group may be rebalanced more often.
+    events = [event for event, _ in listener.told]
+    assert events == ["assigned", "revoked"] * (len(events) // 2)
 
 
 async def test_an_application_may_commit_by_itself(broker: BrokerProcess, topic: str) -> None:
