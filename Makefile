@@ -37,6 +37,9 @@ venv: .venv/.installed  ## make .venv with everything pinned in constraints.txt
 .venv-runtime/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -m tools.venv .venv-runtime '.[broker]'
 
+.venv-docs/.installed: pyproject.toml constraints.txt
+	@$(PYTHON) -m tools.venv .venv-docs '.[docs]'
+
 # The steps below fetch and build whatever tests need. Each can be interrupted, begun again, and run twice at once.
 .PHONY: setup
 setup:  ## all that `make test` needs: .venv, Java, the example of an observer
@@ -207,6 +210,10 @@ crds: venv  ## write crds/, the generated reference pages and dashboards
 chart: helm  ## write deploy/ and the chart's copy of the CRDs
 	PYTHONPATH=.:operator $(BIN)/python -m tools.chart
 
+.PHONY: docs
+docs: .venv-docs/.installed  ## the site into site/, links checked
+	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
+
 .PHONY: clean
 clean:  ## remove .venv and caches
-	rm -rf reports .observer-plugin .venv .venv.lock .venv-runtime .venv-runtime.lock .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf reports .observer-plugin .venv .venv.lock .venv-runtime .venv-runtime.lock .venv-docs .venv-docs.lock site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

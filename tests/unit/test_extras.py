@@ -1,4 +1,4 @@
-"""The distributions of an extra in pyproject.toml are enough for its purpose: tests run with all of them installed."""
+"""The distributions of an extra in pyproject.toml are enough for its purpose: tests run with all but `docs` installed."""
 
 import re
 import subprocess

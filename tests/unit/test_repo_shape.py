@@ -190,6 +190,13 @@ def test_generated_pages_have_not_drifted(name: str) -> None:
     assert (REFERENCE / name).read_text(encoding="utf-8") == PAGES[name](), "run `make crds` and commit the result"
 
 
+def test_every_page_of_docs_is_in_the_navigation_of_the_site() -> None:
+    """mkdocs.yml names decisions/ as a folder, and every other page."""
+    named = re.findall(r": ([\w/-]+[.]md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+    pages = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    assert sorted(named) == sorted(page for page in pages if not page.startswith("decisions/"))
+
+
 def test_the_crds_of_the_chart_have_not_drifted() -> None:
     found = {file.name: file.read_text(encoding="utf-8") for file in CRDS.iterdir()}
     assert found == chart_crds(), "run `make crds` and commit the result"
