@@ -47,8 +47,9 @@ class ProxyConfig(Config):
         "proxy.protocol.trusted",
         LIST,
         (),
-        "Networks of load balancers, such as 10.0.0.0/8: connections of the listener have to come from them and begin "
-        "with a PROXY protocol v2 header, and the address in it is the client's. Empty: no header is expected.",
+        "Networks of load balancers, such as 10.0.0.0/8. Connections of the listener must come from them and begin "
+        "with a PROXY protocol v2 header; the client's address is the one in the header. If empty, no header is "
+        "expected.",
         networks_problem,
         UpdateMode.CLUSTER_WIDE,
         listener_prefixed=True,
@@ -58,14 +59,14 @@ class ProxyConfig(Config):
         "sluicegate.proxy.header.timeout.ms",
         INT,
         5_000,
-        "A connection whose PROXY protocol header has not arrived after this is closed.",
+        "A connection is closed if its PROXY protocol header has not arrived within this time.",
         at_least(1),
     )
     sluicegate_proxy_header_max_bytes: Key[int] = static(
         "sluicegate.proxy.header.max.bytes",
         INT,
         4_096,
-        "Largest PROXY protocol header, with what it says beyond the addresses.",
+        "Largest PROXY protocol header, including its fields beyond the addresses.",
         between(52, 65_551),
     )
 
@@ -74,88 +75,102 @@ class NetworkConfig(Config):
     """Sockets, and how connections share the event loop. Memory is in bytes."""
 
     connections_max_idle_ms: Key[int] = static(
-        "connections.max.idle.ms", LONG, 600_000, "Idle connections are closed after this.", at_least(1)
+        "connections.max.idle.ms",
+        LONG,
+        600_000,
+        "Connections that are idle for longer than this are closed.",
+        at_least(1),
     )
     socket_listen_backlog_size: Key[int] = static(
         "socket.listen.backlog.size",
         INT,
         50,
-        "Connections the kernel keeps for a waiting acceptor, at least: as many as the listener may accept within a "
-        "second, and without a limit as many as the kernel allows (net.core.somaxconn).",
+        "Minimum length of the kernel's queue of connections that wait for the acceptor. The queue is as long as the "
+        "number of connections that the listener may accept in a second; without a limit it is as long as the kernel "
+        "allows (net.core.somaxconn).",
         at_least(1),
     )
     socket_request_max_bytes: Key[int] = static(
         "socket.request.max.bytes", INT, 104_857_600, "Largest request.", at_least(1)
     )
     socket_receive_buffer_bytes: Key[int] = static(
-        "socket.receive.buffer.bytes", INT, -1, "SO_RCVBUF; -1 lets the system tune it (Kafka: 102400).", at_least(-1)
+        "socket.receive.buffer.bytes",
+        INT,
+        -1,
+        "SO_RCVBUF; -1 lets the operating system tune it (Kafka: 102400).",
+        at_least(-1),
     )
     socket_send_buffer_bytes: Key[int] = static(
-        "socket.send.buffer.bytes", INT, -1, "SO_SNDBUF; -1 lets the system tune it (Kafka: 102400).", at_least(-1)
+        "socket.send.buffer.bytes",
+        INT,
+        -1,
+        "SO_SNDBUF; -1 lets the operating system tune it (Kafka: 102400).",
+        at_least(-1),
     )
     sluicegate_frame_receive_timeout_ms: Key[int] = static(
         "sluicegate.frame.receive.timeout.ms",
         LONG,
         30_000,
-        "A request that has begun to arrive is given up when 16 KiB more, or its end, take longer than this.",
+        "A request that has begun to arrive is given up if its next 16 KiB, or its end, take longer than this.",
         at_least(1),
     )
     sluicegate_connection_turn_requests_max: Key[int] = static(
         "sluicegate.connection.turn.requests.max",
         INT,
         100,
-        "Requests of one connection that are answered before the others have their turn, and produce requests of it "
-        "that may wait for other replicas at once.",
+        "Requests of one connection that are served before other connections have their turn; also the number of its "
+        "produce requests that may wait for other replicas at the same time.",
         at_least(1),
     )
     sluicegate_connection_turn_max_us: Key[int] = static(
         "sluicegate.connection.turn.max.us",
         INT,
         1_000,
-        "Microseconds after which a connection that has sent many requests waits for its next turn.",
+        "Microseconds for which one connection with many requests is served before other connections have their turn.",
         at_least(1),
     )
     sluicegate_network_turn_max_us: Key[int] = static(
         "sluicegate.network.turn.max.us",
         INT,
         1_500,
-        "Microseconds after which connections leave the event loop to heartbeats, the controller and timers.",
+        "Microseconds after which connections yield the event loop to heartbeats, the controller and timers.",
         at_least(1),
     )
     sluicegate_connection_push_max_bytes: Key[int] = static(
         "sluicegate.connection.push.max.bytes",
         INT,
         1_048_576,
-        "Bytes that a client may leave unread of frames that answer nothing; beyond it its connection ends. One frame "
-        "is sent whatever its size: what a consumer of the push protocol is told to read.",
+        "Unread bytes of frames that are not responses, at most; beyond them the broker closes the connection. One "
+        "frame is sent whatever its size, for example the assignment of a consumer of the push protocol.",
         at_least(1),
     )
     sluicegate_connection_observers_max: Key[int] = static(
         "sluicegate.connection.observers.max",
         INT,
         1_000,
-        "Parts of the broker that may wait to be told of the end of one connection.",
+        "Parts of the broker that may wait for the end of one connection.",
         at_least(1),
     )
     sluicegate_record_validation_max_bytes: Key[int] = static(
         "sluicegate.record.validation.max.bytes",
         INT,
         33_554_432,
-        "What a compressed batch may unpack to where its records are checked, or a time is looked up among them.",
+        "Bytes to which a compressed batch may unpack when its records are checked or searched by time.",
         at_least(1),
     )
     sluicegate_record_validation_queue_max: Key[int] = static(
         "sluicegate.record.validation.queue.max",
         INT,
         100,
-        "Batches that wait to be checked in a thread, and look-ups by time; who comes then is told to try again.",
+        "Batches that may wait to be checked in a thread, and lookups by time; further requests get a retriable error.",
         at_least(1),
     )
     queued_max_request_bytes: Key[int] = static(
         "queued.max.request.bytes",
         LONG,
         536_870_912,
-        "Bytes of unfinished requests held for all connections; who would go beyond its share of it is not read.",
+        "Bytes of unfinished requests of all connections together; the broker stops reading from a connection that "
+        "would exceed its share.",
         at_least(1),
     )
 
@@ -164,28 +179,35 @@ class ClusterConfig(Config):
     """The broker in its cluster, and the requests of clients."""
 
     num_partitions: Key[int] = static(
-        "num.partitions", INT, 1, "Partitions of a topic that is created without a number.", at_least(1)
+        "num.partitions", INT, 1, "Partitions of a topic that is created without a number of partitions.", at_least(1)
     )
     default_replication_factor: Key[int] = static(
-        "default.replication.factor", INT, 1, "Replicas of such a topic.", at_least(1)
+        "default.replication.factor",
+        INT,
+        1,
+        "Replicas of a topic that is created without a replication factor.",
+        at_least(1),
     )
     auto_create_topics_enable: Key[bool] = static(
-        "auto.create.topics.enable", BOOLEAN, True, "Metadata for an unknown topic creates it."
+        "auto.create.topics.enable", BOOLEAN, True, "Whether a Metadata request for an unknown topic creates it."
     )
     broker_heartbeat_interval_ms: Key[int] = static(
         "broker.heartbeat.interval.ms", INT, 2_000, "Time between heartbeats to the controller.", at_least(1)
     )
     broker_session_timeout_ms: Key[int] = static(
-        "broker.session.timeout.ms", INT, 9_000, "A broker that is silent for so long is fenced.", at_least(1)
+        "broker.session.timeout.ms", INT, 9_000, "A broker that sends no heartbeat for so long is fenced.", at_least(1)
     )
     initial_broker_registration_timeout_ms: Key[int] = static(
-        "initial.broker.registration.timeout.ms", INT, 60_000, "The broker exits when not registered by then."
+        "initial.broker.registration.timeout.ms",
+        INT,
+        60_000,
+        "The broker exits if it is not registered within this time.",
     )
     controller_request_queue_max: Key[int] = static(
-        "controller.request.queue.max", INT, 10_000, "Requests waiting for the controller's journal.", at_least(1)
+        "controller.request.queue.max", INT, 10_000, "Requests that may wait for the controller's journal.", at_least(1)
     )
     request_timeout_ms: Key[int] = static(
-        "request.timeout.ms", INT, 30_000, "Longest wait for the controller.", at_least(1)
+        "request.timeout.ms", INT, 30_000, "Longest wait for a response of the controller.", at_least(1)
     )
     socket_connection_setup_timeout_ms: Key[int] = static(
         "socket.connection.setup.timeout.ms",
@@ -198,25 +220,25 @@ class ClusterConfig(Config):
         "sluicegate.controller.connection.setup.timeout.ms",
         LONG,
         1_000,
-        "Longest wait for a connection to a controller: a broker then tries the next one, and a controller on standby "
-        "takes the active one for silent.",
+        "Longest wait for a connection to a controller. After it, a broker tries the next controller, and a standby "
+        "controller considers the active one unreachable.",
         at_least(1),
     )
     sluicegate_broker_replicas_max: Key[int | None] = static(
         "sluicegate.broker.replicas.max",
         INT,
         None,
-        "Replicas of partitions that one broker may have; what would need more is refused. By default it follows from "
-        "the limit of open files (RLIMIT_NOFILE) of the controller's process: three for each replica, beside a quarter "
-        "for connections.",
+        "Replicas of partitions that one broker may have; requests that would need more are refused. By default the "
+        "number follows from the limit of open files (RLIMIT_NOFILE) of the controller's process: three files for "
+        "each replica, with a quarter of the limit left for connections.",
         at_least(1),
     )
     unsupported_request_reply: Key[str] = dynamic(
         "unsupported.request.reply",
         STRING,
         "close",
-        "A request of an API or a version that is not served: close ends its connection, as Apache Kafka does; empty "
-        "answers it with its correlation id and nothing else (KIP-35 as drafted).",
+        "Answer to a request whose API or version is not served: close closes its connection, as Apache Kafka does; "
+        "empty sends its correlation id and nothing else (KIP-35 as drafted).",
         one_of("close", "empty"),
     )
     fetch_max_bytes: Key[int] = static(
@@ -226,34 +248,38 @@ class ClusterConfig(Config):
         "max.incremental.fetch.session.cache.slots",
         INT,
         1_000,
-        "Fetch sessions that are kept (KIP-227): of followers, and of consumers that want one.",
+        "Fetch sessions that are kept (KIP-227): those of followers, and of consumers that request one.",
         at_least(0),
     )
     sluicegate_fetch_session_partitions_max: Key[int] = static(
         "sluicegate.fetch.session.partitions.max",
         INT,
         100_000,
-        "Partitions of all consumers' fetch sessions together; a consumer beyond them goes on with full requests. "
-        "About 400 bytes each. Followers' sessions are counted by broker: each broker of the cluster may have as many "
-        "as this, or twice as many as there are partitions that this broker leads.",
+        "Partitions of all consumers' fetch sessions together; a consumer beyond the limit continues with full "
+        "requests. About 400 bytes each. Followers' sessions are counted by broker: each broker of the cluster may "
+        "have as many as this, or twice the number of partitions that this broker leads.",
         at_least(0),
     )
     sluicegate_fetch_repeated_partitions_max: Key[int] = static(
         "sluicegate.fetch.repeated.partitions.max",
         INT,
         30_000,
-        "Partitions, over all connections, of consumers without fetch sessions that name many partitions in each "
-        "request: so many are remembered from one request to the next, so that only those are looked at that have "
-        "changed. About 1 KB each.",
+        "Partitions that the broker remembers between requests, over all connections, for consumers without fetch "
+        "sessions that name many partitions in each request. It then checks only the partitions that have changed. "
+        "About 1 KB each.",
         at_least(0),
     )
     transactional_id_expiration_ms: Key[int] = static(
         "transactional.id.expiration.ms", INT, 604_800_000, "Changes nothing: there are no transactions."
     )
     producer_id_expiration_ms: Key[int] = dynamic(
-        "producer.id.expiration.ms", INT, 86_400_000, "Idempotence is remembered for so long.", at_least(1)
+        "producer.id.expiration.ms",
+        INT,
+        86_400_000,
+        "How long the broker remembers idle idempotent producers.",
+        at_least(1),
     )
-    delete_topic_enable: Key[bool] = static("delete.topic.enable", BOOLEAN, True, "DeleteTopics is allowed.")
+    delete_topic_enable: Key[bool] = static("delete.topic.enable", BOOLEAN, True, "Whether DeleteTopics is allowed.")
     num_network_threads: Key[int] = static(
         "num.network.threads", INT, 1, "Changes nothing: there is one event loop.", between(1, 64)
     )
@@ -261,7 +287,11 @@ class ClusterConfig(Config):
         "num.io.threads", INT, 1, "Changes nothing: there is one event loop.", between(1, 64)
     )
     background_threads: Key[int] = static(
-        "background.threads", INT, 10, "Threads that sync logs: so many slow syncs at once.", between(1, 1_000)
+        "background.threads",
+        INT,
+        10,
+        "Threads that fsync logs: at most so many slow syncs run at the same time.",
+        between(1, 1_000),
     )
 
 
@@ -279,16 +309,16 @@ class ReplicationConfig(Config):
         "replica.fetch.wait.max.ms", INT, 500, "Longest wait of a follower's fetch.", at_least(0)
     )
     replica_fetch_min_bytes: Key[int] = static(
-        "replica.fetch.min.bytes", INT, 1, "Bytes a follower's fetch waits for.", at_least(0)
+        "replica.fetch.min.bytes", INT, 1, "Bytes for which a follower's fetch waits.", at_least(0)
     )
     replica_fetch_max_bytes: Key[int] = static(
-        "replica.fetch.max.bytes", INT, 1_048_576, "Bytes a follower fetches of one partition.", at_least(1)
+        "replica.fetch.max.bytes", INT, 1_048_576, "Bytes that a follower fetches from one partition.", at_least(1)
     )
     replica_fetch_response_max_bytes: Key[int] = static(
-        "replica.fetch.response.max.bytes", INT, 10_485_760, "Bytes of one answer to a follower.", at_least(1)
+        "replica.fetch.response.max.bytes", INT, 10_485_760, "Bytes of one fetch response to a follower.", at_least(1)
     )
     replica_fetch_backoff_ms: Key[int] = static(
-        "replica.fetch.backoff.ms", INT, 1_000, "Longest wait after a fetch that failed.", at_least(1)
+        "replica.fetch.backoff.ms", INT, 1_000, "Longest wait after a failed fetch.", at_least(1)
     )
     replica_high_watermark_checkpoint_interval_ms: Key[int] = static(
         "replica.high.watermark.checkpoint.interval.ms",
@@ -303,55 +333,68 @@ class ControllerConfig(Config):
     """The controller, and the controlled shutdown of brokers."""
 
     controlled_shutdown_enable: Key[bool] = static(
-        "controlled.shutdown.enable", BOOLEAN, True, "Move leaderships away before stopping."
+        "controlled.shutdown.enable",
+        BOOLEAN,
+        True,
+        "Whether the broker moves its leaderships to other brokers before it stops.",
     )
     sluicegate_controlled_shutdown_timeout_ms: Key[int] = static(
         "sluicegate.controlled.shutdown.timeout.ms",
         INT,
         20_000,
-        "The broker stops after this whether the controller released it or not; keep it inside the pod's grace period.",
+        "The broker stops after this time even if the controller has not released it; keep it shorter than the pod's "
+        "grace period.",
         at_least(1),
     )
     auto_leader_rebalance_enable: Key[bool] = static(
-        "auto.leader.rebalance.enable", BOOLEAN, True, "Give leaderships back to preferred replicas."
+        "auto.leader.rebalance.enable", BOOLEAN, True, "Whether leadership returns to preferred replicas automatically."
     )
     leader_imbalance_check_interval_seconds: Key[int] = static(
-        "leader.imbalance.check.interval.seconds", LONG, 300, "How often preferred leaders are looked at.", at_least(1)
+        "leader.imbalance.check.interval.seconds",
+        LONG,
+        300,
+        "How often the controller checks whether preferred replicas lead.",
+        at_least(1),
     )
     sluicegate_leader_rebalance_delay_ms: Key[int] = static(
         "sluicegate.leader.rebalance.delay.ms",
         LONG,
         10_000,
-        "They are looked at besides so long after a preferred replica is back in sync and does not lead.",
+        "The controller also checks whether preferred replicas lead so long after one is back in sync and does not "
+        "lead.",
         at_least(0),
     )
     metadata_log_max_record_bytes_between_snapshots: Key[int] = static(
         "metadata.log.max.record.bytes.between.snapshots",
         LONG,
         20_971_520,
-        "A snapshot of the metadata is taken after so many bytes of records.",
+        "The node writes a snapshot of the metadata after so many bytes of records.",
         at_least(1),
     )
     sluicegate_controller_journal: Key[str] = static(
-        "sluicegate.controller.journal", STRING, "file", "Where metadata is kept.", one_of("file", "kubernetes")
+        "sluicegate.controller.journal", STRING, "file", "Where metadata is stored.", one_of("file", "kubernetes")
     )
     sluicegate_controller_journal_name: Key[str | None] = static(
-        "sluicegate.controller.journal.name", STRING, None, "kubernetes: beginning of the names of its objects."
+        "sluicegate.controller.journal.name",
+        STRING,
+        None,
+        "For kubernetes: prefix of the names of the journal's objects.",
     )
     sluicegate_controller_journal_namespace: Key[str | None] = static(
-        "sluicegate.controller.journal.namespace", STRING, None, "kubernetes: where its objects are."
+        "sluicegate.controller.journal.namespace", STRING, None, "For kubernetes: namespace of the journal's objects."
     )
     sluicegate_controller_journal_owner: Key[str | None] = static(
         "sluicegate.controller.journal.owner",
         STRING,
         None,
-        "kubernetes: whose end is the end of its objects, as apiVersion/kind/name/uid; without one they stay.",
+        "For kubernetes: owner of the journal's objects, as apiVersion/kind/name/uid; they are deleted with it. "
+        "Without an owner they stay.",
     )
     sluicegate_controller_lease_duration_ms: Key[int] = static(
         "sluicegate.controller.lease.duration.ms",
         INT,
         4_000,
-        "kubernetes: a controller that has not renewed its Lease for so long may be replaced.",
+        "For kubernetes: a controller that has not renewed its Lease for so long may be replaced.",
         at_least(100),
     )
 
@@ -363,30 +406,30 @@ class ObserverConfig(Config):
         "observer.class.names",
         LIST,
         (),
-        "Observers, comma separated: built-in ones by name, classes as package.module.Class, or names of your own "
-        "whose class is in observer.<name>.class (docs/reference/observers.md).",
+        "Observers, comma separated: built-in ones by name, classes as package.module.Class, or your own names, each "
+        "with its class in observer.<name>.class (docs/reference/observers.md).",
         observer_names_problem,
     )
     sluicegate_observer_budget_us: Key[int] = dynamic(
         "sluicegate.observer.budget.us",
         INT,
         1_000,
-        "Microseconds that one call of an observer may take; one that keeps taking longer is suspended.",
+        "Microseconds that one call of an observer may take; an observer that exceeds it repeatedly is suspended.",
         at_least(1),
     )
     sluicegate_observer_load_timeout_ms: Key[int] = dynamic(
         "sluicegate.observer.load.timeout.ms",
         INT,
         30_000,
-        "An observer that is not loaded and configured by then has failed. Only a broker that starts waits for it with "
-        "letting clients in.",
+        "An observer fails if it is not loaded and configured within this time. Only a broker that starts waits for "
+        "it before it accepts clients.",
         at_least(1),
     )
     sluicegate_observer_close_timeout_ms: Key[int] = dynamic(
         "sluicegate.observer.close.timeout.ms",
         INT,
         2_000,
-        "An observer that has not closed by then is left behind.",
+        "The broker abandons an observer that has not closed within this time.",
         at_least(1),
     )
 

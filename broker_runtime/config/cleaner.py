@@ -8,13 +8,15 @@ from broker_runtime.config.definition import DOUBLE_MAX, Key, Type
 class LogCleanerConfig(Config):
     """Resources that cleaning compacted logs may use."""
 
-    log_cleaner_enable: Key[bool] = static("log.cleaner.enable", Type.BOOLEAN, True, "Compacted logs are cleaned.")
+    log_cleaner_enable: Key[bool] = static(
+        "log.cleaner.enable", Type.BOOLEAN, True, "Whether compacted logs are cleaned."
+    )
     log_cleaner_threads: Key[int] = dynamic(
         "log.cleaner.threads",
         Type.INT,
         1,
-        "Changes nothing, not even 0: one log at a time is cleaned, as more threads would have the event loop wait for "
-        "each of them.",
+        "Changes nothing, not even 0: one log is cleaned at a time, because with more threads the event loop would "
+        "wait for each of them.",
         at_least(0),
     )
     log_cleaner_io_max_bytes_per_second: Key[float] = dynamic(
@@ -28,15 +30,15 @@ class LogCleanerConfig(Config):
         "log.cleaner.dedupe.buffer.size",
         Type.LONG,
         128 << 20,
-        "Memory for the keys of one cleaning, bytes: about 208 for each. It is taken as it is needed; a log with more "
-        "keys takes several cleanings.",
+        "Memory for the keys of one cleaning, bytes: about 208 for each key. It is allocated as needed; a log with "
+        "more keys takes several cleanings.",
         at_least(1 << 20),
     )
     log_cleaner_io_buffer_size: Key[int] = dynamic(
         "log.cleaner.io.buffer.size",
         Type.INT,
         512 << 10,
-        "Bytes that are read, and written, at a time; a batch that is larger is read as a whole.",
+        "Bytes that the cleaner reads, and writes, at a time; a larger batch is read as a whole.",
         at_least(0),
     )
     log_cleaner_io_buffer_load_factor: Key[float] = dynamic(
@@ -50,6 +52,6 @@ class LogCleanerConfig(Config):
         "log.cleaner.backoff.ms",
         Type.LONG,
         15_000,
-        "Wait before the next look when nothing is to be cleaned, ms.",
+        "Wait before the cleaner checks again when there is nothing to clean, ms.",
         at_least(0),
     )

@@ -57,7 +57,7 @@ class ClientMetricsConfig(Config):
         "metrics",
         Type.LIST,
         (),
-        "Beginnings of the names of metrics that clients push; * is all.",
+        "Prefixes of the names of the metrics that clients push; * is all.",
         mode=UpdateMode.CLUSTER_WIDE,
     )
 

@@ -26,99 +26,106 @@ class QuotaConfig(Config):
         "max.connections.per.ip.overrides",
         STRING,
         "",
-        "host:count, comma separated, instead of the above; names are resolved at the start and when they change.",
+        "host:count, comma separated; overrides max.connections.per.ip for these hosts. Names are resolved at the "
+        "start and when they change.",
         per_ip_overrides_problem,
     )
     max_connections: Key[int] = _listener(
-        "max.connections", INT, INT_MAX, "Connections of the broker, or with a prefix of a listener.", at_least(0)
+        "max.connections",
+        INT,
+        INT_MAX,
+        "Connections of the broker; with a listener's prefix, of that listener.",
+        at_least(0),
     )
     max_connection_creation_rate: Key[int] = _listener(
         "max.connection.creation.rate",
         INT,
         INT_MAX,
-        "New connections a second of the broker, or with a prefix of a listener (KIP-612).",
+        "New connections a second of the broker; with a listener's prefix, of that listener (KIP-612).",
         at_least(0),
     )
     max_connection_creation_rate_per_ip: Key[int] = dynamic(
         "max.connection.creation.rate.per.ip",
         INT,
         INT_MAX,
-        "New connections a second of each address (KIP-612 as drafted); the `ip` quota entity wins over it.",
+        "New connections a second of each address (KIP-612 as drafted); the `ip` quota entity overrides it.",
         at_least(0),
     )
     quota_window_num: Key[int] = static(
-        "quota.window.num", INT, 11, "Samples that a rate is taken over, the current one included.", at_least(1)
+        "quota.window.num", INT, 11, "Samples over which a rate is computed, including the current one.", at_least(1)
     )
     quota_window_size_seconds: Key[int] = static(
-        "quota.window.size.seconds", INT, 1, "Length of a sample; also the longest delay.", at_least(1)
+        "quota.window.size.seconds", INT, 1, "Length of a sample, in seconds; also the longest delay.", at_least(1)
     )
     connection_quota_strategy: Key[str] = static(
         "connection.quota.strategy",
         STRING,
         "windowed",
-        "windowed: Kafka's average, which admits ten windows at once by default; token-bucket: one second's worth.",
+        "windowed: Kafka's average, which by default admits the connections of ten windows at once; token-bucket: "
+        "admits those of one second at once.",
         one_of("windowed", "token-bucket"),
     )
     connection_quota_ip_action: Key[str] = static(
         "connection.quota.ip.action",
         STRING,
         "delay",
-        "An address over its rate: delay holds the connection, then closes it (as shipped); drop closes at once.",
+        "What happens to connections of an address over its rate: delay keeps the connection open for a while and "
+        "then closes it, as in Kafka's implementation of KIP-612; drop closes it at once.",
         one_of("delay", "drop"),
     )
     sluicegate_host_resolution_timeout_ms: Key[int] = static(
         "sluicegate.host.resolution.timeout.ms",
         INT,
         5_000,
-        "Host names in limits that are not resolved by then count as unknown.",
+        "A host name in a limit counts as unknown if it is not resolved within this time.",
         at_least(1),
     )
     sluicegate_host_resolution_threads_max: Key[int] = static(
         "sluicegate.host.resolution.threads.max",
         INT,
         16,
-        "Host names that are resolved at the same time.",
+        "Host names that the broker resolves at the same time.",
         at_least(1),
     )
     connection_quota_tracked_ips_max: Key[int] = static(
         "connection.quota.tracked.ips.max",
         INT,
         100_000,
-        "Addresses whose rate is remembered; the longest idle one is forgotten first.",
+        "Addresses whose rate is tracked; beyond them, the address that has been idle longest is forgotten first.",
         at_least(1),
     )
     connection_quota_delayed_close_max: Key[int] = static(
         "connection.quota.delayed.close.max",
         INT,
         10_000,
-        "Refused connections held open until their delay is over; beyond it they are closed at once.",
+        "Refused connections that stay open until their delay is over; more of them are closed at once.",
         at_least(1),
     )
     connection_quota_count_abandoned: Key[bool] = static(
         "connection.quota.count.abandoned",
         BOOLEAN,
         False,
-        "true: a connection that its client has closed before it is accepted counts in every rate, as in Kafka; "
-        "false: it is closed, and counts in none.",
+        "true: a connection that the client closed before the broker accepted it counts in every rate, as in Kafka; "
+        "false: it is closed and does not count in any.",
     )
     sluicegate_connection_groups_max: Key[int] = static(
         "sluicegate.connection.groups.max",
         INT,
         10_000,
-        "Connection groups that the cluster may have, as its controller is configured.",
+        "Connection groups of the cluster, at most; the value of the controller applies.",
         at_least(0),
     )
     sluicegate_connection_groups_members_max: Key[int] = static(
         "sluicegate.connection.groups.members.max",
         INT,
         100_000,
-        "Addresses and ranges that all connection groups may have together.",
+        "Addresses and ranges of all connection groups together, at most.",
         at_least(0),
     )
     sluicegate_connection_group_members_max: Key[int] = static(
         "sluicegate.connection.group.members.max",
         INT,
         20_000,
-        "Addresses and ranges that one connection group may have.",
+        "Addresses and ranges of one connection group, at most.",
         at_least(0),
     )

@@ -22,43 +22,51 @@ class OffsetsConfig(Config):
         "offsets.topic.num.partitions",
         INT,
         50,
-        "Partitions of __consumer_offsets; must not change once it is there.",
+        "Partitions of __consumer_offsets; must not change once the topic exists.",
         at_least(1),
     )
     offsets_topic_replication_factor: Key[int] = static(
         "offsets.topic.replication.factor",
         SHORT,
         3,
-        "Replicas that __consumer_offsets is made with, fewer while there are fewer brokers; once it is there it has "
-        "as many until somebody reassigns them.",
+        "Replicas with which __consumer_offsets is created; fewer while there are fewer brokers. An existing topic "
+        "keeps its number of replicas until it is reassigned.",
         at_least(1),
     )
     offsets_topic_segment_bytes: Key[int] = static(
-        "offsets.topic.segment.bytes", INT, 104_857_600, "Size at which its segments are rolled.", at_least(14)
+        "offsets.topic.segment.bytes",
+        INT,
+        104_857_600,
+        "Size at which segments of __consumer_offsets are rolled.",
+        at_least(14),
     )
     offsets_retention_minutes: Key[int] = static(
         "offsets.retention.minutes",
         INT,
         10_080,
-        "Committed offsets are kept for so long after their group has lost its last member, or, where nobody "
-        "subscribes to their topic, after they were committed.",
+        "Committed offsets are kept for so long after their group has lost its last member. If no member subscribes "
+        "to their topic, the time begins when they are committed.",
         at_least(1),
     )
     offsets_retention_check_interval_ms: Key[int] = static(
-        "offsets.retention.check.interval.ms", LONG, 600_000, "How often expired offsets are looked for.", at_least(1)
+        "offsets.retention.check.interval.ms",
+        LONG,
+        600_000,
+        "How often the coordinator checks for expired offsets.",
+        at_least(1),
     )
     offset_metadata_max_bytes: Key[int] = static(
         "offset.metadata.max.bytes",
         INT,
         4_096,
-        "Longest text that a client may commit beside an offset, in characters as in Kafka.",
+        "Longest metadata text that a client may commit with an offset, in characters as in Kafka.",
         at_least(0),
     )
     offsets_commit_timeout_ms: Key[int] = static(
         "offsets.commit.timeout.ms",
         INT,
         5_000,
-        "Longest wait for the replicas of __consumer_offsets; the client is then told to ask again.",
+        "Longest wait for the replicas of __consumer_offsets; after it the client gets a retriable error.",
         at_least(1),
     )
 
@@ -70,18 +78,18 @@ class ClassicGroupConfig(Config):
         "group.coordinator.rebalance.protocols",
         LIST,
         (CLASSIC, CONSUMER),
-        "Protocols that members may speak: without consumer those of KIP-848 are refused (UNSUPPORTED_VERSION). share "
-        "and streams change nothing: there are no such groups.",
+        "Protocols that members may use. Without consumer, requests of KIP-848 are refused (UNSUPPORTED_VERSION). "
+        "share and streams change nothing, because there are no groups of these types.",
         each_of(CLASSIC, CONSUMER, "share", "streams"),
     )
     group_min_session_timeout_ms: Key[int] = static(
-        "group.min.session.timeout.ms", INT, 6_000, "Shortest session timeout that a member may ask for.", at_least(0)
+        "group.min.session.timeout.ms", INT, 6_000, "Shortest session timeout that a member may request.", at_least(0)
     )
     group_max_session_timeout_ms: Key[int] = static(
         "group.max.session.timeout.ms",
         INT,
         1_800_000,
-        "Longest session timeout that a member may ask for.",
+        "Longest session timeout that a member may request.",
         at_least(0),
     )
     group_initial_rebalance_delay_ms: Key[int] = static(
@@ -95,7 +103,7 @@ class ClassicGroupConfig(Config):
         "group.max.size",
         INT,
         MEMBERS_MAX,
-        "Members that one group of the classic protocol, or consumers that one of the push protocol, may have "
+        "Members of one group of the classic protocol, or consumers of one group of the push protocol, at most "
         "(Kafka: 2147483647).",
         at_least(1),
     )
@@ -103,15 +111,15 @@ class ClassicGroupConfig(Config):
         "sluicegate.group.member.bytes.max",
         INT,
         1_048_576,
-        "What a member of a group of the classic protocol may say of itself, in all its protocols together, and what "
-        "its leader may assign to it. More is refused (INVALID_REQUEST).",
+        "Bytes of the metadata of one member of a group of the classic protocol, in all its protocols together; also "
+        "of what the group's leader assigns to it. More is refused (INVALID_REQUEST).",
         at_least(1),
     )
     sluicegate_group_member_protocols_max: Key[int] = static(
         "sluicegate.group.member.protocols.max",
         INT,
         100,
-        "Protocols (assignors) that a member of a group of the classic protocol may bring. More are refused "
+        "Protocols (assignors) that a member of a group of the classic protocol may list. More are refused "
         "(INVALID_REQUEST).",
         at_least(1),
     )
@@ -119,27 +127,27 @@ class ClassicGroupConfig(Config):
         "sluicegate.group.member.topics.max",
         INT,
         10_000,
-        "Topics that a consumer may subscribe to in a group of the classic protocol or of KIP-848. More names are "
-        "refused (INVALID_REQUEST). A regular expression of KIP-848 that matches more keeps the topics that it matched "
-        "before, and the broker logs a warning.",
+        "Topics to which a consumer may subscribe in a group of the classic protocol or of KIP-848. More names are "
+        "refused (INVALID_REQUEST). If a regular expression of KIP-848 matches more topics, it keeps those that it "
+        "matched before, and the broker logs a warning.",
         at_least(1),
     )
     sluicegate_group_topics_max: Key[int] = static(
         "sluicegate.group.topics.max",
         INT,
         50_000,
-        "Different topics that the consumers of one group may subscribe to together. In a group of KIP-848 a "
-        "subscription that would make more is refused (INVALID_REQUEST), and an expression that would match more gets "
-        "no other topics. Of a group of the classic protocol with more no offset expires, and OffsetDelete deletes "
-        "none (GROUP_SUBSCRIBED_TO_TOPIC).",
+        "Different topics to which the consumers of one group may subscribe together. In a group of KIP-848 a "
+        "subscription beyond the limit is refused (INVALID_REQUEST), and a regular expression that would match more "
+        "gets no other topics. In a group of the classic protocol with more topics, no offset expires, and "
+        "OffsetDelete deletes none (GROUP_SUBSCRIBED_TO_TOPIC).",
         at_least(1),
     )
     sluicegate_group_assignments_bytes_max: Key[int] = static(
         "sluicegate.group.assignments.bytes.max",
         INT,
         16_777_216,
-        "What the leader of a group of the classic protocol may assign to all of its members together. More is refused "
-        "(INVALID_REQUEST).",
+        "Bytes that the leader of a group of the classic protocol may assign to all members together. Larger "
+        "assignments are refused (INVALID_REQUEST).",
         at_least(1),
     )
 
@@ -151,7 +159,7 @@ class ConsumerGroupConfig(Config):
         "group.consumer.session.timeout.ms",
         INT,
         45_000,
-        "A member of a group of KIP-848 that is silent for so long is removed.",
+        "A member of a group of KIP-848 that sends no heartbeat for so long is removed.",
         at_least(1),
     )
     group_consumer_min_session_timeout_ms: Key[int] = static(
@@ -164,7 +172,7 @@ class ConsumerGroupConfig(Config):
         "group.consumer.heartbeat.interval.ms",
         INT,
         5_000,
-        "How often members are told to send heartbeats.",
+        "Heartbeat interval that the coordinator gives to members.",
         at_least(1),
     )
     group_consumer_min_heartbeat_interval_ms: Key[int] = static(
@@ -177,23 +185,23 @@ class ConsumerGroupConfig(Config):
         "sluicegate.group.consumer.rebalance.heartbeat.interval.ms",
         INT,
         1_000,
-        "When members are told to send their next heartbeat while their group rebalances, where that is sooner than "
-        "the interval above; members of a group of more than 5,000 are told so much later that the coordinator hears "
-        "5,000 in a second.",
+        "Heartbeat interval of members while their group rebalances, if it is shorter than "
+        "group.consumer.heartbeat.interval.ms. For groups of more than 5,000 members the coordinator makes it so much "
+        "longer that it receives 5,000 heartbeats a second.",
         at_least(1),
     )
     group_consumer_max_size: Key[int] = static(
         "group.consumer.max.size",
         INT,
         MEMBERS_MAX,
-        "Members that one group of KIP-848 may have (Kafka: 2147483647).",
+        "Members of one group of KIP-848, at most (Kafka: 2147483647).",
         at_least(1),
     )
     group_consumer_assignors: Key[tuple[str, ...]] = static(
         "group.consumer.assignors",
         LIST,
         ("uniform", "range"),
-        "Assignors that members may ask for; the first is that of who asks for none.",
+        "Assignors that members may request; a member that requests none gets the first one.",
         each_of("uniform", "range"),
     )
     group_consumer_migration_policy: Key[str] = static(
@@ -201,7 +209,7 @@ class ConsumerGroupConfig(Config):
         STRING,
         "bidirectional",
         "Whether groups with members change to KIP-848 (upgrade), back to the classic protocol (downgrade), both or "
-        "neither (disabled); empty ones always do.",
+        "neither (disabled); groups without members always do.",
         OneOf(("bidirectional", "upgrade", "downgrade", "disabled"), any_case=True),
     )
     group_consumer_assignment_interval_ms: Key[int] = dynamic(
@@ -212,16 +220,24 @@ class ConsumerGroupConfig(Config):
         at_least(0),
     )
     group_consumer_min_assignment_interval_ms: Key[int] = static(
-        "group.consumer.min.assignment.interval.ms", INT, 0, "Shortest value of the above.", at_least(0)
+        "group.consumer.min.assignment.interval.ms",
+        INT,
+        0,
+        "Shortest assignment interval of a group (group.consumer.assignment.interval.ms).",
+        at_least(0),
     )
     group_consumer_max_assignment_interval_ms: Key[int] = static(
-        "group.consumer.max.assignment.interval.ms", INT, 15_000, "Longest value of the above.", at_least(0)
+        "group.consumer.max.assignment.interval.ms",
+        INT,
+        15_000,
+        "Longest assignment interval of a group (group.consumer.assignment.interval.ms).",
+        at_least(0),
     )
     group_consumer_regex_refresh_interval_ms: Key[int] = static(
         "group.consumer.regex.refresh.interval.ms",
         INT,
         600_000,
-        "How often the topics are looked for anew that regular expressions of members match.",
+        "How often the coordinator searches again for the topics that members' regular expressions match.",
         at_least(10_000),
     )
 
@@ -236,33 +252,38 @@ class PushGroupConfig(Config):
         "sluicegate.group.push.ping.retries.max",
         INT,
         1,
-        "A consumer that leaves more pings than that unanswered, each for two thirds of its session, has failed.",
+        "A consumer has failed if it leaves more pings than this unanswered, each for two thirds of its session.",
         at_least(0),
     )
     sluicegate_group_push_rebalance_retries_max: Key[int] = static(
         "sluicegate.group.push.rebalance.retries.max",
         INT,
         4,
-        "How often a rebalance is tried again whose consumers do not stop or start in time; those have failed then.",
+        "How often a rebalance is retried if consumers do not stop or start in time. After that, these consumers have "
+        "failed.",
         at_least(0),
     )
     sluicegate_group_push_rebalance_backoff_ms: Key[int] = static(
-        "sluicegate.group.push.rebalance.backoff.ms", INT, 2_000, "How long it waits before that.", at_least(0)
+        "sluicegate.group.push.rebalance.backoff.ms",
+        INT,
+        2_000,
+        "Wait before a rebalance of the push protocol is retried.",
+        at_least(0),
     )
     sluicegate_group_push_offsets_commit_interval_ms: Key[int] = static(
         "sluicegate.group.push.offsets.commit.interval.ms",
         INT,
         5_000,
-        "How often the offsets are committed that consumers tell with their answers to pings. Those that are told when "
-        "fetchers stop are committed at once.",
+        "How often the coordinator commits the offsets that consumers report in their answers to pings. Offsets that "
+        "they report when fetchers stop are committed at once.",
         at_least(0),
     )
     sluicegate_group_push_offsets_check_timeout_ms: Key[int] = static(
         "sluicegate.group.push.offsets.check.timeout.ms",
         INT,
         1_000,
-        "How long the coordinator waits for the leader of a partition to say where its log ends, before it commits an "
-        "offset there or starts a consumer at one. Without an answer it does so unchecked.",
+        "How long the coordinator waits for the log end offset from a partition's leader before it commits an offset "
+        "there, or starts a consumer at one. Without an answer it does so unchecked.",
         at_least(1),
     )
 
@@ -274,21 +295,21 @@ class LagConfig(Config):
         "sluicegate.group.lag.groups.max",
         INT,
         100,
-        "Groups of this coordinator whose lag is a metric, those that it has known longest; 0 shows none.",
+        "Groups of this coordinator whose lag is a metric: those that it has known longest. 0 shows none.",
         at_least(0),
     )
     sluicegate_group_lag_partitions_max: Key[int] = static(
         "sluicegate.group.lag.partitions.max",
         INT,
         10_000,
-        "Partitions of all these groups together; a group that goes beyond is left out.",
+        "Partitions of all groups with a lag metric together; a group that would exceed the limit is left out.",
         at_least(1),
     )
     sluicegate_group_lag_interval_ms: Key[int] = static(
         "sluicegate.group.lag.interval.ms",
         INT,
         10_000,
-        "How often the leaders of their partitions are asked where logs end.",
+        "How often the coordinator asks the leaders of these groups' partitions for the log end offsets.",
         at_least(1_000),
     )
 
@@ -300,15 +321,15 @@ class GroupConfig(OffsetsConfig, ClassicGroupConfig, ConsumerGroupConfig, PushGr
         "sluicegate.group.coordinator.queue.max",
         INT,
         50_000,
-        "Requests that wait for the coordinator of one partition of __consumer_offsets.",
+        "Requests that may wait for the coordinator of one partition of __consumer_offsets.",
         at_least(1),
     )
     sluicegate_group_coordinator_groups_max: Key[int] = static(
         "sluicegate.group.coordinator.groups.max",
         INT,
         10_000,
-        "Groups of one partition of __consumer_offsets, also those that only keep offsets. New ones beyond it are "
-        "refused (GROUP_MAX_SIZE_REACHED); those that are there stay. A small one takes some 2 KiB.",
+        "Groups of one partition of __consumer_offsets, including those that only keep offsets. New groups beyond the "
+        "limit are refused (GROUP_MAX_SIZE_REACHED); existing ones stay. A small group takes some 2 KiB.",
         at_least(1),
     )
 

@@ -20,15 +20,15 @@ class LogTimesConfig(Config):
         Type.LONG,
         300_000,
         "Time between two checks of a log for segments beyond retention.ms or retention.bytes, ms. One check takes a "
-        "second for 256 logs. Segments below the log's start go within seconds. (Kafka checks compacted logs every "
-        "log.cleaner.backoff.ms.)",
+        "second for 256 logs. Segments below the log's start are deleted within seconds. (Kafka checks compacted logs "
+        "every log.cleaner.backoff.ms.)",
         at_least(1),
     )
     log_initial_task_delay_ms: Key[int] = static(
         "log.initial.task.delay.ms",
         Type.LONG,
         30_000,
-        "Time between the start and the first check for such segments, ms.",
+        "Time between the start and the first check for segments beyond retention.ms or retention.bytes, ms.",
         at_least(0),
     )
     log_flush_offset_checkpoint_interval_ms: Key[int] = static(
@@ -36,13 +36,13 @@ class LogTimesConfig(Config):
         Type.INT,
         60_000,
         "Time between two writes of recovery-point-offset-checkpoint, ms. A start after a crash checks every batch "
-        "behind the recovery point.",
+        "after the recovery point.",
         at_least(0),
     )
     log_flush_scheduler_interval_ms: Key[int] = static(
         "log.flush.scheduler.interval.ms",
         Type.LONG,
         LONG_MAX,
-        "Changes nothing: logs whose flush.ms is over are looked for in 256 logs a second.",
+        "Changes nothing: the broker checks 256 logs a second for those whose flush.ms is over.",
         at_least(1),
     )

@@ -50,7 +50,7 @@ def _class_problem(value: Value) -> str | None:
 
 
 def _filter(doc: str) -> tuple[Type, str, Validator | None]:
-    return Type.LIST, f"{doc}; all where it is empty.", None
+    return Type.LIST, f"{doc}; all if it is empty.", None
 
 
 _KNOWN: dict[str, tuple[Type, str, Validator | None]] = {
@@ -61,13 +61,15 @@ _KNOWN: dict[str, tuple[Type, str, Validator | None]] = {
     ),
     "budget.us": (
         Type.INT,
-        "Microseconds that one call of this observer may take; instead of sluicegate.observer.budget.us.",
+        "Microseconds that one call of this observer may take; overrides sluicegate.observer.budget.us.",
         at_least(1),
     ),
     "filter.api.keys": _filter("APIs that this observer sees, by name (Produce) or number"),
     "filter.listeners": _filter("Listeners whose requests and connections this observer sees"),
     "filter.principals": _filter("Principals whose requests this observer sees, such as User:ANONYMOUS"),
-    "filter.topic.prefixes": _filter("Beginnings of the names of topics: it sees requests and responses that name one"),
+    "filter.topic.prefixes": _filter(
+        "Prefixes of topic names: this observer sees requests and responses that name such a topic"
+    ),
 }
 
 

@@ -39,9 +39,9 @@ class RequestConfig(Config):
         "sluicegate.request.items.max",
         Type.INT,
         50_000,
-        "Items that the arrays of one request may have together, nested arrays included: partitions, topics, "
-        "resources. A request with more is answered with INVALID_REQUEST where its API has a place for that; otherwise "
-        "its connection is closed.",
+        "Items of all arrays of one request together, nested arrays included: partitions, topics, resources. A "
+        "request with more is answered with INVALID_REQUEST if its API has a field for an error; otherwise its "
+        "connection is closed.",
         at_least(_ITEMS_MAX_LEAST),
     )
     sluicegate_request_items_max_overrides: Key[tuple[str, ...]] = static(
@@ -54,44 +54,44 @@ class RequestConfig(Config):
             "OffsetDelete:200000",
             "OffsetFetch:100000",
         ),
-        "API:count, comma separated, instead of the above for single APIs.",
+        "API:count, comma separated; overrides sluicegate.request.items.max for these APIs.",
         _overrides_problem,
     )
     sluicegate_request_tagged_fields_max: Key[int] = static(
         "sluicegate.request.tagged.fields.max",
         Type.INT,
         100,
-        "Tagged fields (KIP-482) that one struct of a request, or its header, may have.",
+        "Tagged fields (KIP-482) of one struct of a request, or of its header, at most.",
         at_least(1),
     )
     sluicegate_request_tagged_bytes_max: Key[int] = static(
         "sluicegate.request.tagged.bytes.max",
         Type.INT,
         65_536,
-        "Bytes of the tagged fields of one struct of a request, or of its header.",
+        "Bytes of the tagged fields of one struct of a request, or of its header, at most.",
         at_least(1_024),
     )
     sluicegate_request_max_bytes: Key[int] = static(
         "sluicegate.request.max.bytes",
         Type.INT,
         4_194_304,
-        "Largest request other than Produce and SyncGroup, for which socket.request.max.bytes and "
-        "sluicegate.group.assignments.bytes.max hold.",
+        "Largest request other than Produce and SyncGroup, to which socket.request.max.bytes and "
+        "sluicegate.group.assignments.bytes.max apply.",
         at_least(_ITEMS_MAX_LEAST),
     )
     sluicegate_requests_long_max_bytes: Key[int] = static(
         "sluicegate.requests.long.max.bytes",
         Type.INT,
         4_194_304,
-        "Bytes of requests of more than 64 KiB, other than Produce, that are carried out at the same time; "
-        "others wait. Their fields take up to twenty times as much memory.",
+        "Bytes of requests of more than 64 KiB, other than Produce, that run at the same time; further ones wait. "
+        "Their fields take up to twenty times as much memory.",
         at_least(1),
     )
     sluicegate_response_max_bytes: Key[int] = static(
         "sluicegate.response.max.bytes",
         Type.INT,
         67_108_864,
-        "Largest response other than that of Fetch, for which fetch.max.bytes holds. A request whose answer would be "
-        "larger is refused as one that names too much.",
+        "Largest response other than that of Fetch, to which fetch.max.bytes applies. A request whose response would "
+        "be larger is refused as one that names too much.",
         at_least(1_048_576),
     )

@@ -12,7 +12,7 @@ class ResourcesConfig(Config):
         "sluicegate.config.resources.max",
         Type.INT,
         10_000,
-        "Groups that may have a configuration of their own; more are refused (POLICY_VIOLATION). There may be as many "
-        "client metrics subscriptions, and 100 at most.",
+        "Groups that may have their own configuration; more are refused (POLICY_VIOLATION). The limit also applies to "
+        "client metrics subscriptions, of which there may be 100 at most.",
         at_least(0),
     )

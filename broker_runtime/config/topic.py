@@ -47,7 +47,7 @@ class TopicConfig(Config):
         "compression.type",
         STRING,
         "producer",
-        "Only producer is enforced: batches are stored as they come.",
+        "Only producer has an effect: batches are stored as they arrive.",
         one_of(*_COMPRESSIONS),
     )
     segment_bytes: Key[int] = _key(
@@ -69,7 +69,7 @@ class TopicConfig(Config):
         "log.index.interval.bytes",
         INT,
         4096,
-        "Log bytes between two index entries.",
+        "Bytes of the log between two index entries.",
         at_least(0),
     )
     retention_ms: Key[int] = _key(
@@ -85,7 +85,7 @@ class TopicConfig(Config):
         "log.retention.bytes",
         LONG,
         -1,
-        "Partition size above which old segments are deleted; -1: none.",
+        "Partition size above which old segments are deleted; -1 sets no limit.",
         at_least(-1),
     )
     max_message_bytes: Key[int] = _key(
@@ -136,18 +136,23 @@ class TopicConfig(Config):
         "log.segment.delete.delay.ms",
         LONG,
         60_000,
-        "Wait before a deleted segment's files go, ms.",
+        "Wait before the files of a deleted segment are removed, ms.",
         at_least(0),
     )
     min_insync_replicas: Key[int] = _key(
-        "min.insync.replicas", "min.insync.replicas", INT, 1, "Replicas that must have an acks=all record.", at_least(1)
+        "min.insync.replicas",
+        "min.insync.replicas",
+        INT,
+        1,
+        "Replicas in sync that a partition must have to accept records with acks=all.",
+        at_least(1),
     )
     delete_retention_ms: Key[int] = _key(
         "delete.retention.ms",
         "log.cleaner.delete.retention.ms",
         LONG,
         _DAY_MS,
-        "How long compaction keeps tombstones, from when it has first seen them, ms.",
+        "How long compaction keeps tombstones after it has first read them, ms.",
         at_least(0),
     )
     min_cleanable_dirty_ratio: Key[float] = _key(
@@ -155,7 +160,7 @@ class TopicConfig(Config):
         "log.cleaner.min.cleanable.ratio",
         Type.DOUBLE,
         0.5,
-        "A compacted log is cleaned when more than this share of its sealed segments was not cleaned yet.",
+        "A compacted log is cleaned when more than this share of its sealed segments has not been cleaned yet.",
         between(0, 1),
     )
     min_compaction_lag_ms: Key[int] = _key(
@@ -171,8 +176,8 @@ class TopicConfig(Config):
         "log.cleaner.max.compaction.lag.ms",
         LONG,
         LONG_MAX,
-        "A log with records that were not cleaned for so long is cleaned whatever its share of them; segments of "
-        "compacted topics are rolled by that age too, ms.",
+        "A log with records that have waited for cleaning for so long is cleaned whatever their share of it; segments "
+        "of compacted topics are also rolled at that age, ms.",
         at_least(1),
     )
     sluicegate_record_validation: Key[str] = _key(
@@ -180,8 +185,9 @@ class TopicConfig(Config):
         "sluicegate.record.validation",
         STRING,
         "header",
-        "header: the header of a batch is checked, and whether its bytes have room for the records that it counts; "
-        "all: each record is checked (the cost is in benchmarks/README.md). Records of compacted topics always are.",
+        "header: the broker checks the header of a batch, and that its bytes have room for the records that it "
+        "counts; all: it checks each record (benchmarks/README.md has the cost). Records of compacted topics are "
+        "always checked.",
         one_of("header", "all"),
     )
     unclean_leader_election_enable: Key[bool] = _key(
@@ -189,7 +195,7 @@ class TopicConfig(Config):
         "unclean.leader.election.enable",
         BOOLEAN,
         False,
-        "Allow a leader that may miss records.",
+        "Whether a replica that may miss records can become the leader.",
     )
 
     @property

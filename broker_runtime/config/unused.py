@@ -12,7 +12,7 @@ from broker_runtime.config.allowed import OneOf
 from broker_runtime.config.declaration import keys_by_name
 from broker_runtime.config.definition import ConfigKey, Key, Type, UpdateMode
 
-_DOC = "Known to Apache Kafka and not used by this broker: it changes nothing."
+_DOC = "Known to Apache Kafka and not used by this broker; it changes nothing."
 _PREFIXED = ("ssl.", "sasl.", "connections.max.reauth.ms", "principal.builder.class")
 """Beginnings of keys that a listener may override with its prefix."""
 
