@@ -136,23 +136,21 @@ def _broker(quotas: ConnectionQuotas, figures: NetworkFigures, now_ms: int) -> I
         _SERVER + "buffered_request_bytes", figures.buffered_bytes, "gauge", "Bytes held for unfinished requests"
     )
     yield Sample(
-        _SERVER + "unfinished_requests", figures.unfinished_requests, "gauge", "Requests of which a part has arrived"
+        _SERVER + "unfinished_requests", figures.unfinished_requests, "gauge", "Requests that have arrived in part"
     )
     yield Sample(
         _SERVER + "requests_without_memory",
         figures.requests_without_memory,
         "gauge",
-        "Requests whose rest is not read because unfinished ones fill queued.max.request.bytes",
+        "Requests whose rest is not read because unfinished requests fill queued.max.request.bytes",
     )
-    yield Sample(
-        _SERVER + "tracked_ips", len(quotas.ip_rates), "gauge", "Addresses whose connection rate is remembered"
-    )
+    yield Sample(_SERVER + "tracked_ips", len(quotas.ip_rates), "gauge", "Addresses whose connection rate is tracked")
     for ip, meter in islice(quotas.ip_rates.recent(), MAX_IP_SERIES):
         yield Sample(
             _SERVER + "ip_connection_accept_rate",
             meter.measure(now_ms),
             "gauge",
-            "New connections per second of an address with a limit; the most recently seen addresses only",
+            "New connections per second of an address with a limit, for the most recently seen addresses only",
             {"ip": ip},
         )
 
@@ -167,18 +165,18 @@ def _by_group(groups: ConnectionGroups) -> Iterator[Sample]:
         _GROUP + "s_left_out",
         len(in_force) - len(shown),
         "gauge",
-        "Connection groups beyond the thousand that are shown; GET /connection-quotas has them",
+        "Connection groups beyond the thousand that have metrics; GET /connection-quotas has them",
     )
     for group in shown:
         yield Sample(
             _GROUP + "_connections",
             group.connections,
             "gauge",
-            "Open connections of addresses that a connection group holds, or observes",
+            "Open connections of addresses that a connection group limits or observes",
             {"group": group.name},
         )
-    held = "Connections that a connection group has kept out: too many, or too fast (delayed or dropped)"
-    would_hold = "Connections that a connection group with `observe` would have kept out"
+    held = "Connections that a connection group has refused: too many, or too fast (delayed or dropped)"
+    would_hold = "Connections that a connection group with `observe` would have refused"
     for group in shown:
         yield from _by_reason("_held_total", held, group, group.held)
     for group in shown:
@@ -216,13 +214,13 @@ def _by_listener(listeners: list[ListenerQuota], now_ms: int) -> Iterator[Sample
     yield from each(
         _ACCEPTOR + "blocked_percent",
         "gauge",
-        "Share of the last ten seconds in which the acceptor was held back by a limit, 0 to 1",
+        "Share of the last ten seconds in which a limit blocked the acceptor, 0 to 1",
         [listener.blocked.fraction(now_ms) for listener in listeners],
     )
     yield from each(
         _ACCEPTOR + "blocked_seconds_total",
         "counter",
-        "Time in which the acceptor was held back by a limit",
+        "Time in which a limit blocked the acceptor",
         [listener.blocked.total_s(now_ms) for listener in listeners],
     )
     yield from each(
@@ -247,7 +245,8 @@ def _by_listener(listeners: list[ListenerQuota], now_ms: int) -> Iterator[Sample
                 _SERVER + "connections_rejected_total",
                 getattr(listener, reason),
                 "counter",
-                "Connections refused for the limits of their address: too many, or too fast (delayed or dropped)",
+                "Connections refused because of the limits of their address: too many, or too fast (delayed or "
+                "dropped)",
                 {"listener": listener.name, "reason": reason.removesuffix("_total")},
             )
 
@@ -258,7 +257,7 @@ def _by_acceptor(acceptors: Collection[AcceptorFigures]) -> Iterator[Sample]:
             _SERVER + "connections_delayed",
             acceptor.delayed_count,
             "gauge",
-            "Refused connections held open until their delay is over",
+            "Refused connections that stay open until their delay is over",
             {"listener": acceptor.listener},
         )
     for acceptor in acceptors:
@@ -266,7 +265,7 @@ def _by_acceptor(acceptors: Collection[AcceptorFigures]) -> Iterator[Sample]:
             _ACCEPTOR + "accept_errors_total",
             acceptor.accept_errors_total,
             "counter",
-            "Accepts that failed for want of descriptors or memory",
+            "Accepts that failed because file descriptors or memory ran out",
             {"listener": acceptor.listener},
         )
     for acceptor in acceptors:
@@ -274,7 +273,7 @@ def _by_acceptor(acceptors: Collection[AcceptorFigures]) -> Iterator[Sample]:
             _ACCEPTOR + "abandoned_total",
             acceptor.abandoned_total,
             "counter",
-            "Connections that their client had closed before they were accepted; they cost no rate",
+            "Connections that the client closed before the broker accepted them; they do not count in a rate",
             {"listener": acceptor.listener},
         )
     for acceptor in acceptors:
@@ -282,7 +281,7 @@ def _by_acceptor(acceptors: Collection[AcceptorFigures]) -> Iterator[Sample]:
             _ACCEPTOR + "connections_waiting",
             acceptor.waiting_count,
             "gauge",
-            "Connections that are accepted and wait for a rate or a slot; more may wait in the kernel",
+            "Accepted connections that wait for a rate or a slot; more may wait in the kernel",
             {"listener": acceptor.listener},
         )
     # Counts remain visible after the listener stops trusting proxies.
@@ -301,9 +300,9 @@ def _by_acceptor(acceptors: Collection[AcceptorFigures]) -> Iterator[Sample]:
                 _PROXY + "headers_total",
                 acceptor.header_outcomes.get(outcome, 0),
                 "counter",
-                "Connections where a PROXY protocol header was awaited, by what has become of them: client and local "
-                "are served, probe is a health check without a byte, abandoned ended before it was accepted, all "
-                "others were refused",
+                "Connections on which a PROXY protocol header was expected, by outcome: client and local are served, "
+                "probe is a health check that sent no byte, abandoned ended before it was accepted, all others were "
+                "refused",
                 {"listener": acceptor.listener, "outcome": outcome.value},
             )
 

@@ -15,21 +15,31 @@ def observer_families(
     yield state_family(states)
     counters: tuple[tuple[str, str, Callable[[ObserverFigures], float]], ...] = (
         ("calls_total", "Calls of the observer", lambda figures: figures.calls),
-        ("call_seconds_total", "Time that its calls have held the event loop", lambda figures: figures.time_s),
-        ("errors_total", "Calls that have raised", lambda figures: figures.errors),
-        ("over_budget_total", "Calls that took longer than its budget", lambda figures: figures.over_budget),
-        ("suspensions_total", "How often it was suspended for that", lambda figures: figures.suspensions),
-        ("skipped_total", "Calls that it missed while it was suspended", lambda figures: figures.skipped),
+        (
+            "call_seconds_total",
+            "Time for which calls of the observer have blocked the event loop",
+            lambda figures: figures.time_s,
+        ),
+        ("errors_total", "Calls of the observer that have raised an exception", lambda figures: figures.errors),
+        ("over_budget_total", "Calls that took longer than the observer's budget", lambda figures: figures.over_budget),
+        (
+            "suspensions_total",
+            "How often the observer was suspended for calls over its budget",
+            lambda figures: figures.suspensions,
+        ),
+        ("skipped_total", "Calls that the observer missed while it was suspended", lambda figures: figures.skipped),
     )
     for name, text, value in counters:
         family = MetricFamily(_PREFIX + name, "counter", text)
         for observer, service in services.items():
             family.add(value(service.figures), observer=observer)
         yield family
-    dropped = MetricFamily(_PREFIX + "dropped_total", "counter", "What it has dropped as its own queue was full")
+    dropped = MetricFamily(
+        _PREFIX + "dropped_total", "counter", "Items that the observer dropped because its own queue was full"
+    )
     for observer, service in services.items():
         lost = service.dropped
         if lost is not None:
             dropped.add(lost, observer=observer)
     yield dropped
-    yield gauge(_PREFIX + "left_behind", "Threads of observers that have not come to an end in time", left_behind)
+    yield gauge(_PREFIX + "left_behind", "Threads of observers that have not ended in time", left_behind)

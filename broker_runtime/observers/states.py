@@ -38,7 +38,7 @@ def _because(why: str) -> str:
 
 def state_family(states: States) -> MetricFamily:
     family = MetricFamily(
-        "sluicegate_observer_state", "gauge", "1 for what has become of the observer, 0 for what has not"
+        "sluicegate_observer_state", "gauge", "1 for the current state of the observer, 0 for the others"
     )
     for name, (now, _) in states.items():
         for each in ObserverState:

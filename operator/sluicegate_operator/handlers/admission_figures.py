@@ -33,14 +33,14 @@ class AdmissionFigures(Collector):
     def collect(self) -> Iterator[Metric]:
         requests = CounterMetricFamily(
             "sluicegate_admission_requests",
-            "Applied objects that API servers have asked the webhook about, by what was answered; all were allowed",
+            "Requests of API servers about applied objects, by the webhook's result; all objects were allowed",
             labels=["result"],
         )
         for result in AdmissionResult:
             requests.add_metric([result], self.requests[result])
         expires = GaugeMetricFamily(
             "sluicegate_admission_certificate_expiration_timestamp_seconds",
-            "Unix time when the certificate of the webhook ends",
+            "Unix time at which the webhook's certificate expires",
         )
         if self.expires_s is not None:
             expires.add_metric([], self.expires_s)

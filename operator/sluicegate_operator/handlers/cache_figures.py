@@ -18,16 +18,18 @@ class CacheFigures(Collector):
 
     def collect(self) -> Iterator[Metric]:
         objects = GaugeMetricFamily(
-            "sluicegate_cache_objects", "Objects of the API server that the operator holds", labels=["kind"]
+            "sluicegate_cache_objects", "Objects of the API server in the operator's cache", labels=["kind"]
         )
         silent = GaugeMetricFamily(
             "sluicegate_watch_silent_seconds",
-            "Since a kind's watch said anything last; it is asked again after 30 to 300 s, by the kind",
+            "Time since the last event of a kind's watch; the watch is requested again after 30 to 300 s, depending "
+            "on the kind",
             labels=["kind"],
         )
         lists = CounterMetricFamily(
             "sluicegate_watch_lists",
-            "How often a kind was listed: once at the start, and when its watch could not go on from its last event",
+            "How often a kind was listed: once at the start, and each time its watch could not continue from its last "
+            "event",
             labels=["kind"],
         )
         now_s = self._now_s()

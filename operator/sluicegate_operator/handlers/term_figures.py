@@ -97,8 +97,12 @@ class TermFigures(Collector):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         quotas = _family("sluicegate_quotas", "ConnectionQuotas by the reason of their condition Enforced", "state")
         brokers = _family("sluicegate_brokers", "Registered brokers by the state of their BrokerRegistration", "state")
-        wanted = _family("sluicegate_brokers_wanted", "Brokers that the BrokerCluster asks for")
-        blocked = _family("sluicegate_roll_blocked", "1 while a roll waits for what does not pass by itself", "reason")
+        wanted = _family("sluicegate_brokers_wanted", "Brokers that the BrokerCluster requests")
+        blocked = _family(
+            "sluicegate_roll_blocked",
+            "1 while a roll waits for a condition that does not end without intervention",
+            "reason",
+        )
         counted = {key: Counter(list(states.values())) for key, states in dict(self._quotas).items()}
         of_brokers = dict(self._brokers)
         registered = {key: found.by_state for key, found in of_brokers.items()}
@@ -114,10 +118,12 @@ class TermFigures(Collector):
 
     def _of_pipelines(self) -> Iterator[GaugeMetricFamily]:
         failing = _family(
-            "sluicegate_audit_pipeline_failing", "1 when the newest run of an AuditPipeline went wrong", "pipeline"
+            "sluicegate_audit_pipeline_failing", "1 if the newest run of an AuditPipeline failed", "pipeline"
         )
         missing = _family(
-            "sluicegate_audit_pipeline_missing_events", "Events that an AuditPipeline's results miss", "pipeline"
+            "sluicegate_audit_pipeline_missing_events",
+            "Events that are missing in the results of an AuditPipeline",
+            "pipeline",
         )
         for key, pipelines in dict(self._pipelines).items():
             for name, figures in pipelines.items():
