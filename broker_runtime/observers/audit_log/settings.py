@@ -99,38 +99,44 @@ KEYS: Final[Mapping[str, tuple[Callable[[str, str], Any], str, str]]] = {
     "queue.full": (
         _one_of(_FULL),
         "permit",
-        "While the spool cannot be written and the queue is full: `permit` drops events, which a gap event tells, "
-        "`reject` refuses requests that would be recorded.",
+        "What happens while the spool cannot be written and the queue is full: `permit` drops events and records a "
+        "gap event; `reject` refuses requests that would be recorded.",
     ),
-    "queue.bytes": (_positive, "1048576", "Events that wait because the spool cannot be written."),
+    "queue.bytes": (_positive, "1048576", "Bytes of events that may wait while the spool cannot be written."),
     "flush.ms": (
         _seconds,
         "100",
-        "Within this time an event is in the spool: the page cache, which a kill -9 leaves alone.",
+        "Longest time until an event is in the spool. It is then in the page cache, and a kill -9 does not lose it.",
     ),
-    "spool.dir": (_text, "", "Folder of the spools; empty is `audit` in the broker's first log directory."),
-    "spool.bytes": (_positive, "268435456", "All spools together: when nobody lands them, the queue fills."),
-    "segment.ms": (_seconds, "60000", "A spool that has events is complete, and can be landed, after this time."),
-    "segment.bytes": (_positive, "16777216", "The same, after so many bytes."),
+    "spool.dir": (_text, "", "Folder of the spools; if empty, `audit` in the broker's first log directory."),
+    "spool.bytes": (
+        _positive,
+        "268435456",
+        "Bytes of all spools together; at the limit, if the spools are not landed, the queue fills.",
+    ),
+    "segment.ms": (_seconds, "60000", "Time after which a spool that has events is complete and can be landed."),
+    "segment.bytes": (_positive, "16777216", "Bytes after which a spool is complete and can be landed."),
     "rollup.ms": (_seconds, "10000", "Interval of rows at level `rollup`."),
-    "inventory.ms": (_seconds, "3600000", "Time between two accounts of all partitions of this broker."),
-    "exclude.listeners": (_names, "", "Listeners whose clients are left out."),
-    "exclude.principals": (_names, "", "Principals that are left out."),
-    "exclude.topics": (_names, "", "Topics that are left out, or prefixes that end with `*`."),
+    "inventory.ms": (_seconds, "3600000", "Time between two inventories of all partitions of this broker."),
+    "exclude.listeners": (_names, "", "Listeners whose clients are not recorded."),
+    "exclude.principals": (_names, "", "Principals that are not recorded."),
+    "exclude.topics": (_names, "", "Topics that are not recorded, or prefixes that end with `*`."),
     "audit.topic": (
         _text,
         "",
-        "Topic that `sluicegate audit publish` puts the events to: left out, too, as it would be audited for ever.",
+        "Topic to which `sluicegate audit publish` writes the events. It is not recorded either, because each "
+        "recorded event would cause another one.",
     ),
     "hash.key": (
         _hash_key,
         "",
-        "When set (16 to 64 bytes), client addresses and principals are recorded as a keyed hash (BLAKE2b).",
+        "If set (16 to 64 bytes), client addresses and principals are recorded as a keyed hash (BLAKE2b).",
     ),
     "hash.key.file": (
         _text,
         "",
-        "A file that has this key instead, such as one of a mounted Secret; read whenever the audit log is configured.",
+        "A file that has this key instead, for example one of a mounted Secret; the broker reads it each time that "
+        "the audit log is configured.",
     ),
 }
 """Parser, default as text and description of each key."""
