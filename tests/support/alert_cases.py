@@ -47,7 +47,7 @@ CASES = (
     AlertCase(
         "SluicegateConnectionStorm",
         {f'kafka_network_acceptor_blocked_percent{{{BROKER}, listener="EXTERNAL"}}': _bad(4, bad=0.9)},
-        "Listener EXTERNAL of default/shop holds new connections back, or refuses more than 10 a second.",
+        "Listener EXTERNAL of default/shop delays new connections, or refuses more than 10 a second.",
         fires="3m",
         labels=OF_SHOP | {"listener": "EXTERNAL"},
         ends="6m",
@@ -62,7 +62,7 @@ CASES = (
             _rejected("delayed"): "0x4 100+100x16 1700x40",
             _rejected("dropped"): "0x4 100+100x16 1700x40",
         },
-        "Listener EXTERNAL of default/shop holds new connections back, or refuses more than 10 a second.",
+        "Listener EXTERNAL of default/shop delays new connections, or refuses more than 10 a second.",
         fires="5m",
         labels=OF_SHOP | {"listener": "EXTERNAL"},
         ends="8m",
@@ -179,7 +179,7 @@ CASES = (
     AlertCase(
         "SluicegateLogDirectoryFailing",
         {f"sluicegate_log_directory_failing{{{BROKER}}}": _bad(4)},
-        "Writes to log.dirs of shop-brokers-0 in default/shop fail, as on a full disk.",
+        "Writes to log.dirs of shop-brokers-0 in default/shop fail, for example because the disk is full.",
         fires="3m",
         labels=OF_BROKER,
         ends="6m",
@@ -188,7 +188,7 @@ CASES = (
     AlertCase(
         "SluicegateLogDamaged",
         {f"sluicegate_log_damaged_ranges{{{BROKER}}}": _bad(8, bad=2)},
-        "shop-brokers-0 of default/shop has 2 damaged ranges of offsets, and no other replica has mended them for five "
+        "shop-brokers-0 of default/shop has 2 damaged ranges of offsets that no other replica has repaired for five "
         "minutes.",
         fires="7m",
         labels=OF_BROKER,
@@ -198,7 +198,7 @@ CASES = (
     AlertCase(
         "SluicegateLogsNotCleaned",
         {f"kafka_log_log_cleaner_manager_uncleanable_partitions_count{{{BROKER}}}": _bad(8, bad=2)},
-        "The log cleaner of shop-brokers-0 in default/shop has given up 2 partitions.",
+        "The log cleaner of shop-brokers-0 in default/shop no longer cleans 2 partitions.",
         fires="7m",
         labels=OF_BROKER,
         ends="10m",
@@ -210,7 +210,7 @@ CASES = (
     AlertCase(
         "SluicegateEventLoopHeld",
         {f"sluicegate_event_loop_delay_max_seconds{{{BROKER}}}": _bad(6, 0.002, 2.5)},
-        "The event loop of shop-brokers-0 in default/shop was held for 2.5s.",
+        "The event loop of shop-brokers-0 in default/shop was blocked for 2.5s.",
         fires="5m",
         labels=OF_BROKER,
         ends="9m",
@@ -219,7 +219,7 @@ CASES = (
     AlertCase(
         "SluicegateNodeNotScraped",
         {f'up{{{BROKER}, role="broker"}}': _bad(8, 1, 0)},
-        "shop-brokers-0 of default/shop was not scraped for five minutes: other alerts do not see it.",
+        "shop-brokers-0 of default/shop was not scraped for five minutes, so other alerts do not cover it.",
         fires="7m",
         labels=OF_BROKER,
         ends="10m",
@@ -237,7 +237,7 @@ CASES = (
     AlertCase(
         "SluicegateGroupsNotServed",
         {_coordinated("failed"): _bad(5), _coordinated("loading"): "0x60"},
-        "Broker shop-brokers-0 of default/shop has not taken up all groups that it coordinates for two minutes.",
+        "Broker shop-brokers-0 of default/shop has not loaded all groups that it coordinates for two minutes.",
         fires="4m",
         labels=OF_BROKER,
         ends="7m",
@@ -250,8 +250,8 @@ CASES = (
     AlertCase(
         "SluicegateConsumerRebalanceFailed",
         {f"sluicegate_push_rebalances_failed_total{{{BROKER}}}": "0x4 1x80"},
-        "Broker shop-brokers-0 of default/shop gave up consumers of the push protocol that answer pings and nothing "
-        "else; their groups go on without them.",
+        "Broker shop-brokers-0 of default/shop removed consumers of the push protocol that answer only pings; their "
+        "groups continue without them.",
         fires="2m",
         labels=OF_BROKER,
         ends="12m",
@@ -260,7 +260,8 @@ CASES = (
     AlertCase(
         "SluicegateNoOperatorLeads",
         {f"sluicegate_leading{{{OPERATOR}}}": _bad(5, 1, 0)},
-        "No operator leads for two minutes, or none is scraped. Brokers go on as they are; no manifest has any effect.",
+        "For two minutes no operator leads, or none is scraped. Brokers continue unchanged, but no manifest has an "
+        "effect.",
         fires="4m",
         labels={},
         ends="8m",
@@ -272,7 +273,8 @@ CASES = (
     AlertCase(
         "SluicegateNoOperatorLeads",
         {f"sluicegate_leading{{{OPERATOR}}}": "1x3 stale _x30 1x60"},
-        "No operator leads for two minutes, or none is scraped. Brokers go on as they are; no manifest has any effect.",
+        "For two minutes no operator leads, or none is scraped. Brokers continue unchanged, but no manifest has an "
+        "effect.",
         fires="4m",
         labels={},
         ends="10m",
@@ -281,7 +283,7 @@ CASES = (
     AlertCase(
         "SluicegateOperatorStuck",
         {f"sluicegate_operator_event_loop_silent_seconds{{{OPERATOR}}}": "0x3 20+15x20 0x60"},
-        "Operator sluicegate-0 stands still for 3m 35s.",
+        "Operator sluicegate-0 has been blocked for 3m 35s.",
         fires="4m15s",
         labels=OF_OPERATOR,
         ends="8m",
@@ -293,7 +295,7 @@ CASES = (
     AlertCase(
         "SluicegateOperatorStuck",
         {f'sluicegate_queue_oldest_seconds{{{OPERATOR}, queue="rolls"}}': "0x3 500+30x30 0x60"},
-        "Operator sluicegate-0 stands still for 15m 50s.",
+        "Operator sluicegate-0 has been blocked for 15m 50s.",
         fires="4m45s",
         labels=OF_OPERATOR,
         ends="12m",
@@ -309,7 +311,7 @@ CASES = (
                 "0x44 1+1x100"
             ),
         },
-        "Nothing of the queue quotas has succeeded for ten minutes, and 40 tries have failed.",
+        "No reconcile of the queue quotas has succeeded for ten minutes, and 40 have failed.",
         fires="11m",
         labels={"namespace": "sluicegate-system", "queue": "quotas"},
         ends="13m",
@@ -321,7 +323,8 @@ CASES = (
     AlertCase(
         "SluicegateWatchSilent",
         {f'sluicegate_watch_silent_seconds{{{OPERATOR}, kind="pods"}}': "0x3 15+15x20 0x60"},
-        "A watch of operator sluicegate-0 has said nothing for longer than it is quiet by itself, or cannot be made.",
+        "A watch of operator sluicegate-0 has delivered nothing for longer than a watch without changes does, or "
+        "cannot be established.",
         fires="4m",
         labels=OF_OPERATOR,
         ends="8m",
@@ -334,7 +337,8 @@ CASES = (
     AlertCase(
         "SluicegateWatchSilent",
         {f"sluicegate_ready{{{OPERATOR}}}": _bad(4, 1, 0)},
-        "A watch of operator sluicegate-0 has said nothing for longer than it is quiet by itself, or cannot be made.",
+        "A watch of operator sluicegate-0 has delivered nothing for longer than a watch without changes does, or "
+        "cannot be established.",
         fires="3m",
         labels=OF_OPERATOR,
         ends="7m",
@@ -372,7 +376,7 @@ CASES = (
     AlertCase(
         "SluicegateAuditIncomplete",
         {f'sluicegate_audit_pipeline_missing_events{{{SHOP}, pipeline="daily"}}': _bad(8, bad=1234)},
-        "Results of AuditPipeline daily in default miss 1.234k events of shop.",
+        "In the results of AuditPipeline daily in default, 1.234k events of shop are missing.",
         fires="7m",
         labels=OF_SHOP | {"pipeline": "daily"},
         ends="10m",
