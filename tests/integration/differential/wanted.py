@@ -47,55 +47,62 @@ def of(sequence: str) -> list[Wanted]:
 
 ENTRY, ABSENT = "(an entry)", "(absent)"
 
-NOT_SERVED = "The API or version serves what this broker does not have: transactions, groups of shares and of streams."
-UNKNOWN_KEY = (
-    "Kafka stores keys and listeners that it does not know; a typing mistake must not look like a limit in force."
+NOT_SERVED = (
+    "The API or version serves functions that this broker does not have: transactions, share groups and Streams groups."
 )
-OTHER_KEYS = "Each broker has the keys of what it can do; strategy, limits and the HTTP listener are ours alone."
-KEYS_OF_OTHER_GROUPS = "Share groups and Streams groups are not served; their keys are shown only where they are set."
-LISTENER_KEYS = "Kafka calls every key with a listener's prefix read-only, also those that it lets change."
+UNKNOWN_KEY = (
+    "Kafka stores unknown keys and listeners. Here they are refused, so that a typing mistake does not look like a "
+    "limit in force."
+)
+OTHER_KEYS = "Each broker has the keys of its own functions; strategy, limits and the HTTP listener exist only here."
+KEYS_OF_OTHER_GROUPS = "Share groups and Streams groups are not served; their keys are shown only if they are set."
+LISTENER_KEYS = "Kafka marks every key with a listener's prefix as read-only, even those that can be changed."
 UNLED = (
-    "A group that is of the classic protocol again rebalances in any case, or none of its members would know that it "
-    "leads and has to look at the topics."
+    "A group that returns to the classic protocol always rebalances. Otherwise no member would know that it is the "
+    "leader and has to watch the topics."
 )
 NAMED_AGAIN = (
-    "A group that OffsetFetch names again is refused: a request of a megabyte could ask for all offsets of one group "
-    "tens of thousands of times."
+    "A second mention of a group in OffsetFetch is refused: a request of a megabyte could request all offsets of one "
+    "group tens of thousands of times."
 )
 TOO_LITTLE = (
-    "A quota below 1, and one of a share or of changes below 0.001, counts as nothing; Kafka stores such a value, and"
-    " enforces a rate of 0."
+    "A quota below 1, or below 0.001 for a share or for changes, is refused because it is practically 0. Kafka stores "
+    "such a value and enforces a rate of 0."
 )
-DERIVED_TIME = "A time that follows from another key (hours from ms) is shown as it is in force, under its own key."
-AS_UNDERSTOOD = "Values are shown as they are understood (without blanks and plus signs), wherever they are shown."
-FIXED_HERE = "One event loop and threads that are made at the start: these keys need a restart."
-FIXED_LEVELS = "Levels of features are fixed: no older behaviour is kept that a lower level would bring back."
-A_LIST = "What is a list in the file is one when it is altered, too."
-UNKNOWN_OPERATION = "A wrong request gets an error that names the mistake; Kafka answers with an error of its own."
-TELLS_MORE = "An error says what is wrong; Kafka leaves this message empty."
-NO_COORDINATORS = "Transactions are not served. Every client fails at once on this code, and asks again on others."
+DERIVED_TIME = (
+    "A time that is derived from another key (hours from ms) is shown with its current value, under its own key."
+)
+AS_UNDERSTOOD = "Values are shown as they are parsed (without blanks and plus signs), in every response."
+FIXED_HERE = "The event loop and the threads are created at the start, so these keys need a restart."
+FIXED_LEVELS = "Levels of features are fixed: there is no older behaviour that a lower level could restore."
+A_LIST = "A key that is a list in the file is also a list when it is altered."
+UNKNOWN_OPERATION = "A wrong request gets an error that names the mistake; Kafka returns a different error."
+TELLS_MORE = "An error describes the mistake; Kafka leaves this message empty."
+NO_COORDINATORS = "Transactions are not served. Every client fails at once on this error code, and retries on others."
 WITH_FEWER_REPLICAS = (
-    "The topic of groups is made with as many replicas as there are brokers, up to offsets.topic.replication.factor; "
-    "Kafka has no coordinators until there are so many brokers."
+    "The topic __consumer_offsets is created with as many replicas as there are brokers, up to "
+    "offsets.topic.replication.factor. Kafka has no coordinators until there are so many brokers."
 )
-NO_START = "A partition that refused its records tells no start of the log."
+NO_START = "A partition that refused records does not report the start of the log."
 NO_TRANSACTIONS = "Transactions are not served: the request is refused, and nothing is stored."
 ERRORS_OF_BATCHES = (
-    "Unless sluicegate.record.validation=all, records are checked only where a rule is about records (keys of "
-    "compacted topics). Other errors are about the batch and name no record."
+    "Unless sluicegate.record.validation=all, records are checked only if a rule concerns records (keys of compacted "
+    "topics). Other errors concern the batch and name no record."
 )
 BATCHES = (
-    "Unless sluicegate.record.validation=all, a batch is checked by its header, by the lengths of its first four "
-    "records, and by the size that its compressed bytes state. Other faults of records are not reported: the batch is "
-    "stored, and consumers fail at it. librdkafka stops there without an error."
+    "Unless sluicegate.record.validation=all, the broker checks the header of a batch, the lengths of its first four "
+    "records, and the size that its compressed bytes state. It does not report other faults of records: it stores the "
+    "batch, and consumers fail at it. librdkafka stops there without an error."
 )
 BROKERS_OWN = (
-    "Where clients have another listener, only limits with its own prefix reach the one of brokers and administrators; "
-    "Kafka's inherits the broker's numbers and has addresses limited, which can lock out whoever is to lift them."
+    "If clients have another listener, only limits with its own prefix apply to the listener of brokers and "
+    "administrators. In Kafka it inherits the broker's numbers and the limits of addresses, which can lock out the "
+    "administrator who has to remove them."
 )
-TWICE = "Each mention of the partition is answered; Kafka merges them into one answer."
+TWICE = "Each mention of the partition gets its own answer; Kafka merges them into one."
 WHOLE_BATCHES = (
-    "Only whole batches are sent; Kafka fills the limit with part of the next one, which clients throw away."
+    "Only complete batches are sent; Kafka fills the rest of the limit with a part of the next one, which clients "
+    "discard."
 )
 
 TABLE: Sequence[Wanted] = (
@@ -110,7 +117,7 @@ TABLE: Sequence[Wanted] = (
         "version 4/supported_features/kraft.version",
         ENTRY,
         ABSENT,
-        "It is the format of KRaft's set of voters; controllers here have a journal of another kind.",
+        "This is the format of KRaft's set of voters; controllers here have another kind of journal.",
     ),
     Wanted("features updated", "down, version */*", "*", "*", FIXED_LEVELS),
     Wanted(
@@ -118,7 +125,7 @@ TABLE: Sequence[Wanted] = (
         "client id that is no UTF-8*",
         "(answer)",
         "(connection closed)",
-        "Text that is none ends the connection; Kafka puts other characters in its place.",
+        "Text that is not UTF-8 closes the connection; Kafka replaces it with other characters.",
     ),
     *(
         Wanted("broker configs", f"*{step}/responses/*/error_*", "*", "*", UNKNOWN_KEY)
@@ -149,14 +156,14 @@ TABLE: Sequence[Wanted] = (
         "*overrides with a count above 32 bits/*/error_message",
         "*",
         "*",
-        "The message names the key and says what is allowed; Kafka's shows the number.",
+        "The message names the key and the allowed values; Kafka's shows the number.",
     ),
     Wanted(
         "config resources",
         "alter broker '*'/responses/*/error_*",
         "*",
         "*",
-        "Any broker takes a change for any registered broker; Kafka's takes only one for itself.",
+        "Any broker accepts a change for any registered broker; a broker of Kafka accepts only changes for itself.",
     ),
     Wanted("config resources", "one good, one bad resource/*", "*", "*", UNKNOWN_KEY),
     Wanted("config resources", "*/log.retention.ms/*", "*", "*", DERIVED_TIME),
@@ -172,14 +179,14 @@ TABLE: Sequence[Wanted] = (
         "broker set/*/listener.name.external.*/synonyms/max.connection.creation.rate*",
         "*",
         "*",
-        "Every place that a listener's value may come from is listed; Kafka leaves out the broker's own base value.",
+        "Every source of a listener's value is listed; Kafka leaves out the broker's own base value.",
     ),
     Wanted(
         "config precedence",
         "default's own/*/synonyms/*",
         ENTRY,
         ABSENT,
-        "The cluster's default lists what is set there; Kafka adds the base key of a listener's.",
+        "The cluster's default lists the keys that are set there; Kafka adds the base key of a listener's key.",
     ),
     Wanted("topic configs", "*/synonyms/log.*", ABSENT, ENTRY, DERIVED_TIME),
     Wanted("topic configs", "all keys/*", ENTRY, ABSENT, OTHER_KEYS),
@@ -207,7 +214,7 @@ TABLE: Sequence[Wanted] = (
             where,
             "*",
             "*",
-            "An empty cleanup.policy (KIP-1161) is not served; retention.ms=-1 keeps records for ever.",
+            "An empty cleanup.policy (KIP-1161) is not supported; retention.ms=-1 keeps records for ever.",
         )
         for where in ("policy empty/*", "validated: policy empty/*", "after policy empty/*")
     ),
@@ -216,28 +223,28 @@ TABLE: Sequence[Wanted] = (
         "*segment too small/*/error_message",
         "*1048576",
         "*14",
-        "Segments may be smaller than a megabyte, which keeps tests of retention short.",
+        "Segments may be smaller than a megabyte, so that tests of retention are short.",
     ),
     Wanted(
         "topics made",
         "two that clash/*",
         "*",
         "*",
-        "Names that clash in metrics are refused within one request too; Kafka checks those of earlier requests only.",
+        "Names that clash in metrics are also refused within one request; Kafka checks only those of earlier requests.",
     ),
     Wanted(
         "topics seen",
         "by neither, version 1?/*error_code",
         "unknown_server_error",
         "invalid_request",
-        "A topic that is named in no way is a wrong request; Kafka fails over it.",
+        "A request with neither name nor id of the topic is invalid; Kafka fails over it.",
     ),
     Wanted(
         "topics grown",
         "*/growing-too/error_code",
         "unknown_server_error",
         "policy_violation",
-        "More partitions than one request may make are refused as for new topics; Kafka fails over them.",
+        "More partitions than one request may create are refused, as for new topics; Kafka fails over them.",
     ),
     Wanted("topics grown", "*/error_message", "None", "?*", TELLS_MORE),
     Wanted(
@@ -245,10 +252,10 @@ TABLE: Sequence[Wanted] = (
         "by name once, by id once/*",
         "*",
         "*",
-        "Each way of naming the topic gets its answer with the error; Kafka merges them into one.",
+        "Each mention of the topic, by name or by id, gets its own answer with the error; Kafka merges them into one.",
     ),
     Wanted("partitions moved", "cancelled*/error_message", "None", "?*", TELLS_MORE),
-    Wanted("partitions moved", "nothing/error_message", "", "None", "Where nothing is wrong there is no message."),
+    Wanted("partitions moved", "nothing/error_message", "", "None", "Without an error there is no message."),
     Wanted("lists and features", "producers/*/error_message", "*", "?*", TELLS_MORE),
     Wanted("coordinators", "version *", "*", "*", WITH_FEWER_REPLICAS),
     Wanted(
@@ -272,7 +279,7 @@ TABLE: Sequence[Wanted] = (
         "broker's timestamps/*",
         "*",
         "*",
-        "Only the topic decides that the broker stamps; Kafka stores the producer's claim.",
+        "Only the topic decides whether the broker sets timestamps; Kafka stores what the producer's batch states.",
     ),
     Wanted("records produced", "two records of no bytes, packed/*", "*", "*", BATCHES),
     Wanted(
@@ -280,7 +287,7 @@ TABLE: Sequence[Wanted] = (
         "largest timestamp of tomorrow/*",
         "*",
         "*",
-        "Timestamps are judged by those of the batch's header, which clients set; Kafka reads those of the records.",
+        "The broker checks the timestamps of the batch's header, which clients set; Kafka reads those of the records.",
     ),
     *(
         Wanted(
@@ -288,7 +295,7 @@ TABLE: Sequence[Wanted] = (
             f"{step}/*/error_code",
             "unknown_server_error",
             "invalid_record",
-            "The producer is told that its batch is wrong, not that the broker is.",
+            "The error tells the producer that its batch is wrong, not that the broker failed.",
         )
         for step in ("compression that is none", "unknown compression")
     ),
@@ -298,7 +305,7 @@ TABLE: Sequence[Wanted] = (
             f"{step}/*/error_code",
             "invalid_record",
             "corrupt_message",
-            "A batch that is cut short is corrupt.",
+            "A truncated batch is corrupt.",
         )
         for step in ("one byte", "sixty bytes", "length too large")
     ),
@@ -307,14 +314,14 @@ TABLE: Sequence[Wanted] = (
         "one batch and a half/*",
         "*",
         "*",
-        "What follows the batch is refused; Kafka leaves it out without a word.",
+        "The broker refuses the bytes after the batch; Kafka drops them silently.",
     ),
     Wanted(
         "records produced",
         "producer without an epoch/*",
         "*",
         "*",
-        "A producer id without an epoch cannot be fenced and is refused; Kafka stores it.",
+        "A producer id without an epoch cannot be fenced, so it is refused; Kafka stores it.",
     ),
     Wanted("records produced", "null records", "(no answer)", "(answer)", "Kafka fails and never answers."),
     Wanted("records of idempotent producers", "*/error_message", "None", "?*", TELLS_MORE),
@@ -324,7 +331,7 @@ TABLE: Sequence[Wanted] = (
         "*/log_append_time",
         "(now)",
         "None",
-        "A repeated batch is answered as the first time, without a time that the broker did not stamp.",
+        "A repeated batch gets the same answer as the first one, without a time that the broker did not set.",
     ),
     Wanted("records and configurations", "*/error_message", "None", "?*", TELLS_MORE),
     Wanted("records and configurations", "*/log_start_offset", "0", "-1", NO_START),
@@ -344,7 +351,7 @@ TABLE: Sequence[Wanted] = (
         "no partitions, */topics/kept",
         ABSENT,
         ENTRY,
-        "A topic that is named without partitions is answered without any; Kafka leaves it out.",
+        "A topic that is named without partitions is in the answer, without partitions; Kafka leaves it out.",
     ),
     # Both figures of the answers' times ("answered at once", "last answer after s"); their number must be equal.
     Wanted("connections and the broker's rate", "between brokers/* *", "*", "*", BROKERS_OWN),
@@ -366,21 +373,21 @@ TABLE: Sequence[Wanted] = (
         "an entry twice/*",
         "*",
         "*",
-        "Both entries are answered, the second one with the error; Kafka merges them into one answer.",
+        "Both entries get an answer, the second one with the error; Kafka merges them into one.",
     ),
     Wanted(
         "quota changes",
         "*key twice/*/error_message",
         "Ignoring duplicate entity *",
         "Duplicate quota key *",
-        "The message names the key that came twice; Kafka's speaks of the entity.",
+        "The message names the duplicate key; Kafka's names the entity.",
     ),
     Wanted(
         "quota changes",
         "*at once/*/error_message",
         "Ignoring duplicate entity *",
         "Duplicate quota key *",
-        "The message names the key that came twice; Kafka's speaks of the entity.",
+        "The message names the duplicate key; Kafka's names the entity.",
     ),
     *(
         Wanted("offsets of nobody", f"several, version */groups/simple-3+/{where}", kafka, ours, NAMED_AGAIN)
@@ -391,7 +398,7 @@ TABLE: Sequence[Wanted] = (
         "join with no subscription, version 3/error_code",
         "unknown_server_error",
         "inconsistent_group_protocol",
-        "Who says what nobody understands is told so; Kafka's error is that of a mistake of its own.",
+        "A client without a readable subscription gets an error that says so; Kafka reports a fault of the broker.",
     ),
     *(
         Wanted("mixed groups and static members", where, "*", "*", UNLED)
@@ -411,45 +418,50 @@ def page() -> str:
         "# Differences from Apache Kafka",
         "",
         "Generated by `python -m tests.integration.differential.wanted` from the table in that module. A suite plays",
-        "the same scripts to Apache Kafka 4.3.0 and to our broker and compares every field of every answer; these are",
-        "all the differences there are, and each is wanted. `*` stands for any text. Error messages count as equal if",
-        "ours names the keys, addresses and names that Kafka's names. Not compared: throttle times, texts of manuals",
-        "and what each node makes up itself (ids, ports, epochs: only whether there is one).",
+        "the same scripts to Apache Kafka 4.3.0 and to our broker and compares every field of every answer. The",
+        "tables below list all differences, and each is wanted. `*` stands for any text. Error messages count as",
+        "equal if ours contains the keys, addresses and names of Kafka's. Not compared are throttle times,",
+        "descriptions of keys, and values that each node generates (ids, ports, epochs: only whether there is one).",
         "",
-        "Nor is what Kafka has nothing of: requests from API key 30000 on (push-protocol.md, broker-metadata.md),",
-        "which ApiVersions does not list, and broker configs that are ours (`tag.*`, `unsupported.request.reply`,",
-        "`sluicegate.*`). Tools are shown a group of the push protocol as a classic one. Nor are client quotas of the",
-        "entity `connection-group` (connection-groups.md), whose members are ranges, too, which Kafka has none of: a",
-        "filter that does not name the entity does not find them, and an `ip` quota is as in Kafka but that an address",
-        "that a group holds has not the default of all others.",
+        "Parts that Kafka does not have are not compared either. These are requests from API key 30000 on",
+        "(push-protocol.md, broker-metadata.md), which ApiVersions does not list, and our own broker configs",
+        "(`tag.*`, `unsupported.request.reply`, `sluicegate.*`). Tools show a group of the push protocol as a classic",
+        "one. The entity `connection-group` of client quotas (connection-groups.md) is not compared: its members may",
+        "be ranges, which Kafka does not have. A filter that does not name this entity does not find it. An `ip`",
+        "quota works as in Kafka, except that the default of all other addresses does not apply to an address in a",
+        "group.",
         "",
-        "Nor are defaults compared: where ours is another, broker-configuration.md has Kafka's beside it. Of groups",
-        "these are `group.max.size` and `group.consumer.max.size`, 20,000 members where Kafka has no limit: what one",
-        "group asks of its coordinator must not keep all others waiting. For the same reason a member of the classic",
-        "protocol may say no more than `sluicegate.group.member.bytes.max` in",
-        "`sluicegate.group.member.protocols.max` protocols, a consumer names no more topics than",
-        "`sluicegate.group.member.topics.max` in either protocol, one group no more than",
-        "`sluicegate.group.topics.max`, a leader assigns no more than",
-        "`sluicegate.group.assignments.bytes.max`, a partition of `__consumer_offsets` takes",
-        "`sluicegate.group.coordinator.groups.max` groups, and a regular expression has at most 4,096 characters,",
-        "16 classes of Unicode and 256 KiB of memory. One request is answered once for each group that it names:",
-        "OffsetFetch refuses a group that it names again (INVALID_REQUEST). Of what is free the assignor `uniform`",
-        "gives a member first what has a replica in its rack; Kafka's does not look at racks. A member of KIP-848",
-        "that takes part in a rebalance is told to send its next heartbeat after",
-        "`sluicegate.group.consumer.rebalance.heartbeat.interval.ms` and hears of its partitions then; Kafka tells",
-        "everybody `group.consumer.heartbeat.interval.ms`, five seconds.",
+        "Defaults are not compared: if ours differs, broker-configuration.md has Kafka's beside it. For groups these",
+        "are `group.max.size` and `group.consumer.max.size`, 20,000 members where Kafka has no limit. The work for",
+        "one group must not delay all other groups of its coordinator. For the same reason there are more limits:",
         "",
-        "A connection that its client has closed before it is accepted counts in no connection rate and no number of",
-        "connections; Kafka counts it in every rate. `connection.quota.count.abandoned=true` counts as Kafka does",
-        "(connection-quotas.md).",
+        "- A member of the classic protocol sends at most `sluicegate.group.member.bytes.max` bytes of metadata, in",
+        "  `sluicegate.group.member.protocols.max` protocols.",
+        "- A consumer names at most `sluicegate.group.member.topics.max` topics in either protocol, and one group at",
+        "  most `sluicegate.group.topics.max`.",
+        "- A leader assigns at most `sluicegate.group.assignments.bytes.max` bytes.",
+        "- A partition of `__consumer_offsets` has at most `sluicegate.group.coordinator.groups.max` groups.",
+        "- A regular expression has at most 4,096 characters, 16 classes of Unicode and 256 KiB of memory.",
+        "- One request gets one answer for each group that it names. OffsetFetch refuses a group that it names again",
+        "  (INVALID_REQUEST).",
         "",
-        "A broker that cannot read some offsets of a log answers a fetch of them with CORRUPT_MESSAGE, serves all",
-        "others, and mends the log from other replicas (durability.md, Damaged files). Kafka sends the damaged bytes.",
-        "For that a leader may leave the in-sync set by AlterPartition; Kafka's controller refuses that.",
+        "The assignor `uniform` gives a member first the free partitions with a replica in its rack; Kafka's does not",
+        "consider racks. A member of KIP-848 that takes part in a rebalance is told to send its next heartbeat after",
+        "`sluicegate.group.consumer.rebalance.heartbeat.interval.ms`, and gets its partitions then. Kafka's interval",
+        "is always `group.consumer.heartbeat.interval.ms`, five seconds.",
+        "",
+        "A connection that its client closed before the broker accepts it counts in no connection rate and no number",
+        "of connections; Kafka counts it in every rate. With `connection.quota.count.abandoned=true` it counts as in",
+        "Kafka (connection-quotas.md).",
+        "",
+        "If a broker cannot read some offsets of a log, it answers a fetch of them with CORRUPT_MESSAGE. It serves",
+        "all other offsets, and repairs the log from other replicas (durability.md, Damaged files). Kafka sends the",
+        "damaged bytes. For the repair a leader may leave the in-sync set by AlterPartition; Kafka's controller",
+        "refuses that.",
         "",
         "One request names at most `sluicegate.request.items.max` items in all its arrays together, and its tagged",
-        "fields are bounded (request-limits.md); Kafka has no such limit. A request beyond it is answered with",
-        "INVALID_REQUEST, or its connection ends where its response has no place for that.",
+        "fields are limited (request-limits.md); Kafka has no such limit. A request beyond it is answered with",
+        "INVALID_REQUEST, or its connection is closed if its response has no field for an error.",
     ]
     for sequence in dict.fromkeys(line.sequence for line in TABLE):
         lines += ["", f"## {sequence.capitalize()}", "", "| where | Apache Kafka | ours | why |", "|---|---|---|---|"]
