@@ -43,30 +43,33 @@ BUILT_IN_TAGS = (
     BuiltInTag(
         BROKER_VERSION,
         "0.1.0-sluicegate",
-        "For people: numbers with dots between them, then a dash and what the software is called.",
+        "For display: numbers separated by dots, then a dash and the name of the software.",
     ),
     BuiltInTag(
         BROKER_VERSION_INT,
         "0x00010000",
-        "For comparisons: the numbers of broker.version, a byte each, four at most; 0x and eight hexadecimal digits.",
+        "For comparisons: the numbers of broker.version, one byte each, at most four, as 0x and eight hexadecimal "
+        "digits.",
     ),
     BuiltInTag(
         COMPRESSION_CODECS,
         "1=gzip,2=snappy,3=lz4,4=zstd",
-        "Codecs of record batches that the broker takes: the number in the batch's attributes, =, the name; commas "
-        "between them, in the order of the numbers.",
+        "Codecs of record batches that the broker accepts, separated by commas, in the order of their numbers: the "
+        "number in the batch's attributes, =, the name.",
     ),
     BuiltInTag(
         MESSAGE_MAX_BYTES,
         "1048588",
-        "The configuration key of that name as it is in force, in decimal digits; a topic may have another one.",
+        "The broker's current value of this configuration key, in decimal digits; a topic may have another value.",
     ),
-    BuiltInTag(MESSAGE_FORMATS, "v2", "Formats of records that the broker takes (KIP-31 counts them), commas between."),
+    BuiltInTag(
+        MESSAGE_FORMATS, "v2", "Record formats that the broker accepts (KIP-31 has their numbers), separated by commas."
+    ),
     BuiltInTag(
         ENDPOINTS,
         "plaintext://host:9092,ssl://host:9192",
-        "All listeners that clients are told of, commas between them: the security protocol in lower case, ://, the "
-        "host (an IPv6 address in brackets), a colon, the port. A protocol may be there more than once.",
+        "All listeners for clients, separated by commas: the security protocol in lower case, ://, the host (an IPv6 "
+        "address in brackets), a colon, the port. A protocol may occur more than once.",
     ),
 )
 _BUILT_IN = frozenset(tag.name for tag in BUILT_IN_TAGS)

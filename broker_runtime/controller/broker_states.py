@@ -38,14 +38,14 @@ class Guard(Enum):
 
     ALWAYS = ""
     SAME_INCARNATION = "the same incarnation"
-    TAKEN = "another incarnation, and the session of this one is live"
-    FREE = "another incarnation, and this one has no live session"
+    TAKEN = "another incarnation, and the session of the registered one is live"
+    FREE = "another incarnation, and the registered one has no live session"
     CAUGHT_UP = "its metadata offset has reached its own registration"
     BEHIND = "its metadata offset has not reached its own registration"
     LEADS = "it leads a partition"
     LEADS_NONE = "it leads no partition"
-    MAY_GO = "it leads no partition, and every active broker knows that it stops"
-    MUST_WAIT = "it still leads a partition, or an active broker does not know yet that it stops"
+    MAY_GO = "it leads no partition, and every active broker knows that it is stopping"
+    MUST_WAIT = "it still leads a partition, or an active broker does not know yet that it is stopping"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +63,9 @@ class Transition:
 
 
 _UNCHANGED = "keeps its epoch"
-_NEW = "a new epoch; leaves the in-sync sets, and is eligible for none if its data is not whole"
+_NEW = "a new epoch; leaves the in-sync sets, and becomes ineligible to lead if its data is not complete"
 _REFUSED = ErrorCode.DUPLICATE_BROKER_REGISTRATION
-_LEAVES = "leaves the in-sync sets, its leaderships move"
+_LEAVES = "leaves the in-sync sets; its leaderships move to other brokers"
 _FREED = f"{_LEAVES}; its session ends, so the id is free at once"
 
 
@@ -86,7 +86,7 @@ def _table() -> Iterator[Transition]:
             online,
             False,
             False,
-            effect="leaderless partitions come back to it",
+            effect="it becomes the leader of partitions without a leader for which it is eligible",
         ),
         Transition(fenced, BrokerEvent.SERVE, Guard.BEHIND, fenced, True, False),
         Transition(fenced, BrokerEvent.STOP, Guard.ALWAYS, offline, True, True, effect="its session ends"),

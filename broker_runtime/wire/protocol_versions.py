@@ -41,7 +41,7 @@ class Life:
 HISTORY: tuple[Step, ...] = (
     Step(
         1,
-        "What brokers served when versions began to be counted.",
+        "What brokers served when the numbering of versions began.",
         {
             api.PRODUCE: (3, 13),
             api.FETCH: (4, 18),
@@ -86,7 +86,7 @@ HISTORY: tuple[Step, ...] = (
             api.DESCRIBE_TOPIC_PARTITIONS: (0, 0),
         },
     ),
-    Step(2, "Brokers say what they are.", {api.BROKER_METADATA: (0, 0)}),
+    Step(2, "Brokers describe themselves (BrokerMetadata).", {api.BROKER_METADATA: (0, 0)}),
     Step(
         3,
         "Brokers call consumers: the push protocol, whose messages have no versions.",
@@ -100,7 +100,8 @@ HISTORY: tuple[Step, ...] = (
     ),
     Step(
         4,
-        "ACLs are answered with SECURITY_DISABLED, and metrics of clients as without a receiver.",
+        "Requests for ACLs get SECURITY_DISABLED, and requests for clients' metrics the answers of a broker without a "
+        "receiver.",
         {
             api.DESCRIBE_ACLS: (1, 3),
             api.CREATE_ACLS: (1, 3),
@@ -111,7 +112,7 @@ HISTORY: tuple[Step, ...] = (
     ),
     Step(
         5,
-        "Brokers say which offsets of their logs are damaged, and mend each other's.",
+        "Brokers report which offsets of their logs are damaged, and repair the logs of other brokers.",
         {api.REPLICA_RANGE: (0, 0), api.DESCRIBE_LOG_DAMAGE: (0, 0), api.ACCEPT_LOG_LOSS: (0, 0)},
     ),
 )
