@@ -1,4 +1,4 @@
-"""The distributions of an extra in pyproject.toml are enough for its purpose: tests run with all but `docs` installed."""
+"""The distributions of an extra in pyproject.toml are enough for its purpose: tests have all extras but `docs`."""
 
 import re
 import subprocess
