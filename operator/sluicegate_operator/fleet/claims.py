@@ -222,9 +222,10 @@ async def _grow(kube: KubeClient, cluster: BrokerCluster, plan: VolumesPlan, ref
         except KubeConflictError:
             raise
         except KubeError as error:
-            if error.retriable or error.status not in _REFUSED:
+            if isinstance(error, NamespaceGoingError) or error.status not in _REFUSED:
                 refusals.keep(error)
             else:
+                # Reported at once: an admission plugin of the API server refuses what a StorageClass does not allow.
                 refused[volume.claim] = str(error)
         else:
             grown.append(growth)

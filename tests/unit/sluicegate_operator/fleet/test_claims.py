@@ -234,14 +234,18 @@ async def test_a_class_that_lets_nothing_grow_is_named_with_each_claim() -> None
     assert [sentence.split()[0] for sentence in seen.status.growing] == ["data-shop-brokers-0", "data-shop-brokers-1"]
 
 
-async def test_one_claim_that_may_not_grow_does_not_keep_the_others_from_it(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("retriable", [False, True])
+async def test_one_claim_that_may_not_grow_does_not_keep_the_others_from_it(
+    monkeypatch: pytest.MonkeyPatch, retriable: bool
+) -> None:
+    """A 403 counts as one that may pass for a minute, and the admission plugin for sizes answers 403."""
     own = cluster_id(grown(3))
     kube = MemoryKube(*(claim(ordinal, own) for ordinal in range(3)))
     patch = kube.patch_metadata
 
     async def not_the_first(kind: Any, namespace: str, name: str, *rest: Any, **spec: Any) -> None:
         if name == "data-shop-brokers-0":
-            raise KubeError("only dynamically provisioned pvc can be resized", 403)
+            raise KubeError("only dynamically provisioned pvc can be resized", 403, retriable=retriable)
         await patch(kind, namespace, name, *rest, **spec)
 
     monkeypatch.setattr(kube, "patch_metadata", not_the_first)
