@@ -79,12 +79,13 @@ class ClusterReconciler:
 
     async def reconcile(self, key: ClusterKey) -> Again:
         context = self._context
+        refusals = Refusals()
         try:
             snapshot = await gather_snapshot(context.kube, key, [BROKER_LISTENER])
         except UnreadableClusterError as error:
-            await context.say_unreadable([error.unreadable], Refusals())
+            await context.say_unreadable([error.unreadable], refusals)
+            refusals.raise_first()
             raise
-        refusals = Refusals()
         await context.say_unreadable(snapshot.unreadable_of(BROKER_LISTENER), refusals)
         claims_retry = await self._let_claims_go(key, snapshot.cluster)
         again = await self._reconcile(snapshot, key)

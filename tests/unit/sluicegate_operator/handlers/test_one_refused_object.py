@@ -157,6 +157,13 @@ async def test_the_refused_status_of_an_unreadable_listener_leaves_its_cluster_a
     await queues.context.aclose()
 
 
+async def test_the_refused_status_of_an_unreadable_cluster_is_tried_again() -> None:
+    kube = Refusing(lambda _, kind, __: kind == "BrokerCluster", named(cluster(), "shop", brokers={"replicas": "x"}))
+    queues = Queues(kube)
+    await queues.refused("clusters")
+    await queues.context.aclose()
+
+
 def deletable(name: str, *, going: bool) -> Json:
     document = named(topic(deletionPolicy="Delete"), name)
     document["metadata"] |= {"finalizers": [FINALIZER]} if going else {}
