@@ -22,7 +22,7 @@ LEAVE_EPOCH = -1
 STATIC_LEAVE_EPOCH = -2
 """The epoch of a static member that returns within its session and keeps its partitions."""
 NOTHING: Assignment = {}
-TOPICS_AT_ONCE_MAX = 256
+_TOPICS_AT_ONCE_MAX = 256
 """A decision that reads a member's partitions of more topics than these is made in steps."""
 TOPICS_OF_A_STEP = 64
 """Topics whose partitions are read, taken or released in one step."""
@@ -144,7 +144,7 @@ class ConsumerMember(Struct, frozen=True, gc=False):
 
 def are_many(assignment: Assignment) -> bool:
     """Whether reading the whole assignment takes long."""
-    return len(assignment) > TOPICS_AT_ONCE_MAX or sum(map(len, assignment.values())) > _PARTITIONS_AT_ONCE_MAX
+    return len(assignment) > _TOPICS_AT_ONCE_MAX or sum(map(len, assignment.values())) > _PARTITIONS_AT_ONCE_MAX
 
 
 def classic_of(member: ConsumerMember) -> ClassicMemberMetadata:

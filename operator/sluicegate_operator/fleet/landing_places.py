@@ -1,6 +1,6 @@
 """The places in object stores where BrokerClusters land and AuditPipelines build, as the API server shows them now."""
 
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -73,18 +73,17 @@ async def results_of_all(kube: KubeClient) -> list[Results]:
         if error.retriable or error.status not in (NOT_SERVED, HTTPStatus.FORBIDDEN):
             raise
         return []
-    return list(_results(values))
+    return [results for value in values if (results := results_at(value)) is not None]
 
 
-def _results(values: Iterable[object]) -> Iterator[Results]:
-    for value in values:
-        found = None
-        if isinstance(value, AuditPipeline):
-            found = Results.of(value)
-        elif isinstance(value, Misread):
-            found = Results.of_unreadable(value.body)
-        if found is not None:
-            yield found
+def results_at(value: object) -> Results | None:
+    """The place for results of an AuditPipeline as the cache has it, readable or not.
+
+    None for any other object, and for results on a claim.
+    """
+    if isinstance(value, AuditPipeline):
+        return Results.of(value)
+    return Results.of_unreadable(value.body) if isinstance(value, Misread) else None
 
 
 def _has_ended(body: Json) -> bool:

@@ -87,8 +87,10 @@ class Context(SharedContext[KubernetesFleet]):
         return known if known.status == written.status else written
 
     async def say_unreadable(self, unreadable: Iterable[Unreadable], refusals: Refusals) -> None:
-        """Stalled, with a Warning when that begins; what the object's status says besides stays. `refusals` keeps
-        refusals that may pass: others of the cluster do not wait for a status that is refused."""
+        """Report unreadable objects as Stalled in their statuses, with a Warning when that begins.
+
+        Other fields of a status stay. `refusals` keeps refusals that may pass: no object waits for another's status.
+        """
         for found in unreadable:
             with refusals.kept():
                 await self._say_unreadable(found)

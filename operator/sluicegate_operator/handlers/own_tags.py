@@ -13,8 +13,10 @@ from sluicegate_operator.planning.node_tags import node_tags
 async def own_tags(
     context: Context, cluster: BrokerCluster, brokers: Brokers, everybody: frozenset[int]
 ) -> tuple[OwnTags, dict[int, str]]:
-    """And why a broker's are not known. Raises KubeError for what concerns all nodes. Nodes are not
-    watched: they are read again at each look."""
+    """Return the tags of each broker, and by broker the reason why its tags are not known.
+
+    Nodes are not watched: each reconcile reads them again. Raises KubeError for an error that concerns all nodes.
+    """
     label_of = brokers.tags_from_node_labels
     if not label_of:
         return OwnTags(brokers=everybody), {}

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator
 
-from sluicegate_operator.api.audit_pipeline import AuditPipeline
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.engine.snapshot import ClusterKey
-from sluicegate_operator.kube.held import Held, Misread
-from sluicegate_operator.planning.audit_places import Results
+from sluicegate_operator.fleet.landing_places import results_at
+from sluicegate_operator.kube.held import Held
 from sluicegate_operator.planning.store_places import StorePlace, store_place
 
 
@@ -21,12 +20,10 @@ class PipelinePlaces:
         """Note a change of a BrokerCluster or an AuditPipeline.
 
         Returns the clusters of AuditPipelines whose results are in, inside or around the place that the object had or
-        has.
-
-        A new object concerns none, because it is younger than all that have a place.
+        has. A new object concerns none, because it is younger than all that have a place.
         """
         for held in (before, after):
-            results = _results(held)
+            results = results_at(held.value) if held is not None else None
             if held is None or results is None:
                 continue
             if held is after:
@@ -41,14 +38,7 @@ class PipelinePlaces:
 
 def _places(held: Held | None) -> Iterator[StorePlace]:
     value = held.value if held is not None else None
-    if (results := _results(held)) is not None:
+    if (results := results_at(value)) is not None:
         yield store_place(results.uri)
     elif isinstance(value, BrokerCluster) and value.spec.landing is not None and value.spec.landing.uri is not None:
         yield store_place(value.spec.landing.uri)
-
-
-def _results(held: Held | None) -> Results | None:
-    value = held.value if held is not None else None
-    if isinstance(value, AuditPipeline):
-        return Results.of(value)
-    return Results.of_unreadable(value.body) if isinstance(value, Misread) else None

@@ -19,6 +19,7 @@ from kubernetes.config import ConfigException
 
 from sluicegate_operator.kube.denials import STATUSES, Denials
 from sluicegate_operator.kube.errors import (
+    BUSY,
     KubeConflictError,
     KubeError,
     KubeFencedError,
@@ -35,7 +36,6 @@ REQUEST_TIMEOUT_S = 5.0
 See kube.lease.
 """
 THREADS_MAX = 8
-BUSY = 429
 BUSY_RETRIES_MAX = 5
 BUSY_FIRST_S = 0.1
 BUSY_PAUSE_MAX_S = 5.0

@@ -2,6 +2,8 @@
 
 from collections.abc import Awaitable
 
+BUSY = 429
+"""Status of an API server that takes no request now."""
 NOT_SERVED = 404
 """Status of the answer to a list of a kind that the API server does not serve."""
 

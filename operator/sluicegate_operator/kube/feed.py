@@ -42,8 +42,8 @@ class Feed:
         """Take an object from kopf's event handler. See Informer."""
         self._notify(kind, self.informers[kind].apply(event_type, item))
 
-    def has(self, kind: Kind, event_type: str, item: Json) -> bool:
-        """Whether the store has an object of a watch in this or a newer version. Then nothing else has to apply it."""
+    def take_if_known(self, kind: Kind, event_type: str, item: Json) -> bool:
+        """Apply an object of a watch that the store has in this or a newer version; return False for any other."""
         one = self.informers[kind]
         if not one.has(item):
             return False

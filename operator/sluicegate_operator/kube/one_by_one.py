@@ -3,9 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sluicegate_operator.kube.errors import KubeError, NamespaceGoingError
-
-BUSY = 429
+from sluicegate_operator.kube.errors import BUSY, KubeError, NamespaceGoingError
 
 
 def concerns_all(error: KubeError) -> bool:

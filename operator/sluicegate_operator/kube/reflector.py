@@ -210,7 +210,7 @@ class ReflectorSession:
                 contact=lambda: self._feed.contact(kind),
                 fail=lambda error: self._feed.fail(kind, error),
                 ended=lambda: self._ended(one),
-                is_known=lambda type_, item: self._feed.has(kind, type_, item),
+                is_known=lambda type_, item: self._feed.take_if_known(kind, type_, item),
             )
             return one.answer
 
