@@ -4,6 +4,7 @@ Time limits of single tests are in pyproject.toml.
 """
 
 import faulthandler
+import gc
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -30,6 +31,18 @@ END_S = 120.0
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFileScheduling | None:
     """Return the scheduler of `--dist loadfile`; None lets xdist use its own."""
     return ByFileScheduling(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+@pytest.fixture(autouse=True, scope="module")
+def collected_modules_are_frozen() -> None:
+    """Exempt the modules and tests that pytest has collected from garbage collections.
+
+    Otherwise each full collection reads millions of objects, and simulations take twice their processor time. Tests of
+    the garbage collector unfreeze all objects, so each file freezes them again.
+    """
+    if not gc.get_freeze_count():
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.hookimpl(trylast=True)

@@ -34,7 +34,7 @@ class ThinConsumer:
         """Partitions that it reads now."""
         self.starts = 0
         self.complaints = ""
-        """Its standard error, when it has ended."""
+        """The lines of its standard error so far."""
         command = [str(PROGRAM.program()), "-bootstrap", bootstrap, "-group", group, "-id", name]
         command += ["-topics", f"*1*{pattern}", "-session", f"{session_s}s"]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -94,7 +94,8 @@ class ThinConsumer:
 
     def _note(self) -> None:
         assert self._process.stderr is not None
-        self.complaints = self._process.stderr.read()
+        for line in self._process.stderr:
+            self.complaints += line
 
 
 if __name__ == "__main__":
