@@ -24,7 +24,7 @@ from audit_pipeline.land import land
 from audit_pipeline.listing import segment_paths
 from audit_pipeline.query import Events
 from audit_pipeline.targets import FolderTarget
-from broker_runtime.apis.call import Ending, PartitionFacts
+from broker_runtime.apis.request.call import Ending, PartitionFacts
 from broker_runtime.apis.table import BROKER_APIS
 from broker_runtime.observers.audit_log.block import Block
 from broker_runtime.observers.audit_log.clients import Client, ClientRules, Clients

@@ -13,7 +13,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from broker_runtime.apis.call import Api
+from broker_runtime.apis.request.call import Api
 from broker_runtime.config import broker_settings
 from broker_runtime.limits import request_limits
 from tests.simulation.measured_node import TOPIC, MeasuredNode, Taken, measured_node

@@ -9,11 +9,11 @@ import logging
 from collections.abc import Iterator
 from uuid import UUID
 
-from broker_runtime.apis.context import BrokerContext
-from broker_runtime.apis.dispatch import Dispatcher
-from broker_runtime.apis.on_demand import FirstRequests
-from broker_runtime.apis.push_on_demand import PushOnDemand
-from broker_runtime.apis.request_metrics import RequestMetrics
+from broker_runtime.apis.push.push_on_demand import PushOnDemand
+from broker_runtime.apis.request.context import BrokerContext
+from broker_runtime.apis.request.dispatch import Dispatcher
+from broker_runtime.apis.request.on_demand import FirstRequests
+from broker_runtime.apis.request.request_metrics import RequestMetrics
 from broker_runtime.apis.table import BROKER_APIS, COUNTED_APIS
 from broker_runtime.broker_services import BrokerServices
 from broker_runtime.clock import Clock

@@ -7,14 +7,14 @@ from importlib import import_module
 from random import Random
 from typing import TYPE_CHECKING, TypeVar
 
-from broker_runtime.apis.auto_topic_creation import AutoTopicCreation
-from broker_runtime.apis.context import ControllerRequests, OwnListeners
-from broker_runtime.apis.fetch_sessions import FetchSessionCache
-from broker_runtime.apis.internal_topics import made_as
-from broker_runtime.apis.kept_answers import KeptAnswers
-from broker_runtime.apis.producer_ids import ProducerIdBlocks
-from broker_runtime.apis.refused_transactions import RefusedTransactions
-from broker_runtime.apis.repeated_fetch import RepeatedFetches
+from broker_runtime.apis.fetch_sessions.fetch_sessions import FetchSessionCache
+from broker_runtime.apis.fetch_sessions.repeated_fetch import RepeatedFetches
+from broker_runtime.apis.produce.producer_ids import ProducerIdBlocks
+from broker_runtime.apis.request.context import ControllerRequests, OwnListeners
+from broker_runtime.apis.request.kept_answers import KeptAnswers
+from broker_runtime.apis.request.refused_transactions import RefusedTransactions
+from broker_runtime.apis.topics.auto_topic_creation import AutoTopicCreation
+from broker_runtime.apis.topics.internal_topics import made_as
 from broker_runtime.clock import Clock, Timer
 from broker_runtime.config import BrokerSettings
 from broker_runtime.errors import ErrorCode, KafkaError
@@ -26,7 +26,7 @@ from broker_runtime.storage.log import Log
 from broker_runtime.storage.manager import LogManager
 
 if TYPE_CHECKING:
-    from broker_runtime.apis.client_telemetry import ClientTelemetry
+    from broker_runtime.apis.request.client_telemetry import ClientTelemetry
     from broker_runtime.groups.service import GroupCoordinatorService
 
 _ASIDE_THREADS = 2
@@ -94,7 +94,7 @@ class BrokerServices:
     def telemetry(self) -> "ClientTelemetry":
         """Created by the first request for it, whose handler has imported the module (decision 45)."""
         if self._telemetry is None:
-            self._telemetry = import_module("broker_runtime.apis.client_telemetry").ClientTelemetry(self.image)
+            self._telemetry = import_module("broker_runtime.apis.request.client_telemetry").ClientTelemetry(self.image)
         return self._telemetry
 
     @property

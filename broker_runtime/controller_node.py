@@ -12,10 +12,10 @@ from dataclasses import replace
 from random import Random
 from typing import Protocol
 
-from broker_runtime.apis.context import ControllerContext
-from broker_runtime.apis.dispatch import Dispatcher
-from broker_runtime.apis.fetch_sessions import FetchSessionCache
-from broker_runtime.apis.request_metrics import RequestMetrics
+from broker_runtime.apis.fetch_sessions.fetch_sessions import FetchSessionCache
+from broker_runtime.apis.request.context import ControllerContext
+from broker_runtime.apis.request.dispatch import Dispatcher
+from broker_runtime.apis.request.request_metrics import RequestMetrics
 from broker_runtime.apis.table import CONTROLLER_APIS
 from broker_runtime.clock import Clock, Timer
 from broker_runtime.cluster.identity import new_incarnation

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from broker_runtime.apis.request_metrics import RequestCount
+from broker_runtime.apis.request.request_metrics import RequestCount
 from broker_runtime.exposition import MetricFamily, counter, gauge
 from broker_runtime.groups.coordinator_figures import CoordinatorFigures
 from broker_runtime.groups.kinds import GroupType

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from broker_runtime.apis.call import Api
-from broker_runtime.apis.context import ApiSpec
+from broker_runtime.apis.request.call import Api
+from broker_runtime.apis.request.context import ApiSpec
 from broker_runtime.apis.table import BROKER_APIS, CONTROLLER_APIS
 from broker_runtime.wire.messages import message_type
 from broker_runtime.wire.primitives import is_struct, without_none

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from broker_runtime.apis.call import Api
+from broker_runtime.apis.request.call import Api
 from broker_runtime.config import broker_settings
 from broker_runtime.config.requests import RequestConfig
 from broker_runtime.limits import request_limits

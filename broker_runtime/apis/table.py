@@ -3,50 +3,50 @@
 Clients of a broker reach the controller through that broker. The controller's own listener serves brokers and tools.
 """
 
-from broker_runtime.apis import (
-    allocate_producer_ids,
+from broker_runtime.apis.cluster import (
+    broker_heartbeat,
+    broker_metadata,
+    broker_registration,
+    describe_cluster,
+    describe_quorum,
+    unregister_broker,
+    update_features,
+)
+from broker_runtime.apis.cluster.api_versions import with_api_versions
+from broker_runtime.apis.configs import (
     alter_client_quotas,
     alter_configs,
+    broker_loggers,
+    describe_client_quotas,
+    describe_configs,
+    incremental_alter_configs,
+    list_config_resources,
+)
+from broker_runtime.apis.configs.alter_own_listeners import with_own_listeners
+from broker_runtime.apis.fetch import fetch, fetch_snapshot, list_offsets, offset_for_leader_epoch
+from broker_runtime.apis.groups import find_coordinator
+from broker_runtime.apis.partitions import (
     alter_partition,
     alter_partition_reassignments,
     alter_replica_log_dirs,
-    broker_heartbeat,
-    broker_loggers,
-    broker_metadata,
-    broker_registration,
+    describe_log_dirs,
+    list_partition_reassignments,
+)
+from broker_runtime.apis.produce import allocate_producer_ids, describe_producers, init_producer_id, produce
+from broker_runtime.apis.push.push_apis import PUSH_APIS
+from broker_runtime.apis.request.call import Api
+from broker_runtime.apis.request.context import ApiSpec, BrokerContext, ControllerContext, NodeContext
+from broker_runtime.apis.request.forwarding import active_only, forwarded
+from broker_runtime.apis.request.on_demand import on_demand
+from broker_runtime.apis.topics import (
     create_partitions,
     create_topics,
     delete_records,
     delete_topics,
-    describe_client_quotas,
-    describe_cluster,
-    describe_configs,
-    describe_log_dirs,
-    describe_producers,
-    describe_quorum,
     describe_topic_partitions,
     elect_leaders,
-    fetch,
-    fetch_snapshot,
-    find_coordinator,
-    incremental_alter_configs,
-    init_producer_id,
-    list_config_resources,
-    list_offsets,
-    list_partition_reassignments,
     metadata,
-    offset_for_leader_epoch,
-    produce,
-    unregister_broker,
-    update_features,
 )
-from broker_runtime.apis.alter_own_listeners import with_own_listeners
-from broker_runtime.apis.api_versions import with_api_versions
-from broker_runtime.apis.call import Api
-from broker_runtime.apis.context import ApiSpec, BrokerContext, ControllerContext, NodeContext
-from broker_runtime.apis.forwarding import active_only, forwarded
-from broker_runtime.apis.on_demand import on_demand
-from broker_runtime.apis.push_apis import PUSH_APIS
 from broker_runtime.wire import versions
 
 _OF_GROUPS: tuple[ApiSpec[BrokerContext], ...] = (

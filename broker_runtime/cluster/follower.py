@@ -14,7 +14,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from functools import partial
 
-from broker_runtime.apis.fetch_snapshot import NEWEST
+from broker_runtime.apis.fetch.fetch_snapshot import NEWEST
 from broker_runtime.cluster.link import ControllerClient
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.letting_go import freed

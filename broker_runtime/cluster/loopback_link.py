@@ -2,8 +2,8 @@
 
 import asyncio
 
-from broker_runtime.apis.context import ControllerContext
-from broker_runtime.apis.dispatch import Dispatcher
+from broker_runtime.apis.request.context import ControllerContext
+from broker_runtime.apis.request.dispatch import Dispatcher
 from broker_runtime.config.endpoints import ServerAddress
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.network.closed_observers import ClosedObservers

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
-from broker_runtime.apis.call import Call
+from broker_runtime.apis.request.call import Call
 from broker_runtime.exposition import MetricFamily
 from broker_runtime.network.connection_notices import ConnectionNotice
 from broker_runtime.observers.surroundings import Surroundings

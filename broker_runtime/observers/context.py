@@ -2,8 +2,8 @@
 
 from uuid import UUID
 
-from broker_runtime.apis.call import Call, ClientSoftware
-from broker_runtime.apis.observed import answer_bytes, client_software, error_code, principal
+from broker_runtime.apis.request.call import Call, ClientSoftware
+from broker_runtime.apis.request.observed import answer_bytes, client_software, error_code, principal
 from broker_runtime.observers.source import OutlivedError, Source
 from broker_runtime.observers.surroundings import TopicName
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from broker_runtime.apis.call import Call, Ending
-from broker_runtime.apis.observed import principal
+from broker_runtime.apis.request.call import Call, Ending
+from broker_runtime.apis.request.observed import principal
 from broker_runtime.errors import ProtocolError
 from broker_runtime.network.connection_notices import ConnectionNotice
 from broker_runtime.observers.base import NoResponse

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from broker_runtime.apis.call import Call
+from broker_runtime.apis.request.call import Call
 from broker_runtime.errors import ProtocolError
 from broker_runtime.network.refusals import RefusalLog
 from broker_runtime.observers.base import (

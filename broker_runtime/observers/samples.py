@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from uuid import UUID
 
-from broker_runtime.apis.call import Call, Completion, Ending
+from broker_runtime.apis.request.call import Call, Completion, Ending
 from broker_runtime.apis.table import BROKER_APIS
 from broker_runtime.observers.layout import view_of
 from broker_runtime.observers.source import Source

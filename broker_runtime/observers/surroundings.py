@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
-from broker_runtime.apis.call import RequestObserver
+from broker_runtime.apis.request.call import RequestObserver
 from broker_runtime.clock import Clock, Timer
 from broker_runtime.network.connection_notices import TellOfConnection
 

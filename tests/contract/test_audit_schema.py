@@ -10,7 +10,7 @@ import pytest
 from audit_pipeline.contract import COMMON, contract
 from audit_pipeline.spool import read_spool
 from audit_pipeline.tables import arrow_schema
-from broker_runtime.apis.call import Ending
+from broker_runtime.apis.request.call import Ending
 from broker_runtime.network.connection_notices import NoticeKind
 from broker_runtime.observers.audit_log import layout
 from broker_runtime.observers.audit_log.clients import ClientFacts

@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
-from broker_runtime.apis.call import Api, Call, Ending
-from broker_runtime.apis.context import ApiSpec
-from broker_runtime.apis.observed import error_code
-from broker_runtime.apis.on_demand import ApiOnDemand
-from broker_runtime.apis.push_apis import PushApi
+from broker_runtime.apis.push.push_apis import PushApi
+from broker_runtime.apis.request.call import Api, Call, Ending
+from broker_runtime.apis.request.context import ApiSpec
+from broker_runtime.apis.request.observed import error_code
+from broker_runtime.apis.request.on_demand import ApiOnDemand
 from broker_runtime.apis.table import CONTROLLER_APIS, COUNTED_APIS
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.storage.batch import encode_batch

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from broker_runtime.apis.call import Call, Completion, Ending, PartitionFacts
+from broker_runtime.apis.request.call import Call, Completion, Ending, PartitionFacts
 from broker_runtime.network.connection_notices import ConnectionNotice, NoticeKind
 from broker_runtime.observers.audit_log.log import AuditLog, Environment
 from broker_runtime.observers.audit_log.settings import read_settings

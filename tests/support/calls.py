@@ -5,9 +5,9 @@ from collections.abc import Awaitable
 from types import GeneratorType
 from typing import Any
 
-from broker_runtime.apis.answering import settled
-from broker_runtime.apis.call import Call, Completion
-from broker_runtime.apis.context import ApiSpec
+from broker_runtime.apis.request.answering import settled
+from broker_runtime.apis.request.call import Call, Completion
+from broker_runtime.apis.request.context import ApiSpec
 from broker_runtime.network.closed_observers import ClosedObservers
 from broker_runtime.slices import Slices
 from broker_runtime.steps import at_once

@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, cast
 
-from broker_runtime.apis.context import ApiSpec
-from broker_runtime.apis.refused_transactions import RefusedTransactions
+from broker_runtime.apis.request.context import ApiSpec
+from broker_runtime.apis.request.refused_transactions import RefusedTransactions
 from broker_runtime.config import TopicConfig, broker_settings
 from broker_runtime.coordination.runtime import TermPhase
 from broker_runtime.groups.epoch_ends import EpochEnds

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from kio.serial import entity_writer
 
-from broker_runtime.apis.context import ApiSpec
+from broker_runtime.apis.request.context import ApiSpec
 from broker_runtime.wire.messages import message_type
 from tests.support.request_frames import is_flexible
 

@@ -2,8 +2,8 @@
 
 from importlib import import_module
 
-from broker_runtime.apis.on_demand import ApiOnDemand
-from broker_runtime.apis.push_on_demand import PUSH
+from broker_runtime.apis.push.push_on_demand import PUSH
+from broker_runtime.apis.request.on_demand import ApiOnDemand
 from broker_runtime.apis.table import BROKER_APIS
 from broker_runtime.groups.on_demand import SERVICE
 from broker_runtime.observers.on_demand import IN_FORCE

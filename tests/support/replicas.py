@@ -7,10 +7,10 @@ from random import Random
 from typing import Any, TypeVar, cast
 from uuid import UUID
 
-from broker_runtime.apis import fetch, list_offsets, offset_for_leader_epoch
-from broker_runtime.apis.fetch_sessions import FetchSessionCache
-from broker_runtime.apis.refused_transactions import RefusedTransactions
-from broker_runtime.apis.repeated_fetch import RepeatedFetches
+from broker_runtime.apis.fetch import fetch, list_offsets, offset_for_leader_epoch
+from broker_runtime.apis.fetch_sessions.fetch_sessions import FetchSessionCache
+from broker_runtime.apis.fetch_sessions.repeated_fetch import RepeatedFetches
+from broker_runtime.apis.request.refused_transactions import RefusedTransactions
 from broker_runtime.clock import Clock
 from broker_runtime.config import BrokerConfig, BrokerSettings, TopicConfig, broker_settings
 from broker_runtime.errors import ErrorCode, KafkaError

@@ -5,8 +5,8 @@ A block is self-contained: it can be read without any other, so that a damaged b
 
 from typing import Any
 
-from broker_runtime.apis.call import Call, Ending, PartitionFacts
-from broker_runtime.apis.observed import error_code
+from broker_runtime.apis.request.call import Call, Ending, PartitionFacts
+from broker_runtime.apis.request.observed import error_code
 from broker_runtime.observers.audit_log.admin_apis import ADMIN_APIS
 from broker_runtime.observers.audit_log.clients import Client
 from broker_runtime.observers.audit_log.layout import (

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from broker_runtime.apis.call import ClientSoftware
-from broker_runtime.apis.observed import ANONYMOUS
+from broker_runtime.apis.request.call import ClientSoftware
+from broker_runtime.apis.request.observed import ANONYMOUS
 from broker_runtime.blake2 import blake2b
 from broker_runtime.wire.handler import ServedConnection
 

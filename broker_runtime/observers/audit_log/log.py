@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from broker_runtime.apis.call import Call, PartitionFacts
+from broker_runtime.apis.request.call import Call, PartitionFacts
 from broker_runtime.clock import Clock, Timer
 from broker_runtime.network.connection_notices import ConnectionNotice
 from broker_runtime.observers.audit_log.admin_apis import ADMIN_APIS

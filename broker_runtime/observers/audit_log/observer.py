@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Event
 from typing import Final
 
-from broker_runtime.apis.call import Call
+from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.table import COUNTED_APIS
 from broker_runtime.clock import Timer
 from broker_runtime.exposition import MetricFamily, counter, gauge

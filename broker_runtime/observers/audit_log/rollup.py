@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from math import ceil, log
 from typing import Final
 
-from broker_runtime.apis.call import Call, Ending, PartitionFacts
-from broker_runtime.apis.observed import answer_bytes
+from broker_runtime.apis.request.call import Call, Ending, PartitionFacts
+from broker_runtime.apis.request.observed import answer_bytes
 from broker_runtime.observers.audit_log.clients import ClientFacts
 
 LATENCY_BASE: Final = log(1.04)

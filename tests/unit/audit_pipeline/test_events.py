@@ -11,7 +11,7 @@ from audit_pipeline.events import events_of
 from audit_pipeline.spool import SpoolContent, read_spool
 from audit_pipeline.tables import tables_of
 from audit_pipeline.tail import SpoolTail, as_line, printable
-from broker_runtime.apis.call import ClientSoftware, Ending
+from broker_runtime.apis.request.call import ClientSoftware, Ending
 from broker_runtime.network.connection_notices import ConnectionNotice, NoticeKind
 from broker_runtime.observers.surroundings import HeldPartition
 from broker_runtime.storage.filesystem import OsFileSystem, read_file

@@ -15,7 +15,7 @@ from audit_pipeline.land import Landed, land
 from audit_pipeline.spool_folder import AlreadyLandingError, forget_boot, landing, spools_of
 from audit_pipeline.targets import FolderTarget
 from audit_pipeline.unfinished import clean_segments
-from broker_runtime.apis.call import Ending
+from broker_runtime.apis.request.call import Ending
 from broker_runtime.network.connection_notices import NoticeKind
 from broker_runtime.observers.surroundings import HeldPartition
 from broker_runtime.storage.filesystem import OsFileSystem

@@ -6,12 +6,10 @@ from uuid import UUID
 
 import pytest
 
-from broker_runtime.apis import (
-    alter_replica_log_dirs,
-    describe_topic_partitions,
-    list_config_resources,
-    update_features,
-)
+from broker_runtime.apis.cluster import update_features
+from broker_runtime.apis.configs import list_config_resources
+from broker_runtime.apis.partitions import alter_replica_log_dirs
+from broker_runtime.apis.topics import describe_topic_partitions
 from broker_runtime.errors import ErrorCode
 from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.topics import PartitionRecord, TopicRecord

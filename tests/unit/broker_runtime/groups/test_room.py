@@ -1,6 +1,6 @@
 """A coordinator takes a limited number of groups; existing ones stay, whichever protocol creates another one."""
 
-from broker_runtime.apis import consumer_group_heartbeat, join_group, offset_commit
+from broker_runtime.apis.groups import consumer_group_heartbeat, join_group, offset_commit
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups import service
 from tests.support.coordinating_broker import CoordinatingBroker

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from broker_runtime.apis import fetch, produce
-from broker_runtime.apis.api_versions import with_api_versions
-from broker_runtime.apis.call import Call
-from broker_runtime.apis.dispatch import Dispatcher
+from broker_runtime.apis.cluster.api_versions import with_api_versions
+from broker_runtime.apis.fetch import fetch
+from broker_runtime.apis.produce import produce
+from broker_runtime.apis.request.call import Call
+from broker_runtime.apis.request.dispatch import Dispatcher
 from broker_runtime.errors import ProtocolError
 from broker_runtime.network.connection_notices import ConnectionNotice, NoticeKind
 from broker_runtime.observers.base import NoResponse

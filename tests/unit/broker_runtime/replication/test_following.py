@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from broker_runtime.apis import offset_for_leader_epoch
-from broker_runtime.apis.fetch_sessions import FetchSessionCache
+from broker_runtime.apis.fetch import offset_for_leader_epoch
+from broker_runtime.apis.fetch_sessions.fetch_sessions import FetchSessionCache
 from broker_runtime.config import BrokerConfig, TopicConfig
 from broker_runtime.coordination.backoff import Backoff
 from broker_runtime.errors import ErrorCode, KafkaError

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from broker_runtime.apis import replica_range
+from broker_runtime.apis.fetch import replica_range
 from broker_runtime.config import TopicConfig, broker_settings
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.brokers import RegisterBroker, UnfenceBroker

@@ -8,7 +8,7 @@ import pytest
 
 from audit_pipeline.events import events_of
 from audit_pipeline.spool_folder import boots, spools_of
-from broker_runtime.apis.call import Ending
+from broker_runtime.apis.request.call import Ending
 from broker_runtime.exposition import render
 from broker_runtime.observers.audit_log.observer import AuditLogObserver, new_boot_id
 from broker_runtime.observers.surroundings import HeldPartition, Surroundings

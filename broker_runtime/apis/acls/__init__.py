@@ -1,0 +1,1 @@
+"""ACL APIs, which answer SECURITY_DISABLED."""

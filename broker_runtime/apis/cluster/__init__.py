@@ -1,0 +1,1 @@
+"""APIs of the cluster and its brokers: versions, features, registration, heartbeat, quorum."""

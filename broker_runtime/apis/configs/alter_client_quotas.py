@@ -1,0 +1,127 @@
+"""AlterClientQuotas (49), versions 0 to 1 (KIP-546, KIP-612), with one result for each entity."""
+
+from collections.abc import Collection, Sequence
+
+from broker_runtime.apis.request.call import Call
+from broker_runtime.apis.request.context import ApiSpec, ControllerContext
+from broker_runtime.config import BrokerConfig
+from broker_runtime.controller.client_quotas import EntityParts, QuotaChange, alter_quotas, hosts_to_resolve
+from broker_runtime.controller.connection_groups import GroupLimits, GroupRoom
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.record import Record
+from broker_runtime.steps import Steps, drain, each
+from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.requests import AlterClientQuotasRequest, EntryData
+from broker_runtime.wire.versions import ALTER_CLIENT_QUOTAS
+
+_HOSTS_MAX = 100
+"""Host names that one request may contain, because each causes a DNS query."""
+_ENTITY_PARTS_MAX = 10
+"""Maximum number of parts of an entity. There are four types of parts."""
+_OPS_MAX = 100
+"""Maximum number of changes of one entity. No entity has this many keys."""
+
+
+async def handle(request: AlterClientQuotasRequest, call: Call, context: ControllerContext) -> Fields | Steps[Fields]:
+    hosts = await call.slices.finish(_hosts(request))
+    try:
+        if len(hosts) > _HOSTS_MAX:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"One request may name {_HOSTS_MAX} hosts that are no IP addresses."
+            )
+        resolved = await context.resolve_hosts(hosts)
+        limits = _limits(context.settings.config)
+        return {"entries": await context.controller.submit(lambda image: _alter_all(request, resolved, limits, image))}
+    except KafkaError as error:
+        return _refused(request, error)
+
+
+def _refused(request: AlterClientQuotasRequest, error: KafkaError) -> Steps[Fields]:
+    return {"entries": (yield from each(request.entries, lambda entry: _answer(entry, error)))}
+
+
+def _hosts(request: AlterClientQuotasRequest) -> Steps[list[str]]:
+    """Host names of the request that must be resolved. Stops after the limit is exceeded."""
+    found: set[str] = set()
+    for entry in request.entries:
+        if len(entry.entity) <= _ENTITY_PARTS_MAX:
+            found |= hosts_to_resolve([_parts(entry)])
+        if len(found) > _HOSTS_MAX:
+            break
+        yield
+    return sorted(found)
+
+
+def _limits(config: BrokerConfig) -> GroupLimits:
+    return GroupLimits(
+        config.sluicegate_connection_groups_max,
+        config.sluicegate_connection_groups_members_max,
+        config.sluicegate_connection_group_members_max,
+    )
+
+
+def _alter_all(
+    request: AlterClientQuotasRequest, resolved: Collection[str], limits: GroupLimits, image: MetadataImage
+) -> Steps[tuple[Sequence[Record], Sequence[Fields]]]:
+    room = GroupRoom(image.connection_groups, limits)
+    records: list[Record] = []
+    answers = []
+    seen = set()
+    for entry in request.entries:
+        try:
+            _check_counts(entry)
+            parts = _parts(entry)
+            entity = frozenset(parts)
+            changes = [QuotaChange(op.key, None if op.remove else op.value) for op in entry.ops]
+            if entity in seen:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Each quota entity must appear at most once.")
+            seen.add(entity)
+            altered = alter_quotas(parts, changes, image, resolved)
+            room.take(altered)
+            records += altered
+        except KafkaError as error:
+            answers.append(_answer(entry, error))
+        else:
+            answers.append(_answer(entry, None))
+        yield
+    yield from drain(seen)
+    return ((), answers) if request.validate_only else (records, answers)
+
+
+def _check_counts(entry: EntryData) -> None:
+    """Check the number of parts and changes of an entity. Raises KafkaError."""
+    if len(entry.entity) > _ENTITY_PARTS_MAX or len(entry.ops) > _OPS_MAX:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"An entity has at most {_ENTITY_PARTS_MAX} parts, and one entry at most {_OPS_MAX} changes.",
+        )
+
+
+def _parts(entry: EntryData) -> EntityParts:
+    return [(part.entity_type, part.entity_name) for part in entry.entity]
+
+
+def _answer(entry: EntryData, error: KafkaError | None) -> Fields:
+    return {
+        "error_code": ErrorCode.NONE if error is None else error.code,
+        "error_message": None if error is None else error.message,
+        "entity": [{"entity_type": kind, "entity_name": name} for kind, name in _shown(entry).items()],
+    }
+
+
+def _shown(entry: EntryData) -> dict[str, str | None]:
+    return {part.entity_type: part.entity_name for part in entry.entity[:_ENTITY_PARTS_MAX]}
+
+
+def _names_hosts(request: AlterClientQuotasRequest) -> Steps[bool]:
+    return bool((yield from _hosts(request)))
+
+
+API = ApiSpec(
+    key=ALTER_CLIENT_QUOTAS,
+    name="AlterClientQuotas",
+    versions=(0, 1),
+    handle=handle,
+    slow=_names_hosts,
+)

@@ -1,0 +1,412 @@
+"""One fetch: reads its partitions, and packs the answer from the results. Pure.
+
+`Fetch` is the fast path, which keeps no state: most fetches of consumers find records at the first read. A fetch that
+waits, or belongs to a session, is a `SessionFetch`.
+"""
+
+from collections.abc import Collection, Iterable
+from uuid import UUID
+
+from broker_runtime.apis.fetch.current_leaders import OF_FETCH, CurrentLeaders, tells_leader
+from broker_runtime.apis.fetch.fetch_answer import (
+    pack_all,
+    pack_all_in_steps,
+    pack_answer,
+    pack_in_steps,
+    pack_partition,
+)
+from broker_runtime.apis.fetch.fetch_request import FetchRequest
+from broker_runtime.apis.fetch.list_offsets import check_epoch
+from broker_runtime.apis.fetch_sessions.fetch_partition import NOTHING, FetchPartition
+from broker_runtime.apis.fetch_sessions.fetch_session import FULL_EPOCH, NO_SESSION, FetchSession
+from broker_runtime.apis.fetch_sessions.repeated_fetch import RepeatedFetch
+from broker_runtime.apis.request.context import BrokerContext, FetchContext
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.topic_names import METADATA_TOPIC
+from broker_runtime.steps import Steps, at_once, chosen, gathered, let_go
+from broker_runtime.storage.log import Log
+from broker_runtime.wire.reply import Reply
+from broker_runtime.wire.uuids import encode_uuid
+
+AT_ONCE_MAX = 50
+"""Maximum number of partitions of a fetch that runs without steps: about a third of a millisecond."""
+_PACKED_AT_ONCE_MAX = 500
+"""The same limit for partitions that are already packed and have not changed."""
+_PARTITIONS_OF_A_STEP = 4
+
+
+class Fetch:
+    """A consumer's request without a session. It reads all its partitions, and its answer contains all."""
+
+    __slots__ = ("_context", "_quiet", "parts", "request")
+
+    parts: Collection[FetchPartition]
+    """The partitions to read."""
+
+    def __init__(self, request: FetchRequest, context: FetchContext) -> None:
+        self.request = request
+        self._context = context
+        self._quiet: list[FetchPartition] = []
+        asked = request.asked
+        if len(asked) > 1:
+            # If a partition is named twice, the last mention counts.
+            asked = list({each[:2]: each for each in asked}.values())
+        self.parts = [FetchPartition(each) for each in asked]
+
+    def look(self) -> tuple[int, bool]:
+        """Read the partitions that may have changed. Returns the bytes found, and whether to answer at once.
+
+        The first partition with data may exceed every limit, so that a large batch never blocks a consumer (KIP-74).
+        """
+        _, found, urgent, quiet = self._look_at(self.parts, self.request.max_bytes, 0)
+        if quiet:
+            self._has_nothing(quiet)
+        return found, urgent
+
+    def _look_at(
+        self, parts: Iterable[FetchPartition], left: int, found: int
+    ) -> tuple[int, int, bool, list[FetchPartition]]:
+        """Read some partitions, with `left` bytes allowed and `found` bytes already read.
+
+        Returns both numbers afterwards, whether to answer at once, and the partitions without data.
+        """
+        urgent = False
+        quiet: list[FetchPartition] = []
+        for part in parts:
+            part.region = None
+            part.code = 0
+            try:
+                log, up_to = self._readable(part)
+                limit = min(left, part.max_bytes)
+                if limit > 0 or not found:
+                    part.region = region = log.read(part.offset, limit, min_one=not found, up_to=up_to)
+                    if region is not None:
+                        found += region.length
+                        left -= region.length
+                if self._is_urgent(part, log):
+                    urgent = True
+                elif part.offset >= up_to:
+                    quiet.append(part)
+            except KafkaError as error:
+                self._refuse(part, error)
+                urgent = True
+        return left, found, urgent, quiet
+
+    def _refuse(self, part: FetchPartition, error: KafkaError) -> None:
+        part.fail(error.code)
+        request = self.request
+        if request.leaders is None and request.can_be_told_leaders and tells_leader(error.code):
+            request.leaders = CurrentLeaders(self._context.image, request.call.listener, OF_FETCH)
+
+    def _readable(self, part: FetchPartition) -> tuple[Log, int]:
+        """The log, and its end offset for this client. Raises KafkaError."""
+        topic = part.topic
+        name = topic if isinstance(topic, str) else self._name_of(part)
+        log, epoch = self._context.led_log(name, part.index)
+        if part.log is not log:
+            part.read_from(log)
+        if part.leader_epoch >= 0:
+            check_epoch(part.leader_epoch, epoch)
+        if part.last_epoch >= 0 and name == METADATA_TOPIC:
+            _check_history(part, log)
+        return log, log.high_watermark
+
+    def _name_of(self, part: FetchPartition) -> str:
+        topic = part.topic
+        if isinstance(topic, str):
+            return topic
+        topics, name = self._context.image.topics, part.name
+        if name is None:
+            known = topics.by_id(topic)
+            if known is None:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with id {topic}")
+            part.name = name = known.name
+        elif (known := topics.get(name)) is not None and known.id != topic:
+            raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, f"topic {name} is another one now, with id {known.id}")
+        return name
+
+    def _is_urgent(self, part: FetchPartition, log: Log) -> bool:
+        """Whether the log has changed in a way that requires an answer at once, even without records."""
+        del part, log
+        return False
+
+    def _has_nothing(self, quiet: list[FetchPartition]) -> None:
+        self._quiet = quiet
+
+    def answer(self) -> Reply:
+        """The reply with the results of the last read."""
+        self._note_partitions()
+        return pack_answer(self.request, self.parts, NO_SESSION)
+
+    def _note_partitions(self) -> None:
+        """Add facts about the partitions to the call if it is observed."""
+        if self.request.call.partitions is not None:
+            at_once(self._noting())
+
+    def _noting(self) -> Steps[None]:
+        request = self.request
+        facts = request.call.partitions
+        if facts is None:
+            return
+        request.call.replica_id = request.replica
+        for part in list(self.parts):
+            yield
+            region = part.region
+            if region is not None or part.code:
+                size = 0 if region is None else region.length
+                facts.append((self._shown_name(part), part.index, size, -1, part.offset, -1, -1, -1, part.code))
+
+    def _shown_name(self, part: FetchPartition) -> str:
+        if part.name is not None:
+            return part.name
+        try:
+            return self._name_of(part)
+        except KafkaError:
+            return encode_uuid(part.topic) if isinstance(part.topic, UUID) else part.topic
+
+    @property
+    def asks_for_something(self) -> bool:
+        return bool(self.parts)
+
+    def waiting(self) -> "SessionFetch":
+        """The same fetch, with the results of its read, as a `SessionFetch` that can wait."""
+        session = FetchSession((), self._context.clock.monotonic())
+        session.adopt(self.parts)
+        session.has_nothing(self._quiet)
+        return SessionFetch(self.request, session, self._context)
+
+
+class SessionFetch(Fetch):
+    """A request of a session, or one that waits. It reads only the partitions that may have changed."""
+
+    __slots__ = ("session",)
+
+    def __init__(self, request: FetchRequest, session: FetchSession, context: FetchContext) -> None:
+        self.request = request
+        self.session = session
+        self.parts = session.to_look
+        self._context = context
+
+    def _has_nothing(self, quiet: list[FetchPartition]) -> None:
+        self.session.has_nothing(quiet)
+
+    def answer(self) -> Reply:
+        self._note_partitions()
+        request, session = self.request, self.session
+        if session.id != NO_SESSION:
+            reply = pack_answer(request, _with_something_to_say(session), session.id)
+            _note_told(session.to_look)
+            if session.to_tell:
+                _note_told(session.to_tell)
+                session.to_tell.clear()
+            return reply
+        kept = request.session_epoch == FULL_EPOCH and self._context.fetch_sessions.keep(session, session.asked_s)
+        reply = pack_answer(request, session.partitions.values(), session.id)
+        if kept:
+            _note_told(session.partitions.values())
+            session.to_tell.clear()
+            session.watch_quiet()
+        else:
+            session.close()
+        return reply
+
+    def look_in_steps(self) -> Steps[tuple[int, bool]]:
+        """`look` for many partitions. Each of them watches its log after it is read."""
+        session = self.session
+        session.watch_as_looked_at()
+        left, found, urgent = self.request.max_bytes, 0, False
+        parts = list(self.parts)
+        for at in range(0, len(parts), _PARTITIONS_OF_A_STEP):
+            some = parts[at : at + _PARTITIONS_OF_A_STEP]
+            left, found, is_urgent, quiet = self._look_at(some, left, found)
+            urgent = urgent or is_urgent
+            self._has_nothing(quiet)
+            for part in some:
+                if part in session.to_look:
+                    part.watch()
+            yield
+        return found, urgent
+
+    def recount(self, part: FetchPartition) -> tuple[int, bool]:
+        """Read a changed partition again. Returns the number of additional bytes, and whether to answer at once."""
+        before = 0 if part.region is None else part.region.length
+        _, found, urgent, quiet = self._look_at((part,), part.max_bytes, 0)
+        if quiet:
+            self._has_nothing(quiet)
+        else:
+            part.watch()
+        return found - before, urgent
+
+    @property
+    def is_long(self) -> bool:
+        """Whether reading the partitions or packing the answer takes so long that it must run in steps."""
+        session = self.session
+        return len(session.to_look) > AT_ONCE_MAX or (
+            session.id == NO_SESSION and len(session.partitions) > AT_ONCE_MAX
+        )
+
+    def answer_in_steps(self) -> Steps[Reply]:
+        """`answer` for many partitions. Each counts as reported when it is packed."""
+        yield from self._noting()
+        session = self.session
+        if session.id != NO_SESSION:
+            told = yield from self._with_something_to_say()
+            reply = yield from pack_in_steps(self.request, told, session.id, self._note_told)
+        else:
+            everything = list(session.partitions.values())
+            is_new = self.request.session_epoch == FULL_EPOCH
+            if is_new and self._context.fetch_sessions.keep(session, session.asked_s):
+                reply = yield from pack_in_steps(self.request, everything, session.id, self._note_told)
+            else:
+                reply = yield from pack_in_steps(self.request, everything, NO_SESSION, _nothing)
+                yield from session.closing()
+                yield from let_go(everything)
+        return reply
+
+    def _with_something_to_say(self) -> Steps[list[FetchPartition]]:
+        session = self.session
+        looked = list(session.to_look)
+        found = yield from chosen(looked, lambda part: part.region is not None or part.code or part.has_news)
+        found += yield from chosen(list(session.to_tell), lambda part: part not in session.to_look)
+        return found
+
+    def _note_told(self, part: FetchPartition) -> None:
+        self.session.to_tell.pop(part, None)
+        part.note_told()
+
+    @property
+    def asks_for_something(self) -> bool:
+        return bool(self.session.partitions)
+
+    def waiting(self) -> "SessionFetch":
+        return self
+
+    def abandoned(self) -> None:
+        """Clean up after the client has disconnected before its answer."""
+        session = self.session
+        if session.id == NO_SESSION or session.is_over:
+            self.request.call.do(session.closing())
+
+
+class RepeatedSessionFetch(SessionFetch):
+    """A fetch of a consumer whose requests name all its partitions each time."""
+
+    __slots__ = ("_kept", "_repeated")
+
+    def __init__(self, request: FetchRequest, repeated: RepeatedFetch, context: BrokerContext) -> None:
+        super().__init__(request, repeated, context)
+        self._repeated = repeated
+        self._kept = context.repeated_fetches
+
+    def answer(self) -> Reply:
+        self._note_partitions()
+        request, session = self.request, self._repeated
+        # A partition that changed while the request waited may be in both.
+        only_told = [part for part in session.to_tell if part not in session.to_look]
+        session.to_tell.clear()
+        for part in (*session.to_look, *only_told):
+            pack_partition(part, request)
+            if part.code:
+                request.call.error = part.code
+        reply = pack_all(request, session.topics)
+        for part in session.to_look:
+            if part.region is None and not part.code:
+                only_told.append(part)
+            # The packed part contains records or an error, so the next answer must not use it.
+            part.region = None
+            part.told = NOTHING
+        _note_told(only_told)
+        return reply
+
+    @property
+    def is_long(self) -> bool:
+        session = self._repeated
+        return len(session.to_look) > AT_ONCE_MAX or len(session.partitions) > _PACKED_AT_ONCE_MAX
+
+    def answer_in_steps(self) -> Steps[Reply]:
+        yield from self._noting()
+        request, session = self.request, self._repeated
+        # Copies, because both may change between two steps. The next request then reads the changed partitions.
+        looked, told = list(session.to_look), list(session.to_tell)
+        yield from self._pack_news(looked)
+        among_looked = yield from gathered(looked)
+        yield from self._pack_news((yield from chosen(told, lambda part: part not in among_looked)))
+        reply = yield from pack_all_in_steps(request, session.topics)
+        for part in list(session.to_look):
+            self._forget_packed(part)
+            yield
+        return reply
+
+    def _pack_news(self, parts: Iterable[FetchPartition]) -> Steps[None]:
+        for part in parts:
+            self._repeated.to_tell.pop(part, None)
+            pack_partition(part, self.request)
+            if part.code:
+                self.request.call.error = part.code
+            if part.region is None and not part.code:
+                part.note_told()
+            yield
+
+    def _forget_packed(self, part: FetchPartition) -> None:
+        """Mark a part packed with records or an error as outdated, so that the next answer does not use it."""
+        if part.region is not None or part.code:
+            part.region = None
+            part.told = NOTHING
+
+    def abandoned(self) -> None:
+        if not self._kept.forget(self.request.call.connection.peer, self._repeated):
+            self.request.call.do(self._repeated.closing())
+
+
+class FollowerFetch(SessionFetch):
+    """A follower's fetch. The offset that it requests shows which records it has."""
+
+    __slots__ = ("_led",)
+
+    def __init__(self, request: FetchRequest, session: FetchSession, context: BrokerContext) -> None:
+        super().__init__(request, session, context)
+        self._led = context.led
+
+    def _readable(self, part: FetchPartition) -> tuple[Log, int]:
+        session = self.session
+        leader = self._led(self._name_of(part), part.index)
+        log, epoch = leader.log, leader.leader_epoch
+        if part.leader_epoch == epoch and part.offset <= log.log_end_offset:
+            # The follower has all records below the offset that it requests.
+            leader.on_fetch(session.replica, session.broker_epoch, part.offset, session.asked_s, part.log_start)
+        part.leader = leader
+        up_to = log.log_end_offset
+        if part.log is not log:
+            part.read_from(log)
+        check_epoch(part.leader_epoch, epoch)
+        return log, up_to
+
+    def _is_urgent(self, part: FetchPartition, log: Log) -> bool:
+        return part.told[1] != log.log_start_offset > part.log_start >= 0
+
+
+def _with_something_to_say(session: FetchSession) -> list[FetchPartition]:
+    found = [part for part in session.to_look if part.region is not None or part.code or part.has_news]
+    if session.to_tell:
+        found += [part for part in session.to_tell if part not in session.to_look]
+    return found
+
+
+def _note_told(parts: Iterable[FetchPartition]) -> None:
+    for part in parts:
+        part.note_told()
+
+
+def _nothing(_: FetchPartition) -> None:
+    """Ignore the partition, because the client has no session."""
+
+
+def _check_history(part: FetchPartition, log: Log) -> None:
+    """Raise KafkaError if the broker's metadata comes from a different history (for example, after a data restore).
+
+    Kafka returns the point of divergence, to which a follower truncates. A metadata image cannot be truncated, so the
+    broker loads a snapshot instead.
+    """
+    known, end = log.end_offset_for_epoch(part.last_epoch)
+    if known < part.last_epoch or end < part.offset:
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"epoch {part.last_epoch} ends at offset {end} here")

@@ -1,0 +1,1 @@
+"""APIs of classic and consumer groups: membership, offsets, descriptions."""

@@ -1,0 +1,132 @@
+"""FindCoordinator (10), versions 0 to 6 (KIP-699: several keys at once): the leader of the group's partition.
+
+The first request for a group creates __consumer_offsets. Until the topic exists, and while the partition has no leader,
+the answer is COORDINATOR_NOT_AVAILABLE, and clients retry. A transaction is refused permanently
+(`refused_transactions`). There are no share groups.
+
+Read and packed by hand. Many keys take many iterations of the event loop.
+"""
+
+from collections.abc import Awaitable, Callable
+from struct import Struct
+from typing import NamedTuple
+
+from broker_runtime.apis.request import refused_transactions
+from broker_runtime.apis.request.call import Call
+from broker_runtime.apis.request.context import ApiSpec, BrokerContext
+from broker_runtime.apis.request.many_items import Pace, Packed, kept
+from broker_runtime.errors import ErrorCode
+from broker_runtime.groups.kinds import TEXT_BYTES_MAX
+from broker_runtime.groups.partition_of import partition_of
+from broker_runtime.metadata.topic_names import GROUPS_TOPIC
+from broker_runtime.metadata.topics import Partition
+from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.reply import Reply
+from broker_runtime.wire.versions import FIND_COORDINATOR
+from broker_runtime.wire.writer import array_length, nullable_string, string
+
+_GROUP, _TRANSACTION = 0, 1
+_TYPE_SINCE = 1
+_THROTTLE_AND_MESSAGE_SINCE = 1
+_SEVERAL_SINCE = 4
+_CHARACTERS_OF_AN_ITEM = 64
+"""Number of characters that take as long to hash as a short key takes for everything else."""
+_INT8, _INT16, _INT32 = Struct(">b"), Struct(">h"), Struct(">i")
+
+
+class Found(NamedTuple):
+    """The result for a partition of __consumer_offsets, or for all keys if no partition is involved."""
+
+    code: ErrorCode
+    message: str
+    node: int = -1
+    host: str = ""
+    port: int = -1
+
+
+def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply | Awaitable[Reply]:
+    if call.version >= _SEVERAL_SINCE:
+        return _find_several(kept(reader, call), call, context)
+    key = reader.string()
+    (key_type,) = reader.fixed(_INT8) if call.version >= _TYPE_SINCE else (_GROUP,)
+    found = _finder(key_type, call.listener, context)(key)
+    if key_type == _TRANSACTION:
+        context.refused_transactions.note(call, key)
+    call.error = found.code
+    shown = _place(found, call)
+    told = _INT16.pack(found.code)
+    if call.version >= _THROTTLE_AND_MESSAGE_SINCE:
+        told = _INT32.pack(call.throttle_ms) + told + nullable_string(found.message, call.flexible)
+    return call.packed(told + shown + (b"\x00" if call.flexible else b""))
+
+
+async def _find_several(reader: RequestReader, call: Call, context: BrokerContext) -> Reply:
+    (key_type,) = reader.fixed(_INT8)
+    find, pace, tails = _finder(key_type, call.listener, context), Pace(call), dict[Found, bytes]()
+    count = reader.array_length()
+    packed = Packed(pace, _INT32.pack(call.throttle_ms), array_length(count, call.flexible))
+    for _ in range(count):
+        key = reader.string()
+        found = find(key)
+        if found not in tails:
+            if key_type == _TRANSACTION:
+                context.refused_transactions.note(call, key)
+            call.error = call.error or found.code
+            message = "" if found.code == ErrorCode.NONE else found.message
+            told = _INT16.pack(found.code) + nullable_string(message, call.flexible)
+            tails[found] = _place(found, call) + told + b"\x00"
+        await packed.add(string(key, call.flexible) + tails[found])
+        await pace.item(1 + len(key) // _CHARACTERS_OF_AN_ITEM)
+    reader.end_struct()
+    await packed.add(b"\x00")
+    return packed.reply(call)
+
+
+def coordinator_of(group_id: str, listener: str, context: BrokerContext) -> Found:
+    """The coordinator of a group, for clients of another protocol."""
+    return _finder(_GROUP, listener, context)(group_id)
+
+
+def _place(found: Found, call: Call) -> bytes:
+    return _INT32.pack(found.node) + string(found.host, call.flexible) + _INT32.pack(found.port)
+
+
+def _finder(key_type: int, listener: str, context: BrokerContext) -> Callable[[str], Found]:
+    """A function that finds the coordinator of a key. It reads the leader of each partition once per answer."""
+    topic = context.image.topics.get(GROUPS_TOPIC)
+    if key_type not in (_GROUP, _TRANSACTION):
+        nowhere = Found(ErrorCode.INVALID_REQUEST, f"there is no coordinator of type {key_type}")
+    elif key_type == _TRANSACTION:
+        nowhere = Found(refused_transactions.CODE, refused_transactions.WHY)
+    elif topic is None:
+        context.auto_topic_creation.ask_for([GROUPS_TOPIC])
+        nowhere = Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{GROUPS_TOPIC} is being made; ask again")
+    else:
+        found: dict[int, Found] = {}
+        partitions = topic.partitions
+
+        def find(key: str) -> Found:
+            if len(key) > TEXT_BYTES_MAX:
+                return _TOO_LONG
+            index = partition_of(key, len(partitions))
+            if index not in found:
+                found[index] = _leader(partitions.get(index), listener, context)
+            return found[index]
+
+        return find
+    return lambda _: nowhere
+
+
+_TOO_LONG = Found(ErrorCode.INVALID_GROUP_ID, f"a group's id has at most {TEXT_BYTES_MAX} bytes")
+
+
+def _leader(partition: Partition | None, listener: str, context: BrokerContext) -> Found:
+    leader = None if partition is None else context.image.brokers.get(partition.leader)
+    endpoint = None if leader is None or leader.fenced else leader.endpoint(listener)
+    if leader is None or endpoint is None:
+        why = f"the group's partition of {GROUPS_TOPIC} has no leader; ask again"
+        return Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, why)
+    return Found(ErrorCode.NONE, ErrorCode.NONE.name, leader.id, endpoint.host, endpoint.port)
+
+
+API = ApiSpec(FIND_COORDINATOR, "FindCoordinator", (0, 6), handle, reads="frame")

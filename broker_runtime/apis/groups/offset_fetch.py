@@ -1,0 +1,259 @@
+"""OffsetFetch (9), versions 1 to 10 (several groups from version 8, members' epochs from 9, topic ids from 10).
+
+Each group succeeds or fails on its own, and is answered once. If a request names it again, the repetition is refused
+(INVALID_REQUEST): otherwise a small request could load all of a group's offsets thousands of times. Version 1 has no
+field for a group's error, so each partition contains it. There are no transactions, so every offset is stable.
+
+Read and packed by hand. Many offsets take many iterations of the event loop.
+"""
+
+from array import array
+from collections import deque
+from collections.abc import Awaitable, Iterator, Sequence
+from itertools import chain
+from struct import Struct, unpack
+from typing import NamedTuple
+from uuid import UUID
+
+from broker_runtime.apis.groups.groups_in_turn import in_turn
+from broker_runtime.apis.request.call import Call
+from broker_runtime.apis.request.context import ApiSpec, BrokerContext
+from broker_runtime.apis.request.many_items import Pace, Packed, emptied, kept, slices
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.groups.group import Committer
+from broker_runtime.groups.offsets.delete import SLICE
+from broker_runtime.groups.offsets.fetch import FetchedOffset, fetch, fetch_all
+from broker_runtime.groups.records import OffsetCommitValue
+from broker_runtime.metadata.topics import Topics
+from broker_runtime.steps import drain, let_go
+from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.reply import Reply
+from broker_runtime.wire.versions import OFFSET_FETCH
+from broker_runtime.wire.writer import array_length, nullable_string, string
+
+_GROUP_ERROR_SINCE = 2
+_THROTTLE_SINCE = 3
+_EPOCH_SINCE = 5
+_SEVERAL_SINCE = 8
+_MEMBER_SINCE = 9
+_BY_ID_SINCE = 10
+_INT16, _INT32, _WITH_EPOCH, _WITHOUT_EPOCH = Struct(">h"), Struct(">i"), Struct(">iqi"), Struct(">iq")
+
+
+class _Topic(NamedTuple):
+    """A topic of a request. `named` is its name or id as encoded in the request; `name` is None for an unknown id."""
+
+    named: bytes
+    name: str | None
+    indexes: "array[int]"
+
+
+class _Group(NamedTuple):
+    """A group of a request. `topics` is None if all offsets are requested.
+
+    `ids` has the ids of the request's topics that exist, by name.
+    """
+
+    group_id: str
+    member: Committer
+    topics: list[_Topic] | None
+    ids: dict[str, UUID]
+
+
+def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Awaitable[Reply]:
+    return _handle(kept(reader, call), call, context)
+
+
+async def _handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply:
+    pace, topics, version = Pace(call), context.image.topics, call.version
+    packed = Packed(pace, _INT32.pack(call.throttle_ms) if version >= _THROTTLE_SINCE else b"")
+    if version < _SEVERAL_SINCE:
+        group = await _read_group(reader, topics, {}, version, pace)
+        await packed.add_all(await _answered(group, call, context, pace))
+        return packed.reply(call)
+    asked, groups, ids = set[str](), deque[tuple[_Group, bool]](), dict[str, UUID]()
+    for _ in range(reader.array_length()):
+        group = await _read_group(reader, topics, ids, version, pace)
+        groups.append((group, group.group_id in asked))
+        asked.add(group.group_id)
+    await packed.add(array_length(len(groups), call.flexible))
+    async for answer in in_turn(emptied(groups), lambda each: _one_of_several(*each, call, context, pace), pace):
+        await packed.add_all(answer)
+    await packed.add(b"\x00")
+    await call.slices.finish(drain(asked))
+    return packed.reply(call)
+
+
+async def _one_of_several(group: _Group, again: bool, call: Call, context: BrokerContext, pace: Pace) -> Packed:
+    packed = Packed(pace, string(group.group_id, call.flexible))
+    if again:
+        call.error = ErrorCode.INVALID_REQUEST
+        await packed.add(array_length(0, call.flexible), _INT16.pack(call.error), b"\x00")
+    else:
+        await packed.add_all(await _answered(group, call, context, pace))
+    return packed
+
+
+async def _read_group(reader: RequestReader, topics: Topics, ids: dict[str, UUID], version: int, pace: Pace) -> _Group:
+    """Read a group. Before version 8 a request has only one group, and whether offsets must be stable."""
+    group_id, member = reader.string(), Committer(api_version=version)
+    if version >= _MEMBER_SINCE:
+        member_id, (epoch,) = reader.nullable_string(), reader.fixed(_INT32)
+        member = Committer(member_id or "", epoch, api_version=version)
+    count = reader.nullable_array_length() if version >= _GROUP_ERROR_SINCE else reader.array_length()
+    wanted: list[_Topic] | None = None if count < 0 else []
+    group = _Group(group_id, member, wanted, ids)
+    for _ in range(count):
+        topic = await _read_topic(reader, topics, version, ids, pace)
+        assert wanted is not None
+        wanted.append(topic)
+    if version >= _SEVERAL_SINCE:
+        reader.end_struct()
+    await pace.item()
+    return group
+
+
+async def _read_topic(reader: RequestReader, topics: Topics, version: int, ids: dict[str, UUID], pace: Pace) -> _Topic:
+    begin = reader.position
+    if version >= _BY_ID_SINCE:
+        known = topics.by_id(reader.uuid())
+        name = None if known is None else known.name
+    else:
+        name = reader.string()
+        known = topics.get(name)
+    if known is not None:
+        ids[known.name] = known.id
+    topic = _Topic(reader.since(begin), name, array("i"))
+    left = reader.array_length()
+    while left:
+        count = min(left, SLICE)
+        topic.indexes.extend(unpack(f">{count}i", reader.view(count * _INT32.size)))
+        left -= count
+        await pace.item(count // 8)
+    reader.end_struct()
+    await pace.item()
+    return topic
+
+
+async def _answered(group: _Group, call: Call, context: BrokerContext, pace: Pace) -> Packed:
+    """The packed answer of a group, without its id."""
+    packed, code = Packed(pace), ErrorCode.NONE
+    try:
+        if group.topics is None:
+            await _pack_all(await _fetched_all(group, context), packed, call, context, pace)
+        else:
+            await _pack_topics(group.topics, await _fetched(group, context, pace), packed, call)
+    except KafkaError as error:
+        call.error = code = error.code
+        shown = () if call.version >= _GROUP_ERROR_SINCE else group.topics or ()
+        await packed.add(array_length(len(shown), call.flexible))
+        for topic in shown:
+            await _pack_refused(topic, code, packed, call)
+    if call.version >= _GROUP_ERROR_SINCE:
+        await packed.add(_INT16.pack(code))
+    await packed.add(_end(call))
+    if group.topics is not None:
+        await call.slices.finish(let_go(group.topics))
+    return packed
+
+
+async def _fetched_all(group: _Group, context: BrokerContext) -> Sequence[tuple[tuple[str, int], OffsetCommitValue]]:
+    return await context.groups.submit(
+        group.group_id, lambda state, _: ((), fetch_all(state, group.member, group.group_id))
+    )
+
+
+async def _fetched(group: _Group, context: BrokerContext, pace: Pace) -> Iterator[FetchedOffset]:
+    """Fetch the offsets of a group in slices, so that other requests run in between. Raises KafkaError."""
+    partitions = deque[tuple[str, int]]()
+    for topic in group.topics or ():
+        await pace.item()
+        for index in topic.indexes if topic.name is not None else ():
+            partitions.append((topic.name or "", index))
+            await pace.item()
+    slowly = in_turn(slices(partitions, SLICE), lambda some: _fetched_some(group, some, context), pace)
+    try:
+        return chain.from_iterable(emptied(deque([some async for some in slowly])))
+    except KafkaError:
+        await pace.drain(partitions)
+        raise
+
+
+async def _fetched_some(
+    group: _Group, partitions: Sequence[tuple[str, int]], context: BrokerContext
+) -> Sequence[FetchedOffset]:
+    return await context.groups.submit(
+        group.group_id, lambda state, _: ((), fetch(state, group.member, group.group_id, partitions, group.ids))
+    )
+
+
+async def _pack_topics(topics: Sequence[_Topic], found: Iterator[FetchedOffset], packed: Packed, call: Call) -> None:
+    """Pack the topics with their offsets. A topic with an unknown id has an error."""
+    await packed.add(array_length(len(topics), call.flexible))
+    for topic in topics:
+        if topic.name is None:
+            await _pack_refused(topic, ErrorCode.UNKNOWN_TOPIC_ID, packed, call)
+            continue
+        await packed.add(topic.named, array_length(len(topic.indexes), call.flexible))
+        for _ in topic.indexes:
+            await packed.add(_partition(next(found), ErrorCode.NONE, call))
+        await packed.add(_end(call))
+
+
+async def _pack_refused(topic: _Topic, code: ErrorCode, packed: Packed, call: Call) -> None:
+    call.error = code
+    await packed.add(topic.named, array_length(len(topic.indexes), call.flexible))
+    for index in topic.indexes:
+        await packed.add(_partition(FetchedOffset(index), code, call))
+    await packed.add(_end(call))
+
+
+async def _pack_all(
+    found: Sequence[tuple[tuple[str, int], OffsetCommitValue]],
+    packed: Packed,
+    call: Call,
+    context: BrokerContext,
+    pace: Pace,
+) -> None:
+    """Pack all offsets of a group, without those of an earlier topic with the same name.
+
+    Deleted topics have no id, so version 10 omits them.
+    """
+    by_topic = dict[str, list[FetchedOffset]]()
+    for (name, index), value in found:
+        known = context.image.topics.get(name)
+        if known is not None and not value.is_of(known.id):
+            continue
+        fetched = FetchedOffset(index, value.offset, value.leader_epoch, value.metadata)
+        by_topic.setdefault(name, []).append(fetched)
+        await pace.item()
+    named: dict[str, bytes] = {}
+    for name in by_topic:
+        known = context.image.topics.get(name)
+        if call.version < _BY_ID_SINCE:
+            named[name] = string(name, call.flexible)
+        elif known is not None:
+            named[name] = known.id.bytes
+        await pace.item()
+    await packed.add(array_length(len(named), call.flexible))
+    for name, shown in named.items():
+        await packed.add(shown, array_length(len(by_topic[name]), call.flexible))
+        for offset in by_topic[name]:
+            await packed.add(_partition(offset, ErrorCode.NONE, call))
+        await packed.add(_end(call))
+
+
+def _partition(found: FetchedOffset, code: ErrorCode, call: Call) -> bytes:
+    partition, offset, epoch, metadata = found
+    if call.version >= _EPOCH_SINCE:
+        numbers = _WITH_EPOCH.pack(partition, offset, epoch)
+    else:
+        numbers = _WITHOUT_EPOCH.pack(partition, offset)
+    return numbers + nullable_string(metadata, call.flexible) + _INT16.pack(code) + _end(call)
+
+
+def _end(call: Call) -> bytes:
+    return b"\x00" if call.flexible else b""
+
+
+API = ApiSpec(OFFSET_FETCH, "OffsetFetch", (1, 10), handle, reads="frame")

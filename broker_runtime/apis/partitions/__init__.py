@@ -1,0 +1,1 @@
+"""APIs of single partitions: in-sync replicas, reassignments, log directories, damage."""

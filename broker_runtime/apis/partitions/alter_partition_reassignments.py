@@ -1,0 +1,72 @@
+"""AlterPartitionReassignments (45), versions 0 to 1 (KIP-455; KIP-860: version 1 may keep the replication factor)."""
+
+from collections.abc import Sequence
+
+from broker_runtime.apis.request.call import Call
+from broker_runtime.apis.request.context import ApiSpec, ControllerContext
+from broker_runtime.controller.capacity import Capacity, check_records
+from broker_runtime.controller.reassignments import reassign
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.record import Record
+from broker_runtime.steps import Steps, counted
+from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.requests import AlterPartitionReassignmentsRequest
+from broker_runtime.wire.versions import ALTER_PARTITION_REASSIGNMENTS
+
+
+async def handle(request: AlterPartitionReassignmentsRequest, call: Call, context: ControllerContext) -> Fields:
+    answer: dict[str, object] = {"allow_replication_factor_change": _factor_may_change(request, call), "responses": ()}
+    try:
+        responses = await context.controller.submit(lambda image: _reassign_all(request, call, image))
+    except KafkaError as error:
+        return answer | {"error_code": error.code, "error_message": error.message}
+    return answer | {"error_code": ErrorCode.NONE, "error_message": None, "responses": responses}
+
+
+def _factor_may_change(request: AlterPartitionReassignmentsRequest, call: Call) -> bool:
+    return call.version < 1 or request.allow_replication_factor_change
+
+
+def _reassign_all(
+    request: AlterPartitionReassignmentsRequest, call: Call, image: MetadataImage
+) -> Steps[tuple[Sequence[Record], Sequence[Fields]]]:
+    named = ((topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions)
+    counts = yield from counted(named)
+    keep = not _factor_may_change(request, call)
+    records: list[Record] = []
+    capacity = Capacity(image)
+    responses: list[Fields] = []
+    for topic in request.topics:
+        partitions = []
+        for asked in topic.partitions:
+            answer = _answer(asked.partition_index, None)
+            try:
+                if counts[topic.name, asked.partition_index] > 1:
+                    raise KafkaError(ErrorCode.INVALID_REQUEST, "The partition is in the request more than once.")
+                moved = reassign(topic.name, asked.partition_index, asked.replicas, image, keep_factor=keep)
+                check_records(len(records) + len(moved))
+                records += yield from capacity.take(moved)
+            except KafkaError as error:
+                answer = _answer(asked.partition_index, error)
+            partitions.append(answer)
+            yield
+        yield
+        responses.append({"name": topic.name, "partitions": partitions})
+    return records, responses
+
+
+def _answer(index: int, error: KafkaError | None) -> Fields:
+    return {
+        "partition_index": index,
+        "error_code": ErrorCode.NONE if error is None else error.code,
+        "error_message": None if error is None else error.message,
+    }
+
+
+API = ApiSpec(
+    key=ALTER_PARTITION_REASSIGNMENTS,
+    name="AlterPartitionReassignments",
+    versions=(0, 1),
+    handle=handle,
+)

@@ -1,0 +1,1 @@
+"""Produce, and the APIs of producers: InitProducerId, AllocateProducerIds, DescribeProducers."""

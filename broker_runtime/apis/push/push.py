@@ -1,0 +1,250 @@
+"""The push protocol on the connections of clients (decision 35): registrations, and answers to the coordinator's calls.
+
+Frames of the push protocol have no header and no versions. Other frames go to the dispatcher. Each frame becomes a
+`Call` with the same completion as those of the dispatcher. The coordinator's calls are sent between pending answers of
+the connection. Only the answer to a registration comes before them: it is the first frame that a consumer receives.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from broker_runtime.apis.groups.find_coordinator import coordinator_of
+from broker_runtime.apis.push.push_apis import PUSH_APIS
+from broker_runtime.apis.push.push_callee import Callee, Outgoing, known_brokers, nothing
+from broker_runtime.apis.request.call import Call, Completion
+from broker_runtime.apis.request.context import BrokerContext
+from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
+from broker_runtime.groups.push.answers import Answer, connection_ended, ping_answered, start_answered, stop_answered
+from broker_runtime.groups.push.calls import PushEnvironment
+from broker_runtime.groups.push.decided import Decided
+from broker_runtime.groups.push.offsets import Consumed
+from broker_runtime.groups.push.registering import register
+from broker_runtime.groups.push.registration import Registration
+from broker_runtime.groups.records import GroupRecord
+from broker_runtime.groups.state import GroupsState
+from broker_runtime.steps import Steps, at_once, each
+from broker_runtime.wire.handler import FrameHandler, ServedConnection
+from broker_runtime.wire.push import layouts
+from broker_runtime.wire.push.fields import UnfitError
+from broker_runtime.wire.push.layouts import Layout, type_of
+from broker_runtime.wire.push.messages import (
+    NO_COORDINATOR,
+    ClusterMetadataResponse,
+    PartitionOffset,
+    PingResponse,
+    RegisterConsumerResponse,
+    StopFetcherResponse,
+)
+from broker_runtime.wire.push.partition_text import partition_number
+from broker_runtime.wire.reply import NO_REPLY, PendingReply, Reply
+
+_AT_ONCE_BYTES_MAX = 4_096
+"""Maximum size of an answer that is read at once, about a hundred offsets. A larger one is read in slices."""
+_BODY_AT = 2
+"""Position of the body, which follows the request type id."""
+_Decide = Callable[[GroupsState, PushEnvironment, Answer], Decided]
+_ANSWERS: Mapping[int, tuple[Layout[Any], _Decide]] = {
+    layouts.PING: (layouts.PING_RESPONSE, ping_answered),
+    layouts.STOP_FETCHER: (layouts.STOP_FETCHER_RESPONSE, stop_answered),
+    layouts.START_FETCHER: (layouts.START_FETCHER_RESPONSE, start_answered),
+}
+
+
+class PushFrames:
+    """Owns the registered consumers by connection, and passes frames of other protocols to `others`.
+
+    `completion` is notified of each frame, as of each request of the dispatcher.
+    """
+
+    def __init__(self, context: BrokerContext, others: FrameHandler, completion: Completion) -> None:
+        self._context = context
+        self._others = others
+        self._completion = completion
+        self._outgoing = Outgoing()
+        self._callees: dict[int, Callee] = {}
+        """Consumers by connection, from the request to register until it is refused or the connection ends."""
+
+    def handle(self, frame: memoryview, connection: ServedConnection) -> Reply | PendingReply:
+        """Handle a frame, see `wire.handler.FrameHandler`."""
+        kind = type_of(frame)
+        if kind is None:
+            return self._others(frame, connection)
+        completion, callee = self._completion, self._callees.get(connection.id)
+        call = Call(PUSH_APIS[kind], 0, 0, None if callee is None else callee.consumer_id, connection, completion)
+        call.request_bytes = len(frame)
+        call.received_s = completion.now()
+        try:
+            if completion.requests is not None:
+                completion.requests.begun(call, frame, _BODY_AT)
+            reply = self._reply(kind, frame, call, callee)
+        except ProtocolError as error:
+            call.refused(error.kind)
+            raise
+        except Exception:
+            call.refused("handler-failed")
+            raise
+        if isinstance(reply, tuple):
+            call.answered(reply)
+        return reply
+
+    def _reply(self, kind: int, frame: memoryview, call: Call, callee: Callee | None) -> Reply | PendingReply:
+        if kind == layouts.CLUSTER_METADATA:
+            return self._cluster_metadata(frame, call)
+        if kind == layouts.REGISTER_CONSUMER:
+            return self._register(frame, call, callee)
+        return self._take_answer(*_ANSWERS[kind], frame, call, callee)
+
+    def _cluster_metadata(self, frame: memoryview, call: Call) -> Reply:
+        """The brokers and the group's coordinator.
+
+        A request without a group gets this broker as its coordinator, and the client tries the next broker if that
+        fails.
+        """
+        context, listener = self._context, call.listener
+        code, coordinator = ErrorCode.NONE, context.settings.node_id
+        try:
+            group_id = layouts.CLUSTER_METADATA_REQUEST.read(frame).group_id
+        except UnfitError:
+            group_id = ""
+        if group_id == "":
+            code, coordinator = ErrorCode.INVALID_GROUP_ID, NO_COORDINATOR
+        elif group_id is not None:
+            found = coordinator_of(group_id, listener, context)
+            code, coordinator = found.code, found.node
+        brokers = known_brokers(context.image, listener)
+        call.error = code
+        return (layouts.CLUSTER_METADATA_RESPONSE.write(ClusterMetadataResponse(code, coordinator, brokers)),)
+
+    def _register(self, frame: memoryview, call: Call, registered: Callee | None) -> Reply | PendingReply:
+        try:
+            said = layouts.REGISTER_CONSUMER_REQUEST.read(frame)
+        except UnfitError as error:
+            is_group = error.field == "group_id"
+            return _registered(call, ErrorCode.INVALID_GROUP_ID if is_group else ErrorCode.INVALID_REQUEST)
+        if registered is not None:
+            return _registered(call, ErrorCode.INVALID_REQUEST)
+        if not said.group_id:
+            # An empty group id is invalid, whichever broker coordinates it.
+            return _registered(call, ErrorCode.INVALID_GROUP_ID)
+        connection, call.client_id = call.connection, said.consumer_id
+        asked = Registration(*said, client_host=f"/{connection.peer[0]}")
+        # A session timeout below the minimum is refused for that reason, and not because the registration has waited.
+        patience_ms = max(asked.session_timeout_ms, self._context.settings.config.group_min_session_timeout_ms)
+        given_up_s = self._completion.now() + patience_ms / 1000
+
+        def decide(state: GroupsState, environment: PushEnvironment) -> tuple[Sequence[GroupRecord], None]:
+            if self._callees.get(connection.id) is not callee or self._completion.now() > given_up_s:
+                # The client has given up. Writing its registration and its departure would delay other requests.
+                raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the registration had to wait for too long")
+            return register(state, environment, asked, connection.id)
+
+        callee = Callee(asked.group_id, asked.consumer_id, connection, self._context.image, self._outgoing)
+        try:
+            answer = self._context.groups.term_of(asked.group_id).enqueue(decide)
+        except KafkaError as error:
+            return _registered(call, error.code)
+        self._callees[connection.id] = callee
+        self._context.groups.callers.add(connection.id, callee)
+        callee.ended = partial(self._ended, callee)
+        connection.closed.add(callee.ended)
+        call.handled_s = self._completion.now()
+        answer.add_done_callback(partial(self._registration_decided, callee, call))
+        return call.later()
+
+    def _registration_decided(self, callee: Callee, call: Call, answer: asyncio.Future[None]) -> None:
+        error = answer.exception()
+        if error is None:
+            call.complete(_registered(call, ErrorCode.NONE))
+            # The reply may be sent together with other pending replies, at the end of this iteration.
+            answer.get_loop().call_soon(callee.release)
+            return
+        callee.connection.closed.remove(callee.ended)
+        self._ended(callee)
+        # The coordinator has already logged an error that is not a KafkaError.
+        call.complete(_registered(call, error.code) if isinstance(error, KafkaError) else None)
+
+    def _take_answer(
+        self, layout: Layout[Any], decide: _Decide, frame: memoryview, call: Call, callee: Callee | None
+    ) -> Reply | PendingReply:
+        if callee is None:
+            raise ProtocolError("push-not-registered", "a call was answered, and no consumer has registered here")
+        if len(frame) > callee.answer_bytes_max:
+            raise ProtocolError("push-too-long", f"an answer has {len(frame)} bytes, more than its offsets would take")
+        if len(frame) <= _AT_ONCE_BYTES_MAX:
+            answer = at_once(_answer_in(layout, frame, callee))
+            callee.answered()
+            self._post(decide, answer, callee)
+            return NO_REPLY
+        callee.answered()
+        reading = self._completion.slices.add(_answer_in(layout, call.connection.keep_frame(frame), callee))
+        reading.add_done_callback(partial(self._answer_is_read, decide, call, callee))
+        call.handled_s = self._completion.now()
+        return call.later(partial(_drop, reading))
+
+    def _answer_is_read(self, decide: _Decide, call: Call, callee: Callee, reading: "asyncio.Future[Answer]") -> None:
+        """Post a long answer that was read in slices. If it is malformed, end its connection."""
+        if reading.cancelled():
+            call.give_up()
+            return
+        try:
+            self._post(decide, reading.result(), callee)
+        except ProtocolError as error:
+            call.refuse(error.kind, str(error))
+        else:
+            call.complete(NO_REPLY)
+
+    def _post(self, decide: _Decide, answer: Answer, callee: Callee) -> None:
+        """Post the answer to the coordinator, which decides its effects. Raises ProtocolError if that is impossible."""
+
+        def decide_answer(state: GroupsState, environment: PushEnvironment) -> Decided:
+            callee.decided()
+            return decide(state, environment, answer)
+
+        try:
+            self._context.groups.term_of(callee.group_id).post(decide_answer)
+        except KafkaError as error:
+            raise ProtocolError("push-no-coordinator", f"an answer of a consumer cannot be taken: {error}") from error
+
+    def _ended(self, callee: Callee) -> None:
+        """Remove a consumer whose connection has ended, or whose registration was answered with an error.
+
+        If the replicas took too long, the registration may still become durable, and then the consumer leaves the
+        group. If the group has a new coordinator, that one detects the loss itself.
+        """
+        self._forget(callee)
+        group_id, consumer_id, connection = callee.group_id, callee.consumer_id, callee.connection.id
+        try:
+            self._context.groups.term_of(group_id).post(
+                lambda state, environment: connection_ended(state, environment, group_id, consumer_id, connection)
+            )
+        except KafkaError:
+            return
+
+    def _forget(self, callee: Callee) -> None:
+        self._callees.pop(callee.connection.id, None)
+        self._context.groups.callers.remove(callee.connection.id)
+        # The callback refers to the callee. No reference cycle may outlive the connection.
+        callee.ended = nothing
+
+
+def _registered(call: Call, code: ErrorCode) -> Reply:
+    call.error = code
+    return (layouts.REGISTER_CONSUMER_RESPONSE.write(RegisterConsumerResponse(code)),)
+
+
+def _answer_in(layout: Layout[Any], frame: memoryview, callee: Callee) -> Steps[Answer]:
+    """Read a consumer's answer to a call. Raises ProtocolError."""
+    said = yield from layout.read_in_steps(frame)
+    told = said.offset_info if isinstance(said, PingResponse | StopFetcherResponse) else None
+    offsets = None if told is None else (yield from each(told, _consumed))
+    return Answer(callee.group_id, said.consumer_id, callee.connection.id, said.error_code, offsets)
+
+
+def _drop(reading: "asyncio.Future[Answer]") -> None:
+    reading.cancel()
+
+
+def _consumed(told: PartitionOffset) -> Consumed:
+    return Consumed(told.topic, partition_number(told.partition), told.offset)

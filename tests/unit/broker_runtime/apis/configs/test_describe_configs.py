@@ -1,0 +1,41 @@
+"""DescribeConfigs on every version."""
+
+from typing import Any
+
+import pytest
+
+from broker_runtime.apis.configs.describe_configs import API
+from broker_runtime.errors import ErrorCode
+from broker_runtime.metadata.configs import ConfigRecord
+from tests.support.controller import ControllerInMemory
+
+
+def request(kind: int, name: str, *keys: str, documented: bool = False, synonyms: bool = True) -> dict[str, Any]:
+    resource = {"resource_type": kind, "resource_name": name, "configuration_keys": keys or None}
+    return {"resources": [resource], "include_synonyms": synonyms, "include_documentation": documented}
+
+
+@pytest.mark.parametrize("version", range(API.versions[0], API.versions[1] + 1))
+async def test_a_value_with_its_source(version: int) -> None:
+    async with ControllerInMemory() as node:
+        await node.write(ConfigRecord(4, "", "max.connections", "5"))
+        answer = await node.ask(API, version, request(4, "1", "max.connections"))
+        (entry,) = answer["results"][0]["configs"]
+        assert (entry["value"], entry["config_source"], entry["read_only"]) == ("5", 3, False)
+        assert [synonym["source"] for synonym in entry["synonyms"]] == [3, 5]
+
+
+async def test_synonyms_and_documentation_only_when_asked() -> None:
+    async with ControllerInMemory() as node:
+        bare = await node.ask(API, 4, request(4, "1", "node.id", synonyms=False))
+        full = await node.ask(API, 4, request(4, "1", "node.id", documented=True))
+        (without,), (with_all,) = bare["results"][0]["configs"], full["results"][0]["configs"]
+        assert (without["synonyms"], without["documentation"]) == ([], None)
+        assert with_all["documentation"].startswith("Identity of this node")
+
+
+async def test_another_broker_is_not_described_here() -> None:
+    async with ControllerInMemory() as node:
+        answer = await node.ask(API, 4, request(4, "2"))
+        assert answer["results"][0]["error_code"] == ErrorCode.INVALID_REQUEST
+        assert answer["results"][0]["configs"] == []

@@ -1,0 +1,112 @@
+"""The coordinator of a group, and the answers to clients until there is one."""
+
+from typing import Any
+
+import pytest
+
+from broker_runtime.apis.groups import find_coordinator
+from broker_runtime.apis.request.many_items import ITEMS_OF_A_TURN
+from broker_runtime.errors import ErrorCode, ProtocolError
+from broker_runtime.groups.partition_of import partition_of
+from broker_runtime.metadata.brokers import FenceBroker
+from broker_runtime.metadata.topic_names import GROUPS_TOPIC
+from broker_runtime.metadata.topics import NO_LEADER
+from tests.support.coordinating_broker import CoordinatingBroker, versions
+from tests.support.counted_turns import counted_turns
+
+API = find_coordinator.API
+SEVERAL_SINCE = 4
+
+
+async def find(node: CoordinatingBroker, version: int, key: str = "billing", key_type: int = 0) -> Any:
+    if version < SEVERAL_SINCE:
+        asked = {"key": key} | ({"key_type": key_type} if version else {})
+        return await node.ask(API, version, asked)
+    (found,) = (await node.ask(API, version, {"key_type": key_type, "coordinator_keys": [key]})).coordinators
+    return found
+
+
+@pytest.mark.parametrize("version", versions(API))
+async def test_it_is_the_leader_of_the_groups_partition(version: int) -> None:
+    async with CoordinatingBroker(replicas=(1, 2)) as node:
+        before = await find(node, version)
+        assert (before.error_code, before.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+        assert node.asked_for == [GROUPS_TOPIC], "the first group makes the topic"
+        node.elect(2, partition_of("billing", 2))
+        found = await find(node, version)
+        assert (found.error_code, found.node_id, found.host, found.port) == (ErrorCode.NONE, 2, "127.0.0.1", 9092)
+        assert node.asked_for == [GROUPS_TOPIC]
+
+
+async def test_nobody_is_while_the_partition_has_no_leader_or_a_fenced_one() -> None:
+    async with CoordinatingBroker(replicas=(1, 2)) as node:
+        node.elect(NO_LEADER)
+        assert (await find(node, 6)).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        node.elect(2)
+        node.metadata.write(FenceBroker(2, node.image.brokers[2].epoch))
+        assert (await find(node, 6)).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+@pytest.mark.parametrize("version", versions(API)[1:])
+async def test_a_transaction_is_refused_with_an_error_that_no_client_repeats_the_request_on(version: int) -> None:
+    async with CoordinatingBroker() as node:
+        await node.lead()
+        found = await find(node, version, key_type=1)
+        assert found.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        assert "remove transactional.id" in found.error_message
+
+
+async def test_transactions_are_logged_once_a_minute_with_the_address_of_a_client(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with CoordinatingBroker() as node:
+        await node.lead()
+        for wait_s, lines in ((0, 1), (59, 1), (2, 2)):
+            node.clock.advance(wait_s)
+            await find(node, 6, "payments", key_type=1)
+            assert len(caplog.messages) == lines
+    first, second = caplog.messages
+    assert "FindCoordinator of client 'test' at 127.0.0.1:50000 with transactional id 'payments' was refused" in first
+    assert "remove transactional.id" in first
+    assert second.endswith("(1 more requests since the last line)")
+
+
+async def test_other_types_do_not_exist() -> None:
+    async with CoordinatingBroker() as node:
+        await node.lead()
+        for kind in (2, 9):
+            assert (await find(node, 6, key_type=kind)).error_code == ErrorCode.INVALID_REQUEST
+
+
+async def test_each_key_is_answered_as_often_as_it_is_asked_for() -> None:
+    async with CoordinatingBroker() as node:
+        await node.lead()
+        answer = await node.ask(API, 4, {"key_type": 0, "coordinator_keys": ["a", "b", "a"]})
+        assert [each.key for each in answer.coordinators] == ["a", "b", "a"]
+
+
+async def test_others_have_their_turns_between_very_many_keys_and_between_long_ones() -> None:
+    async with CoordinatingBroker() as node:
+        await node.lead()
+        many = [str(number) for number in range(20 * ITEMS_OF_A_TURN)]
+        with counted_turns() as turns:
+            answer = await node.ask(API, 4, {"key_type": 0, "coordinator_keys": many})
+        assert [each.key for each in answer.coordinators] == many
+        assert turns.count >= 20
+        with counted_turns() as turns:
+            await node.ask(API, 4, {"key_type": 0, "coordinator_keys": ["x" * 32_767] * 20})
+        assert turns.count >= 20
+
+
+async def test_a_key_that_no_group_can_have_is_refused_by_itself() -> None:
+    async with CoordinatingBroker() as node:
+        await node.lead()
+        answer = await node.ask(API, 4, {"key_type": 0, "coordinator_keys": ["x" * 40_000, "billing"]})
+        assert [each.error_code for each in answer.coordinators] == [ErrorCode.INVALID_GROUP_ID, ErrorCode.NONE]
+
+
+async def test_a_request_that_is_too_large_is_refused() -> None:
+    async with CoordinatingBroker() as node:
+        await node.lead()
+        with pytest.raises(ProtocolError, match=r"at most 4194304 may be .*; ask in several requests"):
+            await node.ask(API, 4, {"key_type": 0, "coordinator_keys": ["x" * 1000] * 4200})
