@@ -10,8 +10,8 @@ import time
 import tracemalloc
 from collections.abc import Sequence
 
-from broker_runtime.network.connection_group import GroupLimits
-from broker_runtime.network.quotas import ConnectionQuotas, Outcome
+from broker_runtime.network.quotas.connection_group import GroupLimits
+from broker_runtime.network.quotas.quotas import ConnectionQuotas, Outcome
 from broker_runtime.network.settings import QuotaSettings
 
 LISTENER = "EXTERNAL"

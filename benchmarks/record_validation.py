@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.wire import produce_request
-from broker_runtime.storage.batch import encode_batch
+from broker_runtime.storage.records.batch import encode_batch
 from tests.support.broker_process import BrokerProcess
 from tests.support.packed_batches import packed
 from tests.support.wire_client import WireClient

@@ -76,17 +76,17 @@ from broker_runtime.metrics import (
     turn_families,
     unused_configs_family,
 )
-from broker_runtime.network.client_connection import ClientConnector
-from broker_runtime.network.dialling import SocketDialler
-from broker_runtime.network.limits_held import LimitsHeld
-from broker_runtime.network.listening import ListenerBindError
-from broker_runtime.network.why_held import WhyHeld
+from broker_runtime.network.connection.client_connection import ClientConnector
+from broker_runtime.network.quotas.limits_held import LimitsHeld
+from broker_runtime.network.quotas.why_held import WhyHeld
+from broker_runtime.network.sockets.dialling import SocketDialler
+from broker_runtime.network.sockets.listening import ListenerBindError
 from broker_runtime.process_metrics import process_families
-from broker_runtime.storage.disk import ThreadedDisk
-from broker_runtime.storage.filesystem import OsFileSystem
-from broker_runtime.storage.log_dir_health import RESERVE_BYTES, LogDirHealth
-from broker_runtime.storage.manager import LogManager
-from broker_runtime.storage.waiters import InTurns
+from broker_runtime.storage.disk.disk import ThreadedDisk
+from broker_runtime.storage.disk.filesystem import OsFileSystem
+from broker_runtime.storage.disk.waiters import InTurns
+from broker_runtime.storage.log_dir.log_dir_health import RESERVE_BYTES, LogDirHealth
+from broker_runtime.storage.log_dir.manager import LogManager
 
 log = logging.getLogger(__name__)
 

@@ -33,15 +33,15 @@ from broker_runtime.limits_in_force import LimitsInForce
 from broker_runtime.listeners_in_force import ListenersInForce
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import GROUPS_TOPIC
-from broker_runtime.network.client_connection import ClientConnector
-from broker_runtime.network.dialling import SocketDialler
+from broker_runtime.network.connection.client_connection import ClientConnector
 from broker_runtime.network.server import SocketServer
+from broker_runtime.network.sockets.dialling import SocketDialler
 from broker_runtime.observers.on_demand import ObserversOnDemand
 from broker_runtime.observers.surroundings import HeldPartition, Surroundings
 from broker_runtime.on_demand import Importer
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.replication.peer import Peers
-from broker_runtime.storage.manager import LogManager
+from broker_runtime.storage.log_dir.manager import LogManager
 
 log = logging.getLogger(__name__)
 

@@ -22,8 +22,8 @@ from broker_runtime.groups.on_demand import GroupsOnDemand
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.slices import Slices
-from broker_runtime.storage.log import Log
-from broker_runtime.storage.manager import LogManager
+from broker_runtime.storage.log.log import Log
+from broker_runtime.storage.log_dir.manager import LogManager
 
 if TYPE_CHECKING:
     from broker_runtime.apis.request.client_telemetry import ClientTelemetry

@@ -28,12 +28,12 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.limits import host_names, network_limits, quota_settings, request_limits
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import METADATA_TOPIC, METADATA_TOPIC_ID
-from broker_runtime.network.metrics import Sample
+from broker_runtime.network.quotas.metrics import Sample
 from broker_runtime.network.server import SocketServer
 from broker_runtime.network.settings import QuotaSettings
 from broker_runtime.slices import Slices
-from broker_runtime.storage.log import Log
-from broker_runtime.storage.manager import LogManager
+from broker_runtime.storage.log.log import Log
+from broker_runtime.storage.log_dir.manager import LogManager
 from broker_runtime.turn_lengths import TurnLengths
 
 log = logging.getLogger(__name__)

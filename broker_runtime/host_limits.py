@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from broker_runtime.network.host_names import HostNames
+from broker_runtime.network.quotas.host_names import HostNames
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from broker_runtime.config.requests import items_overrides
 from broker_runtime.errors import ConfigError
 from broker_runtime.metadata.connection_groups import MAX_CONNECTIONS_KEY, OBSERVE_KEY, SHARED_KEY
 from broker_runtime.metadata.quotas import IP_RATE_KEY
-from broker_runtime.network.connection_group import GroupLimits
-from broker_runtime.network.host_names import HostNames
+from broker_runtime.network.quotas.connection_group import GroupLimits
+from broker_runtime.network.quotas.host_names import HostNames
 from broker_runtime.network.settings import UNLIMITED, ClientLimits, IpAction, NetworkLimits, QuotaSettings, Strategy
 from broker_runtime.wire.limits import RequestLimits
 from broker_runtime.wire.versions import api_keys

@@ -15,8 +15,8 @@ from broker_runtime.errors import ConfigError
 from broker_runtime.host_limits import HostLimits
 from broker_runtime.limits import group_limits, override_hosts, quota_settings
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.network.connection_group import GroupLimits
-from broker_runtime.network.host_names import HostNames
+from broker_runtime.network.quotas.connection_group import GroupLimits
+from broker_runtime.network.quotas.host_names import HostNames
 from broker_runtime.network.settings import QuotaSettings
 
 log = logging.getLogger(__name__)

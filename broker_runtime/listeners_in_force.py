@@ -18,7 +18,7 @@ from broker_runtime.config import BrokerSettings, Endpoint, SecurityProtocol
 from broker_runtime.config.dynamic_listeners import Listeners, dynamic_listeners, static_listeners
 from broker_runtime.config.effective import EffectiveConfig
 from broker_runtime.errors import ConfigError, ErrorCode, KafkaError
-from broker_runtime.network.listening import ListenerBindError
+from broker_runtime.network.sockets.listening import ListenerBindError
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from broker_runtime.groups.kinds import GroupType
 from broker_runtime.groups.lag.figures import LagFigures
 from broker_runtime.groups.tally import Counts, Loss, PushTally, Tally
 from broker_runtime.metadata.figures import ControllerFigures, ReplicationFigures
-from broker_runtime.network.metrics import Sample
+from broker_runtime.network.quotas.metrics import Sample
 from broker_runtime.storage.compaction.figures import CleanerFigures
 from broker_runtime.turn_lengths import BOUNDS_S, TurnLengths
 

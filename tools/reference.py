@@ -30,12 +30,12 @@ from broker_runtime.metrics import (
     turn_families,
     unused_configs_family,
 )
-from broker_runtime.network.connection_group import GroupLimits
-from broker_runtime.network.metrics import NetworkFigures, collect
-from broker_runtime.network.proxy_header import HeaderOutcome
-from broker_runtime.network.quotas import ConnectionQuotas
-from broker_runtime.network.refusals import RefusalLog
+from broker_runtime.network.quotas.connection_group import GroupLimits
+from broker_runtime.network.quotas.metrics import NetworkFigures, collect
+from broker_runtime.network.quotas.quotas import ConnectionQuotas
+from broker_runtime.network.quotas.refusals import RefusalLog
 from broker_runtime.network.settings import QuotaSettings
+from broker_runtime.network.sockets.proxy_header import HeaderOutcome
 from broker_runtime.observers.figures import observer_families
 from broker_runtime.storage.compaction.figures import CleanerFigures
 from broker_runtime.turn_lengths import TurnLengths

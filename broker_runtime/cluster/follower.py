@@ -25,7 +25,7 @@ from broker_runtime.metadata.record import Record
 from broker_runtime.metadata.snapshots import SnapshotFormatError, load_in_steps
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
 from broker_runtime.slices import over_turns
-from broker_runtime.storage.batch import iter_batches, iter_records
+from broker_runtime.storage.records.batch import iter_batches, iter_records
 from broker_runtime.wire.messages import Entity
 from broker_runtime.wire.versions import FETCH, FETCH_SNAPSHOT
 

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 
 from broker_runtime.config import parse_properties, render_properties
 from broker_runtime.errors import ConfigError
-from broker_runtime.storage.run_record import UNKNOWN_BOOT
+from broker_runtime.storage.disk.run_record import UNKNOWN_BOOT
 from broker_runtime.wire.uuids import encode_uuid
 
 FILE_NAME = "meta.properties"

@@ -6,7 +6,7 @@ from broker_runtime.apis.request.context import ControllerContext
 from broker_runtime.apis.request.dispatch import Dispatcher
 from broker_runtime.config.endpoints import ServerAddress
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
-from broker_runtime.network.closed_observers import ClosedObservers
+from broker_runtime.network.sockets.closed_observers import ClosedObservers
 from broker_runtime.wire.header import response_prefix
 from broker_runtime.wire.messages import frame_request
 from broker_runtime.wire.reply import FileRegion, PendingReply, Reply

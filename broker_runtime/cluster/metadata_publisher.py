@@ -21,8 +21,8 @@ from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.steps import gathered, listed
-from broker_runtime.storage.disk import Pause
-from broker_runtime.storage.manager import LogManager
+from broker_runtime.storage.disk.disk import Pause
+from broker_runtime.storage.log_dir.manager import LogManager
 
 _OFFLINE_RETRY_S_MAX = 60.0
 _TOPICS_OF_A_PIECE = 100

@@ -16,7 +16,7 @@ from broker_runtime.config.tags import (
 )
 from broker_runtime.metadata.brokers import UNTOLD
 from broker_runtime.release import VERSION, version_int
-from broker_runtime.storage.compression import NAMES
+from broker_runtime.storage.records.compression import NAMES
 from broker_runtime.wire.protocol_versions import PROTOCOL_VERSION_MAX, PROTOCOL_VERSION_MIN
 
 _MESSAGE_FORMATS = "v2"

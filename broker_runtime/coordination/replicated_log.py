@@ -15,9 +15,9 @@ from typing import Protocol
 from broker_runtime.clock import Clock
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.steps import Steps
-from broker_runtime.storage.batch import encode_batch
-from broker_runtime.storage.batching import FRAME_BYTES_MAX, KeyValue
-from broker_runtime.storage.log import Log
+from broker_runtime.storage.log.log import Log
+from broker_runtime.storage.records.batch import encode_batch
+from broker_runtime.storage.records.batching import FRAME_BYTES_MAX, KeyValue
 
 _RECORD_FRAME_BYTES_MAX = 24
 """Maximum size of a record in a batch in addition to its key and value."""

@@ -29,7 +29,7 @@ from broker_runtime.coordination.seam import Deciding, Decision, DurableLog, R, 
 from broker_runtime.coordination.timer_service import TimerService
 from broker_runtime.errors import ErrorCode, KafkaError, detached
 from broker_runtime.steps import Steps
-from broker_runtime.storage.batching import Batches, KeyValue, in_batches
+from broker_runtime.storage.records.batching import Batches, KeyValue, in_batches
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from broker_runtime.errors import KafkaError
 from broker_runtime.steps import Steps, at_once
-from broker_runtime.storage.batching import KeyValue
+from broker_runtime.storage.records.batching import KeyValue
 
 S = TypeVar("S", bound="State[Any]")
 R = TypeVar("R")

@@ -28,8 +28,8 @@ from broker_runtime.groups.shard_environment import ShardEnvironment, Surroundin
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.groups.tallied import add_to
 from broker_runtime.steps import Steps, at_once
-from broker_runtime.storage.batch import Record
-from broker_runtime.storage.batching import KeyValue
+from broker_runtime.storage.records.batch import Record
+from broker_runtime.storage.records.batching import KeyValue
 
 log = logging.getLogger(__name__)
 

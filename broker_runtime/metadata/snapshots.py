@@ -12,8 +12,8 @@ from broker_runtime.metadata.codec import RecordFormatError, decode_record, enco
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
 from broker_runtime.steps import Steps, at_once
-from broker_runtime.storage.batch import checksum, encode_batch, iter_batches, iter_records
-from broker_runtime.storage.batching import in_batches
+from broker_runtime.storage.records.batch import checksum, encode_batch, iter_batches, iter_records
+from broker_runtime.storage.records.batching import in_batches
 
 SNAPSHOT_BATCH_BYTES = 16 * 1024
 """So small that encoding one delays other work of the controller by at most a few ms."""

@@ -19,17 +19,17 @@ from collections.abc import Callable
 from typing import Protocol
 
 from broker_runtime.config.addresses import is_within, peer_host
-from broker_runtime.network.abandoned import is_abandoned
-from broker_runtime.network.awaited_headers import AwaitedHeaders
-from broker_runtime.network.connection_notices import ABANDONED, BACKLOG, ConnectionNotice, NoticeKind
-from broker_runtime.network.held_clients import HELD_MAX, HeldClient, HeldClients
-from broker_runtime.network.limit_met import limit_met
-from broker_runtime.network.listening import waiting_clients
-from broker_runtime.network.proxy_header import MEANING_OF_REFUSAL, HeaderOutcome, PassedOn
-from broker_runtime.network.quotas import AcceptDecision, ConnectionQuotas, Outcome
-from broker_runtime.network.refusals import RefusalLog
-from broker_runtime.network.refused_sockets import RefusedSockets
-from broker_runtime.network.shared import Shared
+from broker_runtime.network.connection.awaited_headers import AwaitedHeaders
+from broker_runtime.network.connection.connection_notices import ABANDONED, BACKLOG, ConnectionNotice, NoticeKind
+from broker_runtime.network.connection.held_clients import HELD_MAX, HeldClient, HeldClients
+from broker_runtime.network.connection.shared import Shared
+from broker_runtime.network.quotas.limit_met import limit_met
+from broker_runtime.network.quotas.quotas import AcceptDecision, ConnectionQuotas, Outcome
+from broker_runtime.network.quotas.refusals import RefusalLog
+from broker_runtime.network.sockets.abandoned import is_abandoned
+from broker_runtime.network.sockets.listening import waiting_clients
+from broker_runtime.network.sockets.proxy_header import MEANING_OF_REFUSAL, HeaderOutcome, PassedOn
+from broker_runtime.network.sockets.refused_sockets import RefusedSockets
 
 _log = logging.getLogger(__name__)
 

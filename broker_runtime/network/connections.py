@@ -6,8 +6,8 @@ import socket
 from collections.abc import Collection, Iterable
 from heapq import nsmallest
 
-from broker_runtime.network.connection import Connection
-from broker_runtime.network.connection_notices import (
+from broker_runtime.network.connection.connection import Connection
+from broker_runtime.network.connection.connection_notices import (
     EVICTED,
     IDLE,
     LISTENER_CLOSED,
@@ -16,12 +16,12 @@ from broker_runtime.network.connection_notices import (
     NoticeKind,
     reason_of,
 )
-from broker_runtime.network.hanging_up import HangingUp
-from broker_runtime.network.metrics import NetworkFigures
-from broker_runtime.network.quotas import ConnectionQuotas
-from broker_runtime.network.refusals import RefusalLog
-from broker_runtime.network.shared import OwnedConnection, Shared
-from broker_runtime.network.transport import TransportFactory
+from broker_runtime.network.connection.hanging_up import HangingUp
+from broker_runtime.network.connection.shared import OwnedConnection, Shared
+from broker_runtime.network.quotas.metrics import NetworkFigures
+from broker_runtime.network.quotas.quotas import ConnectionQuotas
+from broker_runtime.network.quotas.refusals import RefusalLog
+from broker_runtime.network.sockets.transport import TransportFactory
 from broker_runtime.wire.handler import ServedConnection
 
 _log = logging.getLogger(__name__)

@@ -10,16 +10,16 @@ from functools import partial
 from broker_runtime.clock import Clock
 from broker_runtime.config.endpoints import SecurityProtocol
 from broker_runtime.network.acceptor import Acceptor, AcceptorRuntime
-from broker_runtime.network.changing_groups import ChangingGroups
+from broker_runtime.network.connection.shared import Shared
 from broker_runtime.network.connections import Connections
-from broker_runtime.network.listening import ReservedListeners, listening_socket
-from broker_runtime.network.metrics import NetworkFigures, Sample, collect
-from broker_runtime.network.poller import Poller, default_poller
-from broker_runtime.network.quotas import ConnectionQuotas
-from broker_runtime.network.refusals import RefusalLog
+from broker_runtime.network.quotas.changing_groups import ChangingGroups
+from broker_runtime.network.quotas.metrics import NetworkFigures, Sample, collect
+from broker_runtime.network.quotas.quotas import ConnectionQuotas
+from broker_runtime.network.quotas.refusals import RefusalLog
 from broker_runtime.network.settings import NetworkLimits, QuotaSettings
-from broker_runtime.network.shared import Shared
-from broker_runtime.network.transport import TRANSPORTS
+from broker_runtime.network.sockets.listening import ReservedListeners, listening_socket
+from broker_runtime.network.sockets.poller import Poller, default_poller
+from broker_runtime.network.sockets.transport import TRANSPORTS
 from broker_runtime.turn_lengths import TurnLengths
 from broker_runtime.wire.handler import FrameHandler
 

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from broker_runtime.network.connection_notices import ConnectionNotice, NoticeKind
+    from broker_runtime.network.connection.connection_notices import ConnectionNotice, NoticeKind
     from broker_runtime.observers.background import Background
     from broker_runtime.observers.base import ConnectionObserver, NoResponse, Observer, UnansweredObserver
     from broker_runtime.observers.context import RequestContext
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "broker_runtime.network.connection_notices": ("ConnectionNotice", "NoticeKind"),
+    "broker_runtime.network.connection.connection_notices": ("ConnectionNotice", "NoticeKind"),
     "broker_runtime.observers.background": ("Background",),
     "broker_runtime.observers.base": ("ConnectionObserver", "NoResponse", "Observer", "UnansweredObserver"),
     "broker_runtime.observers.context": ("RequestContext",),

@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 
 from broker_runtime.apis.request.call import Call
 from broker_runtime.exposition import MetricFamily
-from broker_runtime.network.connection_notices import ConnectionNotice
+from broker_runtime.network.connection.connection_notices import ConnectionNotice
 from broker_runtime.observers.surroundings import Surroundings
 from broker_runtime.observers.view import Struct
 

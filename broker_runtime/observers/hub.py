@@ -6,7 +6,7 @@ from typing import Any
 from broker_runtime.apis.request.call import Call, Ending
 from broker_runtime.apis.request.observed import principal
 from broker_runtime.errors import ProtocolError
-from broker_runtime.network.connection_notices import ConnectionNotice
+from broker_runtime.network.connection.connection_notices import ConnectionNotice
 from broker_runtime.observers.base import NoResponse
 from broker_runtime.observers.in_service import ObserverInService
 from broker_runtime.observers.layout import layout_of

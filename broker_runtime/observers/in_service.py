@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from broker_runtime.apis.request.call import Call
 from broker_runtime.errors import ProtocolError
-from broker_runtime.network.refusals import RefusalLog
+from broker_runtime.network.quotas.refusals import RefusalLog
 from broker_runtime.observers.base import (
     CallObserver,
     Configured,

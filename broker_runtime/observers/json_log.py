@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from broker_runtime.errors import ConfigError
-from broker_runtime.network.connection_notices import ConnectionNotice
+from broker_runtime.network.connection.connection_notices import ConnectionNotice
 from broker_runtime.observers.background import Background
 from broker_runtime.observers.base import Config, NoResponse
 from broker_runtime.observers.settings import read_settings

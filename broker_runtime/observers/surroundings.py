@@ -7,7 +7,7 @@ from uuid import UUID
 
 from broker_runtime.apis.request.call import RequestObserver
 from broker_runtime.clock import Clock, Timer
-from broker_runtime.network.connection_notices import TellOfConnection
+from broker_runtime.network.connection.connection_notices import TellOfConnection
 
 TopicName = Callable[[UUID], str | None]
 """Returns the name of a topic by its ID; None if it is unknown."""

@@ -21,8 +21,8 @@ from broker_runtime.replication.follower import FollowerReplica
 from broker_runtime.replication.follower_session import FollowerSession
 from broker_runtime.replication.peer import PeerLink
 from broker_runtime.replication.truncation import Truncation
-from broker_runtime.storage.follower_log import FollowerLog
-from broker_runtime.storage.manager import LogManager
+from broker_runtime.storage.log.follower_log import FollowerLog
+from broker_runtime.storage.log_dir.manager import LogManager
 from broker_runtime.wire.versions import FETCH
 
 log = logging.getLogger(__name__)

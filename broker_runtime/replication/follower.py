@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from broker_runtime.coordination.backoff import Backoff
-from broker_runtime.storage.log import Log
+from broker_runtime.storage.log.log import Log
 
 UNKNOWN = -1
 

@@ -25,8 +25,8 @@ from uuid import UUID
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.brokers import BrokerInfo
 from broker_runtime.metadata.topics import Partition
-from broker_runtime.storage.log import Log
-from broker_runtime.storage.waiters import OffsetWaiters
+from broker_runtime.storage.disk.waiters import OffsetWaiters
+from broker_runtime.storage.log.log import Log
 
 UNKNOWN = -1
 

@@ -16,8 +16,8 @@ from broker_runtime.metadata.changes import Removals
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
 from broker_runtime.metadata.topics import Partition, Topic
-from broker_runtime.storage.log import Log
-from broker_runtime.storage.manager import LogManager
+from broker_runtime.storage.log.log import Log
+from broker_runtime.storage.log_dir.manager import LogManager
 
 log = logging.getLogger(__name__)
 

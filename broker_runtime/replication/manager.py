@@ -26,9 +26,9 @@ from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.replication.local_logs import Key, LocalLogs
 from broker_runtime.replication.peer import Controller, Peers
 from broker_runtime.replication.repairs import OtherBrokers, Repairs
-from broker_runtime.storage.disk import Pause
-from broker_runtime.storage.log import Log
-from broker_runtime.storage.manager import LogManager
+from broker_runtime.storage.disk.disk import Pause
+from broker_runtime.storage.log.log import Log
+from broker_runtime.storage.log_dir.manager import LogManager
 
 log = logging.getLogger(__name__)
 

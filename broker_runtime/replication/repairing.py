@@ -12,13 +12,13 @@ from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.replication.peer import PeerLink
 from broker_runtime.replication.repairs import DamagedReplica, OtherBrokers
 from broker_runtime.replication.replica_ranges import RANGE_BYTES_MAX
-from broker_runtime.storage.damage_watch import DamageWatch
-from broker_runtime.storage.damaged_ranges import DamagedRange
-from broker_runtime.storage.follower_log import FollowerLog
-from broker_runtime.storage.log import Log
-from broker_runtime.storage.mending import NotSuppliedError, Supplied, Wanted, mend
-from broker_runtime.storage.replacing import ReplacingStoppedError
-from broker_runtime.storage.segment import Segment
+from broker_runtime.storage.damage.damage_watch import DamageWatch
+from broker_runtime.storage.damage.mending import NotSuppliedError, Supplied, Wanted, mend
+from broker_runtime.storage.log.follower_log import FollowerLog
+from broker_runtime.storage.log.log import Log
+from broker_runtime.storage.log.replacing import ReplacingStoppedError
+from broker_runtime.storage.segment.damaged_ranges import DamagedRange
+from broker_runtime.storage.segment.segment import Segment
 from broker_runtime.wire.messages import decode_response, encode_request_body
 from broker_runtime.wire.versions import REPLICA_RANGE
 

@@ -19,8 +19,8 @@ from broker_runtime.on_demand import Importer
 from broker_runtime.replication.follower import FollowerReplica
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.replication.peer import Peers
-from broker_runtime.storage.log import Log
-from broker_runtime.storage.manager import LogManager
+from broker_runtime.storage.log.log import Log
+from broker_runtime.storage.log_dir.manager import LogManager
 
 log = logging.getLogger(__name__)
 

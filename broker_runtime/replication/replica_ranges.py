@@ -6,9 +6,9 @@ it is sent, so a reader never gets other damage. Magic and offset are checked, t
 """
 
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.storage.leaders_batches import batch_around, leaders_batches
-from broker_runtime.storage.log import Log
-from broker_runtime.storage.mending import Supplied
+from broker_runtime.storage.damage.mending import Supplied
+from broker_runtime.storage.log.log import Log
+from broker_runtime.storage.records.leaders_batches import batch_around, leaders_batches
 
 RANGE_BYTES_MAX = 1 << 20
 """Limit of one response in bytes, which a single batch may exceed: it is read and checked on the event loop."""

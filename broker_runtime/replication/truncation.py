@@ -9,7 +9,7 @@ from broker_runtime.replication.fetch_failures import FetchFailures
 from broker_runtime.replication.follower import FollowerReplica, cut_for
 from broker_runtime.replication.follower_session import FollowerSession
 from broker_runtime.replication.leader_questions import EpochEnd, Exchange, epoch_ends, log_start
-from broker_runtime.storage.follower_log import FollowerLog
+from broker_runtime.storage.log.follower_log import FollowerLog
 
 log = logging.getLogger(__name__)
 

@@ -11,11 +11,11 @@ from audit_pipeline.contract import COMMON, contract
 from audit_pipeline.spool import read_spool
 from audit_pipeline.tables import arrow_schema
 from broker_runtime.apis.request.call import Ending
-from broker_runtime.network.connection_notices import NoticeKind
+from broker_runtime.network.connection.connection_notices import NoticeKind
 from broker_runtime.observers.audit_log import layout
 from broker_runtime.observers.audit_log.clients import ClientFacts
 from broker_runtime.observers.surroundings import HeldPartition
-from broker_runtime.storage.filesystem import OsFileSystem
+from broker_runtime.storage.disk.filesystem import OsFileSystem
 from tests.support.audit import AuditBench
 
 SCHEMAS = Path(__file__).resolve().parents[2] / "schemas"

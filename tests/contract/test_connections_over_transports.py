@@ -10,12 +10,12 @@ import pytest
 
 from broker_runtime.clock import SystemClock
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.network.client_connection import ClientConnection
-from broker_runtime.network.connection import Connection
-from broker_runtime.network.poller import LoopPoller, Poller, default_poller
+from broker_runtime.network.connection.client_connection import ClientConnection
+from broker_runtime.network.connection.connection import Connection
+from broker_runtime.network.connection.shared import Shared
 from broker_runtime.network.settings import ClientLimits, NetworkLimits
-from broker_runtime.network.shared import Shared
-from broker_runtime.network.transport import PlainTransport, Transport
+from broker_runtime.network.sockets.poller import LoopPoller, Poller, default_poller
+from broker_runtime.network.sockets.transport import PlainTransport, Transport
 from broker_runtime.wire.handler import ServedConnection
 from broker_runtime.wire.header import prefix, read_header
 from broker_runtime.wire.reply import FileRegion, Reply

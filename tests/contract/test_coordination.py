@@ -27,9 +27,9 @@ from broker_runtime.coordination.seam import Decision, DurableLog
 from broker_runtime.coordination.timer_service import TimerService
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.steps import Steps
-from broker_runtime.storage.batching import KeyValue
-from broker_runtime.storage.log import Log
-from broker_runtime.storage.manager import LogManager
+from broker_runtime.storage.log.log import Log
+from broker_runtime.storage.log_dir.manager import LogManager
+from broker_runtime.storage.records.batching import KeyValue
 from tests.support.inline_executor import InlineExecutor
 from tests.support.journal_store import MemoryStore, SharedObjects
 from tests.support.logs import TOPIC_ID, LogHouse

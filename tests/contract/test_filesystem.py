@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_runtime.storage.filesystem import (
+from broker_runtime.storage.disk.filesystem import (
     Buffer,
     FileSystem,
     FsyncFailedError,

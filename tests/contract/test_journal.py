@@ -25,10 +25,10 @@ from broker_runtime.controller.journal.store import LeaseRecord, ObjectStore, St
 from broker_runtime.metadata.cluster import ClusterRecord
 from broker_runtime.metadata.codec import encode_record
 from broker_runtime.metadata.topic_names import METADATA_TOPIC, METADATA_TOPIC_ID
-from broker_runtime.storage.batch import encode_batch, iter_batches, iter_records
-from broker_runtime.storage.filesystem import FileSystem, OsFileSystem
-from broker_runtime.storage.log import Log
-from broker_runtime.storage.manager import LogManager
+from broker_runtime.storage.disk.filesystem import FileSystem, OsFileSystem
+from broker_runtime.storage.log.log import Log
+from broker_runtime.storage.log_dir.manager import LogManager
+from broker_runtime.storage.records.batch import encode_batch, iter_batches, iter_records
 from e2e.cluster.control_plane import ControlPlane
 from tests.support.inline_executor import InlineExecutor
 from tests.support.journal_store import MemoryStore, SharedObjects

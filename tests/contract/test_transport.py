@@ -9,8 +9,8 @@ from typing import Protocol
 
 import pytest
 
-from broker_runtime.network.output import send
-from broker_runtime.network.transport import FileUnreadableError, PlainTransport, Transport
+from broker_runtime.network.connection.output import send
+from broker_runtime.network.sockets.transport import FileUnreadableError, PlainTransport, Transport
 from broker_runtime.wire.reply import Chunk, FileRegion
 from tests.support.certificate import make_certificate
 from tests.support.memory_transport import EncryptingTransport, MemoryTransport

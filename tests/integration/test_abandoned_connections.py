@@ -10,10 +10,10 @@ from ipaddress import ip_network
 
 import pytest
 
-from broker_runtime.network.abandoned import is_abandoned
-from broker_runtime.network.connection_group import GroupLimits
-from broker_runtime.network.connection_notices import ABANDONED, ConnectionNotice, NoticeKind
+from broker_runtime.network.connection.connection_notices import ABANDONED, ConnectionNotice, NoticeKind
+from broker_runtime.network.quotas.connection_group import GroupLimits
 from broker_runtime.network.settings import NetworkLimits, QuotaSettings, Strategy
+from broker_runtime.network.sockets.abandoned import is_abandoned
 from tests.support.proxy_headers import header, local_header
 from tests.support.socket_bench import BENCHES, PATIENCE_S, PING, Bench, bench_on
 

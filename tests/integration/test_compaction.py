@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from broker_runtime.config import TopicConfig
-from broker_runtime.storage.batch import ProducerStamp
+from broker_runtime.storage.records.batch import ProducerStamp
 from tests.support.acknowledged import Partitions, create_topic
 from tests.support.broker_admin import until
 from tests.support.broker_process import BrokerGroup, BrokerProcess

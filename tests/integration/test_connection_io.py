@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from broker_runtime.network.connection import Connection
+from broker_runtime.network.connection.connection import Connection
 from broker_runtime.network.settings import NetworkLimits
 from broker_runtime.wire.handler import ServedConnection
 from broker_runtime.wire.reply import NO_REPLY, FileRegion, PendingReply, Reply

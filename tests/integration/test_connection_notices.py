@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from broker_runtime.network.connection_group import GroupLimits
-from broker_runtime.network.connection_notices import ConnectionNotice, NoticeKind
+from broker_runtime.network.connection.connection_notices import ConnectionNotice, NoticeKind
+from broker_runtime.network.quotas.connection_group import GroupLimits
 from broker_runtime.network.settings import IpAction, NetworkLimits, QuotaSettings
 from tests.support.socket_bench import Bench, bench_on
 

@@ -10,9 +10,9 @@ from dataclasses import replace
 
 import pytest
 
-from broker_runtime.network.connection_group import GroupLimits
-from broker_runtime.network.listening import ListenerBindError
+from broker_runtime.network.quotas.connection_group import GroupLimits
 from broker_runtime.network.settings import IpAction, NetworkLimits, QuotaSettings, Strategy
+from broker_runtime.network.sockets.listening import ListenerBindError
 from tests.support.socket_bench import BENCHES, PING, Bench, bench_on
 
 LATE_S = 3.0

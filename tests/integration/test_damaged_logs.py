@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from typer.testing import CliRunner
 
-from broker_runtime.storage.batch import encode_batch
+from broker_runtime.storage.records.batch import encode_batch
 from sluicegate_operator.cli.damage import damage
 from tests.support.acknowledged import Partitions, create_topic
 from tests.support.broker_admin import until

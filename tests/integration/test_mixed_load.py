@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 
 import pytest
 
-from broker_runtime.storage.batch import encode_batch
+from broker_runtime.storage.records.batch import encode_batch
 from tests.support.broker_process import ROOT, BrokerGroup, BrokerProcess
 from tests.support.mixed_load import WATCHED, Load
 from tests.support.wire_client import WireClient

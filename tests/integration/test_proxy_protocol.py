@@ -6,7 +6,7 @@ from ipaddress import ip_network
 
 import pytest
 
-from broker_runtime.network.connection_notices import ConnectionNotice, NoticeKind
+from broker_runtime.network.connection.connection_notices import ConnectionNotice, NoticeKind
 from broker_runtime.network.settings import NetworkLimits, QuotaSettings
 from tests.support.proxy_headers import header, local_header, tlv
 from tests.support.socket_bench import BENCHES, PATIENCE_S, PING, Bench, bench_on

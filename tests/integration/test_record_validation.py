@@ -11,7 +11,7 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
-from broker_runtime.storage.batch import encode_batch
+from broker_runtime.storage.records.batch import encode_batch
 from tests.support.broker_process import BrokerProcess
 from tests.support.packed_batches import packed
 from tests.support.wire_client import WireClient

@@ -5,7 +5,7 @@ from math import isnan
 import pytest
 
 from broker_runtime.errors import ConfigError
-from broker_runtime.network.quotas import ConnectionQuotas, UnknownListenerError
+from broker_runtime.network.quotas.quotas import ConnectionQuotas, UnknownListenerError
 from broker_runtime.network.settings import IpAction, Strategy
 from tests.support.quota_broker import (
     ADMIN,

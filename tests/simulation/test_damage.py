@@ -5,8 +5,8 @@ from uuid import UUID
 
 import pytest
 
-from broker_runtime.storage.checkpoint import HIGH_WATERMARKS, RECOVERY_POINTS, write_offsets
-from broker_runtime.storage.ledger import FILE_NAME, Entry, write_ledger
+from broker_runtime.storage.disk.checkpoint import HIGH_WATERMARKS, RECOVERY_POINTS, write_offsets
+from broker_runtime.storage.disk.ledger import FILE_NAME, Entry, write_ledger
 from tests.simulation.cluster.damage import is_vouched_for, would_be_missed
 from tests.support.memory_filesystem import MemoryFileSystem
 

@@ -23,12 +23,12 @@ from broker_runtime.replication import truncation
 from broker_runtime.replication.follower import Cut, FollowerReplica
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.steps import Steps
-from broker_runtime.storage.checkpoints import Checkpoints
-from broker_runtime.storage.loader import Promise, load_log
-from broker_runtime.storage.log import Log
-from broker_runtime.storage.place import LogPlace
-from broker_runtime.storage.producers import ProducerStates, StoredBatch
-from broker_runtime.storage.recovery import RecoveryReport
+from broker_runtime.storage.disk.place import LogPlace
+from broker_runtime.storage.log.log import Log
+from broker_runtime.storage.log_dir.checkpoints import Checkpoints
+from broker_runtime.storage.log_dir.loader import Promise, load_log
+from broker_runtime.storage.records.producers import ProducerStates, StoredBatch
+from broker_runtime.storage.recovery.recovery import RecoveryReport
 from tests.simulation.cluster.cluster import simulate
 from tests.simulation.cluster.shape import DEPOSED, HARSH, LOSSES, PIPELINED, Shape
 
@@ -258,7 +258,7 @@ def keep_what_comes_after_a_lost_beginning(monkeypatch: pytest.MonkeyPatch) -> N
     def load(place: LogPlace, config: TopicConfig, promise: Promise, report: RecoveryReport) -> Log:
         return load_log(place, config, promise if promise.whole else replace(promise, begin=-1), report)
 
-    monkeypatch.setattr("broker_runtime.storage.manager.load_log", load)
+    monkeypatch.setattr("broker_runtime.storage.log_dir.manager.load_log", load)
 
 
 @FULL

@@ -24,8 +24,8 @@ from broker_runtime.apis.request.observed import error_code
 from broker_runtime.apis.request.on_demand import ApiOnDemand
 from broker_runtime.apis.table import CONTROLLER_APIS, COUNTED_APIS
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
-from broker_runtime.storage.batch import encode_batch
-from broker_runtime.storage.compression import GZIP, LZ4, SNAPPY, ZSTD
+from broker_runtime.storage.records.batch import encode_batch
+from broker_runtime.storage.records.compression import GZIP, LZ4, SNAPPY, ZSTD
 from broker_runtime.wire.handler import FrameHandler
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import PendingReply

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from broker_runtime.apis.request.call import Call, Completion, Ending, PartitionFacts
-from broker_runtime.network.connection_notices import ConnectionNotice, NoticeKind
+from broker_runtime.network.connection.connection_notices import ConnectionNotice, NoticeKind
 from broker_runtime.observers.audit_log.log import AuditLog, Environment
 from broker_runtime.observers.audit_log.settings import read_settings
 from broker_runtime.observers.audit_log.spool import Identity
-from broker_runtime.storage.filesystem import FileSystem
+from broker_runtime.storage.disk.filesystem import FileSystem
 from tests.support.calls import NotedConnection
 from tests.support.manual_clock import ManualClock
 

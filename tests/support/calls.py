@@ -8,7 +8,7 @@ from typing import Any
 from broker_runtime.apis.request.answering import settled
 from broker_runtime.apis.request.call import Call, Completion
 from broker_runtime.apis.request.context import ApiSpec
-from broker_runtime.network.closed_observers import ClosedObservers
+from broker_runtime.network.sockets.closed_observers import ClosedObservers
 from broker_runtime.slices import Slices
 from broker_runtime.steps import at_once
 from broker_runtime.wire.header import read_header

@@ -3,7 +3,11 @@
 from collections.abc import Callable
 
 from broker_runtime.errors import KafkaError
-from broker_runtime.storage.batch import (
+from broker_runtime.storage.compaction.cleaning import CleanerSettings, Cleaning, CleaningStoppedError
+from broker_runtime.storage.compaction.dirt import Dirt
+from broker_runtime.storage.compaction.records import body_of
+from broker_runtime.storage.log.log import Log
+from broker_runtime.storage.records.batch import (
     COMPRESSION_MASK,
     HEADER,
     HEADER_BYTES,
@@ -16,10 +20,6 @@ from broker_runtime.storage.batch import (
     iter_batches,
     iter_records,
 )
-from broker_runtime.storage.compaction.cleaning import CleanerSettings, Cleaning, CleaningStoppedError
-from broker_runtime.storage.compaction.dirt import Dirt
-from broker_runtime.storage.compaction.records import body_of
-from broker_runtime.storage.log import Log
 from tests.support.logs import LogHouse
 from tests.support.packed_batches import packed
 

@@ -18,7 +18,7 @@ from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
 from broker_runtime.metadata.topic_names import METADATA_TOPIC, METADATA_TOPIC_ID
 from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
-from broker_runtime.storage.manager import LogManager
+from broker_runtime.storage.log_dir.manager import LogManager
 from broker_runtime.wire.messages import decode_request, encode_request_body, encode_response
 from tests.support.calls import a_call, fields_later
 from tests.support.inline_executor import InlineExecutor

@@ -8,8 +8,8 @@ from broker_runtime.controller.journal.choice import JournalParts, backing
 from broker_runtime.controller.service import ControllerService
 from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.topic_names import METADATA_TOPIC, METADATA_TOPIC_ID
-from broker_runtime.storage.log import Log
-from broker_runtime.storage.manager import LogManager
+from broker_runtime.storage.log.log import Log
+from broker_runtime.storage.log_dir.manager import LogManager
 from tests.support.inline_executor import InlineExecutor
 from tests.support.journal_store import MemoryStore, SharedObjects
 from tests.support.manual_clock import ManualClock

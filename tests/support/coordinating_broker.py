@@ -23,8 +23,8 @@ from broker_runtime.metadata.topics import NO_LEADER, PartitionRecord
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.replication.peer import Peers
-from broker_runtime.storage.batch import encode_batch
-from broker_runtime.storage.manager import LogManager
+from broker_runtime.storage.log_dir.manager import LogManager
+from broker_runtime.storage.records.batch import encode_batch
 from broker_runtime.wire.header import prefix
 from broker_runtime.wire.messages import (
     Entity,

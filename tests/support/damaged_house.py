@@ -4,10 +4,10 @@ import asyncio
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.storage.batch import iter_batches, iter_records
-from broker_runtime.storage.damaged_ranges import range_at
-from broker_runtime.storage.mending import NotSuppliedError, Supplied, Wanted, mend
-from broker_runtime.storage.segment import Segment
+from broker_runtime.storage.damage.mending import NotSuppliedError, Supplied, Wanted, mend
+from broker_runtime.storage.records.batch import iter_batches, iter_records
+from broker_runtime.storage.segment.damaged_ranges import range_at
+from broker_runtime.storage.segment.segment import Segment
 from tests.support.logs import LogHouse
 
 CONFIG = TopicConfig(segment_bytes=1000, index_interval_bytes=100)

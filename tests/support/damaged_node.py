@@ -8,11 +8,11 @@ import pytest
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.steps import at_once
-from broker_runtime.storage.batch import HEADER_BYTES, encode_batch, iter_batches, iter_records
-from broker_runtime.storage.damaged_ranges import range_at
-from broker_runtime.storage.log import Log
-from broker_runtime.storage.manager import LogManager
-from broker_runtime.storage.segment import Segment
+from broker_runtime.storage.log.log import Log
+from broker_runtime.storage.log_dir.manager import LogManager
+from broker_runtime.storage.records.batch import HEADER_BYTES, encode_batch, iter_batches, iter_records
+from broker_runtime.storage.segment.damaged_ranges import range_at
+from broker_runtime.storage.segment.segment import Segment
 from tests.support.logs import LOG_DIR, TOPIC_ID
 from tests.support.manual_clock import ManualClock
 from tests.support.memory_filesystem import MemoryFileSystem

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from broker_runtime.__main__ import main
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
-from broker_runtime.storage.filesystem import Buffer
-from broker_runtime.storage.log_dir_health import RESERVE
+from broker_runtime.storage.disk.filesystem import Buffer
+from broker_runtime.storage.log_dir.log_dir_health import RESERVE
 
 VARIABLE = "SLUICEGATE_TEST_FULL_DISK"
 _real_pwritev = os.pwritev

@@ -5,12 +5,19 @@ from pathlib import Path
 from uuid import UUID
 
 from broker_runtime.config import BrokerConfig, TopicConfig
-from broker_runtime.storage.batch import NO_PRODUCER, Header, ProducerStamp, encode_batch, iter_batches, iter_records
-from broker_runtime.storage.disk import Disk
-from broker_runtime.storage.follower_log import FollowerLog
-from broker_runtime.storage.log import Log
-from broker_runtime.storage.manager import LogManager
-from broker_runtime.storage.recovery import RecoveryReport
+from broker_runtime.storage.disk.disk import Disk
+from broker_runtime.storage.log.follower_log import FollowerLog
+from broker_runtime.storage.log.log import Log
+from broker_runtime.storage.log_dir.manager import LogManager
+from broker_runtime.storage.records.batch import (
+    NO_PRODUCER,
+    Header,
+    ProducerStamp,
+    encode_batch,
+    iter_batches,
+    iter_records,
+)
+from broker_runtime.storage.recovery.recovery import RecoveryReport
 from tests.support.manual_clock import ManualClock
 from tests.support.memory_filesystem import MemoryFileSystem
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from broker_runtime.storage.disk import Done
+from broker_runtime.storage.disk.disk import Done
 
 
 class ManualDisk:

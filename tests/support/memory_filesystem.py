@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from pathlib import Path
 
-from broker_runtime.storage.filesystem import Buffer, FsyncFailedError
+from broker_runtime.storage.disk.filesystem import Buffer, FsyncFailedError
 
 
 class _Inode:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from broker_runtime.network.transport import SENDFILE_BYTES, FileUnreadableError
+from broker_runtime.network.sockets.transport import SENDFILE_BYTES, FileUnreadableError
 from broker_runtime.wire.reply import FileRegion
 
 

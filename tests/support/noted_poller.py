@@ -1,6 +1,6 @@
 """A Poller that records which events one connection asks for."""
 
-from broker_runtime.network.poller import Pollable
+from broker_runtime.network.sockets.poller import Pollable
 from broker_runtime.turn_lengths import TurnLengths
 
 

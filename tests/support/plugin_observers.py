@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from broker_runtime.network.connection_notices import ConnectionNotice
+from broker_runtime.network.connection.connection_notices import ConnectionNotice
 from broker_runtime.observers import Background, Struct
 
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from broker_runtime.storage.batch import iter_batches, iter_records
+from broker_runtime.storage.records.batch import iter_batches, iter_records
 from tests.support.wire_client import ConnectionEnded, Plain, WireClient
 
 _METADATA_VERSION, _FETCH_VERSION = 7, 11

@@ -2,7 +2,7 @@
 
 from ipaddress import ip_address
 
-from broker_runtime.network.proxy_header import SIGNATURE
+from broker_runtime.network.sockets.proxy_header import SIGNATURE
 
 LOCAL_COMMAND, PROXY_COMMAND = 0x20, 0x21
 

@@ -9,9 +9,9 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 
-from broker_runtime.network.delayed_closes import DelayedCloses
-from broker_runtime.network.quotas import ConnectionQuotas, Outcome
+from broker_runtime.network.quotas.quotas import ConnectionQuotas, Outcome
 from broker_runtime.network.settings import UNLIMITED, QuotaSettings
+from broker_runtime.network.sockets.delayed_closes import DelayedCloses
 
 Client = tuple[str, int]
 """Its address, and the time at which it gives up, in milliseconds."""

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from struct import pack_into
 
-from broker_runtime.storage.batch import NO_PRODUCER, ProducerStamp, encode_batch, iter_batches, iter_records
-from broker_runtime.storage.log import Log
+from broker_runtime.storage.log.log import Log
+from broker_runtime.storage.records.batch import NO_PRODUCER, ProducerStamp, encode_batch, iter_batches, iter_records
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from broker_runtime.metadata.brokers import BrokerInfo
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topics import Partition, PartitionRecord, TopicRecord
 from broker_runtime.replication.leader import LeaderReplica
-from broker_runtime.storage.log import Log
-from broker_runtime.storage.waiters import AtOnce
+from broker_runtime.storage.disk.waiters import AtOnce
+from broker_runtime.storage.log.log import Log
 from broker_runtime.wire.header import response_prefix
 from broker_runtime.wire.messages import decode_request, encode_response, frame_request
 from broker_runtime.wire.reply import FileRegion, PendingReply

@@ -1,6 +1,6 @@
 """A search by time without a loop or a thread."""
 
-from broker_runtime.storage.time_search import FoundRecord, Search
+from broker_runtime.storage.log.time_search import FoundRecord, Search
 
 
 def run_through(search: Search) -> FoundRecord | None:

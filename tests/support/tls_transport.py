@@ -7,7 +7,7 @@ import ssl
 from collections.abc import Sequence
 from contextlib import suppress
 
-from broker_runtime.network.transport import FileUnreadableError, Transport
+from broker_runtime.network.sockets.transport import FileUnreadableError, Transport
 from broker_runtime.wire.reply import FileRegion
 
 _RECORD_BYTES = 16 * 1024

@@ -178,7 +178,7 @@ def test_a_rule_finds_a_fault(rule: Rule, bad: str) -> None:
 
 
 def test_the_contract_of_purity_holds_the_connections_machine() -> None:
-    assert "broker_runtime.network.machine." in HELD_TO_PURITY
+    assert "broker_runtime.network.connection.machine." in HELD_TO_PURITY
 
 
 def test_modules_are_named_for_what_they_own() -> None:

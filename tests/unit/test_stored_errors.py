@@ -24,7 +24,7 @@ KEEPS_ITS_TRACEBACK = {
     # The process ends with it.
     ("broker_runtime/controller/service.py", "self.failed.set_exception(error)"),
     # It comes from a thread, whose frames refer to no future.
-    ("broker_runtime/storage/disk.py", "ended.set_exception(error)"),
+    ("broker_runtime/storage/disk/disk.py", "ended.set_exception(error)"),
 }
 """Programming errors, which are logged with the place where they happened."""
 

@@ -19,7 +19,7 @@ from broker_runtime.errors import ErrorCode, KafkaError, detached
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.slices import Slices
 from broker_runtime.steps import Steps, counted, each, let_go
-from broker_runtime.storage.time_search import FoundRecord, Search, Step, first_since, newest
+from broker_runtime.storage.log.time_search import FoundRecord, Search, Step, first_since, newest
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import ListOffsetsPartition, ListOffsetsRequest
 from broker_runtime.wire.versions import LIST_OFFSETS

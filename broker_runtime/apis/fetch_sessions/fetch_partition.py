@@ -4,8 +4,8 @@ from typing import Protocol
 from uuid import UUID
 
 from broker_runtime.replication.leader import LeaderReplica
-from broker_runtime.storage.log import Log
-from broker_runtime.storage.waiters import Watcher
+from broker_runtime.storage.disk.waiters import Watcher
+from broker_runtime.storage.log.log import Log
 from broker_runtime.wire.reply import FileRegion
 
 NOTHING = (-1, -1)

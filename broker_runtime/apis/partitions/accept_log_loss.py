@@ -12,11 +12,11 @@ from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.replication.leader import LeaderReplica
-from broker_runtime.storage.log import Log
-from broker_runtime.storage.mending import Supplied, Wanted, mend, nothing_for
-from broker_runtime.storage.replacing import ReplacingStoppedError
-from broker_runtime.storage.segment import Segment
-from broker_runtime.storage.stored_batches import DamagedFileError
+from broker_runtime.storage.damage.mending import Supplied, Wanted, mend, nothing_for
+from broker_runtime.storage.log.log import Log
+from broker_runtime.storage.log.replacing import ReplacingStoppedError
+from broker_runtime.storage.segment.segment import Segment
+from broker_runtime.storage.segment.stored_batches import DamagedFileError
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import AcceptLogLossRequest
 from broker_runtime.wire.versions import ACCEPT_LOG_LOSS

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext
-from broker_runtime.storage.damaged_ranges import DamagedRange
+from broker_runtime.storage.segment.damaged_ranges import DamagedRange
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import DescribeLogDamageRequest
 from broker_runtime.wire.versions import DESCRIBE_LOG_DAMAGE

@@ -27,10 +27,10 @@ from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.metadata.topic_names import INTERNAL_TOPICS
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.steps import Steps, at_once
-from broker_runtime.storage.batch import TIMESTAMPS, TIMESTAMPS_AT
-from broker_runtime.storage.log import AppendResult
-from broker_runtime.storage.record_check import check_records, is_quick
-from broker_runtime.storage.validation import check_batch
+from broker_runtime.storage.log.log import AppendResult
+from broker_runtime.storage.records.batch import TIMESTAMPS, TIMESTAMPS_AT
+from broker_runtime.storage.records.record_check import check_records, is_quick
+from broker_runtime.storage.records.validation import check_batch
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import NO_REPLY, PendingReply, Reply
 from broker_runtime.wire.versions import PRODUCE

@@ -23,8 +23,8 @@ from broker_runtime.config import BrokerSettings
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.steps import Steps
-from broker_runtime.storage.log import Log
-from broker_runtime.storage.manager import LogManager
+from broker_runtime.storage.log.log import Log
+from broker_runtime.storage.log_dir.manager import LogManager
 from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.reply import PendingReply, Reply
 from broker_runtime.wire.versions import FORMATS

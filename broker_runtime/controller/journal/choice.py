@@ -12,7 +12,7 @@ from broker_runtime.controller.journal.lease import LeaseElection
 from broker_runtime.controller.journal.seam import Backing, SoleElection
 from broker_runtime.controller.journal.store import ObjectStore
 from broker_runtime.errors import ConfigError
-from broker_runtime.storage.log import Log
+from broker_runtime.storage.log.log import Log
 
 NAME_CHARACTERS_MAX = 63
 """The name is also a label's value."""

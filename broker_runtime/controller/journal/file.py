@@ -14,8 +14,8 @@ from functools import partial
 from broker_runtime.controller.journal.seam import JournalDamagedError, JournalFailedError, Snapshot
 from broker_runtime.errors import KafkaError
 from broker_runtime.metadata.snapshots import SnapshotFormatError, read_snapshot
-from broker_runtime.storage.filesystem import read_file, replace_file
-from broker_runtime.storage.log import Log
+from broker_runtime.storage.disk.filesystem import read_file, replace_file
+from broker_runtime.storage.log.log import Log
 
 log = logging.getLogger(__name__)
 

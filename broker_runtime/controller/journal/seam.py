@@ -9,7 +9,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Protocol
 
-from broker_runtime.storage.log import Log
+from broker_runtime.storage.log.log import Log
 
 
 class JournalError(Exception):

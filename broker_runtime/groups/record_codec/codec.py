@@ -26,7 +26,7 @@ from broker_runtime.groups.records import (
     Value,
 )
 from broker_runtime.steps import Steps, listed
-from broker_runtime.storage.batching import KeyValue
+from broker_runtime.storage.records.batching import KeyValue
 from broker_runtime.wire.reader import RequestReader
 
 _PARTITION_METADATA = 4

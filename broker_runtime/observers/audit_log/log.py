@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from broker_runtime.apis.request.call import Call, PartitionFacts
 from broker_runtime.clock import Clock, Timer
-from broker_runtime.network.connection_notices import ConnectionNotice
+from broker_runtime.network.connection.connection_notices import ConnectionNotice
 from broker_runtime.observers.audit_log.admin_apis import ADMIN_APIS
 from broker_runtime.observers.audit_log.clients import Client, ClientFacts, Clients
 from broker_runtime.observers.audit_log.rollup import Rollup
@@ -18,7 +18,7 @@ from broker_runtime.observers.audit_log.settings import AuditSettings, Level
 from broker_runtime.observers.audit_log.spool import Identity, Spool
 from broker_runtime.observers.audit_log.writer import EventWriter
 from broker_runtime.observers.surroundings import HeldPartition
-from broker_runtime.storage.filesystem import FileSystem
+from broker_runtime.storage.disk.filesystem import FileSystem
 
 _ROLLUP_ROWS_MAX: Final = 1000
 """An interval with more rows ends early, so that its block and the memory for it stay small."""

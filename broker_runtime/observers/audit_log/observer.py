@@ -15,12 +15,12 @@ from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.table import COUNTED_APIS
 from broker_runtime.clock import Timer
 from broker_runtime.exposition import MetricFamily, counter, gauge
-from broker_runtime.network.connection_notices import ConnectionNotice
+from broker_runtime.network.connection.connection_notices import ConnectionNotice
 from broker_runtime.observers.audit_log.log import AuditLog, Environment
 from broker_runtime.observers.audit_log.settings import AuditSettings, read_settings, with_key_of_file
 from broker_runtime.observers.audit_log.spool import Identity
 from broker_runtime.observers.surroundings import HeldPartition, Surroundings
-from broker_runtime.storage.filesystem import OsFileSystem
+from broker_runtime.storage.disk.filesystem import OsFileSystem
 
 _SPOOL_FOLDER: Final = "audit"
 _WAITING_SPOOLS_MAX: Final = 5

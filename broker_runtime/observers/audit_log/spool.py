@@ -20,7 +20,7 @@ from broker_runtime.observers.audit_log.layout import (
     packed_reserved,
     spool_name,
 )
-from broker_runtime.storage.filesystem import File, FileSystem
+from broker_runtime.storage.disk.filesystem import File, FileSystem
 
 
 class Identity(NamedTuple):

@@ -15,12 +15,12 @@ from broker_runtime.clock import Clock
 from broker_runtime.config import BrokerConfig
 from broker_runtime.errors import KafkaError
 from broker_runtime.on_demand import Importer, imported
-from broker_runtime.storage.checkpoint import Partition
 from broker_runtime.storage.compaction.dirt import Dirt
 from broker_runtime.storage.compaction.figures import CleanerFigures
-from broker_runtime.storage.disk import Disk, done_by
-from broker_runtime.storage.log import Log
-from broker_runtime.storage.stored_batches import DamagedFileError
+from broker_runtime.storage.disk.checkpoint import Partition
+from broker_runtime.storage.disk.disk import Disk, done_by
+from broker_runtime.storage.log.log import Log
+from broker_runtime.storage.segment.stored_batches import DamagedFileError
 
 if TYPE_CHECKING:
     from broker_runtime.storage.compaction.cleaning import Cleaning

@@ -13,12 +13,12 @@ from broker_runtime.clock import Clock
 from broker_runtime.storage.compaction.dirt import Dirt, grouped
 from broker_runtime.storage.compaction.offset_map import OffsetMap
 from broker_runtime.storage.compaction.steps import Buffers, Counts, Rules, Source, fill_map, note_newest, write_kept
-from broker_runtime.storage.filesystem import File
-from broker_runtime.storage.log import Log
-from broker_runtime.storage.replacing import ReplacingStoppedError, put_in_place, tidy
-from broker_runtime.storage.segment import Segment
-from broker_runtime.storage.swap import Swap
-from broker_runtime.storage.turns import Turns, Work
+from broker_runtime.storage.disk.filesystem import File
+from broker_runtime.storage.disk.turns import Turns, Work
+from broker_runtime.storage.log.log import Log
+from broker_runtime.storage.log.replacing import ReplacingStoppedError, put_in_place, tidy
+from broker_runtime.storage.log.swap import Swap
+from broker_runtime.storage.segment.segment import Segment
 
 _ROOM_BYTES = 16 << 20
 """Space that is left to producers: a cleaning must not fill the disk."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from broker_runtime.checksum import crc32c
 from broker_runtime.config import LONG_MAX
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.storage.batch import (
+from broker_runtime.storage.records.batch import (
     COMPRESSION_MASK,
     CRC,
     CRC_FROM,
@@ -23,7 +23,7 @@ from broker_runtime.storage.batch import (
     Header,
     write_varint,
 )
-from broker_runtime.storage.compression import pack, unpack
+from broker_runtime.storage.records.compression import pack, unpack
 
 
 class StoredRecord(NamedTuple):

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from broker_runtime.config import LONG_MAX
-from broker_runtime.storage.batch import CONTROL, DELETE_HORIZON, Header
-from broker_runtime.storage.batch_writer import BatchWriter
 from broker_runtime.storage.compaction.offset_map import OffsetMap
 from broker_runtime.storage.compaction.records import StoredRecord, body_of, rewritten, stored_records
-from broker_runtime.storage.filesystem import File
-from broker_runtime.storage.producers import StoredBatch
-from broker_runtime.storage.segment import Segment
-from broker_runtime.storage.stored_batches import batches
-from broker_runtime.storage.turns import Steps
+from broker_runtime.storage.disk.filesystem import File
+from broker_runtime.storage.disk.turns import Steps
+from broker_runtime.storage.records.batch import CONTROL, DELETE_HORIZON, Header
+from broker_runtime.storage.records.producers import StoredBatch
+from broker_runtime.storage.segment.batch_writer import BatchWriter
+from broker_runtime.storage.segment.segment import Segment
+from broker_runtime.storage.segment.stored_batches import batches
 
 _RECORDS_PER_STEP = 256
 

@@ -29,7 +29,7 @@ from audit_pipeline.results.settings import Settings
 from audit_pipeline.results.tables import result_tables
 from audit_pipeline.sources.landed import LandedSegments
 from audit_pipeline.targets import FolderTarget
-from broker_runtime.storage.filesystem import OsFileSystem
+from broker_runtime.storage.disk.filesystem import OsFileSystem
 from tests.support.audit import AuditBench
 from tests.support.broker_process import BrokerProcess
 from tests.support.spark_kafka import spark_kafka_libs

@@ -15,7 +15,7 @@ from audit_pipeline.land import land
 from audit_pipeline.query import Events
 from audit_pipeline.retention import RetentionLimits, expire
 from audit_pipeline.targets import open_target
-from broker_runtime.storage.filesystem import OsFileSystem
+from broker_runtime.storage.disk.filesystem import OsFileSystem
 from tests.support.audit import AuditBench
 from tests.support.broker_admin import until
 from tests.support.s3_server import ACCESS_KEY, SECRET_KEY, S3Server

@@ -19,9 +19,9 @@ from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.snapshots import load_image
 from broker_runtime.metadata.topic_names import INTERNAL_TOPICS, METADATA_TOPIC, METADATA_TOPIC_ID
 from broker_runtime.metadata.topics import Partition
-from broker_runtime.storage.batch import iter_batches, iter_records
-from broker_runtime.storage.log import Log
-from broker_runtime.storage.manager import LogManager
+from broker_runtime.storage.log.log import Log
+from broker_runtime.storage.log_dir.manager import LogManager
+from broker_runtime.storage.records.batch import iter_batches, iter_records
 from tests.simulation.cluster.client import Deletions, Lane, Sent
 from tests.simulation.cluster.connection import Key
 from tests.simulation.cluster.process import Process

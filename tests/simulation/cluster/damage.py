@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
-from broker_runtime.storage.batch import HEADER_BYTES, MAGIC, Header, parse_header
-from broker_runtime.storage.checkpoint import HIGH_WATERMARKS, RECOVERY_POINTS, Partition, read_offsets
-from broker_runtime.storage.ledger import read_ledger
+from broker_runtime.storage.disk.checkpoint import HIGH_WATERMARKS, RECOVERY_POINTS, Partition, read_offsets
+from broker_runtime.storage.disk.ledger import read_ledger
+from broker_runtime.storage.records.batch import HEADER_BYTES, MAGIC, Header, parse_header
 from tests.simulation.cluster import check, disk_faults
 from tests.simulation.cluster.process import Process
 from tests.support.memory_filesystem import MemoryFileSystem

@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection, Iterable
 
 from broker_runtime.clock import Clock
 from broker_runtime.config import SecurityProtocol
-from broker_runtime.network.connection import Connection
-from broker_runtime.network.machine import SCRATCH_BYTES
+from broker_runtime.network.connection.connection import Connection
+from broker_runtime.network.connection.machine import SCRATCH_BYTES
+from broker_runtime.network.connection.shared import OwnedConnection, Shared
 from broker_runtime.network.settings import NetworkLimits, QuotaSettings
-from broker_runtime.network.shared import OwnedConnection, Shared
 from broker_runtime.wire.handler import FrameHandler, ServedConnection
 from broker_runtime.wire.reply import PendingReply, Reply
 from tests.simulation.cluster.loop import Owner

@@ -7,8 +7,8 @@ data is taken at once. Arrived data is reported in a turn of the process that wa
 from collections.abc import Sequence
 
 from broker_runtime.config import ServerAddress
-from broker_runtime.network.poller import Pollable
-from broker_runtime.network.transport import SENDFILE_BYTES, FileUnreadableError
+from broker_runtime.network.sockets.poller import Pollable
+from broker_runtime.network.sockets.transport import SENDFILE_BYTES, FileUnreadableError
 from broker_runtime.turn_lengths import TurnLengths
 from broker_runtime.wire.reply import FileRegion
 from tests.simulation.cluster.loop import Owner

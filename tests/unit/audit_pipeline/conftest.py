@@ -9,7 +9,7 @@ from audit_pipeline import stored_segment
 from audit_pipeline.land import land
 from audit_pipeline.segment import Footer
 from audit_pipeline.targets import FolderTarget, Target
-from broker_runtime.storage.filesystem import OsFileSystem
+from broker_runtime.storage.disk.filesystem import OsFileSystem
 from tests.support.audit import AuditBench
 from tests.support.spark_session import compiling_spark, spark
 

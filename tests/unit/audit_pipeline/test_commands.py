@@ -16,7 +16,7 @@ from audit_pipeline import __main__ as program
 from audit_pipeline.commands import CELL_CHARS_MAX
 from audit_pipeline.errors import StoppedError
 from audit_pipeline.spool_folder import is_written_to
-from broker_runtime.storage.filesystem import OsFileSystem
+from broker_runtime.storage.disk.filesystem import OsFileSystem
 from tests.support.audit import AuditBench
 
 

@@ -12,9 +12,9 @@ from audit_pipeline.spool import SpoolContent, read_spool
 from audit_pipeline.tables import tables_of
 from audit_pipeline.tail import SpoolTail, as_line, printable
 from broker_runtime.apis.request.call import ClientSoftware, Ending
-from broker_runtime.network.connection_notices import ConnectionNotice, NoticeKind
+from broker_runtime.network.connection.connection_notices import ConnectionNotice, NoticeKind
 from broker_runtime.observers.surroundings import HeldPartition
-from broker_runtime.storage.filesystem import OsFileSystem, read_file
+from broker_runtime.storage.disk.filesystem import OsFileSystem, read_file
 from tests.support.audit import AuditBench
 from tests.support.calls import NotedConnection
 from tests.support.memory_filesystem import MemoryFileSystem

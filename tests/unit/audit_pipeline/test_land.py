@@ -16,9 +16,9 @@ from audit_pipeline.spool_folder import AlreadyLandingError, forget_boot, landin
 from audit_pipeline.targets import FolderTarget
 from audit_pipeline.unfinished import clean_segments
 from broker_runtime.apis.request.call import Ending
-from broker_runtime.network.connection_notices import NoticeKind
+from broker_runtime.network.connection.connection_notices import NoticeKind
 from broker_runtime.observers.surroundings import HeldPartition
-from broker_runtime.storage.filesystem import OsFileSystem
+from broker_runtime.storage.disk.filesystem import OsFileSystem
 from tests.support.audit import AuditBench
 
 

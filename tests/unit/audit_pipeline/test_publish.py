@@ -13,7 +13,7 @@ from audit_pipeline.land import land
 from audit_pipeline.publish import Published, publish, published_numbers
 from audit_pipeline.query import Events
 from audit_pipeline.targets import FolderTarget
-from broker_runtime.storage.filesystem import OsFileSystem
+from broker_runtime.storage.disk.filesystem import OsFileSystem
 from tests.support.audit import AuditBench
 from tests.support.memory_topic import MemoryTopic
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from audit_pipeline.spool import SpoolContent, read_header, read_spool
 from audit_pipeline.tables import gaps_of
 from broker_runtime.observers.audit_log.layout import packed_block
-from broker_runtime.storage.filesystem import read_file
+from broker_runtime.storage.disk.filesystem import read_file
 from tests.support.audit import AuditBench
 from tests.support.memory_filesystem import MemoryFileSystem
 

@@ -21,7 +21,7 @@ from audit_pipeline.query import Events
 from audit_pipeline.retention import RetentionLimits, expire
 from audit_pipeline.sources.landed import LandedSegments
 from audit_pipeline.targets import FolderTarget, Stored, Target
-from broker_runtime.storage.filesystem import OsFileSystem
+from broker_runtime.storage.disk.filesystem import OsFileSystem
 from tests.support.audit import AuditBench
 
 HOUR_US = 3_600_000_000

@@ -14,7 +14,7 @@ from audit_pipeline.land import land
 from audit_pipeline.retention import RetentionLimits, expire
 from audit_pipeline.segment import Footer
 from audit_pipeline.targets import FolderTarget, Stored, Target
-from broker_runtime.storage.filesystem import OsFileSystem
+from broker_runtime.storage.disk.filesystem import OsFileSystem
 from tests.support.audit import AuditBench
 
 HOUR_US = 3_600_000_000

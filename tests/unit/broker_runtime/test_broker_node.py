@@ -18,8 +18,8 @@ from broker_runtime.metadata.quotas import IP_RATE_KEY, ClientQuotaRecord
 from broker_runtime.metadata.record import Record
 from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
 from broker_runtime.replication.manager import ReplicaManager
-from broker_runtime.storage.disk import Pause
-from broker_runtime.storage.manager import LogManager
+from broker_runtime.storage.disk.disk import Pause
+from broker_runtime.storage.log_dir.manager import LogManager
 from tests.support.logs import LOG_DIR
 from tests.support.manual_clock import ManualClock
 from tests.support.memory_filesystem import MemoryFileSystem

@@ -13,8 +13,8 @@ from broker_runtime.config.effective import effective_config
 from broker_runtime.errors import ConfigError
 from broker_runtime.limits_in_force import LimitsInForce
 from broker_runtime.metadata.quotas import IP_RATE_KEY, ClientQuotaRecord
-from broker_runtime.network.connection_group import GroupLimits
-from broker_runtime.network.host_names import HostNames
+from broker_runtime.network.quotas.connection_group import GroupLimits
+from broker_runtime.network.quotas.host_names import HostNames
 from broker_runtime.network.settings import QuotaSettings
 from tests.support.controller import Metadata
 

@@ -9,7 +9,7 @@ from broker_runtime.config import SecurityProtocol, broker_settings
 from broker_runtime.config.effective import effective_config
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.listeners_in_force import ListenersInForce
-from broker_runtime.network.listening import ListenerBindError
+from broker_runtime.network.sockets.listening import ListenerBindError
 
 SETTINGS = broker_settings({"node.id": "1", "listeners": "PLAINTEXT://h:9092"})
 MAP = "A:PLAINTEXT,B:PLAINTEXT"

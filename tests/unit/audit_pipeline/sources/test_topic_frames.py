@@ -16,7 +16,7 @@ from audit_pipeline.sources.catalogue import SegmentEntry
 from audit_pipeline.sources.kafka_topic import entries_of
 from audit_pipeline.sources.topic_frames import counted, ends, events_of
 from audit_pipeline.targets import FolderTarget
-from broker_runtime.storage.filesystem import OsFileSystem
+from broker_runtime.storage.disk.filesystem import OsFileSystem
 from tests.support.audit import AuditBench
 from tests.support.memory_topic import MemoryTopic
 

@@ -26,10 +26,10 @@ from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
 from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
-from broker_runtime.network.metrics import Sample
+from broker_runtime.network.quotas.metrics import Sample
 from broker_runtime.steps import Steps
-from broker_runtime.storage.batch import encode_batch
-from broker_runtime.storage.manager import LogManager
+from broker_runtime.storage.log_dir.manager import LogManager
+from broker_runtime.storage.records.batch import encode_batch
 from broker_runtime.turn_lengths import TurnLengths
 from broker_runtime.wire.header import response_prefix
 from broker_runtime.wire.messages import encode_response

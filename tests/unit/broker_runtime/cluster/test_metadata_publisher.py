@@ -13,7 +13,7 @@ from broker_runtime.config import broker_settings
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
 from broker_runtime.replication.manager import ReplicaManager
-from broker_runtime.storage.manager import LogManager
+from broker_runtime.storage.log_dir.manager import LogManager
 from tests.support.controller import Metadata
 from tests.support.manual_clock import ManualClock
 

@@ -11,9 +11,9 @@ from broker_runtime.config import SecurityProtocol, ServerAddress
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.brokers import BrokerEndpoint, BrokerInfo
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.network.client_connection import ClientConnector
+from broker_runtime.network.connection.client_connection import ClientConnector
 from broker_runtime.network.settings import ClientLimits
-from broker_runtime.network.transport import Transport
+from broker_runtime.network.sockets.transport import Transport
 from broker_runtime.wire.versions import FETCH
 from tests.support.noted_poller import NotedPoller
 

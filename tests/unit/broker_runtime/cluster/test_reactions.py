@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from broker_runtime.cluster.reactions import Reactions
-from broker_runtime.storage.disk import Pause
+from broker_runtime.storage.disk.disk import Pause
 from tests.support.manual_clock import ManualClock
 
 

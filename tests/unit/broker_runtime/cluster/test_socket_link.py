@@ -9,9 +9,9 @@ from broker_runtime.cluster.controller_ring import ControllerRing
 from broker_runtime.cluster.socket_link import SocketLink
 from broker_runtime.config import ServerAddress
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.network.client_connection import ClientConnector
-from broker_runtime.network.poller import Pollable
+from broker_runtime.network.connection.client_connection import ClientConnector
 from broker_runtime.network.settings import ClientLimits
+from broker_runtime.network.sockets.poller import Pollable
 from broker_runtime.wire.header import prefix
 from broker_runtime.wire.versions import BROKER_HEARTBEAT
 from tests.support.memory_transport import MemoryTransport

@@ -14,8 +14,8 @@ from broker_runtime.controller_node import JOURNAL_CONFIG, ControllerNode
 from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
 from broker_runtime.steps import at_once
-from broker_runtime.storage.batch import encode_batch
-from broker_runtime.storage.manager import LogManager
+from broker_runtime.storage.log_dir.manager import LogManager
+from broker_runtime.storage.records.batch import encode_batch
 from tests.support.inline_executor import InlineExecutor
 from tests.support.journal_store import MemoryStore, SharedObjects
 from tests.support.manual_clock import ManualClock

@@ -20,8 +20,8 @@ from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
 from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
 from broker_runtime.steps import at_once
-from broker_runtime.storage.batch import encode_batch
-from broker_runtime.storage.log import Log
+from broker_runtime.storage.log.log import Log
+from broker_runtime.storage.records.batch import encode_batch
 from tests.support.circles import no_circles
 from tests.support.controller import CLUSTER_ID, ControllerInMemory, endpoints
 from tests.support.memory_filesystem import MemoryFileSystem

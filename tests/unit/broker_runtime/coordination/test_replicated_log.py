@@ -11,7 +11,7 @@ from broker_runtime.coordination.replicated_log import BatchRefusedError, Leader
 from broker_runtime.coordination.runtime import CoordinatorRuntime
 from broker_runtime.coordination.timer_service import TimerService
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.storage.batching import KeyValue
+from broker_runtime.storage.records.batching import KeyValue
 from tests.support.logs import LogHouse, read_all
 from tests.support.replicas import leading
 from tests.support.tally import Added, Tally, TallyDecision, TallyShard

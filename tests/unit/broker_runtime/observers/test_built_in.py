@@ -11,13 +11,13 @@ import pytest
 
 from broker_runtime.errors import ConfigError, ErrorCode
 from broker_runtime.exposition import render
-from broker_runtime.network.connection_notices import ConnectionNotice, NoticeKind
+from broker_runtime.network.connection.connection_notices import ConnectionNotice, NoticeKind
 from broker_runtime.observers.base import ConnectionObserver, MeasuredObserver, NoResponse, Observer, UnansweredObserver
 from broker_runtime.observers.json_log import JsonLog
 from broker_runtime.observers.prometheus import PrometheusObserver
 from broker_runtime.observers.samples import sample_request, sample_response
 from broker_runtime.observers.surroundings import Surroundings
-from broker_runtime.storage.batch import encode_batch
+from broker_runtime.storage.records.batch import encode_batch
 from broker_runtime.wire.versions import FETCH, METADATA, PRODUCE
 
 BATCH = encode_batch([(None, b"v"), (None, b"w")], 1_000)

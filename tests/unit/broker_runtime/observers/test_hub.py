@@ -11,14 +11,14 @@ from broker_runtime.apis.produce import produce
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.dispatch import Dispatcher
 from broker_runtime.errors import ProtocolError
-from broker_runtime.network.connection_notices import ConnectionNotice, NoticeKind
+from broker_runtime.network.connection.connection_notices import ConnectionNotice, NoticeKind
 from broker_runtime.observers.base import NoResponse
 from broker_runtime.observers.budget import Budget, ThreadUsage
 from broker_runtime.observers.filters import Filter
 from broker_runtime.observers.hub import ObserverHub
 from broker_runtime.observers.in_service import ObserverInService, Readings
 from broker_runtime.observers.source import OutlivedError
-from broker_runtime.storage.batch import encode_batch
+from broker_runtime.storage.records.batch import encode_batch
 from broker_runtime.wire.reply import FileRegion, PendingReply, Reply
 from broker_runtime.wire.versions import API_VERSIONS, FETCH, PRODUCE
 from tests.support.calls import NotedConnection

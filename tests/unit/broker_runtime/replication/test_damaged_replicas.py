@@ -14,8 +14,8 @@ from broker_runtime.metadata.record import Record
 from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.replication.peer import Peers
-from broker_runtime.storage.batch import encode_batch
-from broker_runtime.storage.manager import LogManager
+from broker_runtime.storage.log_dir.manager import LogManager
+from broker_runtime.storage.records.batch import encode_batch
 from tests.support.logs import LOG_DIR, TOPIC_ID
 from tests.support.manual_clock import ManualClock
 from tests.support.memory_filesystem import MemoryFileSystem

@@ -7,7 +7,7 @@ import pytest
 from broker_runtime.coordination.backoff import Backoff
 from broker_runtime.replication.follower import FollowerReplica
 from broker_runtime.replication.follower_session import FollowerSession, SessionRequest
-from broker_runtime.storage.follower_log import FollowerLog
+from broker_runtime.storage.log.follower_log import FollowerLog
 from tests.support.logs import LogHouse
 
 NOW_S = 100.0

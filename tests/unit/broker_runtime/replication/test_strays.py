@@ -17,7 +17,7 @@ from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRe
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.replication.peer import Peers
 from broker_runtime.steps import at_once
-from broker_runtime.storage.stray import parting_name
+from broker_runtime.storage.disk.stray import parting_name
 from tests.support.logs import LOG_DIR, TOPIC_ID, LogHouse, values_of
 
 ME = 1

@@ -9,10 +9,10 @@ from broker_runtime.apis.fetch import fetch
 from broker_runtime.apis.produce import produce
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode
-from broker_runtime.network.output import send
-from broker_runtime.network.transport import PlainTransport
+from broker_runtime.network.connection.output import send
+from broker_runtime.network.sockets.transport import PlainTransport
 from broker_runtime.replication.leader import LeaderReplica
-from broker_runtime.storage.batch import encode_batch
+from broker_runtime.storage.records.batch import encode_batch
 from broker_runtime.wire.messages import decode_response
 from broker_runtime.wire.reply import FileRegion, PendingReply
 from tests.support.calls import handled

@@ -12,7 +12,7 @@ from broker_runtime.apis.fetch_sessions.repeated_fetch import PARTITIONS_MIN, Re
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.steps import at_once
-from broker_runtime.storage.batch import encode_batch
+from broker_runtime.storage.records.batch import encode_batch
 from broker_runtime.wire.messages import decode_response
 from broker_runtime.wire.reply import FileRegion, PendingReply, Reply
 from tests.support.calls import handled

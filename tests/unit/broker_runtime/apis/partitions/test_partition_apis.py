@@ -12,7 +12,7 @@ from broker_runtime.apis.topics import delete_records
 from broker_runtime.config import TopicConfig, broker_settings
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.replication.leader import LeaderReplica
-from broker_runtime.storage.log import Log
+from broker_runtime.storage.log.log import Log
 from broker_runtime.wire.messages import decode_request, encode_request_body, encode_response
 from tests.support.calls import a_call, fields_later
 from tests.support.logs import LogHouse

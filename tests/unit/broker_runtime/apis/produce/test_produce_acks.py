@@ -8,7 +8,7 @@ from broker_runtime.apis.produce import produce
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, ProtocolError
 from broker_runtime.metadata.topics import Partition
-from broker_runtime.storage.batch import NO_PRODUCER, ProducerStamp, encode_batch
+from broker_runtime.storage.records.batch import NO_PRODUCER, ProducerStamp, encode_batch
 from broker_runtime.wire.messages import decode_response, frame_request
 from broker_runtime.wire.reply import PendingReply, Reply
 from tests.support.calls import handled

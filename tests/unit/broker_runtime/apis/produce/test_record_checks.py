@@ -11,7 +11,7 @@ from broker_runtime.apis.produce import produce
 from broker_runtime.apis.request.call import Call
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
-from broker_runtime.storage.batch import encode_batch
+from broker_runtime.storage.records.batch import encode_batch
 from broker_runtime.wire.messages import decode_response
 from broker_runtime.wire.reply import PendingReply, Reply
 from tests.support.calls import handled

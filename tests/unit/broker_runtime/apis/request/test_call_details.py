@@ -10,7 +10,7 @@ from broker_runtime.apis.produce import produce
 from broker_runtime.apis.request.call import NO_ACKS, Call
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode
-from broker_runtime.storage.batch import encode_batch
+from broker_runtime.storage.records.batch import encode_batch
 from broker_runtime.wire.reply import PendingReply
 from tests.support.calls import handled_call
 from tests.support.logs import LogHouse

@@ -21,7 +21,7 @@ from broker_runtime.metadata.topics import RemoveTopic, TopicRecord
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.slices import Slices
 from broker_runtime.steps import Steps
-from broker_runtime.storage.batch import encode_batch
+from broker_runtime.storage.records.batch import encode_batch
 from broker_runtime.wire.limits import RequestLimits
 from broker_runtime.wire.messages import decode_response
 from broker_runtime.wire.reply import FileRegion, PendingReply, Reply

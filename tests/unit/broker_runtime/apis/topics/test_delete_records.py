@@ -14,9 +14,9 @@ from broker_runtime.metadata.topics import Partition
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.replication.wanted_isr import wanted_change
 from broker_runtime.steps import at_once
-from broker_runtime.storage.batch import encode_batch
-from broker_runtime.storage.checkpoint import LOG_STARTS, read_offsets
-from broker_runtime.storage.log import Log
+from broker_runtime.storage.disk.checkpoint import LOG_STARTS, read_offsets
+from broker_runtime.storage.log.log import Log
+from broker_runtime.storage.records.batch import encode_batch
 from broker_runtime.wire.messages import decode_request, encode_request_body, encode_response
 from tests.support.calls import a_call, fields_later, fields_of
 from tests.support.logs import LOG_DIR, LogHouse

@@ -7,7 +7,7 @@ import pytest
 
 from broker_runtime.controller.journal.file import FileJournal
 from broker_runtime.controller.journal.seam import JournalFailedError
-from broker_runtime.storage.batch import ProducerStamp
+from broker_runtime.storage.records.batch import ProducerStamp
 from tests.support.inline_executor import InlineExecutor
 from tests.support.logs import LogHouse
 

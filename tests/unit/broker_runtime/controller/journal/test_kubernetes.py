@@ -16,9 +16,9 @@ from broker_runtime.controller.journal.seam import (
 )
 from broker_runtime.controller.journal.store import Part, StoredObject
 from broker_runtime.metadata.topic_names import METADATA_TOPIC, METADATA_TOPIC_ID
-from broker_runtime.storage.batch import encode_batch
-from broker_runtime.storage.log import Log
-from broker_runtime.storage.manager import LogManager
+from broker_runtime.storage.log.log import Log
+from broker_runtime.storage.log_dir.manager import LogManager
+from broker_runtime.storage.records.batch import encode_batch
 from tests.support.journal_store import NO_FAULT, Fault, MemoryStore, SharedObjects
 from tests.support.manual_clock import ManualClock
 from tests.support.memory_filesystem import MemoryFileSystem

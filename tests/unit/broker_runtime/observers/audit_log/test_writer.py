@@ -14,7 +14,7 @@ from audit_pipeline.spool import SpoolContent, read_header, read_spool
 from audit_pipeline.tables import gaps_of
 from broker_runtime.apis.request.call import Ending
 from broker_runtime.observers.audit_log.layout import REQUEST_ROW
-from broker_runtime.storage.filesystem import read_file, replace_file
+from broker_runtime.storage.disk.filesystem import read_file, replace_file
 from tests.support.audit import AuditBench, ended_call
 from tests.support.calls import NotedConnection
 from tests.support.memory_filesystem import MemoryFileSystem

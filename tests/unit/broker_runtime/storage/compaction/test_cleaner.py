@@ -7,11 +7,11 @@ import pytest
 
 from broker_runtime.config import BrokerConfig, TopicConfig
 from broker_runtime.steps import at_once
-from broker_runtime.storage.batch import encode_batch
 from broker_runtime.storage.compaction import cleaning
-from broker_runtime.storage.follower_log import FollowerLog
-from broker_runtime.storage.log import Log
-from broker_runtime.storage.manager import LogManager
+from broker_runtime.storage.log.follower_log import FollowerLog
+from broker_runtime.storage.log.log import Log
+from broker_runtime.storage.log_dir.manager import LogManager
+from broker_runtime.storage.records.batch import encode_batch
 from tests.support.logs import LOG_DIR
 from tests.support.manual_clock import ManualClock
 from tests.support.memory_filesystem import MemoryFileSystem

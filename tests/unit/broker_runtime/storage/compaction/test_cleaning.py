@@ -5,8 +5,7 @@ import pytest
 from broker_runtime.config import LONG_MAX, TopicConfig
 from broker_runtime.coordination.replay import replay
 from broker_runtime.errors import KafkaError
-from broker_runtime.storage import batch_writer
-from broker_runtime.storage.batch import (
+from broker_runtime.storage.records.batch import (
     CRC,
     CRC_FROM,
     DELETE_HORIZON,
@@ -19,6 +18,7 @@ from broker_runtime.storage.batch import (
     iter_records,
     parse_header,
 )
+from broker_runtime.storage.segment import batch_writer
 from tests.support.cleaning import append_keyed, clean
 from tests.support.logs import LogHouse, read_all
 

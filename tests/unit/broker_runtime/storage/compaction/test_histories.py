@@ -8,8 +8,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.steps import at_once
-from broker_runtime.storage.batch import NO_PRODUCER, ProducerStamp, Record
 from broker_runtime.storage.compaction.cleaning import CleanerSettings
+from broker_runtime.storage.records.batch import NO_PRODUCER, ProducerStamp, Record
 from tests.support.cleaning import KeyValue, append_keyed, clean, records_of
 from tests.support.logs import LogHouse
 from tests.support.replica_model import epoch_end

@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.storage.batch import (
+from broker_runtime.storage.compaction.records import body_of, rewritten, stored_records
+from broker_runtime.storage.records.batch import (
     DELETE_HORIZON,
     LOG_APPEND_TIME,
     ProducerStamp,
@@ -15,7 +16,6 @@ from broker_runtime.storage.batch import (
     iter_times,
     parse_header,
 )
-from broker_runtime.storage.compaction.records import body_of, rewritten, stored_records
 from tests.support.packed_batches import PACKERS, packed, timed, xerial
 
 RECORDS = st.lists(st.tuples(st.none() | st.binary(max_size=200), st.none() | st.binary(max_size=200)), min_size=1)

@@ -9,9 +9,9 @@ import pytest
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import KafkaError
 from broker_runtime.steps import at_once
-from broker_runtime.storage.checkpoint import FIRST_DIRTY, read_offsets
-from broker_runtime.storage.expiry import apply_retention
-from broker_runtime.storage.swap import SWAP_LOG, Swap
+from broker_runtime.storage.disk.checkpoint import FIRST_DIRTY, read_offsets
+from broker_runtime.storage.log.expiry import apply_retention
+from broker_runtime.storage.log.swap import SWAP_LOG, Swap
 from tests.support.cleaning import append_keyed, clean, dirt_of, records_of
 from tests.support.logs import LOG_DIR, TOPIC_ID, LogHouse
 from tests.support.memory_filesystem import MemoryFileSystem

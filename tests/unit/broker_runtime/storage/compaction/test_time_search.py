@@ -5,8 +5,8 @@ import random
 import pytest
 
 from broker_runtime.config import TopicConfig
-from broker_runtime.storage.batch import ProducerStamp, encode_batch
-from broker_runtime.storage.time_search import first_since, newest
+from broker_runtime.storage.log.time_search import first_since, newest
+from broker_runtime.storage.records.batch import ProducerStamp, encode_batch
 from tests.support.cleaning import clean, records_of
 from tests.support.logs import LogHouse
 from tests.support.time_searches import run_through

@@ -1,0 +1,1 @@
+"""One connection: its state machine, the requests in flight, and the bytes that it owes."""

@@ -1,0 +1,70 @@
+"""Close thousands of connections over many iterations of the event loop, and serve none of them meanwhile. Shell."""
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from broker_runtime.network.connection.connection import Connection
+from broker_runtime.turn_lengths import TurnLengths
+from broker_runtime.wire.handler import FrameHandler, ServedConnection
+from broker_runtime.wire.reply import PendingReply, Reply
+
+TURN_S = 0.001
+
+
+class Served(Protocol):
+    """The used part of `Shared`."""
+
+    handler: FrameHandler
+
+    @property
+    def now(self) -> Callable[[], float]: ...
+
+    @property
+    def loop(self) -> "Loop": ...
+
+
+class Loop(Protocol):
+    """The used part of an event loop."""
+
+    def call_soon(self, callback: Callable[[], None]) -> object: ...
+
+
+class HangingUp:
+    """Owns the connections that are still to be closed.
+
+    While there are some, it replaces the handler of `shared`: a request from one of them closes that connection
+    instead. So no connection passed to `begin` is served afterwards.
+    """
+
+    def __init__(self, shared: Served) -> None:
+        self._shared = shared
+        self._handler = shared.handler
+        self._left: dict[ServedConnection, Connection] = {}
+        self.lengths = TurnLengths("hanging up")
+
+    def begin(self, connections: Iterable[Connection]) -> None:
+        is_new = not self._left
+        self._left.update((connection, connection) for connection in connections)
+        if self._left and is_new:
+            self._handler, self._shared.handler = self._shared.handler, self._answer
+            self._shared.loop.call_soon(self._turn)
+
+    def _answer(self, frame: memoryview, connection: ServedConnection) -> Reply | PendingReply:
+        if connection not in self._left:
+            return self._handler(frame, connection)
+        nothing = PendingReply()
+        nothing.complete(None)
+        return nothing
+
+    def _turn(self) -> None:
+        now, left = self._shared.now, self._left
+        begin_s = now_s = now()
+        while left and now_s < begin_s + TURN_S:
+            # The connection may have ended already; closing it again has no effect.
+            left.popitem()[1].close()
+            now_s = now()
+        self.lengths.note(now_s - begin_s, now_s)
+        if left:
+            self._shared.loop.call_soon(self._turn)
+        else:
+            self._shared.handler = self._handler

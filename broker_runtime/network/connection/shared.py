@@ -1,0 +1,101 @@
+"""State that all connections of one event loop share, and the interface of their owner. Shell."""
+
+from asyncio import AbstractEventLoop, TimerHandle
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from broker_runtime.clock import Clock
+from broker_runtime.network.connection.connection_notices import ConnectionNotices
+from broker_runtime.network.connection.connection_states import ConnectionEvent
+from broker_runtime.network.connection.machine import Buffers
+from broker_runtime.network.connection.turns import Turns
+from broker_runtime.network.settings import NetworkLimits
+from broker_runtime.network.sockets.poller import Poller
+from broker_runtime.wire.handler import FrameHandler, ServedConnection
+
+_DEAL_S = 0.01
+
+
+class OwnedConnection(ServedConnection, Protocol):
+    """The additional attributes of a connection that its owner uses."""
+
+    established_from_s: float
+    """Time from which the connection counts as established."""
+
+    @property
+    def ended_by(self) -> ConnectionEvent | None:
+        """The first event that ended the connection."""
+        ...
+
+
+class ConnectionHost(Protocol):
+    """Events that the owner of the connections receives."""
+
+    def memory_freed(self, waiting: Iterable[int]) -> None:
+        """Let these connections, by id, continue with requests that there was no memory for."""
+        ...
+
+    def connection_closed(self, connection: OwnedConnection) -> None: ...
+
+    def connection_refused(self, connection: ServedConnection, kind: str, text: str) -> None:
+        """Count the coming close of the connection by `kind`, and log it at intervals."""
+        ...
+
+    def request_refused(self, connection: ServedConnection, kind: str, text: str) -> None:
+        """Count and log like `connection_refused`, for a connection that continues."""
+        ...
+
+    def handler_failed(self, connection: ServedConnection, error: Exception) -> None:
+        """Log a bug in the broker, not a client's error."""
+        ...
+
+
+class Shared:
+    """State that all connections of one event loop share."""
+
+    __slots__ = (
+        "_dealing",
+        "buffers",
+        "clock",
+        "connection_turn_s",
+        "established_used_s",
+        "handler",
+        "host",
+        "limits",
+        "loop",
+        "notices",
+        "now",
+        "poller",
+        "throttle_ends",
+        "turns",
+    )
+
+    def __init__(
+        self, loop: AbstractEventLoop, poller: Poller, clock: Clock, limits: NetworkLimits, handler: FrameHandler
+    ) -> None:
+        self.loop = loop
+        self.poller = poller
+        self.clock = clock
+        self.now: Callable[[], float] = clock.monotonic
+        self.limits = limits
+        self.connection_turn_s = limits.connection_turn_s
+        self.handler = handler
+        self.host: ConnectionHost
+        self.notices = ConnectionNotices()
+        self.turns = Turns(loop, self.now, limits.turn_s, poller.is_behind)
+        self.buffers = Buffers(limits, self._deal_memory)
+        self._dealing = False
+        self.throttle_ends: dict[int, TimerHandle] = {}
+        """Timers by connection id."""
+        self.established_used_s = float("-inf")
+        """Time at which an established connection last sent something."""
+
+    def _deal_memory(self) -> None:
+        """Let waiting connections ask again after memory was released: soon, and all at once."""
+        if len(self.buffers.memory) and not self._dealing:
+            self._dealing = True
+            self.loop.call_later(_DEAL_S, self._deal)
+
+    def _deal(self) -> None:
+        self._dealing = False
+        self.host.memory_freed(self.buffers.memory.waiting)

@@ -1,0 +1,29 @@
+"""Name the limit that a connection has met: its configuration key, or its connection group. Pure."""
+
+from broker_runtime.config import BrokerConfig
+from broker_runtime.config.broker import LISTENER_PREFIX
+from broker_runtime.network.quotas.listener_quota import OF_LISTENER, WaitsFor
+from broker_runtime.network.quotas.quotas import AcceptDecision, ConnectionQuotas, Outcome
+
+_GROUP_PREFIX = "connection-group."
+
+
+def limit_met(quotas: ConnectionQuotas, listener_name: str, decision: AcceptDecision) -> str:
+    """Return the configuration key of the limit for which a connection of the listener waits, or is refused.
+
+    For a connection group, return `connection-group.NAME.KEY`, where KEY is that of the group's client quota.
+    """
+    outcome = decision.outcome
+    if decision.group is not None:
+        key = "max_connections" if outcome is Outcome.REFUSE_TOO_MANY else "connection_creation_rate"
+        return f"{_GROUP_PREFIX}{decision.group}.{key}"
+    if outcome is Outcome.REFUSE_TOO_MANY:
+        return BrokerConfig.max_connections_per_ip.name
+    if outcome in (Outcome.REFUSE_DELAYED, Outcome.REFUSE_DROPPED):
+        return BrokerConfig.max_connection_creation_rate_per_ip.name
+    wait = quotas.listeners[listener_name].waiting
+    if wait is None:
+        raise ValueError(f"no connection of listener {listener_name} waits")
+    by_rate = wait.limit in (WaitsFor.BROKER_RATE, WaitsFor.LISTENER_RATE)
+    key = (BrokerConfig.max_connection_creation_rate if by_rate else BrokerConfig.max_connections).name
+    return f"{LISTENER_PREFIX}{listener_name.lower()}.{key}" if wait.limit in OF_LISTENER else key

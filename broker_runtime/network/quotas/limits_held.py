@@ -1,0 +1,137 @@
+"""Limits of this broker, its listeners and single addresses, with the connections that each delays or refuses. Pure.
+
+For GET /connection-limits and /connection-quotas; docs/reference/connection-groups.md documents the fields.
+"""
+
+from collections.abc import Callable, Collection, Iterable
+from heapq import nlargest, nsmallest
+
+from broker_runtime.network.quotas.listener_quota import OF_BROKER, OF_LISTENER, ListenerQuota, WaitsFor
+from broker_runtime.network.quotas.quotas import ConnectionQuotas
+from broker_runtime.network.settings import UNLIMITED
+
+SHOWN_MAX = 500
+"""Maximum of addresses, and of connection groups, in one response."""
+
+Content = dict[str, object]
+
+
+class LimitsHeld:
+    """Reads the quotas as of `now_ms`."""
+
+    def __init__(self, quotas: ConnectionQuotas, now_ms: int) -> None:
+        self._quotas = quotas
+        self._now_ms = now_ms
+
+    def of_all_clients(self) -> Content:
+        """Return the limits that apply to connections of every address."""
+        return {
+            "broker": self._broker(),
+            "listeners": {name: self._listener(one) for name, one in sorted(self._quotas.listeners.items())},
+        }
+
+    def page(self, after: str) -> Content:
+        """Return all limits except those of connection groups. Addresses are sorted, and begin after `after`.
+
+        `next` is the value of `after` for the next page; None on the last page.
+        """
+        limited = (ip for ip in self._limited_addresses() if ip > after)
+        found = nsmallest(SHOWN_MAX + 1, limited)
+        return {
+            **self.of_all_clients(),
+            "default_ip": self._default_ip(),
+            "ips": {ip: self._ip(ip) for ip in found[:SHOWN_MAX]},
+            "next": found[SHOWN_MAX - 1] if len(found) > SHOWN_MAX else None,
+        }
+
+    def held(self) -> Content:
+        """Return the limits of all clients, and the addresses and connection groups that have refused most connections.
+
+        The counts begin when this broker starts. `left_out` is the number of other addresses and groups.
+        """
+        quotas = self._quotas
+        ips = {ip: 0 for ip in (*quotas.ip_rates.held, *quotas.ip_counts.held) if ip is not None}
+        groups = {name: group.held.total() for name, group in quotas.groups.by_name.items() if group.held}
+        busiest_ips = nlargest(SHOWN_MAX, ips, key=lambda ip: quotas.ip_rates.held[ip] + quotas.ip_counts.held[ip])
+        busiest_groups = nlargest(SHOWN_MAX, groups, key=groups.__getitem__)
+        return {
+            **self.of_all_clients(),
+            "default_ip": self._default_ip(),
+            "ips": {ip: self._ip(ip) for ip in busiest_ips},
+            "groups": {name: {"held": dict(quotas.groups.by_name[name].held)} for name in busiest_groups},
+            "left_out": len(ips) - len(busiest_ips) + len(groups) - len(busiest_groups),
+        }
+
+    def _limited_addresses(self) -> Iterable[str]:
+        rates, counts = self._quotas.ip_rates.overrides, self._quotas.ip_counts.overrides
+        yield from rates
+        yield from (ip for ip in counts if ip not in rates)
+
+    def _broker(self) -> Content:
+        quotas = self._quotas
+        limited = [listener for listener in quotas.listeners.values() if not listener.protected]
+        return {
+            "connection_creation_rate": shown(quotas.broker_meter.limit),
+            "max_connections": shown(quotas.settings.max_connections),
+            "rate": quotas.broker_meter.measure(self._now_ms),
+            "connections": quotas.total,
+            "held": _held(
+                sum(one.waits[WaitsFor.BROKER_RATE].total for one in limited),
+                sum(one.waits[WaitsFor.BROKER_CONNECTIONS].total for one in limited),
+            ),
+            "blocked_share": max((self._blocked_share(one, OF_BROKER) for one in limited), default=0.0),
+        }
+
+    def _listener(self, listener: ListenerQuota) -> Content:
+        settings = self._quotas.settings
+        own = {
+            "connection_creation_rate": settings.listener_max_connection_creation_rate,
+            "max_connections": settings.listener_max_connections,
+        }
+        return {
+            "connection_creation_rate": shown(listener.meter.limit),
+            "max_connections": shown(listener.max_connections),
+            "inherited": [key for key, values in own.items() if listener.name not in values],
+            "rate": listener.meter.measure(self._now_ms),
+            "connections": listener.count,
+            "held": _held(
+                listener.waits[WaitsFor.LISTENER_RATE].total, listener.waits[WaitsFor.LISTENER_CONNECTIONS].total
+            ),
+            "blocked_share": self._blocked_share(listener, OF_LISTENER),
+        }
+
+    def _blocked_share(self, listener: ListenerQuota, limits: Collection[WaitsFor]) -> float:
+        # An acceptor waits for one limit at a time.
+        return min(1.0, sum(listener.waits[limit].blocked.fraction(self._now_ms) for limit in limits))
+
+    def _default_ip(self) -> Content:
+        quotas = self._quotas
+        return {
+            "connection_creation_rate": shown(quotas.ip_rates.limit()),
+            "max_connections": shown(quotas.settings.max_connections_per_ip),
+            "held": _held(quotas.ip_rates.held[None], quotas.ip_counts.held[None]),
+        }
+
+    def _ip(self, ip: str) -> Content:
+        quotas = self._quotas
+        return {
+            "connection_creation_rate": _of_its_own(ip, quotas.ip_rates.overrides.get),
+            "max_connections": _of_its_own(ip, quotas.ip_counts.overrides.get),
+            "rate": quotas.ip_rates.rate(ip, self._now_ms),
+            "connections": quotas.ip_count(ip),
+            "held": _held(quotas.ip_rates.held[ip], quotas.ip_counts.held[ip]),
+        }
+
+
+def shown(limit: int) -> int | None:
+    """Return the limit for display: None if there is no limit."""
+    return None if limit >= UNLIMITED else limit
+
+
+def _of_its_own(ip: str, get: Callable[[str], int | None]) -> int | None:
+    found = get(ip)
+    return None if found is None else shown(found)
+
+
+def _held(by_rate: int, by_count: int) -> Content:
+    return {"rate": by_rate, "connections": by_count}

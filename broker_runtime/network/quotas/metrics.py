@@ -1,0 +1,311 @@
+"""The network layer's figures, named as Kafka's are in Prometheus. Pure: turns state into samples.
+
+Kafka: kafka.server:type=socket-server-metrics and kafka.network:type=Acceptor,name=AcceptorBlockedPercent. Another
+module does the HTTP exposition.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from math import isnan
+from typing import Literal, Protocol
+
+from broker_runtime.network.quotas.connection_group import Group
+from broker_runtime.network.quotas.connection_groups import ConnectionGroups
+from broker_runtime.network.quotas.listener_quota import ListenerQuota
+from broker_runtime.network.quotas.quotas import ConnectionQuotas
+from broker_runtime.network.quotas.refusals import RefusalLog
+from broker_runtime.network.sockets.proxy_header import HeaderOutcome
+
+MAX_IP_SERIES = 100
+"""Maximum of addresses shown, the most recently seen ones: a flood of addresses must not flood the scrape."""
+
+MAX_GROUP_SERIES = 1_000
+"""Maximum of connection groups shown, the first by name; GET /connection-quotas has all."""
+
+Kind = Literal["gauge", "counter"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One value; names of counters end in _total."""
+
+    name: str
+    value: float
+    kind: Kind
+    help: str
+    labels: dict[str, str] = field(default_factory=dict)
+
+
+class NetworkFigures:
+    """Counters and gauges of all connections together; they start at zero with each process."""
+
+    __slots__ = (
+        "buffered_bytes",
+        "evicted_total",
+        "idle_closed_total",
+        "requests_without_memory",
+        "unfinished_requests",
+    )
+
+    def __init__(self) -> None:
+        self.evicted_total = 0
+        self.idle_closed_total = 0
+        self.buffered_bytes = 0
+        self.unfinished_requests = 0
+        self.requests_without_memory = 0
+
+
+class AcceptorFigures(Protocol):
+    """Figures of one listener's acceptor."""
+
+    @property
+    def listener(self) -> str: ...
+
+    @property
+    def delayed_count(self) -> int: ...
+
+    @property
+    def accept_errors_total(self) -> int: ...
+
+    @property
+    def abandoned_total(self) -> int: ...
+
+    @property
+    def waiting_count(self) -> int: ...
+
+    @property
+    def is_for_proxies(self) -> bool: ...
+
+    @property
+    def awaited_headers(self) -> int: ...
+
+    @property
+    def header_outcomes(self) -> Mapping[HeaderOutcome, int]: ...
+
+
+_SERVER = "kafka_server_socket_server_"
+_ACCEPTOR = "kafka_network_acceptor_"
+_PROXY = "sluicegate_proxy_"
+_GROUP = "sluicegate_connection_group"
+
+
+def collect(
+    quotas: ConnectionQuotas,
+    figures: NetworkFigures,
+    refusals: RefusalLog,
+    acceptors: Collection[AcceptorFigures],
+    now_ms: int,
+) -> Iterator[Sample]:
+    """Yield all samples, those of one metric consecutively, as the exposition format requires."""
+    yield from _broker(quotas, figures, now_ms)
+    yield from _by_listener(list(quotas.listeners.values()), now_ms)
+    yield from _by_acceptor(acceptors)
+    yield from _by_group(quotas.groups)
+    for kind, total in sorted(refusals.totals.items()):
+        yield Sample(
+            _SERVER + "refused_total",
+            total,
+            "counter",
+            "Frames and connections that were refused or failed, by kind",
+            {"kind": kind},
+        )
+
+
+def _broker(quotas: ConnectionQuotas, figures: NetworkFigures, now_ms: int) -> Iterator[Sample]:
+    yield Sample(
+        _SERVER + "broker_connection_accept_rate",
+        quotas.broker_meter.measure(now_ms),
+        "gauge",
+        "New connections per second, without those of the protected inter-broker listener",
+    )
+    yield Sample(_SERVER + "broker_connection_count", quotas.total, "gauge", "Open connections")
+    yield Sample(
+        _SERVER + "connections_evicted_total",
+        figures.evicted_total,
+        "counter",
+        "Least recently used connections closed because max.connections was exceeded",
+    )
+    yield Sample(
+        _SERVER + "connections_idle_closed_total",
+        figures.idle_closed_total,
+        "counter",
+        "Connections closed after connections.max.idle.ms",
+    )
+    yield Sample(
+        _SERVER + "buffered_request_bytes", figures.buffered_bytes, "gauge", "Bytes held for unfinished requests"
+    )
+    yield Sample(
+        _SERVER + "unfinished_requests", figures.unfinished_requests, "gauge", "Requests that have arrived in part"
+    )
+    yield Sample(
+        _SERVER + "requests_without_memory",
+        figures.requests_without_memory,
+        "gauge",
+        "Requests whose rest is not read because unfinished requests fill queued.max.request.bytes",
+    )
+    yield Sample(_SERVER + "tracked_ips", len(quotas.ip_rates), "gauge", "Addresses whose connection rate is tracked")
+    for ip, meter in islice(quotas.ip_rates.recent(), MAX_IP_SERIES):
+        yield Sample(
+            _SERVER + "ip_connection_accept_rate",
+            meter.measure(now_ms),
+            "gauge",
+            "New connections per second of an address with a limit, for the most recently seen addresses only",
+            {"ip": ip},
+        )
+
+
+def _by_group(groups: ConnectionGroups) -> Iterator[Sample]:
+    """Yield the samples of connection groups; none while no group is in force."""
+    in_force = [group for group in groups.by_name.values() if group.in_force]
+    if not in_force:
+        return
+    shown = sorted(in_force, key=lambda group: group.name)[:MAX_GROUP_SERIES]
+    yield Sample(
+        _GROUP + "s_left_out",
+        len(in_force) - len(shown),
+        "gauge",
+        "Connection groups beyond the thousand that have metrics; GET /connection-quotas has them",
+    )
+    for group in shown:
+        yield Sample(
+            _GROUP + "_connections",
+            group.connections,
+            "gauge",
+            "Open connections of addresses that a connection group limits or observes",
+            {"group": group.name},
+        )
+    held = "Connections that a connection group has refused: too many, or too fast (delayed or dropped)"
+    would_hold = "Connections that a connection group with `observe` would have refused"
+    for group in shown:
+        yield from _by_reason("_held_total", held, group, group.held)
+    for group in shown:
+        yield from _by_reason("_would_hold_total", would_hold, group, group.would_hold)
+
+
+def _by_reason(name: str, text: str, group: Group, totals: Mapping[str, int]) -> Iterator[Sample]:
+    for reason, total in sorted(totals.items()):
+        yield Sample(_GROUP + name, total, "counter", text, {"group": group.name, "reason": reason})
+
+
+def _by_listener(listeners: list[ListenerQuota], now_ms: int) -> Iterator[Sample]:
+    def each(name: str, kind: Kind, text: str, values: list[float]) -> Iterator[Sample]:
+        for listener, value in zip(listeners, values, strict=True):
+            yield Sample(name, value, kind, text, {"listener": listener.name})
+
+    yield from each(
+        _SERVER + "connection_accept_rate",
+        "gauge",
+        "New connections per second",
+        [listener.meter.measure(now_ms) for listener in listeners],
+    )
+    yield from each(
+        _SERVER + "connection_accept_throttle_time_ms",
+        "gauge",
+        "Average delay of connections over the broker's or the listener's rate; 0 when there were none",
+        [_number(listener.throttle.measure(now_ms)) for listener in listeners],
+    )
+    yield from each(
+        _SERVER + "ip_connection_accept_throttle_time_ms",
+        "gauge",
+        "Average delay of connections over their address's rate; 0 when there were none",
+        [_number(listener.ip_throttle.measure(now_ms)) for listener in listeners],
+    )
+    yield from each(
+        _ACCEPTOR + "blocked_percent",
+        "gauge",
+        "Share of the last ten seconds in which a limit blocked the acceptor, 0 to 1",
+        [listener.blocked.fraction(now_ms) for listener in listeners],
+    )
+    yield from each(
+        _ACCEPTOR + "blocked_seconds_total",
+        "counter",
+        "Time in which a limit blocked the acceptor",
+        [listener.blocked.total_s(now_ms) for listener in listeners],
+    )
+    yield from each(
+        _SERVER + "connection_count", "gauge", "Open connections", [listener.count for listener in listeners]
+    )
+    yield from each(
+        _SERVER + "connection_creation_total",
+        "counter",
+        "Connections admitted",
+        [listener.admitted_total for listener in listeners],
+    )
+    yield from each(
+        _ACCEPTOR + "waits_total",
+        "counter",
+        "Connections that had to wait for a rate or a slot",
+        [listener.waits_total for listener in listeners],
+    )
+    reasons = ("too_many_total", "delayed_total", "dropped_total")
+    for listener in listeners:
+        for reason in reasons:
+            yield Sample(
+                _SERVER + "connections_rejected_total",
+                getattr(listener, reason),
+                "counter",
+                "Connections refused because of the limits of their address: too many, or too fast (delayed or "
+                "dropped)",
+                {"listener": listener.name, "reason": reason.removesuffix("_total")},
+            )
+
+
+def _by_acceptor(acceptors: Collection[AcceptorFigures]) -> Iterator[Sample]:
+    for acceptor in acceptors:
+        yield Sample(
+            _SERVER + "connections_delayed",
+            acceptor.delayed_count,
+            "gauge",
+            "Refused connections that stay open until their delay is over",
+            {"listener": acceptor.listener},
+        )
+    for acceptor in acceptors:
+        yield Sample(
+            _ACCEPTOR + "accept_errors_total",
+            acceptor.accept_errors_total,
+            "counter",
+            "Accepts that failed because file descriptors or memory ran out",
+            {"listener": acceptor.listener},
+        )
+    for acceptor in acceptors:
+        yield Sample(
+            _ACCEPTOR + "abandoned_total",
+            acceptor.abandoned_total,
+            "counter",
+            "Connections that the client closed before the broker accepted them; they do not count in a rate",
+            {"listener": acceptor.listener},
+        )
+    for acceptor in acceptors:
+        yield Sample(
+            _ACCEPTOR + "connections_waiting",
+            acceptor.waiting_count,
+            "gauge",
+            "Accepted connections that wait for a rate or a slot; more may wait in the kernel",
+            {"listener": acceptor.listener},
+        )
+    # Counts remain visible after the listener stops trusting proxies.
+    proxied = [acceptor for acceptor in acceptors if acceptor.is_for_proxies or acceptor.header_outcomes]
+    for acceptor in proxied:
+        yield Sample(
+            _PROXY + "headers_awaited",
+            acceptor.awaited_headers,
+            "gauge",
+            "Connections of proxies whose PROXY protocol header has not arrived yet",
+            {"listener": acceptor.listener},
+        )
+    for acceptor in proxied:
+        for outcome in HeaderOutcome:
+            yield Sample(
+                _PROXY + "headers_total",
+                acceptor.header_outcomes.get(outcome, 0),
+                "counter",
+                "Connections on which a PROXY protocol header was expected, by outcome: client and local are served, "
+                "probe is a health check that sent no byte, abandoned ended before it was accepted, all others were "
+                "refused",
+                {"listener": acceptor.listener, "outcome": outcome.value},
+            )
+
+
+def _number(value: float) -> float:
+    return 0.0 if isnan(value) else value

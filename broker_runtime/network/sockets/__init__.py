@@ -1,0 +1,1 @@
+"""Sockets, the poller that waits for them, and connections that end before they are served."""

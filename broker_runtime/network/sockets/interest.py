@@ -1,0 +1,43 @@
+"""Readiness that a connection waits for; the poller is called only when it changes. Shell."""
+
+from broker_runtime.network.sockets.poller import Pollable, Poller
+from broker_runtime.network.sockets.transport import Transport
+
+
+class Interest:
+    """`read` and `write` are what the connection waits for; `transport` translates them into readiness of its socket.
+
+    `tell` sends a change to the poller. Before `begin` and after `end` it does nothing.
+    """
+
+    __slots__ = ("_poller", "_told", "_transport", "read", "write")
+
+    def __init__(self, transport: Transport, poller: Poller) -> None:
+        self.read = True
+        self.write = False
+        self._transport = transport
+        self._poller = poller
+        self._told: tuple[bool, bool] | None = None
+        """Last (read, write) sent to the poller; None while the connection is not registered there."""
+
+    def begin(self, connection: Pollable) -> None:
+        self._poller.watch(self._transport.fileno(), connection)
+        self._told = (True, False)
+        self.tell()
+
+    def tell(self) -> None:
+        if self._told is not None:
+            wanted = self._transport.waits_for(read=self.read, write=self.write)
+            if wanted != self._told:
+                self._told = wanted
+                self._poller.change(self._transport.fileno(), read=wanted[0], write=wanted[1])
+
+    @property
+    def reads_to_write(self) -> bool:
+        """Whether the transport has to read before it can continue writing."""
+        return self.write and self._told is not None and not self._told[1]
+
+    def end(self) -> None:
+        """Unregister the connection. Must be called before the transport is closed."""
+        self._told = None
+        self._poller.forget(self._transport.fileno())

@@ -1,0 +1,1 @@
+"""Damaged segments: they are found while the broker runs, and replaced from other replicas."""

@@ -1,0 +1,1 @@
+"""All logs of one log directory: loading, checkpoints, creation, deletion, upkeep."""

@@ -1,0 +1,158 @@
+"""Periodic work on a folder's logs: retention, syncs, checkpoints, and folders of deleted logs.
+
+A tick is bounded: it checks some of the logs, starts slow work in threads, and leaves the rest to the next tick.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Mapping
+
+from broker_runtime.clock import Clock
+from broker_runtime.config import BrokerConfig
+from broker_runtime.errors import KafkaError
+from broker_runtime.steps import Steps
+from broker_runtime.storage.disk.checkpoint import HIGH_WATERMARKS, RECOVERY_POINTS, Partition
+from broker_runtime.storage.log.expiry import apply_retention, remove_below_start, roll_idle
+from broker_runtime.storage.log.log import Log
+from broker_runtime.storage.log_dir.checkpoints import Checkpoints, knows_begin
+from broker_runtime.storage.log_dir.deleted import DeletedFolders
+
+_LOGGER = logging.getLogger(__name__)
+_LOGS_PER_TICK = 256
+_LOGS_OF_A_STEP = 32
+"""Logs that are maintained between two breaks; each takes about 20 microseconds."""
+_RECOVERED_PER_TICK = 16
+_SEALED_PER_TICK = 64
+"""Limit of segments. Each takes a few system calls on the event loop."""
+_SEALED_BYTES_PER_TICK = 64 << 20
+"""One segment is synced whatever its size; other users of the disk must not wait for more."""
+
+
+class LogUpkeep:
+    """`logs` are the manager's. A log that fails is reported, and the others are maintained."""
+
+    def __init__(
+        self, logs: Mapping[Partition, Log], checkpoints: Checkpoints, deleted: DeletedFolders, clock: Clock
+    ) -> None:
+        self._logs = logs
+        self._checkpoints = checkpoints
+        self._deleted = deleted
+        self._clock = clock
+        self._turn: list[Log] = []
+        self._not_checked: list[Log] = []
+        """Logs that the retention check in progress has not reached yet."""
+        self._recovered: deque[Log] = deque()
+        self._sealing: list[Log] = []
+        """Logs whose sealed segments are being synced."""
+        self._to_seal: list[Log] = []
+        """Logs that the current round of `_sync_sealed` has not reached yet, the next ones last."""
+        self.configure(BrokerConfig())
+
+    def configure(self, config: BrokerConfig) -> None:
+        """Use the intervals of `config`. The time until the first retention check begins now."""
+        self.producer_expiration_ms = config.producer_id_expiration_ms
+        self._watermarks_s = config.replica_high_watermark_checkpoint_interval_ms / 1000
+        self._checkpoint_s = config.log_flush_offset_checkpoint_interval_ms / 1000
+        self._retention_s = config.log_retention_check_interval_ms / 1000
+        now_s = self._clock.monotonic()
+        self._watermarks_at = now_s
+        self._checkpoint_at = now_s + self._checkpoint_s
+        self._retention_at = now_s + config.log_initial_task_delay_ms / 1000
+
+    def sync_soon(self, log: Log) -> None:
+        """Schedule a sync of records that a crash left unsynced and that no client waits for."""
+        self._recovered.append(log)
+
+    def tick(self) -> Steps[None]:
+        """The work of one tick, with a break after some logs."""
+        now_ms, now_s = self._clock.wall_ms(), self._clock.monotonic()
+        if not self._not_checked and now_s >= self._retention_at:
+            self._retention_at = now_s + self._retention_s
+            self._not_checked = list(self._logs.values())
+        batch, self._not_checked = self._not_checked[:_LOGS_PER_TICK], self._not_checked[_LOGS_PER_TICK:]
+        for number, log in enumerate(batch):
+            self._check_retention(log, now_ms)
+            if number % _LOGS_OF_A_STEP == 0:
+                yield
+        if not self._turn:
+            self._turn = list(self._logs.values())
+        batch, self._turn = self._turn[:_LOGS_PER_TICK], self._turn[_LOGS_PER_TICK:]
+        for number, log in enumerate(batch):
+            self._maintain(log, now_ms)
+            yield from log.producers.expire(now_ms, self.producer_expiration_ms)
+            if number % _LOGS_OF_A_STEP == 0:
+                yield
+        self._sync_recovered()
+        yield
+        self._sync_sealed()
+        yield
+        self._checkpoints.log_starts.write_soon(_say_unless_noted)
+        must_forget = self._deleted.remove_some(now_ms)
+        try:
+            if now_s >= self._watermarks_at:
+                self._watermarks_at = now_s + self._watermarks_s
+                self._checkpoints.write_soon(HIGH_WATERMARKS)
+            if now_s >= self._checkpoint_at or must_forget:
+                self._checkpoint_at = now_s + self._checkpoint_s
+                self._checkpoints.write_soon(RECOVERY_POINTS)
+        except OSError as error:
+            _LOGGER.error("log upkeep failed, it is tried again: %s", error)
+
+    def _is_gone(self, log: Log) -> bool:
+        """Whether the log was deleted since the round began."""
+        return self._logs.get((log.topic, log.partition)) is not log
+
+    def _check_retention(self, log: Log, now_ms: int) -> None:
+        if self._is_gone(log):
+            return
+        try:
+            apply_retention(log, now_ms)
+        except (OSError, KafkaError) as error:
+            _LOGGER.error("removing old segments of %s failed, it is tried again: %s", log.place, error)
+
+    def _maintain(self, log: Log, now_ms: int) -> None:
+        if self._is_gone(log):
+            return
+        try:
+            roll_idle(log, now_ms)
+            remove_below_start(log, now_ms)
+            log.files.old.retry()
+            if log.waits_for_sync or log.files.syncs.is_due(now_ms, log.config.flush_ms):
+                # A log that waits has its sync under way, unless that was put off.
+                log.files.syncs.begin()
+            if knows_begin(self._checkpoints.ledger.get((log.topic, log.partition)), log):
+                log.files.old.remove_renamed(now_ms - log.config.file_delete_delay_ms)
+        except (OSError, KafkaError) as error:
+            _LOGGER.error("upkeep of %s-%d failed, it is tried again: %s", log.topic, log.partition, error)
+        log.files.release_idle()
+
+    def _sync_recovered(self) -> None:
+        """Sync a few recovered logs at a time, so that the next crash leaves less to scan."""
+        for _ in range(min(len(self._recovered), _RECOVERED_PER_TICK)):
+            log = self._recovered.popleft()
+            if log.recovery_point < log.log_end_offset:
+                log.files.syncs.begin()
+
+    def _sync_sealed(self) -> None:
+        """Sync one large segment or many small ones, once the previous ones are synced."""
+        if any(log.files.syncs.is_under_way for log in self._sealing):
+            return
+        self._sealing.clear()
+        if not self._to_seal:
+            self._to_seal = list(self._logs.values())[::-1]
+        segments, size = _SEALED_PER_TICK, _SEALED_BYTES_PER_TICK
+        for _ in range(min(len(self._to_seal), _LOGS_PER_TICK)):
+            log = self._to_seal.pop()
+            begun = None if self._is_gone(log) else log.files.syncs.begin_sealed(segments, size)
+            if begun is not None:
+                self._sealing.append(log)
+                segments, size = segments - begun[0], size - begun[1]
+                if segments <= 0 or size <= 0:
+                    break
+        # These logs may have more sealed segments.
+        self._to_seal += reversed(self._sealing)
+
+
+def _say_unless_noted(error: Exception | None) -> None:
+    if error is not None:
+        _LOGGER.error("the starts of logs are not noted, it is tried again: %s", error)

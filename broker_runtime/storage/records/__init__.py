@@ -1,0 +1,1 @@
+"""The bytes of record batches: their headers, checks, codecs, sequence numbers, and the rules of retention."""

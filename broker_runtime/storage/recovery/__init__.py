@@ -1,0 +1,1 @@
+"""Opening segments after a crash: what is scanned, what is cut, and snapshots of producers."""

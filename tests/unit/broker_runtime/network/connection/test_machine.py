@@ -1,0 +1,396 @@
+"""One connection without a socket: its input, its output, and its memory, in every state."""
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker_runtime.errors import ProtocolError
+from broker_runtime.network.connection.connection_states import ConnectionEvent, ConnectionState, UnknownEventError
+from broker_runtime.network.connection.machine import Buffers, ConnectionMachine
+from broker_runtime.network.settings import NetworkLimits
+
+NOW_S = 100.0
+
+
+def request(body: bytes) -> bytes:
+    return struct.pack(">i", len(body)) + body
+
+
+class Driven:
+    """A machine, driven as by a shell; requests that begin with `later` are deferred."""
+
+    def __init__(self, limits: NetworkLimits | None = None) -> None:
+        self.freed = 0
+        self.buffers = Buffers(limits or NetworkLimits(), self._note_freed)
+        self.machine = ConnectionMachine(7, "127.0.0.1", self.buffers)
+        self.handled: list[bytes] = []
+        self.now_s = NOW_S
+
+    def _note_freed(self) -> None:
+        self.freed += 1
+
+    def receive(self, data: bytes) -> None:
+        """Pass data as a socket does: a piece at a time, as much as there is space for."""
+        while data:
+            space = self.machine.space(self.now_s)
+            assert space is not None
+            count = min(len(data), len(space))
+            space[:count] = data[:count]
+            data = data[count:]
+            self.serve(self.machine.received(count, self.now_s))
+            assert not data or self.machine.state is ConnectionState.READING
+
+    def serve(self, requests: list[memoryview]) -> None:
+        for handled, frame in enumerate(requests, 1):
+            body = bytes(frame)
+            self.handled.append(body)
+            if body.startswith(b"later"):
+                self.machine.served(handled, self.now_s, deferred=True)
+                return
+            if self.machine.outgoing is not None:
+                self.machine.outgoing.append(request(body))
+        self.machine.served(len(requests), self.now_s)
+
+    def is_now(self, state: ConnectionState) -> bool:
+        return self.machine.state is state
+
+    def sent(self) -> bytes:
+        """The pending output, all of it taken as by a socket."""
+        taken = b"".join(bytes(chunk) for chunk in self.machine.outgoing or () if isinstance(chunk, bytes))
+        if taken:
+            self.machine.sent(self.now_s)
+        return taken
+
+    def reply(self, body: bytes) -> None:
+        self.machine.replied((request(body),))
+
+
+@given(st.lists(st.binary(max_size=60), max_size=40), st.lists(st.integers(1, 90), min_size=1, max_size=20))
+def test_requests_come_out_as_they_were_put_in_however_the_stream_is_cut(bodies: list[bytes], cuts: list[int]) -> None:
+    driven = Driven(NetworkLimits(connection_turn_requests=3))
+    stream = b"".join(request(b"#" + body) for body in bodies)
+    answers = b""
+    position = number = 0
+    while position < len(stream):
+        end = position + cuts[number % len(cuts)]
+        number += 1
+        driven.receive(stream[position:end])
+        position = end
+        answers += driven.sent()
+        while driven.machine.state is ConnectionState.QUEUED:
+            driven.serve(driven.machine.turn(NOW_S))
+            answers += driven.sent()
+    assert answers == stream
+    assert driven.handled == [b"#" + body for body in bodies]
+    assert driven.is_now(ConnectionState.READING)
+    assert driven.buffers.memory.total == 0
+    assert not driven.buffers.memory.holders
+
+
+@pytest.mark.parametrize("length", [0, 65_530, 262_141, 3_000_000])
+def test_requests_of_all_sizes(length: int) -> None:
+    driven = Driven()
+    body = bytes(range(256)) * (length // 256) + bytes(length % 256)
+    for start in range(0, len(request(body)), 200_000):
+        driven.receive(request(body)[start : start + 200_000])
+        driven.sent()
+    assert driven.handled == [body]
+    assert driven.buffers.memory.total == 0
+
+
+def test_complete_requests_behind_a_deferred_one_wait_and_are_served_before_the_end_of_the_stream() -> None:
+    driven = Driven()
+    driven.receive(request(b"later") + request(b"a") + request(b"b"))
+    assert driven.is_now(ConnectionState.AWAITING)
+    with pytest.raises(UnknownEventError, match="Awaiting cannot have: the client has closed its side"):
+        driven.machine.end(ConnectionEvent.END_OF_STREAM)
+    driven.reply(b"at last")
+    assert driven.sent() == request(b"at last")
+    assert driven.is_now(ConnectionState.QUEUED)
+    driven.serve(driven.machine.turn(NOW_S))
+    assert driven.sent() == request(b"a") + request(b"b")
+    assert driven.machine.cut_off() is None
+    assert driven.machine.end(ConnectionEvent.END_OF_STREAM)
+    assert driven.handled == [b"later", b"a", b"b"]
+
+
+def test_replies_before_a_deferred_one_are_sent_while_it_is_awaited() -> None:
+    driven = Driven()
+    driven.receive(request(b"a") + request(b"later"))
+    assert driven.sent() == request(b"a")
+    assert driven.is_now(ConnectionState.AWAITING)
+    driven.reply(b"now")
+    assert driven.sent() == request(b"now")
+    assert driven.is_now(ConnectionState.READING)
+
+
+def test_what_a_turn_had_no_time_for_is_handed_out_again() -> None:
+    driven = Driven()
+    data = b"".join(request(b"%d" % number) for number in range(5))
+    space = driven.machine.space(NOW_S)
+    assert space is not None
+    space[: len(data)] = data
+    assert len(driven.machine.received(len(data), NOW_S)) == 5
+    driven.machine.served(2, NOW_S)
+    driven.sent()
+    assert [bytes(frame) for frame in driven.machine.turn(NOW_S)] == [b"2", b"3", b"4"]
+
+
+def test_a_size_that_is_not_allowed_is_refused_after_what_was_before_it() -> None:
+    driven = Driven()
+    driven.receive(request(b"a") + b"\xff\xff\xff\xff")
+    assert driven.sent() == request(b"a")
+    assert driven.is_now(ConnectionState.QUEUED)
+    with pytest.raises(ProtocolError, match="announced -1 bytes"):
+        driven.machine.turn(NOW_S)
+    assert driven.machine.end(ConnectionEvent.REFUSE)
+    assert driven.buffers.memory.total == 0
+
+
+def test_the_time_out_of_a_request_runs_only_while_it_is_read_and_begins_anew_after_a_reply() -> None:
+    timeout_s = NetworkLimits().frame_receive_timeout_s
+    driven = Driven()
+    driven.receive(request(b"later") + request(b"half")[:5])
+    driven.sent()
+    assert driven.machine.overdue(NOW_S + 10 * timeout_s) is None
+    driven.now_s = NOW_S + 20 * timeout_s
+    driven.reply(b"at last")
+    driven.machine.blocked()
+    assert driven.machine.overdue(driven.now_s + 10 * timeout_s) is None
+    driven.sent()
+    assert driven.machine.overdue(driven.now_s + timeout_s) is None
+    problem = driven.machine.overdue(driven.now_s + timeout_s + 1)
+    assert problem is not None
+    assert problem.kind == "frame-too-slow"
+
+
+def test_bytes_now_and_then_do_not_make_a_request_faster() -> None:
+    driven = Driven()
+    driven.receive(request(b"slowly")[:4])
+    driven.sent()
+    driven.now_s += 20
+    driven.receive(b"s")
+    driven.sent()
+    assert driven.machine.overdue(NOW_S + 31) is not None
+
+
+def test_a_stream_that_ends_in_the_middle_of_a_request_is_refused() -> None:
+    driven = Driven()
+    driven.receive(request(b"cut")[:5])
+    driven.sent()
+    problem = driven.machine.cut_off()
+    assert problem is not None
+    assert problem.kind == "frame-truncated"
+    assert driven.machine.end(ConnectionEvent.END_OF_STREAM)
+    assert driven.buffers.memory.total == 0
+    assert driven.freed == 1
+
+
+def test_a_request_without_memory_is_not_read_until_there_is_some() -> None:
+    driven = Driven(NetworkLimits(max_buffered_bytes=100_000, max_request_bytes=50_000))
+    # Another connection waits longer, and has been admitted.
+    driven.buffers.memory.take(1, "127.0.0.2", 90_000)
+    assert driven.buffers.memory.room(1, "127.0.0.2", 90_000, 1_000, NOW_S) > 0
+    driven.receive(request(bytes(40_000))[:10_000])
+    driven.sent()
+    assert driven.machine.space(NOW_S) is None
+    assert driven.is_now(ConnectionState.SHORT_OF_MEMORY)
+    assert driven.machine.turn(NOW_S) == []
+    assert driven.is_now(ConnectionState.SHORT_OF_MEMORY)
+    driven.buffers.memory.give_back(1, "127.0.0.2", 90_000)
+    assert driven.machine.turn(NOW_S) == []
+    assert driven.is_now(ConnectionState.READING)
+
+
+def test_who_is_owed_a_reply_does_not_keep_others_from_the_memory_that_is_kept_for_one() -> None:
+    driven = Driven(NetworkLimits(max_buffered_bytes=1_000_000, max_request_bytes=200_000))
+    memory = driven.buffers.memory
+    driven.receive(request(b"later") + request(bytes(100_000))[:50_000])
+    assert driven.is_now(ConnectionState.AWAITING)
+    memory.take(1, "127.0.0.2", 900_000)
+    assert driven.machine.space(NOW_S) is None
+    assert memory.room(2, "127.0.0.3", 0, 100_000, NOW_S) == 100_000, "the one that waits is let through"
+
+
+def test_a_connection_that_is_to_end_answers_what_it_has_taken_and_no_more() -> None:
+    driven = Driven()
+    driven.receive(request(b"later") + request(b"not taken"))
+    assert not driven.machine.end(ConnectionEvent.FINISH)
+    assert driven.is_now(ConnectionState.ENDING)
+    driven.reply(b"the last one")
+    assert driven.sent() == request(b"the last one")
+    assert driven.is_now(ConnectionState.CLOSED)
+    assert driven.handled == [b"later"]
+    assert driven.buffers.memory.total == 0
+
+
+def test_requests_that_wait_for_their_turn_are_carried_out_though_the_peer_is_gone() -> None:
+    driven = Driven(NetworkLimits(connection_turn_requests=1))
+    driven.receive(request(b"a") + request(b"b"))
+    driven.sent()
+    assert not driven.machine.end(ConnectionEvent.LOST)
+    driven.serve(driven.machine.turn(NOW_S))
+    assert driven.handled == [b"a", b"b"]
+    assert driven.machine.end(ConnectionEvent.LOST)
+
+
+def test_a_connection_that_its_own_handler_closes_sends_nothing_more() -> None:
+    driven = Driven()
+    data = request(b"a")
+    space = driven.machine.space(NOW_S)
+    assert space is not None
+    space[: len(data)] = data
+    requests = driven.machine.received(len(data), NOW_S)
+    assert driven.machine.end(ConnectionEvent.CLOSE)
+    driven.serve(requests)
+    assert driven.is_now(ConnectionState.CLOSED)
+    assert driven.machine.outgoing is None
+    driven.reply(b"too late")
+    assert driven.machine.outgoing is None
+    assert not driven.machine.end(ConnectionEvent.CLOSE), "it is closed once"
+
+
+def test_a_frame_that_answers_nothing_goes_between_replies() -> None:
+    driven = Driven()
+    assert driven.machine.push(b"first")
+    assert driven.is_now(ConnectionState.SENDING)
+    assert driven.sent() == b"first"
+    assert driven.is_now(ConnectionState.READING)
+    driven.receive(request(b"a") + request(b"later") + request(b"b"))
+    assert driven.machine.push(b"second")
+    assert driven.is_now(ConnectionState.AWAITING)
+    driven.reply(b"at last")
+    assert driven.machine.push(b"third")
+    assert driven.sent() == request(b"a") + b"second" + request(b"at last") + b"third"
+    assert driven.is_now(ConnectionState.QUEUED)
+    assert driven.machine.push(b"fourth")
+    assert driven.sent() == b"fourth"
+    assert driven.is_now(ConnectionState.QUEUED), "what waits for its turn is not forgotten"
+    driven.serve(driven.machine.turn(NOW_S))
+    assert driven.handled == [b"a", b"later", b"b"]
+
+
+def test_one_frame_that_answers_nothing_is_sent_whatever_its_size() -> None:
+    driven = Driven(NetworkLimits(push_max_bytes=10))
+    assert driven.machine.push(b"x" * 1_000)
+    assert not driven.machine.push(b"1")
+
+
+def test_frames_that_nobody_reads_are_bounded_and_what_was_read_does_not_count() -> None:
+    driven = Driven(NetworkLimits(push_max_bytes=10))
+    for _ in range(3):
+        assert driven.machine.push(b"12345")
+        assert driven.machine.push(b"67890")
+        assert driven.sent() == b"1234567890"
+    assert driven.machine.push(b"12345")
+    assert not driven.machine.push(b"123456")
+    assert driven.machine.outgoing == [b"12345"]
+
+
+def test_nothing_is_pushed_to_a_connection_that_has_ended() -> None:
+    driven = Driven()
+    assert driven.machine.end(ConnectionEvent.CLOSE)
+    assert driven.machine.push(b"too late")
+    assert driven.machine.outgoing is None
+
+
+def test_what_cannot_happen_raises() -> None:
+    driven = Driven()
+    driven.receive(request(b"half")[:5])
+    driven.sent()
+    with pytest.raises(UnknownEventError, match="Reading cannot have: the connection's turn begins"):
+        driven.machine.turn(NOW_S)
+    with pytest.raises(UnknownEventError, match="Reading cannot have: all replies are sent"):
+        driven.machine.sent(NOW_S)
+    with pytest.raises(UnknownEventError, match="Reading cannot have: the last pending reply is ready"):
+        driven.reply(b"to nothing")
+    with pytest.raises(UnknownEventError, match="Reading cannot have: the requests of this turn"):
+        driven.machine.served(0, NOW_S)
+
+
+def test_a_client_over_its_quota_is_answered_at_once_and_then_left_alone() -> None:
+    timeout_s = NetworkLimits().frame_receive_timeout_s
+    driven = Driven()
+    driven.machine.throttled_until_s = NOW_S + 5
+    driven.receive(request(b"a") + request(b"half")[:5])
+    assert driven.sent() == request(b"a")
+    assert driven.is_now(ConnectionState.THROTTLED)
+    assert driven.machine.overdue(NOW_S + 10 * timeout_s) is None
+    assert driven.machine.turn(NOW_S + 4.9) == []
+    assert driven.is_now(ConnectionState.THROTTLED)
+    assert driven.machine.turn(NOW_S + 5) == []
+    assert driven.is_now(ConnectionState.READING)
+    assert driven.machine.overdue(NOW_S + 5 + timeout_s) is None
+    assert driven.machine.overdue(NOW_S + 6 + timeout_s) is not None
+
+
+def test_requests_that_have_arrived_wait_for_the_end_of_the_throttle_time() -> None:
+    driven = Driven(NetworkLimits(connection_turn_requests=1))
+    driven.machine.throttled_until_s = NOW_S + 5
+    driven.receive(request(b"a") + request(b"b"))
+    assert driven.sent() == request(b"a")
+    assert driven.machine.push(b"unasked")
+    assert driven.sent() == b"unasked"
+    assert driven.is_now(ConnectionState.THROTTLED), "what answers nothing ends no throttle time"
+    assert driven.machine.turn(NOW_S + 5) == []
+    assert driven.is_now(ConnectionState.QUEUED)
+    driven.now_s = NOW_S + 5
+    driven.serve(driven.machine.turn(NOW_S + 5))
+    assert driven.sent() == request(b"b")
+    assert driven.is_now(ConnectionState.READING)
+
+
+@pytest.mark.parametrize(
+    "event", [ConnectionEvent.CLOSE, ConnectionEvent.REFUSE, ConnectionEvent.FINISH, ConnectionEvent.LOST]
+)
+def test_a_throttled_client_owes_nobody_anything(event: ConnectionEvent) -> None:
+    driven = Driven()
+    driven.machine.throttled_until_s = NOW_S + 5
+    driven.receive(request(b"a"))
+    driven.sent()
+    assert driven.machine.end(event)
+
+
+class Keeping(Driven):
+    """A machine whose handler reads frames after its call."""
+
+    def serve(self, requests: list[memoryview]) -> None:
+        self.kept = [self.machine.hold(frame) for frame in requests]
+        super().serve(requests)
+
+
+@pytest.mark.parametrize("length", [10, 100_000, 3_000_000])
+def test_a_kept_frame_is_valid_until_it_is_answered_and_a_large_one_counts_as_long(length: int) -> None:
+    driven = Keeping()
+    body = b"later" + bytes(range(250)) * (length // 250)
+    for start in range(0, len(request(body)), 200_000):
+        driven.receive(request(body)[start : start + 200_000])
+    assert driven.is_now(ConnectionState.AWAITING)
+    driven.buffers.scratch[:] = b"\xee" * len(driven.buffers.scratch)
+    (frame,) = driven.kept
+    assert bytes(frame) == body
+    assert (driven.buffers.memory.total >= len(body)) is (length > 1_000_000)
+    freed = driven.freed
+    driven.reply(b"done")
+    assert driven.sent() == request(b"done")
+    assert driven.buffers.memory.total == 0
+    assert driven.freed == freed + (length > 1_000_000)
+    assert bytes(frame) == body, "it is still the same"
+
+
+@pytest.mark.parametrize("end", ["released", "closed"])
+def test_the_memory_of_a_kept_frame_is_given_back_once(end: str) -> None:
+    driven = Keeping()
+    body = b"later" + bytes(1_000_000)
+    for start in range(0, len(request(body)), 200_000):
+        driven.receive(request(body)[start : start + 200_000])
+    assert driven.buffers.memory.total >= len(body)
+    if end == "released":
+        driven.machine.release()
+    else:
+        assert driven.machine.end(ConnectionEvent.LOST)
+    assert driven.buffers.memory.total == 0
+    driven.machine.release()
+    assert driven.buffers.memory.total == 0

@@ -1,0 +1,125 @@
+"""Waiting work continues in order, and none blocks the event loop for longer than a turn."""
+
+from asyncio import AbstractEventLoop
+from collections import deque
+from collections.abc import Callable
+from typing import cast
+
+import pytest
+
+from broker_runtime.network.connection.turns import Turns
+from tests.support.manual_clock import ManualClock
+
+
+class Loop:
+    """`pass_once` runs the callbacks that exist at its start, as one iteration of an event loop does."""
+
+    def __init__(self) -> None:
+        self._callbacks: deque[Callable[[], None]] = deque()
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self._callbacks.append(callback)
+
+    def pass_once(self) -> None:
+        for _ in range(len(self._callbacks)):
+            self._callbacks.popleft()()
+
+
+class Worker:
+    """Each of its turns takes a quarter of a second."""
+
+    def __init__(self, name: str, work: int, turns: Turns, clock: ManualClock, log: list[str]) -> None:
+        self.name, self.work, self.turns, self.clock, self.log = name, work, turns, clock, log
+
+    def take_turn(self) -> None:
+        self.clock.advance(0.25)
+        self.log.append(self.name)
+        self.work -= 1
+        if self.work:
+            self.turns.add(self)
+
+    def was_heavy(self) -> None:
+        """Do nothing: it goes to the end of the queue anyway."""
+
+
+def test_a_turn_of_the_loop_is_bounded_and_everybody_comes_again_in_order() -> None:
+    loop, clock, log = Loop(), ManualClock(), list[str]()
+    turns = Turns(cast(AbstractEventLoop, loop), clock.monotonic, 0.75)
+    for name in "abcde":
+        turns.add(Worker(name, 2, turns, clock, log))
+    assert log == []
+
+    loop.pass_once()
+    assert log == ["a", "b", "c"]
+    loop.pass_once()
+    assert "".join(log) == "abcdea"
+    loop.pass_once()
+    loop.pass_once()
+    assert "".join(log) == "abcdeabcde"
+    assert len(turns) == 0
+    loop.pass_once()
+    assert len(log) == 10
+
+
+def test_one_that_is_alone_goes_on_within_the_same_turn() -> None:
+    loop, clock, log = Loop(), ManualClock(), list[str]()
+    turns = Turns(cast(AbstractEventLoop, loop), clock.monotonic, 0.75)
+    turns.add(Worker("a", 3, turns, clock, log))
+    loop.pass_once()
+    assert log == ["a", "a", "a"]
+
+
+def test_a_turn_that_fails_forgets_nobody() -> None:
+    class Failing:
+        def take_turn(self) -> None:
+            raise OSError("a mistake of ours")
+
+        def was_heavy(self) -> None:
+            raise AssertionError("it has failed")
+
+    loop, clock, log = Loop(), ManualClock(), list[str]()
+    turns = Turns(cast(AbstractEventLoop, loop), clock.monotonic, 0.75)
+    turns.add(Failing())
+    turns.add(Worker("a", 1, turns, clock, log))
+    with pytest.raises(OSError, match="mistake"):
+        loop.pass_once()
+    loop.pass_once()
+    assert log == ["a"]
+
+
+def test_who_was_too_long_leaves_as_much_time_to_others_while_they_wait() -> None:
+    loop, clock, log, others = Loop(), ManualClock(), list[str](), [True]
+    turns = Turns(cast(AbstractEventLoop, loop), clock.monotonic, 0.125, lambda: others[0])
+    turns.add(Worker("a", 4, turns, clock, log))
+    loop.pass_once()
+    assert log == ["a"], "a quarter of a second in place of an eighth"
+    clock.advance(0.1)
+    loop.pass_once()
+    assert log == ["a"]
+    clock.advance(0.1)
+    loop.pass_once()
+    assert log == ["a", "a"]
+    others[0] = False
+    loop.pass_once()
+    assert log == ["a", "a", "a"], "nobody else wants the time"
+
+
+def test_a_turn_that_took_long_is_told_and_a_short_one_is_not() -> None:
+    loop, clock, log = Loop(), ManualClock(), list[str]()
+    turns = Turns(cast(AbstractEventLoop, loop), clock.monotonic, 10.0)
+
+    class Short(Worker):
+        def take_turn(self) -> None:
+            """Take a turn that takes no time."""
+
+        def was_heavy(self) -> None:
+            log.append("short")
+
+    class Long(Worker):
+        def was_heavy(self) -> None:
+            log.append("long")
+
+    turns.add(Short("s", 1, turns, clock, log))
+    turns.add(Long("l", 1, turns, clock, log))
+    loop.pass_once()
+    assert log == ["l", "long"]
