@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from audit_pipeline import commands, commands_build, commands_follow, commands_package, commands_topic
+from audit_pipeline.commands import commands, commands_build, commands_follow, commands_package, commands_topic
 from audit_pipeline.contract import contract
 from audit_pipeline.errors import BadUseError
 

@@ -9,12 +9,12 @@ import time
 from statistics import quantiles
 from typing import Any
 
-from sluicegate_operator.api.broker_cluster import BrokerCluster
-from sluicegate_operator.api.broker_listener import BrokerListener
-from sluicegate_operator.api.connection_quota import ConnectionQuota
 from sluicegate_operator.api.manifests import parse_resource
-from sluicegate_operator.fleet.asking import BrokerPool
+from sluicegate_operator.api.models.broker_cluster import BrokerCluster
+from sluicegate_operator.api.models.broker_listener import BrokerListener
+from sluicegate_operator.api.models.connection_quota import ConnectionQuota
 from sluicegate_operator.fleet.base import BrokerAddress
+from sluicegate_operator.fleet.kafka.asking import BrokerPool
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.quotas.brokers import WantedLimits, enforce
 from sluicegate_operator.quotas.plan import plan_quotas

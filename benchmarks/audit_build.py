@@ -207,7 +207,7 @@ def _workers(size: Size, segments: Path, week: Week, folder: Path) -> Iterator[d
 
 def _check(truth: Any, results: Path) -> None:
     from audit_pipeline.report.asking import PublishedTables  # noqa: PLC0415
-    from audit_pipeline.targets import open_target  # noqa: PLC0415
+    from audit_pipeline.spool.targets import open_target  # noqa: PLC0415
 
     if wrong := not_found(truth, PublishedTables(open_target(str(results))).ask):
         raise RuntimeError(f"what was found is not what was made up: {wrong}")

@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from audit_pipeline.check import check
-from audit_pipeline.compact import compact
-from audit_pipeline.land import land
-from audit_pipeline.listing import segment_paths
-from audit_pipeline.query import Events
-from audit_pipeline.targets import FolderTarget
+from audit_pipeline.ingest.land import land
+from audit_pipeline.reading.query import Events
+from audit_pipeline.spool.listing import segment_paths
+from audit_pipeline.spool.targets import FolderTarget
+from audit_pipeline.upkeep.check import check
+from audit_pipeline.upkeep.compact import compact
 from broker_runtime.apis.request.call import Ending, PartitionFacts
 from broker_runtime.apis.table import BROKER_APIS
 from broker_runtime.observers.audit_log.block import Block

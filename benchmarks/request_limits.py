@@ -15,7 +15,7 @@ from typing import Any
 
 from broker_runtime.apis.request.call import Api
 from broker_runtime.config import broker_settings
-from broker_runtime.limits import request_limits
+from broker_runtime.node.limits import request_limits
 from tests.simulation.measured_node import TOPIC, MeasuredNode, Taken, measured_node
 from tests.support.filled_requests import filled_request
 from tests.support.working_requests import WORKING_NODE, WORKING_REQUESTS, WorkingRequest

@@ -11,7 +11,7 @@ def main() -> int:
     # started yet that would have to be stopped.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     import_event_loop()
-    from broker_runtime import node_process  # noqa: PLC0415 - loaded only now, as explained above
+    from broker_runtime.node import node_process  # noqa: PLC0415 - loaded only now, as explained above
 
     return node_process.main()
 

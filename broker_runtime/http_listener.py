@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from urllib.parse import parse_qsl
 
-from broker_runtime.config.addresses import peer_host
+from broker_runtime.config.declaring.addresses import peer_host
 from broker_runtime.exposition import CONTENT_TYPE, MetricFamily, render
 
 log = logging.getLogger(__name__)

@@ -41,10 +41,10 @@ from demo.stage import (
     publish,
 )
 from demo.summary import ClientPhase, Enforced, Summary, print_summary
-from sluicegate_operator.cli.fleet_tables import quotas_table
-from sluicegate_operator.cli.fleet_view import ClusterView
-from sluicegate_operator.cli.storm_load import CLIENT_ID
-from sluicegate_operator.cli.storm_report import percentile
+from sluicegate_operator.cli.fleets.fleet_tables import quotas_table
+from sluicegate_operator.cli.fleets.fleet_view import ClusterView
+from sluicegate_operator.cli.storms.storm_load import CLIENT_ID
+from sluicegate_operator.cli.storms.storm_report import percentile
 
 FOLDERS = (QUICKSTART, EXAMPLES / "laptop")
 AUDIT_LOG = EXAMPLES / "observers" / "audit-log.yaml"

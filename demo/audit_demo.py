@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from audit_pipeline.report.asking import PublishedTables
-from audit_pipeline.targets import open_target
+from audit_pipeline.spool.targets import open_target
 from demo.stage import DemoError
 from tests.support.audit_weeks.finding import not_found
 from tests.support.audit_weeks.truth import Truth

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sluicegate_operator.cli.fleet_view import ClusterView, FleetView
-from sluicegate_operator.fleet.local_data import DataDirError, read_state
+from sluicegate_operator.cli.fleets.fleet_view import ClusterView, FleetView
+from sluicegate_operator.fleet.local.local_data import DataDirError, read_state
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 QUICKSTART = EXAMPLES / "quickstart"

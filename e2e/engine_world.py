@@ -15,7 +15,7 @@ from e2e.cluster.control_plane import ControlPlane
 from e2e.cluster.waiting import wait_for
 from e2e.forked_operator import ForkedOperator, Forks
 from e2e.operator_process import operator_account
-from sluicegate_operator.kube.loop_thread import LoopThread
+from sluicegate_operator.kube.lease.loop_thread import LoopThread
 from tests.support.api_proxy import ApiProxy
 from tests.support.process_kubelet.api import Access, Json
 from tests.support.served_cluster import ServedCluster

@@ -17,8 +17,8 @@ from e2e.cluster.control_plane import ControlPlane
 from e2e.cluster.waiting import wait_for
 from e2e.operator_process import OperatorProcess
 from sluicegate_operator.api.kinds import KINDS as CUSTOM_KINDS
-from sluicegate_operator.cli.storm_load import Storm, StormPlan
-from sluicegate_operator.cli.storm_report import StormReport
+from sluicegate_operator.cli.storms.storm_load import Storm, StormPlan
+from sluicegate_operator.cli.storms.storm_report import StormReport
 from sluicegate_operator.kafka_admin.client import AdminClient, BrokerHandle
 from sluicegate_operator.kafka_admin.configs import ConfigChange
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError

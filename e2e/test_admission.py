@@ -23,8 +23,8 @@ from e2e.cluster.waiting import wait_for
 from e2e.operator_process import OPERATOR_NAMESPACE, OperatorProcess, operator_account
 from e2e.shop import install_crds
 from e2e.used_rights import used_rights
-from sluicegate_operator.kube.new_certificate import new_pair
-from sluicegate_operator.kube.rights import CALLED_OF_ADMISSION
+from sluicegate_operator.kube.certificates.new_certificate import new_pair
+from sluicegate_operator.kube.client.rights import CALLED_OF_ADMISSION
 from tests.support.bad_manifests import cluster, listener, quota, topic
 from tests.support.helm import render
 

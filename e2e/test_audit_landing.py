@@ -7,9 +7,9 @@ import pytest
 import yaml
 from confluent_kafka import Producer
 
-from audit_pipeline.check import check
-from audit_pipeline.query import Events
-from audit_pipeline.targets import FolderTarget
+from audit_pipeline.reading.query import Events
+from audit_pipeline.spool.targets import FolderTarget
+from audit_pipeline.upkeep.check import check
 from e2e.cluster.waiting import wait_for
 from e2e.operator_process import REPOSITORY
 from e2e.shop import EXTERNAL_PORT, NAMESPACE, READY_TIMEOUT_S, BrokerPod, Json, Shop, condition_of

@@ -12,8 +12,8 @@ import pytest
 
 from e2e.engine_kills import Killed, Lives, all_ready, one_after_another
 from e2e.engine_world import BROKERS, CLUSTER, OUTSIDE, EngineWorld, cluster_document, manifest, of_cluster
-from sluicegate_operator.planning.cluster_layout import INTERNAL_PORT
-from sluicegate_operator.planning.observers import NAMES
+from sluicegate_operator.planning.layout.cluster_layout import INTERNAL_PORT
+from sluicegate_operator.planning.observers.observers import NAMES
 from sluicegate_operator.resources.labels import RACK
 from tests.support.pipeline_manifests import SPARK
 from tests.support.played_nodes import PlayedNodes

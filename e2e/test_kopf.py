@@ -18,12 +18,12 @@ from e2e.cluster.control_plane import ControlPlane
 from e2e.engine_world import of_cluster
 from e2e.shop import CRDS, install_crds
 from sluicegate_operator.handlers.kopf_operator import KopfOperator
-from sluicegate_operator.kube.cache import Cache
-from sluicegate_operator.kube.client import KubeClient
-from sluicegate_operator.kube.errors import KubeError
-from sluicegate_operator.kube.kinds import CONFIG_MAP, TOPIC, Kind
-from sluicegate_operator.kube.transport import AiohttpTransport, Response, Transport
-from sluicegate_operator.kube.watched import Watched
+from sluicegate_operator.kube.cache.cache import Cache
+from sluicegate_operator.kube.cache.watched import Watched
+from sluicegate_operator.kube.client.client import KubeClient
+from sluicegate_operator.kube.http.errors import KubeError
+from sluicegate_operator.kube.http.kinds import CONFIG_MAP, TOPIC, Kind
+from sluicegate_operator.kube.http.transport import AiohttpTransport, Response, Transport
 from tests.support.api_proxy import ApiProxy
 from tests.support.scripted_api import ScriptedResponse
 

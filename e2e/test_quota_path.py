@@ -4,7 +4,7 @@ from confluent_kafka import Producer
 
 from e2e.cluster.waiting import wait_for
 from e2e.shop import BROKERS, CLUSTER, EXTERNAL_PORT, UNLIMITED, Shop, condition_of, quota_document
-from sluicegate_operator.cli.storm_report import Outcome
+from sluicegate_operator.cli.storms.storm_report import Outcome
 
 RATE = 50
 ANSWERS_S = 2.0

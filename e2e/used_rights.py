@@ -1,4 +1,4 @@
-"""The rights that the operator used in an e2e run, compared with those that kube/rights.py grants it.
+"""The rights that the operator used in an e2e run, compared with those that kube/client/rights.py grants it.
 
 Each process of the run, one for each worker of pytest-xdist, has a separate API server and writes the rights that the
 server's audit log names into reports/used-rights. After a whole run, `python -m e2e.used_rights` requires that the
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from sluicegate_operator.kube.rights import CALLED, CALLED_OF_SPARK
+from sluicegate_operator.kube.client.rights import CALLED, CALLED_OF_SPARK
 from tests.support.rights import Rights, surplus
 
 FOLDER = Path(__file__).parents[1] / "reports" / "used-rights"
@@ -60,8 +60,11 @@ def faults(runs: Iterable[str]) -> list[str]:
             used[group, resource] |= frozenset(verbs)
     excused = {resource: verbs | ON_OCCASION if MADE in verbs else verbs for resource, verbs in used.items()}
     return [
-        *(f"the operator used the right `{right}`, which kube/rights.py lacks" for right in _unlisted(used)),
-        *(f"kube/rights.py grants `{right}`, which the operator never used" for right in surplus(CALLED, excused)),
+        *(f"the operator used the right `{right}`, which kube/client/rights.py lacks" for right in _unlisted(used)),
+        *(
+            f"kube/client/rights.py grants `{right}`, which the operator never used"
+            for right in surplus(CALLED, excused)
+        ),
     ]
 
 

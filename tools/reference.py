@@ -4,14 +4,20 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from broker_runtime.config import BROKER_KEYS, TOPIC_KEYS, ConfigKey
-from broker_runtime.config.client_metrics import CLIENT_METRICS_KEYS
-from broker_runtime.config.group_resource import GROUP_KEYS
-from broker_runtime.config.unused import UNUSED_BROKER_KEYS, UNUSED_GROUP_KEYS, UNUSED_TOPIC_KEYS
+from broker_runtime.config.declaring.unused import UNUSED_BROKER_KEYS, UNUSED_GROUP_KEYS, UNUSED_TOPIC_KEYS
+from broker_runtime.config.keys.client_metrics import CLIENT_METRICS_KEYS
+from broker_runtime.config.keys.group_resource import GROUP_KEYS
 from broker_runtime.groups.coordinator_figures import CoordinatorFigures
 from broker_runtime.groups.lag.figures import LagFigures
 from broker_runtime.groups.tally import PushTally, Tally
 from broker_runtime.metadata.figures import ControllerFigures, ReplicationFigures
-from broker_runtime.metrics import (
+from broker_runtime.network.quotas.connection_group import GroupLimits
+from broker_runtime.network.quotas.metrics import NetworkFigures, collect
+from broker_runtime.network.quotas.quotas import ConnectionQuotas
+from broker_runtime.network.quotas.refusals import RefusalLog
+from broker_runtime.network.settings import QuotaSettings
+from broker_runtime.network.sockets.proxy_header import HeaderOutcome
+from broker_runtime.node.metrics import (
     cleaner_families,
     controller_families,
     coordinator_families,
@@ -30,19 +36,13 @@ from broker_runtime.metrics import (
     turn_families,
     unused_configs_family,
 )
-from broker_runtime.network.quotas.connection_group import GroupLimits
-from broker_runtime.network.quotas.metrics import NetworkFigures, collect
-from broker_runtime.network.quotas.quotas import ConnectionQuotas
-from broker_runtime.network.quotas.refusals import RefusalLog
-from broker_runtime.network.settings import QuotaSettings
-from broker_runtime.network.sockets.proxy_header import HeaderOutcome
 from broker_runtime.observers.figures import observer_families
+from broker_runtime.slicing.turn_lengths import TurnLengths
 from broker_runtime.storage.compaction.figures import CleanerFigures
-from broker_runtime.turn_lengths import TurnLengths
-from sluicegate_operator.handlers.admission_figures import AdmissionFigures
-from sluicegate_operator.handlers.cache_figures import CacheFigures
-from sluicegate_operator.handlers.telemetry import REGISTRY
-from sluicegate_operator.handlers.term_figures import TermFigures
+from sluicegate_operator.handlers.admission.admission_figures import AdmissionFigures
+from sluicegate_operator.handlers.process.cache_figures import CacheFigures
+from sluicegate_operator.handlers.process.telemetry import REGISTRY
+from sluicegate_operator.handlers.process.term_figures import TermFigures
 from tools import (
     alerts_page,
     audit_events_page,

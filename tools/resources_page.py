@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sluicegate_operator.api.config_keys import BROKER_CONFIG, TOPIC_CONFIG
-from sluicegate_operator.api.config_orders import BROKER_ORDERS, TOPIC_ORDERS
-from sluicegate_operator.api.config_values import VALUE_REFUSED
+from sluicegate_operator.api.configs.config_keys import BROKER_CONFIG, TOPIC_CONFIG
+from sluicegate_operator.api.configs.config_orders import BROKER_ORDERS, TOPIC_ORDERS
 from sluicegate_operator.api.crd import KUBERNETES_MIN, schema
 from sluicegate_operator.api.kinds import KINDS
-from sluicegate_operator.api.metadata import API_VERSION, Resource
+from sluicegate_operator.api.schema.config_values import VALUE_REFUSED
+from sluicegate_operator.api.schema.metadata import API_VERSION, Resource
 
 _HEAD = f"""# Resources
 

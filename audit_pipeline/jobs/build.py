@@ -25,7 +25,7 @@ from audit_pipeline.jobs.computing import Frames, daily_results, facts, whole_re
 from audit_pipeline.jobs.days import AskedDays, days_to_build, days_to_compute, note_of, results_mark
 from audit_pipeline.jobs.progress import Progress
 from audit_pipeline.jobs.store import prepare, write_table
-from audit_pipeline.published import (
+from audit_pipeline.reading.published import (
     OBJECTIVES,
     STATE_TABLE,
     WHOLE,
@@ -42,7 +42,7 @@ from audit_pipeline.results.tables import Kind, result_tables
 from audit_pipeline.sources.catalogue import LOST
 from audit_pipeline.sources.parquet_files import WantedFile, frame_of
 from audit_pipeline.sources.source import EventSource
-from audit_pipeline.targets import Target, open_target
+from audit_pipeline.spool.targets import Target, open_target
 
 log = logging.getLogger(__name__)
 

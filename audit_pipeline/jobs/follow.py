@@ -22,13 +22,13 @@ from audit_pipeline.contract import contract
 from audit_pipeline.errors import BadUseError
 from audit_pipeline.jobs.progress import BatchNews
 from audit_pipeline.jobs.store import prepare, write_table
-from audit_pipeline.live import LIVE, LIVE_MANIFEST, LiveBatch, LiveManifest, publish_live, read_live
-from audit_pipeline.published import PROBE, remove_drafts
+from audit_pipeline.reading.live import LIVE, LIVE_MANIFEST, LiveBatch, LiveManifest, publish_live, read_live
+from audit_pipeline.reading.published import PROBE, remove_drafts
 from audit_pipeline.results.frames import NUMBERED, EventFrames, event_schema
 from audit_pipeline.results.rollup import rollup
 from audit_pipeline.sources.catalogue import CLOCK_AHEAD_US
 from audit_pipeline.sources.streams import stream_of
-from audit_pipeline.targets import SUFFIX, FolderTarget
+from audit_pipeline.spool.targets import SUFFIX, FolderTarget
 
 log = logging.getLogger(__name__)
 

@@ -15,9 +15,9 @@ from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users w
 
 from audit_pipeline.errors import BadUseError
 from audit_pipeline.jobs.store_sink import PutFile, put_rows, register
-from audit_pipeline.published import DRAFTS, PROBE, WHOLE, result_file
+from audit_pipeline.reading.published import DRAFTS, PROBE, WHOLE, result_file
 from audit_pipeline.results.tables import ResultTable, result_tables
-from audit_pipeline.targets import SUFFIX, Target, open_target
+from audit_pipeline.spool.targets import SUFFIX, Target, open_target
 
 _DAY = "of_day"
 """The column that Spark partitions folders by: event_date stays in the files."""

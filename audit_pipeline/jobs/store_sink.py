@@ -18,9 +18,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from audit_pipeline.published import NOTE_PREFIX, WHOLE, result_file
+from audit_pipeline.reading.published import NOTE_PREFIX, WHOLE, result_file
 from audit_pipeline.results.tables import result_tables
-from audit_pipeline.targets import Target, open_target
+from audit_pipeline.spool.targets import Target, open_target
 
 _FORMAT = "sluicegate_results"
 _ROW_GROUP_ROWS = 256 * 1024

@@ -8,7 +8,7 @@ import duckdb
 import pyarrow as pa
 
 from audit_pipeline.errors import BadUseError
-from audit_pipeline.published import (
+from audit_pipeline.reading.published import (
     Manifest,
     read_manifest,
     require_files,
@@ -17,7 +17,7 @@ from audit_pipeline.published import (
     table_of,
 )
 from audit_pipeline.results.tables import result_tables
-from audit_pipeline.targets import Target
+from audit_pipeline.spool.targets import Target
 
 MEMORY = "1GB"
 

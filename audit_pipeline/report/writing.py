@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from audit_pipeline.errors import BadUseError
-from audit_pipeline.published import NUMBERS, PAGE
+from audit_pipeline.reading.published import NUMBERS, PAGE
 from audit_pipeline.report.answers.answer import Answer
 from audit_pipeline.report.answers.opening import answers_of
 from audit_pipeline.report.asking import PublishedTables
 from audit_pipeline.report.figures.report import as_json, report_of
 from audit_pipeline.report.page import page
-from audit_pipeline.targets import DRAFT_PREFIX, Target
+from audit_pipeline.spool.targets import DRAFT_PREFIX, Target
 
 DAYS = 7
 

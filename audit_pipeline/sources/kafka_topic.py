@@ -15,13 +15,11 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
 
-from audit_pipeline.audit_topic import TopicPlace, end_of
 from audit_pipeline.contract import contract
 from audit_pipeline.errors import BadUseError
-from audit_pipeline.kafka_events import TopicReader
-from audit_pipeline.listing import SegmentPath
+from audit_pipeline.ingest.audit_topic import TopicPlace, end_of
+from audit_pipeline.ingest.kafka_events import TopicReader
 from audit_pipeline.results.frames import EventFrames
-from audit_pipeline.segment import Footer, folder_of, segment_name
 from audit_pipeline.sources.catalogue import (
     CLOCK_BACK_US,
     DAY_US,
@@ -33,6 +31,8 @@ from audit_pipeline.sources.connector import COORDINATES
 from audit_pipeline.sources.look import SegmentsLook
 from audit_pipeline.sources.segments import entry_of, in_the_future
 from audit_pipeline.sources.topic_frames import counted, ends, events_of
+from audit_pipeline.spool.listing import SegmentPath
+from audit_pipeline.spool.segment import Footer, folder_of, segment_name
 
 Offsets = Mapping[int, int]
 

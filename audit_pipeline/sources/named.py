@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import msgspec
 from pyspark.sql import SparkSession
 
-from audit_pipeline.audit_topic import TopicPlace, is_topic
 from audit_pipeline.errors import BadUseError
+from audit_pipeline.ingest.audit_topic import TopicPlace, is_topic
 from audit_pipeline.sources.landed import LandedSegments
 from audit_pipeline.sources.source import EventSource
 

@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from audit_pipeline.contract import contract
-from audit_pipeline.listing import SegmentPath, segment_paths
-from audit_pipeline.segment import Footer, NoSegmentError, read_footer, told_by_path
 from audit_pipeline.sources.catalogue import CLOCK_AHEAD_US, SegmentEntry, SetAside
-from audit_pipeline.stored_segment import LOOKS_AT_ONCE, has_gone, row_groups_at
-from audit_pipeline.tables import arrow_schema
-from audit_pipeline.targets import Target
+from audit_pipeline.spool.listing import SegmentPath, segment_paths
+from audit_pipeline.spool.segment import Footer, NoSegmentError, read_footer, told_by_path
+from audit_pipeline.spool.stored_segment import LOOKS_AT_ONCE, has_gone, row_groups_at
+from audit_pipeline.spool.tables import arrow_schema
+from audit_pipeline.spool.targets import Target
 
 _MAY_BE_MENDED: Final = ("corrupt", "version")
 """Faults that are checked again: the file may have been restored with the same size, or its version be supported."""

@@ -10,7 +10,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
 
-from audit_pipeline.audit_topic import TopicPlace, is_topic
+from audit_pipeline.ingest.audit_topic import TopicPlace, is_topic
 from audit_pipeline.results.frames import event_schema
 from audit_pipeline.sources.parquet_files import literally
 from audit_pipeline.sources.topic_frames import parsed

@@ -10,8 +10,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
 from pyspark.sql.types import DataType, MapType, StringType, StructField, StructType
 
-from audit_pipeline.audit_topic import END
 from audit_pipeline.contract import contract
+from audit_pipeline.ingest.audit_topic import END
 from audit_pipeline.results.frames import NUMBERED, event_schema
 from audit_pipeline.sources.catalogue import SegmentEntry
 

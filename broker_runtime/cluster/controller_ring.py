@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Sequence
 
-from broker_runtime.config.endpoints import ServerAddress
+from broker_runtime.config.declaring.endpoints import ServerAddress
 
 
 class ControllerRing:

@@ -17,14 +17,14 @@ from functools import partial
 from broker_runtime.apis.fetch.fetch_snapshot import NEWEST
 from broker_runtime.cluster.link import ControllerClient
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.letting_go import freed
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.codec import decode_record
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
 from broker_runtime.metadata.snapshots import SnapshotFormatError, load_in_steps
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
-from broker_runtime.slices import over_turns
+from broker_runtime.slicing.letting_go import freed
+from broker_runtime.slicing.slices import over_turns
 from broker_runtime.storage.records.batch import iter_batches, iter_records
 from broker_runtime.wire.messages import Entity
 from broker_runtime.wire.versions import FETCH, FETCH_SNAPSHOT

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Protocol
 
-from broker_runtime.config.endpoints import ServerAddress
+from broker_runtime.config.declaring.endpoints import ServerAddress
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.wire.messages import Entity, Fields, decode_response, encode_request_body
 

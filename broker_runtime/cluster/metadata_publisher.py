@@ -15,12 +15,12 @@ from uuid import UUID
 from broker_runtime.clock import Clock, Timer
 from broker_runtime.cluster.reactions import Reactions
 from broker_runtime.config import BrokerSettings, TopicConfig
-from broker_runtime.config.effective import EffectiveConfig, effective_config
+from broker_runtime.config.in_force.effective import EffectiveConfig, effective_config
 from broker_runtime.coordination.backoff import Backoff
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.replication.manager import ReplicaManager
-from broker_runtime.steps import gathered, listed
+from broker_runtime.slicing.steps import gathered, listed
 from broker_runtime.storage.disk.disk import Pause
 from broker_runtime.storage.log_dir.manager import LogManager
 

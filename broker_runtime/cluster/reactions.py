@@ -17,8 +17,8 @@ from typing import Protocol
 
 from broker_runtime.clock import Timer
 from broker_runtime.coordination.backoff import Backoff
+from broker_runtime.slicing.turn_lengths import TurnLengths
 from broker_runtime.storage.disk.disk import Pause
-from broker_runtime.turn_lengths import TurnLengths
 
 log = logging.getLogger(__name__)
 

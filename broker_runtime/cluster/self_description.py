@@ -6,7 +6,7 @@ The responding code adds what follows from the metadata (addresses, the dynamic 
 from dataclasses import dataclass
 
 from broker_runtime.config import BrokerSettings
-from broker_runtime.config.tags import (
+from broker_runtime.config.keys.tags import (
     BROKER_VERSION,
     BROKER_VERSION_INT,
     COMPRESSION_CODECS,

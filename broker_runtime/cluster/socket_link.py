@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 from broker_runtime.cluster.controller_ring import ControllerRing
-from broker_runtime.config.endpoints import ServerAddress
+from broker_runtime.config.declaring.endpoints import ServerAddress
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.network.connection.client_connection import ClientConnection, ClientConnector
 

@@ -1,11 +1,11 @@
 """Configuration: every key and every limit of the broker. Pure."""
 
-from broker_runtime.config.broker import BROKER_KEYS, BrokerConfig, broker_key, split_listener_prefix
-from broker_runtime.config.definition import INT_MAX, LONG_MAX, ConfigKey, Type, UpdateMode, Value
-from broker_runtime.config.endpoints import Endpoint, SecurityProtocol, ServerAddress
-from broker_runtime.config.properties import parse_properties, render_properties
-from broker_runtime.config.settings import BrokerSettings, broker_settings
-from broker_runtime.config.topic import BROKER_SYNONYMS, TOPIC_KEYS, TopicConfig
+from broker_runtime.config.declaring.definition import INT_MAX, LONG_MAX, ConfigKey, Type, UpdateMode, Value
+from broker_runtime.config.declaring.endpoints import Endpoint, SecurityProtocol, ServerAddress
+from broker_runtime.config.declaring.properties import parse_properties, render_properties
+from broker_runtime.config.in_force.settings import BrokerSettings, broker_settings
+from broker_runtime.config.keys.broker import BROKER_KEYS, BrokerConfig, broker_key, split_listener_prefix
+from broker_runtime.config.keys.topic import BROKER_SYNONYMS, TOPIC_KEYS, TopicConfig
 
 __all__ = [
     "BROKER_KEYS",

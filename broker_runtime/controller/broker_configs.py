@@ -9,9 +9,9 @@ the next broker to join may override nothing.
 from collections.abc import Collection, Mapping, Sequence
 
 from broker_runtime.config import BrokerConfig, ConfigKey, UpdateMode, Value, broker_key, split_listener_prefix
-from broker_runtime.config.broker import LISTENER_PREFIX, hint
-from broker_runtime.config.limit_rules import limit_problems, proxy_problem
-from broker_runtime.config.tags import tags_problem
+from broker_runtime.config.in_force.limit_rules import limit_problems, proxy_problem
+from broker_runtime.config.keys.broker import LISTENER_PREFIX, hint
+from broker_runtime.config.keys.tags import tags_problem
 from broker_runtime.errors import ConfigError
 from broker_runtime.metadata.image import MetadataImage
 

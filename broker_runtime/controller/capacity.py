@@ -12,7 +12,7 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
 from broker_runtime.metadata.topics import PartitionRecord
-from broker_runtime.steps import Steps
+from broker_runtime.slicing.steps import Steps
 
 RECORDS_MAX = 10_000
 _PARTITIONS_OF_A_STEP = 16

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from broker_runtime.config import INT_MAX, LONG_MAX, Type
-from broker_runtime.config.addresses import canonical_address
+from broker_runtime.config.declaring.addresses import canonical_address
 from broker_runtime.controller.connection_groups import check_flag, check_member, check_member_number, check_name
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.connection_groups import MAX_CONNECTIONS_KEY, OBSERVE_KEY, SHARED_KEY

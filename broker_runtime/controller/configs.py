@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from broker_runtime.config import TOPIC_KEYS, ConfigKey, TopicConfig, Type, broker_key
-from broker_runtime.config.client_metrics import SUBSCRIPTIONS_MAX, check_client_metrics
-from broker_runtime.config.group_resource import group_resource_problem
-from broker_runtime.config.topic import topic_key
-from broker_runtime.config.unused import UNUSED_TOPIC_KEYS
+from broker_runtime.config.declaring.unused import UNUSED_TOPIC_KEYS
+from broker_runtime.config.keys.client_metrics import SUBSCRIPTIONS_MAX, check_client_metrics
+from broker_runtime.config.keys.group_resource import group_resource_problem
+from broker_runtime.config.keys.topic import topic_key
 from broker_runtime.controller.broker_configs import broker_change_problem
 from broker_runtime.errors import ConfigError, ErrorCode, KafkaError
 from broker_runtime.metadata.configs import ConfigRecord, ResourceType

@@ -22,7 +22,7 @@ from broker_runtime.metadata.configs import ConfigRecord, ResourceType
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
 from broker_runtime.metadata.topics import NO_LEADER, Partition, PartitionRecord, Topic
-from broker_runtime.steps import Steps, chosen
+from broker_runtime.slicing.steps import Steps, chosen
 
 REBALANCED_MAX = 1_000
 """Maximum of leaders that one rebalance moves; Kafka's number."""

@@ -14,7 +14,7 @@ from broker_runtime.errors import KafkaError
 from broker_runtime.metadata.codec import RecordFormatError, decode_record
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.snapshots import SnapshotFormatError, load_in_steps, snapshot_pieces
-from broker_runtime.slices import over_turns
+from broker_runtime.slicing.slices import over_turns
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.records.batch import Record as LogRecord
 

@@ -16,7 +16,7 @@ from broker_runtime.metadata.cluster import ClusterRecord, ControllerChange
 from broker_runtime.metadata.codec import encode_record
 from broker_runtime.metadata.image import ConfigLimits, ElectionDefaults, MetadataImage
 from broker_runtime.metadata.record import Record
-from broker_runtime.steps import Steps
+from broker_runtime.slicing.steps import Steps
 from broker_runtime.storage.records.batching import KeyValue
 
 log = logging.getLogger(__name__)

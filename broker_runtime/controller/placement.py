@@ -13,7 +13,7 @@ from itertools import zip_longest
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.brokers import BrokerInfo
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.steps import Steps
+from broker_runtime.slicing.steps import Steps
 
 
 def place(partitions: int, replication_factor: int, image: MetadataImage, start: int) -> Steps[list[tuple[int, ...]]]:

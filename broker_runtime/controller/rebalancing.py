@@ -12,7 +12,7 @@ from broker_runtime.coordination.seam import Decision
 from broker_runtime.coordination.timer_service import TimerService
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
-from broker_runtime.steps import Steps
+from broker_runtime.slicing.steps import Steps
 
 ControllerTimers = TimerService[Decision[MetadataImage, Record, None]]
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from broker_runtime.config.tags import TAGS_MAX, tag_key
+from broker_runtime.config.keys.tags import TAGS_MAX, tag_key
 from broker_runtime.controller import elections
 from broker_runtime.controller.broker_states import BrokerControlState, BrokerEvent, Guard, Transition, transitions
 from broker_runtime.controller.sessions import Sessions
@@ -36,7 +36,7 @@ from broker_runtime.metadata.brokers import (
 from broker_runtime.metadata.configs import ConfigRecord, ResourceType
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
-from broker_runtime.steps import Steps
+from broker_runtime.slicing.steps import Steps
 
 _EPOCH_UNKNOWN = -1
 _TAGS_MAX = 2 * TAGS_MAX

@@ -35,7 +35,7 @@ from broker_runtime.coordination.seam import Decision, Refusal
 from broker_runtime.errors import KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
-from broker_runtime.steps import Steps
+from broker_runtime.slicing.steps import Steps
 
 log = logging.getLogger(__name__)
 

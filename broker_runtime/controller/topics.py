@@ -17,7 +17,7 @@ from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
 from broker_runtime.metadata.topic_names import METADATA_TOPIC, check_topic_name
 from broker_runtime.metadata.topics import NO_LEADER, PartitionRecord, RemoveTopic, Topic, TopicRecord
-from broker_runtime.steps import Steps
+from broker_runtime.slicing.steps import Steps
 
 USE_DEFAULT = -1
 _NAMES_OF_A_STEP = 64

@@ -25,7 +25,7 @@ Invariants:
 - Timers and other soft state end with the term.
 
 All coordinators of a process share one time slice of the event loop (`deciding_turns`), so that sockets are read in
-time. Long decisions are made in steps (`broker_runtime.steps`).
+time. Long decisions are made in steps (`broker_runtime.slicing.steps`).
 
 Tests: tests/unit/broker_runtime/coordination, and tests/contract/test_coordination.py for the two logs.
 """

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from broker_runtime.clock import Clock
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.steps import Steps
+from broker_runtime.slicing.steps import Steps
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.records.batch import encode_batch
 from broker_runtime.storage.records.batching import FRAME_BYTES_MAX, KeyValue

@@ -28,7 +28,7 @@ from broker_runtime.coordination.deciding_turns import DecidingTurns
 from broker_runtime.coordination.seam import Deciding, Decision, DurableLog, R, Refusal, S, Shard, T, Whole, in_one_go
 from broker_runtime.coordination.timer_service import TimerService
 from broker_runtime.errors import ErrorCode, KafkaError, detached
-from broker_runtime.steps import Steps
+from broker_runtime.slicing.steps import Steps
 from broker_runtime.storage.records.batching import Batches, KeyValue, in_batches
 
 log = logging.getLogger(__name__)

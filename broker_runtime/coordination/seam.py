@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any, Protocol, TypeVar
 
 from broker_runtime.errors import KafkaError
-from broker_runtime.steps import Steps, at_once
+from broker_runtime.slicing.steps import Steps, at_once
 from broker_runtime.storage.records.batching import KeyValue
 
 S = TypeVar("S", bound="State[Any]")

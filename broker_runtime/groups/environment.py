@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable
 from typing import Protocol, TypeVar
 
-from broker_runtime.config.broker import BrokerConfig
+from broker_runtime.config.keys.broker import BrokerConfig
 from broker_runtime.coordination.seam import Deciding
 from broker_runtime.groups.answers import Outbox
 from broker_runtime.groups.records import GroupRecord

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from broker_runtime.clock import Clock
-from broker_runtime.config.broker import BrokerConfig
+from broker_runtime.config.keys.broker import BrokerConfig
 from broker_runtime.coordination.replicated_log import LedPartition
 from broker_runtime.groups.coordinator_figures import CoordinatorFigures
 from broker_runtime.groups.partition_leaders import PartitionLeaders

@@ -14,7 +14,7 @@ from typing import TypeVar
 from uuid import UUID
 
 from broker_runtime.clock import Clock
-from broker_runtime.config.broker import BrokerConfig
+from broker_runtime.config.keys.broker import BrokerConfig
 from broker_runtime.coordination.backoff import Backoff
 from broker_runtime.coordination.deciding_turns import DecidingTurns
 from broker_runtime.coordination.replicated_log import LeadershipLostError, LedPartition

@@ -27,7 +27,7 @@ from broker_runtime.groups.records import GroupRecord, Key
 from broker_runtime.groups.shard_environment import ShardEnvironment, Surroundings
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.groups.tallied import add_to
-from broker_runtime.steps import Steps, at_once
+from broker_runtime.slicing.steps import Steps, at_once
 from broker_runtime.storage.records.batch import Record
 from broker_runtime.storage.records.batching import KeyValue
 

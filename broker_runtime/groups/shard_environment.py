@@ -9,7 +9,7 @@ from typing import TypeVar
 from uuid import uuid4
 
 from broker_runtime.clock import Clock
-from broker_runtime.config.broker import BrokerConfig
+from broker_runtime.config.keys.broker import BrokerConfig
 from broker_runtime.coordination.deciding_turns import DecidingTurns
 from broker_runtime.coordination.seam import Decision
 from broker_runtime.coordination.timer_service import TimerService

@@ -9,7 +9,7 @@ from typing import Any
 
 from broker_runtime.groups.group import Group
 from broker_runtime.groups.records import GroupRecord, Key, OffsetCommitKey, OffsetCommitValue
-from broker_runtime.steps import Steps
+from broker_runtime.slicing.steps import Steps
 
 Applier = Callable[["GroupsState", Any, Any], None]
 """Applies one record: state, key, value or None. Raises ValueError if the record is invalid in this state."""

@@ -16,7 +16,7 @@ from broker_runtime.groups.records import GroupRecord
 from broker_runtime.groups.shard import GroupShard, empty_state
 from broker_runtime.groups.shard_environment import Surroundings
 from broker_runtime.groups.state import GroupsState
-from broker_runtime.steps import Steps
+from broker_runtime.slicing.steps import Steps
 
 T = TypeVar("T")
 

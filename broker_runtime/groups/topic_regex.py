@@ -1,6 +1,6 @@
 """Subscriptions by a regular expression, which the coordinator matches with topic names (KIP-848). Pure."""
 
-from broker_runtime.config.patterns import LENGTH_MAX, MEMORY_MAX_BYTES, Pattern, compile_pattern
+from broker_runtime.config.declaring.patterns import LENGTH_MAX, MEMORY_MAX_BYTES, Pattern, compile_pattern
 from broker_runtime.errors import ConfigError, ErrorCode, KafkaError
 
 

@@ -5,7 +5,7 @@ from typing import ClassVar, Protocol, Self, TypeVar, overload
 
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.record import Record
-from broker_runtime.steps import Steps, chosen
+from broker_runtime.slicing.steps import Steps, chosen
 
 K = TypeVar("K")
 V = TypeVar("V")

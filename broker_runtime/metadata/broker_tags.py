@@ -6,8 +6,8 @@ configuration, of the broker and of all, overrides its file.
 
 from collections.abc import Sequence
 
-from broker_runtime.config.broker import BrokerConfig
-from broker_runtime.config.tags import BROKER_ID, BUILT_IN_TAGS, ENDPOINTS, MESSAGE_MAX_BYTES, tags_in
+from broker_runtime.config.keys.broker import BrokerConfig
+from broker_runtime.config.keys.tags import BROKER_ID, BUILT_IN_TAGS, ENDPOINTS, MESSAGE_MAX_BYTES, tags_in
 from broker_runtime.errors import ConfigError
 from broker_runtime.metadata.brokers import BrokerEndpoint, BrokerInfo
 from broker_runtime.metadata.configs import Configs

@@ -10,7 +10,7 @@ import msgspec
 from broker_runtime.metadata.area import ReadOnlyTable, differing
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.record import Record
-from broker_runtime.steps import Steps
+from broker_runtime.slicing.steps import Steps
 
 
 class BrokerEndpoint(msgspec.Struct, frozen=True, array_like=True):

@@ -6,7 +6,7 @@ from typing import ClassVar, Self
 
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.record import Record
-from broker_runtime.steps import Steps
+from broker_runtime.slicing.steps import Steps
 
 
 class ClusterRecord(Record, frozen=True, tag=11):

@@ -15,7 +15,7 @@ from broker_runtime.metadata.area import differing, set_key
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.record import Record
 from broker_runtime.metadata.topics import RemoveTopic
-from broker_runtime.steps import Steps
+from broker_runtime.slicing.steps import Steps
 
 _NONE: Mapping[str, str] = {}
 

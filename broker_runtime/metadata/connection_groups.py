@@ -13,7 +13,7 @@ from broker_runtime.metadata.area import ReadOnlyTable, differing, either
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.quotas import CONNECTION_GROUP, IP, MEMBER_KEY, ClientQuotaRecord, group_and_member
 from broker_runtime.metadata.record import Record
-from broker_runtime.steps import Steps
+from broker_runtime.slicing.steps import Steps
 
 MAX_CONNECTIONS_KEY = "max_connections"
 SHARED_KEY = "shared"

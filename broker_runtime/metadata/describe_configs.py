@@ -20,14 +20,14 @@ from broker_runtime.config import (
     broker_key,
     split_listener_prefix,
 )
-from broker_runtime.config.client_metrics import CLIENT_METRICS_KEYS
-from broker_runtime.config.group_resource import GROUP_KEYS
-from broker_runtime.config.unused import UNUSED_GROUP_KEYS, UNUSED_TOPIC_KEYS
+from broker_runtime.config.declaring.unused import UNUSED_GROUP_KEYS, UNUSED_TOPIC_KEYS
+from broker_runtime.config.keys.client_metrics import CLIENT_METRICS_KEYS
+from broker_runtime.config.keys.group_resource import GROUP_KEYS
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.configs import ResourceType
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import check_topic_name
-from broker_runtime.steps import Steps
+from broker_runtime.slicing.steps import Steps
 
 _SHOWN_AS_READ_ONLY = (BrokerConfig.advertised_listeners.name,)
 """Kafka reports it as read-only, and clients expect that. A broker still accepts a change of it (KIP-226)."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Self, cast
 
-from broker_runtime.config.groups import ConsumerGroupConfig
+from broker_runtime.config.keys.groups import ConsumerGroupConfig
 from broker_runtime.metadata.area import Area
 from broker_runtime.metadata.brokers import Brokers
 from broker_runtime.metadata.changes import Changes
@@ -20,7 +20,7 @@ from broker_runtime.metadata.producers import Producers
 from broker_runtime.metadata.quotas import Quotas
 from broker_runtime.metadata.record import Record
 from broker_runtime.metadata.topics import Topics
-from broker_runtime.steps import Steps, at_once
+from broker_runtime.slicing.steps import Steps, at_once
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import ClassVar, Self
 from broker_runtime.metadata.area import ReadOnlyTable, either, set_key
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.record import Record
-from broker_runtime.steps import Steps, chosen, in_order
+from broker_runtime.slicing.steps import Steps, chosen, in_order
 
 IP_RATE_KEY = "connection_creation_rate"
 

@@ -11,7 +11,7 @@ from broker_runtime.errors import KafkaError
 from broker_runtime.metadata.codec import RecordFormatError, decode_record, encode_record
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
-from broker_runtime.steps import Steps, at_once
+from broker_runtime.slicing.steps import Steps, at_once
 from broker_runtime.storage.records.batch import checksum, encode_batch, iter_batches, iter_records
 from broker_runtime.storage.records.batching import in_batches
 

@@ -10,7 +10,7 @@ from uuid import UUID
 from broker_runtime.metadata.area import ReadOnlyTable
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.record import Record
-from broker_runtime.steps import Steps, chosen
+from broker_runtime.slicing.steps import Steps, chosen
 
 NO_LEADER = -1
 

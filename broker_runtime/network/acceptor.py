@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Protocol
 
-from broker_runtime.config.addresses import is_within, peer_host
+from broker_runtime.config.declaring.addresses import is_within, peer_host
 from broker_runtime.network.connection.awaited_headers import AwaitedHeaders
 from broker_runtime.network.connection.connection_notices import ABANDONED, BACKLOG, ConnectionNotice, NoticeKind
 from broker_runtime.network.connection.held_clients import HELD_MAX, HeldClient, HeldClients

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from functools import partial
 
 from broker_runtime.clock import Clock
-from broker_runtime.config.endpoints import SecurityProtocol
+from broker_runtime.config.declaring.endpoints import SecurityProtocol
 from broker_runtime.network.acceptor import Acceptor, AcceptorRuntime
 from broker_runtime.network.connection.shared import Shared
 from broker_runtime.network.connections import Connections
@@ -20,7 +20,7 @@ from broker_runtime.network.settings import NetworkLimits, QuotaSettings
 from broker_runtime.network.sockets.listening import ReservedListeners, listening_socket
 from broker_runtime.network.sockets.poller import Poller, default_poller
 from broker_runtime.network.sockets.transport import TRANSPORTS
-from broker_runtime.turn_lengths import TurnLengths
+from broker_runtime.slicing.turn_lengths import TurnLengths
 from broker_runtime.wire.handler import FrameHandler
 
 

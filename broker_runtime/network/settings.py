@@ -1,7 +1,7 @@
 """Every limit of the network layer, as frozen values; the defaults are those of the configuration keys. Pure.
 
-`broker_runtime.limits` derives these from server.properties and dynamic configuration; nothing here parses text. To
-change limits, pass a new object to `SocketServer.update_limits`.
+`broker_runtime.node.limits` derives these from server.properties and dynamic configuration; nothing here parses text.
+To change limits, pass a new object to `SocketServer.update_limits`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from broker_runtime.config import INT_MAX, BrokerConfig
-from broker_runtime.config.addresses import Network
+from broker_runtime.config.declaring.addresses import Network
 
 HEAVY_S = 0.00025
 """A connection that blocked the event loop for this long is heavy.

@@ -11,7 +11,7 @@ import resource
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
-from broker_runtime.config.effective import EffectiveConfig
+from broker_runtime.config.in_force.effective import EffectiveConfig
 from broker_runtime.exposition import MetricFamily, render
 from broker_runtime.observers.base import Configured
 from broker_runtime.observers.budget import Budget, ThreadUsage

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from broker_runtime.config import BrokerConfig, Value
-from broker_runtime.config.observers import OBSERVER_PREFIX, is_class_name, observer_key, observer_name
+from broker_runtime.config.keys.observers import OBSERVER_PREFIX, is_class_name, observer_key, observer_name
 from broker_runtime.errors import ConfigError
 from broker_runtime.observers.base import (
     AttachedObserver,

@@ -8,8 +8,8 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from broker_runtime.config.effective import EffectiveConfig
-from broker_runtime.config.observers import observer_name
+from broker_runtime.config.in_force.effective import EffectiveConfig
+from broker_runtime.config.keys.observers import observer_name
 from broker_runtime.exposition import MetricFamily
 from broker_runtime.observers.states import ObserverState, States, note_on, state_family
 from broker_runtime.observers.surroundings import ObservedParts, Surroundings, TopicName

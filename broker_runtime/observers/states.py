@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from enum import StrEnum
 
-from broker_runtime.config.observers import OBSERVER_PREFIX, split_observer_key
+from broker_runtime.config.keys.observers import OBSERVER_PREFIX, split_observer_key
 from broker_runtime.exposition import MetricFamily
 
 

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeVar
 
-from broker_runtime.config.observers import OBSERVERS_MAX
+from broker_runtime.config.keys.observers import OBSERVERS_MAX
 from broker_runtime.observers.in_service import first_line
 
 LEFT_BEHIND_MAX = 4 * OBSERVERS_MAX

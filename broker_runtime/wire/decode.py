@@ -17,7 +17,7 @@ from struct import Struct, unpack_from
 from typing import Any, get_args, get_origin, get_type_hints
 
 from broker_runtime.errors import ProtocolError
-from broker_runtime.steps import Steps, let_go
+from broker_runtime.slicing.steps import Steps, let_go
 from broker_runtime.wire.limits import ItemBudget
 from broker_runtime.wire.primitives import (
     Buffer,

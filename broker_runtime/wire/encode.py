@@ -14,7 +14,7 @@ from functools import cache
 from struct import Struct
 from typing import Any, get_args, get_origin, get_type_hints
 
-from broker_runtime.steps import Steps
+from broker_runtime.slicing.steps import Steps
 from broker_runtime.wire.decode import zeros
 from broker_runtime.wire.primitives import is_struct, number_layout, without_none
 from broker_runtime.wire.varint import write_uvarint

@@ -1,7 +1,7 @@
 """Limits of one request: items of its arrays, tagged fields, bytes. Pure.
 
 Each count is checked when the request announces it, before anything is built from the items. Values come from the
-configuration (`broker_runtime.limits.request_limits`).
+configuration (`broker_runtime.node.limits.request_limits`).
 """
 
 from collections.abc import Mapping

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from broker_runtime.errors import ProtocolError
-from broker_runtime.steps import Steps
+from broker_runtime.slicing.steps import Steps
 from broker_runtime.wire.decode import read_entity, read_in_steps
 from broker_runtime.wire.encode import Fields as Fields
 from broker_runtime.wire.encode import Pieces, encode_entity, encode_in_steps

@@ -15,7 +15,7 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from broker_runtime.errors import ProtocolError
-from broker_runtime.steps import Steps
+from broker_runtime.slicing.steps import Steps
 from broker_runtime.wire.limits import ItemBudget, check_text
 from broker_runtime.wire.varint import read_uvarint
 

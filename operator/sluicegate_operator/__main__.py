@@ -15,15 +15,13 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
-from sluicegate_operator.handlers.admission import Admission
-from sluicegate_operator.handlers.cache_figures import CacheFigures
-from sluicegate_operator.handlers.garbage import GarbageCollector
-from sluicegate_operator.handlers.health import Liveness, Readiness
+from sluicegate_operator.handlers.admission.admission import Admission
 from sluicegate_operator.handlers.kopf_operator import KopfOperator
-from sluicegate_operator.handlers.loop_turns import TimedSelector, loop_on
-from sluicegate_operator.handlers.pods_of_quotas import MakeFeeding
-from sluicegate_operator.handlers.released_topics import release_topics
-from sluicegate_operator.handlers.telemetry import (
+from sluicegate_operator.handlers.process.cache_figures import CacheFigures
+from sluicegate_operator.handlers.process.garbage import GarbageCollector
+from sluicegate_operator.handlers.process.health import Liveness, Readiness
+from sluicegate_operator.handlers.process.loop_turns import TimedSelector, loop_on
+from sluicegate_operator.handlers.process.telemetry import (
     LEADING,
     LOOP_LONG_TURNS,
     LOOP_LONGEST_TURN,
@@ -32,15 +30,17 @@ from sluicegate_operator.handlers.telemetry import (
     READY,
     REGISTRY,
 )
-from sluicegate_operator.handlers.telemetry_server import TelemetryServer
+from sluicegate_operator.handlers.process.telemetry_server import TelemetryServer
+from sluicegate_operator.handlers.reconcilers.pods_of_quotas import MakeFeeding
+from sluicegate_operator.handlers.reconcilers.released_topics import release_topics
 from sluicegate_operator.handlers.term import lead
 from sluicegate_operator.handlers.watch_troubles import tell_troubles
-from sluicegate_operator.kube.client import KubeClient
-from sluicegate_operator.kube.errors import KubeError
-from sluicegate_operator.kube.lease import LeaseElector
-from sluicegate_operator.kube.lease_thread import LeaseThread
-from sluicegate_operator.kube.transport import AiohttpTransport
-from sluicegate_operator.kube.watched import WATCHED
+from sluicegate_operator.kube.cache.watched import WATCHED
+from sluicegate_operator.kube.client.client import KubeClient
+from sluicegate_operator.kube.http.errors import KubeError
+from sluicegate_operator.kube.http.transport import AiohttpTransport
+from sluicegate_operator.kube.lease.lease import LeaseElector
+from sluicegate_operator.kube.lease.lease_thread import LeaseThread
 from sluicegate_operator.settings import Settings, SettingsError, read_settings
 
 log = logging.getLogger("sluicegate_operator")

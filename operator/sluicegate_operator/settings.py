@@ -6,10 +6,10 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sluicegate_operator.api.images import IMAGE_PATTERN
-from sluicegate_operator.api.names import OBJECT_NAME_PATTERN
-from sluicegate_operator.planning.images import Images
-from sluicegate_operator.planning.operator_lease import DEFAULT_NAME
+from sluicegate_operator.api.schema.images import IMAGE_PATTERN
+from sluicegate_operator.api.schema.names import OBJECT_NAME_PATTERN
+from sluicegate_operator.planning.layout.images import Images
+from sluicegate_operator.planning.registrations.operator_lease import DEFAULT_NAME
 
 RESYNC_MIN_S = 1.0
 VIEW_EVERY_S = 3.0

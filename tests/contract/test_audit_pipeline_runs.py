@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from audit_pipeline.__main__ import main, parser
-from audit_pipeline.commands import DAYS_MAX
+from audit_pipeline.commands.commands import DAYS_MAX
 from audit_pipeline.jobs.session import LOCAL, LOCAL_CONFIG
 from audit_pipeline.results.settings import (
     RESOURCES,
@@ -28,9 +28,9 @@ from audit_pipeline.results.settings import (
     read_storms,
 )
 from sluicegate_operator.api import AuditPipeline, BrokerCluster, parse_resource
-from sluicegate_operator.api.audit_pipeline import AuditObjective, AuditPipelineSpec, AuditPrices, AuditStorms
-from sluicegate_operator.planning.pipelines import pipeline_children, plan_pipeline
-from sluicegate_operator.planning.run_summary import Summary, read_summary
+from sluicegate_operator.api.models.audit_pipeline import AuditObjective, AuditPipelineSpec, AuditPrices, AuditStorms
+from sluicegate_operator.planning.pipelines.pipelines import pipeline_children, plan_pipeline
+from sluicegate_operator.planning.pipelines.run_summary import Summary, read_summary
 from sluicegate_operator.resources.audit_files import THEN
 from sluicegate_operator.resources.audit_spark import SPARK_VERSION
 from tests.support.bad_manifests import Json, cluster

@@ -8,8 +8,8 @@ from struct import Struct
 import pytest
 
 from audit_pipeline.contract import COMMON, contract
-from audit_pipeline.spool import read_spool
-from audit_pipeline.tables import arrow_schema
+from audit_pipeline.spool.spool import read_spool
+from audit_pipeline.spool.tables import arrow_schema
 from broker_runtime.apis.request.call import Ending
 from broker_runtime.network.connection.connection_notices import NoticeKind
 from broker_runtime.observers.audit_log import layout

@@ -11,15 +11,15 @@ from sluicegate_operator.engine.listeners import ListenerReconciler
 from sluicegate_operator.engine.racks import RackReconciler
 from sluicegate_operator.engine.rolls import RollReconciler
 from sluicegate_operator.engine.snapshot import Snapshot, Unreadable
-from sluicegate_operator.fleet.asking import BrokerPool
+from sluicegate_operator.fleet.kafka.asking import BrokerPool
+from sluicegate_operator.fleet.pods.rolls import Partitions
 from sluicegate_operator.fleet.protocol import Fleet, NodesSeen
-from sluicegate_operator.fleet.rolls import Partitions
-from sluicegate_operator.kube.errors import KubeConflictError
-from sluicegate_operator.kube.kinds import BROKER_LISTENER
-from sluicegate_operator.planning.cluster_layout import Role
-from sluicegate_operator.planning.racks import RacksPlan
-from sluicegate_operator.planning.roll import LISTENER_UNREADABLE, PartitionState, Wait, WaitReason
-from sluicegate_operator.planning.scale import ScaleReason
+from sluicegate_operator.kube.http.errors import KubeConflictError
+from sluicegate_operator.kube.http.kinds import BROKER_LISTENER
+from sluicegate_operator.planning.layout.cluster_layout import Role
+from sluicegate_operator.planning.registrations.racks import RacksPlan
+from sluicegate_operator.planning.rolls.roll import LISTENER_UNREADABLE, PartitionState, Wait, WaitReason
+from sluicegate_operator.planning.rolls.scale import ScaleReason
 from tests.support.bad_manifests import listener
 from tests.support.fleet_worlds import CONTROLLER, SHOP, FleetWorld, Pods, fleet_world, shop
 

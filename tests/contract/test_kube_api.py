@@ -13,22 +13,22 @@ import pytest
 from e2e.cluster.control_plane import ControlPlane, KubectlError
 from e2e.cluster.waiting import wait_for
 from sluicegate_operator.api import BrokerCluster, parse_resource
-from sluicegate_operator.api.topic import FINALIZER
-from sluicegate_operator.fleet.controller_lease import end_term_of_gone
-from sluicegate_operator.kube.children import CHILD_MANAGER, who_set
-from sluicegate_operator.kube.client import KubeClient
-from sluicegate_operator.kube.errors import (
+from sluicegate_operator.api.models.topic import FINALIZER
+from sluicegate_operator.fleet.pods.controller_lease import end_term_of_gone
+from sluicegate_operator.kube.client.children import CHILD_MANAGER, who_set
+from sluicegate_operator.kube.client.client import KubeClient
+from sluicegate_operator.kube.client.events import EventRecorder
+from sluicegate_operator.kube.http.errors import (
     KubeConflictError,
     KubeError,
     KubeUnavailableError,
     NamespaceGoingError,
     NameTakenError,
 )
-from sluicegate_operator.kube.events import EventRecorder
-from sluicegate_operator.kube.kinds import CUSTOM, LEASE, POD, STATEFUL_SET, TOPIC, kind_of
-from sluicegate_operator.kube.lease import LeaseElector
-from sluicegate_operator.planning.cluster_layout import journal_name
-from sluicegate_operator.planning.controller_lease import JOURNAL_LABEL
+from sluicegate_operator.kube.http.kinds import CUSTOM, LEASE, POD, STATEFUL_SET, TOPIC, kind_of
+from sluicegate_operator.kube.lease.lease import LeaseElector
+from sluicegate_operator.planning.layout.cluster_layout import journal_name
+from sluicegate_operator.planning.registrations.controller_lease import JOURNAL_LABEL
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, labels
 from tests.support.bad_manifests import cluster
 

@@ -18,9 +18,9 @@ import typer
 
 from e2e.cluster.control_plane import ControlPlane
 from e2e.shop import install_crds
-from sluicegate_operator.cli import brokers_asked
+from sluicegate_operator.cli.asking import brokers_asked
+from sluicegate_operator.cli.fleets.why import why
 from sluicegate_operator.cli.options import Output
-from sluicegate_operator.cli.why import why
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, REVISION, ROLE_LABEL
 
 pytestmark = pytest.mark.full

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from audit_pipeline.targets import FolderTarget, StoreTarget, Target, open_target
+from audit_pipeline.spool.targets import FolderTarget, StoreTarget, Target, open_target
 from tests.support.s3_server import S3Server
 
 

@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from sluicegate_operator.api.topic import Topic
-from sluicegate_operator.fleet.asking import BrokerPool, NoBrokerError
+from sluicegate_operator.api.models.topic import Topic
 from sluicegate_operator.fleet.base import BrokerAddress
-from sluicegate_operator.fleet.topics import (
+from sluicegate_operator.fleet.kafka.asking import BrokerPool, NoBrokerError
+from sluicegate_operator.fleet.kafka.topics import (
     TooFewBrokersError,
     apply_topic_actions,
     delete_topic,
@@ -17,7 +17,7 @@ from sluicegate_operator.fleet.topics import (
 )
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.errors import KafkaApiError
-from sluicegate_operator.planning.topics import CreateTopic, DeleteTopic
+from sluicegate_operator.planning.topics.topics import CreateTopic, DeleteTopic
 from tests.support.single_node import SingleNode
 
 

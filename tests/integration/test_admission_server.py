@@ -12,13 +12,13 @@ import aiohttp
 import kopf
 import pytest
 
-from sluicegate_operator.handlers.admission_figures import AdmissionFigures, AdmissionResult
-from sluicegate_operator.handlers.admission_server import AdmissionServer
-from sluicegate_operator.handlers.serving_certificate import ServingCertificate
-from sluicegate_operator.kube.client import KubeClient
-from sluicegate_operator.kube.kinds import Kind
-from sluicegate_operator.kube.new_certificate import new_pair
-from sluicegate_operator.kube.tls_pair import TlsPair
+from sluicegate_operator.handlers.admission.admission_figures import AdmissionFigures, AdmissionResult
+from sluicegate_operator.handlers.admission.admission_server import AdmissionServer
+from sluicegate_operator.handlers.admission.serving_certificate import ServingCertificate
+from sluicegate_operator.kube.certificates.new_certificate import new_pair
+from sluicegate_operator.kube.certificates.tls_pair import TlsPair
+from sluicegate_operator.kube.client.client import KubeClient
+from sluicegate_operator.kube.http.kinds import Kind
 from sluicegate_operator.settings import AdmissionSettings
 
 HOST = "127.0.0.1"

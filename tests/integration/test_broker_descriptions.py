@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from sluicegate_operator.fleet.base import BrokerAddress
-from sluicegate_operator.fleet.descriptions import ask_descriptions
+from sluicegate_operator.fleet.kafka.descriptions import ask_descriptions
 from sluicegate_operator.kafka_admin.errors import AdminConnectionError
 from tests.support.broker_process import BrokerProcess
 

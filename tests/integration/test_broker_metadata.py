@@ -11,7 +11,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from sluicegate_operator.cli import brokers as command
+from sluicegate_operator.cli.fleets import brokers as command
 from tests.support.broker_process import BrokerGroup, BrokerProcess
 from tests.support.wire_client import WireClient
 

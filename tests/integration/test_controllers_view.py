@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sluicegate_operator.fleet.controllers import ControllerPlace, controller_view
+from sluicegate_operator.fleet.kafka.controllers import ControllerPlace, controller_view
 
 Serve = Callable[..., Awaitable[ControllerPlace]]
 

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from typer.testing import CliRunner
 
 from broker_runtime.storage.records.batch import encode_batch
-from sluicegate_operator.cli.damage import damage
+from sluicegate_operator.cli.fleets.damage import damage
 from tests.support.acknowledged import Partitions, create_topic
 from tests.support.broker_admin import until
 from tests.support.broker_process import BrokerGroup, BrokerProcess

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from typer.testing import CliRunner, Result
 
-from sluicegate_operator.cli import groups as command
+from sluicegate_operator.cli.groups import groups as command
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.broker_process import BrokerProcess
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from sluicegate_operator.kube.api_server import BUSY_RETRIES_MAX
-from sluicegate_operator.kube.client import KubeClient
-from sluicegate_operator.kube.errors import KubeError, KubeFencedError
-from sluicegate_operator.kube.kinds import TOPIC
+from sluicegate_operator.kube.client.client import KubeClient
+from sluicegate_operator.kube.http.api_server import BUSY_RETRIES_MAX
+from sluicegate_operator.kube.http.errors import KubeError, KubeFencedError
+from sluicegate_operator.kube.http.kinds import TOPIC
 
 
 @contextmanager

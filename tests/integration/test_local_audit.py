@@ -5,9 +5,9 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from audit_pipeline.check import check
-from audit_pipeline.query import Events
-from audit_pipeline.targets import FolderTarget
+from audit_pipeline.reading.query import Events
+from audit_pipeline.spool.targets import FolderTarget
+from audit_pipeline.upkeep.check import check
 from tests.support.broker_process import ROOT
 from tests.support.local_fleet import LocalUp, copy_quickstart, run_command
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sluicegate_operator.kafka_admin.client import AdminClient
-from sluicegate_operator.planning.limits import IP, ip_rates
+from sluicegate_operator.planning.layout.limits import IP, ip_rates
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.local_fleet import LocalUp, edit
 

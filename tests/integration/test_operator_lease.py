@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from sluicegate_operator.kube.client import KubeClient
-from sluicegate_operator.kube.errors import KubeFencedError, KubeUnavailableError
-from sluicegate_operator.kube.kinds import TOPIC
-from sluicegate_operator.kube.lease import LeaseElector
-from sluicegate_operator.kube.lease_thread import LeaseThread
+from sluicegate_operator.kube.client.client import KubeClient
+from sluicegate_operator.kube.http.errors import KubeFencedError, KubeUnavailableError
+from sluicegate_operator.kube.http.kinds import TOPIC
+from sluicegate_operator.kube.lease.lease import LeaseElector
+from sluicegate_operator.kube.lease.lease_thread import LeaseThread
 from tests.support.one_lease import OneLease
 
 DURATION_S = 3

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from sluicegate_operator.fleet.http_get import http_get
-from sluicegate_operator.handlers.health import Liveness, Readiness
-from sluicegate_operator.handlers.telemetry_server import TelemetryServer
+from sluicegate_operator.fleet.kafka.http_get import http_get
+from sluicegate_operator.handlers.process.health import Liveness, Readiness
+from sluicegate_operator.handlers.process.telemetry_server import TelemetryServer
 from tests.support.manual_clock import ManualClock
 
 CONNECTIONS_MAX = 8

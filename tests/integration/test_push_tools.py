@@ -27,7 +27,7 @@ from broker_runtime.wire.push.messages import (
     StopFetcherResponse,
 )
 from broker_runtime.wire.push.partition_text import partition_number
-from sluicegate_operator.cli import groups as command
+from sluicegate_operator.cli.groups import groups as command
 from tests.support.broker_process import BrokerProcess
 from tests.support.kafka_tools import KafkaTools
 from tests.support.wire_client import WireClient

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.api import BrokerCluster, BrokerListener, ConnectionQuota, parse_resource
-from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.fleet.base import BrokerAddress
+from sluicegate_operator.fleet.kafka.asking import BrokerPool
 from sluicegate_operator.kafka_admin.client import AdminClient
-from sluicegate_operator.planning.connection_groups import number_of_pod
+from sluicegate_operator.planning.layout.connection_groups import number_of_pod
 from sluicegate_operator.quotas.brokers import EnforcementResult, WantedLimits, enforce
 from sluicegate_operator.quotas.ledger import LimitLedger
 from tests.support.bad_manifests import cluster, listener, quota

@@ -22,7 +22,7 @@ from broker_runtime.metadata.topics import Partition
 from broker_runtime.replication import truncation
 from broker_runtime.replication.follower import Cut, FollowerReplica
 from broker_runtime.replication.leader import LeaderReplica
-from broker_runtime.steps import Steps
+from broker_runtime.slicing.steps import Steps
 from broker_runtime.storage.disk.place import LogPlace
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.log_dir.checkpoints import Checkpoints

@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 from lupa import lua51
 
-from sluicegate_operator.api.metadata import GROUP
+from sluicegate_operator.api.schema.metadata import GROUP
 
 _PREFIX = f"resource.customizations.health.{GROUP}_"
 

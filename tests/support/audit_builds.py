@@ -12,11 +12,11 @@ from pyspark.sql import SparkSession
 
 from audit_pipeline.jobs.build import BuildRequest, build
 from audit_pipeline.jobs.progress import Progress
-from audit_pipeline.published import Manifest, read_manifest, result_schema, table_of
+from audit_pipeline.reading.published import Manifest, read_manifest, result_schema, table_of
 from audit_pipeline.results.settings import Settings
 from audit_pipeline.results.tables import result_tables
 from audit_pipeline.sources.landed import LandedSegments
-from audit_pipeline.targets import FolderTarget, open_target
+from audit_pipeline.spool.targets import FolderTarget, open_target
 
 _POLL_S: Final = 0.2
 

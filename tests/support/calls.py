@@ -9,8 +9,8 @@ from broker_runtime.apis.request.answering import settled
 from broker_runtime.apis.request.call import Call, Completion
 from broker_runtime.apis.request.context import ApiSpec
 from broker_runtime.network.sockets.closed_observers import ClosedObservers
-from broker_runtime.slices import Slices
-from broker_runtime.steps import at_once
+from broker_runtime.slicing.slices import Slices
+from broker_runtime.slicing.steps import at_once
 from broker_runtime.wire.header import read_header
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import PendingReply, Reply

@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from broker_runtime.config.broker import BrokerConfig
+from broker_runtime.config.keys.broker import BrokerConfig
 from broker_runtime.coordination.seam import Deciding, in_one_go
 from broker_runtime.coordination.timers import Timers
 from broker_runtime.errors import ErrorCode, KafkaError

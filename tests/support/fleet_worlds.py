@@ -14,15 +14,15 @@ import pytest
 from sluicegate_operator.api import BrokerCluster, Manifests
 from sluicegate_operator.api.manifests import read_stored
 from sluicegate_operator.engine.context import FleetContext, now
-from sluicegate_operator.fleet.controllers import ControllerPlace, ControllerView
-from sluicegate_operator.fleet.local import LocalFleet
-from sluicegate_operator.fleet.local_data import DataDir
-from sluicegate_operator.fleet.local_process import BackOff, ChildSpec, Watcher
+from sluicegate_operator.fleet.kafka.controllers import ControllerPlace, ControllerView
+from sluicegate_operator.fleet.local.local import LocalFleet
+from sluicegate_operator.fleet.local.local_data import DataDir
+from sluicegate_operator.fleet.local.local_process import BackOff, ChildSpec, Watcher
 from sluicegate_operator.handlers.context import Context
-from sluicegate_operator.kube.kinds import BROKER_LISTENER
+from sluicegate_operator.kube.http.kinds import BROKER_LISTENER
 from sluicegate_operator.local.context import LocalContext
 from sluicegate_operator.local.objects import LocalObjects
-from sluicegate_operator.planning.overview import BrokerOverview, BrokerState, ClusterOverview
+from sluicegate_operator.planning.registrations.overview import BrokerOverview, BrokerState, ClusterOverview
 from sluicegate_operator.settings import read_settings
 from tests.support.bad_manifests import cluster
 from tests.support.memory_kube import Json, MemoryKube
@@ -92,7 +92,7 @@ class Pods:
         for number, layer in self.brokers.overrides.items():
             layer["listeners"] = f"INTERNAL://b{number}:9091"
         self._numbers: dict[str, Node] = {}
-        monkeypatch.setattr("sluicegate_operator.fleet.kubernetes.controller_view", self._view)
+        monkeypatch.setattr("sluicegate_operator.fleet.kubernetes.kubernetes.controller_view", self._view)
 
     async def put(self, *others: Json, **spec: Any) -> None:
         for document in (cluster(**spec), *others):
@@ -181,8 +181,8 @@ class Processes:
         self.fleet = LocalFleet(data, lambda _: None, lambda: None)
         self.context = LocalContext(self.objects, self.fleet, lambda _: None, lambda: None)
         self.context.mark = lambda queue, key: None
-        monkeypatch.setattr("sluicegate_operator.fleet.local.Child", self._child)
-        monkeypatch.setattr("sluicegate_operator.fleet.local.controller_view", self._view)
+        monkeypatch.setattr("sluicegate_operator.fleet.local.local.Child", self._child)
+        monkeypatch.setattr("sluicegate_operator.fleet.local.local.controller_view", self._view)
 
     def _child(self, spec: ChildSpec, watcher: Watcher, back_off: BackOff) -> PlayedChild:
         child = PlayedChild(spec, watcher, back_off)

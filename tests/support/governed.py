@@ -13,10 +13,10 @@ from typing import Any
 from sluicegate_operator.engine.configs import ConfigReconciler
 from sluicegate_operator.engine.topics import TopicReconciler
 from sluicegate_operator.engine.work_queue import Again
-from sluicegate_operator.handlers.clusters import ClusterReconciler
 from sluicegate_operator.handlers.context import Context
-from sluicegate_operator.handlers.registrations import RegistrationReconciler
-from sluicegate_operator.planning.broker_config import NO_OWN_TAGS, OwnTags
+from sluicegate_operator.handlers.reconcilers.clusters import ClusterReconciler
+from sluicegate_operator.handlers.reconcilers.registrations import RegistrationReconciler
+from sluicegate_operator.planning.layout.broker_config import NO_OWN_TAGS, OwnTags
 from sluicegate_operator.quotas.reconcile import STATUSES, QuotaReconciler
 from sluicegate_operator.quotas.statuses import QuotaStatuses
 from sluicegate_operator.settings import TOPIC_DELETION_S, TOPIC_PATIENCE_S, read_settings

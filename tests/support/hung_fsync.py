@@ -8,7 +8,7 @@ import os
 import threading
 from pathlib import Path
 
-from broker_runtime.node_process import main
+from broker_runtime.node.node_process import main
 
 VARIABLE = "SLUICEGATE_TEST_HUNG_FSYNC"
 _PAUSE_S = 0.01

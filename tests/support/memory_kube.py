@@ -9,15 +9,15 @@ from copy import deepcopy
 from itertools import count
 from typing import Any, Protocol, TypeVar
 
-from sluicegate_operator.api.metadata import Resource
-from sluicegate_operator.kube.children import name_taken
-from sluicegate_operator.kube.client import STATUS_MANAGER
-from sluicegate_operator.kube.errors import KubeConflictError, KubeError
-from sluicegate_operator.kube.held import Held, Misread, Value, cluster_of, read_object
-from sluicegate_operator.kube.informer import Informer
-from sluicegate_operator.kube.kinds import CUSTOM, EVENT, Kind, kind_of
-from sluicegate_operator.kube.undeclared import UndeclaredFields, without_fields
-from sluicegate_operator.kube.watched import Watched
+from sluicegate_operator.api.schema.metadata import Resource
+from sluicegate_operator.kube.cache.held import Held, Misread, Value, cluster_of, read_object
+from sluicegate_operator.kube.cache.informer import Informer
+from sluicegate_operator.kube.cache.undeclared import UndeclaredFields, without_fields
+from sluicegate_operator.kube.cache.watched import Watched
+from sluicegate_operator.kube.client.children import name_taken
+from sluicegate_operator.kube.client.client import STATUS_MANAGER
+from sluicegate_operator.kube.http.errors import KubeConflictError, KubeError
+from sluicegate_operator.kube.http.kinds import CUSTOM, EVENT, Kind, kind_of
 from sluicegate_operator.resources.labels import CLUSTER_LABEL
 from sluicegate_operator.resources.owner import why_not_ours
 

@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from audit_pipeline.audit_topic import EventRecord, end_of
-from audit_pipeline.segment import Footer
+from audit_pipeline.ingest.audit_topic import EventRecord, end_of
+from audit_pipeline.spool.segment import Footer
 
 
 class MemoryTopic:

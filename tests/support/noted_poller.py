@@ -1,7 +1,7 @@
 """A Poller that records which events one connection asks for."""
 
 from broker_runtime.network.sockets.poller import Pollable
-from broker_runtime.turn_lengths import TurnLengths
+from broker_runtime.slicing.turn_lengths import TurnLengths
 
 
 class NotedPoller:

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from sluicegate_operator.kube.errors import KubeConflictError, KubeUnavailableError
-from sluicegate_operator.kube.kinds import Kind
+from sluicegate_operator.kube.http.errors import KubeConflictError, KubeUnavailableError
+from sluicegate_operator.kube.http.kinds import Kind
 
 
 class OneLease:

@@ -18,9 +18,9 @@ from typing import Any, Final
 import pyarrow as pa
 from pyarrow import parquet
 
-from audit_pipeline.published import WHOLE, Manifest, publish, result_schema
+from audit_pipeline.reading.published import WHOLE, Manifest, publish, result_schema
 from audit_pipeline.results.tables import result_tables
-from audit_pipeline.targets import FolderTarget
+from audit_pipeline.spool.targets import FolderTarget
 
 Rows = dict[str, list[dict[str, Any]]]
 

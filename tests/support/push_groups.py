@@ -12,7 +12,7 @@ from functools import partial
 from typing import TypeVar
 from uuid import UUID
 
-from broker_runtime.config.broker import BrokerConfig
+from broker_runtime.config.keys.broker import BrokerConfig
 from broker_runtime.coordination.seam import Deciding, in_one_go
 from broker_runtime.coordination.timers import Timers
 from broker_runtime.errors import ErrorCode, KafkaError
@@ -36,7 +36,7 @@ from broker_runtime.groups.state import GroupsState
 from broker_runtime.groups.tally import PushTally
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
-from broker_runtime.steps import at_once
+from broker_runtime.slicing.steps import at_once
 
 T = TypeVar("T")
 GROUP = "readers"

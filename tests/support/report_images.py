@@ -8,7 +8,7 @@ from pathlib import Path
 from PIL import Image
 
 from audit_pipeline.report.writing import write_report
-from audit_pipeline.targets import FolderTarget
+from audit_pipeline.spool.targets import FolderTarget
 from tests.support.chromium import BrowserPage, running_chromium
 from tests.support.published_results import publish_rows, story
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from sluicegate_operator.kube.rights import Resource
+from sluicegate_operator.kube.client.rights import Resource
 
 Rights = Mapping[Resource, frozenset[str]]
 

@@ -11,9 +11,9 @@ import aiohttp
 import pytest
 
 from sluicegate_operator.handlers.kopf_operator import KopfOperator
-from sluicegate_operator.kube import reflector
-from sluicegate_operator.kube.cache import Cache
-from sluicegate_operator.kube.watched import Watched
+from sluicegate_operator.kube.cache import reflector
+from sluicegate_operator.kube.cache.cache import Cache
+from sluicegate_operator.kube.cache.watched import Watched
 
 Json = dict[str, Any]
 Chunk = bytes | Exception | None

@@ -40,12 +40,12 @@ from kio.serial import entity_reader
 from kio.static.primitive import f64, i8
 from kio.static.protocol import RequestPayload, ResponsePayload
 
-from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.fleet.base import BrokerAddress
+from sluicegate_operator.fleet.kafka.asking import BrokerPool
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.quotas import MATCH_ANY_NAME
 from sluicegate_operator.kafka_admin.views import ConfigSource
-from sluicegate_operator.planning.limits import IP, Entity
+from sluicegate_operator.planning.layout.limits import IP, Entity
 from tests.support.scripted_peer import NO_THROTTLE, PeerRequest, ScriptedPeer, encode, framed
 
 Request = TypeVar("Request", bound=RequestPayload)

@@ -50,8 +50,8 @@ from kio.static.primitive import f64, i8, i32
 from sluicegate_operator.kafka_admin.broker_metadata import Broker, BrokerMetadataResponse
 from sluicegate_operator.kafka_admin.configs import MIN_ISR, ResourceType
 from sluicegate_operator.kafka_admin.views import ConfigSource
-from sluicegate_operator.planning.cluster_layout import FIRST_CONTROLLER_ID, INTERNAL_PORT
-from sluicegate_operator.planning.observers import LOADED, class_key
+from sluicegate_operator.planning.layout.cluster_layout import FIRST_CONTROLLER_ID, INTERNAL_PORT
+from sluicegate_operator.planning.observers.observers import LOADED, class_key
 from tests.support.scripted_cluster import ScriptedCluster
 from tests.support.scripted_peer import NO_THROTTLE, SERVED, PeerRequest, encode, framed, versions
 

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from urllib.parse import parse_qsl, urlsplit
 
-from sluicegate_operator.planning.cluster_layout import FIRST_CONTROLLER_ID, HTTP_PORT, INTERNAL_PORT
+from sluicegate_operator.planning.layout.cluster_layout import FIRST_CONTROLLER_ID, HTTP_PORT, INTERNAL_PORT
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, READINESS_GATE, ROLE_LABEL
 from tests.support.kube_watch import KubeWatch
 from tests.support.process_kubelet.api import Access, ApiRefused, ApiUnavailable, Json, KubeApi

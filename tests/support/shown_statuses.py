@@ -7,14 +7,11 @@ from itertools import product
 from typing import Any
 
 from sluicegate_operator.api import parse_resource
-from sluicegate_operator.api.broker_cluster_status import VolumesStatus
-from sluicegate_operator.api.metadata import Status
-from sluicegate_operator.api.topic import ReplicasChange
-from sluicegate_operator.planning.cluster_layout import Role, plan_cluster
-from sluicegate_operator.planning.cluster_status import ObservedCluster, cluster_status
-from sluicegate_operator.planning.conditions import NAME_TAKEN
-from sluicegate_operator.planning.exposure import Address, Hiding
-from sluicegate_operator.planning.external import (
+from sluicegate_operator.api.models.broker_cluster_status import VolumesStatus
+from sluicegate_operator.api.models.topic import ReplicasChange
+from sluicegate_operator.api.schema.metadata import Status
+from sluicegate_operator.planning.clusters.cluster_status import ObservedCluster, cluster_status
+from sluicegate_operator.planning.external.external import (
     ConfigProgress,
     ExternalBroker,
     ExternalSeen,
@@ -22,27 +19,30 @@ from sluicegate_operator.planning.external import (
     Voter,
     external_status,
 )
-from sluicegate_operator.planning.fencing import FenceOrder
-from sluicegate_operator.planning.listener_status import ServicesSeen, listener_status
-from sluicegate_operator.planning.listeners import ListenerSeen
-from sluicegate_operator.planning.observer_status import PluginReports, observer_status
-from sluicegate_operator.planning.observers import ObserverReport, PluginOutcome, PluginVerdict
-from sluicegate_operator.planning.overview import BrokerOverview, BrokerState, ClusterOverview
-from sluicegate_operator.planning.pipeline_runs import PipelineRun, RunState
-from sluicegate_operator.planning.pipeline_status import PipelineTrouble, pipeline_status
-from sluicegate_operator.planning.pipelines import PipelineOutcome, PipelinePlan
-from sluicegate_operator.planning.racks import RacksPlan, RackWait
-from sluicegate_operator.planning.reassignment import ReplicasPlan
-from sluicegate_operator.planning.registrations import SeenBrokers, plan_registrations
-from sluicegate_operator.planning.restart_reasons import ReasonKind, RestartReason
-from sluicegate_operator.planning.roll import Done, Fence, PlannedRestart, Restart, RollStep, Wait, WaitReason
-from sluicegate_operator.planning.scale import ScaleReason, ScaleStep
-from sluicegate_operator.planning.start_failures import FailingNode, NodesNotStarting, StartFailure
-from sluicegate_operator.planning.topic_status import TopicTrouble, topic_status
-from sluicegate_operator.planning.topics import ACCEPTED, ObservedTopic, TopicOutcome, TopicVerdict
-from sluicegate_operator.planning.unknown_registrations import plan_unknown_registrations
-from sluicegate_operator.planning.unreadable import unreadable_status
-from sluicegate_operator.planning.volumes import VolumesSeen
+from sluicegate_operator.planning.layout.cluster_layout import Role, plan_cluster
+from sluicegate_operator.planning.layout.restart_reasons import ReasonKind, RestartReason
+from sluicegate_operator.planning.layout.volumes import VolumesSeen
+from sluicegate_operator.planning.listeners.exposure import Address, Hiding
+from sluicegate_operator.planning.listeners.listener_status import ServicesSeen, listener_status
+from sluicegate_operator.planning.listeners.listeners import ListenerSeen
+from sluicegate_operator.planning.observers.observer_status import PluginReports, observer_status
+from sluicegate_operator.planning.observers.observers import ObserverReport, PluginOutcome, PluginVerdict
+from sluicegate_operator.planning.pipelines.pipeline_runs import PipelineRun, RunState
+from sluicegate_operator.planning.pipelines.pipeline_status import PipelineTrouble, pipeline_status
+from sluicegate_operator.planning.pipelines.pipelines import PipelineOutcome, PipelinePlan
+from sluicegate_operator.planning.registrations.fencing import FenceOrder
+from sluicegate_operator.planning.registrations.overview import BrokerOverview, BrokerState, ClusterOverview
+from sluicegate_operator.planning.registrations.racks import RacksPlan, RackWait
+from sluicegate_operator.planning.registrations.registrations import SeenBrokers, plan_registrations
+from sluicegate_operator.planning.registrations.unknown_registrations import plan_unknown_registrations
+from sluicegate_operator.planning.rolls.roll import Done, Fence, PlannedRestart, Restart, RollStep, Wait, WaitReason
+from sluicegate_operator.planning.rolls.scale import ScaleReason, ScaleStep
+from sluicegate_operator.planning.rolls.start_failures import FailingNode, NodesNotStarting, StartFailure
+from sluicegate_operator.planning.status.conditions import NAME_TAKEN
+from sluicegate_operator.planning.status.unreadable import unreadable_status
+from sluicegate_operator.planning.topics.reassignment import ReplicasPlan
+from sluicegate_operator.planning.topics.topic_status import TopicTrouble, topic_status
+from sluicegate_operator.planning.topics.topics import ACCEPTED, ObservedTopic, TopicOutcome, TopicVerdict
 from sluicegate_operator.quotas.plan import plan_quotas
 from sluicegate_operator.quotas.status import Enforcement, quota_status
 from tests.support.bad_manifests import Json, cluster, external, listener, observer, quota, topic

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from broker_runtime.coordination.seam import Decision, Refusal
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.steps import Steps
+from broker_runtime.slicing.steps import Steps
 from broker_runtime.storage.records.batch import Record
 from broker_runtime.storage.records.batching import KeyValue
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from audit_pipeline.published import OBJECTIVES
+from audit_pipeline.reading.published import OBJECTIVES
 from audit_pipeline.report.figures.scope import Scope
 
 OBJECTIVES_MAX = 50

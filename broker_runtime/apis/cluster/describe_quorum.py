@@ -11,7 +11,7 @@ from broker_runtime.apis.request.context import ZERO_UUID, ApiSpec, ControllerCo
 from broker_runtime.controller.service import ControllerService
 from broker_runtime.errors import ErrorCode
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
-from broker_runtime.steps import Steps
+from broker_runtime.slicing.steps import Steps
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import DescribeQuorumRequest
 from broker_runtime.wire.versions import DESCRIBE_QUORUM

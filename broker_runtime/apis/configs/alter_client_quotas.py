@@ -10,7 +10,7 @@ from broker_runtime.controller.connection_groups import GroupLimits, GroupRoom
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
-from broker_runtime.steps import Steps, drain, each
+from broker_runtime.slicing.steps import Steps, drain, each
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import AlterClientQuotasRequest, EntryData
 from broker_runtime.wire.versions import ALTER_CLIENT_QUOTAS

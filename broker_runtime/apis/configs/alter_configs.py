@@ -13,7 +13,7 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
-from broker_runtime.steps import Steps, counted, each
+from broker_runtime.slicing.steps import Steps, counted, each
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import (
     AlterConfigsRequest,

@@ -15,13 +15,13 @@ from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext, ControllerContext
 from broker_runtime.apis.request.forwarding import forwarded
 from broker_runtime.config import BrokerConfig
-from broker_runtime.config.dynamic_listeners import LISTENER_KEYS
-from broker_runtime.config.effective import effective_config
+from broker_runtime.config.in_force.dynamic_listeners import LISTENER_KEYS
+from broker_runtime.config.in_force.effective import effective_config
 from broker_runtime.errors import ErrorCode, KafkaError, detached
 from broker_runtime.metadata.configs import ConfigRecord, ResourceType
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
-from broker_runtime.steps import Steps, chosen, counted, each
+from broker_runtime.slicing.steps import Steps, chosen, counted, each
 from broker_runtime.wire.messages import Entity, Fields, decode_response_in_steps, encode_request_in_steps
 
 

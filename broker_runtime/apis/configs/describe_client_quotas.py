@@ -11,7 +11,7 @@ from broker_runtime.apis.request.context import ApiSpec, NodeContext
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.describe_quotas import Component, Described, check_count, describe_quotas
 from broker_runtime.metadata.quotas import QuotaEntity
-from broker_runtime.steps import Steps
+from broker_runtime.slicing.steps import Steps
 from broker_runtime.wire.encode import Pieces
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.reply import Reply

@@ -8,7 +8,7 @@ from broker_runtime.apis.request.context import ApiSpec, ControllerContext
 from broker_runtime.controller.configs import Change, alter_incrementally, check_count
 from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.steps import Steps
+from broker_runtime.slicing.steps import Steps
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import IncrementalAlterConfigsRequest, IncrementalResource
 from broker_runtime.wire.versions import INCREMENTAL_ALTER_CONFIGS

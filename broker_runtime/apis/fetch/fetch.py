@@ -30,7 +30,7 @@ from broker_runtime.apis.fetch_sessions.repeated_fetch import RepeatedFetch
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext, ControllerContext, FetchContext
 from broker_runtime.errors import ErrorCode
-from broker_runtime.steps import Steps
+from broker_runtime.slicing.steps import Steps
 from broker_runtime.wire.messages import check_size
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import PendingReply, Reply

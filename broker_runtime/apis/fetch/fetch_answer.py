@@ -14,7 +14,7 @@ from broker_runtime.apis.fetch.current_leaders import tells_leader
 from broker_runtime.apis.fetch.fetch_request import FetchRequest
 from broker_runtime.apis.fetch_sessions.fetch_partition import FetchPartition
 from broker_runtime.apis.fetch_sessions.fetch_session import NO_SESSION
-from broker_runtime.steps import Steps
+from broker_runtime.slicing.steps import Steps
 from broker_runtime.wire.header import prefix
 from broker_runtime.wire.reply import Chunk, FileRegion, Reply
 from broker_runtime.wire.varint import write_uvarint

@@ -23,7 +23,7 @@ from broker_runtime.apis.fetch_sessions.repeated_fetch import RepeatedFetch
 from broker_runtime.apis.request.context import BrokerContext, FetchContext
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
-from broker_runtime.steps import Steps, at_once, chosen, gathered, let_go
+from broker_runtime.slicing.steps import Steps, at_once, chosen, gathered, let_go
 from broker_runtime.storage.log.log import Log
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.uuids import encode_uuid

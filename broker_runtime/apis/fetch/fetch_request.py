@@ -14,7 +14,7 @@ from broker_runtime.apis.fetch_sessions.fetch_partition import AskedPartition, P
 from broker_runtime.apis.fetch_sessions.fetch_session import FINAL_EPOCH, FULL_EPOCH, NO_SESSION
 from broker_runtime.apis.fetch_sessions.repeated_fetch import PARTITIONS_MIN, PartitionBytes
 from broker_runtime.apis.request.call import Call
-from broker_runtime.steps import Steps, at_once, drain, in_order
+from broker_runtime.slicing.steps import Steps, at_once, drain, in_order
 from broker_runtime.wire.reader import RequestReader
 
 _BY_ID_SINCE = 13

@@ -12,7 +12,7 @@ from broker_runtime.apis.request.context import ApiSpec, ControllerContext
 from broker_runtime.controller.journal.seam import Snapshot
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
-from broker_runtime.steps import Steps
+from broker_runtime.slicing.steps import Steps
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import FetchSnapshotRequest, PartitionSnapshot
 from broker_runtime.wire.versions import FETCH_SNAPSHOT

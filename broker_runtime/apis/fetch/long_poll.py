@@ -9,7 +9,7 @@ from broker_runtime.apis.fetch.fetch_answer import pack_answer
 from broker_runtime.apis.fetch.fetch_look import SessionFetch
 from broker_runtime.apis.request.context import FetchContext
 from broker_runtime.errors import ErrorCode
-from broker_runtime.steps import Steps, UnderWay
+from broker_runtime.slicing.steps import Steps, UnderWay
 
 _COUNTED_AT_ONCE_MAX = 32
 """Partitions that are counted in one iteration of the event loop: about a quarter of a millisecond."""

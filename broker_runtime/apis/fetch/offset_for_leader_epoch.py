@@ -10,7 +10,7 @@ from broker_runtime.apis.fetch.list_offsets import check_epoch
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.steps import Steps
+from broker_runtime.slicing.steps import Steps
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import OffsetForLeaderEpochRequest, OffsetForLeaderPartition
 from broker_runtime.wire.versions import OFFSET_FOR_LEADER_EPOCH

@@ -10,7 +10,7 @@ from itertools import islice
 
 from broker_runtime.apis.fetch_sessions.fetch_partition import AskedPartition, FetchPartition, PartitionKey
 from broker_runtime.errors import ErrorCode
-from broker_runtime.steps import Steps, at_once
+from broker_runtime.slicing.steps import Steps, at_once
 
 NO_SESSION = 0
 FULL_EPOCH = 0

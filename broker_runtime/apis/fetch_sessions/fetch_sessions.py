@@ -12,7 +12,7 @@ from typing import Protocol
 
 from broker_runtime.apis.fetch_sessions.fetch_session import NO_SESSION, FetchSession
 from broker_runtime.config import INT_MAX
-from broker_runtime.steps import Steps, at_once
+from broker_runtime.slicing.steps import Steps, at_once
 
 _EVICTION_AGE_S = 120.0
 _NO_ROOM_S = 1.0

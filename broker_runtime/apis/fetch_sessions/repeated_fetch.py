@@ -12,7 +12,7 @@ from uuid import UUID
 
 from broker_runtime.apis.fetch_sessions.fetch_partition import AskedPartition, FetchPartition
 from broker_runtime.apis.fetch_sessions.fetch_session import FetchSession
-from broker_runtime.steps import Steps, at_once, each, in_order
+from broker_runtime.slicing.steps import Steps, at_once, each, in_order
 
 PARTITIONS_MIN = 32
 """Minimum number of partitions. Parsing fewer costs less than finding the differences."""

@@ -12,13 +12,13 @@ from uuid import UUID
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext
 from broker_runtime.apis.request.many_items import Pace, Packed, kept
-from broker_runtime.config.groups import CONSUMER
+from broker_runtime.config.keys.groups import CONSUMER
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.consumer.heartbeat import HeartbeatAnswer, heartbeat, settled
 from broker_runtime.groups.consumer.member import are_many
 from broker_runtime.groups.consumer.validity import HeartbeatRequest
 from broker_runtime.groups.records import Assignment
-from broker_runtime.steps import Steps, at_once, each, listed
+from broker_runtime.slicing.steps import Steps, at_once, each, listed
 from broker_runtime.wire.encode import ERROR_MESSAGE_CHARACTERS_MAX
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import Reply

@@ -33,7 +33,7 @@ from broker_runtime.groups.push.log_ends import Partition
 from broker_runtime.groups.push.member import PushMember
 from broker_runtime.groups.records import ClassicProtocol
 from broker_runtime.groups.state import GroupsState
-from broker_runtime.steps import Steps, in_order
+from broker_runtime.slicing.steps import Steps, in_order
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import DESCRIBE_GROUPS

@@ -13,7 +13,7 @@ from struct import Struct
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext
 from broker_runtime.apis.request.many_items import Pace, Packed
-from broker_runtime.config.groups import GroupConfig
+from broker_runtime.config.keys.groups import GroupConfig
 from broker_runtime.errors import KafkaError, ProtocolError
 from broker_runtime.groups.classic.joining import join
 from broker_runtime.groups.classic.requests import NO_ID, JoinAnswer, JoinedMember, JoinRequest

@@ -16,7 +16,7 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.classic.leaving import SLICE, leave
 from broker_runtime.groups.classic.requests import LeaveRequest, LeavingMember
 from broker_runtime.groups.consumer.classic_members import CLASSIC_MEMBERS
-from broker_runtime.steps import let_go
+from broker_runtime.slicing.steps import let_go
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import LEAVE_GROUP

@@ -18,7 +18,7 @@ from broker_runtime.apis.request.many_items import Pace, Packed, emptied, kept, 
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.offsets.delete import SLICE, delete
 from broker_runtime.metadata.topics import Topics
-from broker_runtime.steps import drain
+from broker_runtime.slicing.steps import drain
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import OFFSET_DELETE

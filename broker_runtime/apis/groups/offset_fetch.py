@@ -25,7 +25,7 @@ from broker_runtime.groups.offsets.delete import SLICE
 from broker_runtime.groups.offsets.fetch import FetchedOffset, fetch, fetch_all
 from broker_runtime.groups.records import OffsetCommitValue
 from broker_runtime.metadata.topics import Topics
-from broker_runtime.steps import drain, let_go
+from broker_runtime.slicing.steps import drain, let_go
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import OFFSET_FETCH

@@ -20,7 +20,7 @@ from broker_runtime.controller.registration import registered
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
-from broker_runtime.steps import Steps
+from broker_runtime.slicing.steps import Steps
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import AlterPartitionRequest, PartitionData, PartitionDataV2
 from broker_runtime.wire.versions import ALTER_PARTITION

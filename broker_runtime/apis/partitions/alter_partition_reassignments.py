@@ -9,7 +9,7 @@ from broker_runtime.controller.reassignments import reassign
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
-from broker_runtime.steps import Steps, counted
+from broker_runtime.slicing.steps import Steps, counted
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import AlterPartitionReassignmentsRequest
 from broker_runtime.wire.versions import ALTER_PARTITION_REASSIGNMENTS

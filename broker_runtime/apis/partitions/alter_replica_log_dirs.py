@@ -5,7 +5,7 @@ from pathlib import Path
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext
 from broker_runtime.errors import ErrorCode
-from broker_runtime.steps import Steps
+from broker_runtime.slicing.steps import Steps
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import AlterReplicaLogDirsRequest
 from broker_runtime.wire.versions import ALTER_REPLICA_LOG_DIRS

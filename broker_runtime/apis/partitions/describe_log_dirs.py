@@ -8,7 +8,7 @@ from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext
 from broker_runtime.errors import ErrorCode
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
-from broker_runtime.steps import Steps, listed
+from broker_runtime.slicing.steps import Steps, listed
 from broker_runtime.storage.log.log import Log
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import DescribeLogDirsRequest

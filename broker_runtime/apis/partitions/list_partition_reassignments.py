@@ -9,7 +9,7 @@ from broker_runtime.controller.reassignments import is_under_way
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
-from broker_runtime.steps import Steps, listed
+from broker_runtime.slicing.steps import Steps, listed
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import ListPartitionReassignmentsRequest
 from broker_runtime.wire.versions import LIST_PARTITION_REASSIGNMENTS

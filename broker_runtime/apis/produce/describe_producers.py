@@ -3,7 +3,7 @@
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.steps import Steps, each, listed
+from broker_runtime.slicing.steps import Steps, each, listed
 from broker_runtime.storage.records.producers import StoredBatch
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import DescribeProducersRequest

@@ -26,7 +26,7 @@ from broker_runtime.apis.request.context import ApiSpec, BrokerContext
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.metadata.topic_names import INTERNAL_TOPICS
 from broker_runtime.replication.leader import LeaderReplica
-from broker_runtime.steps import Steps, at_once
+from broker_runtime.slicing.steps import Steps, at_once
 from broker_runtime.storage.log.log import AppendResult
 from broker_runtime.storage.records.batch import TIMESTAMPS, TIMESTAMPS_AT
 from broker_runtime.storage.records.record_check import check_records, is_quick

@@ -8,7 +8,7 @@ from struct import Struct
 from uuid import UUID
 
 from broker_runtime.metadata.topics import Topics
-from broker_runtime.steps import Steps
+from broker_runtime.slicing.steps import Steps
 from broker_runtime.wire.reader import RequestReader
 
 _ACKS_TIMEOUT = Struct(">hi")

@@ -8,7 +8,7 @@ from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import BrokerContext
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.replication.leader import LeaderReplica
-from broker_runtime.steps import Steps, at_once, chosen, let_go
+from broker_runtime.slicing.steps import Steps, at_once, chosen, let_go
 from broker_runtime.storage.log.log import AppendResult
 
 _AT_ONCE_MAX = 50

@@ -14,7 +14,7 @@ from uuid import UUID
 from broker_runtime.apis.request.context import BrokerContext
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError, detached
-from broker_runtime.steps import Steps
+from broker_runtime.slicing.steps import Steps
 from broker_runtime.storage.records.record_check import check_records
 from broker_runtime.wire.reply import PendingReply
 

@@ -24,7 +24,7 @@ from broker_runtime.groups.push.registering import register
 from broker_runtime.groups.push.registration import Registration
 from broker_runtime.groups.records import GroupRecord
 from broker_runtime.groups.state import GroupsState
-from broker_runtime.steps import Steps, at_once, each
+from broker_runtime.slicing.steps import Steps, at_once, each
 from broker_runtime.wire.handler import FrameHandler, ServedConnection
 from broker_runtime.wire.push import layouts
 from broker_runtime.wire.push.fields import UnfitError

@@ -8,7 +8,7 @@ from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import Handled
 from broker_runtime.apis.request.observed import error_in_steps
 from broker_runtime.errors import ErrorCode
-from broker_runtime.steps import Steps, let_go
+from broker_runtime.slicing.steps import Steps, let_go
 from broker_runtime.wire.encode import Pieces, encode_in_steps
 from broker_runtime.wire.header import response_prefix
 from broker_runtime.wire.messages import Fields, message_type

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
-from broker_runtime.slices import Slices
-from broker_runtime.steps import Steps, UnderWay
+from broker_runtime.slicing.slices import Slices
+from broker_runtime.slicing.steps import Steps, UnderWay
 from broker_runtime.wire.encode import Pieces
 from broker_runtime.wire.handler import ServedConnection
 from broker_runtime.wire.header import prefix

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from broker_runtime.checksum import crc32c
-from broker_runtime.config.client_metrics import ALL_METRICS, INTERVAL_MS_DEFAULT, Subscription, subscription
+from broker_runtime.config.keys.client_metrics import ALL_METRICS, INTERVAL_MS_DEFAULT, Subscription, subscription
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.configs import ResourceType
 from broker_runtime.metadata.image import MetadataImage

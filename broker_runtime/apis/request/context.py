@@ -22,7 +22,7 @@ from broker_runtime.clock import Clock, Timer
 from broker_runtime.config import BrokerSettings
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.replication.leader import LeaderReplica
-from broker_runtime.steps import Steps
+from broker_runtime.slicing.steps import Steps
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.log_dir.manager import LogManager
 from broker_runtime.wire.messages import Entity, Fields

@@ -17,8 +17,8 @@ from broker_runtime.apis.request.call import Call, Completion, RequestObserver
 from broker_runtime.apis.request.context import ApiSpec, Gate, Handled, NodeContext, ReadRequest
 from broker_runtime.apis.request.on_demand import ApiOnDemand, FirstRequests
 from broker_runtime.errors import KafkaError, ProtocolError
-from broker_runtime.slices import Slices
-from broker_runtime.steps import Steps
+from broker_runtime.slicing.slices import Slices
+from broker_runtime.slicing.steps import Steps
 from broker_runtime.wire.decode import released
 from broker_runtime.wire.handler import ServedConnection
 from broker_runtime.wire.header import prefix, read_header

@@ -16,7 +16,7 @@ from broker_runtime.apis.request.context import (
     ReadRequest,
 )
 from broker_runtime.errors import ProtocolError
-from broker_runtime.steps import Steps
+from broker_runtime.slicing.steps import Steps
 from broker_runtime.wire.header import prefix
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.reply import Reply

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from broker_runtime.apis.request.call import Call
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.steps import Steps
+from broker_runtime.slicing.steps import Steps
 from broker_runtime.wire.limits import ResponseTooLargeError
 from broker_runtime.wire.reply import Reply
 

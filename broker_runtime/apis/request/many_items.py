@@ -1,4 +1,4 @@
-"""Coroutines that read requests about very many items, and pack their answers, in slices (`broker_runtime.slices`).
+"""Coroutines that read requests about very many items, and pack their answers, in slices (`slicing.slices`).
 
 A request may name a hundred thousand partitions, each of which costs an object or two and some microseconds. Its
 connection is muted until it is answered. Other work runs between the slices.
@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from broker_runtime.apis.request.call import Call
-from broker_runtime.steps import drain
+from broker_runtime.slicing.steps import drain
 from broker_runtime.wire.header import prefix
 from broker_runtime.wire.messages import check_size
 from broker_runtime.wire.reader import RequestReader

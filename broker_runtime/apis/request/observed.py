@@ -7,7 +7,7 @@ demand.
 from collections.abc import Mapping, Sequence
 
 from broker_runtime.apis.request.call import Call, ClientSoftware
-from broker_runtime.steps import Steps
+from broker_runtime.slicing.steps import Steps
 
 ANONYMOUS = "User:ANONYMOUS"
 """Kafka's name for a client without authentication."""

@@ -15,8 +15,8 @@ from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext
 from broker_runtime.errors import ErrorCode, KafkaError, detached
 from broker_runtime.replication.leader import LeaderReplica
-from broker_runtime.slices import Slices
-from broker_runtime.steps import Steps, chosen, each
+from broker_runtime.slicing.slices import Slices
+from broker_runtime.slicing.steps import Steps, chosen, each
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import DeleteRecordsPartition, DeleteRecordsRequest
 from broker_runtime.wire.versions import DELETE_RECORDS

@@ -11,7 +11,7 @@ from broker_runtime.apis.topics.metadata import partition_fields
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.topic_names import INTERNAL_TOPICS, check_topic_name
 from broker_runtime.metadata.topics import Partition, Topic
-from broker_runtime.steps import Steps, chosen, distinct, each, in_order
+from broker_runtime.slicing.steps import Steps, chosen, distinct, each, in_order
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import DescribeTopicPartitionsRequest
 from broker_runtime.wire.versions import DESCRIBE_TOPIC_PARTITIONS

@@ -9,7 +9,7 @@ from broker_runtime.controller.elections import ElectionType, elect
 from broker_runtime.errors import ErrorCode, KafkaError, detached
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
-from broker_runtime.steps import Steps, chosen, drain, each, let_go
+from broker_runtime.slicing.steps import Steps, chosen, drain, each, let_go
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import ElectLeadersRequest
 from broker_runtime.wire.versions import ELECT_LEADERS

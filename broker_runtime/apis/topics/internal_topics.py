@@ -1,7 +1,7 @@
 """The topics that brokers create for their own use, to which clients cannot produce. Pure."""
 
 from broker_runtime.apis.topics.auto_topic_creation import with_defaults
-from broker_runtime.config.broker import BrokerConfig
+from broker_runtime.config.keys.broker import BrokerConfig
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import GROUPS_TOPIC
 from broker_runtime.wire.messages import Fields

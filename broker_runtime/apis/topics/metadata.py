@@ -21,7 +21,7 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import INTERNAL_TOPICS, check_topic_name
 from broker_runtime.metadata.topics import Partition
-from broker_runtime.steps import Steps, chosen, distinct, each, in_order
+from broker_runtime.slicing.steps import Steps, chosen, distinct, each, in_order
 from broker_runtime.wire.encode import Pieces
 from broker_runtime.wire.messages import Fields, encode_response_body
 from broker_runtime.wire.reply import Reply

@@ -13,7 +13,7 @@ from broker_runtime.errors import ErrorCode
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import INTERNAL_TOPICS
 from broker_runtime.metadata.topics import Topic
-from broker_runtime.steps import Steps
+from broker_runtime.slicing.steps import Steps
 from broker_runtime.wire.encode import Pieces
 from broker_runtime.wire.writer import array_length, nullable_string
 

@@ -18,7 +18,7 @@ from broker_runtime.groups.group import CONSUMER
 from broker_runtime.groups.record_codec import write_member
 from broker_runtime.groups.room import check_room_for_group
 from broker_runtime.groups.state import GroupsState
-from broker_runtime.steps import Steps, each, in_steps_if
+from broker_runtime.slicing.steps import Steps, each, in_steps_if
 
 Joined = Decided[Later[JoinAnswer]]
 Joining = Joined | Steps[Joined]

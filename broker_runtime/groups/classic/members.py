@@ -11,7 +11,7 @@ from broker_runtime.groups.answers import Later
 from broker_runtime.groups.classic.member import Member, protocol_names
 from broker_runtime.groups.classic.requests import JoinAnswer, SyncAnswer
 from broker_runtime.groups.records import ClassicProtocol
-from broker_runtime.steps import Steps, counted, each
+from broker_runtime.slicing.steps import Steps, counted, each
 
 _AT_ONCE_MAX = 100
 

@@ -18,7 +18,7 @@ from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.group import CONSUMER
 from broker_runtime.groups.records import GroupRecord
 from broker_runtime.groups.state import GroupsState
-from broker_runtime.steps import Steps, at_once, each
+from broker_runtime.slicing.steps import Steps, at_once, each
 
 Records = Sequence[GroupRecord]
 NOTHING: Records = ()

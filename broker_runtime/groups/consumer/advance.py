@@ -25,7 +25,7 @@ from broker_runtime.groups.records import (
     ConsumerGroupMetadataValue,
     GroupRecord,
 )
-from broker_runtime.steps import Steps
+from broker_runtime.slicing.steps import Steps
 
 _FIRST_EPOCH = 2
 """The first group epoch, as in Apache Kafka. Members are in the epoch before while the first assignment is computed."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import ClassVar, Generic, TypeVar
 
-from broker_runtime.steps import Steps, at_once
+from broker_runtime.slicing.steps import Steps, at_once
 
 T = TypeVar("T")
 H = TypeVar("H")

@@ -40,7 +40,7 @@ from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.group import Group
 from broker_runtime.groups.records import ClassicMemberMetadata, GroupRecord
 from broker_runtime.groups.state import GroupsState
-from broker_runtime.steps import Steps, in_steps_if
+from broker_runtime.slicing.steps import Steps, in_steps_if
 
 _BYTES_AT_ONCE_MAX = 4_096
 

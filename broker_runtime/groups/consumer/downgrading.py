@@ -9,7 +9,7 @@ import logging
 from collections.abc import Sequence
 from functools import partial
 
-from broker_runtime.config.groups import MigrationPolicy
+from broker_runtime.config.keys.groups import MigrationPolicy
 from broker_runtime.coordination.seam import Whole
 from broker_runtime.groups.classic import rebalance
 from broker_runtime.groups.classic.group import ClassicGroup
@@ -28,7 +28,7 @@ from broker_runtime.groups.records import (
     GroupRecord,
 )
 from broker_runtime.groups.state import GroupsState
-from broker_runtime.steps import Steps, each, listed
+from broker_runtime.slicing.steps import Steps, each, listed
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from broker_runtime.steps import Steps, in_order, listed
+from broker_runtime.slicing.steps import Steps, in_order, listed
 
 _INT16, _INT32 = struct.Struct(">h"), struct.Struct(">i")
 _OWNED_SINCE, _GENERATION_SINCE, _RACK_SINCE = 1, 2, 3

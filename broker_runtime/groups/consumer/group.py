@@ -34,7 +34,7 @@ from broker_runtime.groups.records import (
     Key,
 )
 from broker_runtime.groups.state import Applier, GroupsState
-from broker_runtime.steps import drain
+from broker_runtime.slicing.steps import drain
 
 _EPOCH_COMMITS_SINCE = 9
 """First version of OffsetCommit with a member epoch."""

@@ -30,7 +30,7 @@ from broker_runtime.groups.group import Group
 from broker_runtime.groups.records import Assignment, GroupRecord
 from broker_runtime.groups.room import check_room_for_group
 from broker_runtime.groups.state import GroupsState
-from broker_runtime.steps import Steps, in_steps_if
+from broker_runtime.slicing.steps import Steps, in_steps_if
 
 _SOON_PER_MS = 5
 """Heartbeats per millisecond of one group while it rebalances: at most a quarter of a core, whatever the group's

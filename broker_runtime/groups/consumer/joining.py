@@ -17,7 +17,7 @@ from broker_runtime.groups.records import (
     GroupRecord,
 )
 from broker_runtime.groups.state import GroupsState
-from broker_runtime.steps import Steps
+from broker_runtime.slicing.steps import Steps
 
 
 class Speaker(NamedTuple):

@@ -10,7 +10,7 @@ from broker_runtime.groups.consumer.validity import HeartbeatRequest
 from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.records import ConsumerGroupCurrentMemberAssignmentKey, GroupRecord
 from broker_runtime.groups.state import GroupsState
-from broker_runtime.steps import Steps
+from broker_runtime.slicing.steps import Steps
 
 
 def leave(state: GroupsState, environment: GroupEnvironment, request: HeartbeatRequest) -> Steps[Sequence[GroupRecord]]:

@@ -16,7 +16,7 @@ from broker_runtime.groups.records import (
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataValue,
 )
-from broker_runtime.steps import Steps, chosen, listed
+from broker_runtime.slicing.steps import Steps, chosen, listed
 
 LEAVE_EPOCH = -1
 STATIC_LEAVE_EPOCH = -2

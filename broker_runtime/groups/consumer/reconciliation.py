@@ -11,7 +11,7 @@ from uuid import UUID
 
 from broker_runtime.groups.consumer.member import NOTHING, TOPICS_OF_A_STEP, ConsumerMember, MemberState
 from broker_runtime.groups.records import Assignment
-from broker_runtime.steps import Steps, chosen
+from broker_runtime.slicing.steps import Steps, chosen
 
 
 @dataclass(frozen=True, slots=True)

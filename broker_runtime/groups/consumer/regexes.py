@@ -23,7 +23,7 @@ from broker_runtime.groups.records import (
 )
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.groups.topic_regex import compile_topic_regex
-from broker_runtime.steps import Steps
+from broker_runtime.slicing.steps import Steps
 
 log = logging.getLogger(__name__)
 

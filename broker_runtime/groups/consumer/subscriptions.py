@@ -8,7 +8,7 @@ from typing import ClassVar
 from broker_runtime.groups.consumer.behind import Behind
 from broker_runtime.groups.consumer.member import ConsumerMember
 from broker_runtime.groups.records import ConsumerGroupRegularExpressionValue
-from broker_runtime.steps import Steps, chosen, counted, distinct, in_order
+from broker_runtime.slicing.steps import Steps, chosen, counted, distinct, in_order
 
 NAMES_AT_ONCE_MAX = 256
 """A decision that reads more names of topics than these is made in steps."""

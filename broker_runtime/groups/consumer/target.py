@@ -30,7 +30,7 @@ from broker_runtime.groups.records import (
     GroupRecord,
 )
 from broker_runtime.groups.state import GroupsState
-from broker_runtime.steps import Steps, gathered, listed
+from broker_runtime.slicing.steps import Steps, gathered, listed
 
 log = logging.getLogger(__name__)
 

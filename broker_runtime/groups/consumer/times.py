@@ -4,7 +4,7 @@ They are read each time, so that a change of the group's configuration is in for
 keeps its timeout; the next heartbeat begins one with the new timeout.
 """
 
-from broker_runtime.config.group_resource import GroupTimes, group_times
+from broker_runtime.config.keys.group_resource import GroupTimes, group_times
 from broker_runtime.groups.environment import GroupEnvironment
 
 

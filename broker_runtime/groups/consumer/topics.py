@@ -9,7 +9,7 @@ from broker_runtime.groups.assignors import TopicDescription
 from broker_runtime.groups.records import Assignment
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topics import Topic
-from broker_runtime.steps import Steps, chosen, listed
+from broker_runtime.slicing.steps import Steps, chosen, listed
 
 _HASH_BYTES = 8
 _NAMES_OF_A_STEP = 128

@@ -10,7 +10,7 @@ from broker_runtime.groups.consumer.member import MemberState
 from broker_runtime.groups.consumer.target import assign_soon
 from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.state import GroupsState
-from broker_runtime.steps import Steps, chosen, gathered, listed
+from broker_runtime.slicing.steps import Steps, chosen, gathered, listed
 
 
 def loaded(state: GroupsState, environment: GroupEnvironment) -> None:

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from broker_runtime.config.groups import GroupConfig
+from broker_runtime.config.keys.groups import GroupConfig
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.consumer.member import LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 from broker_runtime.groups.kinds import TEXT_BYTES_MAX

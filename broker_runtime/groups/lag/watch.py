@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from broker_runtime.clock import Clock
-from broker_runtime.config.groups import LagConfig
+from broker_runtime.config.keys.groups import LagConfig
 from broker_runtime.errors import KafkaError
 from broker_runtime.groups.lag.figures import LagFigures, Offsets, Partition, Sampled, lag_by_topic, sample
 

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from broker_runtime.config.broker import BrokerConfig
+from broker_runtime.config.keys.broker import BrokerConfig
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.push.calls import PINGS_A_SESSION
 from broker_runtime.groups.push.subscription import parse_topic_count

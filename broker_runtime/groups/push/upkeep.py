@@ -11,7 +11,7 @@ from broker_runtime.groups.push.pings import await_return
 from broker_runtime.groups.push.rebalance import want_rebalance
 from broker_runtime.groups.push.states import PushState
 from broker_runtime.groups.state import GroupsState
-from broker_runtime.steps import Steps, each, gathered
+from broker_runtime.slicing.steps import Steps, each, gathered
 
 
 def loaded(state: GroupsState, environment: PushEnvironment) -> None:

@@ -25,7 +25,7 @@ from broker_runtime.groups.records import (
     PushMemberKey,
     Value,
 )
-from broker_runtime.steps import Steps, listed
+from broker_runtime.slicing.steps import Steps, listed
 from broker_runtime.storage.records.batching import KeyValue
 from broker_runtime.wire.reader import RequestReader
 

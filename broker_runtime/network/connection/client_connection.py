@@ -3,7 +3,7 @@
 import asyncio
 from typing import Protocol
 
-from broker_runtime.config.endpoints import ServerAddress
+from broker_runtime.config.declaring.endpoints import ServerAddress
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.network.connection.client_machine import ClientMachine
 from broker_runtime.network.connection.output import send

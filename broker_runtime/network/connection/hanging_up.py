@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from broker_runtime.network.connection.connection import Connection
-from broker_runtime.turn_lengths import TurnLengths
+from broker_runtime.slicing.turn_lengths import TurnLengths
 from broker_runtime.wire.handler import FrameHandler, ServedConnection
 from broker_runtime.wire.reply import PendingReply, Reply
 

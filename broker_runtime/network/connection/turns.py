@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from broker_runtime.network.settings import HEAVY_S
-from broker_runtime.turn_lengths import TurnLengths
+from broker_runtime.slicing.turn_lengths import TurnLengths
 
 
 class Waiting(Protocol):

@@ -12,7 +12,7 @@ import socket
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 
-from broker_runtime.config.addresses import canonical_address, may_be_a_host_name
+from broker_runtime.config.declaring.addresses import canonical_address, may_be_a_host_name
 
 _LOGGER = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
 """Name the limit that a connection has met: its configuration key, or its connection group. Pure."""
 
 from broker_runtime.config import BrokerConfig
-from broker_runtime.config.broker import LISTENER_PREFIX
+from broker_runtime.config.keys.broker import LISTENER_PREFIX
 from broker_runtime.network.quotas.listener_quota import OF_LISTENER, WaitsFor
 from broker_runtime.network.quotas.quotas import AcceptDecision, ConnectionQuotas, Outcome
 

@@ -4,7 +4,7 @@ import asyncio
 import socket
 from functools import partial
 
-from broker_runtime.config.endpoints import ServerAddress
+from broker_runtime.config.declaring.endpoints import ServerAddress
 from broker_runtime.network.sockets.poller import LoopPoller, Poller
 from broker_runtime.network.sockets.transport import TRANSPORTS, Transport
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 from ipaddress import ip_address
 from typing import NamedTuple
 
-from broker_runtime.config.addresses import canonical_address
+from broker_runtime.config.declaring.addresses import canonical_address
 
 SIGNATURE = b"\r\n\r\n\x00\r\nQUIT\n"
 _FIXED_BYTES = 16

@@ -12,7 +12,7 @@ from fcntl import ioctl
 from termios import FIONREAD
 from typing import Protocol
 
-from broker_runtime.config.endpoints import SecurityProtocol
+from broker_runtime.config.declaring.endpoints import SecurityProtocol
 from broker_runtime.wire.reply import FileRegion
 
 _NO_BYTES = bytes(4)

@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from itertools import islice
 from typing import Protocol
 
-from broker_runtime.turn_lengths import TurnLengths
+from broker_runtime.slicing.turn_lengths import TurnLengths
 
 _LOGGER = logging.getLogger(__name__)
 _IN_A_ROW_MAX = 16

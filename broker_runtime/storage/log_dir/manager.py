@@ -16,7 +16,7 @@ from uuid import UUID
 from broker_runtime.clock import Clock
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ConfigError, ErrorCode, KafkaError
-from broker_runtime.steps import Steps
+from broker_runtime.slicing.steps import Steps
 from broker_runtime.storage.compaction.cleaner import LogCleaner
 from broker_runtime.storage.damage.damage_watch import DamageWatch
 from broker_runtime.storage.disk.checkpoint import (

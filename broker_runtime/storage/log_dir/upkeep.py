@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from broker_runtime.clock import Clock
 from broker_runtime.config import BrokerConfig
 from broker_runtime.errors import KafkaError
-from broker_runtime.steps import Steps
+from broker_runtime.slicing.steps import Steps
 from broker_runtime.storage.disk.checkpoint import HIGH_WATERMARKS, RECOVERY_POINTS, Partition
 from broker_runtime.storage.log.expiry import apply_retention, remove_below_start, roll_idle
 from broker_runtime.storage.log.log import Log

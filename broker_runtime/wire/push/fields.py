@@ -11,7 +11,7 @@ from struct import Struct
 from typing import Any, Generic, TypeVar
 
 from broker_runtime.errors import ProtocolError
-from broker_runtime.steps import Steps, at_once
+from broker_runtime.slicing.steps import Steps, at_once
 from broker_runtime.wire.reader import RequestReader
 
 T = TypeVar("T")

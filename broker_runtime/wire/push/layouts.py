@@ -10,7 +10,7 @@ from struct import Struct
 from typing import Any, Generic, TypeVar
 
 from broker_runtime.errors import ProtocolError
-from broker_runtime.steps import Steps, at_once
+from broker_runtime.slicing.steps import Steps, at_once
 from broker_runtime.wire.push import messages
 from broker_runtime.wire.push.fields import BOOLEAN, INT16, INT32, INT64, Field, UnfitError, array, last, struct, text
 from broker_runtime.wire.reader import RequestReader

@@ -1,10 +1,5 @@
 """The custom resources: their models, rules and CRDs. Pure, except that `manifests` reads files."""
 
-from sluicegate_operator.api.audit_pipeline import AuditPipeline
-from sluicegate_operator.api.broker_cluster import BrokerCluster
-from sluicegate_operator.api.broker_listener import BrokerListener
-from sluicegate_operator.api.broker_registration import BrokerRegistration
-from sluicegate_operator.api.connection_quota import ConnectionQuota
 from sluicegate_operator.api.manifests import (
     InvalidManifest,
     ManifestError,
@@ -13,9 +8,14 @@ from sluicegate_operator.api.manifests import (
     parse_resource,
     validate,
 )
-from sluicegate_operator.api.metadata import API_VERSION, GROUP, VERSION, Condition, Resource
-from sluicegate_operator.api.observer_plugin import ObserverPlugin
-from sluicegate_operator.api.topic import Topic
+from sluicegate_operator.api.models.audit_pipeline import AuditPipeline
+from sluicegate_operator.api.models.broker_cluster import BrokerCluster
+from sluicegate_operator.api.models.broker_listener import BrokerListener
+from sluicegate_operator.api.models.broker_registration import BrokerRegistration
+from sluicegate_operator.api.models.connection_quota import ConnectionQuota
+from sluicegate_operator.api.models.observer_plugin import ObserverPlugin
+from sluicegate_operator.api.models.topic import Topic
+from sluicegate_operator.api.schema.metadata import API_VERSION, GROUP, VERSION, Condition, Resource
 
 __all__ = [
     "API_VERSION",

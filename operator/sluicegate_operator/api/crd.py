@@ -6,7 +6,7 @@ from typing import Any
 import yaml
 
 from sluicegate_operator.api.kinds import KINDS
-from sluicegate_operator.api.metadata import GROUP, VERSION, PrinterColumn, Resource
+from sluicegate_operator.api.schema.metadata import GROUP, VERSION, PrinterColumn, Resource
 
 Json = dict[str, Any]
 

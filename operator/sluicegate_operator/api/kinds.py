@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from sluicegate_operator.api.audit_pipeline import AuditPipeline
-from sluicegate_operator.api.broker_cluster import BrokerCluster
-from sluicegate_operator.api.broker_listener import BrokerListener
-from sluicegate_operator.api.broker_registration import BrokerRegistration
-from sluicegate_operator.api.connection_quota import ConnectionQuota
-from sluicegate_operator.api.metadata import Resource
-from sluicegate_operator.api.observer_plugin import ObserverPlugin
-from sluicegate_operator.api.topic import Topic
+from sluicegate_operator.api.models.audit_pipeline import AuditPipeline
+from sluicegate_operator.api.models.broker_cluster import BrokerCluster
+from sluicegate_operator.api.models.broker_listener import BrokerListener
+from sluicegate_operator.api.models.broker_registration import BrokerRegistration
+from sluicegate_operator.api.models.connection_quota import ConnectionQuota
+from sluicegate_operator.api.models.observer_plugin import ObserverPlugin
+from sluicegate_operator.api.models.topic import Topic
+from sluicegate_operator.api.schema.metadata import Resource
 
 
 @dataclass(frozen=True, slots=True)

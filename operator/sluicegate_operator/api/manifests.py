@@ -14,12 +14,12 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.kinds import KINDS
-from sluicegate_operator.api.metadata import API_VERSION, DEFAULT_NAMESPACE, GROUP, Resource
-from sluicegate_operator.api.replica_numbers import cluster_contradictions, topic_contradictions
-from sluicegate_operator.api.rules import Problem, broken_rules
-from sluicegate_operator.api.topic import Topic
+from sluicegate_operator.api.models.broker_cluster import BrokerCluster
+from sluicegate_operator.api.models.replica_numbers import cluster_contradictions, topic_contradictions
+from sluicegate_operator.api.models.topic import Topic
+from sluicegate_operator.api.schema.metadata import API_VERSION, DEFAULT_NAMESPACE, GROUP, Resource
+from sluicegate_operator.api.schema.rules import Problem, broken_rules
 
 SUFFIXES = (".yaml", ".yml", ".json")
 Found = TypeVar("Found", bound=Resource)

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from sluicegate_operator.cli.options import DATA_DIR, ClusterOption, DataDirOption
-from sluicegate_operator.fleet.local_data import DataDirError
+from sluicegate_operator.fleet.local.local_data import DataDirError
 from sluicegate_operator.local.audit import LocalAudit, find_local_audit
 
 BAD_USE = 2

@@ -7,17 +7,17 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from sluicegate_operator.api.broker_cluster import BrokerCluster, Brokers
+from sluicegate_operator.api.models.broker_cluster import BrokerCluster, Brokers
 from sluicegate_operator.engine.context import ReconcileContext
 from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import Again, Retry
-from sluicegate_operator.fleet.asking import BrokerPool, NoBrokerError
-from sluicegate_operator.fleet.dynamic_config import ConfigResult, WantedConfig, enforce_config
-from sluicegate_operator.fleet.external_config import why_not_dynamic
+from sluicegate_operator.fleet.external.external_config import why_not_dynamic
+from sluicegate_operator.fleet.kafka.asking import BrokerPool, NoBrokerError
+from sluicegate_operator.fleet.kafka.dynamic_config import ConfigResult, WantedConfig, enforce_config
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError, KafkaApiError
-from sluicegate_operator.planning.broker_config import NO_OWN_TAGS, OwnTags
-from sluicegate_operator.planning.cluster_layout import dynamic_config
+from sluicegate_operator.planning.layout.broker_config import NO_OWN_TAGS, OwnTags
+from sluicegate_operator.planning.layout.cluster_layout import dynamic_config
 
 LAGGING_RETRY = Retry(1.0, 10.0)
 

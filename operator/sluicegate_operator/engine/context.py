@@ -7,19 +7,19 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from datetime import UTC, datetime
 from typing import Any, Literal, Protocol, TypeVar
 
-from sluicegate_operator.api.broker_cluster import BrokerCluster
-from sluicegate_operator.api.metadata import Resource, Status
+from sluicegate_operator.api.models.broker_cluster import BrokerCluster
+from sluicegate_operator.api.schema.metadata import Resource, Status
 from sluicegate_operator.engine.first_seen import FirstSeen
 from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot, Unreadable
-from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.fleet.base import BrokerAddress
-from sluicegate_operator.fleet.by_cluster import ByCluster
-from sluicegate_operator.fleet.external import ExternalFleet
+from sluicegate_operator.fleet.external.external import ExternalFleet
+from sluicegate_operator.fleet.kafka.asking import BrokerPool
+from sluicegate_operator.fleet.pods.by_cluster import ByCluster
 from sluicegate_operator.fleet.protocol import Fleet
-from sluicegate_operator.kube.kinds import Kind
-from sluicegate_operator.kube.one_by_one import Refusals
-from sluicegate_operator.planning.roll import RollStep
+from sluicegate_operator.kube.client.one_by_one import Refusals
+from sluicegate_operator.kube.http.kinds import Kind
+from sluicegate_operator.planning.rolls.roll import RollStep
 
 REMEMBERED_FIELDS = ("dynamicConfigKeys", "configKeys", "limitsSet")
 """Fields of a status that are written separately, before a change is made: see ReconcileContext.remember."""

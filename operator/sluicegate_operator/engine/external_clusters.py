@@ -3,11 +3,11 @@
 Limits, topics and dynamic configuration have the same queues as for bundled brokers.
 """
 
-from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.engine.context import REMEMBERED_FIELDS, ExternalContext, now
 from sluicegate_operator.engine.telling import say_stalled
 from sluicegate_operator.engine.work_queue import Again, Retry
-from sluicegate_operator.planning.external import ConfigProgress, external_status
+from sluicegate_operator.planning.external.external import ConfigProgress, external_status
 
 UNREACHABLE_RETRY = Retry(1.0, 15.0)
 FOLLOWERS = ("quotas", "topics", "configs")

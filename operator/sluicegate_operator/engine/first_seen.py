@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from sluicegate_operator.api.metadata import Resource
+from sluicegate_operator.api.schema.metadata import Resource
 
 Generation = tuple[str, int]
 """Uid and generation of an object."""

@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 from sluicegate_operator.engine.said import Said
-from sluicegate_operator.kube.errors import KubeError, NamespaceGoingError
+from sluicegate_operator.kube.http.errors import KubeError, NamespaceGoingError
 
 TOLD_AFTER_S = 60.0
 

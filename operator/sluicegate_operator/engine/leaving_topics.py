@@ -8,15 +8,15 @@ import asyncio
 import logging
 from collections.abc import Mapping
 
-from sluicegate_operator.api.topic import FINALIZER, Topic
+from sluicegate_operator.api.models.topic import FINALIZER, Topic
 from sluicegate_operator.engine.context import EventType, ReconcileContext, reference
 from sluicegate_operator.engine.snapshot import ClusterKey, LeavingTopic, Snapshot
-from sluicegate_operator.fleet.asking import BrokerPool, NoBrokerError
-from sluicegate_operator.fleet.topics import delete_topic, observe_topic
+from sluicegate_operator.fleet.kafka.asking import BrokerPool, NoBrokerError
+from sluicegate_operator.fleet.kafka.topics import delete_topic, observe_topic
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
-from sluicegate_operator.kube.errors import KubeError, refusal
-from sluicegate_operator.kube.one_by_one import Refusals
-from sluicegate_operator.planning.topics import why_another_topic, why_kept
+from sluicegate_operator.kube.client.one_by_one import Refusals
+from sluicegate_operator.kube.http.errors import KubeError, refusal
+from sluicegate_operator.planning.topics.topics import why_another_topic, why_kept
 
 log = logging.getLogger(__name__)
 

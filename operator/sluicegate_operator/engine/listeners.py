@@ -7,20 +7,20 @@ them.
 from collections.abc import Sequence
 from functools import partial
 
-from sluicegate_operator.api.broker_cluster import BrokerCluster
-from sluicegate_operator.api.broker_listener import BrokerListener
+from sluicegate_operator.api.models.broker_cluster import BrokerCluster
+from sluicegate_operator.api.models.broker_listener import BrokerListener
 from sluicegate_operator.engine.context import FleetContext, now
 from sluicegate_operator.engine.lasting_refusals import LastingRefusals
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.telling import say_stalled, write_one_of_many
 from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again, Retry, unless_refused
 from sluicegate_operator.fleet.protocol import ListenersSeen
-from sluicegate_operator.kube.kinds import BROKER_LISTENER
-from sluicegate_operator.kube.one_by_one import Refusals
-from sluicegate_operator.planning.cluster_layout import ClusterLayout
-from sluicegate_operator.planning.exposure import HIDDEN
-from sluicegate_operator.planning.listener_status import ServicesSeen, listener_status
-from sluicegate_operator.planning.listeners import ListenerSeen, listener_seen
+from sluicegate_operator.kube.client.one_by_one import Refusals
+from sluicegate_operator.kube.http.kinds import BROKER_LISTENER
+from sluicegate_operator.planning.layout.cluster_layout import ClusterLayout
+from sluicegate_operator.planning.listeners.exposure import HIDDEN
+from sluicegate_operator.planning.listeners.listener_status import ServicesSeen, listener_status
+from sluicegate_operator.planning.listeners.listeners import ListenerSeen, listener_seen
 
 APPLYING_RETRY = Retry(0.5, 10.0)
 WAITING_RETRY = Retry(2.0, 10.0)

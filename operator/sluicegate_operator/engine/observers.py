@@ -5,24 +5,29 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from sluicegate_operator.api.broker_cluster import BrokerCluster
-from sluicegate_operator.api.observer_plugin import ObserverPlugin, ObserverPluginStatus
+from sluicegate_operator.api.models.broker_cluster import BrokerCluster
+from sluicegate_operator.api.models.observer_plugin import ObserverPlugin, ObserverPluginStatus
 from sluicegate_operator.engine.context import ReconcileContext, now
 from sluicegate_operator.engine.lasting_refusals import LastingRefusals
 from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
 from sluicegate_operator.engine.telling import say_stalled, write_one_of_many
 from sluicegate_operator.engine.work_queue import Again, Retry, unless_refused
-from sluicegate_operator.fleet.asking import serving_brokers
-from sluicegate_operator.fleet.observers import ObserversResult, enforce_observers, plugin_reports
-from sluicegate_operator.kube.errors import KubeError, NameTakenError
-from sluicegate_operator.kube.kinds import BROKER_LISTENER, OBSERVER_PLUGIN
-from sluicegate_operator.kube.one_by_one import Refusals
-from sluicegate_operator.planning.cluster_layout import plan_cluster
-from sluicegate_operator.planning.observer_code import ModulesFound
-from sluicegate_operator.planning.observer_status import observer_status, remark
-from sluicegate_operator.planning.observers import ObserverPlan, PluginOutcome, plan_observers, without_modules
-from sluicegate_operator.planning.paused import paused_status
+from sluicegate_operator.fleet.kafka.asking import serving_brokers
+from sluicegate_operator.fleet.kafka.observers import ObserversResult, enforce_observers, plugin_reports
+from sluicegate_operator.kube.client.one_by_one import Refusals
+from sluicegate_operator.kube.http.errors import KubeError, NameTakenError
+from sluicegate_operator.kube.http.kinds import BROKER_LISTENER, OBSERVER_PLUGIN
+from sluicegate_operator.planning.layout.cluster_layout import plan_cluster
+from sluicegate_operator.planning.observers.observer_code import ModulesFound
+from sluicegate_operator.planning.observers.observer_status import observer_status, remark
+from sluicegate_operator.planning.observers.observers import (
+    ObserverPlan,
+    PluginOutcome,
+    plan_observers,
+    without_modules,
+)
+from sluicegate_operator.planning.status.paused import paused_status
 
 UNSETTLED_RETRY = Retry(1.0, 10.0)
 STATUSES_A_TURN = 25

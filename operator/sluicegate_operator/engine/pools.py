@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from sluicegate_operator.engine.snapshot import ClusterKey
-from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.fleet.base import BrokerAddress
+from sluicegate_operator.fleet.kafka.asking import BrokerPool
 from sluicegate_operator.kafka_admin.client import AdminClient
 
 

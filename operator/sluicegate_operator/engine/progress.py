@@ -6,11 +6,11 @@ They are soft state: lost with the operator, and found again at the first reconc
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sluicegate_operator.planning.log_damage import BrokerDamage
-from sluicegate_operator.planning.racks import RacksPlan
-from sluicegate_operator.planning.registrations import BrokerWords
-from sluicegate_operator.planning.roll import NoRoll, RollStep
-from sluicegate_operator.planning.scale import ScaleStep
+from sluicegate_operator.planning.registrations.racks import RacksPlan
+from sluicegate_operator.planning.registrations.registrations import BrokerWords
+from sluicegate_operator.planning.rolls.roll import NoRoll, RollStep
+from sluicegate_operator.planning.rolls.scale import ScaleStep
+from sluicegate_operator.planning.status.log_damage import BrokerDamage
 
 
 @dataclass(slots=True)

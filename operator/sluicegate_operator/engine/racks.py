@@ -6,15 +6,15 @@ The module has its own queue: a broker does not start without its rack, and a sl
 import asyncio
 import logging
 
-from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.engine.context import FleetContext
 from sluicegate_operator.engine.lasting_refusals import LastingRefusals
 from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.said import Said
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again
-from sluicegate_operator.kube.errors import KubeError
-from sluicegate_operator.planning.racks import RacksPlan, RackWait, refused_telling
+from sluicegate_operator.kube.http.errors import KubeError
+from sluicegate_operator.planning.registrations.racks import RacksPlan, RackWait, refused_telling
 
 log = logging.getLogger(__name__)
 

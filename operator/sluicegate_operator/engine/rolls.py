@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from sluicegate_operator.api.broker_cluster import BrokerCluster
-from sluicegate_operator.api.broker_listener import BrokerListener
+from sluicegate_operator.api.models.broker_cluster import BrokerCluster
+from sluicegate_operator.api.models.broker_listener import BrokerListener
 from sluicegate_operator.engine.context import FleetContext, look_again_s
 from sluicegate_operator.engine.lasting_refusals import LastingRefusals
 from sluicegate_operator.engine.progress import ClusterProgress
@@ -20,16 +20,15 @@ from sluicegate_operator.engine.said import Said
 from sluicegate_operator.engine.scaling import CHANGED_RETRY, Scale, Scaling
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
 from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again, Retry, unless_refused
-from sluicegate_operator.fleet.asking import BrokerPool
+from sluicegate_operator.fleet.kafka.asking import BrokerPool
+from sluicegate_operator.fleet.pods.rolls import BEHIND, Partitions, read_partitions
 from sluicegate_operator.fleet.protocol import NodesSeen
-from sluicegate_operator.fleet.rolls import BEHIND, Partitions, read_partitions
-from sluicegate_operator.kube.errors import KubeConflictError, KubeError
-from sluicegate_operator.kube.kinds import BROKER_LISTENER
-from sluicegate_operator.kube.one_by_one import Refusals
-from sluicegate_operator.planning.cluster_layout import silence_max_s
-from sluicegate_operator.planning.cluster_status import RESTARTING
-from sluicegate_operator.planning.conditions import READY
-from sluicegate_operator.planning.roll import (
+from sluicegate_operator.kube.client.one_by_one import Refusals
+from sluicegate_operator.kube.http.errors import KubeConflictError, KubeError
+from sluicegate_operator.kube.http.kinds import BROKER_LISTENER
+from sluicegate_operator.planning.clusters.cluster_status import RESTARTING
+from sluicegate_operator.planning.layout.cluster_layout import silence_max_s
+from sluicegate_operator.planning.rolls.roll import (
     LISTENER_UNREADABLE,
     NO_NODES,
     REFUSED,
@@ -44,8 +43,9 @@ from sluicegate_operator.planning.roll import (
     plan_roll,
     refused_restart,
 )
-from sluicegate_operator.planning.scale import REFUSED as SCALE_REFUSED
-from sluicegate_operator.planning.scale import ScaleStep, ScaleView, plan_scale
+from sluicegate_operator.planning.rolls.scale import REFUSED as SCALE_REFUSED
+from sluicegate_operator.planning.rolls.scale import ScaleStep, ScaleView, plan_scale
+from sluicegate_operator.planning.status.conditions import READY
 
 log = logging.getLogger(__name__)
 

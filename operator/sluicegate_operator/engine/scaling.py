@@ -8,19 +8,19 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 
-from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.engine.context import FleetContext
 from sluicegate_operator.engine.lasting_refusals import LastingRefusals
 from sluicegate_operator.engine.snapshot import Snapshot
 from sluicegate_operator.engine.telling import say_scaled_by_others
 from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again, Retry
-from sluicegate_operator.fleet.asking import BrokerPool, NoBrokerError
 from sluicegate_operator.fleet.base import BrokerAddress
+from sluicegate_operator.fleet.kafka.asking import BrokerPool, NoBrokerError
 from sluicegate_operator.fleet.protocol import NodesSeen
 from sluicegate_operator.kafka_admin.client import BrokerHandle
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError, KafkaApiError
-from sluicegate_operator.kube.errors import KubeConflictError, KubeError
-from sluicegate_operator.planning.scale import (
+from sluicegate_operator.kube.http.errors import KubeConflictError, KubeError
+from sluicegate_operator.planning.rolls.scale import (
     REFUSED,
     ScaleReason,
     ScaleStep,

@@ -4,18 +4,18 @@ import asyncio
 from collections.abc import Callable, Hashable, Iterable
 from typing import Generic, NoReturn, TypeVar
 
-from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.engine.first_seen import FirstSeen
 from sluicegate_operator.engine.pools import Pools
 from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.said import Said
 from sluicegate_operator.engine.snapshot import ClusterKey
-from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.fleet.base import BrokerAddress
-from sluicegate_operator.fleet.by_cluster import ByCluster
-from sluicegate_operator.fleet.external import ExternalFleet
+from sluicegate_operator.fleet.external.external import ExternalFleet
+from sluicegate_operator.fleet.kafka.asking import BrokerPool
+from sluicegate_operator.fleet.pods.by_cluster import ByCluster
 from sluicegate_operator.fleet.protocol import Fleet
-from sluicegate_operator.planning.external import Sibling
+from sluicegate_operator.planning.external.external import Sibling
 
 AnyFleet = TypeVar("AnyFleet", bound=Fleet)
 

@@ -3,13 +3,13 @@
 import logging
 from collections.abc import Collection, Iterable
 
-from sluicegate_operator.api.broker_cluster import BrokerCluster
-from sluicegate_operator.api.metadata import Resource, Status
+from sluicegate_operator.api.models.broker_cluster import BrokerCluster
+from sluicegate_operator.api.schema.metadata import Resource, Status
 from sluicegate_operator.engine.context import Found, ReconcileContext
-from sluicegate_operator.kube.errors import KubeError
-from sluicegate_operator.kube.one_by_one import Refusals
-from sluicegate_operator.planning.conditions import STALLED
-from sluicegate_operator.planning.unreadable import UNREADABLE
+from sluicegate_operator.kube.client.one_by_one import Refusals
+from sluicegate_operator.kube.http.errors import KubeError
+from sluicegate_operator.planning.status.conditions import STALLED
+from sluicegate_operator.planning.status.unreadable import UNREADABLE
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from sluicegate_operator.api.broker_cluster import BrokerCluster
-from sluicegate_operator.api.topic import Topic, TopicStatus
+from sluicegate_operator.api.models.broker_cluster import BrokerCluster
+from sluicegate_operator.api.models.topic import Topic, TopicStatus
 from sluicegate_operator.engine.context import REMEMBERED_FIELDS, ReconcileContext, now
 from sluicegate_operator.engine.lasting_refusals import LastingRefusals
 from sluicegate_operator.engine.leaving_topics import LeavingTopics
@@ -18,9 +18,9 @@ from sluicegate_operator.engine.said import Said
 from sluicegate_operator.engine.snapshot import ClusterKey, Unreadable
 from sluicegate_operator.engine.telling import say_stalled, write_one_of_many
 from sluicegate_operator.engine.work_queue import Again, Retry, unless_refused
-from sluicegate_operator.fleet.asking import BrokerPool, NoBrokerError
-from sluicegate_operator.fleet.reassigning import BrokersWanted
-from sluicegate_operator.fleet.topics import (
+from sluicegate_operator.fleet.kafka.asking import BrokerPool, NoBrokerError
+from sluicegate_operator.fleet.kafka.reassigning import BrokersWanted
+from sluicegate_operator.fleet.kafka.topics import (
     NOT_SEEN,
     SeenTopics,
     TooFewBrokersError,
@@ -30,14 +30,14 @@ from sluicegate_operator.fleet.topics import (
 )
 from sluicegate_operator.kafka_admin.api import batched
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError, KafkaApiError
-from sluicegate_operator.kube.errors import KubeError
-from sluicegate_operator.kube.kinds import TOPIC
-from sluicegate_operator.kube.one_by_one import Refusals
-from sluicegate_operator.planning.conditions import NOT_APPLIED, not_applied_words
-from sluicegate_operator.planning.paused import paused_status
-from sluicegate_operator.planning.reassignment import NO_CHANGE, ReplicasPlan, too_few_brokers
-from sluicegate_operator.planning.topic_status import TopicTrouble, topic_status
-from sluicegate_operator.planning.topics import ObservedTopic, TopicOutcome, judge_topics
+from sluicegate_operator.kube.client.one_by_one import Refusals
+from sluicegate_operator.kube.http.errors import KubeError
+from sluicegate_operator.kube.http.kinds import TOPIC
+from sluicegate_operator.planning.status.conditions import NOT_APPLIED, not_applied_words
+from sluicegate_operator.planning.status.paused import paused_status
+from sluicegate_operator.planning.topics.reassignment import NO_CHANGE, ReplicasPlan, too_few_brokers
+from sluicegate_operator.planning.topics.topic_status import TopicTrouble, topic_status
+from sluicegate_operator.planning.topics.topics import ObservedTopic, TopicOutcome, judge_topics
 
 log = logging.getLogger(__name__)
 

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
-from sluicegate_operator.kube.errors import KubeError, NamespaceGoingError
-from sluicegate_operator.kube.one_by_one import Refusals
+from sluicegate_operator.kube.client.one_by_one import Refusals
+from sluicegate_operator.kube.http.errors import KubeError, NamespaceGoingError
 
 log = logging.getLogger(__name__)
 

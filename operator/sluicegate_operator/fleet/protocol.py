@@ -9,19 +9,19 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from sluicegate_operator.api.broker_cluster import BrokerCluster
-from sluicegate_operator.api.broker_listener import BrokerListener
-from sluicegate_operator.fleet.asking import BrokerPool
+from sluicegate_operator.api.models.broker_cluster import BrokerCluster
+from sluicegate_operator.api.models.broker_listener import BrokerListener
 from sluicegate_operator.fleet.base import BrokerAddress
-from sluicegate_operator.fleet.controllers import ControllerView
-from sluicegate_operator.fleet.listeners import Told
-from sluicegate_operator.kube.errors import KubeError
-from sluicegate_operator.planning.cluster_layout import ClusterLayout
-from sluicegate_operator.planning.fencing import FenceOrder
-from sluicegate_operator.planning.listener_status import ServicesSeen
-from sluicegate_operator.planning.listeners import BrokerSeen
-from sluicegate_operator.planning.racks import RacksPlan, Telling
-from sluicegate_operator.planning.roll import NodeView
+from sluicegate_operator.fleet.kafka.asking import BrokerPool
+from sluicegate_operator.fleet.kafka.controllers import ControllerView
+from sluicegate_operator.fleet.kafka.listeners import Told
+from sluicegate_operator.kube.http.errors import KubeError
+from sluicegate_operator.planning.layout.cluster_layout import ClusterLayout
+from sluicegate_operator.planning.listeners.listener_status import ServicesSeen
+from sluicegate_operator.planning.listeners.listeners import BrokerSeen
+from sluicegate_operator.planning.registrations.fencing import FenceOrder
+from sluicegate_operator.planning.registrations.racks import RacksPlan, Telling
+from sluicegate_operator.planning.rolls.roll import NodeView
 
 PoolOf = Callable[[tuple[BrokerAddress, ...]], Awaitable[BrokerPool | None]]
 """Returns connections to these brokers, and None for no brokers."""

@@ -1,8 +1,8 @@
 """The operator on Kubernetes: kopf's handlers, the work queues, and the reconcilers that only Kubernetes needs.
 
-An event takes one path: `kopf_operator.py` (on.event) puts the object into the cache (`kube/cache.py`), the cache calls
-`watch.py`, which marks a cluster's key in queues, and each queue calls its reconciler with the key. `term.py` creates
-the queues for a term of leadership.
+An event takes one path: `kopf_operator.py` (on.event) puts the object into the cache (`kube/cache/cache.py`), the cache
+calls `watch.py`, which marks a cluster's key in queues, and each queue calls its reconciler with the key. `term.py`
+creates the queues for a term of leadership.
 
 | queue | reconciler | its work |
 |---|---|---|

@@ -6,8 +6,8 @@ import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from sluicegate_operator.api.broker_cluster import BrokerCluster
-from sluicegate_operator.api.metadata import Resource, Status
+from sluicegate_operator.api.models.broker_cluster import BrokerCluster
+from sluicegate_operator.api.schema.metadata import Resource, Status
 from sluicegate_operator.engine.context import (
     REMEMBERED_FIELDS,
     STATUS_WRITERS_MAX,
@@ -18,20 +18,20 @@ from sluicegate_operator.engine.context import (
 )
 from sluicegate_operator.engine.shared_context import SharedContext
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot, Unreadable
-from sluicegate_operator.fleet.kubernetes import KubernetesFleet
+from sluicegate_operator.fleet.kubernetes.kubernetes import KubernetesFleet
 from sluicegate_operator.handlers.following import Followers
+from sluicegate_operator.handlers.process.term_figures import TermFigures
 from sluicegate_operator.handlers.snapshot import gather_snapshot
-from sluicegate_operator.handlers.term_figures import TermFigures
-from sluicegate_operator.kube.client import CONFIG_STATUS_MANAGER, LIMITS_STATUS_MANAGER, KubeClient
-from sluicegate_operator.kube.errors import KubeError
-from sluicegate_operator.kube.events import EventRecorder
-from sluicegate_operator.kube.held import Misread
-from sluicegate_operator.kube.kinds import BROKER_CLUSTER, Kind, kind_of
-from sluicegate_operator.kube.one_by_one import Refusals
-from sluicegate_operator.kube.undeclared import without_fields
-from sluicegate_operator.planning.conditions import STALLED
-from sluicegate_operator.planning.external import Sibling
-from sluicegate_operator.planning.unreadable import UNREADABLE, conditions_of, unreadable_status
+from sluicegate_operator.kube.cache.held import Misread
+from sluicegate_operator.kube.cache.undeclared import without_fields
+from sluicegate_operator.kube.client.client import CONFIG_STATUS_MANAGER, LIMITS_STATUS_MANAGER, KubeClient
+from sluicegate_operator.kube.client.events import EventRecorder
+from sluicegate_operator.kube.client.one_by_one import Refusals
+from sluicegate_operator.kube.http.errors import KubeError
+from sluicegate_operator.kube.http.kinds import BROKER_CLUSTER, Kind, kind_of
+from sluicegate_operator.planning.external.external import Sibling
+from sluicegate_operator.planning.status.conditions import STALLED
+from sluicegate_operator.planning.status.unreadable import UNREADABLE, conditions_of, unreadable_status
 from sluicegate_operator.quotas.external import LIMITS_SET
 from sluicegate_operator.settings import Settings
 

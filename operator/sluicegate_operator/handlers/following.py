@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable
 
 from sluicegate_operator.engine.snapshot import ClusterKey
-from sluicegate_operator.fleet.controllers import ControllerPlace, ControllerView, newer_view
+from sluicegate_operator.fleet.kafka.controllers import ControllerPlace, ControllerView, newer_view
 
 log = logging.getLogger(__name__)
 

@@ -1,18 +1,20 @@
 """The operator as kopf runs it: kopf lists, watches, and calls these handlers; they feed the cache.
 
 - `on.startup` sets what differs from kopf's defaults.
-- `on.login` gives kopf its HTTP session, which reports to the cache what no handler receives (`kube/reflector.py`).
-- `on.event` stores each object of each kind in WATCHED (`kube/watched.py`). The cache calls its subscribers, and
+- `on.login` gives kopf its HTTP session, which reports to the cache what no handler receives
+  (`kube/cache/reflector.py`).
+- `on.event` stores each object of each kind in WATCHED (`kube/cache/watched.py`). The cache calls its subscribers, and
   `handlers/watch.py` marks the cluster's key in the work queues that the change concerns (`handlers/term.py`).
 - `on.cleanup` marks every kind in the cache as unknown: kopf has stopped.
-- `on.validate` returns warnings about an object that is applied, if admission is on (`handlers/admission.py`).
+- `on.validate` returns warnings about an object that is applied, if admission is on
+  (`handlers/admission/admission.py`).
 
 There is no on.create, on.update, on.delete, timer or daemon: kopf would write finalizers and annotations into users'
 objects, and `kubectl delete` would hang while the operator is down (decision 49). The operator itself puts a finalizer
 on one kind: a Topic whose deletionPolicy is Delete (`engine/leaving_topics.py`).
 
 `__main__.py` starts kopf when this process leads for the first time, or at its start if admission is on. A second
-KopfOperator in the process feeds the cache of pods that quotas select (`handlers/pods_of_quotas.py`).
+KopfOperator in the process feeds the cache of pods that quotas select (`handlers/reconcilers/pods_of_quotas.py`).
 """
 
 import asyncio
@@ -26,14 +28,14 @@ import aiohttp
 import kopf
 from kopf._core.reactor.inventory import ResourceMemories, ResourceMemory
 
-from sluicegate_operator.handlers.admission import CHECK, CHECK_ANSWER, WARNINGS, Admission
-from sluicegate_operator.kube.cache import Cache
-from sluicegate_operator.kube.errors import KubeUnavailableError
-from sluicegate_operator.kube.feed import Feed
-from sluicegate_operator.kube.kinds import BROKER_REGISTRATION, CUSTOM, Kind
-from sluicegate_operator.kube.reflector import ReflectorSession, pause_s
-from sluicegate_operator.kube.transport import Transport
-from sluicegate_operator.kube.watched import Watched
+from sluicegate_operator.handlers.admission.admission import CHECK, CHECK_ANSWER, WARNINGS, Admission
+from sluicegate_operator.kube.cache.cache import Cache
+from sluicegate_operator.kube.cache.feed import Feed
+from sluicegate_operator.kube.cache.reflector import ReflectorSession, pause_s
+from sluicegate_operator.kube.cache.watched import Watched
+from sluicegate_operator.kube.http.errors import KubeUnavailableError
+from sluicegate_operator.kube.http.kinds import BROKER_REGISTRATION, CUSTOM, Kind
+from sluicegate_operator.kube.http.transport import Transport
 
 log = logging.getLogger(__name__)
 
@@ -213,7 +215,7 @@ def _configure(settings: kopf.OperatorSettings, watched: list[Watched]) -> None:
     settings.queueing.idle_timeout = 0.05
     # The kinds are in the table: watching CustomResourceDefinitions would need a right that the operator lacks.
     settings.scanning.disabled = True
-    # kube/events.py posts Events, and counts repeated ones in one object.
+    # kube/client/events.py posts Events, and counts repeated ones in one object.
     settings.posting.enabled = False
     # kopf would kill this thread ten minutes after kopf stopped; the operator continues, and starts kopf again.
     settings.process.ultimate_exiting_timeout = None

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Collection, Iterable, Sequence
 from typing import TypeVar
 
-from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.kinds import KINDS
-from sluicegate_operator.api.metadata import Resource
-from sluicegate_operator.api.topic import FINALIZER, Topic
+from sluicegate_operator.api.models.broker_cluster import BrokerCluster
+from sluicegate_operator.api.models.topic import FINALIZER, Topic
+from sluicegate_operator.api.schema.metadata import Resource
 from sluicegate_operator.engine.snapshot import (
     ClusterKey,
     LeavingTopic,
@@ -15,9 +15,9 @@ from sluicegate_operator.engine.snapshot import (
     Unreadable,
     UnreadableClusterError,
 )
-from sluicegate_operator.kube.client import KubeClient
-from sluicegate_operator.kube.held import Misread, cluster_of, read_object
-from sluicegate_operator.kube.kinds import (
+from sluicegate_operator.kube.cache.held import Misread, cluster_of, read_object
+from sluicegate_operator.kube.client.client import KubeClient
+from sluicegate_operator.kube.http.kinds import (
     BROKER_CLUSTER,
     BROKER_LISTENER,
     CONNECTION_QUOTA,

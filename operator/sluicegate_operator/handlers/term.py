@@ -13,19 +13,19 @@ from sluicegate_operator.engine.rolls import RollReconciler
 from sluicegate_operator.engine.snapshot import ClusterKey, UnreadableClusterError
 from sluicegate_operator.engine.topics import TopicReconciler
 from sluicegate_operator.engine.work_queue import Again, Retry, WorkQueue
-from sluicegate_operator.handlers.clusters import ClusterReconciler
 from sluicegate_operator.handlers.context import Context
-from sluicegate_operator.handlers.descriptions import DescriptionReconciler
-from sluicegate_operator.handlers.ending_namespaces import until_namespace_ends
-from sluicegate_operator.handlers.http_places import http_places
-from sluicegate_operator.handlers.observer_code import CodeInConfigMaps
-from sluicegate_operator.handlers.own_tags import own_tags
-from sluicegate_operator.handlers.pipelines import PipelineReconciler
-from sluicegate_operator.handlers.pods_of_quotas import MakeFeeding, PodsOfQuotas
-from sluicegate_operator.handlers.registrations import RegistrationReconciler
-from sluicegate_operator.handlers.telemetry import QUEUE_DEPTH, QUEUE_OLDEST, RECONCILES, REGISTRY
+from sluicegate_operator.handlers.process.telemetry import QUEUE_DEPTH, QUEUE_OLDEST, RECONCILES, REGISTRY
+from sluicegate_operator.handlers.reconcilers.clusters import ClusterReconciler
+from sluicegate_operator.handlers.reconcilers.descriptions import DescriptionReconciler
+from sluicegate_operator.handlers.reconcilers.ending_namespaces import until_namespace_ends
+from sluicegate_operator.handlers.reconcilers.http_places import http_places
+from sluicegate_operator.handlers.reconcilers.observer_code import CodeInConfigMaps
+from sluicegate_operator.handlers.reconcilers.own_tags import own_tags
+from sluicegate_operator.handlers.reconcilers.pipelines import PipelineReconciler
+from sluicegate_operator.handlers.reconcilers.pods_of_quotas import MakeFeeding, PodsOfQuotas
+from sluicegate_operator.handlers.reconcilers.registrations import RegistrationReconciler
 from sluicegate_operator.handlers.watch import Watch
-from sluicegate_operator.kube.client import KubeClient
+from sluicegate_operator.kube.client.client import KubeClient
 from sluicegate_operator.quotas.observed import ObservedReconciler
 from sluicegate_operator.quotas.reconcile import OBSERVED, STATUSES, QuotaReconciler
 from sluicegate_operator.quotas.statuses import QuotaStatuses

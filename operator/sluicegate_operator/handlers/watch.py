@@ -7,17 +7,17 @@ queues for all other kinds. PersistentVolumeClaims mark no queue: reconcilers re
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
-from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.kinds import KINDS
-from sluicegate_operator.api.metadata import Resource
+from sluicegate_operator.api.models.broker_cluster import BrokerCluster
+from sluicegate_operator.api.schema.metadata import Resource
 from sluicegate_operator.engine.first_seen import FirstSeen
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import WorkQueue
-from sluicegate_operator.fleet.pods import node_pod
+from sluicegate_operator.fleet.pods.pods import node_pod
 from sluicegate_operator.handlers.context import Departed
-from sluicegate_operator.handlers.pipeline_places import PipelinePlaces
-from sluicegate_operator.kube.held import Held, Misread
-from sluicegate_operator.kube.kinds import (
+from sluicegate_operator.handlers.reconcilers.pipeline_places import PipelinePlaces
+from sluicegate_operator.kube.cache.held import Held, Misread
+from sluicegate_operator.kube.http.kinds import (
     AUDIT_PIPELINE,
     BROKER_CLUSTER,
     BROKER_REGISTRATION,
@@ -29,7 +29,7 @@ from sluicegate_operator.kube.kinds import (
     STATEFUL_SET,
     Kind,
 )
-from sluicegate_operator.planning.fencing import ContainerEnd
+from sluicegate_operator.planning.registrations.fencing import ContainerEnd
 from sluicegate_operator.resources.audit_files import COMPONENT
 from sluicegate_operator.resources.audit_run import PIPELINE_LABEL
 from sluicegate_operator.resources.labels import RACK, ROLE_LABEL, selector

@@ -2,10 +2,10 @@
 
 import logging
 
-from sluicegate_operator.handlers.health import Readiness
-from sluicegate_operator.kube.cache import Cache
-from sluicegate_operator.kube.errors import NOT_SERVED
-from sluicegate_operator.kube.kinds import BROKER_REGISTRATION, CUSTOM
+from sluicegate_operator.handlers.process.health import Readiness
+from sluicegate_operator.kube.cache.cache import Cache
+from sluicegate_operator.kube.http.errors import NOT_SERVED
+from sluicegate_operator.kube.http.kinds import BROKER_REGISTRATION, CUSTOM
 
 log = logging.getLogger(__name__)
 

@@ -32,7 +32,7 @@ from sluicegate_operator.kafka_admin.views import (
     ReassignmentView,
     TopicView,
 )
-from sluicegate_operator.planning.limits import CONNECTION_CREATION_RATE, IP, Entity, QuotaKey
+from sluicegate_operator.planning.layout.limits import CONNECTION_CREATION_RATE, IP, Entity, QuotaKey
 
 Reply = TypeVar("Reply", bound=ResponsePayload)
 Result = TypeVar("Result")

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from sluicegate_operator.fleet.local_data import DataDirError
+from sluicegate_operator.fleet.local.local_data import DataDirError
 
 FOLDER = "audit"
 """Folder of the segments below a cluster's folder, and of the spools below a broker's data."""

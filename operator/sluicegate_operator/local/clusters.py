@@ -11,7 +11,7 @@ from sluicegate_operator.engine.external_clusters import FOLLOWERS, ExternalClus
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.base import BrokerAddress
-from sluicegate_operator.kube.kinds import BROKER_LISTENER
+from sluicegate_operator.kube.http.kinds import BROKER_LISTENER
 from sluicegate_operator.local.context import LocalContext
 from sluicegate_operator.local.landers import LocalLanders
 from sluicegate_operator.local.limit_changes import LimitChanges

@@ -4,19 +4,19 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from sluicegate_operator.api import BrokerCluster, ObserverPlugin, Resource
-from sluicegate_operator.api.broker_cluster import Brokers
-from sluicegate_operator.api.metadata import Status
+from sluicegate_operator.api.models.broker_cluster import Brokers
+from sluicegate_operator.api.schema.metadata import Status
 from sluicegate_operator.engine.context import EventType, Found, QuotaFigures, RollFigures, reference
 from sluicegate_operator.engine.shared_context import SharedContext
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot, Unreadable
-from sluicegate_operator.fleet.asking import BrokerPool
-from sluicegate_operator.fleet.local import LocalFleet
-from sluicegate_operator.kube.kinds import Kind
-from sluicegate_operator.kube.one_by_one import Refusals
+from sluicegate_operator.fleet.kafka.asking import BrokerPool
+from sluicegate_operator.fleet.local.local import LocalFleet
+from sluicegate_operator.kube.client.one_by_one import Refusals
+from sluicegate_operator.kube.http.kinds import Kind
 from sluicegate_operator.local.objects import LocalObjects
-from sluicegate_operator.planning.broker_config import OwnTags
-from sluicegate_operator.planning.observer_code import ModulesFound
-from sluicegate_operator.planning.observers import ObserverPlan
+from sluicegate_operator.planning.layout.broker_config import OwnTags
+from sluicegate_operator.planning.observers.observer_code import ModulesFound
+from sluicegate_operator.planning.observers.observers import ObserverPlan
 
 ROLL_BLOCKED = "RollBlocked"
 TOLD_OTHERWISE = ("Enforced",)

@@ -7,10 +7,10 @@ import sys
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from sluicegate_operator.fleet import local_child
-from sluicegate_operator.fleet.local_data import DataDir
+from sluicegate_operator.fleet.local import local_child
+from sluicegate_operator.fleet.local.local_data import DataDir
 from sluicegate_operator.local.audit import segments_folder, spools_folder
-from sluicegate_operator.planning.observers import AUDIT_LOG, PREFIX, SPOOLS, ObserverPlan, class_key
+from sluicegate_operator.planning.observers.observers import AUDIT_LOG, PREFIX, SPOOLS, ObserverPlan, class_key
 
 STOP_DEADLINE_S = 12.0
 

@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 
 from sluicegate_operator.api import Manifests, Resource, Topic
 from sluicegate_operator.api.kinds import KINDS
-from sluicegate_operator.api.metadata import Identity, Status
+from sluicegate_operator.api.schema.metadata import Identity, Status
 from sluicegate_operator.engine.context import reference
 from sluicegate_operator.engine.snapshot import ClusterKey, LeavingTopic, Snapshot
-from sluicegate_operator.kube.kinds import Kind
+from sluicegate_operator.kube.http.kinds import Kind
 
 Kept = TypeVar("Kept", bound=Resource)
 

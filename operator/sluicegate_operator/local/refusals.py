@@ -1,7 +1,7 @@
 """What `sluicegate up` refuses in files, because an API server would or because a laptop cannot run it. Pure."""
 
 from sluicegate_operator.api import ConnectionQuota, Manifests, ObserverPlugin
-from sluicegate_operator.api.rules import broken_rules
+from sluicegate_operator.api.schema.rules import broken_rules
 
 
 def not_for_a_laptop(manifests: Manifests) -> list[str]:

@@ -24,18 +24,18 @@ from sluicegate_operator.engine.rolls import RollReconciler
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.topics import TopicReconciler
 from sluicegate_operator.engine.work_queue import Again, Retry, WorkQueue
-from sluicegate_operator.fleet.local import LocalFleet
-from sluicegate_operator.fleet.local_data import LOOPBACK, DataDir, DataDirError
-from sluicegate_operator.fleet.local_process import BackOff
-from sluicegate_operator.kube.kinds import BROKER_LISTENER, CONNECTION_QUOTA, OBSERVER_PLUGIN
+from sluicegate_operator.fleet.local.local import LocalFleet
+from sluicegate_operator.fleet.local.local_data import LOOPBACK, DataDir, DataDirError
+from sluicegate_operator.fleet.local.local_process import BackOff
+from sluicegate_operator.kube.http.kinds import BROKER_LISTENER, CONNECTION_QUOTA, OBSERVER_PLUGIN
 from sluicegate_operator.local.clusters import LocalClusters
 from sluicegate_operator.local.context import LocalContext, NoConfigMaps, no_node_labels
 from sluicegate_operator.local.landers import LocalLanders
 from sluicegate_operator.local.limit_changes import LimitChanges, Look
 from sluicegate_operator.local.objects import LocalObjects
 from sluicegate_operator.local.state import ProgressLines, cluster_row, progress_of, resource_row
-from sluicegate_operator.planning.cluster_layout import INTERNAL
-from sluicegate_operator.planning.observers import plan_observers
+from sluicegate_operator.planning.layout.cluster_layout import INTERNAL
+from sluicegate_operator.planning.observers.observers import plan_observers
 from sluicegate_operator.quotas.limit_changes import changed_limits
 from sluicegate_operator.quotas.observed import HttpPlaces, ObservedReconciler
 from sluicegate_operator.quotas.plan import QuotaPlan, plan_quotas

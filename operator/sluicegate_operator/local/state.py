@@ -7,9 +7,9 @@ from typing import Any
 from sluicegate_operator.api import ConnectionQuota, Resource
 from sluicegate_operator.api.kinds import KINDS
 from sluicegate_operator.engine.progress import ClusterProgress
-from sluicegate_operator.planning.cluster_layout import Role
-from sluicegate_operator.planning.roll import Restart, RollStep, Wait
-from sluicegate_operator.planning.scale import ScaleReason
+from sluicegate_operator.planning.layout.cluster_layout import Role
+from sluicegate_operator.planning.rolls.roll import Restart, RollStep, Wait
+from sluicegate_operator.planning.rolls.scale import ScaleReason
 
 Json = dict[str, Any]
 Nodes = Sequence[Mapping[str, Any]]

@@ -6,19 +6,19 @@ The verdicts are those of the planners, and the restarts are those of `sluicegat
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
-from sluicegate_operator.api.audit_pipeline import AuditPipeline
-from sluicegate_operator.api.broker_cluster import BrokerCluster
-from sluicegate_operator.api.broker_listener import BrokerListener
-from sluicegate_operator.api.connection_quota import ConnectionQuota
 from sluicegate_operator.api.manifests import Manifests
-from sluicegate_operator.api.metadata import Resource
-from sluicegate_operator.api.replica_numbers import cluster_contradictions, topic_contradictions
-from sluicegate_operator.api.topic import Topic
-from sluicegate_operator.planning.audit_places import results_of
-from sluicegate_operator.planning.images import Images
-from sluicegate_operator.planning.pipelines import PipelineOutcome, plan_pipeline
-from sluicegate_operator.planning.preview_nodes import NodeKind, restart_phrases
-from sluicegate_operator.planning.seniority import seniority
+from sluicegate_operator.api.models.audit_pipeline import AuditPipeline
+from sluicegate_operator.api.models.broker_cluster import BrokerCluster
+from sluicegate_operator.api.models.broker_listener import BrokerListener
+from sluicegate_operator.api.models.connection_quota import ConnectionQuota
+from sluicegate_operator.api.models.replica_numbers import cluster_contradictions, topic_contradictions
+from sluicegate_operator.api.models.topic import Topic
+from sluicegate_operator.api.schema.metadata import Resource
+from sluicegate_operator.planning.layout.audit_places import results_of
+from sluicegate_operator.planning.layout.images import Images
+from sluicegate_operator.planning.layout.preview_nodes import NodeKind, restart_phrases
+from sluicegate_operator.planning.pipelines.pipelines import PipelineOutcome, plan_pipeline
+from sluicegate_operator.planning.status.seniority import seniority
 from sluicegate_operator.preview.cluster import Versions, preview_cluster
 from sluicegate_operator.preview.complaints import complaints
 from sluicegate_operator.quotas.model import LimitField, limit_of

@@ -4,20 +4,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from sluicegate_operator.api.broker_cluster import BrokerCluster
-from sluicegate_operator.api.broker_listener import BrokerListener
-from sluicegate_operator.api.config_keys import HIDDEN, is_secret
-from sluicegate_operator.api.connection_quota import ConnectionQuota
+from sluicegate_operator.api.configs.config_keys import HIDDEN, is_secret
 from sluicegate_operator.api.manifests import Manifests
-from sluicegate_operator.api.observer_plugin import ObserverPlugin
-from sluicegate_operator.api.quantities import amount
-from sluicegate_operator.api.topic import Topic
-from sluicegate_operator.planning.broker_config import plan_broker_config
-from sluicegate_operator.planning.cluster_layout import Role, dynamic_config, plan_cluster
-from sluicegate_operator.planning.limits import ObservedLimits
-from sluicegate_operator.planning.observers import ObserverPlan, plan_observers, same_observer_value
-from sluicegate_operator.planning.preview_nodes import NodeKind, NodeRestart, RunningNodes, preview_restarts
-from sluicegate_operator.planning.topics import (
+from sluicegate_operator.api.models.broker_cluster import BrokerCluster
+from sluicegate_operator.api.models.broker_listener import BrokerListener
+from sluicegate_operator.api.models.connection_quota import ConnectionQuota
+from sluicegate_operator.api.models.observer_plugin import ObserverPlugin
+from sluicegate_operator.api.models.topic import Topic
+from sluicegate_operator.api.schema.quantities import amount
+from sluicegate_operator.planning.layout.broker_config import plan_broker_config
+from sluicegate_operator.planning.layout.cluster_layout import Role, dynamic_config, plan_cluster
+from sluicegate_operator.planning.layout.limits import ObservedLimits
+from sluicegate_operator.planning.layout.preview_nodes import NodeKind, NodeRestart, RunningNodes, preview_restarts
+from sluicegate_operator.planning.layout.volumes import wanted_storage
+from sluicegate_operator.planning.observers.observers import ObserverPlan, plan_observers, same_observer_value
+from sluicegate_operator.planning.topics.topics import (
     AddPartitions,
     AlterTopicConfigs,
     CreateTopic,
@@ -28,7 +29,6 @@ from sluicegate_operator.planning.topics import (
     judge_topics,
     why_kept,
 )
-from sluicegate_operator.planning.volumes import wanted_storage
 from sluicegate_operator.quotas.limit_changes import changed_limits
 from sluicegate_operator.quotas.plan import QuotaPlan, plan_quotas
 

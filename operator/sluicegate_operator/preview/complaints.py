@@ -4,18 +4,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from sluicegate_operator.api.audit_pipeline import AuditPipeline
-from sluicegate_operator.api.broker_cluster import BrokerCluster
-from sluicegate_operator.api.broker_listener import BrokerListener
-from sluicegate_operator.api.connection_quota import ConnectionQuota
 from sluicegate_operator.api.manifests import Manifests
-from sluicegate_operator.api.observer_plugin import ObserverPlugin
-from sluicegate_operator.api.topic import Topic
-from sluicegate_operator.planning.cluster_layout import cluster_listeners, plan_cluster
-from sluicegate_operator.planning.missing_cluster import cluster_missing_words
-from sluicegate_operator.planning.observers import PluginOutcome, plan_observers
-from sluicegate_operator.planning.reassignment import too_few_brokers
-from sluicegate_operator.planning.topics import TopicOutcome, judge_topics
+from sluicegate_operator.api.models.audit_pipeline import AuditPipeline
+from sluicegate_operator.api.models.broker_cluster import BrokerCluster
+from sluicegate_operator.api.models.broker_listener import BrokerListener
+from sluicegate_operator.api.models.connection_quota import ConnectionQuota
+from sluicegate_operator.api.models.observer_plugin import ObserverPlugin
+from sluicegate_operator.api.models.topic import Topic
+from sluicegate_operator.planning.layout.cluster_layout import cluster_listeners, plan_cluster
+from sluicegate_operator.planning.observers.observers import PluginOutcome, plan_observers
+from sluicegate_operator.planning.status.missing_cluster import cluster_missing_words
+from sluicegate_operator.planning.topics.reassignment import too_few_brokers
+from sluicegate_operator.planning.topics.topics import TopicOutcome, judge_topics
 from sluicegate_operator.quotas.plan import plan_quotas
 
 _FINE = (PluginOutcome.ACCEPTED, PluginOutcome.DISABLED, PluginOutcome.CODE_MISSING)

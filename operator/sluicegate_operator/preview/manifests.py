@@ -12,11 +12,11 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from sluicegate_operator.api.config_keys import HIDDEN, is_secret
+from sluicegate_operator.api.configs.config_keys import HIDDEN, is_secret
 from sluicegate_operator.api.manifests import Manifests
-from sluicegate_operator.api.metadata import Identity, Resource
-from sluicegate_operator.api.rules import broken_rules
-from sluicegate_operator.planning.preview_nodes import NodeKind, RunningNodes
+from sluicegate_operator.api.schema.metadata import Identity, Resource
+from sluicegate_operator.api.schema.rules import broken_rules
+from sluicegate_operator.planning.layout.preview_nodes import NodeKind, RunningNodes
 from sluicegate_operator.preview.cluster import ClusterPreview, Versions, preview_cluster
 from sluicegate_operator.preview.complaints import Complaint, complaints
 

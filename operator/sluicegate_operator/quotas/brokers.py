@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from sluicegate_operator.fleet.asking import BrokerPool, Unreachable
 from sluicegate_operator.fleet.base import BrokerAddress
-from sluicegate_operator.fleet.broker_limits import Failure, Questions, apply_actions, read_limits
+from sluicegate_operator.fleet.kafka.asking import BrokerPool, Unreachable
+from sluicegate_operator.fleet.kafka.broker_limits import Failure, Questions, apply_actions, read_limits
 from sluicegate_operator.kafka_admin.errors import KafkaApiError
-from sluicegate_operator.planning.connection_groups import CONNECTION_GROUP
-from sluicegate_operator.planning.limits import (
+from sluicegate_operator.planning.layout.connection_groups import CONNECTION_GROUP
+from sluicegate_operator.planning.layout.limits import (
     IP,
     Action,
     DesiredLimits,

@@ -9,16 +9,16 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 
-from sluicegate_operator.api.broker_cluster import BrokerCluster
-from sluicegate_operator.api.broker_cluster_status import LIMITS_SET_MAX
+from sluicegate_operator.api.models.broker_cluster import BrokerCluster
+from sluicegate_operator.api.models.broker_cluster_status import LIMITS_SET_MAX
 from sluicegate_operator.engine.context import ReconcileContext
 from sluicegate_operator.engine.snapshot import ClusterKey
-from sluicegate_operator.fleet.asking import BrokerPool, Unreachable
 from sluicegate_operator.fleet.base import BrokerAddress
-from sluicegate_operator.fleet.by_cluster import ByCluster
+from sluicegate_operator.fleet.kafka.asking import BrokerPool, Unreachable
+from sluicegate_operator.fleet.pods.by_cluster import ByCluster
 from sluicegate_operator.kafka_admin.client import BrokerHandle
 from sluicegate_operator.kafka_admin.views import ConfigSource, ConfigSynonym
-from sluicegate_operator.planning.limits import COUNT_PER_IP_OVERRIDES, DesiredLimits, LimitKey
+from sluicegate_operator.planning.layout.limits import COUNT_PER_IP_OVERRIDES, DesiredLimits, LimitKey
 from sluicegate_operator.quotas.brokers import (
     EnforcementResult,
     EnforcementState,

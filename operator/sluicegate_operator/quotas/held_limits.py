@@ -5,8 +5,8 @@ Any limit in force may follow from the unreadable object, and a connection storm
 
 from collections.abc import Collection, Mapping
 
-from sluicegate_operator.planning.connection_groups import CONNECTION_GROUP, MEMBER, never_looser
-from sluicegate_operator.planning.limits import (
+from sluicegate_operator.planning.layout.connection_groups import CONNECTION_GROUP, MEMBER, never_looser
+from sluicegate_operator.planning.layout.limits import (
     COUNT_PER_IP_OVERRIDES,
     DesiredLimits,
     LimitKey,

@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from ipaddress import ip_address
 
-from sluicegate_operator.api.config_keys import LISTENER_PREFIX
-from sluicegate_operator.api.connection_quota import ConnectionQuota, Target
-from sluicegate_operator.planning.connection_groups import (
+from sluicegate_operator.api.configs.config_keys import LISTENER_PREFIX
+from sluicegate_operator.api.models.connection_quota import ConnectionQuota, Target
+from sluicegate_operator.planning.layout.connection_groups import (
     canonical_member,
     group_limits,
     group_name,
     membership,
 )
-from sluicegate_operator.planning.limits import (
+from sluicegate_operator.planning.layout.limits import (
     COUNT,
     COUNT_PER_IP,
     COUNT_PER_IP_OVERRIDES,
@@ -27,8 +27,8 @@ from sluicegate_operator.planning.limits import (
     QuotaKey,
     ip_rate,
 )
-from sluicegate_operator.planning.missing_cluster import cluster_missing_words
-from sluicegate_operator.planning.seniority import Seniority
+from sluicegate_operator.planning.status.missing_cluster import cluster_missing_words
+from sluicegate_operator.planning.status.seniority import Seniority
 
 OVERRIDES_BYTES_MAX = 32767
 """Maximum length of a configuration value in Kafka. The counts of all addresses of a cluster share one value."""

@@ -16,8 +16,8 @@ from urllib.parse import urlencode
 from sluicegate_operator.engine.context import QuotaContext, now
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import Again
-from sluicegate_operator.fleet.http_get import http_get
-from sluicegate_operator.planning.connection_groups import group_name
+from sluicegate_operator.fleet.kafka.http_get import http_get
+from sluicegate_operator.planning.layout.connection_groups import group_name
 from sluicegate_operator.quotas.holding import Key, Look, Reading, holding, holds, key_of, quotas_of, reading
 from sluicegate_operator.quotas.observed_counts import Counts, observed, would_hold
 from sluicegate_operator.quotas.reconcile import STATUSES

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sluicegate_operator.api.connection_quota import Observed
+from sluicegate_operator.api.models.connection_quota import Observed
 
 TOO_MANY = "too_many"
 """The brokers' reason for a connection over a count; all other reasons are for a rate."""

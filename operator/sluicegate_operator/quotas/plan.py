@@ -13,13 +13,13 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
-from sluicegate_operator.api.broker_cluster import BrokerCluster
-from sluicegate_operator.api.broker_listener import BrokerListener
-from sluicegate_operator.api.connection_quota import ConnectionQuota
-from sluicegate_operator.planning.cluster_layout import cluster_listeners
-from sluicegate_operator.planning.connection_groups import ANYBODY
-from sluicegate_operator.planning.limits import COUNT_PER_IP_OVERRIDES, DesiredLimits, LimitKey, QuotaKey
-from sluicegate_operator.planning.seniority import Seniority, seniority
+from sluicegate_operator.api.models.broker_cluster import BrokerCluster
+from sluicegate_operator.api.models.broker_listener import BrokerListener
+from sluicegate_operator.api.models.connection_quota import ConnectionQuota
+from sluicegate_operator.planning.layout.cluster_layout import cluster_listeners
+from sluicegate_operator.planning.layout.connection_groups import ANYBODY
+from sluicegate_operator.planning.layout.limits import COUNT_PER_IP_OVERRIDES, DesiredLimits, LimitKey, QuotaKey
+from sluicegate_operator.planning.status.seniority import Seniority, seniority
 from sluicegate_operator.quotas.model import (
     Limits,
     TargetKey,

@@ -13,19 +13,19 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
-from sluicegate_operator.api.broker_cluster import BrokerCluster
-from sluicegate_operator.api.connection_quota import ConnectionQuota
+from sluicegate_operator.api.models.broker_cluster import BrokerCluster
+from sluicegate_operator.api.models.connection_quota import ConnectionQuota
 from sluicegate_operator.engine.context import QuotaContext
 from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
 from sluicegate_operator.engine.work_queue import Again, Retry, unless_refused
-from sluicegate_operator.fleet.asking import BrokerPool, serving_brokers
-from sluicegate_operator.kube.kinds import BROKER_LISTENER, CONNECTION_QUOTA
-from sluicegate_operator.kube.one_by_one import Refusals
-from sluicegate_operator.planning.cluster_layout import cluster_listeners, plan_cluster
-from sluicegate_operator.planning.connection_groups import group_name
-from sluicegate_operator.planning.exposure import hiding_of_all
-from sluicegate_operator.planning.workloads import Members
+from sluicegate_operator.fleet.kafka.asking import BrokerPool, serving_brokers
+from sluicegate_operator.kube.client.one_by_one import Refusals
+from sluicegate_operator.kube.http.kinds import BROKER_LISTENER, CONNECTION_QUOTA
+from sluicegate_operator.planning.layout.cluster_layout import cluster_listeners, plan_cluster
+from sluicegate_operator.planning.layout.connection_groups import group_name
+from sluicegate_operator.planning.layout.workloads import Members
+from sluicegate_operator.planning.listeners.exposure import hiding_of_all
 from sluicegate_operator.quotas.brokers import EnforcementResult, EnforcementState, WantedLimits, enforce
 from sluicegate_operator.quotas.external import ExternalLimits
 from sluicegate_operator.quotas.plan import AFTER_ALL, Scope

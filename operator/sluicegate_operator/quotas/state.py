@@ -7,13 +7,13 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from sluicegate_operator.api.broker_cluster import BrokerCluster
-from sluicegate_operator.api.connection_quota import ConnectionQuota, ConnectionQuotaStatus, Holding, Observed
+from sluicegate_operator.api.models.broker_cluster import BrokerCluster
+from sluicegate_operator.api.models.connection_quota import ConnectionQuota, ConnectionQuotaStatus, Holding, Observed
 from sluicegate_operator.engine.first_seen import FirstSeen
-from sluicegate_operator.planning.exposure import NOT_HIDDEN, Hiding
-from sluicegate_operator.planning.limits import LimitKey
-from sluicegate_operator.planning.paused import PAUSED, paused_status
-from sluicegate_operator.planning.workloads import Members
+from sluicegate_operator.planning.layout.limits import LimitKey
+from sluicegate_operator.planning.layout.workloads import Members
+from sluicegate_operator.planning.listeners.exposure import NOT_HIDDEN, Hiding
+from sluicegate_operator.planning.status.paused import PAUSED, paused_status
 from sluicegate_operator.quotas.ledger import LimitLedger, Standing
 from sluicegate_operator.quotas.model import Outcome, TargetKind, Verdict
 from sluicegate_operator.quotas.newest_first import NewestFirst

@@ -4,14 +4,15 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from sluicegate_operator.api.connection_quota import (
+from sluicegate_operator.api.models.connection_quota import (
     ConnectionQuota,
     ConnectionQuotaStatus,
     Effective,
     Holding,
     Observed,
 )
-from sluicegate_operator.planning.conditions import (
+from sluicegate_operator.planning.listeners.exposure import HIDDEN, NOT_HIDDEN, Hiding
+from sluicegate_operator.planning.status.conditions import (
     Finding,
     Progress,
     conditions,
@@ -20,7 +21,6 @@ from sluicegate_operator.planning.conditions import (
     stalled,
     working,
 )
-from sluicegate_operator.planning.exposure import HIDDEN, NOT_HIDDEN, Hiding
 from sluicegate_operator.quotas.model import Limits, Outcome, TargetKind, Verdict
 from sluicegate_operator.quotas.plan import Ruling
 

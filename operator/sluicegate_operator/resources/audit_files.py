@@ -6,7 +6,7 @@ The settings are prices, objectives, mirrors and storms.
 import json
 from typing import Any
 
-from sluicegate_operator.api.audit_pipeline import AuditPipeline
+from sluicegate_operator.api.models.audit_pipeline import AuditPipeline
 from sluicegate_operator.resources.labels import labels
 from sluicegate_operator.resources.owner import child_metadata
 

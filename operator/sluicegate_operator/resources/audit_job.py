@@ -6,7 +6,7 @@ store. Deleting a Job deletes its pod and nothing else.
 
 from typing import Any
 
-from sluicegate_operator.api.audit_pipeline import AuditPipeline
+from sluicegate_operator.api.models.audit_pipeline import AuditPipeline
 from sluicegate_operator.resources.audit_files import PROGRAM, USER_ID
 from sluicegate_operator.resources.audit_run import (
     TMP,

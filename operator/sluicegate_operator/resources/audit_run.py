@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from sluicegate_operator.api.audit_pipeline import AuditPipeline, AuditPlace
-from sluicegate_operator.api.metadata import GROUP
-from sluicegate_operator.api.quantities import amount
+from sluicegate_operator.api.models.audit_pipeline import AuditPipeline, AuditPlace
+from sluicegate_operator.api.schema.metadata import GROUP
+from sluicegate_operator.api.schema.quantities import amount
 from sluicegate_operator.resources.audit_files import COMPONENT, FILES_PATH, PASSWD, THEN, USER_ID, audit_files_name
 from sluicegate_operator.resources.labels import labels
 

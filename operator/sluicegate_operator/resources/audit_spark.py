@@ -7,8 +7,8 @@ own image defines the user.
 from datetime import datetime
 from typing import Any
 
-from sluicegate_operator.api.audit_pipeline import AuditPipeline
-from sluicegate_operator.api.metadata import GROUP
+from sluicegate_operator.api.models.audit_pipeline import AuditPipeline
+from sluicegate_operator.api.schema.metadata import GROUP
 from sluicegate_operator.resources.audit_files import PROGRAM
 from sluicegate_operator.resources.audit_run import (
     AuditPlaces,

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from sluicegate_operator.api.broker_cluster import BrokerCluster
-from sluicegate_operator.api.metadata import API_VERSION
+from sluicegate_operator.api.models.broker_cluster import BrokerCluster
+from sluicegate_operator.api.schema.metadata import API_VERSION
 from sluicegate_operator.resources.labels import labels
 from sluicegate_operator.resources.owner import child_metadata
 

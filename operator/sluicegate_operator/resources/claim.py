@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sluicegate_operator.api.broker_cluster import BrokerCluster, Storage
+from sluicegate_operator.api.models.broker_cluster import BrokerCluster, Storage
 from sluicegate_operator.resources.labels import CLUSTER_ID, node_set_name, selector
 from sluicegate_operator.resources.owner import owner_reference
 from sluicegate_operator.resources.statefulset import CLAIM, claim_template

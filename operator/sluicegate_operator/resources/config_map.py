@@ -7,7 +7,7 @@ container restarts before the pod is replaced. fleet.config_maps describes when 
 import hashlib
 from typing import Any
 
-from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.resources.labels import labels, node_set_name
 from sluicegate_operator.resources.owner import child_metadata
 

@@ -4,7 +4,7 @@ A ResourceQuota refuses pods without the amounts that it counts, and a node that
 without requests. The limits leave room above the highest measured use; users with other needs set resources.
 """
 
-from sluicegate_operator.api.resource_amounts import Resources
+from sluicegate_operator.api.schema.resource_amounts import Resources
 
 BROKER = Resources(requests={"cpu": "100m", "memory": "128Mi"}, limits={"cpu": "2", "memory": "1Gi"})
 """One event loop, and threads that wait for the disk: two processors are never fully used."""

@@ -6,7 +6,7 @@ express that. So a controller may read and delete other ConfigMaps of its namesp
 
 from typing import Any
 
-from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.resources.labels import journal_account_name, labels
 from sluicegate_operator.resources.owner import child_metadata
 

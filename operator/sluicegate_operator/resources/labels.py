@@ -3,7 +3,7 @@
 `app.kubernetes.io/instance` is left out on purpose: Argo CD tracks by it and would prune children that carry it.
 """
 
-from sluicegate_operator.api.metadata import GROUP
+from sluicegate_operator.api.schema.metadata import GROUP
 
 CLUSTER_LABEL = f"{GROUP}/cluster"
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"

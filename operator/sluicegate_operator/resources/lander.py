@@ -1,17 +1,17 @@
 """The container beside a broker that lands its audit log: its arguments and its mounts.
 
 It is a Kubernetes sidecar (an init container with restartPolicy Always). It starts before the broker and stops after
-it, so that it lands the broker's last records. It never ends before that (audit_pipeline.keep), because a pod is ready
-only while all of its containers run.
+it, so that it lands the broker's last records. It never ends before that (audit_pipeline.upkeep.keep), because a pod is
+ready only while all of its containers run.
 """
 
 from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
-from sluicegate_operator.api.audit_landing import AuditLanding
-from sluicegate_operator.api.broker_cluster import BrokerCluster
-from sluicegate_operator.api.quantities import amount
+from sluicegate_operator.api.models.audit_landing import AuditLanding
+from sluicegate_operator.api.models.broker_cluster import BrokerCluster
+from sluicegate_operator.api.schema.quantities import amount
 from sluicegate_operator.resources.container_resources import LANDER as LANDER_RESOURCES
 from sluicegate_operator.resources.container_resources import container_resources
 

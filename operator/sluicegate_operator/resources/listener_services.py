@@ -5,7 +5,7 @@ They belong to the BrokerListener and are deleted with it.
 
 from typing import Any
 
-from sluicegate_operator.api.broker_listener import BrokerListener
+from sluicegate_operator.api.models.broker_listener import BrokerListener
 from sluicegate_operator.resources.labels import LISTENER_LABEL, POD_NAME_LABEL, labels, node_set_name, selector
 from sluicegate_operator.resources.owner import child_metadata
 from sluicegate_operator.resources.service import port_name

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.resources.labels import MANAGER, labels, node_set_name, selector
 from sluicegate_operator.resources.owner import child_metadata
 

@@ -6,7 +6,7 @@ See planning.observer_code.
 from collections.abc import Mapping
 from typing import Any
 
-from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.resources.labels import labels
 from sluicegate_operator.resources.owner import child_metadata
 

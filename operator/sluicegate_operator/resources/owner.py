@@ -6,7 +6,7 @@ Names of children are derived from names that users choose, so another client's 
 from collections.abc import Mapping
 from typing import Any
 
-from sluicegate_operator.api.metadata import API_VERSION, Resource
+from sluicegate_operator.api.schema.metadata import API_VERSION, Resource
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, MANAGED_BY_LABEL
 
 

@@ -8,7 +8,7 @@ because a spread constraint lets pods share a node once every node has one.
 from collections.abc import Mapping
 from typing import Any
 
-from sluicegate_operator.api.pod_settings import PodSettings
+from sluicegate_operator.api.models.pod_settings import PodSettings
 from sluicegate_operator.resources.rack import only_nodes_with
 
 Json = dict[str, Any]

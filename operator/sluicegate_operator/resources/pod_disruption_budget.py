@@ -6,7 +6,7 @@ rolls.
 
 from typing import Any
 
-from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.resources.labels import labels, node_set_name, selector
 from sluicegate_operator.resources.owner import child_metadata
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.resources.labels import POD_NAME_LABEL, labels, node_set_name, selector
 from sluicegate_operator.resources.owner import child_metadata
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.resources.labels import labels, service_account_name
 from sluicegate_operator.resources.owner import child_metadata
 

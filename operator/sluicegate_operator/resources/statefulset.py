@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sluicegate_operator.api.broker_cluster import CONTROLLER_STORAGE_SIZE, BrokerCluster, Storage
-from sluicegate_operator.api.pod_settings import PodSettings
-from sluicegate_operator.api.resource_amounts import Resources
+from sluicegate_operator.api.models.broker_cluster import CONTROLLER_STORAGE_SIZE, BrokerCluster, Storage
+from sluicegate_operator.api.models.pod_settings import PodSettings
+from sluicegate_operator.api.schema.resource_amounts import Resources
 from sluicegate_operator.resources.config_map import FILE_NAME, config_map_name
 from sluicegate_operator.resources.container_resources import BROKER as BROKER_RESOURCES
 from sluicegate_operator.resources.container_resources import CONTROLLER as CONTROLLER_RESOURCES
@@ -203,7 +203,7 @@ def _container(cluster: BrokerCluster, nodes: NodeSet) -> dict[str, Any]:
 def _controlled_shutdown(nodes: NodeSet) -> list[str]:
     """Return the hook's command: leaders move away before the signal that ends the process."""
     times = ["--http-port", str(nodes.http_port), "--deadline-s", str(HOOK_DEADLINE_S)]
-    return ["python", "-m", "broker_runtime.controlled_shutdown", *times]
+    return ["python", "-m", "broker_runtime.node.controlled_shutdown", *times]
 
 
 def _field(name: str, path: str) -> dict[str, Any]:

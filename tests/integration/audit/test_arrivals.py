@@ -18,11 +18,11 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from audit_pipeline.compact import compact
 from audit_pipeline.results.settings import RESOURCES, Prices, Settings, StormLimits
 from audit_pipeline.sources.catalogue import SegmentEntry
 from audit_pipeline.sources.landed import LandedSegments
-from audit_pipeline.targets import FolderTarget
+from audit_pipeline.spool.targets import FolderTarget
+from audit_pipeline.upkeep.compact import compact
 from tests.support.audit_builds import built, published
 from tests.support.audit_oracle.comparing import all_differences, differences
 from tests.support.audit_oracle.oracle import audit_results

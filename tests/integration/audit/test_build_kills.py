@@ -20,9 +20,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from audit_pipeline.published import read_manifest
+from audit_pipeline.reading.published import read_manifest
 from audit_pipeline.results.settings import Settings
-from audit_pipeline.targets import SUFFIX, FolderTarget
+from audit_pipeline.spool.targets import SUFFIX, FolderTarget
 from tests.support.audit_builds import ManifestReader, built, published
 from tests.support.audit_oracle.comparing import all_differences
 from tests.support.audit_oracle.oracle import audit_results

@@ -12,23 +12,23 @@ from pyarrow import dataset
 from pyspark.sql import SparkSession
 
 from audit_pipeline.__main__ import main
-from audit_pipeline.audit_topic import TopicPlace
 from audit_pipeline.errors import BadUseError
+from audit_pipeline.ingest.audit_topic import TopicPlace
+from audit_pipeline.ingest.kafka_events import KafkaEvents
+from audit_pipeline.ingest.land import land
 from audit_pipeline.jobs.build import BuildRequest, build
 from audit_pipeline.jobs.follow import FollowRequest, follow
 from audit_pipeline.jobs.progress import Progress
 from audit_pipeline.jobs.store import write_table
-from audit_pipeline.kafka_events import KafkaEvents
-from audit_pipeline.land import land
-from audit_pipeline.live import LIVE, LiveManifest, read_live
-from audit_pipeline.publish import PublishedNumbers, publish
-from audit_pipeline.published import read_manifest, result_schema
+from audit_pipeline.reading.live import LIVE, LiveManifest, read_live
+from audit_pipeline.reading.published import read_manifest, result_schema
 from audit_pipeline.results.clean import of_days
 from audit_pipeline.results.rollup import rollup
 from audit_pipeline.results.settings import Settings
 from audit_pipeline.results.tables import result_tables
 from audit_pipeline.sources.landed import LandedSegments
-from audit_pipeline.targets import FolderTarget
+from audit_pipeline.spool.targets import FolderTarget
+from audit_pipeline.upkeep.publish import PublishedNumbers, publish
 from broker_runtime.storage.disk.filesystem import OsFileSystem
 from tests.support.audit import AuditBench
 from tests.support.broker_process import BrokerProcess

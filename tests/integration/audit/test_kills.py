@@ -20,12 +20,12 @@ from typing import NamedTuple
 
 import pytest
 
-from audit_pipeline.check import check
-from audit_pipeline.land import land
-from audit_pipeline.query import Events
-from audit_pipeline.spool import NoSpoolError
-from audit_pipeline.spool_folder import boots, spools_of
-from audit_pipeline.targets import FolderTarget
+from audit_pipeline.ingest.land import land
+from audit_pipeline.reading.query import Events
+from audit_pipeline.spool.spool import NoSpoolError
+from audit_pipeline.spool.spool_folder import boots, spools_of
+from audit_pipeline.spool.targets import FolderTarget
+from audit_pipeline.upkeep.check import check
 from tests.support.broker_process import ROOT, BrokerProcess
 from tests.support.packed_batches import timed
 from tests.support.wire_client import WireClient, request_frame

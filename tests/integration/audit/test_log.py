@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from audit_pipeline.check import check
-from audit_pipeline.land import land
-from audit_pipeline.query import Events
-from audit_pipeline.targets import FolderTarget
+from audit_pipeline.ingest.land import land
+from audit_pipeline.reading.query import Events
+from audit_pipeline.spool.targets import FolderTarget
+from audit_pipeline.upkeep.check import check
 from tests.support.broker_admin import until
 from tests.support.broker_process import ROOT, BrokerProcess
 from tests.support.packed_batches import timed

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from audit_pipeline.report.writing import write_report
-from audit_pipeline.targets import FolderTarget
+from audit_pipeline.spool.targets import FolderTarget
 from tests.support.chromium import Browser, BrowserPage, running_chromium
 from tests.support.published_results import SCRIPT, minutes_of_a_demo, publish_rows, story
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from audit_pipeline.published import Manifest
+from audit_pipeline.reading.published import Manifest
 from audit_pipeline.results.settings import Mirror, Objective, Prices, Settings
 from tests.support.audit_builds import built, published
 from tests.support.audit_oracle.comparing import all_differences, differences

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from audit_pipeline.check import check
-from audit_pipeline.compact import compact
-from audit_pipeline.land import land
-from audit_pipeline.query import Events
-from audit_pipeline.retention import RetentionLimits, expire
-from audit_pipeline.targets import open_target
+from audit_pipeline.ingest.land import land
+from audit_pipeline.reading.query import Events
+from audit_pipeline.spool.targets import open_target
+from audit_pipeline.upkeep.check import check
+from audit_pipeline.upkeep.compact import compact
+from audit_pipeline.upkeep.retention import RetentionLimits, expire
 from broker_runtime.storage.disk.filesystem import OsFileSystem
 from tests.support.audit import AuditBench
 from tests.support.broker_admin import until

@@ -12,9 +12,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from audit_pipeline.listing import segment_paths
-from audit_pipeline.stored_segment import footer_at
-from audit_pipeline.targets import FolderTarget
+from audit_pipeline.spool.listing import segment_paths
+from audit_pipeline.spool.stored_segment import footer_at
+from audit_pipeline.spool.targets import FolderTarget
 from tests.support.audit_weeks.week import Week, write_week
 from tests.support.broker_admin import until
 from tests.support.broker_process import ROOT, BrokerProcess

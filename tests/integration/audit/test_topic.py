@@ -14,9 +14,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from audit_pipeline.contract import contract
-from audit_pipeline.land import land
-from audit_pipeline.query import Events
-from audit_pipeline.targets import FolderTarget
+from audit_pipeline.ingest.land import land
+from audit_pipeline.reading.query import Events
+from audit_pipeline.spool.targets import FolderTarget
 from tests.support.broker_admin import until
 from tests.support.broker_process import ROOT, BrokerProcess
 

@@ -9,16 +9,16 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
-from audit_pipeline.audit_topic import TopicPlace
+from audit_pipeline.ingest.audit_topic import TopicPlace
+from audit_pipeline.ingest.kafka_events import KafkaEvents
 from audit_pipeline.jobs.computing import facts
 from audit_pipeline.jobs.store import prepare, write_table
-from audit_pipeline.kafka_events import KafkaEvents
-from audit_pipeline.publish import publish, published_numbers
-from audit_pipeline.published import Manifest, result_schema, table_of
+from audit_pipeline.reading.published import Manifest, result_schema, table_of
 from audit_pipeline.results.clean import of_days
 from audit_pipeline.results.settings import Settings
 from audit_pipeline.sources.named import named_source
-from audit_pipeline.targets import FolderTarget
+from audit_pipeline.spool.targets import FolderTarget
+from audit_pipeline.upkeep.publish import publish, published_numbers
 from tests.support.audit_weeks.week import Week, write_week
 from tests.support.broker_process import BrokerProcess
 from tests.support.spark_kafka import spark_kafka_libs

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from sluicegate_operator.api.manifests import validate
-from sluicegate_operator.kube.rights import CALLED_OF_ADMISSION
+from sluicegate_operator.kube.client.rights import CALLED_OF_ADMISSION
 from tests.support.helm import CHART, NAMESPACE, HelmError, helm, render
 from tools.chart import DEPLOY, chart_crds, manifests
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from broker_runtime.config import BROKER_KEYS, TOPIC_KEYS, ConfigKey, Type
-from broker_runtime.config.client_metrics import CLIENT_METRICS_KEYS
-from broker_runtime.config.group_resource import GROUP_KEYS
-from broker_runtime.config.unused import UNUSED_BROKER_KEYS, UNUSED_GROUP_KEYS, UNUSED_TOPIC_KEYS
+from broker_runtime.config.declaring.unused import UNUSED_BROKER_KEYS, UNUSED_GROUP_KEYS, UNUSED_TOPIC_KEYS
+from broker_runtime.config.keys.client_metrics import CLIENT_METRICS_KEYS
+from broker_runtime.config.keys.group_resource import GROUP_KEYS
 from tests.support.java import java
 from tests.support.kafka_libs import kafka_libs
 

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.controller.journal.choice import JournalParts, backing
-from broker_runtime.controller_node import JOURNAL_CONFIG
 from broker_runtime.metadata.codec import decode_record
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.snapshots import load_image
 from broker_runtime.metadata.topic_names import INTERNAL_TOPICS, METADATA_TOPIC, METADATA_TOPIC_ID
 from broker_runtime.metadata.topics import Partition
+from broker_runtime.node.controller_node import JOURNAL_CONFIG
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.log_dir.manager import LogManager
 from broker_runtime.storage.records.batch import iter_batches, iter_records

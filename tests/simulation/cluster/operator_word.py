@@ -15,12 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 from broker_runtime.controller.journal.store import LeaseRecord
 from broker_runtime.controller.overview import overview
-from broker_runtime.controller_node import ControllerNode
 from broker_runtime.errors import ErrorCode
+from broker_runtime.node.controller_node import ControllerNode
 from broker_runtime.wire.versions import BROKER_HEARTBEAT
-from sluicegate_operator.planning.controller_lease import ADDRESS, JOURNAL_LABEL, lease_holder, why_holder_gone
-from sluicegate_operator.planning.fencing import BrokerPod, FenceOrder, plan_fencing
-from sluicegate_operator.planning.overview import BrokerOverview, ClusterOverview, parse_overview
+from sluicegate_operator.planning.registrations.controller_lease import (
+    ADDRESS,
+    JOURNAL_LABEL,
+    lease_holder,
+    why_holder_gone,
+)
+from sluicegate_operator.planning.registrations.fencing import BrokerPod, FenceOrder, plan_fencing
+from sluicegate_operator.planning.registrations.overview import BrokerOverview, ClusterOverview, parse_overview
 from tests.simulation.cluster.connection import Connection, Unanswered
 from tests.simulation.cluster.loop import Owner
 from tests.simulation.cluster.process import Process

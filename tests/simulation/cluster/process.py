@@ -12,14 +12,14 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from unittest import mock
 
-from broker_runtime import broker as composition
-from broker_runtime.broker import Broker, StartError
 from broker_runtime.clock import Clock
 from broker_runtime.cluster import reactions
 from broker_runtime.cluster.reactions import Reactions
 from broker_runtime.config import broker_settings
 from broker_runtime.errors import ConfigError, KafkaError
 from broker_runtime.network.settings import NetworkLimits
+from broker_runtime.node import broker as composition
+from broker_runtime.node.broker import Broker, StartError
 from broker_runtime.wire.handler import FrameHandler
 from tests.simulation.cluster.endless_logs import EndlessLogs
 from tests.simulation.cluster.kube import SimulatedStore
@@ -254,9 +254,9 @@ def replaced_operating_system(around: Surroundings, cluster_id: str, seed: int) 
             (composition, "SocketDialler", dialler),
             ("broker_runtime.groups.service", "ThreadPoolExecutor", lambda *_: InlineExecutor()),
             ("broker_runtime.groups.service", "EpochEnds", EndlessLogs),
-            ("broker_runtime.broker_node", "SocketDialler", dialler),
-            ("broker_runtime.broker_node", "SocketServer", server),
-            ("broker_runtime.controller_node", "SocketServer", server),
+            ("broker_runtime.node.broker_node", "SocketDialler", dialler),
+            ("broker_runtime.node.broker_node", "SocketServer", server),
+            ("broker_runtime.node.controller_node", "SocketServer", server),
             ("broker_runtime.controller.journal.kube_store", "KubeStore", store),
             (reactions, "TURN_S", 0.0),
             (Reactions, "_schedule", turn_later),

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from broker_runtime.config import ServerAddress
 from broker_runtime.network.sockets.poller import Pollable
 from broker_runtime.network.sockets.transport import SENDFILE_BYTES, FileUnreadableError
-from broker_runtime.turn_lengths import TurnLengths
+from broker_runtime.slicing.turn_lengths import TurnLengths
 from broker_runtime.wire.reply import FileRegion
 from tests.simulation.cluster.loop import Owner
 from tests.simulation.cluster.network import End, Network

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from audit_pipeline.tables import arrow_schema
+from audit_pipeline.spool.tables import arrow_schema
 
 _KNOWN_VERSION: Final = 1
 _TOLERANCE_US: Final = 300_000_000

@@ -13,10 +13,10 @@ import duckdb
 import pyarrow as pa
 
 from audit_pipeline.contract import contract
-from audit_pipeline.published import result_schema
+from audit_pipeline.reading.published import result_schema
 from audit_pipeline.results.settings import RESOURCES, Settings
 from audit_pipeline.results.tables import result_tables
-from audit_pipeline.tables import arrow_schema
+from audit_pipeline.spool.tables import arrow_schema
 from tests.support.audit_oracle.facts import FACTS, MACROS
 from tests.support.audit_oracle.files import File, deleted, looked_through
 from tests.support.audit_oracle.results import RESULTS

@@ -7,8 +7,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from audit_pipeline.segment import Footer, SegmentFile, folder_of, packed, segment_name
-from audit_pipeline.tables import arrow_schema
+from audit_pipeline.spool.segment import Footer, SegmentFile, folder_of, packed, segment_name
+from audit_pipeline.spool.tables import arrow_schema
 from tests.support.audit_weeks.cast import APIS, ENDINGS, Cast, Rows
 from tests.support.audit_weeks.connections import ACCEPTED, EVENTS, LIMITED, REASONS
 from tests.support.audit_weeks.other_tables import INTERVAL_US, intervals, is_added_up

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from audit_pipeline.segment import SegmentFile, folder_of, packed, segment_name
+from audit_pipeline.spool.segment import SegmentFile, folder_of, packed, segment_name
 from tests.support.audit_weeks.truth import Truth
 
 _HOUR_US: Final = 3_600_000_000

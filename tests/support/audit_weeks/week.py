@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from audit_pipeline.results.settings import Mirror
-from audit_pipeline.segment import Footer, SegmentFile
+from audit_pipeline.spool.segment import Footer, SegmentFile
 from tests.support.audit_weeks.cast import FETCH, MIRRORED, PRODUCE, STORMY, Cast, make_cast
 from tests.support.audit_weeks.connections import RATE, REASONS, Storm, connection_ids, usual
 from tests.support.audit_weeks.mirroring import BUCKET_US, Records, batches, records_of

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from audit_pipeline import stored_segment
-from audit_pipeline.land import land
-from audit_pipeline.segment import Footer
-from audit_pipeline.targets import FolderTarget, Target
+from audit_pipeline.ingest.land import land
+from audit_pipeline.spool import stored_segment
+from audit_pipeline.spool.segment import Footer
+from audit_pipeline.spool.targets import FolderTarget, Target
 from broker_runtime.storage.disk.filesystem import OsFileSystem
 from tests.support.audit import AuditBench
 from tests.support.spark_session import compiling_spark, spark

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from audit_pipeline.published import Manifest, publish, result_schema
+from audit_pipeline.reading.published import Manifest, publish, result_schema
 from audit_pipeline.results.tables import result_tables
-from audit_pipeline.targets import open_target
+from audit_pipeline.spool.targets import open_target
 from tools.audit_results_page import EXAMPLES, SETUP, results_page
 
 STARTED = datetime(2026, 11, 20, 10, tzinfo=UTC)

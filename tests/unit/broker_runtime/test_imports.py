@@ -21,7 +21,7 @@ sys.modules['hypothesis'] = None
 before = set(sys.modules)
 from broker_runtime.event_loop_import import import_event_loop
 import_event_loop()
-import broker_runtime.node_process
+import broker_runtime.node.node_process
 print(*set(sys.modules) - before)
 """
 

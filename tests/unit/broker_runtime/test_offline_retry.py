@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from broker_runtime.storage.disk.disk import Pause
-from tests.unit.broker_runtime.test_broker_node import Scene, made
+from tests.unit.broker_runtime.node.test_broker_node import Scene, made
 
 pytestmark = pytest.mark.virtual_time
 

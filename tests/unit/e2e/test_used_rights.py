@@ -3,7 +3,7 @@
 import json
 
 from e2e.used_rights import ACCOUNT, faults, used_rights
-from sluicegate_operator.kube.rights import CALLED
+from sluicegate_operator.kube.client.rights import CALLED
 
 ALL = json.dumps([[*resource, sorted(verbs)] for resource, verbs in CALLED.items()])
 
@@ -36,6 +36,6 @@ def test_an_unused_and_an_unlisted_right_are_named() -> None:
     rows = [[*key, sorted(used - {verb} if key == (group, resource) else used)] for key, used in CALLED.items()]
     named = ".".join(filter(None, (resource, group)))
     assert faults([json.dumps([*rows, ["", "secrets", ["list"]]])]) == [
-        "the operator used the right `list secrets`, which kube/rights.py lacks",
-        f"kube/rights.py grants `{verb} {named}`, which the operator never used",
+        "the operator used the right `list secrets`, which kube/client/rights.py lacks",
+        f"kube/client/rights.py grants `{verb} {named}`, which the operator never used",
     ]

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from sluicegate_operator.api import load_manifests
-from sluicegate_operator.api.metadata import GROUP
+from sluicegate_operator.api.schema.metadata import GROUP
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "examples" / "gitops"

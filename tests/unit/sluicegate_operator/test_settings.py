@@ -2,7 +2,7 @@
 
 import pytest
 
-from sluicegate_operator.planning.images import Images
+from sluicegate_operator.planning.layout.images import Images
 from sluicegate_operator.settings import AdmissionSettings, SettingsError, read_settings
 
 ADMISSION = {

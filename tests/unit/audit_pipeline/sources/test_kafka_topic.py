@@ -6,10 +6,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from audit_pipeline.errors import BadUseError
-from audit_pipeline.publish import publish, published_numbers
 from audit_pipeline.sources.kafka_topic import AuditTopic, Offsets
 from audit_pipeline.sources.landed import LandedSegments
-from audit_pipeline.targets import FolderTarget
+from audit_pipeline.spool.targets import FolderTarget
+from audit_pipeline.upkeep.publish import publish, published_numbers
 from tests.support.audit_weeks.week import Week, arrivals, put
 from tests.support.memory_topic import MemoryTopic
 

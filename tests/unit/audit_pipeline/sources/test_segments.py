@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from audit_pipeline.segment import FOOTER_KEY, Footer, packed
 from audit_pipeline.sources.catalogue import SegmentEntry, SetAside
 from audit_pipeline.sources.segments import look
-from audit_pipeline.tables import arrow_schema
-from audit_pipeline.targets import FolderTarget
+from audit_pipeline.spool.segment import FOOTER_KEY, Footer, packed
+from audit_pipeline.spool.tables import arrow_schema
+from audit_pipeline.spool.targets import FolderTarget
 
 OPENED_US = 1_795_132_800_000_000
 NOW_US = OPENED_US + 3_600_000_000

@@ -7,15 +7,15 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.testing import assertDataFrameEqual
 
-from audit_pipeline.audit_topic import EventRecord
 from audit_pipeline.contract import contract
-from audit_pipeline.land import land
-from audit_pipeline.publish import PublishedNumbers, publish
+from audit_pipeline.ingest.audit_topic import EventRecord
+from audit_pipeline.ingest.land import land
 from audit_pipeline.results.frames import event_schema
 from audit_pipeline.sources.catalogue import SegmentEntry
 from audit_pipeline.sources.kafka_topic import entries_of
 from audit_pipeline.sources.topic_frames import counted, ends, events_of
-from audit_pipeline.targets import FolderTarget
+from audit_pipeline.spool.targets import FolderTarget
+from audit_pipeline.upkeep.publish import PublishedNumbers, publish
 from broker_runtime.storage.disk.filesystem import OsFileSystem
 from tests.support.audit import AuditBench
 from tests.support.memory_topic import MemoryTopic

@@ -17,7 +17,6 @@ from broker_runtime.cluster.link import ControllerClient
 from broker_runtime.cluster.loopback_link import LoopbackLink
 from broker_runtime.config import SecurityProtocol, TopicConfig, broker_settings
 from broker_runtime.controller.journal.choice import JournalParts
-from broker_runtime.controller_node import ControllerNode
 from broker_runtime.errors import ErrorCode
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.codec import RecordFormatError, encode_record
@@ -27,10 +26,11 @@ from broker_runtime.metadata.record import Record
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
 from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
 from broker_runtime.network.quotas.metrics import Sample
-from broker_runtime.steps import Steps
+from broker_runtime.node.controller_node import ControllerNode
+from broker_runtime.slicing.steps import Steps
+from broker_runtime.slicing.turn_lengths import TurnLengths
 from broker_runtime.storage.log_dir.manager import LogManager
 from broker_runtime.storage.records.batch import encode_batch
-from broker_runtime.turn_lengths import TurnLengths
 from broker_runtime.wire.header import response_prefix
 from broker_runtime.wire.messages import encode_response
 from tests.support.inline_executor import InlineExecutor

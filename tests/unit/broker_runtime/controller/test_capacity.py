@@ -10,8 +10,8 @@ from broker_runtime.controller.reassignments import reassign
 from broker_runtime.controller.topics import grow_topic
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import ElectionDefaults
-from broker_runtime.open_files import replicas_for, with_replicas_max
-from broker_runtime.steps import at_once
+from broker_runtime.node.open_files import replicas_for, with_replicas_max
+from broker_runtime.slicing.steps import at_once
 from tests.support.controller import Metadata
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_runtime.config.groups import ConsumerGroupConfig
+from broker_runtime.config.keys.groups import ConsumerGroupConfig
 from broker_runtime.controller import configs
 from broker_runtime.controller.configs import (
     VALUE_LENGTH_MAX,

@@ -9,7 +9,7 @@ from broker_runtime.controller.connection_groups import GroupLimits, GroupRoom
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.describe_quotas import Component, Match, describe_quotas
 from broker_runtime.metadata.quotas import ClientQuotaRecord
-from broker_runtime.steps import at_once
+from broker_runtime.slicing.steps import at_once
 from tests.support.controller import Metadata
 
 GROUP, IP = "connection-group", "ip"

@@ -10,10 +10,10 @@ import pytest
 from broker_runtime.config import BrokerSettings, TopicConfig, broker_settings
 from broker_runtime.controller.history import ReplayError
 from broker_runtime.controller.journal.choice import JournalParts
-from broker_runtime.controller_node import JOURNAL_CONFIG, ControllerNode
 from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
-from broker_runtime.steps import at_once
+from broker_runtime.node.controller_node import JOURNAL_CONFIG, ControllerNode
+from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.log_dir.manager import LogManager
 from broker_runtime.storage.records.batch import encode_batch
 from tests.support.inline_executor import InlineExecutor

@@ -27,7 +27,7 @@ from broker_runtime.errors import KafkaError
 from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.record import Record
 from broker_runtime.metadata.topics import NO_LEADER, Partition
-from broker_runtime.steps import at_once
+from broker_runtime.slicing.steps import at_once
 from tests.support.controller import CLUSTER_ID, Metadata, endpoints
 
 BROKER_IDS = 5

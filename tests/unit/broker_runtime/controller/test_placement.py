@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from broker_runtime.controller.placement import check_assignment, place
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.brokers import StopBroker
-from broker_runtime.steps import at_once
+from broker_runtime.slicing.steps import at_once
 from tests.support.controller import Metadata
 
 

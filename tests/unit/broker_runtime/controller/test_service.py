@@ -19,7 +19,7 @@ from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
 from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
-from broker_runtime.steps import at_once
+from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.records.batch import encode_batch
 from tests.support.circles import no_circles

@@ -11,7 +11,7 @@ from broker_runtime.coordination.runtime import CoordinatorRuntime
 from broker_runtime.coordination.seam import Whole
 from broker_runtime.coordination.timer_service import TimerService
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.steps import Steps
+from broker_runtime.slicing.steps import Steps
 from broker_runtime.storage.records.batching import KeyValue
 from tests.support.tally import Added, Tally, TallyDecision, TallyShard
 

@@ -21,7 +21,7 @@ from broker_runtime.groups.records import (
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.groups.tally import Census
 from broker_runtime.metadata.topic_names import GROUPS_TOPIC
-from broker_runtime.metrics import group_tally_families
+from broker_runtime.node.metrics import group_tally_families
 from tests.support.coordinating_broker import ME, CoordinatingBroker
 
 GROUP = "billing"

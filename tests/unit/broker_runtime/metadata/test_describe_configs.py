@@ -6,7 +6,7 @@ from broker_runtime.config import BROKER_KEYS, TOPIC_KEYS, BrokerSettings, broke
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.describe_configs import Described, Source, describe_resource
-from broker_runtime.steps import at_once
+from broker_runtime.slicing.steps import at_once
 from tests.support.controller import Metadata
 
 BROKER, TOPIC, CLIENT_METRICS, GROUP = 4, 2, 16, 32

@@ -28,7 +28,7 @@ from broker_runtime.metadata.snapshots import (
     snapshot_pieces,
 )
 from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
-from broker_runtime.steps import at_once
+from broker_runtime.slicing.steps import at_once
 from tests.support.controller import endpoints
 
 NEW = -1

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_runtime.config.addresses import peer_host
+from broker_runtime.config.declaring.addresses import peer_host
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 
 from broker_runtime.config import broker_settings
-from broker_runtime.config.effective import EffectiveConfig, effective_config
+from broker_runtime.config.in_force.effective import EffectiveConfig, effective_config
 from broker_runtime.exposition import MetricFamily, render
 from broker_runtime.observers import in_force
 from broker_runtime.observers.in_force import ObserversInForce

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from broker_runtime.config import broker_settings
-from broker_runtime.config.effective import effective_config
-from broker_runtime.config.observers import observer_key, observer_names_problem, split_observer_key
+from broker_runtime.config.in_force.effective import effective_config
+from broker_runtime.config.keys.observers import observer_key, observer_names_problem, split_observer_key
 from broker_runtime.errors import ConfigError
 from broker_runtime.observers.filters import Filter
 from broker_runtime.observers.loading import BUILT_IN, ObserverLoadError, ObserverSpec, load, wanted_observers

@@ -10,7 +10,7 @@ import pytest
 
 from broker_runtime.clock import SystemClock
 from broker_runtime.config import broker_settings
-from broker_runtime.config.effective import EffectiveConfig, effective_config
+from broker_runtime.config.in_force.effective import EffectiveConfig, effective_config
 from broker_runtime.exposition import render
 from broker_runtime.observers.on_demand import ObserversOnDemand
 from broker_runtime.observers.surroundings import Surroundings

@@ -18,7 +18,7 @@ from broker_runtime.replication.fetch_messages import Fetched, FetchLimits
 from broker_runtime.replication.fetcher import FetcherSettings, LeaderFetcher
 from broker_runtime.replication.follower import Cut, FollowerReplica, cut_for
 from broker_runtime.replication.leader_questions import log_start
-from broker_runtime.steps import at_once
+from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.log.follower_log import FollowerLog
 from broker_runtime.storage.records.batch import HEADER_BYTES
 from broker_runtime.wire.messages import decode_request, encode_request_body, encode_response_body

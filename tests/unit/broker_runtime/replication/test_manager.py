@@ -13,7 +13,7 @@ from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.replication.peer import Peers
-from broker_runtime.steps import at_once
+from broker_runtime.slicing.steps import at_once
 from tests.support.logs import LOG_DIR, TOPIC_ID, LogHouse
 from tests.support.manual_disk import ManualDisk
 

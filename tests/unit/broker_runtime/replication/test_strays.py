@@ -16,7 +16,7 @@ from broker_runtime.metadata.record import Record
 from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.replication.peer import Peers
-from broker_runtime.steps import at_once
+from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.disk.stray import parting_name
 from tests.support.logs import LOG_DIR, TOPIC_ID, LogHouse, values_of
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker_runtime.steps import at_once
+from broker_runtime.slicing.steps import at_once
 from broker_runtime.wire.decode import read_entity, read_in_steps, released
 from broker_runtime.wire.encode import ERROR_MESSAGE_CHARACTERS_MAX, Pieces, encode_entity, encode_in_steps
 from broker_runtime.wire.limits import DEFAULT_LIMITS, ItemBudget

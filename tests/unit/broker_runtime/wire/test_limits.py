@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from broker_runtime.errors import ProtocolError
-from broker_runtime.steps import at_once
+from broker_runtime.slicing.steps import at_once
 from broker_runtime.wire.limits import ItemBudget, RequestLimits, RequestTooLargeError, ResponseTooLargeError
 from broker_runtime.wire.messages import decode_request_in_steps, encode_request_body, encode_response_in_steps
 from broker_runtime.wire.reader import RequestReader

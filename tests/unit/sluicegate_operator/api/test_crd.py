@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from broker_runtime.config import BROKER_KEYS, TOPIC_KEYS
-from broker_runtime.config.definition import UpdateMode
-from sluicegate_operator.api import config_keys
+from broker_runtime.config.declaring.definition import UpdateMode
+from sluicegate_operator.api.configs import config_keys
 from sluicegate_operator.api.crd import definition, render_crds
 from sluicegate_operator.api.kinds import KINDS
 from tools.resources_page import render_reference

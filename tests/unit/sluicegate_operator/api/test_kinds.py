@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from sluicegate_operator.api.kinds import BY_PEOPLE, KINDS, CustomKind
-from sluicegate_operator.api.metadata import Resource
+from sluicegate_operator.api.schema.metadata import Resource
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.term import reconcilers
-from sluicegate_operator.kube.kinds import BROKER_CLUSTER, CUSTOM
+from sluicegate_operator.kube.http.kinds import BROKER_CLUSTER, CUSTOM
 from sluicegate_operator.settings import read_settings
 from tests.support.memory_kube import MemoryKube
 
@@ -40,5 +40,5 @@ def test_a_plural_is_said_by_the_model_alone(kind: CustomKind) -> None:
     word = re.compile(rf"\b{kind.plural}\b")
     said = {path.relative_to(SOURCES).as_posix() for path in SOURCES.rglob("*.py") if word.search(path.read_text())}
     of_the_model = Path(kind.model.__module__.replace(".", "/")).relative_to("sluicegate_operator").as_posix()
-    rights = {"kube/rights.py"} if kind.plural in RIGHTS_OF_THEIR_OWN else set()
+    rights = {"kube/client/rights.py"} if kind.plural in RIGHTS_OF_THEIR_OWN else set()
     assert said == {f"{of_the_model}.py"} | rights

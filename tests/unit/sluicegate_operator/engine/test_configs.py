@@ -5,9 +5,9 @@ from functools import partial
 import pytest
 
 from sluicegate_operator.engine.configs import ConfigReconciler
-from sluicegate_operator.fleet.asking import BrokerPool
+from sluicegate_operator.fleet.kafka.asking import BrokerPool
 from sluicegate_operator.handlers.context import Context
-from sluicegate_operator.handlers.own_tags import own_tags
+from sluicegate_operator.handlers.reconcilers.own_tags import own_tags
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, ROLE_LABEL
 from sluicegate_operator.settings import read_settings
 from tests.support.bad_manifests import cluster

@@ -8,9 +8,9 @@ import pytest
 from sluicegate_operator.engine.lasting_refusals import TOLD_AFTER_S
 from sluicegate_operator.engine.listeners import APPLYING_RETRY, WAITING_RETRY, ListenerReconciler
 from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again
-from sluicegate_operator.fleet.asking import BrokerPool
+from sluicegate_operator.fleet.kafka.asking import BrokerPool
 from sluicegate_operator.handlers.context import Context
-from sluicegate_operator.kube.errors import KubeError
+from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.resources.labels import (
     CLUSTER_LABEL,
     LISTENER_LABEL,

@@ -7,8 +7,8 @@ import pytest
 from sluicegate_operator.engine.observers import ObserverReconciler
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.handlers.context import Context
-from sluicegate_operator.handlers.observer_code import CodeInConfigMaps
-from sluicegate_operator.kube.errors import KubeError
+from sluicegate_operator.handlers.reconcilers.observer_code import CodeInConfigMaps
+from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.settings import read_settings
 from tests.support.bad_manifests import cluster, observer
 from tests.support.memory_kube import MemoryKube

@@ -9,7 +9,7 @@ from sluicegate_operator.engine.lasting_refusals import TOLD_AFTER_S
 from sluicegate_operator.engine.racks import PASSES_WITHIN_S, RackReconciler
 from sluicegate_operator.engine.work_queue import REFUSED_RETRY
 from sluicegate_operator.handlers.context import Context
-from sluicegate_operator.kube.errors import KubeError
+from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, RACK, ROLE_LABEL
 from sluicegate_operator.settings import read_settings
 from tests.support.bad_manifests import cluster

@@ -11,23 +11,23 @@ from typing import Any
 
 import pytest
 
-from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.engine.lasting_refusals import TOLD_AFTER_S
 from sluicegate_operator.engine.rolls import RollReconciler
 from sluicegate_operator.engine.work_queue import REFUSED_RETRY
-from sluicegate_operator.fleet.controllers import ControllerPlace, ControllerView
-from sluicegate_operator.fleet.kubernetes import KubernetesFleet
+from sluicegate_operator.fleet.kafka.controllers import ControllerPlace, ControllerView
+from sluicegate_operator.fleet.kubernetes.kubernetes import KubernetesFleet
+from sluicegate_operator.fleet.pods.rolls import Partitions
 from sluicegate_operator.fleet.protocol import NodesSeen
-from sluicegate_operator.fleet.rolls import Partitions
-from sluicegate_operator.handlers.clusters import ClusterReconciler
 from sluicegate_operator.handlers.context import Context
+from sluicegate_operator.handlers.reconcilers.clusters import ClusterReconciler
 from sluicegate_operator.handlers.snapshot import gather_cluster
-from sluicegate_operator.kube.errors import KubeConflictError, KubeError
-from sluicegate_operator.planning.cluster_layout import Role
-from sluicegate_operator.planning.overview import BrokerOverview, BrokerState, ClusterOverview
-from sluicegate_operator.planning.restart_reasons import ReasonKind, RestartReason
-from sluicegate_operator.planning.roll import Done, PlannedRestart, Restart, Wait, WaitReason
-from sluicegate_operator.planning.scale import ScaleStep, ScaleView, plan_scale
+from sluicegate_operator.kube.http.errors import KubeConflictError, KubeError
+from sluicegate_operator.planning.layout.cluster_layout import Role
+from sluicegate_operator.planning.layout.restart_reasons import ReasonKind, RestartReason
+from sluicegate_operator.planning.registrations.overview import BrokerOverview, BrokerState, ClusterOverview
+from sluicegate_operator.planning.rolls.roll import Done, PlannedRestart, Restart, Wait, WaitReason
+from sluicegate_operator.planning.rolls.scale import ScaleStep, ScaleView, plan_scale
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, REVISION, ROLE_LABEL
 from sluicegate_operator.settings import read_settings
 from tests.support.bad_manifests import cluster, listener
@@ -291,7 +291,7 @@ async def test_controllers_of_an_earlier_cluster_of_the_name_are_not_asked(monke
         asked.append(places)
         return ControllerView(None)
 
-    monkeypatch.setattr("sluicegate_operator.fleet.kubernetes.controller_view", view_of)
+    monkeypatch.setattr("sluicegate_operator.fleet.kubernetes.kubernetes.controller_view", view_of)
     context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
     meta = {
         "name": "shop-controllers-0",
@@ -319,7 +319,7 @@ async def test_a_look_that_outlives_its_cluster_says_nothing_of_the_sessions_of_
         broker = BrokerOverview(0, 7, "i", BrokerState.ONLINE, host="10.0.0.1")
         return ControllerView(ClusterOverview("c", 1000, 1, 9, (broker,)))
 
-    monkeypatch.setattr("sluicegate_operator.fleet.kubernetes.controller_view", view_of)
+    monkeypatch.setattr("sluicegate_operator.fleet.kubernetes.kubernetes.controller_view", view_of)
     meta = {"labels": {CLUSTER_LABEL: "shop", ROLE_LABEL: "broker"}, "annotations": {REVISION: "1"}}
     kube = MemoryKube()
     context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]

@@ -7,8 +7,8 @@ import pytest
 
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.term import reconcilers
-from sluicegate_operator.kube.errors import KubeError
-from sluicegate_operator.kube.kinds import Kind
+from sluicegate_operator.kube.http.errors import KubeError
+from sluicegate_operator.kube.http.kinds import Kind
 from sluicegate_operator.settings import read_settings
 from tests.support.bad_manifests import Json, cluster, listener, observer, topic
 from tests.support.memory_kube import MemoryKube

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.engine.topics import TopicReconciler
-from sluicegate_operator.fleet.asking import BrokerPool, NoBrokerError
 from sluicegate_operator.fleet.base import BrokerAddress
-from sluicegate_operator.fleet.reassigning import BrokersWanted
-from sluicegate_operator.fleet.topics import NOT_SEEN, SeenTopics, TooFewBrokersError, TopicResult
+from sluicegate_operator.fleet.kafka.asking import BrokerPool, NoBrokerError
+from sluicegate_operator.fleet.kafka.reassigning import BrokersWanted
+from sluicegate_operator.fleet.kafka.topics import NOT_SEEN, SeenTopics, TooFewBrokersError, TopicResult
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.errors import KafkaApiError
-from sluicegate_operator.planning.topics import ObservedTopic
+from sluicegate_operator.planning.topics.topics import ObservedTopic
 from sluicegate_operator.settings import TOPIC_DELETION_S, read_settings
 from tests.support.bad_manifests import cluster, topic
 from tests.support.memory_kube import MemoryKube

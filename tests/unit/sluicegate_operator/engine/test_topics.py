@@ -8,11 +8,11 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from sluicegate_operator.api.topic import FINALIZER
+from sluicegate_operator.api.models.topic import FINALIZER
 from sluicegate_operator.engine.lasting_refusals import TOLD_AFTER_S
 from sluicegate_operator.engine.topics import TopicReconciler
 from sluicegate_operator.engine.work_queue import Retry
-from sluicegate_operator.fleet.asking import NoBrokerError
+from sluicegate_operator.fleet.kafka.asking import NoBrokerError
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.kafka_admin.configs import ConfigChange
 from sluicegate_operator.kafka_admin.views import (
@@ -24,8 +24,8 @@ from sluicegate_operator.kafka_admin.views import (
     PartitionView,
     TopicView,
 )
-from sluicegate_operator.kube.errors import KubeError
-from sluicegate_operator.kube.kinds import Kind
+from sluicegate_operator.kube.http.errors import KubeError
+from sluicegate_operator.kube.http.kinds import Kind
 from sluicegate_operator.settings import TOPIC_DELETION_S, TOPIC_PATIENCE_S, read_settings
 from tests.support.bad_manifests import cluster, topic
 from tests.support.memory_kube import Json, MemoryKube

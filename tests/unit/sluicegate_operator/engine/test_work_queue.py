@@ -14,8 +14,8 @@ from sluicegate_operator.engine.work_queue import (
     WorkQueue,
     unless_refused,
 )
-from sluicegate_operator.kube.errors import KubeError, KubeUnavailableError, NamespaceGoingError
-from sluicegate_operator.kube.one_by_one import Refusals
+from sluicegate_operator.kube.client.one_by_one import Refusals
+from sluicegate_operator.kube.http.errors import KubeError, KubeUnavailableError, NamespaceGoingError
 
 
 def test_a_key_marked_twice_is_worked_on_once() -> None:

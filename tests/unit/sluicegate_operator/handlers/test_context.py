@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.api import BrokerCluster, parse_resource
-from sluicegate_operator.api.connection_quota import ConnectionQuota, ConnectionQuotaStatus
+from sluicegate_operator.api.models.connection_quota import ConnectionQuota, ConnectionQuotaStatus
 from sluicegate_operator.engine.context import now
 from sluicegate_operator.handlers.context import Context
-from sluicegate_operator.kube.errors import KubeConflictError
-from sluicegate_operator.kube.held import Held, Reader, read_object
-from sluicegate_operator.kube.kinds import CONNECTION_QUOTA
-from sluicegate_operator.kube.undeclared import UndeclaredFields
-from sluicegate_operator.planning.conditions import conditions, ready
-from sluicegate_operator.planning.external import why_governed
+from sluicegate_operator.kube.cache.held import Held, Reader, read_object
+from sluicegate_operator.kube.cache.undeclared import UndeclaredFields
+from sluicegate_operator.kube.http.errors import KubeConflictError
+from sluicegate_operator.kube.http.kinds import CONNECTION_QUOTA
+from sluicegate_operator.planning.external.external import why_governed
+from sluicegate_operator.planning.status.conditions import conditions, ready
 from sluicegate_operator.settings import read_settings
 from tests.support.bad_manifests import external
 from tests.support.memory_kube import MemoryKube

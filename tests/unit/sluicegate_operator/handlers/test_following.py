@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
-from sluicegate_operator.fleet.controllers import ControllerPlace, ControllerView
+from sluicegate_operator.fleet.kafka.controllers import ControllerPlace, ControllerView
 from sluicegate_operator.handlers import following
 from sluicegate_operator.handlers.following import Followers
-from sluicegate_operator.planning.overview import ClusterOverview
+from sluicegate_operator.planning.registrations.overview import ClusterOverview
 
 SHOP = ("default", "shop")
 PLACE = ControllerPlace(1000, "10.0.0.9")

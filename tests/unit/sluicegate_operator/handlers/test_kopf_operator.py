@@ -10,11 +10,11 @@ import pytest
 
 from sluicegate_operator.handlers import kopf_operator
 from sluicegate_operator.handlers.kopf_operator import KOPF, KopfOperator, kopf_warning
-from sluicegate_operator.kube.cache import Cache
-from sluicegate_operator.kube.errors import KubeError
-from sluicegate_operator.kube.held import Held, Reader
-from sluicegate_operator.kube.kinds import CONFIG_MAP, Kind
-from sluicegate_operator.kube.watched import Watched
+from sluicegate_operator.kube.cache.cache import Cache
+from sluicegate_operator.kube.cache.held import Held, Reader
+from sluicegate_operator.kube.cache.watched import Watched
+from sluicegate_operator.kube.http.errors import KubeError
+from sluicegate_operator.kube.http.kinds import CONFIG_MAP, Kind
 from tests.support.scripted_api import PATIENCE_S, Script, cached, event, page, until, without_pauses
 
 ROOT = Path(__file__).parents[4]
@@ -77,7 +77,7 @@ async def test_an_object_that_the_handler_cannot_read_is_no_smaller_world(monkey
         assert await cache.get(CONFIG_MAP, "default", "a") is not None
         script.said.put_nowait(event("ADDED", a_map("odd", 6)))
         await until(lambda: len([one for one in script.asked if "limit" in one]) > 3)
-        monkeypatch.setattr("sluicegate_operator.kube.cache.FILL_PATIENCE_S", 0.001)
+        monkeypatch.setattr("sluicegate_operator.kube.cache.cache.FILL_PATIENCE_S", 0.001)
         with pytest.raises(KubeError):
             await cache.get(CONFIG_MAP, "default", "odd")
         odd.clear()

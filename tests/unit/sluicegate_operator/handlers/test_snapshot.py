@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from sluicegate_operator.api.metadata import Resource
-from sluicegate_operator.api.topic import FINALIZER
+from sluicegate_operator.api.models.topic import FINALIZER
+from sluicegate_operator.api.schema.metadata import Resource
 from sluicegate_operator.engine.snapshot import UnreadableClusterError
 from sluicegate_operator.handlers.snapshot import gather_cluster, gather_snapshot
-from sluicegate_operator.kube.held import Misread
-from sluicegate_operator.kube.kinds import BROKER_CLUSTER, CONNECTION_QUOTA, TOPIC, Kind
+from sluicegate_operator.kube.cache.held import Misread
+from sluicegate_operator.kube.http.kinds import BROKER_CLUSTER, CONNECTION_QUOTA, TOPIC, Kind
 from tests.support.memory_kube import MemoryCache
 
 

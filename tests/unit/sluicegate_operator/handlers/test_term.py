@@ -5,7 +5,7 @@ from typing import Never
 
 import pytest
 
-from sluicegate_operator.handlers.telemetry import REGISTRY
+from sluicegate_operator.handlers.process.telemetry import REGISTRY
 from sluicegate_operator.handlers.term import lead
 from sluicegate_operator.settings import read_settings
 from tests.support.memory_kube import MemoryKube

@@ -10,8 +10,8 @@ from sluicegate_operator.api.manifests import parse_resource
 from sluicegate_operator.engine.first_seen import FirstSeen
 from sluicegate_operator.handlers.context import Departed
 from sluicegate_operator.handlers.watch import Watch
-from sluicegate_operator.kube.held import Held, Reader
-from sluicegate_operator.kube.kinds import (
+from sluicegate_operator.kube.cache.held import Held, Reader
+from sluicegate_operator.kube.http.kinds import (
     AUDIT_PIPELINE,
     BROKER_CLUSTER,
     BROKER_LISTENER,

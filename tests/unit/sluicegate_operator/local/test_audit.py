@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from sluicegate_operator.fleet.local_data import DataDirError
+from sluicegate_operator.fleet.local.local_data import DataDirError
 from sluicegate_operator.local.audit import LocalAudit, find_local_audit
 
 

@@ -8,7 +8,7 @@ import pytest
 from sluicegate_operator.api import Manifests
 from sluicegate_operator.api.manifests import read_stored
 from sluicegate_operator.engine.context import now
-from sluicegate_operator.fleet.local_data import DataDir
+from sluicegate_operator.fleet.local.local_data import DataDir
 from sluicegate_operator.local.clusters import LocalClusters
 from sluicegate_operator.local.landers import LocalLanders
 from sluicegate_operator.local.limit_changes import LimitChanges

@@ -4,9 +4,9 @@ from copy import deepcopy
 from typing import Any
 
 from sluicegate_operator.api import Manifests, Topic, parse_resource
-from sluicegate_operator.api.topic import FINALIZER, TopicStatus
+from sluicegate_operator.api.models.topic import FINALIZER, TopicStatus
 from sluicegate_operator.engine.context import now, reference
-from sluicegate_operator.kube.kinds import CONNECTION_QUOTA, TOPIC
+from sluicegate_operator.kube.http.kinds import CONNECTION_QUOTA, TOPIC
 from sluicegate_operator.local.objects import LocalObjects, Remembered
 from tests.support.bad_manifests import cluster, topic
 

@@ -3,9 +3,9 @@
 from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.local.context import SaidEvents
 from sluicegate_operator.local.state import ProgressLines, progress_of
-from sluicegate_operator.planning.cluster_layout import Role
-from sluicegate_operator.planning.roll import Done, PlannedRestart, Restart, RollStep, Wait, WaitReason
-from sluicegate_operator.planning.scale import ScaleReason, ScaleStep
+from sluicegate_operator.planning.layout.cluster_layout import Role
+from sluicegate_operator.planning.rolls.roll import Done, PlannedRestart, Restart, RollStep, Wait, WaitReason
+from sluicegate_operator.planning.rolls.scale import ScaleReason, ScaleStep
 
 RESTART = Restart((PlannedRestart("broker 0 of shop", Role.BROKER, 0, ()),), ("controller 1000 of shop",))
 WAIT = Wait(WaitReason.OUT_OF_SYNC, "broker 0 is not back in 2 in-sync sets", ("controller 1000 of shop",))

@@ -15,11 +15,10 @@ from sluicegate_operator.api import (
     Topic,
     parse_resource,
 )
-from sluicegate_operator.planning.broker_config import OwnTags, plan_broker_config
-from sluicegate_operator.planning.cluster_layout import PROTOCOLS
-from sluicegate_operator.planning.connection_groups import group_limits
-from sluicegate_operator.planning.exposure import Address
-from sluicegate_operator.planning.limits import (
+from sluicegate_operator.planning.layout.broker_config import OwnTags, plan_broker_config
+from sluicegate_operator.planning.layout.cluster_layout import PROTOCOLS
+from sluicegate_operator.planning.layout.connection_groups import group_limits
+from sluicegate_operator.planning.layout.limits import (
     Action,
     DesiredLimits,
     LimitKey,
@@ -28,7 +27,8 @@ from sluicegate_operator.planning.limits import (
     ip_rate,
     is_limit_key,
 )
-from sluicegate_operator.planning.listeners import (
+from sluicegate_operator.planning.listeners.exposure import Address
+from sluicegate_operator.planning.listeners.listeners import (
     ADVERTISED,
     LISTENERS,
     OpenListener,
@@ -37,8 +37,8 @@ from sluicegate_operator.planning.listeners import (
     open_listeners,
     with_one,
 )
-from sluicegate_operator.planning.observers import ObservedObservers, diff_observers
-from sluicegate_operator.planning.topics import (
+from sluicegate_operator.planning.observers.observers import ObservedObservers, diff_observers
+from sluicegate_operator.planning.topics.topics import (
     AddPartitions,
     AlterTopicConfigs,
     CreateTopic,

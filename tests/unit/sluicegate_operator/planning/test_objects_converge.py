@@ -12,13 +12,13 @@ from sluicegate_operator.api import (
     BrokerRegistration,
     parse_resource,
 )
-from sluicegate_operator.planning.claims import Claim, plan_claims
-from sluicegate_operator.planning.cluster_layout import Role, cluster_id
-from sluicegate_operator.planning.fencing import BrokerPod
-from sluicegate_operator.planning.overview import BrokerOverview, BrokerState, ClusterOverview
-from sluicegate_operator.planning.racks import NodeLabels, RackPod, plan_racks
-from sluicegate_operator.planning.registrations import SeenBrokers, plan_registrations
-from sluicegate_operator.planning.volumes import Volume, plan_volumes, volumes_seen
+from sluicegate_operator.planning.clusters.claims import Claim, plan_claims
+from sluicegate_operator.planning.layout.cluster_layout import Role, cluster_id
+from sluicegate_operator.planning.layout.volumes import Volume, plan_volumes, volumes_seen
+from sluicegate_operator.planning.registrations.fencing import BrokerPod
+from sluicegate_operator.planning.registrations.overview import BrokerOverview, BrokerState, ClusterOverview
+from sluicegate_operator.planning.registrations.racks import NodeLabels, RackPod, plan_racks
+from sluicegate_operator.planning.registrations.registrations import SeenBrokers, plan_registrations
 from tests.support.bad_manifests import Json
 from tests.support.settling_world import NOW, settles, shop
 

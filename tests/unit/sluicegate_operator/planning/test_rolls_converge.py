@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from sluicegate_operator.planning.cluster_layout import FIRST_CONTROLLER_ID, Role
-from sluicegate_operator.planning.overview import BrokerOverview, BrokerState, ClusterOverview
-from sluicegate_operator.planning.restart_reasons import ReasonKind, RestartReason
-from sluicegate_operator.planning.roll import (
+from sluicegate_operator.planning.layout.cluster_layout import FIRST_CONTROLLER_ID, Role
+from sluicegate_operator.planning.layout.restart_reasons import ReasonKind, RestartReason
+from sluicegate_operator.planning.registrations.overview import BrokerOverview, BrokerState, ClusterOverview
+from sluicegate_operator.planning.rolls.roll import (
     Done,
     NodeView,
     PartitionState,
@@ -24,8 +24,8 @@ from sluicegate_operator.planning.roll import (
     Wait,
     plan_roll,
 )
-from sluicegate_operator.planning.roll_groups import Strategy
-from sluicegate_operator.planning.scale import ScaleReason, ScaleStep, ScaleView, plan_scale
+from sluicegate_operator.planning.rolls.roll_groups import Strategy
+from sluicegate_operator.planning.rolls.scale import ScaleReason, ScaleStep, ScaleView, plan_scale
 
 REASON = (RestartReason(ReasonKind.IMAGE_CHANGED, "a to b"),)
 AWAY, CATCHING_UP = 2, 3

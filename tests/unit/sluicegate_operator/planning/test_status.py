@@ -7,20 +7,20 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.api import BrokerCluster, BrokerListener, ConnectionQuota, parse_resource
-from sluicegate_operator.api.broker_cluster_status import VolumesStatus
-from sluicegate_operator.api.connection_quota import ConnectionQuotaStatus, Observed
-from sluicegate_operator.api.metadata import Status
-from sluicegate_operator.planning.cluster_layout import Role
-from sluicegate_operator.planning.cluster_status import ObservedCluster, cluster_status
-from sluicegate_operator.planning.exposure import HIDDEN, Hiding
-from sluicegate_operator.planning.fencing import FenceOrder
-from sluicegate_operator.planning.log_damage import BrokerDamage
-from sluicegate_operator.planning.racks import RackPod, RacksPlan, RackWait, Telling
-from sluicegate_operator.planning.restart_reasons import ReasonKind, RestartReason
-from sluicegate_operator.planning.roll import Done, Fence, PlannedRestart, Restart, RollStep, Wait, WaitReason
-from sluicegate_operator.planning.scale import ScaleReason, ScaleStep
-from sluicegate_operator.planning.start_failures import FailingNode, NodesNotStarting, StartFailure
-from sluicegate_operator.planning.volumes import VolumesSeen
+from sluicegate_operator.api.models.broker_cluster_status import VolumesStatus
+from sluicegate_operator.api.models.connection_quota import ConnectionQuotaStatus, Observed
+from sluicegate_operator.api.schema.metadata import Status
+from sluicegate_operator.planning.clusters.cluster_status import ObservedCluster, cluster_status
+from sluicegate_operator.planning.layout.cluster_layout import Role
+from sluicegate_operator.planning.layout.restart_reasons import ReasonKind, RestartReason
+from sluicegate_operator.planning.layout.volumes import VolumesSeen
+from sluicegate_operator.planning.listeners.exposure import HIDDEN, Hiding
+from sluicegate_operator.planning.registrations.fencing import FenceOrder
+from sluicegate_operator.planning.registrations.racks import RackPod, RacksPlan, RackWait, Telling
+from sluicegate_operator.planning.rolls.roll import Done, Fence, PlannedRestart, Restart, RollStep, Wait, WaitReason
+from sluicegate_operator.planning.rolls.scale import ScaleReason, ScaleStep
+from sluicegate_operator.planning.rolls.start_failures import FailingNode, NodesNotStarting, StartFailure
+from sluicegate_operator.planning.status.log_damage import BrokerDamage
 from sluicegate_operator.quotas.plan import plan_quotas
 from sluicegate_operator.quotas.status import Enforcement, quota_status
 from tests.support.bad_manifests import cluster, listener, quota

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.api.manifests import read_stored
-from sluicegate_operator.api.metadata import Resource
-from sluicegate_operator.planning.images import Images
+from sluicegate_operator.api.schema.metadata import Resource
+from sluicegate_operator.planning.layout.images import Images
 from sluicegate_operator.preview.admission import LENGTH_MAX, NAMES_MAX, WARNINGS_MAX, admission_warnings
 from tests.support.bad_manifests import Json, cluster, external, listener, manifest, observer, quota, topic
 

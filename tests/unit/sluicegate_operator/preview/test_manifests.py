@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.api import Manifests, parse_resource
-from sluicegate_operator.planning.children import wanted_revision
-from sluicegate_operator.planning.cluster_layout import Role, plan_cluster
-from sluicegate_operator.planning.images import Images
-from sluicegate_operator.planning.preview_nodes import NodeKind, RunningNodes
-from sluicegate_operator.planning.restart_reasons import ReasonKind, RestartReason
+from sluicegate_operator.planning.layout.children import wanted_revision
+from sluicegate_operator.planning.layout.cluster_layout import Role, plan_cluster
+from sluicegate_operator.planning.layout.images import Images
+from sluicegate_operator.planning.layout.preview_nodes import NodeKind, RunningNodes
+from sluicegate_operator.planning.layout.restart_reasons import ReasonKind, RestartReason
 from sluicegate_operator.preview.cluster import ClusterPreview
 from sluicegate_operator.preview.manifests import ObjectOutcome, Preview, World, preview, summary
 from tests.support.bad_manifests import Json, cluster, external, listener, quota, topic

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from sluicegate_operator.fleet.asking import NoBrokerError, Unreachable
-from sluicegate_operator.fleet.broker_limits import apply_actions, observe_limits
+from sluicegate_operator.fleet.kafka.asking import NoBrokerError, Unreachable
+from sluicegate_operator.fleet.kafka.broker_limits import apply_actions, observe_limits
 from sluicegate_operator.kafka_admin.quotas import ALTERED_A_REQUEST
-from sluicegate_operator.planning.limits import (
+from sluicegate_operator.planning.layout.limits import (
     DesiredLimits,
     LimitKey,
     ObservedLimits,

@@ -2,7 +2,7 @@
 
 from math import inf
 
-from sluicegate_operator.planning.limits import LimitKey
+from sluicegate_operator.planning.layout.limits import LimitKey
 from sluicegate_operator.quotas.doubts import AGAIN_S, LATE_S, Doubts
 
 RATE: frozenset[LimitKey] = frozenset(("max.connection.creation.rate",))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.api import ConnectionQuota, parse_resource
-from sluicegate_operator.api.connection_quota import Holding
+from sluicegate_operator.api.models.connection_quota import Holding
 from sluicegate_operator.quotas.holding import (
     QUIET_S,
     Held,

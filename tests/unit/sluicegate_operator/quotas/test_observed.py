@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.api import BrokerCluster, BrokerListener, ConnectionQuota, parse_resource
-from sluicegate_operator.fleet.http_get import Address, HttpAnswer
+from sluicegate_operator.fleet.kafka.http_get import Address, HttpAnswer
 from sluicegate_operator.handlers.context import Context
-from sluicegate_operator.planning.limits import Missing, ObservedLimits
+from sluicegate_operator.planning.layout.limits import Missing, ObservedLimits
 from sluicegate_operator.quotas import observed as observed_module
 from sluicegate_operator.quotas.holding import QUIET_S
 from sluicegate_operator.quotas.observed import (

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from sluicegate_operator.api.connection_quota import ConnectionQuota
+from sluicegate_operator.api.models.connection_quota import ConnectionQuota
 from sluicegate_operator.engine.context import STATUS_WRITERS_MAX
 from sluicegate_operator.engine.snapshot import Snapshot
 from sluicegate_operator.engine.work_queue import Again, Retry
-from sluicegate_operator.fleet.asking import BrokerPool
+from sluicegate_operator.fleet.kafka.asking import BrokerPool
 from sluicegate_operator.handlers.context import Context
-from sluicegate_operator.kube.errors import KubeError
-from sluicegate_operator.kube.held import Held
-from sluicegate_operator.kube.kinds import BROKER_CLUSTER, BROKER_LISTENER, CONNECTION_QUOTA, Kind
-from sluicegate_operator.planning.workloads import Members
+from sluicegate_operator.kube.cache.held import Held
+from sluicegate_operator.kube.http.errors import KubeError
+from sluicegate_operator.kube.http.kinds import BROKER_CLUSTER, BROKER_LISTENER, CONNECTION_QUOTA, Kind
+from sluicegate_operator.planning.layout.workloads import Members
 from sluicegate_operator.quotas.doubts import AGAIN_S
 from sluicegate_operator.quotas.reconcile import OBSERVED, STARTING_S, STATUSES, QuotaReconciler, SelectedPods
 from sluicegate_operator.quotas.state import GovernedQuotas

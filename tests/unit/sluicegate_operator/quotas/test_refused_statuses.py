@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from sluicegate_operator.kube.errors import KubeError, KubeUnavailableError
-from sluicegate_operator.kube.kinds import Kind
+from sluicegate_operator.kube.http.errors import KubeError, KubeUnavailableError
+from sluicegate_operator.kube.http.kinds import Kind
 from sluicegate_operator.quotas import statuses
 from sluicegate_operator.quotas.statuses import REFUSED_AGAIN_S
 from tests.support.memory_kube import Json, MemoryKube

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.api import BrokerCluster, BrokerListener, ConnectionQuota, parse_resource
-from sluicegate_operator.api.connection_quota import ConnectionQuotaStatus, Holding, Observed
+from sluicegate_operator.api.models.connection_quota import ConnectionQuotaStatus, Holding, Observed
 from sluicegate_operator.engine.first_seen import FirstSeen
-from sluicegate_operator.planning.limits import Missing, ObservedLimits
+from sluicegate_operator.planning.layout.limits import Missing, ObservedLimits
 from sluicegate_operator.quotas.plan import Scope
 from sluicegate_operator.quotas.state import GovernedQuotas, Surroundings
 from tests.unit.sluicegate_operator.quotas.test_reconcile import LISTENER, cluster, quota

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sluicegate_operator.api import BrokerCluster, BrokerListener, ConnectionQuota, parse_resource
-from sluicegate_operator.api.connection_quota import ConnectionQuotaStatus, Effective, Observed
+from sluicegate_operator.api.models.connection_quota import ConnectionQuotaStatus, Effective, Observed
 from sluicegate_operator.quotas.status import Enforcement, quota_status
 from tests.support.bad_manifests import cluster, listener, quota
 from tests.support.kstatus import kstatus

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from sluicegate_operator.api.quantities import amount
-from sluicegate_operator.api.resource_amounts import Resources
+from sluicegate_operator.api.schema.quantities import amount
+from sluicegate_operator.api.schema.resource_amounts import Resources
 from sluicegate_operator.resources import container_resources as own
 from sluicegate_operator.resources.container_resources import container_resources
 

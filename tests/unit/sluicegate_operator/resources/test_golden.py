@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from sluicegate_operator.api import AuditPipeline, BrokerCluster, BrokerListener, parse_resource
-from sluicegate_operator.planning.children import cluster_children, listener_children, network_policies
-from sluicegate_operator.planning.pipelines import pipeline_children, plan_pipeline
+from sluicegate_operator.planning.layout.children import cluster_children, listener_children, network_policies
+from sluicegate_operator.planning.pipelines.pipelines import pipeline_children, plan_pipeline
 from sluicegate_operator.resources.audit_spark import spark_application
 from tests.support import pipeline_manifests
 from tests.support.bad_manifests import cluster, listener

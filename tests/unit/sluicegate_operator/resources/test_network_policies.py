@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.api import BrokerCluster, BrokerListener, parse_resource
-from sluicegate_operator.planning.children import cluster_children, network_policies
+from sluicegate_operator.planning.layout.children import cluster_children, network_policies
 from tests.support.bad_manifests import cluster, listener
 
 Json = dict[str, Any]

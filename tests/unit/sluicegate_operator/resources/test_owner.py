@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, labels
 from sluicegate_operator.resources.owner import child_metadata, why_not_ours
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.api import BrokerCluster, parse_resource
-from sluicegate_operator.planning.children import cluster_children
-from sluicegate_operator.planning.restart_reasons import decode_revision, restart_reasons
+from sluicegate_operator.planning.layout.children import cluster_children
+from sluicegate_operator.planning.layout.restart_reasons import decode_revision, restart_reasons
 from sluicegate_operator.resources.labels import REVISION, labels
 from tests.support.bad_manifests import cluster, pod_settings
 

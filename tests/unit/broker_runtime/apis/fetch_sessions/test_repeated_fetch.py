@@ -11,7 +11,7 @@ from broker_runtime.apis.fetch_sessions.fetch_partition import AskedPartition
 from broker_runtime.apis.fetch_sessions.repeated_fetch import PARTITIONS_MIN, RepeatedFetch, RepeatedFetches
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.replication.leader import LeaderReplica
-from broker_runtime.steps import at_once
+from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.records.batch import encode_batch
 from broker_runtime.wire.messages import decode_response
 from broker_runtime.wire.reply import FileRegion, PendingReply, Reply

@@ -9,7 +9,7 @@ import pytest
 from broker_runtime.apis.groups import consumer_group_describe, consumer_group_heartbeat
 from broker_runtime.apis.request.authorized_operations import NOT_ASKED
 from broker_runtime.errors import ErrorCode
-from broker_runtime.steps import at_once
+from broker_runtime.slicing.steps import at_once
 from broker_runtime.wire.reader import RequestReader
 from tests.support.coordinating_broker import CoordinatingBroker, versions
 

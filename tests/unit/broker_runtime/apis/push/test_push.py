@@ -23,7 +23,7 @@ from broker_runtime.groups.push.member import PushMember
 from broker_runtime.groups.records import GroupRecord, OffsetCommitKey, OffsetCommitValue
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.metadata.topic_names import GROUPS_TOPIC
-from broker_runtime.steps import at_once
+from broker_runtime.slicing.steps import at_once
 from broker_runtime.wire.handler import ServedConnection
 from broker_runtime.wire.push import layouts
 from broker_runtime.wire.push.layouts import Layout

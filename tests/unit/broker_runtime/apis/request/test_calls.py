@@ -17,7 +17,7 @@ from broker_runtime.apis.request.observed import ANONYMOUS, answer_bytes, client
 from broker_runtime.apis.request.request_metrics import RequestCount, RequestMetrics
 from broker_runtime.errors import ErrorCode, ProtocolError
 from broker_runtime.exposition import render
-from broker_runtime.metrics import request_families
+from broker_runtime.node.metrics import request_families
 from broker_runtime.storage.records.batch import encode_batch
 from broker_runtime.wire import versions
 from broker_runtime.wire.reply import NO_REPLY, PendingReply, Reply

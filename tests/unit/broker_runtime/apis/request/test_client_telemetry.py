@@ -9,7 +9,7 @@ import pytest
 from broker_runtime.apis.request import client_telemetry
 from broker_runtime.apis.request.client_telemetry import Client, ClientTelemetry, Pushed, Wanted
 from broker_runtime.apis.telemetry import get_telemetry_subscriptions, push_telemetry
-from broker_runtime.config.client_metrics import Subscription, subscription
+from broker_runtime.config.keys.client_metrics import Subscription, subscription
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.wire.messages import decode_response

@@ -9,7 +9,7 @@ from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.kept_answers import Body, KeptAnswers
 from broker_runtime.apis.topics.metadata import API
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.steps import Steps
+from broker_runtime.slicing.steps import Steps
 from broker_runtime.wire.messages import decode_response
 from broker_runtime.wire.reply import Reply
 from tests.support.calls import a_call, settled_at_once

@@ -19,8 +19,8 @@ from broker_runtime.apis.topics import create_topics, metadata
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.metadata.topics import RemoveTopic, TopicRecord
 from broker_runtime.replication.leader import LeaderReplica
-from broker_runtime.slices import Slices
-from broker_runtime.steps import Steps
+from broker_runtime.slicing.slices import Slices
+from broker_runtime.slicing.steps import Steps
 from broker_runtime.storage.records.batch import encode_batch
 from broker_runtime.wire.limits import RequestLimits
 from broker_runtime.wire.messages import decode_response

@@ -13,7 +13,7 @@ from broker_runtime.errors import ErrorCode
 from broker_runtime.metadata.topics import Partition
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.replication.wanted_isr import wanted_change
-from broker_runtime.steps import at_once
+from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.disk.checkpoint import LOG_STARTS, read_offsets
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.records.batch import encode_batch

@@ -4,7 +4,7 @@ from typing import Any
 
 from broker_runtime.apis.topics.internal_topics import made_as
 from broker_runtime.config import TopicConfig
-from broker_runtime.config.broker import BrokerConfig
+from broker_runtime.config.keys.broker import BrokerConfig
 from broker_runtime.groups.record_codec import encode
 from broker_runtime.groups.records import ClassicMember, GroupMetadataKey, GroupMetadataValue, GroupRecord
 from broker_runtime.metadata.image import MetadataImage

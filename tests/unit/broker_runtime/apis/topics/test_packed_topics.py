@@ -16,7 +16,7 @@ from broker_runtime.errors import ErrorCode
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import INTERNAL_TOPICS
 from broker_runtime.metadata.topics import PartitionRecord, Topic
-from broker_runtime.steps import at_once
+from broker_runtime.slicing.steps import at_once
 from broker_runtime.wire.messages import encode_response_body
 from tests.support.calls import a_call
 from tests.support.controller import Metadata

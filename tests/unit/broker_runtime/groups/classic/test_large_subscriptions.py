@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from broker_runtime.config.broker import BrokerConfig
+from broker_runtime.config.keys.broker import BrokerConfig
 from broker_runtime.coordination.seam import Deciding, in_one_go
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.classic import reading

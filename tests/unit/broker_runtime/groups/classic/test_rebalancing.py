@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from broker_runtime.config.broker import BrokerConfig
+from broker_runtime.config.keys.broker import BrokerConfig
 from broker_runtime.coordination.seam import in_one_go
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.classic.group import APPLIERS, ClassicGroup

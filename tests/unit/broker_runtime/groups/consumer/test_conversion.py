@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker_runtime.config.broker import BrokerConfig
+from broker_runtime.config.keys.broker import BrokerConfig
 from broker_runtime.coordination.seam import Whole, in_one_go
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.answers import Later
@@ -32,7 +32,7 @@ from broker_runtime.groups.consumer.validity import HeartbeatRequest as NewHeart
 from broker_runtime.groups.group import GroupType
 from broker_runtime.groups.offsets.delete import delete_group
 from broker_runtime.groups.records import ClassicProtocol, GroupRecord, OffsetCommitKey, OffsetCommitValue
-from broker_runtime.steps import at_once
+from broker_runtime.slicing.steps import at_once
 from tests.support.consumer_groups import GROUP, Coordinator, durable, refused
 
 PARTITIONS = 4

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from broker_runtime.config.broker import BrokerConfig
+from broker_runtime.config.keys.broker import BrokerConfig
 from broker_runtime.coordination.seam import Deciding, in_one_go
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.assignors import TopicDescription
@@ -40,7 +40,7 @@ from broker_runtime.groups.records import (
 from broker_runtime.metadata.brokers import RegisterBroker
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
-from broker_runtime.steps import at_once
+from broker_runtime.slicing.steps import at_once
 from tests.support.consumer_groups import GROUP, Coordinator, durable, empty_state, refused
 
 NAMES = 5_000

@@ -16,7 +16,7 @@ from broker_runtime.groups.consumer.embedded import (
     subscription_version,
     write_assignment,
 )
-from broker_runtime.steps import at_once
+from broker_runtime.slicing.steps import at_once
 
 
 def kind(message: str, version: int) -> Any:

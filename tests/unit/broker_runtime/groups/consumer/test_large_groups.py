@@ -1,6 +1,6 @@
 """Groups whose assignment would block the event loop: it is computed aside, and written in slices (KIP-848)."""
 
-from broker_runtime.config.broker import BrokerConfig
+from broker_runtime.config.keys.broker import BrokerConfig
 from broker_runtime.coordination.seam import in_one_go
 from broker_runtime.groups.records import ConsumerGroupTargetAssignmentMemberKey
 from tests.support.consumer_groups import Coordinator, durable

@@ -5,7 +5,7 @@ from uuid import UUID
 from broker_runtime.groups.consumer.member import ConsumerMember, MemberState
 from broker_runtime.groups.consumer.reconciliation import Goal, reconcile
 from broker_runtime.groups.records import Assignment, ConsumerGroupCurrentMemberAssignmentValue
-from broker_runtime.steps import at_once
+from broker_runtime.slicing.steps import at_once
 
 A, B = UUID(int=1), UUID(int=2)
 STABLE, UNREVOKED, UNRELEASED = MemberState

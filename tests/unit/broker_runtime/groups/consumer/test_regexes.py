@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from broker_runtime.config.broker import BrokerConfig
+from broker_runtime.config.keys.broker import BrokerConfig
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.consumer.heartbeat import HeartbeatAnswer
 from broker_runtime.groups.records import ConsumerGroupMemberMetadataKey, GroupRecord

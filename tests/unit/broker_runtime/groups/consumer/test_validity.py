@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from broker_runtime.config.broker import BrokerConfig
+from broker_runtime.config.keys.broker import BrokerConfig
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.consumer.validity import HeartbeatRequest, check_request
 from tests.support.consumer_groups import refused

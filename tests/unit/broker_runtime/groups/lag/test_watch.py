@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from broker_runtime.config.groups import LagConfig
+from broker_runtime.config.keys.groups import LagConfig
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.lag.figures import LagFigures
 from broker_runtime.groups.lag.log_ends import LogEnds

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from broker_runtime.config.broker import BrokerConfig
+from broker_runtime.config.keys.broker import BrokerConfig
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.classic.group import APPLIERS, ClassicGroup
 from broker_runtime.groups.group import Committer, Group

@@ -1,6 +1,6 @@
 """A rebalance that is tried again, with consumers whose sessions have different lengths."""
 
-from broker_runtime.config.broker import BrokerConfig
+from broker_runtime.config.keys.broker import BrokerConfig
 from broker_runtime.groups.push.calls import Ping, StopFetcher
 from broker_runtime.groups.push.states import PushState
 from tests.support.push_groups import SESSION_S, Consumer, Coordinator, answer_all

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from broker_runtime.config.broker import BrokerConfig
+from broker_runtime.config.keys.broker import BrokerConfig
 from broker_runtime.groups.environment import GroupTimer
 from broker_runtime.groups.push.calls import Ping, StopFetcher
 from broker_runtime.groups.push.log_ends import Asked, Ends

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_runtime.config.broker import BrokerConfig
+from broker_runtime.config.keys.broker import BrokerConfig
 from broker_runtime.groups.push.answers import ping_answered
 from broker_runtime.groups.push.calls import Ping
 from broker_runtime.groups.push.offsets import Consumed

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_runtime.config.addresses import canonical_address
+from broker_runtime.config.declaring.addresses import canonical_address
 from broker_runtime.network.sockets.proxy_header import (
     SIGNATURE,
     HeaderOutcome,

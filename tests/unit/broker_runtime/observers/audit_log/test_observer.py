@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from audit_pipeline.events import events_of
-from audit_pipeline.spool_folder import boots, spools_of
+from audit_pipeline.spool.events import events_of
+from audit_pipeline.spool.spool_folder import boots, spools_of
 from broker_runtime.apis.request.call import Ending
 from broker_runtime.exposition import render
 from broker_runtime.observers.audit_log.observer import AuditLogObserver, new_boot_id

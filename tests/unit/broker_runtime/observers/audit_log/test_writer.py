@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audit_pipeline.spool import SpoolContent, read_header, read_spool
-from audit_pipeline.tables import gaps_of
+from audit_pipeline.spool.spool import SpoolContent, read_header, read_spool
+from audit_pipeline.spool.tables import gaps_of
 from broker_runtime.apis.request.call import Ending
 from broker_runtime.observers.audit_log.layout import REQUEST_ROW
 from broker_runtime.storage.disk.filesystem import read_file, replace_file

@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from broker_runtime.config import BrokerConfig, TopicConfig
-from broker_runtime.steps import at_once
+from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.compaction import cleaning
 from broker_runtime.storage.log.follower_log import FollowerLog
 from broker_runtime.storage.log.log import Log

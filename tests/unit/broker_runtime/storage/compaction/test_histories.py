@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from broker_runtime.config import TopicConfig
-from broker_runtime.steps import at_once
+from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.compaction.cleaning import CleanerSettings
 from broker_runtime.storage.records.batch import NO_PRODUCER, ProducerStamp, Record
 from tests.support.cleaning import KeyValue, append_keyed, clean, records_of

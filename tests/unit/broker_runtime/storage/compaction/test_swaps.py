@@ -8,7 +8,7 @@ import pytest
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import KafkaError
-from broker_runtime.steps import at_once
+from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.disk.checkpoint import FIRST_DIRTY, read_offsets
 from broker_runtime.storage.log.expiry import apply_retention
 from broker_runtime.storage.log.swap import SWAP_LOG, Swap

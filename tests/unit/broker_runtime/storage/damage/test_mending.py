@@ -7,7 +7,7 @@ import pytest
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import KafkaError
-from broker_runtime.steps import at_once
+from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.damage.mending import NotSuppliedError, Supplied, Wanted, mend, nothing_for
 from broker_runtime.storage.log.replacing import ReplacingStoppedError
 from broker_runtime.storage.records.batch import HEADER_BYTES, encode_batch, iter_batches

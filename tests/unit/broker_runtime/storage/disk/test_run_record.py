@@ -8,7 +8,7 @@ import pytest
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import KafkaError
-from broker_runtime.steps import at_once
+from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.disk.checkpoint import CLEAN_SHUTDOWN
 from broker_runtime.storage.disk.filesystem import read_file, replace_file
 from broker_runtime.storage.disk.run_record import FILE_NAME, UNKNOWN_BOOT

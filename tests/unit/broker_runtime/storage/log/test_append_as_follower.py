@@ -7,7 +7,7 @@ import pytest
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.steps import at_once
+from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.disk.checkpoint import HIGH_WATERMARKS
 from broker_runtime.storage.log.swap import GAPS_FILE
 from broker_runtime.storage.log_dir.manager import LogManager

@@ -6,7 +6,7 @@ import pytest
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.steps import at_once
+from broker_runtime.slicing.steps import at_once
 from tests.support.logs import LOG_DIR, LogHouse, values_of
 
 ONE = 70

@@ -10,7 +10,7 @@ import pytest
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ConfigError, ErrorCode, KafkaError
-from broker_runtime.steps import at_once
+from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.disk.filesystem import OsFileSystem
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.log_dir.manager import LogManager

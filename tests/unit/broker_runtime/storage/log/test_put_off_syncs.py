@@ -8,7 +8,7 @@ import pytest
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.steps import at_once
+from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.disk.epochs import EPOCHS_FILE
 from broker_runtime.storage.disk.filesystem import OsFileSystem, read_file
 from broker_runtime.storage.records.batch import ProducerStamp

@@ -8,7 +8,7 @@ import pytest
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.steps import at_once
+from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.log_dir.manager import LogManager
 from broker_runtime.storage.records.batch import Header, ProducerStamp, iter_batches
 from tests.support.logs import LOG_DIR, LogHouse, values_of

@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from broker_runtime.config import TopicConfig
-from broker_runtime.steps import at_once
+from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.log_dir.deleted import FOLDERS_PER_SLICE
 from broker_runtime.storage.log_dir.manager import LogManager
 from tests.support.logs import LOG_DIR

@@ -7,7 +7,7 @@ import pytest
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.steps import at_once
+from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.disk.checkpoint import HIGH_WATERMARKS
 from broker_runtime.storage.disk.filesystem import read_file
 from broker_runtime.storage.disk.ledger import FILE_NAME

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from broker_runtime.steps import at_once
+from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.disk.checkpoint import LOG_STARTS, RECOVERY_POINTS, read_offsets, write_offsets
 from broker_runtime.storage.disk.filesystem import read_file, replace_file
 from broker_runtime.storage.disk.ledger import read_ledger

@@ -5,7 +5,7 @@ import pytest
 
 from broker_runtime.config import BrokerConfig, TopicConfig
 from broker_runtime.errors import ConfigError, ErrorCode, KafkaError
-from broker_runtime.steps import at_once
+from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.disk.checkpoint import RECOVERY_POINTS, read_offsets, write_offsets
 from broker_runtime.storage.disk.filesystem import read_file
 from broker_runtime.storage.log.log import Log

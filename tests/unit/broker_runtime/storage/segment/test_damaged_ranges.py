@@ -8,7 +8,7 @@ import pytest
 from broker_runtime.config import TopicConfig
 from broker_runtime.coordination.replay import replay
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.steps import at_once
+from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.log.time_search import FoundRecord, first_since, newest
 from broker_runtime.storage.records.batch import HEADER_BYTES, parse_header
 from broker_runtime.storage.segment.damaged_ranges import DamagedRange, range_at, stretches

@@ -1,0 +1,69 @@
+"""The `follow` command: its arguments, checks and messages. Shell."""
+
+import argparse
+import logging
+import math
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from audit_pipeline.commands.commands import OK
+from audit_pipeline.errors import BadUseError
+from audit_pipeline.ingest.audit_topic import TopicPlace, is_topic
+from audit_pipeline.reading.live import LIVE, LiveManifest
+from audit_pipeline.spool.targets import open_target
+
+log = logging.getLogger(__name__)
+
+_SHORTEST_INTERVAL_S = 0.1
+
+
+def add_follow(found: Any) -> None:
+    """Add `follow` to the commands of `found`, the result of argparse's add_subparsers."""
+    follow = found.add_parser("follow", help="roll up what has just come, by Spark's streaming, before `build` does")
+    follow.add_argument("--source", required=True, help="a folder that `land` was given, or kafka:HOST:PORT/TOPIC")
+    follow.add_argument("--results", required=True, help="the folder that results are published in")
+    follow.add_argument("--continuous", action="store_true", help="go on until SIGTERM; else all that is there now")
+    follow.add_argument("--interval-s", type=float, default=30.0, help="with --continuous: time between two batches")
+    follow.set_defaults(run=follow_events)
+
+
+def follow_events(given: argparse.Namespace, stopped: Event, now_us: Callable[[], int]) -> int:
+    # Only the commands that need Spark load it.
+    from audit_pipeline.jobs.follow import FollowRequest, follow  # noqa: PLC0415
+    from audit_pipeline.jobs.session import spark_session  # noqa: PLC0415
+    from audit_pipeline.sources.connector import connector_config  # noqa: PLC0415
+
+    if is_topic(given.source):
+        TopicPlace.of(given.source)
+    elif not Path(given.source).is_dir():
+        raise BadUseError(
+            f"there is no folder {given.source}: follow reads the folder that `land` was given, or a topic; what is in "
+            "an object store `build` reads"
+        )
+    if "://" in given.results or not _SHORTEST_INTERVAL_S <= given.interval_s < math.inf:
+        raise BadUseError(f"--results has to be a folder, and --interval-s at least {_SHORTEST_INTERVAL_S}")
+    open_target(given.results)
+    results = Path(given.results).absolute()
+    request = FollowRequest(given.source, results, given.interval_s if given.continuous else None)
+    config = connector_config() if is_topic(given.source) else None
+    with spark_session("sluicegate audit follow", config) as spark:
+        live = follow(spark, request, stopped, now_us)
+    for line in told(live, results / LIVE):
+        log.info("%s", line)
+    return OK
+
+
+def told(live: LiveManifest, folder: Path) -> list[str]:
+    """Describe the published rollups for users."""
+    batches = sum(len(batches) for batches in live.batches.values())
+    lines = [f"{live.rows:,} rows of rollups in {batches} batches are in {folder}"]
+    for query in sorted(live.late):
+        late, skewed = live.late[query], live.skewed.get(query, 0)
+        if late or skewed:
+            lines.append(
+                f"{query}: {late:,} rows came too late for it, {skewed:,} have a time in the future: they are left to "
+                "the next build"
+            )
+    return lines

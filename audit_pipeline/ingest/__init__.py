@@ -1,0 +1,1 @@
+"""From spools and topics to segments."""

@@ -1,0 +1,142 @@
+"""Shows events as brokers write them: follows the spools of a folder. Shell."""
+
+import json
+import logging
+from collections.abc import Callable, Collection, Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from audit_pipeline.errors import never
+from audit_pipeline.spool.events import Event, events_of
+from audit_pipeline.spool.spool import HEAD_BYTES, SUFFIX, Damage, EventBlock, Header, read_header, whole_blocks
+
+log = logging.getLogger(__name__)
+
+
+class SpoolTail:
+    """Continues reading where it stopped, in each spool of these folders; a missing folder counts as empty."""
+
+    def __init__(self, folders: Sequence[Path], *, from_start: bool) -> None:
+        self._folders = folders
+        self._read_to: dict[Path, int] = {}
+        self._headers: dict[Path, Header] = {}
+        if not from_start:
+            for _ in self.blocks():
+                pass
+
+    def blocks(self) -> Iterator[tuple[Header, EventBlock]]:
+        """Yield the blocks that are new since the last call."""
+        paths = [path for folder in self._folders for path in sorted(folder.glob(f"*{SUFFIX}"))]
+        for gone in self._read_to.keys() - set(paths):
+            del self._read_to[gone]
+            self._headers.pop(gone, None)
+        for path in paths:
+            yield from self._new_blocks(path)
+
+    def _new_blocks(self, path: Path) -> Iterator[tuple[Header, EventBlock]]:
+        at = self._read_to.get(path, HEAD_BYTES)
+        try:
+            with path.open("rb") as file:
+                if path not in self._headers:
+                    header = read_header(file.read())
+                    if header is None:
+                        return
+                    self._headers[path] = header
+                file.seek(at)
+                data = file.read()
+        except FileNotFoundError:
+            return
+        for block, end in whole_blocks(data):
+            self._read_to[path] = at + end
+            if isinstance(block, Damage):
+                log.warning("%s: %d bytes from %d on are damaged", path, block.length, at + block.offset)
+            if isinstance(block, EventBlock):
+                yield self._headers[path], block
+
+
+def follow(
+    tail: SpoolTail,
+    tables: Collection[str],
+    show: Callable[[str, Event], str],
+    pause: Callable[[], bool],
+    is_stopped: Callable[[], bool] = never,
+) -> Iterator[str]:
+    """Yield lines until it is stopped, or until `pause` returns True; `pause` waits when everything is shown."""
+    while True:
+        for header, block in tail.blocks():
+            for table, event in events_of(header, block):
+                if is_stopped():
+                    return
+                if not tables or table in tables:
+                    yield show(table, event)
+        if pause():
+            return
+
+
+def as_json(table: str, event: Event) -> str:
+    return json.dumps({"table": table, **event}, default=_moment)
+
+
+def as_line(table: str, event: Event) -> str:
+    moment = _moment(event["ts"])
+    who = f"broker {event['broker_id']} #{event['seq']}"
+    show = _LINES.get(table)
+    return printable(f"{moment} {who} {table} {show(event) if show else json.dumps(_own(event), default=_moment)}")
+
+
+def printable(text: str) -> str:
+    """Escape line breaks and control characters, which clients may use in the names that they choose."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+def _request(event: Event) -> str:
+    parts = [
+        f"{event['api']} v{event['api_version']}",
+        event["ending"],
+        _client(event),
+        f"{event['request_bytes']} B in, {event['response_bytes']} B out, {event['total_us'] / 1000:.3f} ms",
+    ]
+    if event["error_code"]:
+        parts.append(f"error {event['error_code']}")
+    if event["refusal"]:
+        parts.append(event["refusal"])
+    return ", ".join(parts)
+
+
+def _partition(event: Event) -> str:
+    records = "" if event["records"] is None else f"{event['records']} records, "
+    offset = "" if event["base_offset"] is None else f" at {event['base_offset']}"
+    error = f", error {event['error_code']}" if event["error_code"] else ""
+    return f"{event['topic']}-{event['partition']}: {records}{event['bytes']} B{offset}{error}"
+
+
+def _connection(event: Event) -> str:
+    reason = f" ({event['reason']})" if event["reason"] else ""
+    return f"{event['event']}{reason}, {_client(event)}"
+
+
+def _gap(event: Event) -> str:
+    return f"{event['events']} events from {event['first_seq']} on are missing: {event['reason']}"
+
+
+def _client(event: Event) -> str:
+    port = "" if event["client_port"] is None else f":{event['client_port']}"
+    name = f" {event['client_id']}" if event["client_id"] else ""
+    return f"{event['principal']}{name} from {event['client_ip']}{port} on {event['listener']}"
+
+
+_LINES: dict[str, Callable[[Event], str]] = {
+    "request": _request,
+    "partition": _partition,
+    "connection": _connection,
+    "gap": _gap,
+}
+
+
+def _own(event: Event) -> Event:
+    return {name: value for name, value in event.items() if name not in ("cluster_id", "broker_id", "boot_id", "ts")}
+
+
+def _moment(value: Any) -> str:
+    return value.strftime("%Y-%m-%dT%H:%M:%S.%fZ") if isinstance(value, datetime) else str(value)

@@ -1,0 +1,1 @@
+"""Results and events that are read: published versions, live events, queries."""

@@ -1,0 +1,203 @@
+"""Which files of the results are in force: a manifest names them all, and is replaced as a whole.
+
+    RESULTS/_manifest.json
+    RESULTS/<table>/event_date=<date>/<version>-<part>.parquet     facts and daily results
+    RESULTS/<table>/<version>-<part>.parquet                       whole results
+    RESULTS/_state/<version>.json                                  what the build has seen of its source
+
+Readers read the manifest first and then its files: all of one build, none of the next. Files that a manifest no longer
+names stay for GRACE_S, for readers that still use them.
+"""
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import dataset, fs
+
+from audit_pipeline.errors import BadUseError
+from audit_pipeline.results.tables import result_tables
+from audit_pipeline.spool.manifest_file import damaged, read_manifest_file
+from audit_pipeline.spool.tables import schema_of
+from audit_pipeline.spool.targets import SUFFIX, Target
+
+MANIFEST = "_manifest.json"
+FORMAT = 1
+GRACE_S = 3600
+
+WHOLE = ""
+"""Stands for the day of a table that is not by day."""
+OBJECTIVES = "objectives"
+"""Key of the summary: names of the requested objectives. One without any counted request is in no table."""
+STATE_TABLE = "_state"
+"""The state of the source as a build has seen it: kept and superseded like a table."""
+NOTE_PREFIX = "_written-"
+"""Prefix of the notes that tasks of a build leave for its driver."""
+DRAFTS = "_drafts"
+"""The folder for files that a build is writing, with a folder for each table."""
+PROBE = "_probe"
+"""The entry in that folder by which a build checks whether executors write into it."""
+PAGE, NUMBERS = "report.html", "report.json"
+"""The report, if it was put beside the results."""
+_VERSION = r"\d{8}T\d{6}-[0-9a-f]{8}"
+_ROWS = re.compile(rf"([^/]+)/(?:event_date=[^/]+/)?{_VERSION}-\d+{re.escape(SUFFIX)}")
+_STATE = re.compile(rf"{STATE_TABLE}/{_VERSION}\.json")
+_NOTE = re.compile(rf"{NOTE_PREFIX}{_VERSION}-\w+\.json")
+_DRAFT = re.compile(rf"{_VERSION}-\w+|{PROBE}")
+"""Names that builds create: anything else in their folders belongs to other writers."""
+_ANEW = (
+    "put it back from a copy, or give `build` another --results, where it makes all anew from what its source still "
+    "has; these results stay as they are"
+)
+_DAY_S = 86_400
+_US = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One published version.
+
+    - `files`: the files of each table and event-day (ISO, WHOLE if there is none).
+    - `days`: the record of each day: built_us, settings (of its results) and late (rows of files that came after
+      the day was over).
+    - `pending`: days outside of the requested range that have to be built.
+    - `superseded`: files of former versions, with the time since 1970 at which they were superseded.
+    - `summary`: rows that the build wrote, and what the log has and lacks over all days.
+    """
+
+    version: str
+    built_us: int
+    files: Mapping[str, Mapping[str, tuple[str, ...]]]
+    days: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    pending: tuple[str, ...] = ()
+    superseded: Mapping[str, int] = field(default_factory=dict)
+    summary: Mapping[str, Any] = field(default_factory=dict)
+
+    def packed(self) -> bytes:
+        return json.dumps({"format": FORMAT, **asdict(self)}, sort_keys=True).encode()
+
+    def of(self, table: str) -> list[str]:
+        """Return all files of a table, sorted by name."""
+        return sorted(path for paths in self.files.get(table, {}).values() for path in paths)
+
+    def state(self, target: Target) -> bytes | None:
+        """Return the state that the build of this version has stored."""
+        for path in self.of(STATE_TABLE):
+            with target.file_system.open_input_stream(path) as file:
+                read: bytes = file.read()
+                return read
+        return None
+
+    @property
+    def named(self) -> set[str]:
+        return {path for table in self.files for path in self.of(table)}
+
+
+def read_manifest(target: Target) -> Manifest | None:
+    """Read the manifest; None if nothing is published. Raises OSError; BadUseError if damaged or of another format.
+
+    A damaged manifest does not count as missing: a build from nothing would remove the files that it names.
+    """
+    return read_manifest_file(target, MANIFEST, Manifest, FORMAT, "the results", _ANEW)
+
+
+def require_files(target: Target, manifest: Manifest, tables: Collection[str]) -> None:
+    """Raise BadUseError if files of these tables are missing or empty, OSError if the store fails."""
+    sizes = {stored.path: stored.size for stored in target.files()}
+    lost = [(table, path) for table in tables for path in manifest.of(table) if not sizes.get(path)]
+    if not lost:
+        return
+    is_made_anew = all(table in result_tables() and not result_tables()[table].is_by_day for table, _ in lost)
+    do = "run `build` again, which makes them anew" if is_made_anew else _ANEW
+    raise BadUseError(
+        f"{MANIFEST} of the results names files that are missing or empty, {len(lost)}, such as {lost[0][1]}: {do}"
+    )
+
+
+def require_readable(target: Target, manifest: Manifest, tables: Collection[str]) -> None:
+    """Read all files of these tables. Raises BadUseError for a damaged file, OSError if the store fails."""
+    for table in tables:
+        for path in manifest.of(table):
+            try:
+                with target.file_system.open_input_file(path) as file:
+                    pq.read_table(file)
+            except (pa.ArrowException, OSError) as error:
+                # Arrow raises OSError for a corrupt page, too; only errors of the store have an errno.
+                if isinstance(error, OSError) and error.errno is not None:
+                    raise
+                raise BadUseError(damaged(f"{path} of the results", error, _ANEW)) from None
+
+
+def successor(former: Manifest | None, manifest: Manifest) -> Manifest:
+    """Return the manifest with the files that it supersedes."""
+    gone = {} if former is None else {**dict.fromkeys(former.named, manifest.built_us), **former.superseded}
+    fresh_us, named = manifest.built_us - GRACE_S * _US, manifest.named
+    superseded = {path: us for path, us in gone.items() if path not in named and us >= fresh_us}
+    return replace(manifest, superseded=superseded)
+
+
+def remove_unpublished(target: Target, manifest: Manifest | None, now_us: int) -> None:
+    """Remove files of killed builds, and files that were superseded long ago.
+
+    Files of the last day stay if other builds cannot be detected, as in an object store.
+    """
+    target.clean(lambda path: path in {MANIFEST, PAGE, NUMBERS} or _STATE.fullmatch(path) is not None)
+    remove_drafts(target, _DRAFT)
+    kept = set() if manifest is None else manifest.named | manifest.superseded.keys()
+    for path in [stored.path for stored in target.files()]:
+        if _is_of_a_build(path) and path not in kept and _is_left_behind(target, path, now_us):
+            target.delete(path)
+
+
+def remove_drafts(target: Target, names: re.Pattern[str]) -> None:
+    """Remove the folders of these names that killed builds have left."""
+    selector = fs.FileSelector(DRAFTS, allow_not_found=True)
+    for path in [info.path for info in target.file_system.get_file_info(selector)]:
+        if names.fullmatch(path.rpartition("/")[2]):
+            target.remove_folder(path)
+
+
+def _is_of_a_build(path: str) -> bool:
+    rows = _ROWS.fullmatch(path)
+    is_of_a_table = rows is not None and rows[1] in result_tables()
+    return is_of_a_table or any(names.fullmatch(path) for names in (_STATE, _NOTE))
+
+
+def _is_left_behind(target: Target, path: str, now_us: int) -> bool:
+    if target.sees_others:
+        return True
+    began = path.rpartition("/")[2].removeprefix(NOTE_PREFIX).partition("-")[0]
+    try:
+        began_s = datetime.strptime(began, "%Y%m%dT%H%M%S").replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return False
+    return began_s < now_us / _US - _DAY_S
+
+
+def result_file(table: str, day: str, version: str, number: int) -> str:
+    """Return the path of one file of a table; `day` is ISO, WHOLE for none."""
+    folder = table if day == WHOLE else f"{table}/event_date={day}"
+    return f"{folder}/{version}-{number:05d}{SUFFIX}"
+
+
+def publish(target: Target, manifest: Manifest) -> None:
+    """Make this version, and no other, visible to readers."""
+    target.put(MANIFEST, manifest.packed())
+
+
+@cache
+def result_schema(table: str) -> pa.Schema:
+    """Return Arrow's schema of a table; Spark's is results.frames.result_schema."""
+    return schema_of(result_tables()[table].fields)
+
+
+def table_of(target: Target, manifest: Manifest, table: str, schema: pa.Schema) -> dataset.Dataset:
+    """Return the published rows of a table, for Arrow and DuckDB; none if it has no files."""
+    files = manifest.of(table)
+    return dataset.dataset(files, schema=schema, format="parquet", filesystem=target.file_system)

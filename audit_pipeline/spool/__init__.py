@@ -1,0 +1,1 @@
+"""Files of the audit log: spools that brokers write, and segments in a store."""

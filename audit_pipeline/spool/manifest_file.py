@@ -1,0 +1,33 @@
+"""Reads the manifests of results, built and live: files of JSON that contain their format."""
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from audit_pipeline.errors import BadUseError, first_line
+from audit_pipeline.spool.targets import Target
+
+T = TypeVar("T")
+
+
+def read_manifest_file(target: Target, path: str, kind: type[T], wanted: int, results: str, do: str) -> T | None:
+    """Read a manifest; None if there is none. `results` names its subject, `do` the remedy if it is damaged.
+
+    Raises OSError, and BadUseError for a damaged one or another format than `wanted`.
+    """
+    try:
+        with target.file_system.open_input_stream(path) as file:
+            packed = file.read()
+    except FileNotFoundError:
+        return None
+    try:
+        found = msgspec.json.decode(packed, type=dict[str, Any]).get("format")
+        if found != wanted:
+            raise BadUseError(f"{results} have format {found}, and this is for format {wanted}: give another folder")
+        return msgspec.json.decode(packed, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadUseError(damaged(f"{path} of {results}", error, do)) from None
+
+
+def damaged(what: str, error: Exception, do: str) -> str:
+    return f"{what} is damaged ({first_line(error)}): {do}"

@@ -1,0 +1,90 @@
+"""Reads one file of a segment in a target. Damage is reported in one way, whatever error Arrow raises."""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from audit_pipeline.errors import StoppedError, never
+from audit_pipeline.spool.listing import SegmentPath
+from audit_pipeline.spool.segment import Footer, NoSegmentError, read_footer
+from audit_pipeline.spool.tables import arrow_schema
+from audit_pipeline.spool.targets import Target
+
+Boot = tuple[str, int, str]
+"""Cluster, broker and boot ID."""
+
+LOOKS_AT_ONCE: Final = 8
+"""Concurrent reads: a store is slow for each request, but handles several at once."""
+
+_DAMAGED = (OSError, ValueError, pa.ArrowException)
+"""Arrow raises the same for a store that does not answer: callers that can write the file again get its error then."""
+
+
+def footer_at(path: str, target: Target) -> Footer:
+    """Return the footer of a file. Raises FileNotFoundError and NoSegmentError."""
+    try:
+        with target.file_system.open_input_file(path) as file:
+            return read_footer(pq.read_metadata(file))
+    except FileNotFoundError:
+        raise
+    except _DAMAGED as error:
+        raise NoSegmentError(f"{path} cannot be read: {error}") from error
+
+
+def footers_at(
+    paths: Sequence[str], target: Target, is_stopped: Callable[[], bool] = never
+) -> list[Footer | FileNotFoundError | NoSegmentError]:
+    """Return the footer of each file, or the reason why there is none. Raises StoppedError."""
+
+    def read(path: str) -> Footer | FileNotFoundError | NoSegmentError:
+        if is_stopped():
+            raise StoppedError
+        try:
+            return footer_at(path, target)
+        except (FileNotFoundError, NoSegmentError) as error:
+            return error
+
+    with ThreadPoolExecutor(LOOKS_AT_ONCE) as pool:
+        return list(pool.map(read, paths))
+
+
+def with_footers(
+    files: Sequence[SegmentPath], target: Target, is_stopped: Callable[[], bool]
+) -> Iterator[tuple[SegmentPath, Footer]]:
+    """Yield the files that have a footer; `check` reports the others. Raises StoppedError."""
+    for file, found in zip(files, footers_at([file.path for file in files], target, is_stopped), strict=True):
+        if isinstance(found, Footer):
+            yield file, found
+
+
+def by_segment(
+    files: Sequence[SegmentPath], target: Target, is_stopped: Callable[[], bool]
+) -> dict[tuple[Boot, tuple[int, int]], tuple[Footer, list[SegmentPath]]]:
+    """Group files by the boot and the numbers of their segment, with its footer. Raises StoppedError."""
+    found: dict[tuple[Boot, tuple[int, int]], tuple[Footer, list[SegmentPath]]] = {}
+    for file, footer in with_footers(files, target, is_stopped):
+        found.setdefault((footer.boot, footer.segments), (footer, []))[1].append(file)
+    return found
+
+
+def row_groups_at(path: str, table: str, target: Target) -> Iterator[pa.Table]:
+    """Yield all rows with all columns in pieces: a merged file may have tens of millions. Raises NoSegmentError."""
+    try:
+        with target.file_system.open_input_file(path) as file:
+            opened = pq.ParquetFile(file, page_checksum_verification=True)
+            has_columns = opened.schema_arrow.equals(arrow_schema(table))
+            for number in range(opened.num_row_groups if has_columns else 0):
+                yield opened.read_row_group(number)
+    except _DAMAGED as error:
+        raise NoSegmentError(f"{path} cannot be read: {error}") from error
+    if not has_columns:
+        raise NoSegmentError(f"{path} does not have the columns of the table {table}")
+
+
+def has_gone(path: str, target: Target) -> bool:
+    """Whether the file does not exist any more. Raises OSError."""
+    return bool(target.file_system.get_file_info(path).type == fs.FileType.NotFound)

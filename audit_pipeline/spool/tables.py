@@ -1,0 +1,282 @@
+"""Converts the blocks of a spool to Arrow tables with the schema's types, and finds missing numbers. Pure.
+
+The result depends on the spool only, so that landing it again gives the same files.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from audit_pipeline.contract import COMMON, TIME_MS_MAX, Field, contract
+from audit_pipeline.spool.spool import EventBlock, SpoolContent
+
+_CONTRACT = contract()
+_SPOOL = _CONTRACT.spool
+_ENDINGS: list[str] = _SPOOL["endings"]
+_CLIENT_FIELDS: list[str] = _SPOOL["client_fields"]
+_NO_ACKS, _NO_REFUSAL, _NONE = -128, 255, -1
+_CLIENT_SEPARATE = {"connection_id", "client_port"}
+
+_TYPES: Mapping[str, pa.DataType] = {
+    "int16": pa.int16(),
+    "int32": pa.int32(),
+    "int64": pa.int64(),
+    "string": pa.string(),
+    "bool": pa.bool_(),
+    "date": pa.date32(),
+    "double": pa.float64(),
+    "timestamp_us": pa.timestamp("us", tz="UTC"),
+    "map<int16,int64>": pa.map_(pa.int16(), pa.int64()),
+}
+
+Columns = dict[str, pa.Array]
+
+
+def _row_type(name: str) -> np.dtype[Any]:
+    return np.dtype([(field, "<" + code) for field, code, _ in _SPOOL[name]])
+
+
+_REQUEST_ROW, _PARTITION_ROW = _row_type("request_row"), _row_type("partition_row")
+_PAIR_ROW = np.dtype([("request", _REQUEST_ROW), ("partition", _PARTITION_ROW)])
+
+
+@cache
+def arrow_schema(table: str) -> pa.Schema:
+    return schema_of(_CONTRACT.tables[table].fields)
+
+
+def schema_of(fields: Iterable[Field]) -> pa.Schema:
+    return pa.schema([pa.field(field.name, _TYPES[field.type], nullable=field.nullable) for field in fields])
+
+
+def tables_of(content: SpoolContent, gaps: Sequence["Gap"] = ()) -> dict[str, pa.Table]:
+    """Return the tables that have rows, by name; `gaps` are added to the rows of the spool."""
+    header, blocks = content.header, content.blocks
+    requests, partitions = _rows(blocks, "request"), _rows(blocks, "partition")
+    found = {
+        "request": _requests(blocks, requests, header.api_names),
+        "partition": _partitions(blocks, partitions, requests),
+        **_others(blocks, gaps, header.api_names),
+    }
+    common: tuple[str | int, ...] = (header.cluster_id, header.broker_id, header.boot_id)
+    return {name: _table(name, columns, common) for name, columns in sorted(found.items()) if len(columns["seq"])}
+
+
+def _table(name: str, columns: Columns, common: tuple[str | int, ...]) -> pa.Table:
+    schema = arrow_schema(name)
+    rows = len(columns["seq"])
+    for column, value in zip(COMMON[:-1], common, strict=True):
+        columns[column] = _same(value, rows, schema.field(column).type)
+    # Strings stay dictionary-encoded, which is what is written: the type in the file is the schema's.
+    arrays = [columns[field.name] for field in schema]
+    fields = [field.with_type(array.type) for field, array in zip(schema, arrays, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _same(value: str | int, rows: int, kind: pa.DataType) -> pa.Array:
+    if kind == pa.string():
+        return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([value], kind))
+    return pa.array(np.full(rows, value), kind)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows of all blocks ordered by their numbers; `block` is the index of each row's block."""
+
+    rows: np.ndarray[Any, Any]
+    block: np.ndarray[Any, Any]
+    seq: np.ndarray[Any, Any]
+
+
+def _rows(blocks: Sequence[EventBlock], name: str) -> _Rows:
+    """Return the rows of requests or of partitions, both single and in pairs."""
+    kind = _REQUEST_ROW if name == "request" else _PARTITION_ROW
+    single = [block.request_rows if name == "request" else block.partition_rows for block in blocks]
+    paired = [block.pair_rows for block in blocks]
+    rows = np.concatenate([np.frombuffer(b"".join(single), kind), np.frombuffer(b"".join(paired), _PAIR_ROW)[name]])
+    block = np.concatenate([_blocks(single, kind), _blocks(paired, _PAIR_ROW)])
+    first = np.array([block.first_seq for block in blocks], np.int64)
+    seq = first[block] + rows["number"] if len(rows) else np.zeros(0, np.int64)
+    order = np.argsort(seq, kind="stable")
+    return _Rows(rows[order], block[order], seq[order])
+
+
+def _blocks(parts: Sequence[bytes], kind: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    return np.repeat(np.arange(len(parts)), [len(part) // kind.itemsize for part in parts])
+
+
+def _requests(blocks: Sequence[EventBlock], found: _Rows, api_names: Mapping[int, str]) -> Columns:
+    rows, block = found.rows, found.block
+    handled = np.where(rows["handled_s"] > 0, rows["handled_s"], rows["completed_s"])
+    handler_us, total_us = _us(handled - rows["received_s"]), _us(rows["completed_s"] - rows["received_s"])
+    return {
+        "seq": pa.array(found.seq),
+        "ts": _times(blocks, block, rows["received_s"]),
+        **_client_columns(_places([block.clients for block in blocks], block, rows["client"])),
+        **{name: pa.array(np.ascontiguousarray(rows[name])) for name in ("correlation_id", "api_key", "api_version")},
+        "api": _named(rows["api_key"], api_names),
+        "request_bytes": pa.array(rows["request_bytes"].astype(np.int64)),
+        "response_bytes": pa.array(rows["response_bytes"].astype(np.int64)),
+        "handler_us": pa.array(handler_us),
+        "wait_us": pa.array(total_us - handler_us),
+        "total_us": pa.array(total_us),
+        "ending": pa.DictionaryArray.from_arrays(pa.array(rows["ending"].astype(np.int32)), pa.array(_ENDINGS)),
+        "refusal": _refusals(blocks, block, rows["refusal"]),
+        "error_code": pa.array(np.ascontiguousarray(rows["error_code"])),
+        "acks": pa.array(rows["acks"].astype(np.int16), mask=rows["acks"] == _NO_ACKS),
+        "replica_id": _known(rows["replica_id"]),
+        "partitions": pa.array(rows["partitions"].astype(np.int32)),
+    }
+
+
+def _partitions(blocks: Sequence[EventBlock], found: _Rows, requests: _Rows) -> Columns:
+    rows, block = found.rows, found.block
+    request = np.searchsorted(requests.seq, found.seq)
+    topics = _places([block.topics for block in blocks], block, rows["topic"])
+    return {
+        "seq": pa.array(found.seq),
+        "ts": _times(blocks, block, requests.rows["received_s"][request]),
+        "api_key": pa.array(np.ascontiguousarray(requests.rows["api_key"][request])),
+        "topic": _strings(*topics),
+        "partition": pa.array(np.ascontiguousarray(rows["partition"])),
+        "bytes": pa.array(np.ascontiguousarray(rows["bytes"])),
+        **{name: _known(rows[name]) for name in ("records", "base_offset", "last_offset")},
+        **{name: _producers_time(rows[name]) for name in ("base_ts", "max_ts")},
+        "error_code": pa.array(np.ascontiguousarray(rows["error_code"])),
+    }
+
+
+def _times(blocks: Sequence[EventBlock], block: np.ndarray[Any, Any], at_s: np.ndarray[Any, Any]) -> pa.Array:
+    wall_us = np.array([block.wall_us for block in blocks], np.int64)
+    monotonic_s = np.array([block.monotonic_s for block in blocks], np.float64)
+    if not len(block):
+        return pa.array([], _TYPES["timestamp_us"])
+    return pa.array(wall_us[block] + _us(at_s - monotonic_s[block])).cast(_TYPES["timestamp_us"])
+
+
+def _us(seconds: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return np.rint(seconds * 1e6).astype(np.int64)
+
+
+def _known(values: np.ndarray[Any, Any]) -> pa.Array:
+    """Return the values, None for -1."""
+    return pa.array(np.ascontiguousarray(values), mask=values == _NONE)
+
+
+def _producers_time(ms: np.ndarray[Any, Any]) -> pa.Array:
+    is_none = (ms < 0) | (ms > TIME_MS_MAX)
+    return pa.array(np.where(is_none, 0, ms) * 1000, mask=is_none).cast(_TYPES["timestamp_us"])
+
+
+def _places(
+    lists: Sequence[Sequence[Any]], block: np.ndarray[Any, Any], place: np.ndarray[Any, Any]
+) -> tuple[list[Any], np.ndarray[Any, Any]]:
+    """Return the distinct items of the blocks' lists, and the index of each row's item."""
+    known: dict[Any, int] = {}
+    moved: list[int] = []
+    begins = [0]
+    for items in lists:
+        moved += [known.setdefault(item if isinstance(item, str) else tuple(item), len(known)) for item in items]
+        begins.append(len(moved))
+    if not len(block):
+        return [], np.zeros(0, np.int32)
+    return list(known), np.array(moved, np.int32)[np.array(begins)[block] + place]
+
+
+def _client_columns(places: tuple[list[Any], np.ndarray[Any, Any]]) -> Columns:
+    clients, place = places
+    columns: Columns = {}
+    for number, name in enumerate(_CLIENT_FIELDS):
+        values = [client[number] for client in clients]
+        if name in _CLIENT_SEPARATE:
+            kind = pa.int64() if name == "connection_id" else pa.int32()
+            columns[name] = pa.array(values, kind).take(pa.array(place))
+        else:
+            known: dict[str, int] = {}
+            moved = [-1 if value is None else known.setdefault(value, len(known)) for value in values]
+            columns[name] = _strings(list(known), np.array(moved, np.int32)[place] if len(place) else place)
+    return columns
+
+
+def _strings(values: Sequence[str], place: np.ndarray[Any, Any]) -> pa.Array:
+    """Return a dictionary array, with None for negative indexes."""
+    return pa.DictionaryArray.from_arrays(pa.array(place, mask=place < 0), pa.array(values, pa.string()))
+
+
+def _named(keys: np.ndarray[Any, Any], names: Mapping[int, str]) -> pa.Array:
+    distinct, place = np.unique(keys, return_inverse=True)
+    return _strings([names.get(int(key), str(key)) for key in distinct], place.astype(np.int32))
+
+
+def _refusals(blocks: Sequence[EventBlock], block: np.ndarray[Any, Any], place: np.ndarray[Any, Any]) -> pa.Array:
+    is_refused = place != _NO_REFUSAL
+    values, moved = _places([block.refusals for block in blocks], block[is_refused], place[is_refused])
+    out = np.full(len(place), -1, np.int32)
+    out[is_refused] = moved
+    return _strings(values, out)
+
+
+def _others(blocks: Sequence[EventBlock], gaps: Sequence["Gap"], api_names: Mapping[int, str]) -> dict[str, Columns]:
+    """Return the tables whose rows are stored as values."""
+    rows: dict[str, list[Sequence[Any]]] = {}
+    for block in blocks:
+        for table, *values in block.others:
+            rows.setdefault(table, []).append(values)
+    if gaps:
+        rows.setdefault("gap", []).extend(gap.values for gap in gaps)
+        rows["gap"].sort(key=lambda values: int(values[0]))
+    return {table: _columns(_CONTRACT.tables[table].fields[len(COMMON) - 1 :], found) for table, found in rows.items()}
+
+
+def _columns(fields: Sequence[Field], rows: Sequence[Sequence[Any]]) -> Columns:
+    return {field.name: _column(field, values) for field, values in zip(fields, zip(*rows, strict=True), strict=True)}
+
+
+def _column(field: Field, values: Sequence[Any]) -> pa.Array:
+    if field.type.startswith("map"):
+        return pa.array([sorted(value.items()) for value in values], _TYPES[field.type])
+    array = pa.array(values, _TYPES[field.type])
+    return array.dictionary_encode() if field.type == "string" else array
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Numbers without an event in a spool; `ts` in microseconds."""
+
+    first_seq: int
+    last_seq: int
+    ts: int
+    reason: str
+    detail: str | None
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        """The values in the table's order from seq on."""
+        count = self.last_seq - self.first_seq + 1
+        return (self.last_seq, self.first_seq, self.ts, count, self.reason, self.detail)
+
+
+def gaps_of(content: SpoolContent, until_seq: int | None, *, ended: bool) -> Iterator[Gap]:
+    """Yield the numbers that the file should have and lacks.
+
+    `until_seq` is the last number that belongs into it, if it is known from elsewhere; `ended` means that its broker
+    has stopped.
+    """
+    ts, expected = content.header.opened_us, content.header.first_seq
+    where = "; ".join(f"{damage.length} bytes from {damage.offset}" for damage in content.damages)
+    for block in content.blocks:
+        if block.first_seq > expected:
+            yield Gap(expected, block.first_seq - 1, ts, "damaged", where or None)
+        ts, expected = block.wall_us, block.last_seq + 1
+    last = content.end.last_seq if content.end is not None else until_seq
+    if last is not None:
+        if last >= expected:
+            yield Gap(expected, last, ts, "damaged", where or None)
+    elif ended and content.reserved is None:
+        yield Gap(expected, expected, ts, "damaged", f"{where}; how many more are missing is not known")
+    elif ended and content.reserved is not None and content.reserved >= expected:
+        yield Gap(expected, content.reserved, ts, "damaged" if content.damages else "killed", where or None)

@@ -1,0 +1,1 @@
+"""What happens to segments later: compaction, retention, publication, checks."""

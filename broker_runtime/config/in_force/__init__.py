@@ -1,0 +1,1 @@
+"""The configuration that is in force: static, dynamic, and in which order."""

@@ -1,0 +1,59 @@
+"""Rules for a whole configuration of connection limits, which concern several keys together. Pure.
+
+The controller checks them before it stores a change, for the cluster's default and for each broker. A broker checks
+them again before it applies what is stored, because only the broker knows its own file.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from broker_runtime.config.declaring.definition import Value
+from broker_runtime.config.keys.broker import LISTENER_PREFIX, BrokerConfig, split_listener_prefix
+
+LISTENER_LIMITS = (BrokerConfig.max_connections.name, BrokerConfig.max_connection_creation_rate.name)
+PER_IP = BrokerConfig.max_connections_per_ip.name
+PER_IP_OVERRIDES = BrokerConfig.max_connections_per_ip_overrides.name
+
+
+@dataclass(frozen=True, slots=True)
+class LimitProblem:
+    """`keys` are those that cause the problem, alone or together."""
+
+    keys: tuple[str, ...]
+    text: str
+
+
+def limit_problems(values: Mapping[str, Value], listeners: Collection[str]) -> Sequence[LimitProblem]:
+    """The problems of `values`, typed; missing keys have no value. `listeners` are lower-case names."""
+    found = [problem for base in LISTENER_LIMITS for problem in _listener_problems(base, values, listeners)]
+    if values.get(PER_IP) == 0 and not values.get(PER_IP_OVERRIDES):
+        text = f"{PER_IP} can be set to zero only if {PER_IP_OVERRIDES} property is set."
+        found.append(LimitProblem((PER_IP, PER_IP_OVERRIDES), text))
+    return found
+
+
+def _listener_problems(base: str, values: Mapping[str, Value], listeners: Collection[str]) -> Sequence[LimitProblem]:
+    """The problems of listeners' limits: each must be above zero, even one from the broker-wide key, as in Kafka."""
+    named = [name for name in values if split_listener_prefix(name)[1] == base != name]
+    names = dict.fromkeys([*named, *(f"{LISTENER_PREFIX}{listener}.{base}" for listener in sorted(listeners))])
+    found = []
+    for name in names:
+        value = values.get(name, values.get(base))
+        if isinstance(value, int) and value <= 0:
+            found.append(LimitProblem((name, base), f"Invalid {base} {value}"))
+    return found
+
+
+def proxy_key(listener: str) -> str:
+    return f"{LISTENER_PREFIX}{listener}.{BrokerConfig.proxy_protocol_trusted.name}"
+
+
+def proxy_problem(values: Mapping[str, object], inter_broker: str) -> str | None:
+    """The problem of a proxy header on the listener `inter_broker` (in lower case), or None.
+
+    Brokers and the operator connect to this listener directly, and send no PROXY header.
+    """
+    name = proxy_key(inter_broker)
+    if not values.get(name):
+        return None
+    return f"Invalid {name}: brokers use this listener between them, and would be refused; use another listener"

@@ -1,0 +1,1 @@
+"""The keys, by what they configure."""

@@ -1,0 +1,131 @@
+"""The keys of connection limits, under Kafka's names. Pure."""
+
+from typing import TypeVar
+
+from broker_runtime.config.declaring.addresses import per_ip_overrides_problem
+from broker_runtime.config.declaring.allowed import at_least, one_of
+from broker_runtime.config.declaring.declaration import Config, dynamic, static
+from broker_runtime.config.declaring.definition import INT_MAX, Key, Type, UpdateMode, Validator
+
+BOOLEAN, STRING, INT = Type.BOOLEAN, Type.STRING, Type.INT
+T = TypeVar("T")
+
+
+def _listener(name: str, kind: Type, default: T, doc: str, validator: Validator | None = None) -> Key[T]:
+    """A dynamic key that a listener may override with its prefix."""
+    return Key(name, kind, default, doc, validator, UpdateMode.CLUSTER_WIDE, listener_prefixed=True)
+
+
+class QuotaConfig(Config):
+    """The limits of connections."""
+
+    max_connections_per_ip: Key[int] = dynamic(
+        "max.connections.per.ip", INT, INT_MAX, "Connections that one address may have.", at_least(0)
+    )
+    max_connections_per_ip_overrides: Key[str] = dynamic(
+        "max.connections.per.ip.overrides",
+        STRING,
+        "",
+        "host:count, comma separated; overrides max.connections.per.ip for these hosts. Names are resolved at the "
+        "start and when they change.",
+        per_ip_overrides_problem,
+    )
+    max_connections: Key[int] = _listener(
+        "max.connections",
+        INT,
+        INT_MAX,
+        "Connections of the broker; with a listener's prefix, of that listener.",
+        at_least(0),
+    )
+    max_connection_creation_rate: Key[int] = _listener(
+        "max.connection.creation.rate",
+        INT,
+        INT_MAX,
+        "New connections a second of the broker; with a listener's prefix, of that listener (KIP-612).",
+        at_least(0),
+    )
+    max_connection_creation_rate_per_ip: Key[int] = dynamic(
+        "max.connection.creation.rate.per.ip",
+        INT,
+        INT_MAX,
+        "New connections a second of each address (KIP-612 as drafted); the `ip` quota entity overrides it.",
+        at_least(0),
+    )
+    quota_window_num: Key[int] = static(
+        "quota.window.num", INT, 11, "Samples over which a rate is computed, including the current one.", at_least(1)
+    )
+    quota_window_size_seconds: Key[int] = static(
+        "quota.window.size.seconds", INT, 1, "Length of a sample, in seconds; also the longest delay.", at_least(1)
+    )
+    connection_quota_strategy: Key[str] = static(
+        "connection.quota.strategy",
+        STRING,
+        "windowed",
+        "windowed: Kafka's average, which by default admits the connections of ten windows at once; token-bucket: "
+        "admits those of one second at once.",
+        one_of("windowed", "token-bucket"),
+    )
+    connection_quota_ip_action: Key[str] = static(
+        "connection.quota.ip.action",
+        STRING,
+        "delay",
+        "What happens to connections of an address over its rate: delay keeps the connection open for a while and "
+        "then closes it, as in Kafka's implementation of KIP-612; drop closes it at once.",
+        one_of("delay", "drop"),
+    )
+    sluicegate_host_resolution_timeout_ms: Key[int] = static(
+        "sluicegate.host.resolution.timeout.ms",
+        INT,
+        5_000,
+        "A host name in a limit counts as unknown if it is not resolved within this time.",
+        at_least(1),
+    )
+    sluicegate_host_resolution_threads_max: Key[int] = static(
+        "sluicegate.host.resolution.threads.max",
+        INT,
+        16,
+        "Host names that the broker resolves at the same time.",
+        at_least(1),
+    )
+    connection_quota_tracked_ips_max: Key[int] = static(
+        "connection.quota.tracked.ips.max",
+        INT,
+        100_000,
+        "Addresses whose rate is tracked; beyond them, the address that has been idle longest is forgotten first.",
+        at_least(1),
+    )
+    connection_quota_delayed_close_max: Key[int] = static(
+        "connection.quota.delayed.close.max",
+        INT,
+        10_000,
+        "Refused connections that stay open until their delay is over; more of them are closed at once.",
+        at_least(1),
+    )
+    connection_quota_count_abandoned: Key[bool] = static(
+        "connection.quota.count.abandoned",
+        BOOLEAN,
+        False,
+        "true: a connection that the client closed before the broker accepted it counts in every rate, as in Kafka; "
+        "false: it is closed and does not count in any.",
+    )
+    sluicegate_connection_groups_max: Key[int] = static(
+        "sluicegate.connection.groups.max",
+        INT,
+        10_000,
+        "Connection groups of the cluster, at most; the value of the controller applies.",
+        at_least(0),
+    )
+    sluicegate_connection_groups_members_max: Key[int] = static(
+        "sluicegate.connection.groups.members.max",
+        INT,
+        100_000,
+        "Addresses and ranges of all connection groups together, at most.",
+        at_least(0),
+    )
+    sluicegate_connection_group_members_max: Key[int] = static(
+        "sluicegate.connection.group.members.max",
+        INT,
+        20_000,
+        "Addresses and ranges of one connection group, at most.",
+        at_least(0),
+    )

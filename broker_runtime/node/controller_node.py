@@ -1,0 +1,182 @@
+"""The controller role of a process: the metadata journal, the single writer, and the listener that brokers use.
+
+A controller on standby listens, too. It answers NOT_CONTROLLER if the response can carry it. Every other request ends
+its connection, so that its sender tries the next controller at once.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from random import Random
+from typing import Protocol
+
+from broker_runtime.apis.fetch_sessions.fetch_sessions import FetchSessionCache
+from broker_runtime.apis.request.context import ControllerContext
+from broker_runtime.apis.request.dispatch import Dispatcher
+from broker_runtime.apis.request.request_metrics import RequestMetrics
+from broker_runtime.apis.table import CONTROLLER_APIS
+from broker_runtime.clock import Clock, Timer
+from broker_runtime.cluster.identity import new_incarnation
+from broker_runtime.config import BrokerSettings, SecurityProtocol, TopicConfig
+from broker_runtime.config.in_force.effective import effective_config
+from broker_runtime.controller.history import ReplayError
+from broker_runtime.controller.journal.choice import JournalParts, backing
+from broker_runtime.controller.service import ControllerService
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.topic_names import METADATA_TOPIC, METADATA_TOPIC_ID
+from broker_runtime.network.quotas.metrics import Sample
+from broker_runtime.network.server import SocketServer
+from broker_runtime.network.settings import QuotaSettings
+from broker_runtime.node.limits import host_names, network_limits, quota_settings, request_limits
+from broker_runtime.slicing.slices import Slices
+from broker_runtime.slicing.turn_lengths import TurnLengths
+from broker_runtime.storage.log.log import Log
+from broker_runtime.storage.log_dir.manager import LogManager
+
+log = logging.getLogger(__name__)
+
+JOURNAL_CONFIG = TopicConfig(retention_ms=-1, retention_bytes=-1)
+"""Metadata is never deleted by age; records that snapshots cover are removed by advancing the log start."""
+
+
+class Server(Protocol):
+    """The part of SocketServer that a controller uses."""
+
+    def add_listener(self, name: str, host: str, port: int, security_protocol: SecurityProtocol) -> tuple[str, int]: ...
+
+    def start(self) -> None: ...
+
+    def collect(self) -> Iterable[Sample]: ...
+
+    @property
+    def turn_lengths(self) -> Iterable[TurnLengths]: ...
+
+    async def shutdown(self, drain_s: float) -> None: ...
+
+
+class ControllerNode:
+    """Owns the controller's listener, the dispatcher of brokers' requests, and `controller`, the single writer.
+
+    The controller is active or on standby. Handlers use this class as their ControllerContext. Only the journal is
+    durable.
+    """
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        clock: Clock,
+        logs: LogManager,
+        cluster_id: str,
+        *,
+        parts: JournalParts | None = None,
+        server: Server | None = None,
+    ) -> None:
+        """Simulations pass `parts` and `server`; a process creates its own. Raises ConfigError, ReplayError."""
+        self.settings = settings
+        self.clock = clock
+        self.logs = logs
+        self.cluster_id = cluster_id
+        self.slices = slices = Slices(
+            clock.monotonic,
+            settings.config.sluicegate_network_turn_max_us / 1_000_000,
+            settings.config.sluicegate_requests_long_max_bytes,
+            "long requests to the controller",
+        )
+        self.fetch_sessions = FetchSessionCache(settings.config, Random(clock.wall_ms()), slices.do)
+        self._loop = asyncio.get_running_loop()
+        self._disk = ThreadPoolExecutor(1, "controller-journal") if parts is None else None
+        if parts is None:
+            assert self._disk is not None
+            parts = JournalParts(self._disk, str(new_incarnation(clock.wall_ms())))
+        self._journal = _metadata_log(settings, logs)
+        self.controller: ControllerService = ControllerService(
+            backing(settings, self._journal, clock, parts), settings, clock, cluster_id
+        )
+        self._host_names = host_names(settings)
+        self.request_metrics = RequestMetrics(CONTROLLER_APIS)
+        self.dispatcher: Dispatcher[ControllerContext] = Dispatcher(
+            self, CONTROLLER_APIS, self.request_metrics.on_call, long_requests=(slices, request_limits(settings))
+        )
+        self.server: Server = server if server is not None else self._own_server()
+        self.ready = False
+
+    def _own_server(self) -> SocketServer:
+        # The connection limits are for clients, not for brokers: only the limits of frames and idleness apply here.
+        effective = effective_config(self.settings, {}, {})
+        static = network_limits(self.settings, quota_settings(self.settings, effective, {}))
+        return SocketServer(self.dispatcher.handle, replace(static, quotas=QuotaSettings()), self.clock, self._loop)
+
+    async def start(self) -> None:
+        """Replay the journal or enter standby, then open the controller's listeners.
+
+        Raises ReplayError, ListenerBindError. `controller.failed` gets later errors that end the controller.
+        """
+        await self.controller.start()
+        if has_file_journal(self.settings):
+            # Brokers rely on the log from now on: this record of its existence must outlive the loss of the log itself.
+            self.logs.note_recovery_points()
+        for endpoint in self.settings.listeners:
+            if endpoint.listener in self.settings.controller_listeners:
+                host, port = self.server.add_listener(
+                    endpoint.listener, endpoint.host, endpoint.port, endpoint.security_protocol
+                )
+                log.info("controller %d listens on %s:%d", self.settings.node_id, host, port)
+        self.server.start()
+        self.ready = True
+
+    async def stop(self) -> None:
+        self.ready = False
+        await self.server.shutdown(drain_s=0.5)
+        await self.dispatcher.close()
+        await self.controller.stop()
+        if self._disk is not None:
+            self._disk.shutdown()
+
+    @property
+    def image(self) -> MetadataImage:
+        return self.controller.image
+
+    def led_log(self, topic: str, partition: int) -> tuple[Log, int]:
+        if topic != METADATA_TOPIC or partition != 0:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "a controller serves its metadata log only")
+        if not self.controller.active:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this controller is not the active one")
+        return self._journal, self.image.cluster.controller_epoch
+
+    def note_on_config(self, key: str) -> None:
+        """Return None: the configuration here is in force, or the controller has not started."""
+        del key
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
+        return self._loop.call_later(delay_s, callback)
+
+    async def resolve_hosts(self, names: Iterable[str]) -> Mapping[str, Sequence[str]]:
+        return await self._host_names.addresses(names)
+
+
+def has_file_journal(settings: BrokerSettings) -> bool:
+    """Whether this node's metadata log, if it has one, is the only copy."""
+    return settings.config.sluicegate_controller_journal == "file"
+
+
+def _metadata_log(settings: BrokerSettings, logs: LogManager) -> Log:
+    """Open the metadata log. Raises ReplayError if metadata is lost; with another journal this log is only a copy."""
+    is_the_journal = has_file_journal(settings)
+    folder = f"{settings.log_dir}/{METADATA_TOPIC}-0"
+    damaged = logs.damaged.get((METADATA_TOPIC, 0))
+    if damaged is not None and is_the_journal:
+        raise ReplayError(f"the controller does not start without its metadata ({folder}): {damaged}")
+    if damaged is not None:
+        logs.delete(METADATA_TOPIC, 0)
+    others = [f"{topic}-{partition}" for (topic, partition), _ in logs.holdings() if topic != METADATA_TOPIC]
+    metadata = logs.create(METADATA_TOPIC, 0, METADATA_TOPIC_ID, JOURNAL_CONFIG)
+    if is_the_journal and others and metadata.log_end_offset == 0:
+        raise ReplayError(
+            f"{folder} holds no metadata, though {settings.log_dir} holds {len(others)} partitions ({others[0]}): the "
+            "controller does not start, for it would know no topic of them; restore that folder, or move the "
+            "partitions away to begin a new cluster"
+        )
+    return metadata

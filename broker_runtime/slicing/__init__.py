@@ -1,0 +1,1 @@
+"""Long work in slices, so that no turn of the event loop is long."""

@@ -1,0 +1,228 @@
+"""Divide the time of the event loop among long work: one slice at a time, round robin. Shell.
+
+A request may name ten thousand partitions. Its handler is then `Steps`, and this queue runs them: one slice in each
+iteration of the event loop, round robin over all current work. So a client with a short request waits for at most one
+slice, however many clients have long ones. Each connection has one such request at a time, so that connections share
+the slices equally.
+
+Coroutines can take part: `turn` waits in the same queue. Work that takes much memory waits until there is room.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+from broker_runtime.errors import KafkaError, ProtocolError, detached
+from broker_runtime.slicing.letting_go import freed, held_by, held_by_failed
+from broker_runtime.slicing.steps import Steps
+from broker_runtime.slicing.turn_lengths import TurnLengths
+
+T = TypeVar("T")
+
+SLICE_S = 0.0015
+"""The default of sluicegate.network.turn.max.us."""
+ROOM_BYTES = 4 * 1024 * 1024
+"""The default of sluicegate.requests.long.max.bytes."""
+_FIRST_S = 0.0003
+"""Work that takes less time runs at once, without a slice."""
+_STEPS_MAX = 500
+"""A slice also ends after this many steps, because the clock of a test or simulation does not advance meanwhile."""
+
+
+@dataclass(slots=True, eq=False)
+class _Work:
+    """Queued work. `steps` None is a coroutine that waits for its turn; `size` is the room that it takes, in bytes."""
+
+    steps: Steps[Any] | None
+    result: "asyncio.Future[Any]"
+    size: int = 0
+
+
+def _nothing() -> None:
+    """Ignore the failure."""
+
+
+class Slices:
+    """Owns the queue of work of one event loop. `now` returns seconds, and `slice_s` is the length of a slice.
+
+    `room` is the maximum of bytes of large requests that run at the same time. `work` is the name in metrics.
+    """
+
+    __slots__ = ("_granted", "_left", "_queue", "_room", "_scheduled", "_slice_s", "_without_room", "lengths", "now")
+
+    def __init__(
+        self,
+        now: Callable[[], float],
+        slice_s: float = SLICE_S,
+        room: int = ROOM_BYTES,
+        work: str = "long requests",
+    ) -> None:
+        self.now = now
+        self._slice_s = slice_s
+        self._room = self._left = room
+        self._queue: deque[_Work] = deque()
+        self._without_room: dict[_Work, None] = {}
+        """Waiting work, in the order of its arrival."""
+        self._scheduled = False
+        self._granted = False
+        """Whether a coroutine has the slice of this iteration of the loop."""
+        self.lengths = TurnLengths(work)
+
+    def __len__(self) -> int:
+        return len(self._queue) + len(self._without_room)
+
+    def begin(self, steps: Steps[T]) -> tuple[bool, T | None]:
+        """Run the first steps: (True, the result) if these were all, and (False, None) if `add` has to run the rest."""
+        try:
+            self._run_for(steps, _FIRST_S)
+        except StopIteration as ended:
+            return True, ended.value
+        return False, None
+
+    def add(self, steps: Steps[T], size: int = 0) -> "asyncio.Future[T]":
+        """Return a future of the result, or the error, of `steps`. Cancelling it ends the work before its next step."""
+        work = _Work(steps, asyncio.get_running_loop().create_future(), size)
+        self._without_room[work] = None
+        self._let_in()
+        if work in self._without_room:
+            work.result.add_done_callback(lambda _: self._give_up_waiting(work))
+        return work.result
+
+    def _give_up_waiting(self, work: _Work) -> None:
+        """End cancelled work that waits for room. It has the request of a disconnected client, and needs no room."""
+        if work in self._without_room:
+            del self._without_room[work]
+            self._queue.append(_Work(work.steps, work.result))
+            self._let_in()
+
+    def do(self, steps: Steps[T], on_failure: Callable[[], None] = _nothing) -> "asyncio.Future[T] | None":
+        """Run steps whose result is not awaited: at once if they are few. Raises what the first steps raise.
+
+        Returns a future whose cancellation ends the steps before the next one; None if all of them have run.
+        `on_failure` runs when a later step raises, and the event loop's exception handler gets the exception.
+        """
+        done, _ = self.begin(steps)
+        if done:
+            return None
+        result = self.add(steps)
+        result.add_done_callback(partial(_tell, on_failure))
+        return result
+
+    async def finish(self, steps: Steps[T]) -> T:
+        """Return the result: at once if `begin` has it, otherwise after some slices."""
+        done, result = self.begin(steps)
+        return await self.add(steps) if not done else result  # type: ignore[return-value]
+
+    async def turn(self) -> float:
+        """Wait for a slice. Returns when it ends, in seconds of the clock; the caller then waits for the next one."""
+        work = _Work(None, asyncio.get_running_loop().create_future())
+        self._queue.append(work)
+        self._schedule()
+        await work.result
+        return self.now() + self._slice_s
+
+    def first_ends_s(self) -> float:
+        """Return the time, in seconds of the clock, at which a coroutine that begins now waits for its first turn."""
+        return self.now() + _FIRST_S
+
+    def _let_in(self) -> None:
+        """Queue waiting work while there is room. Work larger than all room is queued when no other has room."""
+        waiting = self._without_room
+        while waiting:
+            work = next(iter(waiting))
+            if work.size > self._left and self._left != self._room:
+                break
+            del waiting[work]
+            self._left -= work.size
+            self._queue.append(work)
+        # Small work does not wait behind large work.
+        if waiting and not (last := next(reversed(waiting))).size:
+            del waiting[last]
+            self._queue.append(last)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._scheduled and self._queue:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._run)
+
+    def _run(self) -> None:
+        self._scheduled = False
+        if self._granted:
+            # This iteration's slice belongs to the coroutine that was called just before.
+            self._granted = False
+            self._schedule()
+            return
+        begin_s = self.now()
+        left_s = self._slice_s
+        while self._queue and left_s > 0:
+            work = self._queue.popleft()
+            if work.steps is not None:
+                if not self._ends(work, work.steps, left_s):
+                    self._queue.append(work)
+                    break
+                left_s = self._slice_s - (self.now() - begin_s)
+            elif not work.result.done():
+                work.result.set_result(None)
+                self._granted = True
+                break
+        now_s = self.now()
+        self.lengths.note(now_s - begin_s, now_s)
+        if self._granted and not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._run)
+        self._schedule()
+
+    def _ends(self, work: _Work, steps: Steps[Any], time_s: float) -> bool:
+        """Run steps for `time_s` seconds. Returns whether the work has ended."""
+        result = work.result
+        held: list[Any] = []
+        try:
+            if not result.done():
+                self._run_for(steps, time_s)
+                return False
+            held = held_by(steps)
+            steps.close()
+        except StopIteration as ended:
+            if not result.done():
+                result.set_result(ended.value)
+        except Exception as error:  # noqa: BLE001 - raised where the result is awaited
+            held = held_by_failed(error)
+            if not result.done():
+                result.set_exception(_told(error))
+        if held:
+            # Neither the frames nor the error refer to these any more.
+            self.do(freed(held))
+        if work.size:
+            self._left += work.size
+            self._let_in()
+        return True
+
+    def _run_for(self, steps: Steps[Any], time_s: float) -> None:
+        """Run steps for `time_s` seconds. Raises StopIteration at the end of the work, and what a step raises."""
+        now = self.now
+        stop_s = now() + time_s
+        for _ in range(_STEPS_MAX):
+            next(steps)
+            if now() >= stop_s:
+                return
+
+
+async def over_turns(steps: Steps[T]) -> T:
+    """Return the result of steps that belong to no request: a slice runs in each iteration of the event loop."""
+    return await Slices(asyncio.get_running_loop().time).finish(steps)
+
+
+def _told(error: Exception) -> Exception:
+    """Return the error for the caller that awaits the result. Internal errors keep their traceback, which is logged."""
+    return detached(error) if isinstance(error, KafkaError | ProtocolError) else error
+
+
+def _tell(on_failure: Callable[[], None], work: "asyncio.Future[Any]") -> None:
+    if not work.cancelled() and (error := work.exception()) is not None:
+        on_failure()
+        context = {"message": "long work that is not awaited failed", "exception": error}
+        asyncio.get_running_loop().call_exception_handler(context)

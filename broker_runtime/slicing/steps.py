@@ -1,0 +1,142 @@
+"""Work that can be interrupted: a generator that may be paused at each of its `yield`s. Pure.
+
+`broker_runtime.slicing.slices` gives such work its share of the event loop.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
+from heapq import merge
+from itertools import islice
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
+A = TypeVar("A")
+K = TypeVar("K", bound=Hashable)
+
+Steps = Generator[None, None, T]
+"""Returns its result at the end. The code between two `yield`s takes some tens of microseconds."""
+
+
+class UnderWay(Protocol):
+    """Steps that are running. `cancel` ends them before the next one."""
+
+    def cancel(self) -> bool: ...
+
+
+_ITEMS_OF_A_STEP = 8
+"""Number of items that take a few microseconds each."""
+_QUICK_ITEMS_OF_A_STEP = 128
+"""Number of items that take a fraction of a microsecond each."""
+_SORTED_IN_A_STEP = 500
+_ITEMS_DRAINED_IN_A_STEP = 64
+
+
+def at_once(steps: Steps[T]) -> T:
+    """Return the result, without a break: for little work, and for tests."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as ended:
+            result: T = ended.value
+            return result
+
+
+def in_steps_if(many: bool, steps: Steps[T]) -> T | Steps[T]:
+    """Return the steps if there is much to do, otherwise their result, computed at once."""
+    return steps if many else at_once(steps)
+
+
+def let_go(items: list[Any]) -> Steps[None]:
+    """Empty the list, and long lists of mappings within its mappings. Freeing all at once would be one long step."""
+    while items:
+        last = items[-1]
+        if isinstance(last, dict):
+            for value in last.values():
+                if isinstance(value, list) and len(value) > _ITEMS_OF_A_STEP and isinstance(value[0], dict):
+                    yield from let_go(value)
+        del last, items[-_ITEMS_OF_A_STEP:]
+        yield
+
+
+def drain(items: set[Any] | deque[Any] | dict[Any, Any]) -> Steps[None]:
+    """Empty a set, a deque or a dictionary whose items are small."""
+    pop = items.popitem if isinstance(items, dict) else items.pop
+    while items:
+        for _ in range(min(len(items), _ITEMS_DRAINED_IN_A_STEP)):
+            pop()
+        yield
+
+
+# The caller passes a copy, `list(topics)`, of a collection that may change between two steps.
+
+
+def _parts(items: Iterable[A], size: int) -> Iterator[list[A]]:
+    rest = iter(items)
+    while some := list(islice(rest, size)):
+        yield some
+
+
+def each(items: Iterable[A], make: Callable[[A], T]) -> Steps[list[T]]:
+    """Return `make(item)` for each item."""
+    found: list[T] = []
+    for some in _parts(items, _ITEMS_OF_A_STEP):
+        found += map(make, some)
+        yield
+    return found
+
+
+def chosen(items: Iterable[A], test: Callable[[A], object]) -> Steps[list[A]]:
+    """Return the items that pass the test."""
+    found: list[A] = []
+    for some in _parts(items, _QUICK_ITEMS_OF_A_STEP):
+        found += filter(test, some)
+        yield
+    return found
+
+
+def listed(items: Iterable[A]) -> Steps[list[A]]:
+    """Return the items of an iterable that produces each of them quickly."""
+    found: list[A] = []
+    for some in _parts(items, _QUICK_ITEMS_OF_A_STEP):
+        found += some
+        yield
+    return found
+
+
+def counted(items: Iterable[K]) -> Steps[Counter[K]]:
+    """Count how often each item occurs."""
+    found: Counter[K] = Counter()
+    for some in _parts(items, _QUICK_ITEMS_OF_A_STEP):
+        found.update(some)
+        yield
+    return found
+
+
+def distinct(items: Iterable[K]) -> Steps[list[K]]:
+    """Return each item once, in the order of the first occurrences."""
+    found: dict[K, None] = {}
+    for some in _parts(items, _QUICK_ITEMS_OF_A_STEP):
+        found.update(dict.fromkeys(some))
+        yield
+    return list(found)
+
+
+def gathered(items: Iterable[K]) -> Steps[set[K]]:
+    """Return the set of the items."""
+    found: set[K] = set()
+    for some in _parts(items, _QUICK_ITEMS_OF_A_STEP):
+        found.update(some)
+        yield
+    return found
+
+
+def in_order(items: Iterable[A], key: Callable[[A], Any] | None = None) -> Steps[list[A]]:
+    """Return the items sorted: sort parts of them, then merge these."""
+    parts: list[list[A]] = []
+    for some in _parts(items, _SORTED_IN_A_STEP):
+        some.sort(key=key)
+        parts.append(some)
+        yield
+    if len(parts) <= 1:
+        return parts[0] if parts else []
+    return (yield from listed(merge(*parts, key=key)))  # type: ignore[arg-type]

@@ -1,0 +1,322 @@
+"""Which configuration keys a manifest may have, and what sets the others.
+
+The names are Kafka's and the broker's. The operator shares no code with the broker, so they are repeated here; a unit
+test compares them with the broker's own tables.
+"""
+
+from collections.abc import Mapping
+
+from sluicegate_operator.api.schema.config_values import (
+    FLAG,
+    RATE,
+    SHARE,
+    ConfigValue,
+    Matching,
+    Whole,
+    any_case,
+    list_of,
+    long,
+    one_of,
+)
+
+_COMPRESSION = one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+_TIMESTAMP = one_of("CreateTime", "LogAppendTime")
+_CLEANUP = list_of("delete", "compact")
+_MIGRATION = Matching(
+    f"^({any_case('bidirectional', 'upgrade', 'downgrade', 'disabled')})$",
+    "must be one of bidirectional, upgrade, downgrade, disabled",
+    "word",
+)
+
+_PROTOCOL = "(classic|consumer|share|streams)"
+_PROTOCOLS = Matching(
+    f"^({_PROTOCOL} *, *)*classic( *, *{_PROTOCOL})*$",
+    "must be a list of classic, consumer, share, streams, separated by commas, and classic must be in it",
+    "set",
+)
+
+_ITEMS_OF_APIS = Matching(
+    "^( *[A-Za-z]+:0?(10(2[4-9]|[3-9][0-9])|1[1-9][0-9]{2}|[2-9][0-9]{3}|[1-9][0-9]{4,8}) *(,|$))*$",
+    "must be API:count pairs such as OffsetCommit:200000, with commas between them and counts of at least 1024",
+    "counts",
+)
+
+OPERATOR_KEYS = (
+    "advertised.listeners",
+    "broker.rack",
+    "cluster.id",
+    "controller.listener.names",
+    "controller.quorum.bootstrap.servers",
+    "controller.quorum.voters",
+    "inter.broker.listener.name",
+    "listener.security.protocol.map",
+    "listeners",
+    "log.dir",
+    "log.dirs",
+    "node.id",
+    "process.roles",
+    "proxy.protocol.trusted",
+    "sluicegate.broker.rack.file",
+    "sluicegate.controlled.shutdown.timeout.ms",
+    "sluicegate.controller.journal",
+    "sluicegate.controller.journal.name",
+    "sluicegate.controller.journal.namespace",
+    "sluicegate.controller.journal.owner",
+    "sluicegate.controller.lease.duration.ms",
+    "sluicegate.http.listener",
+)
+"""Keys that the operator sets for each node and from its BrokerListeners."""
+
+LIMIT_KEYS = (
+    "max.connection.creation.rate",
+    "max.connection.creation.rate.per.ip",
+    "max.connections",
+    "max.connections.per.ip",
+    "max.connections.per.ip.overrides",
+)
+"""Connection limits, which ConnectionQuota sets, like every key that begins with `listener.name.`."""
+
+LISTENER_PREFIX = "listener.name."
+
+WINDOW_KEYS = (
+    "connection.quota.ip.action",
+    "connection.quota.strategy",
+    "quota.window.num",
+    "quota.window.size.seconds",
+)
+"""Keys that spec.connectionQuota of the BrokerCluster sets."""
+
+OBSERVER_KEYS = ("observer.class.names",)
+"""Keys that ObserverPlugin sets, like every key that begins with `observer.`."""
+
+OBSERVER_PREFIX = "observer."
+
+BROKER_CONFIG: Mapping[str, ConfigValue] = {
+    "auto.create.topics.enable": FLAG,
+    "auto.leader.rebalance.enable": FLAG,
+    "background.threads": Whole(1, 1_000),
+    "broker.heartbeat.interval.ms": Whole(1),
+    "broker.session.timeout.ms": Whole(1),
+    "compression.type": _COMPRESSION,
+    "connection.quota.count.abandoned": FLAG,
+    "connection.quota.delayed.close.max": Whole(1),
+    "connection.quota.tracked.ips.max": Whole(1),
+    "connections.max.idle.ms": long(1),
+    "controlled.shutdown.enable": FLAG,
+    "controller.request.queue.max": Whole(1),
+    "default.replication.factor": Whole(1),
+    "delete.topic.enable": FLAG,
+    "fetch.max.bytes": Whole(1024),
+    "group.consumer.assignment.interval.ms": Whole(0),
+    # The first one is the assignor of a new group.
+    "group.consumer.assignors": list_of("uniform", "range", meaning="list"),
+    "group.consumer.heartbeat.interval.ms": Whole(1),
+    "group.consumer.max.assignment.interval.ms": Whole(0),
+    "group.consumer.max.heartbeat.interval.ms": Whole(1),
+    "group.consumer.max.session.timeout.ms": Whole(1),
+    "group.consumer.max.size": Whole(1),
+    "group.consumer.migration.policy": _MIGRATION,
+    "group.consumer.min.assignment.interval.ms": Whole(0),
+    "group.consumer.min.heartbeat.interval.ms": Whole(1),
+    "group.consumer.min.session.timeout.ms": Whole(1),
+    "group.consumer.regex.refresh.interval.ms": Whole(10_000),
+    "group.consumer.session.timeout.ms": Whole(1),
+    "group.coordinator.rebalance.protocols": _PROTOCOLS,
+    "group.initial.rebalance.delay.ms": Whole(0),
+    "group.max.session.timeout.ms": Whole(0),
+    "group.max.size": Whole(1),
+    "group.min.session.timeout.ms": Whole(0),
+    "initial.broker.registration.timeout.ms": Whole(1),
+    "leader.imbalance.check.interval.seconds": long(1),
+    "sluicegate.leader.rebalance.delay.ms": long(0),
+    "log.cleaner.backoff.ms": long(0),
+    "log.cleaner.dedupe.buffer.size": long(1 << 20),
+    "log.cleaner.delete.retention.ms": long(0),
+    "log.cleaner.enable": FLAG,
+    "log.cleaner.io.buffer.load.factor": SHARE,
+    "log.cleaner.io.buffer.size": Whole(0),
+    "log.cleaner.io.max.bytes.per.second": RATE,
+    "log.cleaner.max.compaction.lag.ms": long(1),
+    "log.cleaner.min.cleanable.ratio": SHARE,
+    "log.cleaner.min.compaction.lag.ms": long(0),
+    "log.cleaner.threads": Whole(0),
+    "log.cleanup.policy": _CLEANUP,
+    "log.flush.interval.messages": long(1),
+    "log.flush.interval.ms": long(0),
+    "log.flush.offset.checkpoint.interval.ms": Whole(0),
+    "log.flush.scheduler.interval.ms": long(1),
+    "log.initial.task.delay.ms": long(0),
+    "log.index.interval.bytes": Whole(0),
+    "log.index.size.max.bytes": Whole(4),
+    "log.message.timestamp.after.max.ms": long(0),
+    "log.message.timestamp.before.max.ms": long(0),
+    "log.message.timestamp.type": _TIMESTAMP,
+    "log.retention.bytes": long(-1),
+    "log.retention.check.interval.ms": long(1),
+    "log.retention.hours": Whole(-1),
+    "log.retention.minutes": Whole(-1),
+    "log.retention.ms": long(-1),
+    "log.roll.hours": Whole(1),
+    "log.roll.ms": long(1),
+    "log.segment.bytes": Whole(14),
+    "log.segment.delete.delay.ms": long(0),
+    "max.incremental.fetch.session.cache.slots": Whole(0),
+    "message.max.bytes": Whole(0),
+    "metadata.log.max.record.bytes.between.snapshots": long(1),
+    "min.insync.replicas": Whole(1),
+    "num.io.threads": Whole(1, 64),
+    "num.network.threads": Whole(1, 64),
+    "num.partitions": Whole(1),
+    "offset.metadata.max.bytes": Whole(0),
+    "offsets.commit.timeout.ms": Whole(1),
+    "offsets.retention.check.interval.ms": long(1),
+    "offsets.retention.minutes": Whole(1),
+    "offsets.topic.num.partitions": Whole(1),
+    "offsets.topic.replication.factor": Whole(1, 32_767),
+    "offsets.topic.segment.bytes": Whole(14),
+    "producer.id.expiration.ms": Whole(1),
+    "queued.max.request.bytes": long(1),
+    "replica.fetch.backoff.ms": Whole(1),
+    "replica.fetch.max.bytes": Whole(1),
+    "replica.fetch.min.bytes": Whole(0),
+    "replica.fetch.response.max.bytes": Whole(1),
+    "replica.fetch.wait.max.ms": Whole(0),
+    "replica.high.watermark.checkpoint.interval.ms": long(1),
+    "replica.lag.time.max.ms": long(1),
+    "request.timeout.ms": Whole(1),
+    "sluicegate.broker.rack.timeout.ms": long(1),
+    "sluicegate.broker.replicas.max": Whole(1),
+    "sluicegate.config.resources.max": Whole(0),
+    "sluicegate.connection.group.members.max": Whole(0),
+    "sluicegate.connection.groups.max": Whole(0),
+    "sluicegate.connection.groups.members.max": Whole(0),
+    "sluicegate.connection.observers.max": Whole(1),
+    "sluicegate.proxy.header.max.bytes": Whole(52, 65_551),
+    "sluicegate.proxy.header.timeout.ms": Whole(1),
+    "sluicegate.connection.push.max.bytes": Whole(1),
+    "sluicegate.connection.turn.max.us": Whole(1),
+    "sluicegate.connection.turn.requests.max": Whole(1),
+    "sluicegate.controller.connection.setup.timeout.ms": long(1),
+    "sluicegate.fetch.repeated.partitions.max": Whole(0),
+    "sluicegate.fetch.session.partitions.max": Whole(0),
+    "sluicegate.frame.receive.timeout.ms": long(1),
+    "sluicegate.group.assignments.bytes.max": Whole(1),
+    "sluicegate.group.consumer.rebalance.heartbeat.interval.ms": Whole(1),
+    "sluicegate.group.coordinator.groups.max": Whole(1),
+    "sluicegate.group.coordinator.queue.max": Whole(1),
+    "sluicegate.group.lag.groups.max": Whole(0),
+    "sluicegate.group.lag.interval.ms": Whole(1_000),
+    "sluicegate.group.lag.partitions.max": Whole(1),
+    "sluicegate.group.member.bytes.max": Whole(1),
+    "sluicegate.group.member.protocols.max": Whole(1),
+    "sluicegate.group.member.topics.max": Whole(1),
+    "sluicegate.group.push.offsets.check.timeout.ms": Whole(1),
+    "sluicegate.group.push.offsets.commit.interval.ms": Whole(0),
+    "sluicegate.group.push.ping.retries.max": Whole(0),
+    "sluicegate.group.push.rebalance.backoff.ms": Whole(0),
+    "sluicegate.group.push.rebalance.retries.max": Whole(0),
+    "sluicegate.group.topics.max": Whole(1),
+    "sluicegate.host.resolution.threads.max": Whole(1),
+    "sluicegate.host.resolution.timeout.ms": Whole(1),
+    "sluicegate.network.turn.max.us": Whole(1),
+    "sluicegate.observer.budget.us": Whole(1),
+    "sluicegate.observer.close.timeout.ms": Whole(1),
+    "sluicegate.observer.load.timeout.ms": Whole(1),
+    "sluicegate.record.validation": one_of("header", "all"),
+    "sluicegate.record.validation.max.bytes": Whole(1),
+    "sluicegate.record.validation.queue.max": Whole(1),
+    "sluicegate.request.items.max": Whole(1_024),
+    "sluicegate.request.items.max.overrides": _ITEMS_OF_APIS,
+    "sluicegate.request.max.bytes": Whole(1_024),
+    "sluicegate.request.tagged.bytes.max": Whole(1_024),
+    "sluicegate.request.tagged.fields.max": Whole(1),
+    "sluicegate.requests.long.max.bytes": Whole(1),
+    "sluicegate.response.max.bytes": Whole(1_048_576),
+    "socket.connection.setup.timeout.ms": long(1),
+    "socket.listen.backlog.size": Whole(1),
+    "socket.receive.buffer.bytes": Whole(-1),
+    "socket.request.max.bytes": Whole(1),
+    "socket.send.buffer.bytes": Whole(-1),
+    "transactional.id.expiration.ms": Whole(1),
+    "unclean.leader.election.enable": FLAG,
+    "unsupported.request.reply": one_of("close", "empty"),
+}
+"""The keys that spec.config of a BrokerCluster may have, with their allowed values."""
+
+DYNAMIC_CONFIG_KEYS = frozenset(
+    {
+        "compression.type",
+        "group.consumer.assignment.interval.ms",
+        "log.cleaner.backoff.ms",
+        "log.cleaner.dedupe.buffer.size",
+        "log.cleaner.delete.retention.ms",
+        "log.cleaner.io.buffer.load.factor",
+        "log.cleaner.io.buffer.size",
+        "log.cleaner.io.max.bytes.per.second",
+        "log.cleaner.max.compaction.lag.ms",
+        "log.cleaner.min.cleanable.ratio",
+        "log.cleaner.min.compaction.lag.ms",
+        "log.cleaner.threads",
+        "log.cleanup.policy",
+        "log.flush.interval.messages",
+        "log.flush.interval.ms",
+        "log.index.interval.bytes",
+        "log.index.size.max.bytes",
+        "log.message.timestamp.after.max.ms",
+        "log.message.timestamp.before.max.ms",
+        "log.message.timestamp.type",
+        "log.retention.bytes",
+        "log.retention.ms",
+        "log.roll.ms",
+        "log.segment.bytes",
+        "log.segment.delete.delay.ms",
+        "message.max.bytes",
+        "min.insync.replicas",
+        "producer.id.expiration.ms",
+        "sluicegate.observer.budget.us",
+        "sluicegate.observer.close.timeout.ms",
+        "sluicegate.observer.load.timeout.ms",
+        "sluicegate.record.validation",
+        "unclean.leader.election.enable",
+        "unsupported.request.reply",
+    }
+)
+"""The keys of BROKER_CONFIG that are cluster-wide dynamic in Kafka: changed while brokers run.
+
+All others are static.
+"""
+
+TOPIC_CONFIG: Mapping[str, ConfigValue] = {
+    "cleanup.policy": _CLEANUP,
+    "compression.type": _COMPRESSION,
+    "delete.retention.ms": long(0),
+    "file.delete.delay.ms": long(0),
+    "flush.messages": long(1),
+    "flush.ms": long(0),
+    "index.interval.bytes": Whole(0),
+    "max.compaction.lag.ms": long(1),
+    "max.message.bytes": Whole(0),
+    "message.timestamp.after.max.ms": long(0),
+    "message.timestamp.before.max.ms": long(0),
+    "message.timestamp.type": _TIMESTAMP,
+    "min.cleanable.dirty.ratio": SHARE,
+    "min.compaction.lag.ms": long(0),
+    "min.insync.replicas": Whole(1),
+    "retention.bytes": long(-1),
+    "retention.ms": long(-1),
+    "segment.bytes": Whole(14),
+    "segment.index.bytes": Whole(4),
+    "segment.ms": long(1),
+    "sluicegate.record.validation": one_of("header", "all"),
+    "unclean.leader.election.enable": FLAG,
+}
+"""The keys that spec.config of a Topic may have, with their allowed values."""
+
+
+HIDDEN = "[hidden]"
+_SECRET_ENDINGS = ("password", "secret", "token", "jaas.config", "keystore.key")
+
+
+def is_secret(key: str) -> bool:
+    """Return whether a key's value must be hidden, by its name: Kafka's keys of type password, and similar ones."""
+    return key.lower().endswith(_SECRET_ENDINGS)

@@ -1,0 +1,1 @@
+"""The custom resources, one module each."""

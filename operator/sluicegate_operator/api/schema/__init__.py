@@ -1,0 +1,1 @@
+"""Types and rules that models share, with the schema that a CRD has for each."""

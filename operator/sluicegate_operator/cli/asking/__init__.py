@@ -1,0 +1,1 @@
+"""What commands ask of brokers and of Kubernetes."""

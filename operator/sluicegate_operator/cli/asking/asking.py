@@ -1,0 +1,57 @@
+"""Sends a command's request to a cluster; if there is no answer, prints one sentence to stderr and exits.
+
+Exit code 2 is for wrong use, 1 if the cluster refuses or does not answer.
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import typer
+
+from sluicegate_operator.cli.asking.bootstrap import BootstrapError, bootstrap_addresses
+from sluicegate_operator.cli.printable import printable
+from sluicegate_operator.kafka_admin.client import AdminClient
+from sluicegate_operator.kafka_admin.errors import KafkaAdminError
+
+BAD_USE, REFUSED = 2, 1
+Answer = TypeVar("Answer")
+
+
+class RefusedError(Exception):
+    """The state of the cluster does not allow the request; the message says what to do."""
+
+
+def ask(
+    where: tuple[str | None, Path, str | None], client_id: str, question: Callable[[AdminClient], Awaitable[Answer]]
+) -> Answer:
+    """Return the answer to `question`, or exit. `where` has --bootstrap-server, --data-dir and --cluster."""
+
+    async def asked() -> Answer:
+        async with AdminClient(addresses, client_id=client_id) as admin:
+            return await question(admin)
+
+    try:
+        addresses = bootstrap_addresses(*where)
+        return asyncio.run(asked())
+    except BootstrapError as error:
+        raise bad_use(str(error)) from None
+    except (RefusedError, KafkaAdminError) as error:
+        say(str(error))
+        raise typer.Exit(REFUSED) from None
+
+
+def say(sentence: str) -> None:
+    print(printable(sentence), file=sys.stderr)
+
+
+def bad_use(message: str) -> typer.Exit:
+    say(message)
+    return typer.Exit(BAD_USE)
+
+
+def print_json(document: dict[str, Any]) -> None:
+    print(json.dumps(document, indent=2))

@@ -1,0 +1,173 @@
+"""Sends a GET to every broker of a cluster: on this machine by state.json, in Kubernetes through the API server.
+
+If a broker gives no answer, its result is a sentence; the other brokers are not delayed. In Kubernetes the API server
+forwards each request to a pod (pods/proxy), so that only a kubeconfig is needed.
+"""
+
+import asyncio
+import json
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from sluicegate_operator.cli.asking.why_report import BrokerAnswer
+from sluicegate_operator.fleet.kafka.http_get import http_get
+from sluicegate_operator.fleet.local.local_data import read_state
+from sluicegate_operator.kube.client.client import KubeClient
+from sluicegate_operator.kube.http.errors import KubeError
+from sluicegate_operator.kube.http.kinds import POD
+from sluicegate_operator.planning.layout.cluster_layout import HTTP_PORT, Role
+from sluicegate_operator.resources.labels import CLUSTER_LABEL, REVISION, ROLE_LABEL, node_set_name
+from sluicegate_operator.resources.owner import has_controller, other_controller
+
+ANSWER_TIMEOUT_S = 3.0
+ASKED_AT_A_TIME = 16
+NO_SUCH_ANSWER = "its release has no such answer"
+
+Json = dict[str, Any]
+Get = Callable[[str], Awaitable[Json]]
+"""Returns the document at a path with its query. Raises AskingError."""
+
+
+class AskingError(Exception):
+    """No answer; the message is half a sentence with the reason."""
+
+
+class NoSuchAnswerError(AskingError):
+    """The broker answers, but does not know this request: it has another release."""
+
+
+class NobodyToAskError(Exception):
+    """The cluster does not exist, or cannot be searched for; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerAsked:
+    """One broker, and how to send it a GET."""
+
+    cluster: str
+    broker_id: int
+    get: Get
+
+
+async def ask_brokers(brokers: Sequence[BrokerAsked], path: str, query: Mapping[str, str]) -> list[BrokerAnswer]:
+    """Return the answers in the order of `brokers`."""
+    slots = asyncio.Semaphore(ASKED_AT_A_TIME)
+    target = f"{path}?{urlencode(query)}" if query else path
+
+    async def ask(broker: BrokerAsked) -> BrokerAnswer:
+        async with slots:
+            try:
+                return BrokerAnswer(broker.cluster, broker.broker_id, await broker.get(target))
+            except AskingError as error:
+                return BrokerAnswer(broker.cluster, broker.broker_id, None, str(error))
+
+    return list(await asyncio.gather(*(ask(broker) for broker in brokers)))
+
+
+def brokers_here(data_dir: Path, cluster: str | None) -> list[BrokerAsked]:
+    """Return the brokers of `sluicegate up`. Raises DataDirError if none runs, and NobodyToAskError."""
+    clusters = read_state(data_dir)["clusters"]
+    if cluster is not None and cluster not in clusters:
+        raise NobodyToAskError(f"--cluster {cluster}: `up` runs {', '.join(sorted(clusters))}")
+    names = [cluster] if cluster is not None else sorted(clusters)
+    if names and all("external" in clusters[name] for name in names):
+        raise NobodyToAskError(
+            f"{', '.join(names)}: runtime External, and Apache Kafka does not say what holds an address; `sluicegate"
+            " status` has the quotas, kafka-configs.sh --describe --entity-type ips what is set"
+        )
+    return [
+        broker_here(name, node) for name in names for node in clusters[name]["nodes"] if node["role"] == Role.BROKER
+    ]
+
+
+def broker_here(cluster: str, node: Mapping[str, Any]) -> BrokerAsked:
+    """Return a broker of `sluicegate up`; `node` is its entry in state.json."""
+    return BrokerAsked(cluster, node["id"], _local(node))
+
+
+def _local(node: Mapping[str, Any]) -> Get:
+    async def get(target: str) -> Json:
+        if node["pid"] is None:
+            raise AskingError(node["failing"] or "it does not run")
+        host, _, port = node["http"].rpartition(":")
+        try:
+            answer = await http_get((host, int(port)), target, timeout_s=ANSWER_TIMEOUT_S)
+        except TimeoutError:
+            raise AskingError(f"no answer within {ANSWER_TIMEOUT_S:g} s") from None
+        except OSError as error:
+            raise AskingError(str(error)) from error
+        if answer.status == 404:
+            raise NoSuchAnswerError(NO_SUCH_ANSWER)
+        if answer.status != 200:
+            raise AskingError(f"HTTP {answer.status}: {answer.body.strip()[:300]}")
+        return _parsed(answer.body)
+
+    return get
+
+
+async def brokers_in_kubernetes(kube: KubeClient, namespace: str, cluster: str | None) -> list[BrokerAsked]:
+    """Return the brokers of a namespace, or of one cluster in it. Raises KubeError and NobodyToAskError."""
+    selector = f"{ROLE_LABEL}={Role.BROKER},{CLUSTER_LABEL}" + (f"={cluster}" if cluster is not None else "")
+    pods = [pod for pod in await kube.list(POD, namespace, selector) if is_node(pod)]
+    if not pods:
+        whose = f"cluster {cluster}" if cluster is not None else "any cluster"
+        raise NobodyToAskError(f"namespace {namespace} has no broker pods of {whose}; say where with -n NAMESPACE")
+    found = [broker_in_pod(kube, namespace, pod) for pod in pods]
+    return sorted(found, key=lambda broker: (broker.cluster, broker.broker_id))
+
+
+def is_node(pod: Json) -> bool:
+    """Return whether a pod with a cluster's label is a node of it: any user may set labels.
+
+    It needs the name of a node. It also needs the annotation of the operator's StatefulSet templates, or a controller
+    with the name of the operator's StatefulSet.
+    """
+    meta = pod["metadata"]
+    cluster, role = (meta["labels"].get(label, "") for label in (CLUSTER_LABEL, ROLE_LABEL))
+    if role not in list(Role):
+        return False
+    node_set = node_set_name(cluster, role)
+    if not re.fullmatch(f"{re.escape(node_set)}-[0-9]+", meta["name"]) or other_controller(pod, node_set):
+        return False
+    return has_controller(pod) or REVISION in (meta.get("annotations") or {})
+
+
+def broker_in_pod(kube: KubeClient, namespace: str, pod: Json) -> BrokerAsked:
+    """Return the broker of a pod, to which the API server forwards each request."""
+    return BrokerAsked(pod["metadata"]["labels"][CLUSTER_LABEL], _index(pod), proxied(kube, namespace, pod))
+
+
+def _index(pod: Json) -> int:
+    return int(pod["metadata"]["name"].rpartition("-")[2])
+
+
+def proxied(kube: KubeClient, namespace: str, pod: Json) -> Get:
+    """Return a function for GETs that the API server forwards to the node of a pod."""
+
+    async def get(target: str) -> Json:
+        if (pod.get("status") or {}).get("phase") != "Running":
+            raise AskingError(f"its pod is {(pod.get('status') or {}).get('phase') or 'not started'}")
+        path = f"{POD.path(namespace, pod['metadata']['name'])}:{HTTP_PORT}/proxy{target}"
+        try:
+            found = await kube.read(path)
+        except KubeError as error:
+            raise AskingError(str(error)) from error
+        if found is None:
+            raise NoSuchAnswerError(NO_SUCH_ANSWER)
+        return found
+
+    return get
+
+
+def _parsed(text: str) -> Json:
+    try:
+        document = json.loads(text)
+    except ValueError:
+        raise AskingError("what it answers is not JSON") from None
+    if not isinstance(document, dict):
+        raise AskingError("what it answers is no JSON object")
+    return document

@@ -1,0 +1,34 @@
+"""Asks one broker for its limits, page by page."""
+
+from urllib.parse import urlencode
+
+from sluicegate_operator.cli.asking.brokers_asked import AskingError, BrokerAsked, Json, NoSuchAnswerError
+from sluicegate_operator.cli.asking.quota_rows import BrokerLimits, quota_rows
+
+LIMITS, GROUPS = "/connection-limits", "/connection-quotas"
+PAGES_MAX = 100
+
+
+async def ask_limits(broker: BrokerAsked) -> BrokerLimits:
+    """Return the limits of a broker, complete enough for `quota_rows`. Raises AskingError."""
+    first, ips = await _all(broker, LIMITS, "ips")
+    _, groups = await _all(broker, GROUPS, "groups")
+    limits = BrokerLimits(broker.broker_id, first, ips, groups)
+    try:
+        quota_rows([limits])
+    except ValueError as error:
+        raise NoSuchAnswerError(f"its release answers in another form: {error}") from error
+    return limits
+
+
+async def _all(broker: BrokerAsked, path: str, items: str) -> tuple[Json, Json]:
+    """Return the first page, and the items of all pages."""
+    page = first = await broker.get(f"{path}?{urlencode({'after': ''})}")
+    found: Json = {}
+    for _ in range(PAGES_MAX):
+        found |= page.get(items, {})
+        after = page.get("next")
+        if after is None:
+            return first, found
+        page = await broker.get(f"{path}?{urlencode({'after': after})}")
+    raise AskingError(f"more than {PAGES_MAX} pages of {items}")

@@ -1,0 +1,1 @@
+"""Commands about brokers and their quotas: `status`, `quotas`, `why`, `brokers`, `damage`."""

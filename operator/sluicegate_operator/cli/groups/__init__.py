@@ -1,0 +1,1 @@
+"""`sluicegate groups`: groups, their lag, and their offsets."""

@@ -1,0 +1,1 @@
+"""Commands that read manifests: `validate`, `plan`, `up`, `crds`."""

@@ -1,0 +1,1 @@
+"""`sluicegate storm`: connections from many addresses, against a limit."""

@@ -1,0 +1,1 @@
+"""The fleet of a cluster that the operator does not run."""

@@ -1,0 +1,34 @@
+"""Find the keys of spec.config that external brokers do not let clients change while they run: brokers report them.
+
+Kafka accepts an unknown key, and does not show it to any client afterwards, so the keys are checked before.
+"""
+
+from collections.abc import Collection
+
+from sluicegate_operator.fleet.base import BrokerAddress
+from sluicegate_operator.fleet.kafka.asking import BrokerPool
+from sluicegate_operator.kafka_admin.client import BrokerHandle
+from sluicegate_operator.kafka_admin.views import ConfigEntry, Configs
+
+
+async def why_not_dynamic(pool: BrokerPool, keys: Collection[str]) -> dict[str, str]:
+    """Return a sentence for each key that must not be set, by key. Raises what BrokerPool.ask_any raises."""
+    if not keys:
+        return {}
+
+    async def look(broker: BrokerAddress, handle: BrokerHandle) -> Configs:
+        return await handle.describe_broker_configs(broker.broker_id, sorted(keys))
+
+    found = await pool.ask_any(look)
+    sentences = {key: _why(key, found.get(key)) for key in sorted(keys)}
+    return {key: sentence for key, sentence in sentences.items() if sentence}
+
+
+def _why(key: str, entry: ConfigEntry | None) -> str:
+    if entry is None or (entry.is_sensitive and entry.read_only):
+        return f"the brokers know no key {key}"
+    if entry.read_only:
+        return f"the brokers read {key} when they start only: set it in their own properties, and take it out of config"
+    if entry.is_sensitive:
+        return f"the brokers do not show {key}, so nobody could tell whether it is set: set it with Kafka's tools"
+    return ""

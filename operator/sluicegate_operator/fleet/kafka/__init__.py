@@ -1,0 +1,1 @@
+"""What is asked of brokers by Kafka's protocol, for every kind of fleet."""

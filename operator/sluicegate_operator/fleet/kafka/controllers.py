@@ -1,0 +1,89 @@
+"""Read the controllers' view of the brokers, from every controller at once, and send fence orders.
+
+Each controller is queried at its own address. A controller that was deposed a moment ago may still answer 200, so the
+newest of several answers counts. A missing view is a value (`unseen`), not an exception: callers continue without it.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from sluicegate_operator.fleet.kafka.http_get import http_get
+from sluicegate_operator.kafka_admin.client import AdminClient
+from sluicegate_operator.planning.layout.cluster_layout import CONTROLLER_PORT, HTTP_PORT
+from sluicegate_operator.planning.registrations.fencing import FenceOrder
+from sluicegate_operator.planning.registrations.overview import (
+    ClusterOverview,
+    OverviewError,
+    parse_active_controller,
+    parse_overview,
+)
+
+VIEW_PATH = "/brokers"
+ASK_TIMEOUT_S = 2.0
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ControllerPlace:
+    """The address of one controller."""
+
+    node_id: int
+    host: str
+    port: int = CONTROLLER_PORT
+    http_port: int = HTTP_PORT
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerView:
+    """The view of the active controller. `overview` is None if none answered; `unseen` then has the cause."""
+
+    overview: ClusterOverview | None = None
+    active: ControllerPlace | None = None
+    unseen: str = ""
+
+
+async def controller_view(controllers: Sequence[ControllerPlace], timeout_s: float = ASK_TIMEOUT_S) -> ControllerView:
+    if not controllers:
+        return ControllerView(unseen="no controller has an address yet")
+    answers = await asyncio.gather(*(_ask(place, timeout_s) for place in sorted(controllers)))
+    views = [answer for answer in answers if answer.overview is not None]
+    if not views:
+        return ControllerView(unseen="; ".join(answer.unseen for answer in answers))
+    return max(views, key=_age)
+
+
+async def newer_view(active: ControllerPlace, version: str, wait_s: float) -> ControllerView:
+    """Return that controller's view when it is newer than `version`, or after `wait_s`."""
+    return await _ask(active, wait_s + ASK_TIMEOUT_S, f"{VIEW_PATH}?after={quote(version)}&wait={wait_s:g}")
+
+
+def _age(view: ControllerView) -> tuple[int, int]:
+    assert view.overview is not None, "only answers are compared"
+    return view.overview.controller_epoch, view.overview.metadata_offset
+
+
+async def _ask(place: ControllerPlace, timeout_s: float, path: str = VIEW_PATH) -> ControllerView:
+    name = f"controller {place.node_id}"
+    try:
+        answer = await http_get((place.host, place.http_port), path, timeout_s=timeout_s)
+        if answer.status == 200:
+            return ControllerView(parse_overview(answer.body), place)
+        if answer.status == 503:
+            active = parse_active_controller(answer.body)
+            return ControllerView(unseen=f"{name} is not active" + ("" if active is None else f", {active} is"))
+        return ControllerView(unseen=f"{name} answers {answer.status} to {VIEW_PATH}")
+    except TimeoutError:
+        return ControllerView(unseen=f"{name} does not answer within {timeout_s:g} s")
+    except (OSError, OverviewError) as error:
+        return ControllerView(unseen=f"{name}: {error}")
+
+
+async def fence(
+    active: ControllerPlace, orders: Sequence[FenceOrder], may_write: Callable[[], bool] = lambda: True
+) -> None:
+    """Report to the controller that these brokers are gone: their sessions end now. Raises KafkaAdminError."""
+    async with AdminClient([(active.host, active.port)], may_write=may_write) as client:
+        handle = client.broker(active.host, active.port)
+        for order in orders:
+            await handle.fence_broker(order.broker_id, order.epoch)

@@ -1,0 +1,85 @@
+"""Dynamic broker configuration: read every broker, change what differs, and read until every broker has it.
+
+The operator and `sluicegate up` both use it; planning.broker_config decides what differs. An offline broker gets the
+cluster's defaults when it reconnects; the result is not complete before it was read.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field
+
+from sluicegate_operator.fleet.kafka.asking import BrokerPool, Unreachable
+from sluicegate_operator.fleet.kafka.broker_limits import Failure, apply_actions, observe_limits
+from sluicegate_operator.planning.layout.broker_config import NO_OWN_TAGS, BrokerConfigPlan, OwnTags, plan_broker_config
+from sluicegate_operator.planning.layout.limits import ObservedLimits, SetBrokerConfigs
+
+READ_BACK_PAUSE_S = 0.05
+
+Remember = Callable[[tuple[str, ...]], Awaitable[None]]
+"""Function that stores the managed keys durably: it returns before any of them is set."""
+
+
+@dataclass(frozen=True, slots=True)
+class WantedConfig:
+    """The wanted configuration. `managed`, `own`: see planning.broker_config.
+
+    `deadline_s`: seconds that brokers may take to report a change.
+    """
+
+    desired: Mapping[str, str]
+    managed: Collection[str]
+    remember: Remember
+    deadline_s: float = 5.0
+    own: OwnTags = NO_OWN_TAGS
+    bundled: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigResult:
+    """The result of one run.
+
+    `changes` are the differences that were found. `lagging`: what each broker that answered lacks; `unseen`: why the
+    others did not answer.
+    """
+
+    changes: tuple[SetBrokerConfigs, ...] = ()
+    managed: tuple[str, ...] = ()
+    lagging: Mapping[int, str] = field(default_factory=dict)
+    unseen: Mapping[int, str] = field(default_factory=dict)
+    failures: tuple[Failure, ...] = ()
+
+    @property
+    def is_complete(self) -> bool:
+        return not (self.lagging or self.unseen or self.failures)
+
+
+async def enforce_config(pool: BrokerPool, wanted: WantedConfig) -> ConfigResult:
+    """Bring the brokers to the wanted configuration. Errors of brokers are in the result."""
+    if not (wanted.desired or wanted.managed or wanted.own.keys):
+        return ConfigResult()
+    pool, planned, unseen = await _look(pool, wanted, wanted.managed)
+    if set(planned.managed) != set(wanted.managed):
+        await wanted.remember(planned.managed)
+    if not planned.actions:
+        return ConfigResult((), planned.managed, planned.lagging, unseen)
+    failures = await apply_actions(pool, planned.actions)
+    loop = asyncio.get_running_loop()
+    until_s = loop.time() + (0.0 if failures else wanted.deadline_s)
+    while True:
+        pool, after, unseen = await _look(pool, wanted, planned.managed)
+        if not after.lagging or loop.time() >= until_s:
+            break
+        await asyncio.sleep(READ_BACK_PAUSE_S)
+    if after.managed != planned.managed:
+        await wanted.remember(after.managed)
+    return ConfigResult(planned.actions, after.managed, after.lagging, unseen, failures)
+
+
+async def _look(
+    pool: BrokerPool, wanted: WantedConfig, managed: Collection[str]
+) -> tuple[BrokerPool, BrokerConfigPlan, dict[int, str]]:
+    seen = await observe_limits(pool, sorted({*wanted.desired, *managed, *wanted.own.keys}))
+    views = {broker_id: view for broker_id, view in seen.items() if isinstance(view, ObservedLimits)}
+    unseen = {broker_id: view.reason for broker_id, view in seen.items() if isinstance(view, Unreachable)}
+    plan = plan_broker_config(wanted.desired, views, managed, wanted.own, bundled=wanted.bundled)
+    return pool.doubting(seen), plan, unseen

@@ -1,0 +1,1 @@
+"""The fleet of `sluicegate up`: brokers that are processes of this machine."""

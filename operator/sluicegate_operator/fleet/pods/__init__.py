@@ -1,0 +1,1 @@
+"""Brokers as pods: which there are, what they run, and why one fails."""

@@ -1,0 +1,1 @@
+"""Warnings at `kubectl apply`: the webhook's server, its certificate, and the world that it compares with."""

@@ -1,0 +1,137 @@
+"""Metrics of the operator's clusters, for a term of leadership: a standby shows none."""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from typing import NamedTuple
+
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from sluicegate_operator.engine.snapshot import ClusterKey
+from sluicegate_operator.handlers.process.telemetry import APPLY_TO_ENFORCED, DRIFT_MENDED, RESTARTS
+from sluicegate_operator.planning.rolls.roll import RollStep, Wait, WaitReason
+
+_CLUSTER = ["namespace", "broker_cluster"]
+"""Not `cluster`, which in a Prometheus of many Kubernetes clusters is the label of each of those."""
+
+
+class PipelineFigures(NamedTuple):
+    """Whether the newest run of an AuditPipeline failed, and how many events its results lack."""
+
+    failing: bool
+    missing: int | None
+
+
+class _Brokers(NamedTuple):
+    """Brokers of the BrokerCluster with this uid: how many it wants, and how many are registered in each state."""
+
+    uid: str
+    wanted: int
+    by_state: Mapping[str, int]
+
+
+class TermFigures(Collector):
+    """The metrics of one term of leadership."""
+
+    def __init__(self) -> None:
+        self._quotas: dict[ClusterKey, Mapping[str, str]] = {}
+        self._brokers: dict[ClusterKey, _Brokers] = {}
+        self._blocked: dict[ClusterKey, str] = {}
+        self._pipelines: dict[ClusterKey, Mapping[str, PipelineFigures]] = {}
+
+    def note_quotas(self, key: ClusterKey, states: Mapping[str, str] | None) -> None:
+        """Note the states of a cluster's quotas; None if the cluster has no quotas.
+
+        `states` has the reason of each ConnectionQuota's condition Enforced. A read of /metrics counts the reasons, so
+        later changes of `states` count too.
+        """
+        if states is None:
+            self._quotas.pop(key, None)
+        else:
+            self._quotas[key] = states
+
+    def note_brokers(self, key: ClusterKey, uid: str, wanted: int, states: Collection[str]) -> None:
+        """Note a BrokerCluster's brokers. `uid` is its uid; `states` has one entry for each registered broker."""
+        self._brokers[key] = _Brokers(uid, wanted, Counter(states))
+
+    def keep_brokers(self, key: ClusterKey, uid: str) -> None:
+        """Drop the brokers of an earlier BrokerCluster of the name: `uid` is the uid of the current one."""
+        known = self._brokers.get(key)
+        if known is not None and known.uid != uid:
+            self.forget_brokers(key)
+
+    def forget_brokers(self, key: ClusterKey) -> None:
+        """Drop the brokers of this cluster until the next `note_brokers`."""
+        self._brokers.pop(key, None)
+
+    def note_roll(self, key: ClusterKey, step: RollStep | None) -> None:
+        """Note the step of a roll. A roll that a user has paused does not count as blocked."""
+        if isinstance(step, Wait) and step.blocked and step.reason is not WaitReason.PAUSED:
+            self._blocked[key] = step.reason.value
+        else:
+            self._blocked.pop(key, None)
+
+    def note_restart(self, reason: str) -> None:
+        """Count a node that a roll has restarted."""
+        RESTARTS.labels(reason).inc()
+
+    def note_pipelines(self, key: ClusterKey, found: Mapping[str, PipelineFigures]) -> None:
+        """Note the figures of all AuditPipelines of the cluster, by name."""
+        self._pipelines.pop(key, None)
+        if found:
+            self._pipelines[key] = dict(found)
+
+    def keep_pipelines(self, key: ClusterKey, names: Collection[str]) -> None:
+        """Drop the figures of all AuditPipelines of the cluster except `names`."""
+        known = self._pipelines.get(key, {})
+        self.note_pipelines(key, {name: figures for name, figures in known.items() if name in names})
+
+    def note_drift(self, changes: int) -> None:
+        """Count limits that were changed by hand on brokers and set again."""
+        DRIFT_MENDED.inc(changes)
+
+    def note_enforced_after(self, seconds: float) -> None:
+        """Note the seconds from a ConnectionQuota's change until every broker was seen to enforce it."""
+        APPLY_TO_ENFORCED.observe(seconds)
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        quotas = _family("sluicegate_quotas", "ConnectionQuotas by the reason of their condition Enforced", "state")
+        brokers = _family("sluicegate_brokers", "Registered brokers by the state of their BrokerRegistration", "state")
+        wanted = _family("sluicegate_brokers_wanted", "Brokers that the BrokerCluster requests")
+        blocked = _family(
+            "sluicegate_roll_blocked",
+            "1 while a roll waits for a condition that does not end without intervention",
+            "reason",
+        )
+        counted = {key: Counter(list(states.values())) for key, states in dict(self._quotas).items()}
+        of_brokers = dict(self._brokers)
+        registered = {key: found.by_state for key, found in of_brokers.items()}
+        for family, by_state in ((quotas, counted), (brokers, registered)):
+            for key, states in by_state.items():
+                for state, count in states.items():
+                    family.add_metric([*key, state], count)
+        for key, found in of_brokers.items():
+            wanted.add_metric(key, found.wanted)
+        for key, reason in dict(self._blocked).items():
+            blocked.add_metric([*key, reason], 1)
+        yield from (quotas, brokers, wanted, blocked, *self._of_pipelines())
+
+    def _of_pipelines(self) -> Iterator[GaugeMetricFamily]:
+        failing = _family(
+            "sluicegate_audit_pipeline_failing", "1 if the newest run of an AuditPipeline failed", "pipeline"
+        )
+        missing = _family(
+            "sluicegate_audit_pipeline_missing_events",
+            "Events that are missing in the results of an AuditPipeline",
+            "pipeline",
+        )
+        for key, pipelines in dict(self._pipelines).items():
+            for name, figures in pipelines.items():
+                failing.add_metric([*key, name], figures.failing)
+                if figures.missing is not None:
+                    missing.add_metric([*key, name], figures.missing)
+        yield from (failing, missing)
+
+
+def _family(name: str, text: str, *labels: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, text, labels=[*_CLUSTER, *labels])

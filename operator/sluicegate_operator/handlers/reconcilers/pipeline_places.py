@@ -1,0 +1,44 @@
+"""The clusters with AuditPipelines that a change of another object's place in an object store concerns."""
+
+from collections.abc import Iterator
+
+from sluicegate_operator.api.models.broker_cluster import BrokerCluster
+from sluicegate_operator.engine.snapshot import ClusterKey
+from sluicegate_operator.fleet.pods.landing_places import results_at
+from sluicegate_operator.kube.cache.held import Held
+from sluicegate_operator.planning.layout.store_places import StorePlace, store_place
+
+
+class PipelinePlaces:
+    """The places for results of all AuditPipelines."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, tuple[ClusterKey, StorePlace]] = {}
+        """By the AuditPipeline's uid."""
+
+    def concerned(self, before: Held | None, after: Held | None) -> set[ClusterKey]:
+        """Note a change of a BrokerCluster or an AuditPipeline.
+
+        Returns the clusters of AuditPipelines whose results are in, inside or around the place that the object had or
+        has. A new object concerns none, because it is younger than all that have a place.
+        """
+        for held in (before, after):
+            results = results_at(held.value) if held is not None else None
+            if held is None or results is None:
+                continue
+            if held is after:
+                self._places[held.uid] = (held.namespace, held.cluster), store_place(results.uri)
+            else:
+                self._places.pop(held.uid, None)
+        if before is None:
+            return set()
+        changed = [place for held in (before, after) for place in _places(held)]
+        return {key for key, place in self._places.values() if any(place.overlaps(one) for one in changed)}
+
+
+def _places(held: Held | None) -> Iterator[StorePlace]:
+    value = held.value if held is not None else None
+    if (results := results_at(value)) is not None:
+        yield store_place(results.uri)
+    elif isinstance(value, BrokerCluster) and value.spec.landing is not None and value.spec.landing.uri is not None:
+        yield store_place(value.spec.landing.uri)

@@ -1,0 +1,133 @@
+"""Watches pods and namespaces of any owner, only while a ConnectionQuota selects some."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
+
+from sluicegate_operator.api.models.connection_quota import ConnectionQuota
+from sluicegate_operator.engine.snapshot import ClusterKey
+from sluicegate_operator.fleet.pods.workload_pods import trimmed, workload_pod
+from sluicegate_operator.handlers.reconcilers.workloads import Workloads
+from sluicegate_operator.kube.cache.cache import Cache
+from sluicegate_operator.kube.cache.held import Held, Json
+from sluicegate_operator.kube.cache.watched import Watched
+from sluicegate_operator.kube.http.kinds import NAMESPACE, POD, Kind
+from sluicegate_operator.planning.layout.workloads import Members
+
+log = logging.getLogger(__name__)
+
+PODS_S, NAMESPACES_S = 30, 60
+"""Periods of the watches, see kube.watched: how soon a watch that was cut off silently is noticed."""
+LOOK_S = 5.0
+"""How often the watches are checked: no event reports that a watch has been broken for too long."""
+
+
+class Feeding(Protocol):
+    """handlers.kopf_operator.KopfOperator, for one cache."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+MakeFeeding = Callable[[Cache], Feeding]
+
+
+class PodsOfQuotas:
+    """The members of quotas on workloads. Belongs to the event loop.
+
+    `changed(cluster)` is called when members of the cluster's quotas were added or removed.
+    """
+
+    def __init__(self, feed: MakeFeeding, namespace: str | None, changed: Callable[[ClusterKey], None]) -> None:
+        """`namespace` is the only one that may be watched; None means all."""
+        self._feed = feed
+        self._workloads = Workloads(changed)
+        self._cache: Cache | None = None
+        self._feeding: Feeding | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self.in_all_namespaces = namespace is None
+        self.unseen = ""
+        """Why changes of pods have not been seen for longer than a watch may fail; empty while they are seen.
+
+        The first reason stays until changes are seen again.
+        """
+
+    def keep(self, cluster: ClusterKey, quotas: Iterable[ConnectionQuota]) -> None:
+        """Note all current ConnectionQuotas of a cluster."""
+        self._workloads.keep(cluster, quotas)
+        if self._workloads.wanted and self._cache is None:
+            self._watch()
+        elif not self._workloads.wanted and self._cache is not None:
+            self.close()
+
+    def take_news(self, cluster: ClusterKey) -> Mapping[str, Members]:
+        """See Workloads."""
+        return self._workloads.take_news(cluster)
+
+    def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        if self._feeding is not None:
+            self._feeding.stop()
+        self._cache, self._feeding, self._tasks, self.unseen = None, None, [], ""
+        self._workloads.forget()
+
+    def _watch(self) -> None:
+        watched = [Watched(POD, PODS_S, trim=trimmed)]
+        if self.in_all_namespaces:
+            watched.append(Watched(NAMESPACE, NAMESPACES_S, metadata_only=True))
+        cache = self._cache = Cache(watched)
+        cache.on_error = lambda: self._on_error(cache)
+        self._feeding = self._feed(cache)
+        self._feeding.start()
+        self._tasks = [
+            asyncio.create_task(self._fill(cache), name="pods of quotas"),
+            asyncio.create_task(self._look(cache), name="watches of pods of quotas"),
+        ]
+
+    async def _fill(self, cache: Cache) -> None:
+        await cache.subscribe(self._on_change)
+        for one in cache.informers().values():
+            await one.has_synced.wait()
+        log.info("pods are watched, for a ConnectionQuota selects some")
+        self._workloads.told_all()
+
+    def _on_change(self, kind: Kind, before: Held | None, after: Held | None) -> None:
+        held = after or before
+        assert held is not None, "one of them is there"
+        body = None if after is None else _document(after)
+        if kind == POD:
+            self._workloads.on_pod(held.uid, None if body is None else workload_pod(body))
+        else:
+            labels = None if body is None else body["metadata"].get("labels") or {}
+            self._workloads.on_namespace(held.name, labels)
+
+    async def _look(self, cache: Cache) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            self._judge(cache)
+
+    def _on_error(self, cache: Cache) -> None:
+        for kind, error in cache.errors().items():
+            log.warning("%s of ConnectionQuotas on workloads: %s", kind.plural, error)
+        self._judge(cache)
+
+    def _judge(self, cache: Cache) -> None:
+        """Mark all quotas on workloads when changes of pods are no longer seen, and when they are seen again."""
+        if cache is not self._cache:
+            return
+        now_s = time.monotonic()
+        # A kind that is being listed for the first time has no error.
+        watches = [one for one in cache.informers().values() if one.has_synced.is_set() or one.error is not None]
+        reasons = [why for one in watches if (why := one.why_unknown(now_s)) is not None]
+        if bool(reasons) != bool(self.unseen):
+            self.unseen = str(reasons[0]) if reasons else ""
+            self._workloads.tell_everybody()
+
+
+def _document(held: Held) -> Json:
+    assert isinstance(held.value, Mapping), "pods and namespaces are held as documents"
+    return held.value

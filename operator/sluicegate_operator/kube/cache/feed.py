@@ -1,0 +1,76 @@
+"""The interface through which kopf's HTTP session and kopf's event handler write to a cache."""
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from sluicegate_operator.kube.cache.informer import Informer
+from sluicegate_operator.kube.cache.store import Change
+from sluicegate_operator.kube.http.errors import KubeError
+from sluicegate_operator.kube.http.kinds import Kind
+
+Json = Mapping[str, Any]
+
+
+class Feed:
+    """Writes to the informers of a cache, on the cache's event loop.
+
+    `notify` is called with the changes of a kind, `on_error` when the error of a kind begins, changes or ends.
+    """
+
+    def __init__(
+        self,
+        informers: Mapping[Kind, Informer],
+        notify: Callable[[Kind, Sequence[Change]], None],
+        on_error: Callable[[], None],
+    ) -> None:
+        self.informers = informers
+        self._notify = notify
+        self._on_error = on_error
+
+    def replace(
+        self, kind: Kind, items: Collection[Json], version: int, *, first: bool, last: bool, restored: bool = False
+    ) -> Sequence[Json]:
+        """Take a page of a list. Returns the items that kopf's handler must see. See Informer."""
+        now_s = time.monotonic()
+        unseen, changes = self.informers[kind].replace(items, version, now_s, first=first, last=last, restored=restored)
+        self._notify(kind, changes)
+        self.contact(kind)
+        return unseen
+
+    def apply(self, kind: Kind, event_type: str | None, item: Json) -> None:
+        """Take an object from kopf's event handler. See Informer."""
+        self._notify(kind, self.informers[kind].apply(event_type, item))
+
+    def take_if_known(self, kind: Kind, event_type: str, item: Json) -> bool:
+        """Apply an object of a watch that the store has in this or a newer version; return False for any other."""
+        one = self.informers[kind]
+        if not one.has(item):
+            return False
+        self._notify(kind, one.apply(event_type, item))
+        return True
+
+    def contact(self, kind: Kind, version: int = 0) -> None:
+        """Note that the API server has answered for the kind.
+
+        `version`: it has accepted a watch from this resourceVersion.
+        """
+        one = self.informers[kind]
+        one.resource_version = max(one.resource_version, version)
+        failed = one.error is not None
+        one.contact(time.monotonic())
+        if failed:
+            self._on_error()
+
+    def fail(self, kind: Kind, error: KubeError) -> None:
+        """Note that the kind cannot be listed or watched now."""
+        one = self.informers[kind]
+        changed = str(one.error) != str(error)
+        one.fail(error)
+        if changed:
+            self._on_error()
+
+    def lose(self, kind: Kind, error: KubeError) -> None:
+        """Note that an object of the kind was missed: the kind is unknown until it is listed again."""
+        self.informers[kind].unsync()
+        self.fail(kind, error)

@@ -1,0 +1,81 @@
+"""The Store of an informer: the objects of one kind by key, indexed by the cluster that they belong to.
+
+No object is replaced by an older resourceVersion: the operator's own writes are stored before the watch reports them.
+The only exception is an API server whose storage was restored, which counts from an older resourceVersion.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+
+from sluicegate_operator.kube.cache.held import Held
+
+Key = tuple[str, str]
+"""Namespace and name."""
+Change = tuple[Held | None, Held | None]
+"""The object before and after a change; at least one is not None."""
+
+
+@dataclass(slots=True)
+class Store:
+    """Objects by key. Each method that changes something returns the changes."""
+
+    _objects: dict[Key, Held] = field(default_factory=dict)
+    _by_cluster: dict[Key, dict[str, Held]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def get(self, namespace: str, name: str) -> Held | None:
+        return self._objects.get((namespace, name))
+
+    def of_cluster(self, namespace: str, cluster: str) -> Collection[Held]:
+        return self._by_cluster.get((namespace, cluster), {}).values()
+
+    def values(self) -> Collection[Held]:
+        return self._objects.values()
+
+    def names(self) -> Collection[Key]:
+        return self._objects.keys()
+
+    def put(self, held: Held) -> list[Change]:
+        before = self._objects.get(held.key)
+        if before is not None and before.version >= held.version:
+            return []
+        if before is not None and (before.uid, before.cluster) != (held.uid, held.cluster):
+            self._take_out(before)
+        self._objects[held.key] = held
+        self._by_cluster.setdefault((held.namespace, held.cluster), {})[held.name] = held
+        if before is not None and before.uid != held.uid:
+            return [(before, None), (None, held)]
+        return [(before, held)]
+
+    def remove(self, key: Key, version: int) -> list[Change]:
+        """Remove an object that was deleted at `version`; an object of that name that was created later stays."""
+        before = self._objects.get(key)
+        if before is None or before.version > version:
+            return []
+        self._take_out(before)
+        return [(before, None)]
+
+    def remove_uid(self, key: Key, uid: str) -> list[Change]:
+        """Remove the object with this uid, which the API server has deleted."""
+        before = self._objects.get(key)
+        if before is None or before.uid != uid:
+            return []
+        self._take_out(before)
+        return [(before, None)]
+
+    def forget_versions(self) -> None:
+        """Let each object be replaced by any resourceVersion; it stays until then."""
+        for held in list(self._objects.values()):
+            older = replace(held, version=0)
+            self._objects[held.key] = older
+            self._by_cluster[held.namespace, held.cluster][held.name] = older
+
+    def _take_out(self, held: Held) -> None:
+        self._objects.pop(held.key, None)
+        place = (held.namespace, held.cluster)
+        of_cluster = self._by_cluster.get(place, {})
+        of_cluster.pop(held.name, None)
+        if not of_cluster:
+            self._by_cluster.pop(place, None)

@@ -1,0 +1,53 @@
+"""The kinds that the operator watches, and how soon it notices that a watch has been cut off silently.
+
+That takes `period_s` and a few seconds: by then the watch is requested again, from its last resourceVersion. The
+periods also set the load of an idle operator: one request for each kind in each period.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sluicegate_operator.kube.http.kinds import (
+    BROKER_REGISTRATION,
+    CHILDREN,
+    CUSTOM,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    SERVICE,
+    STATEFUL_SET,
+    Kind,
+)
+from sluicegate_operator.resources.labels import CLUSTER_LABEL
+
+NEWS_S = 30
+"""Period of kinds that users write, and of pods: limits and registrations follow from them."""
+SLOW_NEWS_S = 60
+CHILDREN_S = 300
+"""Period of kinds that only the operator writes: other writers are rare."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A kind to watch.
+
+    `period_s`: the watch is requested again this often; `selector`: a label that the objects must have;
+    `metadata_only`: the API server sends only the objects' metadata; `trim`: see Reader.
+    """
+
+    kind: Kind
+    period_s: int
+    selector: str = ""
+    metadata_only: bool = False
+    trim: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+
+
+WATCHED = (
+    *(Watched(kind, NEWS_S) for kind in CUSTOM),
+    Watched(BROKER_REGISTRATION, SLOW_NEWS_S),
+    Watched(POD, NEWS_S, CLUSTER_LABEL),
+    Watched(STATEFUL_SET, SLOW_NEWS_S, CLUSTER_LABEL),
+    Watched(SERVICE, SLOW_NEWS_S, CLUSTER_LABEL),
+    Watched(PERSISTENT_VOLUME_CLAIM, CHILDREN_S, CLUSTER_LABEL),
+    *(Watched(kind, CHILDREN_S, CLUSTER_LABEL, metadata_only=True) for kind in CHILDREN),
+)

@@ -1,0 +1,1 @@
+"""The webhook's certificates, made in a process of their own."""

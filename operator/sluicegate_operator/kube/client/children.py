@@ -1,0 +1,64 @@
+"""Children as the API server stores them: which fields the operator owns, and the error for a name that is taken."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sluicegate_operator.kube.http.errors import NameTakenError
+from sluicegate_operator.resources.labels import CLUSTER_LABEL, MANAGED_BY_LABEL, MANAGER
+
+Json = dict[str, Any]
+
+CHILD_MANAGER = "sluicegate-operator"
+_NOT_HANDED_OVER = ("StatefulSet",)
+"""Kinds whose selector and volumeClaimTemplates are immutable, so the operator could not use another user's object."""
+
+
+def applied_fields(found: Mapping[str, Any]) -> Json:
+    """Return what to merge into the metadata of a child that was created and never applied to; empty for any other.
+
+    The API server records field ownership of a create apart from that of an apply, and an apply removes only fields
+    that an apply has set. Without this merge, a field that the child was created with could never be removed.
+    """
+    meta = found["metadata"]
+    entries = meta.get("managedFields") or []
+    own = [entry for entry in entries if entry.get("manager") == CHILD_MANAGER and not entry.get("subresource")]
+    if not own or any(entry.get("operation") == "Apply" for entry in own):
+        return {}
+    fields = [{**entry, "operation": "Apply"} if entry in own else entry for entry in entries]
+    return {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"], "managedFields": fields}
+
+
+def name_taken(child: Mapping[str, Any], why: str) -> NameTakenError:
+    meta = child["metadata"]
+    owner = next((reference["kind"] for reference in meta.get("ownerReferences") or ()), "object")
+    sentence = (
+        f"the name of {child['kind']} {meta['name']} is taken by one that is not ours ({why}), and it is left alone:"
+        f" delete it, or make the {owner} under another name"
+    )
+    if child["kind"] not in _NOT_HANDED_OVER:
+        labels = f"{MANAGED_BY_LABEL}={MANAGER} and {CLUSTER_LABEL}={meta['labels'][CLUSTER_LABEL]}"
+        sentence += f"; to hand over one that nobody controls, label it {labels}"
+    return NameTakenError(sentence)
+
+
+def who_set(found: Mapping[str, Any], *path: str) -> str:
+    """Return the manager that set the field at `path` to another value, and when; empty if no manager did.
+
+    A manager that changes a value takes the field from all other managers. While the operator owns the field, the value
+    is the operator's own, even if other managers own it too.
+    """
+    owners = [entry for entry in found["metadata"].get("managedFields") or () if _owns(entry, path)]
+    if not owners or any(entry.get("manager") == CHILD_MANAGER for entry in owners):
+        return ""
+    newest = max(owners, key=lambda entry: entry.get("time") or "")
+    at = f" at {newest['time']}" if newest.get("time") else ""
+    return f"{newest['manager']}{at}"
+
+
+def _owns(entry: Mapping[str, Any], path: tuple[str, ...]) -> bool:
+    fields = entry.get("fieldsV1") or {}
+    for name in path:
+        if f"f:{name}" not in fields:
+            return False
+        fields = fields[f"f:{name}"]
+    return True

@@ -1,0 +1,42 @@
+"""Refusals of the API server while several objects are handled one after the other: one object stops no other."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sluicegate_operator.kube.http.errors import BUSY, KubeError, NamespaceGoingError
+
+
+def concerns_all(error: KubeError) -> bool:
+    """Whether requests for other objects would fail alike: the API server does not answer or is busy, this process does
+    not hold the Lease, or the namespace is being deleted."""
+    no_answer = error.retriable and error.status is None
+    return no_answer or error.status == BUSY or isinstance(error, NamespaceGoingError)
+
+
+class Refusals:
+    """The refusals of one reconcile. A loop keeps the refusal of an object and continues with the next object; at the
+    end the reconcile raises what it has kept, so that it is tried again."""
+
+    def __init__(self) -> None:
+        self.first: KubeError | None = None
+        """The first refusal that may pass, or else the first refusal; None while nothing was refused."""
+
+    def keep(self, error: KubeError) -> None:
+        """Keep a refusal of one object. Raises `error` if it concerns all objects."""
+        if concerns_all(error):
+            raise error
+        if self.first is None or (error.retriable and not self.first.retriable):
+            self.first = error
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """End the body of a `with` at a refusal, and keep that. Raises KubeError if it concerns all objects."""
+        try:
+            yield
+        except KubeError as error:
+            self.keep(error)
+
+    def raise_first(self) -> None:
+        """Raise KubeError if anything was refused."""
+        if self.first is not None:
+            raise self.first

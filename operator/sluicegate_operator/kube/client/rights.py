@@ -1,0 +1,71 @@
+"""The rights that the operator needs at API servers, by kind, and no others.
+
+The chart grants exactly these rights, and a test compares the two. Another test compares them with the requests of the
+operator that an API server's audit log recorded during the other tests. A change that adds a request adds it here and
+to the chart.
+"""
+
+from collections.abc import Mapping
+
+from sluicegate_operator.api.kinds import BY_PEOPLE
+from sluicegate_operator.api.schema.metadata import GROUP
+
+Resource = tuple[str, str]
+"""An API group and the name of a resource; a subresource follows a '/'."""
+
+_WRITTEN_BY_PEOPLE = tuple(kind.plural for kind in BY_PEOPLE)
+_APPLIED = frozenset({"get", "list", "watch", "create", "patch"})
+"""The rights on children: see KubeClient.apply and kube.watched."""
+
+CALLED: Mapping[Resource, frozenset[str]] = {
+    **{(GROUP, kind): frozenset({"list", "watch"}) for kind in _WRITTEN_BY_PEOPLE},
+    **{(GROUP, f"{kind}/status"): frozenset({"patch"}) for kind in (*_WRITTEN_BY_PEOPLE, "brokerregistrations")},
+    (GROUP, "brokerclusters"): frozenset({"get", "list", "watch"}),
+    # Patched for its finalizer.
+    (GROUP, "topics"): frozenset({"list", "watch", "patch"}),
+    (GROUP, "brokerregistrations"): _APPLIED | {"delete"},
+    ("", "services"): _APPLIED | {"delete"},
+    ("", "serviceaccounts"): _APPLIED,
+    ("", "configmaps"): _APPLIED | {"delete"},
+    ("apps", "statefulsets"): _APPLIED,
+    ("policy", "poddisruptionbudgets"): _APPLIED,
+    ("networking.k8s.io", "networkpolicies"): _APPLIED | {"delete"},
+    ("rbac.authorization.k8s.io", "roles"): _APPLIED,
+    ("rbac.authorization.k8s.io", "rolebindings"): _APPLIED,
+    ("batch", "cronjobs"): frozenset({"get", "create", "patch", "delete"}),
+    ("batch", "jobs"): frozenset({"list"}),
+    ("", "pods"): frozenset({"get", "list", "watch", "delete"}),
+    ("", "pods/status"): frozenset({"patch"}),
+    ("", "persistentvolumeclaims"): _APPLIED,
+    ("", "events"): frozenset({"list", "create", "update"}),
+    # While a ConnectionQuota selects pods of other namespaces.
+    ("", "namespaces"): frozenset({"list", "watch"}),
+    ("", "nodes"): frozenset({"get"}),
+    ("coordination.k8s.io", "leases"): frozenset({"get", "create", "update"}),
+}
+
+CALLED_OF_SPARK: Mapping[Resource, frozenset[str]] = {
+    ("sparkoperator.k8s.io", "scheduledsparkapplications"): frozenset({"get", "create", "patch", "delete"}),
+    ("sparkoperator.k8s.io", "sparkapplications"): frozenset({"list"}),
+    ("spark.apache.org", "sparkapplications"): frozenset({"list", "create", "delete"}),
+}
+"""Rights if a Spark operator runs AuditPipelines."""
+
+CALLED_OF_ADMISSION: Mapping[Resource, frozenset[str]] = {
+    ("", "secrets"): frozenset({"get", "update"}),
+    ("admissionregistration.k8s.io", "validatingwebhookconfigurations"): frozenset({"get", "update"}),
+}
+"""If admission is on: one object of each kind, by its name.
+
+If cert-manager makes the certificate, only `get` of the Secret.
+"""
+
+HELD: Mapping[Resource, frozenset[str]] = {
+    # RBAC lets no account grant rights that it lacks: the Role of controllers that share a journal has these.
+    ("", "configmaps"): frozenset({"update"}),
+    # OwnerReferencesPermissionEnforcement, which some clusters enable, requires these from a client that sets
+    # blockOwnerDeletion, and from one that lets claims be deleted with their cluster.
+    **{(GROUP, f"{kind.plural}/finalizers"): frozenset({"update"}) for kind in BY_PEOPLE if kind.owns_children},
+    ("", "persistentvolumeclaims"): frozenset({"delete"}),
+}
+"""Rights that the operator itself never uses, but that the API server requires it to have."""

@@ -1,0 +1,1 @@
+"""Requests to the API server: their transport, their errors, and the kinds that it serves."""

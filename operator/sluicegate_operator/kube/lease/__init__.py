@@ -1,0 +1,1 @@
+"""The Lease by which one of several operators is active."""

@@ -1,0 +1,136 @@
+"""Volume claims that are older than the nodes: whose data they hold, and why a cluster must not use them.
+
+Claims outlive their cluster unless spec.storage.deleteClaims is set, and a new cluster of the same name would get them.
+Its nodes would find another cluster's id in their folders and refuse to start.
+
+A claim belongs to a cluster if it has the label sluicegate.dev/cluster with the cluster's name. StatefulSets and the
+operator set it, and a user may set it to hand a claim over. A StatefulSet would mount any claim of the right name, so
+the operator creates no node whose claim lacks the label.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sluicegate_operator.api.models.broker_cluster import BrokerCluster
+from sluicegate_operator.planning.layout.cluster_layout import Role, cluster_id
+from sluicegate_operator.resources.labels import CLUSTER_LABEL
+
+SHOWN_MAX = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A volume claim of a node.
+
+    - `cluster_id`: the mark with the id of its data; None if it has no mark yet.
+    - `goes_with`: the uids of the BrokerClusters with which it is deleted.
+    - `of_cluster`: the value of its label, empty without one.
+    - `controller`: another object that controls it, if any.
+    """
+
+    name: str
+    uid: str
+    role: Role
+    ordinal: int
+    created: datetime
+    cluster_id: str | None = None
+    goes_with: frozenset[str] = frozenset()
+    of_cluster: str = ""
+    controller: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimsPlan:
+    """The changes of the claims, or why they must not be used.
+
+    - `taken`: why no node must be created, and what to do.
+    - `unlabelled`: claims with the cluster's id that have lost their label.
+    - `unmarked`: claims to be marked with the cluster's id.
+    - `misowned`: claims that should be deleted with the cluster and are not, or the other way round.
+    """
+
+    taken: str = ""
+    unlabelled: tuple[Claim, ...] = ()
+    unmarked: tuple[Claim, ...] = ()
+    misowned: tuple[Claim, ...] = ()
+
+
+def plan_claims(cluster: BrokerCluster, claims: Iterable[Claim], broker_count: int, *, started: bool) -> ClaimsPlan:
+    """Plan the changes of a cluster's claims.
+
+    `started`: StatefulSets of this cluster object exist, so claims without a mark belong to it.
+    """
+    claims = tuple(claims)
+    counts = {Role.BROKER: broker_count, Role.CONTROLLER: cluster.spec.controller_count}
+    needed = [claim for claim in claims if claim.ordinal < counts[claim.role]]
+    others = [claim for claim in needed if _why_not_ours(cluster, claim)]
+    if others:
+        return ClaimsPlan(taken=_of_others(cluster, others))
+    strange = [claim for claim in needed if _is_strange(cluster, claim, started)]
+    if strange:
+        return ClaimsPlan(taken=_sentence(cluster, strange))
+    unlabelled = tuple(claim for claim in needed if not _is_labelled(cluster, claim))
+    unmarked = tuple(claim for claim in needed if claim.cluster_id is None)
+    return ClaimsPlan(unlabelled=unlabelled, unmarked=unmarked, misowned=misowned(cluster, claims, unmarked))
+
+
+def _why_not_ours(cluster: BrokerCluster, claim: Claim) -> str:
+    if claim.controller:
+        return f"{claim.controller} controls {claim.name}"
+    if _is_labelled(cluster, claim) or claim.cluster_id == cluster_id(cluster):
+        return ""
+    return f"{claim.name} lacks the label {CLUSTER_LABEL}={cluster.name}"
+
+
+def _is_labelled(cluster: BrokerCluster, claim: Claim) -> bool:
+    return claim.of_cluster == cluster.name
+
+
+def misowned(cluster: BrokerCluster, claims: Iterable[Claim], marked: Collection[Claim] = ()) -> tuple[Claim, ...]:
+    """Return the cluster's claims whose owners do not match spec.storage.deleteClaims.
+
+    A claim is the cluster's by its mark, or if it is in `marked`, which is about to get the mark. The StatefulSet,
+    Kubernetes' own owner of claims, acts late: the cluster may be deleted before.
+    """
+    own = (claim for claim in claims if claim.cluster_id == cluster_id(cluster) or claim in marked)
+    return tuple(claim for claim in own if (cluster.metadata.uid in claim.goes_with) is not cluster.spec.deletes_claims)
+
+
+def _is_strange(cluster: BrokerCluster, claim: Claim, started: bool) -> bool:
+    if claim.cluster_id is not None:
+        return claim.cluster_id != cluster_id(cluster)
+    made = cluster.metadata.creation_timestamp
+    # A user who sets an id wants the existing data.
+    return not started and cluster.spec.cluster_id is None and made is not None and claim.created < made
+
+
+def _of_others(cluster: BrokerCluster, others: Sequence[Claim]) -> str:
+    label = f"{CLUSTER_LABEL}={cluster.name}"
+    return (
+        f"the names of the volume claims {_shown(others)} are taken by claims that are not ours"
+        f" ({_why_not_ours(cluster, others[0])}); they are left alone, and no node is made: delete them, or make the"
+        " BrokerCluster under another name; to use the data on claims without a controller, label them (kubectl"
+        f" label pvc {others[0].name} {label}) and set spec.clusterId to the cluster.id in their meta.properties"
+    )
+
+
+def _shown(claims: Sequence[Claim]) -> str:
+    names = [claim.name for claim in claims]
+    return ", ".join(names[:SHOWN_MAX]) + (f" and {len(names) - SHOWN_MAX} more" if len(names) > SHOWN_MAX else "")
+
+
+def _sentence(cluster: BrokerCluster, strange: Sequence[Claim]) -> str:
+    shown = _shown(strange)
+    ids = {claim.cluster_id for claim in strange}
+    known = ids.pop() if len(ids) == 1 else None
+    whose = f" (cluster.id {known})" if known else ""
+    delete = f"delete them (kubectl delete pvc -l {CLUSTER_LABEL}={cluster.name})"
+    if cluster.spec.shares_journal:
+        # The journal belonged to the deleted BrokerCluster.
+        keep = "the metadata of a cluster with standby controllers went with it, so its topics cannot be had back"
+        return f"the volume claims {shown} hold data of an earlier cluster{whose}: {delete}; {keep}"
+    told = (
+        f"say spec.clusterId: {known}" if known else "say its cluster.id (in their meta.properties) in spec.clusterId"
+    )
+    return f"the volume claims {shown} hold data of another cluster{whose}: {told} to go on with that data, or {delete}"

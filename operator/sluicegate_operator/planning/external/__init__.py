@@ -1,0 +1,1 @@
+"""Clusters that the operator governs and does not run (`runtime: External`)."""

@@ -1,0 +1,1 @@
+"""BrokerListeners: their Services and their status."""

@@ -1,0 +1,1 @@
+"""ObserverPlugins: their code, their settings and their status."""

@@ -1,0 +1,1 @@
+"""AuditPipelines: their runs, schedules and status."""

@@ -1,0 +1,1 @@
+"""Registered brokers, fenced brokers, and the Lease by which a controller is active."""

@@ -1,0 +1,1 @@
+"""Restarts of pods one by one, scaling, and pods that fail."""

@@ -1,0 +1,1 @@
+"""Conditions and the sentences that several kinds of resources share."""

@@ -1,0 +1,11 @@
+"""The message for an object whose clusterRef names no suitable BrokerCluster."""
+
+from sluicegate_operator.api.schema.metadata import Resource
+
+
+def cluster_missing_words(resource: Resource, *, bundled: bool = False) -> str:
+    """Return the message. `bundled`: the object needs a BrokerCluster with brokers of its own."""
+    what = "bundled BrokerCluster" if bundled else "BrokerCluster"
+    return (
+        f"there is no {what} {resource.cluster_name} in namespace {resource.namespace}; create it or correct clusterRef"
+    )

@@ -1,0 +1,56 @@
+"""The status of an object that the API server stores and this operator cannot read.
+
+The object was stored by another version of its CRD, or before a rule was tightened. No model can be made of it, so its
+status is edited as JSON: only the conditions and observedGeneration change.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from sluicegate_operator.planning.status.conditions import MESSAGE_MAX, READY, RECONCILING, STALLED
+
+Json = dict[str, Any]
+
+UNREADABLE = "Unreadable"
+ADVICE = (
+    "until the object is corrected, or an operator runs that knows it, what it has brought about stays, and nothing of"
+    " its cluster is taken away that may follow from it"
+)
+
+
+def conditions_of(body: Mapping[str, Any]) -> list[Json]:
+    """The conditions of an object that cannot be read. What another schema has in their place is left out."""
+    status = body.get("status")
+    found = status.get("conditions") if isinstance(status, Mapping) else None
+    listed = found if isinstance(found, list) else []
+    return [one for one in listed if isinstance(one, dict) and isinstance(one.get("type"), str)]
+
+
+def unreadable_status(body: Mapping[str, Any], why: str, now: datetime) -> Json:
+    """Stalled; the rest of the status stays. `why` is what is wrong with the object, in words."""
+    found = body.get("status")
+    old: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
+    conditions = {condition["type"]: condition for condition in conditions_of(body)}
+    message = f"this operator cannot read the object: {why}; {ADVICE}"[:MESSAGE_MAX]
+    generation = body["metadata"].get("generation", 0)
+    for type_, status, text in ((READY, "False", message), (RECONCILING, "False", ""), (STALLED, "True", message)):
+        before = conditions.get(type_, {})
+        since = before.get("lastTransitionTime") if before.get("status") == status else None
+        conditions[type_] = {
+            "type": type_,
+            "status": status,
+            "reason": UNREADABLE,
+            "message": text,
+            "lastTransitionTime": since or f"{now:%Y-%m-%dT%H:%M:%SZ}",
+            "observedGeneration": generation,
+        }
+    return {**old, "observedGeneration": generation, "conditions": list(conditions.values())}
+
+
+def text_at(body: Mapping[str, Any], *path: str) -> str:
+    """The text at this path of an object that cannot be read. Empty if there is none."""
+    found: Any = body
+    for name in path:
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found if isinstance(found, str) else ""

@@ -1,0 +1,1 @@
+"""Topics, and the reassignment of their replicas."""

@@ -1,0 +1,155 @@
+"""Long work shares the event loop: one slice in each iteration, in turn; large work waits until there is space."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from broker_runtime.slicing.slices import Slices
+from broker_runtime.slicing.steps import Steps
+from tests.support.manual_clock import ManualClock
+
+STEP_S = 0.0005
+
+
+class Work:
+    """Notes each of its steps; a step takes half a millisecond."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.slices = Slices(self.clock.monotonic, slice_s=0.001, room=100)
+        self.log: list[str] = []
+
+    def steps(self, name: str, count: int, error: Exception | None = None) -> Steps[str]:
+        try:
+            for _ in range(count):
+                self.clock.advance(STEP_S)
+                self.log.append(name)
+                yield
+            if error is not None:
+                raise error
+            return name
+        finally:
+            self.log.append(f"{name} ends")
+
+
+@pytest.fixture
+def work() -> Work:
+    return Work()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    for _ in range(1_000):
+        if condition():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("it never came about")
+
+
+async def test_short_work_is_done_at_once(work: Work) -> None:
+    assert await work.slices.finish(work.steps("a", 0)) == "a"
+    assert len(work.slices) == 0
+
+
+async def test_each_work_has_a_slice_in_its_turn(work: Work) -> None:
+    a, b = work.slices.add(work.steps("a", 4)), work.slices.add(work.steps("b", 4))
+    assert await a == "a"
+    assert await b == "b"
+    assert work.log == ["a", "a", "b", "b", "a", "a", "b", "b", "a ends", "b ends"]
+    assert len(work.slices) == 0
+
+
+async def test_an_iteration_of_the_event_loop_has_one_slice(work: Work) -> None:
+    results = [work.slices.add(work.steps(str(number), 4)) for number in range(10)]
+    passed = 0
+    while not all(result.done() for result in results):
+        before = len(work.log)
+        await asyncio.sleep(0)
+        passed += 1
+        assert sum("ends" not in name for name in work.log[before:]) <= 2
+    assert passed >= 20
+
+
+async def test_coroutines_wait_in_the_same_queue(work: Work) -> None:
+    async def turns(name: str) -> None:
+        for _ in range(3):
+            await work.slices.turn()
+            work.log.append(name)
+
+    task = asyncio.ensure_future(turns("coroutine"))
+    await asyncio.sleep(0)
+    await work.slices.add(work.steps("a", 6))
+    await task
+    slices = [name for name in work.log if name == "coroutine"]
+    assert len(slices) == 3
+    assert work.log.index("coroutine") < 2
+    assert work.log[-1] != "coroutine", "it did not have to wait for all of the other work"
+
+
+async def test_large_work_waits_for_room_and_small_work_does_not(work: Work) -> None:
+    first, second = work.slices.add(work.steps("1", 4), 80), work.slices.add(work.steps("2", 2), 80)
+    small = work.slices.add(work.steps("small", 1))
+    await asyncio.gather(first, second, small)
+    assert work.log.index("small ends") < work.log.index("1 ends")
+    assert work.log.index("1 ends") < work.log.index("2")
+
+
+async def test_what_is_larger_than_all_room_is_done_alone(work: Work) -> None:
+    results = [work.slices.add(work.steps(name, 2), size) for name, size in (("a", 10), ("huge", 500), ("b", 10))]
+    assert await asyncio.gather(*results) == ["a", "huge", "b"]
+    assert work.log.index("a ends") < work.log.index("huge") < work.log.index("huge ends") < work.log.index("b")
+
+
+async def test_cancelled_work_ends_before_its_next_step_and_gives_its_room_back(work: Work) -> None:
+    first, second = work.slices.add(work.steps("a", 100), 100), work.slices.add(work.steps("b", 1), 100)
+    await until(lambda: "a" in work.log)
+    first.cancel()
+    steps = work.log.count("a")
+    assert await second == "b"
+    assert work.log.count("a") == steps
+    assert "a ends" in work.log
+
+
+async def test_cancelled_work_that_waits_for_room_ends_at_once(work: Work) -> None:
+    """Otherwise a client that hangs up would leave its request in memory until all requests before it are answered."""
+    first, steps = work.slices.add(work.steps("a", 100), 100), work.steps("b", 5)
+    assert work.slices.begin(steps) == (False, None)
+    second, third = work.slices.add(steps, 100), work.slices.add(work.steps("c", 1), 100)
+    second.cancel()
+    await until(lambda: "b ends" in work.log)
+    assert not first.done()
+    assert (work.log.count("b"), len(work.slices)) == (1, 2)
+    assert [await first, await third] == ["a", "c"]
+
+
+async def test_what_a_step_raises_is_raised_where_the_result_is_awaited(work: Work) -> None:
+    with pytest.raises(OSError, match="broken"):
+        await work.slices.finish(work.steps("a", 3, OSError("broken")))
+    assert await work.slices.add(work.steps("b", 2)) == "b"
+
+
+async def test_a_failure_of_work_that_nobody_waits_for_is_told(work: Work) -> None:
+    told: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context["exception"]))
+    failed: list[str] = []
+    work.slices.do(work.steps("a", 3, OSError("broken")), lambda: failed.append("a"))
+    await until(lambda: bool(told))
+    assert failed == ["a"]
+    assert isinstance(told[0], OSError)
+
+
+async def test_a_slice_ends_although_the_clock_stands_still() -> None:
+    slices = Slices(lambda: 0.0)
+    made = []
+
+    def endless() -> Steps[None]:
+        while True:
+            made.append(1)
+            yield
+
+    result = slices.add(endless())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert 0 < len(made) < 10_000
+    result.cancel()
+    await until(lambda: len(slices) == 0)

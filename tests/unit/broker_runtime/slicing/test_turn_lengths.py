@@ -1,0 +1,51 @@
+"""The time for which work blocks the event loop: counted by length, the longest kept, very long ones logged."""
+
+import logging
+
+import pytest
+
+from broker_runtime.slicing.turn_lengths import BOUNDS_S, TurnLengths
+
+
+def test_turns_are_counted_by_length() -> None:
+    turns = TurnLengths("sockets")
+    for length_s in (0.0, 0.0005, 0.001, 0.0011, 0.005, 0.0051, 2.0):
+        turns.note(length_s, now_s=10.0)
+    counts = dict(zip([*BOUNDS_S, None], turns.cumulated(), strict=True))
+    assert (counts[0.001], counts[0.002], counts[0.005], counts[0.01], counts[1.0], counts[None]) == (3, 4, 5, 6, 6, 7)
+    assert turns.total_s == pytest.approx(2.0127)
+
+
+def test_the_longest_is_forgotten_after_two_minutes_at_the_latest() -> None:
+    turns = TurnLengths("sockets")
+    assert turns.longest_s(5.0) == 0
+    turns.note(0.3, now_s=10.0)
+    turns.note(0.2, now_s=11.0)
+    assert turns.longest_s(69.0) == 0.3
+    turns.note(0.1, now_s=75.0)
+    assert turns.longest_s(76.0) == 0.3
+    assert turns.longest_s(135.0) == 0.1
+    assert turns.longest_s(1000.0) == 0
+
+
+def test_a_very_long_turn_is_logged_with_what_held_the_loop_and_then_only_now_and_then(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class NeverText:
+        def __str__(self) -> str:
+            raise AssertionError("nobody asked")
+
+    turns = TurnLengths("metadata")
+    turns.note(0.09, 10.0, NeverText())
+    turns.note(0.25, 10.0, "topic a")
+    turns.note(0.3, 15.0, NeverText())
+    turns.note(0.3, 19.9, NeverText())
+    turns.note(0.4, 20.0, "topic b")
+    assert [(record.levelno, record.getMessage()) for record in caplog.records] == [
+        (logging.WARNING, "the event loop was held for 250 ms by metadata, in the end by topic a"),
+        (
+            logging.WARNING,
+            "the event loop was held for 400 ms by metadata, in the end by topic b; 2 more since the last of these "
+            "lines",
+        ),
+    ]

@@ -1,0 +1,149 @@
+"""Which cluster lands in a place, by what the API server shows of pods, StatefulSets and manifests."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from sluicegate_operator.api import BrokerCluster
+from sluicegate_operator.fleet.kubernetes.kubernetes import KubernetesFleet
+from sluicegate_operator.handlers.snapshot import gather_cluster
+from sluicegate_operator.kube.http.errors import KubeError, LandingTakenError
+from sluicegate_operator.kube.http.kinds import AUDIT_PIPELINE, Kind
+from sluicegate_operator.resources.labels import CLUSTER_LABEL
+from tests.support.bad_manifests import Json, cluster
+from tests.support.memory_kube import MemoryCache, MemoryKube
+from tests.support.pipeline_manifests import pipeline
+
+X, ELSEWHERE = "s3://audit/x", "s3://audit/elsewhere"
+
+
+def landed(name: str, uri: str, year: int) -> Json:
+    found = cluster(name, audit={"landing": {"uri": uri}})
+    return found | {"metadata": {"name": name, "creationTimestamp": f"{year}-01-01T00:00:00Z"}}
+
+
+def old(uri: str = X) -> Json:
+    return landed("old", uri, 2024)
+
+
+def young(uri: str = X) -> Json:
+    return landed("young", uri, 2025)
+
+
+class Fleet:
+    def __init__(self, *objects: Json) -> None:
+        self.kube = MemoryKube(*objects)
+        self.fleet = KubernetesFleet(self.kube)  # type: ignore[arg-type]
+
+    async def cluster(self, name: str) -> BrokerCluster:
+        found = await gather_cluster(self.kube, ("default", name))  # type: ignore[arg-type]
+        assert found is not None
+        return found
+
+    async def apply(self, name: str) -> str:
+        """Why the cluster must not land; empty if its children were applied."""
+        try:
+            await self.fleet.apply(await self.cluster(name), [])
+        except LandingTakenError as error:
+            return str(error)
+        return ""
+
+    def lands(self, name: str) -> bool:
+        """Whether the cluster's next pods land in X."""
+        key = ("StatefulSet", "default", f"{name}-brokers")
+        return key in self.kube.objects and X in str(self.kube.objects[key]["spec"]["template"]["spec"])
+
+
+def pod(name: str, uri: str) -> Json:
+    labels = {CLUSTER_LABEL: name}
+    spec = {"initContainers": [{"name": "lander", "args": ["/data/audit", uri]}]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": f"{name}-brokers-0", "labels": labels},
+        "spec": spec,
+    }
+
+
+async def test_an_older_cluster_does_not_land_where_a_younger_one_lands() -> None:
+    fleet = Fleet(old(ELSEWHERE), young())
+    assert [await fleet.apply(name) for name in ("old", "young")] == ["", ""]
+    fleet.kube.put(old())
+    assert "pods of BrokerCluster young land their audit log in s3://audit/x" in await fleet.apply("old")
+    assert await fleet.apply("young") == ""
+    assert (fleet.lands("old"), fleet.lands("young")) == (False, True)
+    fleet.kube.put(young("s3://audit/new"))
+    fleet.kube.put(pod("young", X))
+    assert await fleet.apply("young") == ""
+    assert "pods of BrokerCluster young" in await fleet.apply("old"), "its pod has yet to be restarted"
+    fleet.kube.put(pod("young", "s3://audit/new"))
+    assert await fleet.apply("old") == ""
+    assert fleet.lands("old")
+
+
+@pytest.mark.parametrize("how", ["unreadable", "being deleted", "gone"])
+async def test_the_place_of_a_cluster_whose_pods_run_is_taken(how: str) -> None:
+    fleet = Fleet(old(), young())
+    await fleet.apply("old")
+    if how == "unreadable":
+        fleet.kube.put(old() | {"spec": {**old()["spec"], "brokers": {"replicas": "many"}}})
+    elif how == "being deleted":
+        fleet.kube.take("BrokerCluster", "old")["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    else:
+        fleet.kube.remove("BrokerCluster", "old")
+    assert "BrokerCluster old land" in await fleet.apply("young")
+    assert not fleet.lands("young")
+    for name in ("old-brokers", "old-controllers"):
+        fleet.kube.remove("StatefulSet", name)
+    fleet.kube.remove("BrokerCluster", "old") if how != "gone" else None
+    assert await fleet.apply("young") == ""
+
+
+async def test_the_results_of_an_unreadable_pipeline_are_not_taken_for_segments() -> None:
+    body = pipeline("daily", clusterRef={"name": "bank"}, results={"uri": f"{X}/answers"}, executors="many")
+    fleet = Fleet(body | {"metadata": {"name": "daily", "creationTimestamp": "2024-01-01T00:00:00Z"}}, young())
+    assert "AuditPipeline daily is older and has its results in s3://audit/x/answers" in await fleet.apply("young")
+
+
+async def test_two_clusters_that_are_applied_at_one_time_do_not_land_in_one_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fleet = Fleet(old(ELSEWHERE), young())
+    in_apply, goes_on = asyncio.Event(), asyncio.Event()
+    kube_apply = fleet.kube.apply
+
+    async def slow(manifest: Json, *more: Any) -> Json:
+        if manifest["metadata"]["name"].startswith("young"):
+            in_apply.set()
+            await goes_on.wait()
+        return await kube_apply(manifest, *more)
+
+    monkeypatch.setattr(fleet.kube, "apply", slow)
+    youngs = asyncio.create_task(fleet.apply("young"))
+    await in_apply.wait()
+    fleet.kube.put(old())
+    assert "pods of BrokerCluster young" in await fleet.apply("old")
+    goes_on.set()
+    assert await youngs == ""
+
+
+@pytest.mark.parametrize(("status", "retriable"), [(404, False), (403, False), (403, True)])
+async def test_a_cluster_lands_without_the_kind_of_audit_pipelines(
+    monkeypatch: pytest.MonkeyPatch, status: int, retriable: bool
+) -> None:
+    of_kind = MemoryCache.of_kind
+
+    async def without_pipelines(cache: MemoryCache, kind: Kind) -> Any:
+        if kind == AUDIT_PIPELINE:
+            raise KubeError(f"GET auditpipelines: {status}", status, retriable=retriable)
+        return await of_kind(cache, kind)
+
+    monkeypatch.setattr(MemoryCache, "of_kind", without_pipelines)
+    fleet = Fleet(old())
+    if retriable:
+        with pytest.raises(KubeError, match="403"):
+            await fleet.apply("old")
+    else:
+        assert await fleet.apply("old") == ""
+        assert fleet.lands("old")

@@ -1,0 +1,62 @@
+"""The objects that full collections skip: those in use when collections take long, and none while they are short."""
+
+import gc
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from sluicegate_operator.handlers.process.garbage import ALL_EVERY_S, SHORT_S, GarbageCollector
+
+
+class Circle:
+    def __init__(self) -> None:
+        self.itself = self
+
+
+@contextmanager
+def collecting(clock: Callable[[], float]) -> Iterator[None]:
+    collector = GarbageCollector(clock)
+    collector.start()
+    try:
+        yield
+    finally:
+        collector.stop()
+
+
+def circles() -> int:
+    gc.unfreeze()
+    return sum(isinstance(known, Circle) for known in gc.get_objects())
+
+
+def test_a_circle_that_ends_after_a_short_collection_is_found_by_the_next() -> None:
+    with collecting(lambda: 0.0):
+        circle = Circle()
+        gc.collect()
+        del circle
+        gc.collect()
+        assert circles() == 0
+
+
+def test_what_a_long_collection_has_found_in_use_is_passed_by_until_all_is_looked_at() -> None:
+    seconds = itertools.count(0.0, 2 * SHORT_S)
+    late = 0.0
+    with collecting(lambda: next(seconds) + late):
+        circle = Circle()
+        gc.collect()
+        before = gc.get_freeze_count()
+        del circle
+        gc.collect()
+        assert gc.get_freeze_count() >= before
+        late = 2 * ALL_EVERY_S
+        gc.collect()
+        assert gc.get_freeze_count() == 0
+        assert circles() == 1, "it was passed by"
+        gc.collect()
+        assert circles() == 0
+
+
+def test_all_is_as_before_after_the_end() -> None:
+    thresholds = gc.get_threshold()
+    with collecting(lambda: 0.0):
+        assert gc.get_threshold() != thresholds
+    assert (gc.get_threshold(), gc.get_freeze_count()) == (thresholds, 0)

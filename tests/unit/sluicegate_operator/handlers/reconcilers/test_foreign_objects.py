@@ -1,0 +1,164 @@
+"""Objects of other clients with the name of a child: left unchanged, and named in the status with what to do.
+
+The cases are all objects that the operator makes for the objects below, found by reconciling: a new kind of child needs
+no line here.
+"""
+
+import asyncio
+from copy import deepcopy
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from sluicegate_operator.api import BrokerCluster, parse_resource
+from sluicegate_operator.fleet.kafka.controllers import ControllerView
+from sluicegate_operator.handlers.context import Context
+from sluicegate_operator.handlers.term import reconcilers
+from sluicegate_operator.kube.http.kinds import EVENT
+from sluicegate_operator.planning.registrations.overview import BrokerOverview, BrokerState, ClusterOverview
+from sluicegate_operator.resources.labels import labels
+from sluicegate_operator.settings import read_settings
+from tests.support.bad_manifests import Json, cluster, listener, observer, quota, topic
+from tests.support.memory_kube import MemoryKube
+from tests.support.pipeline_manifests import SPARK, pipeline
+
+KEY = ("default", "shop")
+NOW = datetime(2026, 1, 1, 20, 0, 5, tzinfo=UTC)
+"""The names of runs have the hour: cases that were found in one hour are also tested in it."""
+ROUNDS = 2
+LANDING = {"landing": {"claimName": "audit"}}
+BORN = {"uid": "of-the-shop", "creationTimestamp": "2026-01-01T00:00:00Z"}
+
+
+def shop(**spec: Any) -> Json:
+    code = {"allowConfigMapCode": True}
+    return _born(cluster(controllers={"replicas": 3}, audit=LANDING, observers=code, **spec), "of-the-shop")
+
+
+def _born(document: Json, uid: str) -> Json:
+    return document | {"metadata": document["metadata"] | BORN | {"uid": uid}}
+
+
+PEOPLES = (
+    shop(),
+    _born(listener(exposure="NodePort"), "of-the-listener"),
+    quota(),
+    topic(),
+    observer(),
+    _born(pipeline("by-job"), "of-by-job"),
+    _born(pipeline("by-apache", **SPARK, results={"uri": "s3://answers/a"}), "of-by-apache"),
+    _born(
+        pipeline("by-kubeflow", **SPARK | {"sparkOperator": "kubeflow"}, results={"uri": "s3://answers/k"}),
+        "of-by-kubeflow",
+    ),
+)
+VIEW = ControllerView(
+    ClusterOverview("id", 1000, 1, 9, tuple(BrokerOverview(i, 7, "i", BrokerState.ONLINE, host="h") for i in range(3)))
+)
+
+
+class World:
+    """The operator over an API server in memory, with a controller that reports all brokers as online."""
+
+    def __init__(self, *others: Json) -> None:
+        self.kube = MemoryKube(*PEOPLES, *others)
+        settings = read_settings({"SLUICEGATE_SETTLE_SECONDS": "0"}, None, None, None)
+        self._context = Context(self.kube, settings)  # type: ignore[arg-type]
+        self._context.mark = lambda queue, key: None
+        self._reconcilers = reconcilers(self._context, settings)
+
+    async def settle(self) -> None:
+        async def view(*_: object) -> ControllerView:
+            return VIEW
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr("sluicegate_operator.fleet.kubernetes.kubernetes.controller_view", view)
+            patched.setattr("sluicegate_operator.planning.rolls.start_failures.LASTING_S", 0.0)
+            patched.setattr("sluicegate_operator.handlers.reconcilers.pipelines.now", lambda: NOW)
+            for _ in range(ROUNDS):
+                for reconcile in self._reconcilers.values():
+                    await reconcile(KEY)
+
+    async def close(self) -> None:
+        await self._context.aclose()
+
+    def depart(self) -> None:
+        """Note the deletion of the cluster as the watch does."""
+        gone = parse_resource(self.kube.take("BrokerCluster", "shop"))
+        assert isinstance(gone, BrokerCluster)
+        self._context.departed[KEY] = {gone.metadata.uid: gone}
+
+    def said(self, name: str) -> list[str]:
+        """Reasons of conditions and Events that name the object."""
+        found = [item for item in self.kube.objects.values() if name in item.get("message", "")]
+        reasons = [item["reason"] for item in found if item["kind"] == EVENT.kind]
+        for item in self.kube.objects.values():
+            conditions = (item.get("status") or {}).get("conditions") or ()
+            reasons += [one["reason"] for one in conditions if name in one["message"]]
+        return reasons
+
+
+async def _made() -> list[tuple[str, str, str]]:
+    """apiVersion, kind and name of every object that is made, and of the pods that StatefulSets make."""
+    world = World()
+    before = set(world.kube.objects)
+    await world.settle()
+    await world.close()
+    made = [world.kube.objects[key] for key in world.kube.objects.keys() - before if key[0] != EVENT.kind]
+    sets = [item for item in made if item["kind"] == "StatefulSet"]
+    pods = [("v1", "Pod", f"{item['metadata']['name']}-0") for item in sets]
+    return sorted([(item["apiVersion"], item["kind"], item["metadata"]["name"]) for item in made] + pods)
+
+
+MADE = asyncio.run(_made())
+ANOTHERS = [{"apiVersion": "example.org/v1", "kind": "Other", "name": "other", "uid": "x", "controller": True}]
+MARKS: dict[str, Json] = {
+    "unmarked": {"labels": {"mine": "yes"}},
+    "controlled by another": {"labels": labels("shop"), "ownerReferences": ANOTHERS},
+    "of another cluster": {"labels": labels("another")},
+}
+
+
+def test_every_kind_of_child_is_among_the_cases() -> None:
+    kinds = {kind for _, kind, _ in MADE}
+    assert kinds >= {"ConfigMap", "CronJob", "NetworkPolicy", "PersistentVolumeClaim", "Pod", "PodDisruptionBudget"}
+    assert kinds >= {"Role", "RoleBinding", "ScheduledSparkApplication", "Service", "ServiceAccount", "StatefulSet"}
+    assert kinds >= {"BrokerRegistration", "SparkApplication"}
+    assert "shop-observers" in {name for _, _, name in MADE}
+    assert len(MADE) > 25
+
+
+@pytest.mark.parametrize("marks", MARKS)
+@pytest.mark.parametrize(("version", "kind", "name"), MADE, ids=lambda value: value)
+async def test_an_object_of_somebody_else_is_left_alone_and_named(
+    version: str, kind: str, name: str, marks: str
+) -> None:
+    meta = {"name": name, "namespace": "default", "uid": "theirs", "creationTimestamp": "2026-06-01T00:00:00Z"}
+    spec = {"resources": {"requests": {"storage": "1Gi"}}, "replicas": 7, "theirs": True}
+    theirs = {"apiVersion": version, "kind": kind, "metadata": meta | deepcopy(MARKS[marks]), "spec": spec}
+    world = World(theirs)
+    before = deepcopy(world.kube.take(kind, name))
+    await world.settle()
+    assert world.kube.take(kind, name) == before
+    assert {"NameTaken", "ClaimsTaken"} & set(world.said(name)), "nobody is told"
+    if kind == "PersistentVolumeClaim" or name == "shop-observers":
+        assert "StatefulSet" not in {kind for kind, _, _ in world.kube.objects}, "pods would mount it"
+    if marks == "unmarked":
+        await _change_and_delete(world)
+        assert world.kube.take(kind, name) == before
+    await world.close()
+
+
+async def _change_and_delete(world: World) -> None:
+    """Make changes that delete children: other numbers, disabled fields, and the end of their owners."""
+    world.kube.put(shop(storage={"deleteClaims": True}, networkPolicies=False, brokers=_brokers(2)))
+    await world.settle()
+    world.depart()
+    for item in PEOPLES:
+        world.kube.remove(item["kind"], item["metadata"]["name"])
+    await world.settle()
+
+
+def _brokers(replicas: int) -> Json:
+    return {"replicas": replicas, "storage": {"size": "20Gi"}}

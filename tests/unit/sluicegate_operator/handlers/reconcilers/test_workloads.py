@@ -1,0 +1,107 @@
+"""The receivers of pod changes, and the time when anything is known at all."""
+
+from typing import Any
+
+from sluicegate_operator.api import ConnectionQuota, parse_resource
+from sluicegate_operator.handlers.reconcilers.workloads import Workloads
+from sluicegate_operator.planning.layout.connection_groups import number_of_pod
+from sluicegate_operator.planning.layout.workloads import Members, WorkloadPod
+from tests.support.bad_manifests import quota
+from tests.support.quota_manifests import of_pods
+
+SHOP = ("default", "shop")
+
+
+def a_quota(name: str, target: dict[str, Any]) -> ConnectionQuota:
+    parsed = parse_resource(quota(target, maxConnections=3) | {"metadata": {"name": name, "namespace": "default"}})
+    assert isinstance(parsed, ConnectionQuota)
+    return parsed
+
+
+def a_pod(name: str, address: str, **labels: str) -> WorkloadPod:
+    return WorkloadPod(name, "default", name, labels, (address,))
+
+
+def billing(name: str, address: str) -> WorkloadPod:
+    return a_pod(name, address, **{"app.kubernetes.io/name": "billing"})
+
+
+class Told:
+    def __init__(self) -> None:
+        self.clusters: list[tuple[str, str]] = []
+        self.workloads = Workloads(self.clusters.append)
+
+    def everything(self, *pods: WorkloadPod) -> None:
+        for pod in pods:
+            self.workloads.on_pod(pod.uid, pod)
+        self.workloads.told_all()
+
+
+def test_nobody_watches_pods_for_quotas_of_other_targets() -> None:
+    told = Told()
+    told.workloads.keep(SHOP, [a_quota("all", {"broker": {}})])
+    assert not told.workloads.wanted
+    told.workloads.keep(SHOP, [a_quota("all", {"broker": {}}), a_quota("pods", of_pods())])
+    assert told.workloads.wanted
+    told.workloads.keep(SHOP, [])
+    assert not told.workloads.wanted
+
+
+def test_nothing_is_known_before_all_were_told_of() -> None:
+    told = Told()
+    told.workloads.keep(SHOP, [a_quota("pods", of_pods())])
+    told.workloads.on_pod("a", billing("a", "10.0.0.1"))
+    assert (told.workloads.known, told.workloads.take_news(SHOP), told.clusters) == (False, {}, [])
+    told.workloads.told_all()
+    assert told.workloads.known
+    assert told.clusters == [SHOP]
+    assert told.workloads.take_news(SHOP) == {"pods": Members({"10.0.0.1": number_of_pod("a")})}
+    assert told.workloads.take_news(SHOP) == {}, "it is told once"
+
+
+def test_a_pod_that_comes_or_goes_is_news_for_the_cluster_of_its_quota() -> None:
+    told = Told()
+    told.workloads.keep(SHOP, [a_quota("pods", of_pods())])
+    told.everything()
+    told.workloads.take_news(SHOP)
+    told.clusters.clear()
+    told.workloads.on_pod("other", a_pod("other", "10.0.0.9", app="web"))
+    assert told.clusters == []
+    told.workloads.on_pod("a", billing("a", "10.0.0.1"))
+    assert told.clusters == [SHOP]
+    assert told.workloads.take_news(SHOP) == {"pods": Members({"10.0.0.1": number_of_pod("a")})}
+    told.workloads.on_pod("a", None)
+    assert told.workloads.take_news(SHOP) == {"pods": Members()}
+
+
+def test_namespaces_come_and_go_with_their_labels() -> None:
+    told = Told()
+    everywhere = of_pods(namespaceSelector={"matchLabels": {"team": "payments"}})
+    told.workloads.keep(SHOP, [a_quota("pods", everywhere)])
+    told.everything(billing("a", "10.0.0.1"))
+    assert told.workloads.take_news(SHOP) == {"pods": Members()}
+    told.workloads.on_namespace("default", {"team": "payments"})
+    assert told.workloads.take_news(SHOP) == {"pods": Members({"10.0.0.1": number_of_pod("a")})}
+    told.workloads.on_namespace("default", None)
+    assert told.workloads.take_news(SHOP) == {"pods": Members()}
+
+
+def test_what_was_known_is_not_taken_for_true_after_nobody_has_watched() -> None:
+    told = Told()
+    told.workloads.keep(SHOP, [a_quota("pods", of_pods())])
+    told.everything(billing("a", "10.0.0.1"))
+    told.workloads.keep(SHOP, [])
+    told.workloads.keep(SHOP, [a_quota("pods", of_pods())])
+    assert not told.workloads.known
+    assert told.workloads.take_news(SHOP) == {}
+    told.everything(billing("b", "10.0.0.2"))
+    assert told.workloads.take_news(SHOP) == {"pods": Members({"10.0.0.2": number_of_pod("b")})}
+
+
+def test_a_quota_that_is_of_another_cluster_now_is_news_for_that_one() -> None:
+    told = Told()
+    told.workloads.keep(SHOP, [a_quota("pods", of_pods())])
+    told.everything(billing("a", "10.0.0.1"))
+    told.workloads.take_news(SHOP)
+    told.workloads.keep(("default", "store"), [a_quota("pods", of_pods())])
+    assert told.workloads.take_news(("default", "store")) == {"pods": Members({"10.0.0.1": number_of_pod("a")})}

@@ -1,0 +1,155 @@
+"""The listeners that brokers have and should have open, and the changes sent to them."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sluicegate_operator.api import BrokerCluster, BrokerListener, parse_resource
+from sluicegate_operator.planning.layout.cluster_layout import plan_cluster
+from sluicegate_operator.planning.listeners.exposure import Address
+from sluicegate_operator.planning.listeners.listeners import (
+    BrokerSeen,
+    ListenersChange,
+    ListenerSeen,
+    OpenListener,
+    OpenListeners,
+    asked_keys,
+    change_to,
+    differing,
+    listener_ports,
+    listener_seen,
+    one_by_one,
+    open_listeners,
+    wanted_listeners,
+    with_one,
+)
+from tests.support.bad_manifests import cluster, listener
+
+HOST = "10.0.0.1"
+TRUSTED = "listener.name.external.proxy.protocol.trusted"
+INTERNAL = OpenListener(9091, Address(HOST, 9091))
+EXTERNAL = OpenListener(9094, Address(HOST, 9094))
+OTHER = OpenListener(9095, Address("node-7", 30095))
+
+
+@pytest.mark.parametrize(
+    ("value", "ports"),
+    [
+        ("INTERNAL://10.0.0.1:9091,EXTERNAL://10.0.0.1:9094", {"INTERNAL": 9091, "EXTERNAL": 9094}),
+        ("PLAINTEXT://:9092", {"PLAINTEXT": 9092}),
+        ("external://[::1]:9094, B://h:1", {"EXTERNAL": 9094, "B": 1}),
+        ("", {}),
+        (None, {}),
+        ("nonsense", {}),
+    ],
+)
+def test_a_brokers_listeners_are_read_as_kafka_writes_them(value: str | None, ports: dict[str, int]) -> None:
+    assert listener_ports(value) == ports
+
+
+def test_a_host_that_is_left_out_is_the_brokers_own() -> None:
+    said = {"listeners": "INTERNAL://10.0.0.1:9091,EXTERNAL://:9094", "advertised.listeners": "INTERNAL://:9091"}
+    assert open_listeners(said, HOST) == {"INTERNAL": INTERNAL, "EXTERNAL": EXTERNAL}
+    assert open_listeners({"listeners": "A://[::1]:1"}, HOST) == {"A": OpenListener(1, Address("::1", 1))}
+
+
+def test_who_is_trusted_is_read_however_it_is_written() -> None:
+    said = {"listeners": "EXTERNAL://:9094", TRUSTED: "192.0.2.7/32, 10.0.0.0/8"}
+    assert open_listeners(said, HOST)["EXTERNAL"].trusted == ("10.0.0.0/8", "192.0.2.7/32")
+    assert asked_keys(["EXTERNAL"]) == ["listeners", "advertised.listeners", TRUSTED]
+
+
+def parsed(*documents: dict[str, object]) -> dict[str, BrokerListener]:
+    found = [parse_resource(document) for document in documents]
+    return {one.name: one for one in found if isinstance(one, BrokerListener)}
+
+
+def wanted(told: dict[str, Address], now: OpenListeners, **spec: Any) -> dict[str, OpenListener]:
+    of = parse_resource(cluster())
+    assert isinstance(of, BrokerCluster)
+    listeners = parsed(listener(**spec))
+    return wanted_listeners(plan_cluster(of, list(listeners.values())), listeners, HOST, told, now)
+
+
+def test_what_clients_are_told_stays_until_the_new_address_is_known() -> None:
+    node = Address("203.0.113.9", 30094)
+    assert wanted({"EXTERNAL": node}, {})["EXTERNAL"].advertised == node
+    assert wanted({}, {"EXTERNAL": replace(EXTERNAL, advertised=node)})["EXTERNAL"].advertised == node
+    assert wanted({}, {})["EXTERNAL"].advertised == Address(HOST, 9094), "somebody inside may have use for it"
+
+
+def test_the_listener_of_brokers_is_as_the_file_has_it() -> None:
+    assert wanted({}, {"INTERNAL": replace(INTERNAL, advertised=Address("old", 9091))})["INTERNAL"] == INTERNAL
+    assert differing({"INTERNAL": replace(INTERNAL, port=1)}, {"INTERNAL": INTERNAL}) == ()
+
+
+def test_ranges_are_wanted_as_brokers_write_them() -> None:
+    assert wanted({}, {}, proxyProtocol={"trusted": ["10.1.2.3/8"]})["EXTERNAL"].trusted == ("10.0.0.0/8",)
+
+
+def test_a_broker_that_has_it_is_told_nothing() -> None:
+    assert (
+        change_to({"INTERNAL": INTERNAL, "EXTERNAL": EXTERNAL}, {"INTERNAL": INTERNAL, "EXTERNAL": EXTERNAL}, HOST)
+        is None
+    )
+
+
+def test_a_new_listener_is_opened_with_all_that_belongs_to_it_and_no_address_of_the_pod_is_kept() -> None:
+    trusting = replace(OTHER, trusted=("10.0.0.0/8",))
+    change = change_to(
+        {"INTERNAL": INTERNAL, "A": EXTERNAL}, {"INTERNAL": INTERNAL, "A": EXTERNAL, "B": trusting}, HOST
+    )
+    assert change == ListenersChange(
+        {
+            "listeners": "INTERNAL://:9091,A://:9094,B://:9095",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,INTERNAL:PLAINTEXT,A:PLAINTEXT,B:PLAINTEXT",
+            "advertised.listeners": "INTERNAL://:9091,A://:9094,B://node-7:30095",
+            "listener.name.b.proxy.protocol.trusted": "10.0.0.0/8",
+        }
+    )
+
+
+def test_a_listener_that_goes_takes_what_belongs_to_it_along() -> None:
+    change = change_to({"INTERNAL": INTERNAL, "EXTERNAL": EXTERNAL}, {"INTERNAL": INTERNAL}, HOST)
+    assert change is not None
+    assert change.set["listeners"] == "INTERNAL://:9091"
+    assert change.delete == (TRUSTED,)
+
+
+def test_another_address_alone_opens_nothing_anew() -> None:
+    now = {"INTERNAL": INTERNAL, "B": OTHER}
+    moved = {"INTERNAL": INTERNAL, "B": replace(OTHER, advertised=Address("2001:db8::1", 30095))}
+    assert change_to(now, moved, HOST) == ListenersChange(
+        {"advertised.listeners": "INTERNAL://:9091,B://[2001:db8::1]:30095"}
+    )
+
+
+def test_the_proxy_protocol_is_taken_away_where_the_file_still_has_it() -> None:
+    now = {"EXTERNAL": replace(EXTERNAL, trusted=("10.0.0.0/8",))}
+    change = change_to(now, {"EXTERNAL": EXTERNAL}, HOST)
+    assert change is not None
+    assert change.set[TRUSTED] == ""
+
+
+def test_single_changes_begin_with_what_makes_room() -> None:
+    now: OpenListeners = {"INTERNAL": INTERNAL, "Z": EXTERNAL}
+    want: OpenListeners = {"INTERNAL": INTERNAL, "A": EXTERNAL, "B": OTHER}
+    assert one_by_one(now, want) == ("Z", "A", "B")
+    for name in one_by_one(now, want):
+        now = with_one(now, want, name)
+    assert now == want
+
+
+def test_it_is_open_where_the_broker_says_what_is_wanted() -> None:
+    want = {"EXTERNAL": EXTERNAL}
+    brokers = [
+        BrokerSeen(0, {"EXTERNAL": EXTERNAL}, want, waits={"EXTERNAL": "broker 0 waits"}),
+        BrokerSeen(1, {}, want, refused={"EXTERNAL": "taken", "OTHER": "no"}),
+        BrokerSeen(2, {"EXTERNAL": OTHER}, want),
+        BrokerSeen(3, None, want),
+    ]
+    assert listener_seen("EXTERNAL", brokers) == ListenerSeen(
+        {0: EXTERNAL.advertised}, (1, 2), (3,), {1: "taken"}, ("broker 0 waits",)
+    )
+    assert [broker.settled for broker in brokers] == [True, False, False, False]
