@@ -52,15 +52,15 @@ setup-all: setup  ## all that `make test-all` needs: Apache Kafka, Kubernetes, t
 
 .PHONY: java
 java:  ## a Java 17 or later, for Spark and Apache Kafka; as root on Debian it is installed where there is none
-	@$(PYTHON) -m tests.support.java
+	@$(PYTHON) -m tests.support.obtain.java
 
 .PHONY: kafka
 kafka: venv java  ## Apache Kafka's jars by Maven
-	@$(BIN)/python -m tests.support.kafka_libs
+	@$(BIN)/python -m tests.support.obtain.kafka_libs
 
 .PHONY: spark-kafka
 spark-kafka: venv java  ## Spark's connector for Kafka, by Maven
-	@$(BIN)/python -m tests.support.spark_kafka
+	@$(BIN)/python -m tests.support.obtain.spark_kafka
 
 .PHONY: kubernetes
 kubernetes: venv  ## etcd, kube-apiserver, kube-controller-manager, kubectl: minutes of Go once, then a cache
@@ -68,11 +68,11 @@ kubernetes: venv  ## etcd, kube-apiserver, kube-controller-manager, kubectl: min
 
 .PHONY: oldest-api-server
 oldest-api-server: venv  ## the check of CRDs of the oldest supported API server: two minutes of Go once, then a cache
-	@$(BIN)/python -m tests.support.oldest_api_server
+	@$(BIN)/python -m tests.support.obtain.oldest_api_server
 
 .PHONY: helm
 helm: venv  ## Helm, for the chart: a minute of Go once, then a cache
-	@$(BIN)/python -m tests.support.helm
+	@$(BIN)/python -m tests.support.obtain.helm
 
 .PHONY: kind
 kind: venv  ## what clusters of nodes are made of (e2e/README.md): as root on Debian, minutes once, then a cache
@@ -80,32 +80,32 @@ kind: venv  ## what clusters of nodes are made of (e2e/README.md): as root on De
 
 .PHONY: s3
 s3: venv  ## versitygw, an S3 server over a folder: a minute of Go once, then a cache
-	@$(BIN)/python -m tests.support.s3_server
+	@$(BIN)/python -m tests.support.processes.s3_server
 
 .PHONY: go-client
 go-client: venv  ## a consumer of franz-go, for groups: a minute of Go once, then a cache
-	@$(BIN)/python -m tests.support.go_group_member
+	@$(BIN)/python -m tests.support.obtain.go_group_member
 
 .PHONY: thin-consumer
 thin-consumer: venv  ## examples/thin-consumer, a client of the push protocol: seconds of Go once, then a cache
-	@$(BIN)/python -m tests.support.thin_consumer
+	@$(BIN)/python -m tests.support.obtain.thin_consumer
 
 .PHONY: chromium
 chromium: venv  ## a headless Chromium that looks at reports; as root on Debian it is installed where there is none
-	@$(BIN)/python -m tests.support.chromium
+	@$(BIN)/python -m tests.support.obtain.chromium
 
 .PHONY: spark-crds
 spark-crds: venv  ## the CRDs of kubeflow's Spark operator, by Go's module proxy
-	@$(BIN)/python -m tests.support.spark_operator_crds
+	@$(BIN)/python -m tests.support.obtain.spark_operator_crds
 
 .PHONY: flux-crds
 flux-crds: venv  ## the CRDs of Flux, by Go's module proxy
-	@$(BIN)/python -m tests.support.flux_crds
+	@$(BIN)/python -m tests.support.obtain.flux_crds
 
 .PHONY: prometheus
 prometheus: venv  ## Prometheus and promtool out of Debian's package, and the CRDs of the Prometheus operator
-	@$(BIN)/python -m tests.support.prometheus
-	@$(BIN)/python -m tests.support.prometheus_operator_crds
+	@$(BIN)/python -m tests.support.processes.prometheus
+	@$(BIN)/python -m tests.support.obtain.prometheus_operator_crds
 
 .PHONY: observer-plugin
 observer-plugin: .observer-plugin/.installed  ## somebody else's observer (examples/), installed as its user would
@@ -196,7 +196,7 @@ bench: setup-all .venv-runtime/.installed  ## side by side with Apache Kafka 4.3
 
 .PHONY: images
 images: chromium kubernetes helm prometheus  ## write docs/images/: pictures of the report, and of dashboards over three minutes of a real cluster
-	$(BIN)/python -m tests.support.report_images
+	$(BIN)/python -m tests.support.audit.report_images
 	PYTHONPATH=.:operator $(BIN)/python -m e2e.dashboard_images
 
 .PHONY: crds

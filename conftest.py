@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 
-from tests.support.by_file import ByFileScheduling
+from tests.support.oracles.by_file import ByFileScheduling
 
 settings.register_profile(
     "steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], print_blob=True

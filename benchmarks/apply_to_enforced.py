@@ -18,7 +18,7 @@ from sluicegate_operator.fleet.kafka.asking import BrokerPool
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.quotas.brokers import WantedLimits, enforce
 from sluicegate_operator.quotas.plan import plan_quotas
-from tests.support.broker_process import BrokerGroup
+from tests.support.processes.broker_process import BrokerGroup
 
 VERSION = "sluicegate.dev/v1alpha1"
 LISTENER = "EXTERNAL"

@@ -24,8 +24,8 @@ from statistics import median
 from typing import Any, Final
 
 from benchmarks.rows import ROOT, machine
-from tests.support.audit_weeks.finding import not_found
-from tests.support.audit_weeks.week import Week, write_week
+from tests.support.audit.audit_weeks.finding import not_found
+from tests.support.audit.audit_weeks.week import Week, write_week
 
 RESULTS = Path(__file__).parent / "results"
 SIZES: Final = (5_000_000, 50_000_000)

@@ -15,7 +15,7 @@ from typing import Final, TextIO
 from audit_pipeline.results.settings import Objective, Prices, Settings
 from audit_pipeline.results.tables import result_tables
 from benchmarks.audit_build import DUCKDB_MEMORY, HEAP
-from tests.support.audit_weeks.week import Week
+from tests.support.audit.audit_weeks.week import Week
 
 MASTER = "local[2]"
 DUCKDB: Final[Mapping[str, str | int]] = {"threads": 2, "memory_limit": DUCKDB_MEMORY}
@@ -64,7 +64,7 @@ def _spark(segments: str, now_us: int, settings: Settings, answers: TextIO) -> N
 
 
 def _duckdb(segments: str, now_us: int, settings: Settings, answers: TextIO) -> None:
-    from tests.support.audit_oracle.oracle import computed_results  # noqa: PLC0415
+    from tests.support.audit.audit_oracle.oracle import computed_results  # noqa: PLC0415
 
     def built(results: str) -> Rows:
         folder = Path(results)

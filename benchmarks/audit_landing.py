@@ -29,8 +29,8 @@ from broker_runtime.apis.table import BROKER_APIS
 from broker_runtime.observers.audit_log.block import Block
 from broker_runtime.observers.audit_log.clients import Client, ClientRules, Clients
 from broker_runtime.observers.audit_log.layout import MAGIC, SCHEMA_VERSION, packed_block, packed_reserved, spool_name
-from tests.support.audit import ended_call
-from tests.support.calls import NotedConnection
+from tests.support.audit.audit import ended_call
+from tests.support.requests.calls import NotedConnection
 
 SPOOL_BYTES = 16 * 1024 * 1024
 SPOOLS_AT_ONCE = 4

@@ -21,7 +21,7 @@ from benchmarks import rows, workloads
 from benchmarks.record_validation import processor_s
 from benchmarks.rows import LIMITED, LISTENER, MESSAGE_MAX, ROOT, compile_broker, production_python
 from benchmarks.wire import consume_wire, produce_wire
-from tests.support.broker_process import BrokerProcess
+from tests.support.processes.broker_process import BrokerProcess
 
 MEMORY = Path("/dev/shm")
 RESULTS = Path(__file__).parent / "results"

@@ -22,8 +22,8 @@ from benchmarks.group_crowd import Crowd
 from benchmarks.processor_time import process_times
 from benchmarks.replicated_rows import ClusterRow
 from benchmarks.rows import production_python, resident_mb
-from tests.support.apache_kafka import ApacheKafka
-from tests.support.broker_process import BrokerGroup, BrokerProcess
+from tests.support.processes.apache_kafka import ApacheKafka
+from tests.support.processes.broker_process import BrokerGroup, BrokerProcess
 
 GROUP_MEMBERS = 10
 """Members of each of many groups."""

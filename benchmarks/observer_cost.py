@@ -17,11 +17,11 @@ from statistics import median
 
 from benchmarks.record_validation import processor_s, send
 from benchmarks.wire import fetch_frame, produce_frame
-from tests.support.broker_admin import set_default_config, until
-from tests.support.broker_process import BrokerProcess
+from tests.support.processes.broker_admin import set_default_config, until
+from tests.support.processes.broker_process import BrokerProcess
 
 NAMES = "observer.class.names"
-PLUGIN = "tests.support.plugin_observers.TopicSizes"
+PLUGIN = "tests.support.requests.plugin_observers.TopicSizes"
 NOBODY = "nobody"
 OBSERVERS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     NOBODY: ("", {}),

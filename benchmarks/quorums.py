@@ -25,9 +25,9 @@ from benchmarks.clusters import (
 from benchmarks.rows import production_python
 from e2e.cluster.binaries import binaries_folder
 from e2e.cluster.control_plane import ControlPlane
-from tests.support.apache_kafka import CONTROLLER_LISTENER, free_port
-from tests.support.broker_process import BrokerProcess
-from tests.support.cache import ObtainError
+from tests.support.obtain.cache import ObtainError
+from tests.support.processes.apache_kafka import CONTROLLER_LISTENER, free_port
+from tests.support.processes.broker_process import BrokerProcess
 
 CONTROLLER_IDS = (1000, 1001, 1002)
 _OWN_TIMING = ("broker.session.timeout.ms", "broker.heartbeat.interval.ms", "replica.lag.time.max.ms")

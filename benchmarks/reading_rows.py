@@ -19,7 +19,7 @@ from benchmarks.push_rows import SHORT_SESSION_S, Contest, session_settings
 from benchmarks.readers import GROUP, INTERVAL_S, PARTITIONS, TOPIC, Client, Readers
 from benchmarks.reading_gaps import Pause, first_read_s, pauses, percentile, read_twice
 from benchmarks.rows import ROOT
-from tests.support.acknowledged import Partitions
+from tests.support.processes.acknowledged import Partitions
 
 REBALANCES = 3
 """Number of joins and of leaves in one round."""

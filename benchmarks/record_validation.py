@@ -13,9 +13,9 @@ from statistics import median
 
 from benchmarks.wire import produce_request
 from broker_runtime.storage.records.batch import encode_batch
-from tests.support.broker_process import BrokerProcess
-from tests.support.packed_batches import packed
-from tests.support.wire_client import WireClient
+from tests.support.logs.packed_batches import packed
+from tests.support.processes.broker_process import BrokerProcess
+from tests.support.processes.wire_client import WireClient
 
 ROUNDS = 5
 BYTES_EACH_ROUND = 10_000_000

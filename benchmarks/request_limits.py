@@ -17,8 +17,8 @@ from broker_runtime.apis.request.call import Api
 from broker_runtime.config import broker_settings
 from broker_runtime.node.limits import request_limits
 from tests.simulation.measured_node import TOPIC, MeasuredNode, Taken, measured_node
-from tests.support.filled_requests import filled_request
-from tests.support.working_requests import WORKING_NODE, WORKING_REQUESTS, WorkingRequest
+from tests.support.requests.filled_requests import filled_request
+from tests.support.requests.working_requests import WORKING_NODE, WORKING_REQUESTS, WorkingRequest
 from tools.request_arrays import Path as ArrayPath
 from tools.request_arrays import Role, arrays_of, served_apis
 

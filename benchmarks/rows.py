@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Protocol
 
 from benchmarks import workloads
-from tests.support.apache_kafka import ApacheKafka
-from tests.support.broker_process import BrokerProcess
-from tests.support.java import java
+from tests.support.obtain.java import java
+from tests.support.processes.apache_kafka import ApacheKafka
+from tests.support.processes.broker_process import BrokerProcess
 
 ROOT = Path(__file__).resolve().parents[1]
 LISTENER = "STORM"

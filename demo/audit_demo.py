@@ -26,9 +26,9 @@ from rich.progress import Progress
 from audit_pipeline.report.asking import PublishedTables
 from audit_pipeline.spool.targets import open_target
 from demo.stage import DemoError
-from tests.support.audit_weeks.finding import not_found
-from tests.support.audit_weeks.truth import Truth
-from tests.support.audit_weeks.week import Week, landed, put
+from tests.support.audit.audit_weeks.finding import not_found
+from tests.support.audit.audit_weeks.truth import Truth
+from tests.support.audit.audit_weeks.week import Week, landed, put
 
 EVENTS = 1_000_000
 REPORT = Path("reports") / "audit-demo.html"

@@ -13,8 +13,8 @@ from e2e.engine_world import EngineWorld
 from e2e.forked_operator import Forks
 from e2e.operator_process import OPERATOR_NAMESPACE, OperatorProcess, operator_account
 from e2e.shop import Shop, install_crds
-from tests.support.process_kubelet.api import Access
-from tests.support.process_kubelet.kubelet import ProcessKubelet
+from tests.support.processes.process_kubelet.api import Access
+from tests.support.processes.process_kubelet.kubelet import ProcessKubelet
 
 
 @pytest.fixture(scope="session")

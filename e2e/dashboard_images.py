@@ -28,11 +28,11 @@ from e2e.monitoring import (
 from e2e.operator_process import OPERATOR_NAMESPACE, OperatorProcess
 from e2e.scraping import write_targets
 from e2e.shop import READY_TIMEOUT_S, Shop, install_crds
-from tests.support.chromium import BrowserPage, running_chromium
-from tests.support.dashboard_pictures import WIDTH_PX, Span, dashboard_page
-from tests.support.dashboards import read_dashboards
-from tests.support.process_kubelet.api import Access
-from tests.support.process_kubelet.kubelet import ProcessKubelet
+from tests.support.dashboards.dashboard_pictures import WIDTH_PX, Span, dashboard_page
+from tests.support.dashboards.dashboards import read_dashboards
+from tests.support.obtain.chromium import BrowserPage, running_chromium
+from tests.support.processes.process_kubelet.api import Access
+from tests.support.processes.process_kubelet.kubelet import ProcessKubelet
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
 CALM_S, STORM_S = 30.0, 50.0

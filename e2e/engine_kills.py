@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from e2e.cluster.waiting import NotInTimeError, wait_for
 from e2e.engine_world import KINDS, EngineWorld
 from e2e.operator_killer import Applied, OperatorKiller, applied
-from tests.support.kube_watch import KubeWatch
-from tests.support.process_kubelet.api import Access, Json
+from tests.support.processes.kube_watch import KubeWatch
+from tests.support.processes.process_kubelet.api import Access, Json
 
 TWICE = os.environ.get("SLUICEGATE_KILLS") == "twice"
 QUIET_S = 2.5

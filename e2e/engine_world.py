@@ -16,10 +16,10 @@ from e2e.cluster.waiting import wait_for
 from e2e.forked_operator import ForkedOperator, Forks
 from e2e.operator_process import operator_account
 from sluicegate_operator.kube.lease.loop_thread import LoopThread
-from tests.support.api_proxy import ApiProxy
-from tests.support.process_kubelet.api import Access, Json
-from tests.support.served_cluster import ServedCluster
-from tests.support.served_clusters import ServedClusters
+from tests.support.processes.api_proxy import ApiProxy
+from tests.support.processes.process_kubelet.api import Access, Json
+from tests.support.worlds.served_cluster import ServedCluster
+from tests.support.worlds.served_clusters import ServedClusters
 
 BROKERS = 3
 SPARE = 2

@@ -16,8 +16,8 @@ from confluent_kafka import Consumer, Producer
 from e2e.cluster.waiting import wait_for
 from e2e.scraping import scrape_config_of_operator, scrape_config_of_pods, write_targets
 from e2e.shop import BROKERS, CLUSTER, ENFORCED_TIMEOUT_S, EXTERNAL_PORT, READY_TIMEOUT_S, Shop, quota_document
-from tests.support.helm import render
-from tests.support.prometheus import Prometheus, running_prometheus
+from tests.support.obtain.helm import render
+from tests.support.processes.prometheus import Prometheus, running_prometheus
 
 Json = dict[str, Any]
 

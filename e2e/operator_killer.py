@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator
 from urllib.parse import parse_qs
 
 from e2e.forked_operator import ForkedOperator
-from tests.support.api_proxy import ApiProxy, ApiRequest
-from tests.support.served_clusters import ServedClusters
+from tests.support.processes.api_proxy import ApiProxy, ApiRequest
+from tests.support.worlds.served_clusters import ServedClusters
 
 LOOK_EVERY_S = 0.02
 BEFORE, AFTER = "before", "after"

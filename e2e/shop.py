@@ -22,7 +22,7 @@ from sluicegate_operator.cli.storms.storm_report import StormReport
 from sluicegate_operator.kafka_admin.client import AdminClient, BrokerHandle
 from sluicegate_operator.kafka_admin.configs import ConfigChange
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
-from tests.support.process_kubelet.kubelet import ProcessKubelet
+from tests.support.processes.process_kubelet.kubelet import ProcessKubelet
 
 T = TypeVar("T")
 Json = dict[str, Any]

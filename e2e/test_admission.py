@@ -25,8 +25,8 @@ from e2e.shop import install_crds
 from e2e.used_rights import used_rights
 from sluicegate_operator.kube.certificates.new_certificate import new_pair
 from sluicegate_operator.kube.client.rights import CALLED_OF_ADMISSION
-from tests.support.bad_manifests import cluster, listener, quota, topic
-from tests.support.helm import render
+from tests.support.manifests.bad_manifests import cluster, listener, quota, topic
+from tests.support.obtain.helm import render
 
 Json = dict[str, Any]
 

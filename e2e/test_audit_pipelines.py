@@ -9,11 +9,11 @@ import pytest
 
 from e2e.cluster.waiting import wait_for
 from e2e.shop import CLUSTER, NAMESPACE, READY_TIMEOUT_S, Json, Shop
-from tests.support.audit_weeks.week import Week, write_week
-from tests.support.pipeline_manifests import SPARK, pipeline
-from tests.support.pipeline_runs import SUMMARY
-from tests.support.process_kubelet.api import Access, KubeApi
-from tests.support.spark_operator_crds import apache_crd, kubeflow_crds
+from tests.support.audit.audit_weeks.week import Week, write_week
+from tests.support.audit.pipeline_runs import SUMMARY
+from tests.support.manifests.pipeline_manifests import SPARK, pipeline
+from tests.support.obtain.spark_operator_crds import apache_crd, kubeflow_crds
+from tests.support.processes.process_kubelet.api import Access, KubeApi
 
 NAME = "answers"
 RUN_TIMEOUT_S = 480.0

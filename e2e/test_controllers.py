@@ -19,9 +19,9 @@ from e2e.shop import ANSWER_TIMEOUT_S, CLUSTER, EXTERNAL_PORT, HTTP_PORT, ROLLED
 from sluicegate_operator.api import BrokerCluster
 from sluicegate_operator.resources.controller_role import journal_rights
 from sluicegate_operator.resources.labels import REVISION
-from tests.support.acknowledged import AcknowledgedWorkload, create_topic
-from tests.support.process_kubelet.api import Access, ApiRefused, KubeApi
-from tests.support.process_kubelet.kubelet import ProcessKubelet
+from tests.support.processes.acknowledged import AcknowledgedWorkload, create_topic
+from tests.support.processes.process_kubelet.api import Access, ApiRefused, KubeApi
+from tests.support.processes.process_kubelet.kubelet import ProcessKubelet
 
 NAMESPACE = "high-availability"
 EXAMPLE = REPOSITORY / "examples" / "high-availability"

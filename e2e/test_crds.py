@@ -6,8 +6,8 @@ import pytest
 
 from e2e.cluster.control_plane import ControlPlane
 from e2e.shop import KINDS
-from tests.support.cel_functions import FUNCTIONS
-from tests.support.oldest_api_server import lacking_functions, refusals
+from tests.support.obtain.oldest_api_server import lacking_functions, refusals
+from tests.support.oracles.cel_functions import FUNCTIONS
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -15,13 +15,13 @@ from e2e.engine_world import BROKERS, CLUSTER, OUTSIDE, EngineWorld, cluster_doc
 from sluicegate_operator.planning.layout.cluster_layout import INTERNAL_PORT
 from sluicegate_operator.planning.observers.observers import NAMES
 from sluicegate_operator.resources.labels import RACK
-from tests.support.pipeline_manifests import SPARK
-from tests.support.played_nodes import PlayedNodes
-from tests.support.played_volumes import PlayedVolumes
-from tests.support.process_kubelet.api import Access, Json
-from tests.support.process_kubelet.node import ZONE_LABEL
-from tests.support.served_cluster import RATE
-from tests.support.spark_operator_crds import apache_crd
+from tests.support.manifests.pipeline_manifests import SPARK
+from tests.support.obtain.spark_operator_crds import apache_crd
+from tests.support.processes.process_kubelet.api import Access, Json
+from tests.support.processes.process_kubelet.node import ZONE_LABEL
+from tests.support.worlds.played_nodes import PlayedNodes
+from tests.support.worlds.played_volumes import PlayedVolumes
+from tests.support.worlds.served_cluster import RATE
 
 NEVER_SOON = "0 0 1 1 *"
 LONG_AGO = "2020-01-01T00:00:00Z"

@@ -16,8 +16,8 @@ from e2e.shop import Json, ShopInApi, condition_of
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.views import ConfigSource
 from sluicegate_operator.planning.layout.limits import IP, QuotaKey, ip_rates
-from tests.support.apache_kafka import ApacheKafka
-from tests.support.apache_kafka_quorum import apache_kafka_quorum
+from tests.support.processes.apache_kafka import ApacheKafka
+from tests.support.processes.apache_kafka_quorum import apache_kafka_quorum
 
 T = TypeVar("T")
 

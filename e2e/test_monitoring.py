@@ -14,8 +14,8 @@ import yaml
 from e2e.cluster.waiting import wait_for
 from e2e.monitoring import SCRAPE_S, MonitoredRun, cluster_labels, monitored_run, rendered
 from e2e.shop import BROKERS, Shop
-from tests.support.dashboards import DashboardQuery, queries, read_dashboards
-from tests.support.prometheus_operator_crds import prometheus_operator_crds
+from tests.support.dashboards.dashboards import DashboardQuery, queries, read_dashboards
+from tests.support.obtain.prometheus_operator_crds import prometheus_operator_crds
 
 ALERTS = Path(__file__).parents[1] / "charts" / "sluicegate" / "alerts.yaml"
 STORM_S = 9.0

@@ -10,7 +10,7 @@ from e2e.cluster.waiting import wait_for
 from e2e.shop import NAMESPACE, READY_TIMEOUT_S, BrokerPod, Json, Shop, condition_of
 
 CLUSTER = "tried"
-PLUGINS = "tests.support.plugin_observers"
+PLUGINS = "tests.support.requests.plugin_observers"
 MODULE = """
 class Word:
     def configure(self, config): ...

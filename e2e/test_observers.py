@@ -10,7 +10,7 @@ from e2e.operator_process import REPOSITORY
 from e2e.shop import BROKERS, CLUSTER, BrokerPod, Json, Shop, condition_of
 
 NAME = "noting"
-PLUGINS = "tests.support.plugin_observers"
+PLUGINS = "tests.support.requests.plugin_observers"
 
 
 def document(class_name: str, config: dict[str, str]) -> Json:

@@ -17,9 +17,9 @@ from e2e.cluster.waiting import wait_for
 from e2e.operator_process import OperatorProcess
 from e2e.shop import ANSWER_TIMEOUT_S, EXTERNAL_PORT, HTTP_PORT, ROLLED_TIMEOUT_S, Json, answer_of, condition_of
 from sluicegate_operator.resources.labels import RACK
-from tests.support.acknowledged import AcknowledgedWorkload, create_topic
-from tests.support.process_kubelet.kubelet import ProcessKubelet
-from tests.support.process_kubelet.node import ZONE_LABEL
+from tests.support.processes.acknowledged import AcknowledgedWorkload, create_topic
+from tests.support.processes.process_kubelet.kubelet import ProcessKubelet
+from tests.support.processes.process_kubelet.node import ZONE_LABEL
 
 NAMESPACE, CLUSTER = "zones", "shop"
 BROKERS, ZONES = 6, {"zone-0", "zone-1", "zone-2"}

@@ -9,14 +9,14 @@ import pytest
 
 from e2e.cluster.control_plane import ControlPlane, KubectlError
 from e2e.shop import Json, install_crds
-from tests.support.bad_manifests import BAD, BAD_CHANGES, GOOD, BadChange, BadManifest, GoodManifest
-from tests.support.external_manifests import BAD_EXTERNAL, BAD_EXTERNAL_CHANGES, GOOD_EXTERNAL
-from tests.support.listener_manifests import BAD_LISTENERS, GOOD_LISTENERS
-from tests.support.observer_manifests import BAD_OBSERVERS, GOOD_OBSERVERS
-from tests.support.pipeline_manifests import BAD_PIPELINES, GOOD_PIPELINES, PIPELINE_CHANGES
-from tests.support.process_kubelet.api import Access, ApiRefused, KubeApi
-from tests.support.quota_manifests import BAD_QUOTAS, GOOD_QUOTAS
-from tests.support.tag_manifests import BAD_TAGS, GOOD_TAGS
+from tests.support.manifests.bad_manifests import BAD, BAD_CHANGES, GOOD, BadChange, BadManifest, GoodManifest
+from tests.support.manifests.external_manifests import BAD_EXTERNAL, BAD_EXTERNAL_CHANGES, GOOD_EXTERNAL
+from tests.support.manifests.listener_manifests import BAD_LISTENERS, GOOD_LISTENERS
+from tests.support.manifests.observer_manifests import BAD_OBSERVERS, GOOD_OBSERVERS
+from tests.support.manifests.pipeline_manifests import BAD_PIPELINES, GOOD_PIPELINES, PIPELINE_CHANGES
+from tests.support.manifests.quota_manifests import BAD_QUOTAS, GOOD_QUOTAS
+from tests.support.manifests.tag_manifests import BAD_TAGS, GOOD_TAGS
+from tests.support.processes.process_kubelet.api import Access, ApiRefused, KubeApi
 
 PLURALS = {
     "BrokerCluster": "brokerclusters",

@@ -8,7 +8,7 @@ from e2e.cluster.waiting import wait_for
 from e2e.shop import BROKERS, CLUSTER, Json, Shop
 from sluicegate_operator.api.models.broker_tags import BUILT_IN_TAGS
 from sluicegate_operator.kafka_admin.configs import ConfigChange
-from tests.support.process_kubelet.node import ZONE_LABEL
+from tests.support.processes.process_kubelet.node import ZONE_LABEL
 
 TOLD_TIMEOUT_S = 30.0
 """The operator checks nodes and manual changes every 3 s here; a manifest takes a second."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sluicegate_operator.kube.client.rights import CALLED, CALLED_OF_SPARK
-from tests.support.rights import Rights, surplus
+from tests.support.oracles.rights import Rights, surplus
 
 FOLDER = Path(__file__).parents[1] / "reports" / "used-rights"
 ACCOUNT = "system:serviceaccount:sluicegate-system:sluicegate-operator"

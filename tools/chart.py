@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from sluicegate_operator.api.crd import render_crds
-from tests.support.helm import CHART, NAMESPACE, render
+from tests.support.obtain.helm import CHART, NAMESPACE, render
 
 ROOT = Path(__file__).resolve().parent.parent
 CRDS = CHART / "files" / "crds"

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchmarks.operator.objects import Seen, Writers
-from tests.support.process_kubelet.api import Json
-from tests.support.served_clusters import ServedClusters
+from tests.support.processes.process_kubelet.api import Json
+from tests.support.worlds.served_clusters import ServedClusters
 
 GIVE_UP_S = 60.0
 LOOK_EVERY_S = 0.05

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tests.support.process_kubelet.api import Json
+from tests.support.processes.process_kubelet.api import Json
 
 TOPIC_PARTITIONS = 3
 

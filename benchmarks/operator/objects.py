@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from tests.support.kube_watch import KubeWatch
-from tests.support.process_kubelet.api import MERGE, Access, Json, KubeApi
+from tests.support.processes.kube_watch import KubeWatch
+from tests.support.processes.process_kubelet.api import MERGE, Access, Json, KubeApi
 
 NAMESPACE = "default"
 ROOT = f"/apis/sluicegate.dev/v1alpha1/namespaces/{NAMESPACE}"

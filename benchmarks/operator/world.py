@@ -18,8 +18,8 @@ from benchmarks.operator.process import AuditedRequests, memory_mib, metric, pro
 from e2e.cluster.control_plane import ControlPlane
 from e2e.operator_process import OPERATOR_NAMESPACE, OperatorProcess, operator_account
 from e2e.shop import install_crds
-from tests.support.process_kubelet.api import Access, Json
-from tests.support.served_clusters import ServedClusters, make_sick, make_well
+from tests.support.processes.process_kubelet.api import Access, Json
+from tests.support.worlds.served_clusters import ServedClusters, make_sick, make_well
 
 LOOK_EVERY_S = 0.1
 SAY_EVERY_S = 10.0

@@ -4,7 +4,7 @@ import signal
 import sys
 
 from e2e.cluster.control_plane import ControlPlane
-from tests.support.cache import ObtainError
+from tests.support.obtain.cache import ObtainError
 
 
 def main() -> int:

@@ -5,7 +5,7 @@ import platform
 import sys
 from pathlib import Path
 
-from tests.support.cache import ObtainError, cache_root
+from tests.support.obtain.cache import ObtainError, cache_root
 
 KUBERNETES_VERSION = "v1.34.4"
 ETCD_VERSION = "v3.6.16"

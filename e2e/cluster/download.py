@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from e2e.cluster.binaries import ETCD_VERSION, KUBERNETES_VERSION, go_platform, is_of_kubernetes
-from tests.support.cache import ObtainError
+from tests.support.obtain.cache import ObtainError
 
 KUBE_BASE_VARIABLE = "SLUICEGATE_KUBE_DOWNLOAD_BASE"
 ETCD_BASE_VARIABLE = "SLUICEGATE_ETCD_DOWNLOAD_BASE"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from e2e.cluster.binaries import BINARIES_VARIABLE, KUBERNETES_VERSION, NAMES, go_package, is_of_kubernetes
 from e2e.cluster.download import ETCD_BASE_VARIABLE, KUBE_BASE_VARIABLE
-from tests.support.go_build import build
+from tests.support.obtain.go_build import build
 
 MODULE = Path(__file__).parent / "kubernetes"
 WITHOUT_GO = (

@@ -21,7 +21,7 @@ from e2e.cluster.binaries import (
 )
 from e2e.cluster.download import download_binary
 from e2e.cluster.go_build import build_binary
-from tests.support.cache import main, obtained, show
+from tests.support.obtain.cache import main, obtained, show
 
 
 def obtain() -> Path:

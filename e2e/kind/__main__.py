@@ -13,7 +13,7 @@ from e2e.cluster.process import end_on_sigterm
 from e2e.cluster.waiting import NotInTimeError
 from e2e.kind.cluster import Cluster, prepare
 from e2e.kind.places import DEFAULT_NAME, NAME_VARIABLE
-from tests.support.cache import ObtainError
+from tests.support.obtain.cache import ObtainError
 
 _WITH_CLUSTERS_DNS = 'mount --bind "$0" /etc/resolv.conf && exec "$@"'
 

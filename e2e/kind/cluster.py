@@ -21,7 +21,7 @@ from e2e.kind.daemon import Daemon
 from e2e.kind.places import IMAGE, RUN_ROOT, ClusterPlace
 from e2e.kind.store import link, obtain_store
 from e2e.kind.tools import obtain_tools
-from tests.support.cache import ObtainError, show
+from tests.support.obtain.cache import ObtainError, show
 
 CREATE_TIMEOUT_S = 420
 """One node is ready in 20 s and three in 35 s; the first time, and occasionally, it takes several times that."""

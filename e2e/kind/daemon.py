@@ -16,7 +16,7 @@ from pathlib import Path
 from e2e.cluster.waiting import NotInTimeError, wait_for
 from e2e.kind.places import tools_folder
 from e2e.kind.tools import RUNC_WITHOUT_RESOURCE, with_libraries
-from tests.support.cache import ObtainError
+from tests.support.obtain.cache import ObtainError
 
 START_TIMEOUT_S = 90.0
 """The daemon starts in one to seven seconds; a loaded machine takes longer."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from e2e.cluster.binaries import KUBERNETES_VERSION
 from e2e.kind.places import NODE_FILES, program
-from tests.support.cache import ObtainError
+from tests.support.obtain.cache import ObtainError
 
 COMMAND_TIMEOUT_S = 120
 

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.support.cache import ObtainError, show
+from tests.support.obtain.cache import ObtainError, show
 
 APT_TIMEOUT_S = 600
 UNPACK_TIMEOUT_S = 120

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from e2e.cluster.binaries import KIND_VERSION, KUBERNETES_VERSION, NAMES, NODE_NAMES, binaries_folder, node_cache_folder
-from tests.support import helm
-from tests.support.cache import ObtainError, cache_root
+from tests.support.obtain import helm
+from tests.support.obtain.cache import ObtainError, cache_root
 
 NODE_FILES = Path(__file__).parent / "node_files"
 RUN_ROOT = Path("/run/sluicegate-kind")

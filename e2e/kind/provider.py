@@ -10,7 +10,7 @@ from typing import Protocol
 
 from e2e.kind.cluster import Cluster
 from e2e.kind.places import DEFAULT_NAME, NAME_VARIABLE
-from tests.support.cache import ObtainError
+from tests.support.obtain.cache import ObtainError
 
 CLUSTER_VARIABLE = "SLUICEGATE_CLUSTER"
 

@@ -19,7 +19,7 @@ from e2e.kind.node_root import furnish, furnish_control_plane
 from e2e.kind.packages import unpack
 from e2e.kind.places import IMAGE, NODE_PACKAGES, RUN_ROOT, ClusterPlace, packages_folder, program, store_folder
 from e2e.kind.tools import with_libraries
-from tests.support.cache import ObtainError, obtained, show
+from tests.support.obtain.cache import ObtainError, obtained, show
 
 IMPORT_TIMEOUT_S = 600
 _ENTRYPOINT = ["/usr/local/bin/entrypoint", "/sbin/init"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from e2e.kind.packages import unpack
 from e2e.kind.places import TOOL_PACKAGES, tools_folder
-from tests.support.cache import obtained
+from tests.support.obtain.cache import obtained
 
 RUNC_WITHOUT = """#!/bin/sh
 # runc where the bounding set lacks CAP_SYS_RESOURCE: takes it out of the lists of capabilities that it is handed.

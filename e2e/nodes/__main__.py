@@ -20,8 +20,8 @@ from e2e.kind.places import RUN_ROOT
 from e2e.nodes import levels
 from e2e.nodes.machine import why_not
 from e2e.nodes.previous import previous
-from tests.support import helm
-from tests.support.cache import ObtainError, one_run_at_a_time, show
+from tests.support.obtain import helm
+from tests.support.obtain.cache import ObtainError, one_run_at_a_time, show
 from tools.image.build import build, cache_folder
 from tools.image.definition import IMAGES
 from tools.image.errors import ImageError

@@ -18,8 +18,8 @@ from e2e.nodes.readme import followed
 from e2e.nodes.shop import NodeShop, install_operator
 from e2e.nodes.traffic import traffic
 from e2e.operator_process import OPERATOR_NAMESPACE, REPOSITORY
-from tests.support.acknowledged import AcknowledgedWorkload
-from tests.support.helm import RELEASE, helm
+from tests.support.obtain.helm import RELEASE, helm
+from tests.support.processes.acknowledged import AcknowledgedWorkload
 
 collect_ignore_glob = ignored(os.environ.get(LEVEL_VARIABLE, ""))
 OBSERVERS = REPOSITORY / "examples" / "observers"

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 from e2e.cluster.binaries import NODE_NAMES, missing_in, node_cache_folder
 from e2e.kind.daemon import CGROUP_ROOT
-from tests.support.cache import ObtainError, cache_root
+from tests.support.obtain.cache import ObtainError, cache_root
 from tools.image.build import debians_python
 from tools.image.errors import ImageError
 from tools.image.site_packages import check_python

@@ -11,7 +11,7 @@ import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.cache import ObtainError, cache_root, obtained, show
+from tests.support.obtain.cache import ObtainError, cache_root, obtained, show
 
 ROOT = Path(__file__).parents[2]
 COMMIT = "2ba4746d7bdda139cb25c3fa09ed99b8339f3084"

@@ -8,7 +8,7 @@ from e2e.nodes.kube import Kube
 from e2e.operator_process import OPERATOR_NAMESPACE
 from e2e.shop import BROKERS, CLUSTER, NAMESPACE, QUICKSTART, READY_TIMEOUT_S, ROLLED_TIMEOUT_S, Json, ShopInApi
 from e2e.shop import condition_of as condition_of
-from tests.support.helm import CHART, RELEASE, helm
+from tests.support.obtain.helm import CHART, RELEASE, helm
 
 BROKER_PODS = f"app.kubernetes.io/component=broker,sluicegate.dev/cluster={CLUSTER}"
 OPERATOR_PODS = "app.kubernetes.io/name=sluicegate-operator"

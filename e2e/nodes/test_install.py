@@ -7,7 +7,7 @@ from e2e.nodes.figures import Figures
 from e2e.nodes.shop import NodeShop
 from e2e.shop import BROKERS, CLUSTER, Json
 from sluicegate_operator.resources.statefulset import USER_ID
-from tests.support.acknowledged import AcknowledgedWorkload
+from tests.support.processes.acknowledged import AcknowledgedWorkload
 
 WAITED_FOR = (
     "brokercluster/shop",

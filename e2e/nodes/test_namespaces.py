@@ -12,7 +12,7 @@ from e2e.nodes.own_namespace import own_namespace, small_cluster
 from e2e.nodes.shop import NodeShop
 from e2e.shop import READY_TIMEOUT_S, Json
 from e2e.test_cluster_life import MINI, a_cluster
-from tests.support.bad_manifests import BAD
+from tests.support.manifests.bad_manifests import BAD
 
 TENTH = 10
 REFUSED = "is invalid|error validating data|strict decoding error"

@@ -12,7 +12,7 @@ from e2e.nodes.figures import Figures
 from e2e.nodes.shop import NodeShop
 from e2e.operator_process import OPERATOR_NAMESPACE
 from e2e.shop import BROKERS, CLUSTER, ROLLED_TIMEOUT_S
-from tests.support.acknowledged import AcknowledgedWorkload
+from tests.support.processes.acknowledged import AcknowledgedWorkload
 
 CONTROLLER = f"{CLUSTER}-controllers-0"
 NODE_BACK_TIMEOUT_S = 240.0

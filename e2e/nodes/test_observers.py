@@ -3,7 +3,7 @@
 from e2e.cluster.waiting import wait_for
 from e2e.nodes.shop import NodeShop
 from e2e.operator_process import REPOSITORY
-from tests.support.acknowledged import AcknowledgedWorkload
+from tests.support.processes.acknowledged import AcknowledgedWorkload
 
 PLUGIN = REPOSITORY / "examples" / "observers" / "prometheus.yaml"
 

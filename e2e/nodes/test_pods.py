@@ -4,7 +4,7 @@ import time
 
 from e2e.nodes.figures import Figures
 from e2e.nodes.shop import NodeShop
-from tests.support.acknowledged import AcknowledgedWorkload
+from tests.support.processes.acknowledged import AcknowledgedWorkload
 
 
 def test_a_pod_that_is_deleted_comes_back_and_nothing_is_lost(

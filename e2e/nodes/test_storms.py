@@ -10,7 +10,7 @@ from e2e.nodes.figures import Figures
 from e2e.nodes.shop import NodeShop
 from e2e.nodes.storm_pods import StormPod
 from e2e.shop import BROKERS, EXTERNAL_PORT, quota_document
-from tests.support.acknowledged import AcknowledgedWorkload
+from tests.support.processes.acknowledged import AcknowledgedWorkload
 
 RATE = 50
 SAVED_S = 1

@@ -8,8 +8,8 @@ from e2e.nodes.shop import NodeShop, install_operator
 from e2e.operator_process import OPERATOR_NAMESPACE
 from e2e.shop import READY_TIMEOUT_S, Json
 from e2e.test_cluster_life import MINI, a_cluster
-from tests.support.acknowledged import AcknowledgedWorkload
-from tests.support.helm import RELEASE, helm
+from tests.support.obtain.helm import RELEASE, helm
+from tests.support.processes.acknowledged import AcknowledgedWorkload
 
 FINALIZER = "sluicegate.dev/topic"
 WITH_FINALIZER: Json = {

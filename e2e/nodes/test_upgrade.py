@@ -10,8 +10,8 @@ from e2e.nodes.previous import VERSION, previous
 from e2e.nodes.shop import BROKER_PODS, NodeShop, install_operator
 from e2e.operator_process import OPERATOR_NAMESPACE
 from e2e.shop import ROLLED_TIMEOUT_S
-from tests.support.acknowledged import AcknowledgedWorkload
-from tests.support.helm import RELEASE, helm
+from tests.support.obtain.helm import RELEASE, helm
+from tests.support.processes.acknowledged import AcknowledgedWorkload
 
 GAP_MAX_S = 5.0
 """The target is half a second, and the measured gap is a figure; this bound allows for a loaded machine."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.single_node import SingleNode, running_node
+from tests.support.processes.single_node import SingleNode, running_node
 
 
 @pytest.fixture(scope="module", params=[pytest.param("apache", marks=pytest.mark.full), "sluicegate"])

@@ -33,8 +33,8 @@ from sluicegate_operator.planning.pipelines.pipelines import pipeline_children, 
 from sluicegate_operator.planning.pipelines.run_summary import Summary, read_summary
 from sluicegate_operator.resources.audit_files import THEN
 from sluicegate_operator.resources.audit_spark import SPARK_VERSION
-from tests.support.bad_manifests import Json, cluster
-from tests.support.pipeline_manifests import FULL, pipeline
+from tests.support.manifests.bad_manifests import Json, cluster
+from tests.support.manifests.pipeline_manifests import FULL, pipeline
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 ROOT = Path(__file__).resolve().parents[2]

@@ -16,7 +16,7 @@ from broker_runtime.observers.audit_log import layout
 from broker_runtime.observers.audit_log.clients import ClientFacts
 from broker_runtime.observers.surroundings import HeldPartition
 from broker_runtime.storage.disk.filesystem import OsFileSystem
-from tests.support.audit import AuditBench
+from tests.support.audit.audit import AuditBench
 
 SCHEMAS = Path(__file__).resolve().parents[2] / "schemas"
 FROZEN = {"audit_event.v1.json": "37d3a83a0d3cdc63f72012940009f3390580bf7375232ef0ac290c9314210c3a"}

@@ -20,9 +20,9 @@ from broker_runtime.wire.handler import ServedConnection
 from broker_runtime.wire.header import prefix, read_header
 from broker_runtime.wire.reply import FileRegion, Reply
 from broker_runtime.wire.versions import FETCH
-from tests.support.certificate import Certificate, make_certificate
-from tests.support.open_file import OpenFile
-from tests.support.tls_transport import TlsTransport, tls_contexts
+from tests.support.dashboards.certificate import Certificate, make_certificate
+from tests.support.fakes.tls_transport import TlsTransport, tls_contexts
+from tests.support.logs.open_file import OpenFile
 
 PATIENCE_S = 60.0
 HOST = "broker.example"

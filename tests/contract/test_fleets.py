@@ -20,8 +20,8 @@ from sluicegate_operator.planning.layout.cluster_layout import Role
 from sluicegate_operator.planning.registrations.racks import RacksPlan
 from sluicegate_operator.planning.rolls.roll import LISTENER_UNREADABLE, PartitionState, Wait, WaitReason
 from sluicegate_operator.planning.rolls.scale import ScaleReason
-from tests.support.bad_manifests import listener
-from tests.support.fleet_worlds import CONTROLLER, SHOP, FleetWorld, Pods, fleet_world, shop
+from tests.support.manifests.bad_manifests import listener
+from tests.support.worlds.fleet_worlds import CONTROLLER, SHOP, FleetWorld, Pods, fleet_world, shop
 
 CHANGED = {"config": {"connections.max.idle.ms": "590000"}}
 LOOKS_MAX = 30

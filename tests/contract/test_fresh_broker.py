@@ -15,8 +15,8 @@ from kafka import KafkaConsumer
 from kafka import TopicPartition as Partition
 
 from benchmarks.workloads import create_topic
-from tests.support.broker_process import BrokerProcess
-from tests.support.imports_on_demand import LIGHT_PARTS_OF_GROUPS, ON_DEMAND, UNWANTED
+from tests.support.oracles.imports_on_demand import LIGHT_PARTS_OF_GROUPS, ON_DEMAND, UNWANTED
+from tests.support.processes.broker_process import BrokerProcess
 
 
 class Broker:
@@ -40,7 +40,7 @@ class Broker:
 def broker(tmp_path: Path) -> Iterator[Broker]:
     file = tmp_path / "modules"
     environment = {"MODULES_FILE": str(file)}
-    with BrokerProcess(module="tests.support.listing_broker", environment=environment) as process:
+    with BrokerProcess(module="tests.support.processes.listing_broker", environment=environment) as process:
         yield Broker(process, file)
 
 

@@ -30,7 +30,7 @@ from sluicegate_operator.kube.lease.lease import LeaseElector
 from sluicegate_operator.planning.layout.cluster_layout import journal_name
 from sluicegate_operator.planning.registrations.controller_lease import JOURNAL_LABEL
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, labels
-from tests.support.bad_manifests import cluster
+from tests.support.manifests.bad_manifests import cluster
 
 pytestmark = pytest.mark.full
 

@@ -13,7 +13,7 @@ from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.configs import ConfigChange
 from sluicegate_operator.planning.layout.limits import DesiredLimits, ObservedLimits, ip_rate, ip_rates, is_limit_key
 from sluicegate_operator.quotas.brokers import EnforcementResult, WantedLimits, enforce
-from tests.support.single_node import SingleNode
+from tests.support.processes.single_node import SingleNode
 
 RATE = "max.connection.creation.rate"
 EXTERNAL_RATE = f"listener.name.external.{RATE}"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from audit_pipeline.spool.targets import FolderTarget, StoreTarget, Target, open_target
-from tests.support.s3_server import S3Server
+from tests.support.processes.s3_server import S3Server
 
 
 @pytest.fixture(scope="module")

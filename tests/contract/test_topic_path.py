@@ -18,7 +18,7 @@ from sluicegate_operator.fleet.kafka.topics import (
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.errors import KafkaApiError
 from sluicegate_operator.planning.topics.topics import CreateTopic, DeleteTopic
-from tests.support.single_node import SingleNode
+from tests.support.processes.single_node import SingleNode
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ import pytest
 from broker_runtime.network.connection.output import send
 from broker_runtime.network.sockets.transport import FileUnreadableError, PlainTransport, Transport
 from broker_runtime.wire.reply import Chunk, FileRegion
-from tests.support.certificate import make_certificate
-from tests.support.memory_transport import EncryptingTransport, MemoryTransport
-from tests.support.open_file import OpenFile
-from tests.support.tls_transport import TlsTransport, tls_contexts
+from tests.support.dashboards.certificate import make_certificate
+from tests.support.fakes.memory_transport import EncryptingTransport, MemoryTransport
+from tests.support.fakes.tls_transport import TlsTransport, tls_contexts
+from tests.support.logs.open_file import OpenFile
 
 Contexts = tuple[ssl.SSLContext, ssl.SSLContext]
 HOST = "broker.example"

@@ -14,8 +14,8 @@ from broker_runtime.network.connection.connection_notices import ABANDONED, Conn
 from broker_runtime.network.quotas.connection_group import GroupLimits
 from broker_runtime.network.settings import NetworkLimits, QuotaSettings, Strategy
 from broker_runtime.network.sockets.abandoned import is_abandoned
-from tests.support.proxy_headers import header, local_header
-from tests.support.socket_bench import BENCHES, PATIENCE_S, PING, Bench, bench_on
+from tests.support.processes.socket_bench import BENCHES, PATIENCE_S, PING, Bench, bench_on
+from tests.support.requests.proxy_headers import header, local_header
 
 LISTENER = "EXTERNAL"
 SHORT = QuotaSettings(quota_window_num=2, listener_max_connection_creation_rate={LISTENER: 10})

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.alert_cases import CASES, AlertCase
-from tests.support.prometheus import check_rule_tests, check_rules
+from tests.support.manifests.alert_cases import CASES, AlertCase
+from tests.support.processes.prometheus import check_rule_tests, check_rules
 
 ALERTS = Path(__file__).resolve().parents[2] / "charts" / "sluicegate" / "alerts.yaml"
 RULES = {

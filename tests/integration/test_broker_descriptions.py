@@ -7,7 +7,7 @@ import pytest
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.kafka.descriptions import ask_descriptions
 from sluicegate_operator.kafka_admin.errors import AdminConnectionError
-from tests.support.broker_process import BrokerProcess
+from tests.support.processes.broker_process import BrokerProcess
 
 
 def test_any_broker_that_answers_tells_of_all() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.helm import CHART, HelmError, render
+from tests.support.obtain.helm import CHART, HelmError, render
 
 pytestmark = pytest.mark.full
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.helm import NAMESPACE, render
+from tests.support.obtain.helm import NAMESPACE, render
 
 pytestmark = pytest.mark.full
 

@@ -9,9 +9,9 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.support.broker_admin import until
-from tests.support.broker_process import BrokerProcess
-from tests.support.group_member import CLIENTS, GroupMember
+from tests.support.groups.group_member import CLIENTS, GroupMember
+from tests.support.processes.broker_admin import until
+from tests.support.processes.broker_process import BrokerProcess
 
 PARTITIONS = 4
 ALL = list(range(PARTITIONS))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.support.local_fleet import ENVIRONMENT, QUICKSTART, copy_quickstart, edit, run_command
+from tests.support.processes.local_fleet import ENVIRONMENT, QUICKSTART, copy_quickstart, edit, run_command
 
 
 def test_help_names_every_command() -> None:

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as PythonPartition
 
-from tests.support.broker_process import BrokerProcess
+from tests.support.processes.broker_process import BrokerProcess
 
 COUNT = 500
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

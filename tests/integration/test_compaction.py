@@ -11,14 +11,14 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.storage.records.batch import ProducerStamp
-from tests.support.acknowledged import Partitions, create_topic
-from tests.support.broker_admin import until
-from tests.support.broker_process import BrokerGroup, BrokerProcess
-from tests.support.cleaning import append_keyed, clean
-from tests.support.java import java
-from tests.support.kafka_libs import kafka_libs
-from tests.support.logs import LogHouse
-from tests.support.wire_client import WireClient
+from tests.support.logs.cleaning import append_keyed, clean
+from tests.support.logs.logs import LogHouse
+from tests.support.obtain.java import java
+from tests.support.obtain.kafka_libs import kafka_libs
+from tests.support.processes.acknowledged import Partitions, create_topic
+from tests.support.processes.broker_admin import until
+from tests.support.processes.broker_process import BrokerGroup, BrokerProcess
+from tests.support.processes.wire_client import WireClient
 
 TIMEOUT_S = 30.0
 KEYS = 20

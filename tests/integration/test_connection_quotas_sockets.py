@@ -13,7 +13,7 @@ import pytest
 from broker_runtime.network.quotas.connection_group import GroupLimits
 from broker_runtime.network.settings import IpAction, NetworkLimits, QuotaSettings, Strategy
 from broker_runtime.network.sockets.listening import ListenerBindError
-from tests.support.socket_bench import BENCHES, PING, Bench, bench_on
+from tests.support.processes.socket_bench import BENCHES, PING, Bench, bench_on
 
 LATE_S = 3.0
 """Events due within a window of a second have happened by then."""

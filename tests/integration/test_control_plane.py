@@ -11,9 +11,9 @@ import pytest
 
 from e2e.cluster.control_plane import ControlPlane, KubectlError
 from e2e.cluster.waiting import wait_for
-from tests.support.process_kubelet.api import Access
-from tests.support.process_kubelet.delays import Delays
-from tests.support.process_kubelet.kubelet import ProcessKubelet
+from tests.support.processes.process_kubelet.api import Access
+from tests.support.processes.process_kubelet.delays import Delays
+from tests.support.processes.process_kubelet.kubelet import ProcessKubelet
 
 pytestmark = pytest.mark.full
 

@@ -13,11 +13,11 @@ from sluicegate_operator.kafka_admin.configs import ConfigChange
 from sluicegate_operator.kafka_admin.views import Configs, ConfigSource
 from sluicegate_operator.planning.layout.limits import IP, ip_rates
 from tests.integration.differential.crowd import Crowd
-from tests.support.apache_kafka import ApacheKafka
-from tests.support.apache_kafka_quorum import apache_kafka_quorum
-from tests.support.governed import Governed, external_cluster, governing, quota_of, topic_of
-from tests.support.local_fleet import LocalUp, edit
-from tests.support.memory_kube import Json, MemoryKube
+from tests.support.fakes.memory_kube import Json, MemoryKube
+from tests.support.processes.apache_kafka import ApacheKafka
+from tests.support.processes.apache_kafka_quorum import apache_kafka_quorum
+from tests.support.processes.local_fleet import LocalUp, edit
+from tests.support.worlds.governed import Governed, external_cluster, governing, quota_of, topic_of
 
 pytestmark = pytest.mark.full
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.local_fleet import QUICKSTART, copy_quickstart, edit
+from tests.support.processes.local_fleet import QUICKSTART, copy_quickstart, edit
 
 PIPELINES = Path(__file__).parents[2] / "examples" / "gitops" / "pipelines"
 TIMEOUT_S = 60

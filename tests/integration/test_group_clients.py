@@ -9,12 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from tests.support.acknowledged import Partitions, create_topic
-from tests.support.broker_admin import until
-from tests.support.broker_process import BrokerGroup, BrokerProcess
-from tests.support.counted_member import FAMILIES
-from tests.support.go_group_member import MEMBER
-from tests.support.groups_at_work import (
+from tests.support.groups.counted_member import FAMILIES
+from tests.support.groups.groups_at_work import (
     CommittedOffsets,
     Group,
     GroupProducer,
@@ -23,6 +19,10 @@ from tests.support.groups_at_work import (
     member_command,
     wait_until_read,
 )
+from tests.support.obtain.go_group_member import MEMBER
+from tests.support.processes.acknowledged import Partitions, create_topic
+from tests.support.processes.broker_admin import until
+from tests.support.processes.broker_process import BrokerGroup, BrokerProcess
 
 pytestmark = pytest.mark.full
 

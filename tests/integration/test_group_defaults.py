@@ -13,7 +13,7 @@ from aiokafka import AIOKafkaConsumer
 from confluent_kafka import Consumer, Producer
 from kafka import KafkaConsumer
 
-from tests.support.broker_process import BrokerProcess
+from tests.support.processes.broker_process import BrokerProcess
 
 RECORDS, ROUNDS = 200, 2
 PATIENCE_S = 60.0

@@ -6,8 +6,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.support.broker_admin import until
-from tests.support.broker_process import BrokerGroup, BrokerProcess
+from tests.support.processes.broker_admin import until
+from tests.support.processes.broker_process import BrokerGroup, BrokerProcess
 
 TOPIC = "orders"
 PARTITIONS = 3

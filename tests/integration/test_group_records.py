@@ -42,9 +42,9 @@ from broker_runtime.groups.records import (
 from broker_runtime.storage.disk.filesystem import OsFileSystem
 from broker_runtime.storage.log_dir.manager import LogManager
 from broker_runtime.storage.records.batch import encode_batch, iter_batches, iter_records
-from tests.support.apache_kafka import ApacheKafka
-from tests.support.java import java
-from tests.support.kafka_libs import kafka_libs
+from tests.support.obtain.java import java
+from tests.support.obtain.kafka_libs import kafka_libs
+from tests.support.processes.apache_kafka import ApacheKafka
 
 pytestmark = pytest.mark.full
 

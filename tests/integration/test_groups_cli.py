@@ -10,8 +10,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from typer.testing import CliRunner, Result
 
 from sluicegate_operator.cli.groups import groups as command
-from tests.support.apache_kafka import ApacheKafka
-from tests.support.broker_process import BrokerProcess
+from tests.support.processes.apache_kafka import ApacheKafka
+from tests.support.processes.broker_process import BrokerProcess
 
 PARTITIONS = 3
 RECORDS = 10

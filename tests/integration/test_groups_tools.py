@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from tests.support.broker_process import BrokerProcess
-from tests.support.kafka_tools import KafkaTools
+from tests.support.processes.broker_process import BrokerProcess
+from tests.support.processes.kafka_tools import KafkaTools
 
 pytestmark = pytest.mark.full
 

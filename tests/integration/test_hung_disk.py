@@ -9,10 +9,10 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from tests.integration.test_process_life import consume
-from tests.support.acknowledged import create_topic
-from tests.support.broker_admin import until
-from tests.support.broker_process import BrokerProcess
-from tests.support.hung_fsync import VARIABLE
+from tests.support.fakes.hung_fsync import VARIABLE
+from tests.support.processes.acknowledged import create_topic
+from tests.support.processes.broker_admin import until
+from tests.support.processes.broker_process import BrokerProcess
 
 SESSION_S = 2.0
 PROPERTIES = {"broker.session.timeout.ms": str(round(SESSION_S * 1000)), "broker.heartbeat.interval.ms": "200"}
@@ -27,7 +27,9 @@ def hung(tmp_path: Path) -> Path:
 @pytest.fixture
 def broker(hung: Path) -> Iterator[BrokerProcess]:
     environment = {VARIABLE: str(hung)}
-    with BrokerProcess(properties=PROPERTIES, module="tests.support.hung_fsync", environment=environment) as running:
+    with BrokerProcess(
+        properties=PROPERTIES, module="tests.support.fakes.hung_fsync", environment=environment
+    ) as running:
         yield running
 
 

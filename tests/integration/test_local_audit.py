@@ -8,8 +8,8 @@ from confluent_kafka import Producer
 from audit_pipeline.reading.query import Events
 from audit_pipeline.spool.targets import FolderTarget
 from audit_pipeline.upkeep.check import check
-from tests.support.broker_process import ROOT
-from tests.support.local_fleet import LocalUp, copy_quickstart, run_command
+from tests.support.processes.broker_process import ROOT
+from tests.support.processes.local_fleet import LocalUp, copy_quickstart, run_command
 
 PRODUCED = "SELECT sum(records) AS records FROM partition WHERE api_key = 0"
 

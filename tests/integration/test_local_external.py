@@ -8,8 +8,8 @@ import pytest
 
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.planning.layout.limits import IP, ip_rates
-from tests.support.apache_kafka import ApacheKafka
-from tests.support.local_fleet import LocalUp, edit
+from tests.support.processes.apache_kafka import ApacheKafka
+from tests.support.processes.local_fleet import LocalUp, edit
 
 pytestmark = pytest.mark.full
 

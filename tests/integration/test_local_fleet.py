@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.apache_kafka import free_port
-from tests.support.local_fleet import (
+from tests.support.processes.apache_kafka import free_port
+from tests.support.processes.local_fleet import (
     COMMAND,
     ENVIRONMENT,
     LocalUp,

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.acknowledged import AcknowledgedWorkload, Partitions, create_topic
-from tests.support.local_fleet import LocalUp, copy_quickstart, edit, run_command, wait_until_dead
+from tests.support.processes.acknowledged import AcknowledgedWorkload, Partitions, create_topic
+from tests.support.processes.local_fleet import LocalUp, copy_quickstart, edit, run_command, wait_until_dead
 
 TOPIC = "payments"
 PARTITIONS = 6

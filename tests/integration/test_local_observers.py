@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from tests.support.local_fleet import LocalUp, copy_quickstart, edit
+from tests.support.processes.local_fleet import LocalUp, copy_quickstart, edit
 
 PLUGIN = """
 apiVersion: sluicegate.dev/v1alpha1
@@ -18,7 +18,7 @@ metadata:
 spec:
   clusterRef:
     name: shop
-  class: tests.support.plugin_observers.Noting
+  class: tests.support.requests.plugin_observers.Noting
   filter:
     apiKeys: [Produce]
   config:
@@ -67,7 +67,7 @@ def test_an_observer_comes_changes_breaks_and_goes_and_no_broker_restarts(up: Lo
     up.wait_until(lambda: _produced_as("second", up, notes), "the observer is configured anew")
 
     edit(manifest, r"plugin_observers\.Noting", "plugin_observers.Nobody")
-    await_said(up, False, "module tests.support.plugin_observers has no class Nobody".removeprefix("module "))
+    await_said(up, False, "module tests.support.requests.plugin_observers has no class Nobody".removeprefix("module "))
     produce(up)
 
     edit(manifest, "  class: .*\n", "  builtIn: prometheus\n")

@@ -10,7 +10,7 @@ import kafka
 import kafka.errors
 import pytest
 
-from tests.support.broker_process import BrokerProcess
+from tests.support.processes.broker_process import BrokerProcess
 
 ID = "payments"
 LIMIT_S = 2.0

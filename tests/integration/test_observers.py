@@ -11,11 +11,11 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
 from sluicegate_operator.kafka_admin.errors import KafkaApiError
-from tests.support.broker_admin import set_default_config, until
-from tests.support.broker_process import BrokerProcess
-from tests.support.wire_client import WireClient
+from tests.support.processes.broker_admin import set_default_config, until
+from tests.support.processes.broker_process import BrokerProcess
+from tests.support.processes.wire_client import WireClient
 
-PLUGINS = "tests.support.plugin_observers"
+PLUGINS = "tests.support.requests.plugin_observers"
 NAMES = "observer.class.names"
 ALL_TOPICS = {"topics": None, "allow_auto_topic_creation": False, "include_topic_authorized_operations": False}
 BROKER = 4

@@ -22,7 +22,7 @@ from e2e.cluster.binaries import (
     go_platform,
 )
 from e2e.cluster.go_build import MODULE
-from tests.support.cache import ObtainError
+from tests.support.obtain.cache import ObtainError
 
 REPOSITORY = Path(__file__).parents[2]
 

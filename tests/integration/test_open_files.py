@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.support.broker_process import BrokerProcess
+from tests.support.processes.broker_process import BrokerProcess
 
 OPEN_FILES = 700
 

@@ -8,7 +8,7 @@ import pytest
 from sluicegate_operator.fleet.kafka.http_get import http_get
 from sluicegate_operator.handlers.process.health import Liveness, Readiness
 from sluicegate_operator.handlers.process.telemetry_server import TelemetryServer
-from tests.support.manual_clock import ManualClock
+from tests.support.fakes.manual_clock import ManualClock
 
 CONNECTIONS_MAX = 8
 

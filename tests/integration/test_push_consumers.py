@@ -19,8 +19,8 @@ from broker_runtime.wire.push.messages import (
     StopFetcherResponse,
 )
 from broker_runtime.wire.push.partition_text import partition_number
-from tests.support.broker_process import BrokerProcess
-from tests.support.wire_client import WireClient
+from tests.support.processes.broker_process import BrokerProcess
+from tests.support.processes.wire_client import WireClient
 
 SESSION_MS = 600
 PARTITIONS, RECORDS = 4, 20

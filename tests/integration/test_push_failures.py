@@ -22,12 +22,12 @@ from broker_runtime.wire.push.messages import (
     RegisterConsumerRequest,
     StartFetcherResponse,
 )
-from tests.support.broker_admin import until
-from tests.support.broker_process import BrokerGroup, BrokerProcess
-from tests.support.groups_at_work import GroupProducer, address, coordinator_of
-from tests.support.held_proxy import END, HeldProxy, Passing
-from tests.support.push_readers import Place, PushReader, overlaps
-from tests.support.wire_client import WireClient
+from tests.support.groups.groups_at_work import GroupProducer, address, coordinator_of
+from tests.support.groups.push_readers import Place, PushReader, overlaps
+from tests.support.processes.broker_admin import until
+from tests.support.processes.broker_process import BrokerGroup, BrokerProcess
+from tests.support.processes.held_proxy import END, HeldProxy, Passing
+from tests.support.processes.wire_client import WireClient
 
 PARTITIONS = 6
 SESSION_MS = 1_500

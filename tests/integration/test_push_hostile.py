@@ -27,8 +27,8 @@ from broker_runtime.wire.push.messages import (
     StartFetcherResponse,
     StopFetcherResponse,
 )
-from tests.support.broker_process import BrokerProcess
-from tests.support.wire_client import WireClient
+from tests.support.processes.broker_process import BrokerProcess
+from tests.support.processes.wire_client import WireClient
 
 SESSION_MS = 600
 DEADLINE_S = 20.0

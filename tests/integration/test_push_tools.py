@@ -28,9 +28,9 @@ from broker_runtime.wire.push.messages import (
 )
 from broker_runtime.wire.push.partition_text import partition_number
 from sluicegate_operator.cli.groups import groups as command
-from tests.support.broker_process import BrokerProcess
-from tests.support.kafka_tools import KafkaTools
-from tests.support.wire_client import WireClient
+from tests.support.processes.broker_process import BrokerProcess
+from tests.support.processes.kafka_tools import KafkaTools
+from tests.support.processes.wire_client import WireClient
 
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 TOPIC, PARTITIONS, RECORDS = "lines", 3, 10

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.local_fleet import LocalUp, copy_quickstart, run_command
+from tests.support.processes.local_fleet import LocalUp, copy_quickstart, run_command
 
 QUOTAS: dict[str, dict[str, Any]] = {
     "range": {"target": {"cidr": "127.0.4.0/24"}, "maxConnections": 100},

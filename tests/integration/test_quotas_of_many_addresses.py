@@ -16,11 +16,11 @@ from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.planning.layout.connection_groups import number_of_pod
 from sluicegate_operator.quotas.brokers import EnforcementResult, WantedLimits, enforce
 from sluicegate_operator.quotas.ledger import LimitLedger
-from tests.support.bad_manifests import cluster, listener, quota
-from tests.support.broker_process import BrokerProcess
-from tests.support.limits_model import group_of, listed
-from tests.support.planned_quotas import PlannedQuotas
-from tests.support.quota_manifests import of_pods
+from tests.support.manifests.bad_manifests import cluster, listener, quota
+from tests.support.manifests.quota_manifests import of_pods
+from tests.support.oracles.limits_model import group_of, listed
+from tests.support.processes.broker_process import BrokerProcess
+from tests.support.worlds.planned_quotas import PlannedQuotas
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LISTENER = "EXTERNAL"

@@ -12,9 +12,9 @@ from aiokafka import AIOKafkaProducer
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from broker_runtime.storage.records.batch import encode_batch
-from tests.support.broker_process import BrokerProcess
-from tests.support.packed_batches import packed
-from tests.support.wire_client import WireClient
+from tests.support.logs.packed_batches import packed
+from tests.support.processes.broker_process import BrokerProcess
+from tests.support.processes.wire_client import WireClient
 
 COUNT = 500
 TIMEOUT_S = 60.0

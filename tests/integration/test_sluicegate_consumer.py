@@ -22,8 +22,8 @@ from sluicegate_consumer import (
     SyncConsumer,
     TopicPartition,
 )
-from tests.support.broker_process import ROOT, BrokerProcess
-from tests.support.wire_client import WireClient
+from tests.support.processes.broker_process import ROOT, BrokerProcess
+from tests.support.processes.wire_client import WireClient
 
 PARTITIONS = 4
 DEADLINE_S = 30.0

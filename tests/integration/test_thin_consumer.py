@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tests.support.acknowledged import create_topic
-from tests.support.broker_admin import until
-from tests.support.broker_process import BrokerGroup, BrokerProcess
-from tests.support.groups_at_work import GroupProducer, address, coordinator_of
-from tests.support.lying_broker import RUBBISH, Liar
-from tests.support.thin_consumer import ThinConsumer
+from tests.support.groups.groups_at_work import GroupProducer, address, coordinator_of
+from tests.support.obtain.thin_consumer import ThinConsumer
+from tests.support.processes.acknowledged import create_topic
+from tests.support.processes.broker_admin import until
+from tests.support.processes.broker_process import BrokerGroup, BrokerProcess
+from tests.support.processes.lying_broker import RUBBISH, Liar
 
 pytestmark = pytest.mark.full
 

@@ -27,7 +27,7 @@ from broker_runtime.wire.versions import CREATE_TOPICS
 from tests.simulation.cluster.loop import VirtualLoop
 from tests.simulation.cluster.network import Network
 from tests.simulation.cluster.process import Process, Surroundings, replaced_operating_system
-from tests.support.calls import NotedConnection
+from tests.support.requests.calls import NotedConnection
 from tools.request_arrays import Role
 
 TOPIC, PARTITIONS = "wide", 1_000

@@ -7,7 +7,7 @@ import pytest
 from broker_runtime.errors import ConfigError
 from broker_runtime.network.quotas.quotas import ConnectionQuotas, UnknownListenerError
 from broker_runtime.network.settings import IpAction, Strategy
-from tests.support.quota_broker import (
+from tests.support.requests.quota_broker import (
     ADMIN,
     EXTERNAL,
     IP,

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from broker_runtime.network.settings import IpAction, QuotaSettings, Strategy
-from tests.support.quota_broker import (
+from tests.support.requests.quota_broker import (
     ADMIN,
     EXTERNAL,
     IP,

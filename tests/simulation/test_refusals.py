@@ -37,10 +37,10 @@ from tests.simulation.cluster.process import Process, replaced_operating_system
 from tests.simulation.cluster.server import SimulatedServer
 from tests.simulation.cluster.shape import Shape
 from tests.simulation.cluster.trace import Trace
-from tests.support.calls import NotedConnection
-from tests.support.hostile_requests import hostile, well_formed
-from tests.support.packed_batches import packed
-from tests.support.request_frames import encode_request
+from tests.support.logs.packed_batches import packed
+from tests.support.requests.calls import NotedConnection
+from tests.support.requests.hostile_requests import hostile, well_formed
+from tests.support.requests.request_frames import encode_request
 
 SOME, MANY = 500, 10_000
 """Refused requests of each API. A cycle for each of them shows with any number; the larger number takes a minute."""

@@ -5,7 +5,7 @@ measures every array at its limit. The requests here are smaller, with a margin 
 """
 
 from tests.simulation.measured_node import measured_node
-from tests.support.filled_requests import filled_request
+from tests.support.requests.filled_requests import filled_request
 from tools.request_arrays import Path, arrays_of, served_apis
 
 PROPERTIES = {"sluicegate.request.items.max": "1100", "sluicegate.request.items.max.overrides": ""}

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from tests.support.manual_clock import ManualClock
-from tests.support.virtual_time import VirtualTimeLoop
+from tests.support.fakes.manual_clock import ManualClock
+from tests.support.fakes.virtual_time import VirtualTimeLoop
 
 
 def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:

@@ -6,7 +6,7 @@ import time
 import tomllib
 from pathlib import Path
 
-from tests.support.cache import show
+from tests.support.obtain.cache import show
 from tools.image import archive, builders
 from tools.image.build import ROOT, build
 from tools.image.definition import IMAGES

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.cache import one_run_at_a_time, show
+from tests.support.obtain.cache import one_run_at_a_time, show
 from tools.image.errors import ImageError
 
 LISTS_AGE_MAX_S = 24 * 3600.0

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tests.support.cache import cache_root, obtained, one_run_at_a_time, show
+from tests.support.obtain.cache import cache_root, obtained, one_run_at_a_time, show
 from tools.image import archive, base, bytecode, definition, layer, sbom, site_packages
 from tools.image.apt import Apt, Package
 from tools.image.definition import Image

@@ -1,7 +1,7 @@
 """The store below the `kubernetes` journal: named immutable objects, one replaceable manifest, one lease.
 
 Every write is a create or a compare-and-swap. After `StoreError` the outcome of a write is unknown. Implementations:
-`kube_store.KubeStore` (the API server) and tests/support/journal_store.py (in memory, with faults).
+`kube_store.KubeStore` (the API server) and tests/support/fakes/journal_store.py (in memory, with faults).
 """
 
 from collections.abc import Sequence

@@ -23,11 +23,11 @@ from audit_pipeline.sources.catalogue import SegmentEntry
 from audit_pipeline.sources.landed import LandedSegments
 from audit_pipeline.spool.targets import FolderTarget
 from audit_pipeline.upkeep.compact import compact
-from tests.support.audit_builds import built, published
-from tests.support.audit_oracle.comparing import all_differences, differences
-from tests.support.audit_oracle.oracle import audit_results
-from tests.support.audit_weeks.spoiling import Landed
-from tests.support.audit_weeks.week import Week, arrivals, cluster_id, put
+from tests.support.audit.audit_builds import built, published
+from tests.support.audit.audit_oracle.comparing import all_differences, differences
+from tests.support.audit.audit_oracle.oracle import audit_results
+from tests.support.audit.audit_weeks.spoiling import Landed
+from tests.support.audit.audit_weeks.week import Week, arrivals, cluster_id, put
 
 pytestmark = pytest.mark.full
 

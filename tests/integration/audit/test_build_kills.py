@@ -23,13 +23,13 @@ from pyspark.sql import SparkSession
 from audit_pipeline.reading.published import read_manifest
 from audit_pipeline.results.settings import Settings
 from audit_pipeline.spool.targets import SUFFIX, FolderTarget
-from tests.support.audit_builds import ManifestReader, built, published
-from tests.support.audit_oracle.comparing import all_differences
-from tests.support.audit_oracle.oracle import audit_results
-from tests.support.audit_weeks.week import Week, arrivals, put
-from tests.support.broker_process import ROOT
-from tests.support.java import SHORT_LIVED
-from tests.support.spark_session import FEW_ROWS
+from tests.support.audit.audit_builds import ManifestReader, built, published
+from tests.support.audit.audit_oracle.comparing import all_differences
+from tests.support.audit.audit_oracle.oracle import audit_results
+from tests.support.audit.audit_weeks.week import Week, arrivals, put
+from tests.support.audit.spark_session import FEW_ROWS
+from tests.support.obtain.java import SHORT_LIVED
+from tests.support.processes.broker_process import ROOT
 
 pytestmark = pytest.mark.full
 

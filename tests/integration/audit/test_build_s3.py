@@ -13,10 +13,10 @@ from pyspark.sql import SparkSession
 from audit_pipeline import __main__ as program
 from audit_pipeline.reading.published import NOTE_PREFIX, Manifest, remove_unpublished
 from audit_pipeline.spool.targets import Target, open_target
-from tests.support.audit_builds import built, published
-from tests.support.audit_oracle.comparing import all_differences
-from tests.support.s3_server import S3Server
-from tests.support.two_days import DAYS, SETTINGS, TwoDays
+from tests.support.audit.audit_builds import built, published
+from tests.support.audit.audit_oracle.comparing import all_differences
+from tests.support.audit.two_days import DAYS, SETTINGS, TwoDays
+from tests.support.processes.s3_server import S3Server
 
 pytestmark = pytest.mark.full
 

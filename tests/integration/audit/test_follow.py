@@ -30,9 +30,9 @@ from audit_pipeline.sources.landed import LandedSegments
 from audit_pipeline.spool.targets import FolderTarget
 from audit_pipeline.upkeep.publish import PublishedNumbers, publish
 from broker_runtime.storage.disk.filesystem import OsFileSystem
-from tests.support.audit import AuditBench
-from tests.support.broker_process import BrokerProcess
-from tests.support.spark_kafka import spark_kafka_libs
+from tests.support.audit.audit import AuditBench
+from tests.support.obtain.spark_kafka import spark_kafka_libs
+from tests.support.processes.broker_process import BrokerProcess
 
 pytestmark = pytest.mark.full
 

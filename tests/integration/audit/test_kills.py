@@ -26,9 +26,9 @@ from audit_pipeline.spool.spool import NoSpoolError
 from audit_pipeline.spool.spool_folder import boots, spools_of
 from audit_pipeline.spool.targets import FolderTarget
 from audit_pipeline.upkeep.check import check
-from tests.support.broker_process import ROOT, BrokerProcess
-from tests.support.packed_batches import timed
-from tests.support.wire_client import WireClient, request_frame
+from tests.support.logs.packed_batches import timed
+from tests.support.processes.broker_process import ROOT, BrokerProcess
+from tests.support.processes.wire_client import WireClient, request_frame
 
 ROUNDS = int(os.environ.get("SLUICEGATE_AUDIT_ROUNDS", "4"))
 SEED = int(os.environ.get("SLUICEGATE_AUDIT_SEED", "9"))

@@ -14,10 +14,10 @@ from audit_pipeline.ingest.land import land
 from audit_pipeline.reading.query import Events
 from audit_pipeline.spool.targets import FolderTarget
 from audit_pipeline.upkeep.check import check
-from tests.support.broker_admin import until
-from tests.support.broker_process import ROOT, BrokerProcess
-from tests.support.packed_batches import timed
-from tests.support.wire_client import ConnectionEnded, WireClient
+from tests.support.logs.packed_batches import timed
+from tests.support.processes.broker_admin import until
+from tests.support.processes.broker_process import ROOT, BrokerProcess
+from tests.support.processes.wire_client import ConnectionEnded, WireClient
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 
 from audit_pipeline.report.writing import write_report
 from audit_pipeline.spool.targets import FolderTarget
-from tests.support.chromium import Browser, BrowserPage, running_chromium
-from tests.support.published_results import SCRIPT, minutes_of_a_demo, publish_rows, story
+from tests.support.audit.published_results import SCRIPT, minutes_of_a_demo, publish_rows, story
+from tests.support.obtain.chromium import Browser, BrowserPage, running_chromium
 
 WIDTHS, SCHEMES = (390, 1280), ("light", "dark")
 BETWEEN = (360, 600, 1000, 1920)

@@ -11,11 +11,11 @@ from pyspark.sql import SparkSession
 
 from audit_pipeline.reading.published import Manifest
 from audit_pipeline.results.settings import Mirror, Objective, Prices, Settings
-from tests.support.audit_builds import built, published
-from tests.support.audit_oracle.comparing import all_differences, differences
-from tests.support.audit_oracle.oracle import audit_results
-from tests.support.audit_weeks.truth import Truth
-from tests.support.audit_weeks.week import PREFIX, Week, cluster_id, write_week
+from tests.support.audit.audit_builds import built, published
+from tests.support.audit.audit_oracle.comparing import all_differences, differences
+from tests.support.audit.audit_oracle.oracle import audit_results
+from tests.support.audit.audit_weeks.truth import Truth
+from tests.support.audit.audit_weeks.week import PREFIX, Week, cluster_id, write_week
 
 WEEK = Week(days=3, segments=4, events=30_000, inventory_hours=3, seed=10)
 OBJECTIVES = (

@@ -16,9 +16,9 @@ from audit_pipeline.upkeep.check import check
 from audit_pipeline.upkeep.compact import compact
 from audit_pipeline.upkeep.retention import RetentionLimits, expire
 from broker_runtime.storage.disk.filesystem import OsFileSystem
-from tests.support.audit import AuditBench
-from tests.support.broker_admin import until
-from tests.support.s3_server import ACCESS_KEY, SECRET_KEY, S3Server
+from tests.support.audit.audit import AuditBench
+from tests.support.processes.broker_admin import until
+from tests.support.processes.s3_server import ACCESS_KEY, SECRET_KEY, S3Server
 
 pytestmark = pytest.mark.full
 

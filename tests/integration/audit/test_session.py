@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from tests.support.java import java
+from tests.support.obtain.java import java
 
 PROGRAM = """
 from audit_pipeline.jobs.session import spark_session

@@ -16,8 +16,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from tests.support.broker_process import ROOT, BrokerProcess
-from tests.support.spark_kafka import spark_kafka_libs
+from tests.support.obtain.spark_kafka import spark_kafka_libs
+from tests.support.processes.broker_process import ROOT, BrokerProcess
 
 pytestmark = pytest.mark.full
 
@@ -164,7 +164,7 @@ STREAM = """
 import sys
 from audit_pipeline.jobs.session import spark_session
 from tests.integration.audit.test_spark_client import follow
-from tests.support.spark_session import connector
+from tests.support.audit.spark_session import connector
 with spark_session("stream", {"spark.master": "local[2]", **connector()}) as spark:
     print(spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid(), flush=True)
     follow(spark, *sys.argv[1:]).awaitTermination()

@@ -10,10 +10,10 @@ from threading import Event
 import pytest
 
 from audit_pipeline import __main__ as program
-from tests.support.audit_builds import published
-from tests.support.audit_oracle.comparing import all_differences
-from tests.support.spark_cluster import SparkCluster
-from tests.support.two_days import SETTINGS_TEXTS, TwoDays
+from tests.support.audit.audit_builds import published
+from tests.support.audit.audit_oracle.comparing import all_differences
+from tests.support.audit.spark_cluster import SparkCluster
+from tests.support.audit.two_days import SETTINGS_TEXTS, TwoDays
 
 pytestmark = pytest.mark.full
 

@@ -19,9 +19,9 @@ from audit_pipeline.results.settings import Settings
 from audit_pipeline.sources.named import named_source
 from audit_pipeline.spool.targets import FolderTarget
 from audit_pipeline.upkeep.publish import publish, published_numbers
-from tests.support.audit_weeks.week import Week, write_week
-from tests.support.broker_process import BrokerProcess
-from tests.support.spark_kafka import spark_kafka_libs
+from tests.support.audit.audit_weeks.week import Week, write_week
+from tests.support.obtain.spark_kafka import spark_kafka_libs
+from tests.support.processes.broker_process import BrokerProcess
 
 pytestmark = pytest.mark.full
 

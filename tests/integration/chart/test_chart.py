@@ -13,7 +13,7 @@ import yaml
 
 from sluicegate_operator.api.manifests import validate
 from sluicegate_operator.kube.client.rights import CALLED_OF_ADMISSION
-from tests.support.helm import CHART, NAMESPACE, HelmError, helm, render
+from tests.support.obtain.helm import CHART, NAMESPACE, HelmError, helm, render
 from tools.chart import DEPLOY, chart_crds, manifests
 
 pytestmark = pytest.mark.full

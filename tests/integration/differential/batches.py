@@ -6,7 +6,7 @@ from typing import Self
 
 from crc32c import crc32c
 
-from tests.support.zigzag import varint
+from tests.support.logs.zigzag import varint
 
 NO_PRODUCER = -1
 _AFTER_CRC = struct.Struct(">hiqqqhii")

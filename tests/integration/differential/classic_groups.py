@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from tests.integration.differential.cast import CHANGED, SAME, elapsed_s, group
 from tests.integration.differential.comparing import Near
 from tests.integration.differential.play import Play
-from tests.support.wire_client import Plain, trimmed
+from tests.support.processes.wire_client import Plain, trimmed
 
 DELAY_MS = 1_000
 SIZE_MAX = 3

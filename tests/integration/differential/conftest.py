@@ -10,9 +10,9 @@ import pytest
 from tests.integration.differential import connections, static_limits
 from tests.integration.differential.play import Play, numbers, play
 from tests.integration.differential.play import Sequence as Script
-from tests.support.apache_kafka import ApacheKafka
-from tests.support.broker_process import BrokerProcess
-from tests.support.wire_client import Plain
+from tests.support.processes.apache_kafka import ApacheKafka
+from tests.support.processes.broker_process import BrokerProcess
+from tests.support.processes.wire_client import Plain
 
 PROPERTIES: Mapping[str, str] = {
     "num.partitions": "2",

@@ -10,7 +10,7 @@ from uuid import UUID
 from tests.integration.differential.configs import GROUP
 from tests.integration.differential.play import Play
 from tests.integration.differential.settling import resource, settle
-from tests.support.wire_client import Plain, trimmed
+from tests.support.processes.wire_client import Plain, trimmed
 
 PROPERTIES: Mapping[str, str] = {
     "num.partitions": "2",

@@ -2,7 +2,7 @@
 
 from tests.integration.differential.offsets import READ, prepared
 from tests.integration.differential.play import Play
-from tests.support.wire_client import trimmed
+from tests.support.processes.wire_client import trimmed
 
 
 def commits(on: Play, group: str) -> bool:

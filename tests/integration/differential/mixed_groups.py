@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from tests.integration.differential.cast import WAITS, Cast, Member
 from tests.integration.differential.consumer_groups import PROPERTIES, Group, pass_by
 from tests.integration.differential.play import Play
-from tests.support.wire_client import Plain
+from tests.support.processes.wire_client import Plain
 
 PROPERTIES_BY_POLICY: Mapping[str, Mapping[str, str]] = {
     policy: {

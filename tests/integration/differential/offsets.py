@@ -8,7 +8,7 @@ from uuid import UUID
 from tests.integration.differential.play import Play
 from tests.integration.differential.settling import settle
 from tests.integration.differential.topics import TIMEOUT_MS, new
-from tests.support.wire_client import Plain, trimmed
+from tests.support.processes.wire_client import Plain, trimmed
 
 TOPIC = "kept"
 READ, UNREAD = "read", "unread"

@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tests.support.apache_kafka import ApacheKafka
-from tests.support.broker_process import BrokerProcess
-from tests.support.wire_client import CLOSED, ConnectionEnded, Plain, WireClient, trimmed
+from tests.support.processes.apache_kafka import ApacheKafka
+from tests.support.processes.broker_process import BrokerProcess
+from tests.support.processes.wire_client import CLOSED, ConnectionEnded, Plain, WireClient, trimmed
 
 Node = ApacheKafka | BrokerProcess
 PATIENCE_S = 60.0

@@ -10,8 +10,8 @@ from tests.integration.differential.batches import Batch
 from tests.integration.differential.play import Play
 from tests.integration.differential.settling import settle
 from tests.integration.differential.topics import NOBODY, STRANGER, TIMEOUT_MS, new
-from tests.support.packed_batches import timed
-from tests.support.wire_client import CLOSED, Plain, read_answer, request_frame, trimmed
+from tests.support.logs.packed_batches import timed
+from tests.support.processes.wire_client import CLOSED, Plain, read_answer, request_frame, trimmed
 
 PRODUCE_VERSIONS = range(3, 14)
 PRODUCED_BY_ID_SINCE = 13

@@ -10,8 +10,8 @@ from broker_runtime.config import BROKER_KEYS, TOPIC_KEYS, ConfigKey, Type
 from broker_runtime.config.declaring.unused import UNUSED_BROKER_KEYS, UNUSED_GROUP_KEYS, UNUSED_TOPIC_KEYS
 from broker_runtime.config.keys.client_metrics import CLIENT_METRICS_KEYS
 from broker_runtime.config.keys.group_resource import GROUP_KEYS
-from tests.support.java import java
-from tests.support.kafka_libs import kafka_libs
+from tests.support.obtain.java import java
+from tests.support.obtain.kafka_libs import kafka_libs
 
 pytestmark = pytest.mark.full
 

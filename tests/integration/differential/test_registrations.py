@@ -14,9 +14,9 @@ import pytest
 from tests.integration.differential.play import Node, Play
 from tests.integration.differential.settling import settle
 from tests.integration.differential.topics import NODE, STRANGER, TIMEOUT_MS, metadata, new
-from tests.support.apache_kafka import CONTROLLER_LISTENER, ApacheKafka
-from tests.support.broker_process import BrokerProcess
-from tests.support.wire_client import Plain, WireClient
+from tests.support.processes.apache_kafka import CONTROLLER_LISTENER, ApacheKafka
+from tests.support.processes.broker_process import BrokerProcess
+from tests.support.processes.wire_client import Plain, WireClient
 
 pytestmark = pytest.mark.full
 

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 import pytest
 
 from tests.integration.differential.conftest import Pair
-from tests.support.kafka_tools import KafkaTools
+from tests.support.processes.kafka_tools import KafkaTools
 
 pytestmark = pytest.mark.full
 

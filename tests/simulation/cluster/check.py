@@ -25,8 +25,8 @@ from broker_runtime.storage.records.batch import iter_batches, iter_records
 from tests.simulation.cluster.client import Deletions, Lane, Sent
 from tests.simulation.cluster.connection import Key
 from tests.simulation.cluster.process import Process
-from tests.support.inline_executor import InlineExecutor
-from tests.support.journal_store import MemoryStore
+from tests.support.fakes.inline_executor import InlineExecutor
+from tests.support.fakes.journal_store import MemoryStore
 
 if TYPE_CHECKING:
     from tests.simulation.cluster.cluster import Cluster

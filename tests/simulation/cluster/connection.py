@@ -10,7 +10,7 @@ from typing import Any
 from broker_runtime.wire.header import response_prefix
 from broker_runtime.wire.messages import Entity, Fields, decode_response
 from broker_runtime.wire.versions import METADATA
-from tests.support.request_frames import encode_request
+from tests.support.requests.request_frames import encode_request
 
 Address = tuple[str, int]
 Key = tuple[str, int]

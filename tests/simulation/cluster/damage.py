@@ -24,7 +24,7 @@ from broker_runtime.storage.disk.ledger import read_ledger
 from broker_runtime.storage.records.batch import HEADER_BYTES, MAGIC, Header, parse_header
 from tests.simulation.cluster import check, disk_faults
 from tests.simulation.cluster.process import Process
-from tests.support.memory_filesystem import MemoryFileSystem
+from tests.support.fakes.memory_filesystem import MemoryFileSystem
 
 if TYPE_CHECKING:
     from tests.simulation.cluster.cluster import Cluster

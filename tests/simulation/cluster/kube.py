@@ -8,7 +8,7 @@ from typing import TypeVar
 from broker_runtime.controller.journal.store import StoreError
 from tests.simulation.cluster.loop import Owner
 from tests.simulation.cluster.network import Network
-from tests.support.journal_store import MemoryStore, SharedObjects
+from tests.support.fakes.journal_store import MemoryStore, SharedObjects
 
 T = TypeVar("T")
 API_SERVER = "10.0.3.1"

@@ -14,7 +14,7 @@ from broker_runtime.wire.messages import Fields, decode_response
 from broker_runtime.wire.versions import PRODUCE
 from tests.simulation.cluster.client import FATAL, PRODUCE_VERSION, Producer, Sent
 from tests.simulation.cluster.connection import Address, Unanswered
-from tests.support.request_frames import encode_request
+from tests.support.requests.request_frames import encode_request
 
 _IN_FLIGHT = 5
 _ANSWERED_WITHIN_S = 3.0

@@ -27,10 +27,10 @@ from tests.simulation.cluster.loop import START_S, Owner, VirtualLoop, current_o
 from tests.simulation.cluster.network import Network
 from tests.simulation.cluster.server import SimulatedServer
 from tests.simulation.cluster.sockets import SimulatedDialler
-from tests.support.imports_on_demand import import_all
-from tests.support.inline_executor import InlineExecutor
-from tests.support.journal_store import SharedObjects
-from tests.support.memory_filesystem import MemoryFileSystem
+from tests.support.fakes.inline_executor import InlineExecutor
+from tests.support.fakes.journal_store import SharedObjects
+from tests.support.fakes.memory_filesystem import MemoryFileSystem
+from tests.support.oracles.imports_on_demand import import_all
 
 import_all()
 _OF_A_DISK = (OSError, ConfigError, KafkaError)

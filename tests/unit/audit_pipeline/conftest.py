@@ -10,8 +10,8 @@ from audit_pipeline.spool import stored_segment
 from audit_pipeline.spool.segment import Footer
 from audit_pipeline.spool.targets import FolderTarget, Target
 from broker_runtime.storage.disk.filesystem import OsFileSystem
-from tests.support.audit import AuditBench
-from tests.support.spark_session import compiling_spark, spark
+from tests.support.audit.audit import AuditBench
+from tests.support.audit.spark_session import compiling_spark, spark
 
 __all__ = ["compiling_spark", "copied", "landed", "read", "spark"]
 

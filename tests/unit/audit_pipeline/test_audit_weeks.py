@@ -12,10 +12,10 @@ import pytest
 
 from audit_pipeline.results.settings import Objective, Prices, Settings
 from audit_pipeline.results.tables import result_tables
-from tests.support.audit_oracle.comparing import all_differences, differences
-from tests.support.audit_oracle.oracle import audit_results
-from tests.support.audit_weeks.truth import Truth
-from tests.support.audit_weeks.week import SPOILS, Week, arrivals, put, write_week
+from tests.support.audit.audit_oracle.comparing import all_differences, differences
+from tests.support.audit.audit_oracle.oracle import audit_results
+from tests.support.audit.audit_weeks.truth import Truth
+from tests.support.audit.audit_weeks.week import SPOILS, Week, arrivals, put, write_week
 
 WEEK = Week(days=5, events=6_000, seed=3, topics=4, principals=6, inventory_hours=3)
 PRICES = Prices("EUR", {"ingress": 0.02, "egress": 0.05, "requests": 0.2, "storage": 0.1, "partitions": 0.001})

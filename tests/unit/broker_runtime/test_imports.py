@@ -8,7 +8,7 @@ from crc32c import crc32c as crc32c_of_the_package
 
 from broker_runtime import observers
 from broker_runtime.checksum import crc32c
-from tests.support.imports_on_demand import LIGHT_PARTS_OF_GROUPS, ON_DEMAND, UNWANTED
+from tests.support.oracles.imports_on_demand import LIGHT_PARTS_OF_GROUPS, ON_DEMAND, UNWANTED
 
 MODULES_MAX = 365
 """Limit of the broker's own modules. Import a feature on demand, if not every broker uses it, instead of raising this.

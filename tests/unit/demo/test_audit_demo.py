@@ -12,10 +12,10 @@ import pytest
 
 from audit_pipeline.results.settings import Settings, read_mirrors, read_objectives, read_prices
 from demo.audit_demo import week_of, write_settings
-from tests.support.audit_oracle.oracle import audit_results
-from tests.support.audit_weeks.finding import Ask, not_found
-from tests.support.audit_weeks.truth import Truth
-from tests.support.audit_weeks.week import write_week
+from tests.support.audit.audit_oracle.oracle import audit_results
+from tests.support.audit.audit_weeks.finding import Ask, not_found
+from tests.support.audit.audit_weeks.truth import Truth
+from tests.support.audit.audit_weeks.week import write_week
 
 NOW = datetime(2026, 11, 22, 13, tzinfo=UTC)
 SMALL = replace(week_of(3_000, NOW), days=5, topics=3, principals=4)

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from sluicegate_operator.api.kinds import KINDS
-from tests.support.argo_health import health_checks
-from tests.support.bad_manifests import Json, cluster, topic
-from tests.support.kstatus import kstatus
-from tests.support.shown_statuses import Shown, shown_statuses, unreadable, unseen
+from tests.support.manifests.bad_manifests import Json, cluster, topic
+from tests.support.oracles.argo_health import health_checks
+from tests.support.oracles.kstatus import kstatus
+from tests.support.worlds.shown_statuses import Shown, shown_statuses, unreadable, unseen
 
 CONFIG_MAP = Path(__file__).parents[3] / "examples" / "gitops" / "argocd" / "argocd-cm.yaml"
 CHECKS = health_checks(CONFIG_MAP)

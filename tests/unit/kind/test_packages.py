@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from e2e.kind.packages import unpack
-from tests.support.cache import ObtainError
+from tests.support.obtain.cache import ObtainError
 
 
 def test_old_lists_are_read_anew_and_what_still_fails_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

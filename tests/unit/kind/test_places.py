@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from e2e.kind import places
-from tests.support.cache import ObtainError
+from tests.support.obtain.cache import ObtainError
 
 
 def test_a_change_of_a_nodes_files_makes_another_image(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

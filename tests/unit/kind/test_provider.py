@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from e2e.kind.provider import CannotError, provider
-from tests.support.cache import ObtainError
+from tests.support.obtain.cache import ObtainError
 
 
 def test_a_given_clusters_nodes_are_left_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

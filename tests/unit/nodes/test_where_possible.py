@@ -10,7 +10,7 @@ import pytest
 
 from e2e.nodes import __main__ as entry
 from e2e.nodes import machine
-from tests.support.cache import ObtainError
+from tests.support.obtain.cache import ObtainError
 from tools.image.errors import ImageError
 
 NOBODY = 65534

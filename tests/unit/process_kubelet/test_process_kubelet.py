@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from tests.support.process_kubelet.api import ApiRefused
-from tests.support.process_kubelet.container import last_words
-from tests.support.process_kubelet.delays import PUNCTUAL, Delays, PodDelays
-from tests.support.process_kubelet.downward import write_downward_files
-from tests.support.process_kubelet.names import NOBODY, NamedPod, NamedService, host_lines
-from tests.support.process_kubelet.probes import ProbeState
-from tests.support.process_kubelet.spread import Candidate, choose_node
-from tests.support.process_kubelet.status import PodView, pod_status
-from tests.support.process_kubelet.translate import Mounts, expand
+from tests.support.processes.process_kubelet.api import ApiRefused
+from tests.support.processes.process_kubelet.container import last_words
+from tests.support.processes.process_kubelet.delays import PUNCTUAL, Delays, PodDelays
+from tests.support.processes.process_kubelet.downward import write_downward_files
+from tests.support.processes.process_kubelet.names import NOBODY, NamedPod, NamedService, host_lines
+from tests.support.processes.process_kubelet.probes import ProbeState
+from tests.support.processes.process_kubelet.spread import Candidate, choose_node
+from tests.support.processes.process_kubelet.status import PodView, pod_status
+from tests.support.processes.process_kubelet.translate import Mounts, expand
 
 NOW = "2026-01-01T00:00:00Z"
 

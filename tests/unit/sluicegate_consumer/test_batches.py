@@ -14,7 +14,7 @@ from sluicegate_consumer.errors import CorruptRecordsError
 from sluicegate_consumer.wire.batches import Batch, delivered, records, split
 from sluicegate_consumer.wire.compression import unpack
 from sluicegate_consumer.wire.fetch import Aborted
-from tests.support.packed_batches import PACKERS, packed, timed, with_body, xerial
+from tests.support.logs.packed_batches import PACKERS, packed, timed, with_body, xerial
 
 LIMIT = 1 << 20
 CONTROL_AND_TRANSACTIONAL, TRANSACTIONAL = 0x30, 0x10

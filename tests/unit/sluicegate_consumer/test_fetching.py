@@ -19,7 +19,7 @@ from sluicegate_consumer.wire.fetch import FetchedPartition
 from sluicegate_consumer.wire.fields import INT8, INT16, INT32, INT64, items, text
 from sluicegate_consumer.wire.kafka import Request
 from sluicegate_consumer.wire.push import Broker, PartitionOffset
-from tests.support.packed_batches import timed
+from tests.support.logs.packed_batches import timed
 
 pytestmark = pytest.mark.virtual_time
 

@@ -9,7 +9,7 @@ from sluicegate_consumer.record import Record
 from sluicegate_consumer.streams import StreamQueue
 from sluicegate_consumer.wire.batches import Batch, split
 from sluicegate_consumer.wire.push import PartitionOffset
-from tests.support.packed_batches import timed
+from tests.support.logs.packed_batches import timed
 
 LIMIT = 1 << 20
 

@@ -9,7 +9,7 @@ from sluicegate_consumer.reading import PartitionReader
 from sluicegate_consumer.streams import Flow, Stream, StreamQueue
 from sluicegate_consumer.wire.batches import split
 from sluicegate_consumer.wire.push import PartitionOffset
-from tests.support.packed_batches import timed, with_body
+from tests.support.logs.packed_batches import timed, with_body
 
 pytestmark = pytest.mark.virtual_time
 

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from tests.support.by_file import SPARK, group_of
+from tests.support.oracles.by_file import SPARK, group_of
 
 
 def test_a_file_is_a_group(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from queue import Queue
 
 import pytest
 
-from tests.support.cache import ObtainError, cache_root, main, obtained
+from tests.support.obtain.cache import ObtainError, cache_root, main, obtained
 
 
 def write_whole(fresh: Path) -> None:
@@ -77,7 +77,7 @@ def test_who_waits_for_another_run_says_so_and_takes_what_that_one_has_made(
     place = tmp_path / "program"
     made: list[Path] = []
     said: Queue[tuple[str, str]] = Queue()
-    monkeypatch.setattr("tests.support.cache.show", lambda *what: said.put(what))
+    monkeypatch.setattr("tests.support.obtain.cache.show", lambda *what: said.put(what))
     waiting = threading.Thread(target=obtained, args=(place, is_whole, made.append))
     with (tmp_path / "program.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

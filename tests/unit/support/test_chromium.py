@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cache import ObtainError
-from tests.support.chromium import NAMES, obtain
+from tests.support.obtain.cache import ObtainError
+from tests.support.obtain.chromium import NAMES, obtain
 
 
 @pytest.fixture

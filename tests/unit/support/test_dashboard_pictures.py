@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.dashboard_pictures import Span, dashboard_page, shown_in
-from tests.support.dashboards import filled_in, legend
+from tests.support.dashboards.dashboard_pictures import Span, dashboard_page, shown_in
+from tests.support.dashboards.dashboards import filled_in, legend
 from tools.grafana import Dashboard, Panel, Query, Row, Stat
 
 SPAN = Span(0, 60, 10, "30s")

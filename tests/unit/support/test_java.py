@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cache import ObtainError
-from tests.support.java import PACKAGE, java, obtain
+from tests.support.obtain.cache import ObtainError
+from tests.support.obtain.java import PACKAGE, java, obtain
 
 
 @pytest.fixture(autouse=True)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import go_build, long_command
-from tests.support.cache import ObtainError
-from tests.support.long_command import LIMIT_VARIABLE, run_long
+from tests.support.obtain import go_build, long_command
+from tests.support.obtain.cache import ObtainError
+from tests.support.obtain.long_command import LIMIT_VARIABLE, run_long
 
 
 def silent_command(folder: Path) -> list[str]:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cache import ObtainError
-from tests.support.prometheus import obtain, program
+from tests.support.obtain.cache import ObtainError
+from tests.support.processes.prometheus import obtain, program
 
 UNPACK = "/bin/mkdir -p $3/usr/bin; for one in prometheus promtool; do echo > $3/usr/bin/$one; done"
 """dpkg -x ARCHIVE FOLDER."""

@@ -17,7 +17,7 @@ from audit_pipeline.commands.commands import CELL_CHARS_MAX
 from audit_pipeline.errors import StoppedError
 from audit_pipeline.spool.spool_folder import is_written_to
 from broker_runtime.storage.disk.filesystem import OsFileSystem
-from tests.support.audit import AuditBench
+from tests.support.audit.audit import AuditBench
 
 
 def run(arguments: list[str]) -> int:

@@ -12,7 +12,7 @@ from audit_pipeline.commands.commands_build import nothing_in, told
 from audit_pipeline.errors import BadUseError
 from audit_pipeline.reading.published import Manifest
 from audit_pipeline.sources.landed import LandedSegments
-from tests.support.published_results import minutes_of_a_demo, publish_rows
+from tests.support.audit.published_results import minutes_of_a_demo, publish_rows
 
 BAD_USE = 2
 

@@ -11,7 +11,7 @@ import pytest
 
 from audit_pipeline import __main__ as program
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[5]
 
 
 @pytest.fixture

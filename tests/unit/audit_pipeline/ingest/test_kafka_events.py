@@ -8,7 +8,7 @@ import pytest
 from audit_pipeline.errors import StoppedError
 from audit_pipeline.ingest.audit_topic import EventRecord, TopicPlace
 from audit_pipeline.ingest.kafka_events import UNDER_WAY, KafkaEvents, TopicError, TopicReplacedError
-from tests.support.slow_producer import SlowTopic
+from tests.support.fakes.slow_producer import SlowTopic
 
 PLACE = TopicPlace("b:1", "audit")
 

@@ -19,7 +19,7 @@ from broker_runtime.apis.request.call import Ending
 from broker_runtime.network.connection.connection_notices import NoticeKind
 from broker_runtime.observers.surroundings import HeldPartition
 from broker_runtime.storage.disk.filesystem import OsFileSystem
-from tests.support.audit import AuditBench
+from tests.support.audit.audit import AuditBench
 
 
 def rows(target: Path, table: str) -> list[dict[str, Any]]:

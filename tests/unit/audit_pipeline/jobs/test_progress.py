@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from audit_pipeline.jobs.progress import BatchNews, Progress
-from tests.support.manual_clock import ManualClock
+from tests.support.fakes.manual_clock import ManualClock
 
 
 def test_a_first_build_estimates_once_it_has_read_some(caplog: pytest.LogCaptureFixture) -> None:

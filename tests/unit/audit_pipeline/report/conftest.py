@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.published_results import publish_rows, story
+from tests.support.audit.published_results import publish_rows, story
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from threading import Event
 import pytest
 
 from audit_pipeline import __main__ as program
-from tests.support.published_results import minutes_of_a_demo, publish_rows
+from tests.support.audit.published_results import minutes_of_a_demo, publish_rows
 
 
 def run(*arguments: str) -> int:

@@ -20,7 +20,7 @@ from audit_pipeline.report.page import page
 from audit_pipeline.report.words import moment
 from audit_pipeline.results.buckets import BUCKET_US
 from audit_pipeline.spool.targets import FolderTarget
-from tests.support.published_results import HOSTILE, MIRROR, SHOP, minutes_of_a_demo, publish_rows
+from tests.support.audit.published_results import HOSTILE, MIRROR, SHOP, minutes_of_a_demo, publish_rows
 
 BEFORE = datetime(2026, 11, 21, 9, tzinfo=UTC)
 

@@ -11,7 +11,7 @@ import pytest
 from audit_pipeline.errors import BadUseError
 from audit_pipeline.report.writing import put_report, rendered, write_report
 from audit_pipeline.spool.targets import FolderTarget
-from tests.support.published_results import HOSTILE, LONG, minutes_of_a_demo, publish_rows, story
+from tests.support.audit.published_results import HOSTILE, LONG, minutes_of_a_demo, publish_rows, story
 from tests.unit.audit_pipeline.report.test_markup import Read
 
 SECTIONS = [

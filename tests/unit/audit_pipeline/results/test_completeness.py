@@ -2,7 +2,7 @@ from pyspark.sql import SparkSession
 from pyspark.testing import assertDataFrameEqual
 
 from audit_pipeline.results.completeness import completeness
-from tests.support.spark_frames import facts, frame, results
+from tests.support.audit.spark_frames import facts, frame, results
 
 DAY, NEXT = "2026-11-20", "2026-11-21"
 HOLES = "event_date date, cluster_id string, broker_id int, holes bigint"

@@ -3,7 +3,7 @@ from pyspark.testing import assertDataFrameEqual
 
 from audit_pipeline.results.correctness import correctness
 from audit_pipeline.results.settings import Mirror
-from tests.support.spark_frames import facts, results
+from tests.support.audit.spark_frames import facts, results
 
 DAY, NEXT = "2026-11-20", "2026-11-21"
 EU = Mirror("eu", "c1", "c2", "eu.")

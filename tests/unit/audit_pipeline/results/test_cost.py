@@ -4,7 +4,7 @@ from pyspark.testing import assertDataFrameEqual
 
 from audit_pipeline.results.cost import cost
 from audit_pipeline.results.settings import Prices
-from tests.support.spark_frames import facts, results
+from tests.support.audit.spark_frames import facts, results
 
 DAY, NEXT = "2026-11-20", "2026-11-21"
 GIB = 2**30

@@ -3,7 +3,7 @@ from pyspark.testing import assertDataFrameEqual
 
 from audit_pipeline.results.coverage import coverage
 from audit_pipeline.results.frames import EventFrames
-from tests.support.spark_frames import events, results
+from tests.support.audit.spark_frames import events, results
 
 DAY, NEXT = "2026-11-20", "2026-11-21"
 

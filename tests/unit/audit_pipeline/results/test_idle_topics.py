@@ -2,7 +2,7 @@ from pyspark.sql import SparkSession
 from pyspark.testing import assertDataFrameEqual
 
 from audit_pipeline.results.idle_topics import idle_topics
-from tests.support.spark_frames import facts, results
+from tests.support.audit.spark_frames import facts, results
 
 DAY, NEXT, LATER = "2026-11-20", "2026-11-21", "2026-11-22"
 

@@ -2,7 +2,7 @@ from pyspark.sql import SparkSession
 from pyspark.testing import assertDataFrameEqual
 
 from audit_pipeline.results.inventory_hours import inventory_hours
-from tests.support.spark_frames import frame, results
+from tests.support.audit.spark_frames import frame, results
 
 INVENTORY = (
     "ts timestamp, cluster_id string, broker_id int, boot_id string, seq bigint, topic string, partition int,"

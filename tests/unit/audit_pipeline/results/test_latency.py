@@ -3,7 +3,7 @@ from pyspark.testing import assertDataFrameEqual
 
 from audit_pipeline.results.buckets import BUCKET_US
 from audit_pipeline.results.latency import latency
-from tests.support.spark_frames import facts, results
+from tests.support.audit.spark_frames import facts, results
 
 DAY = "2026-11-20"
 

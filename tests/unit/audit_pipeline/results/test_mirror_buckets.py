@@ -2,7 +2,7 @@ from pyspark.sql import SparkSession
 from pyspark.testing import assertDataFrameEqual
 
 from audit_pipeline.results.mirror_buckets import mirror_buckets
-from tests.support.spark_frames import frame, results
+from tests.support.audit.spark_frames import frame, results
 
 DAY = "2026-11-20"
 Row = tuple[str | int | None, ...]

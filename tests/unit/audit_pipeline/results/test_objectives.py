@@ -5,7 +5,7 @@ from audit_pipeline.results.error_budget import error_budget
 from audit_pipeline.results.histogram import last_bucket_within
 from audit_pipeline.results.objectives import objectives
 from audit_pipeline.results.settings import Objective
-from tests.support.spark_frames import facts, results
+from tests.support.audit.spark_frames import facts, results
 
 DAY, NEXT = "2026-11-20", "2026-11-21"
 ALL = Objective("produce", "Produce", 50, 0.999)

@@ -5,7 +5,7 @@ from pyspark.testing import assertDataFrameEqual
 from audit_pipeline.results.frames import event_schema
 from audit_pipeline.results.settings import StormLimits
 from audit_pipeline.results.storm_bins import storm_bins
-from tests.support.spark_frames import events, results
+from tests.support.audit.spark_frames import events, results
 
 DAY, NEXT = "2026-11-20", "2026-11-21"
 LIMITS = StormLimits(connections=5, held=2)

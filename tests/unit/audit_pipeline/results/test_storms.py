@@ -5,7 +5,7 @@ from pyspark.testing import assertDataFrameEqual
 from audit_pipeline.results.buckets import BUCKET_US
 from audit_pipeline.results.frames import result_schema
 from audit_pipeline.results.storms import storm_sources, storms
-from tests.support.spark_frames import facts, results
+from tests.support.audit.spark_frames import facts, results
 
 DAY, NEXT = "2026-11-20", "2026-11-21"
 

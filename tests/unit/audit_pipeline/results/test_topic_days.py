@@ -2,7 +2,7 @@ from pyspark.sql import SparkSession
 from pyspark.testing import assertDataFrameEqual
 
 from audit_pipeline.results.topic_days import topic_days
-from tests.support.spark_frames import frame, results
+from tests.support.audit.spark_frames import frame, results
 
 ROLLUP = (
     "event_date date, minute timestamp, cluster_id string, topic string, is_follower boolean,"

@@ -2,7 +2,7 @@ from pyspark.sql import SparkSession
 from pyspark.testing import assertDataFrameEqual
 
 from audit_pipeline.results.traffic import traffic
-from tests.support.spark_frames import facts, results
+from tests.support.audit.spark_frames import facts, results
 
 DAY, NEXT = "2026-11-20", "2026-11-21"
 

@@ -10,8 +10,8 @@ from audit_pipeline.sources.kafka_topic import AuditTopic, Offsets
 from audit_pipeline.sources.landed import LandedSegments
 from audit_pipeline.spool.targets import FolderTarget
 from audit_pipeline.upkeep.publish import publish, published_numbers
-from tests.support.audit_weeks.week import Week, arrivals, put
-from tests.support.memory_topic import MemoryTopic
+from tests.support.audit.audit_weeks.week import Week, arrivals, put
+from tests.support.fakes.memory_topic import MemoryTopic
 
 WEEK = Week(days=1, segments=5, events=600, topics=2, principals=4, spoils=("skewed", "hole", "late", "gap", "future"))
 NOW_MS = WEEK.now_us // 1000 + 30 * 24 * 3_600_000

@@ -9,7 +9,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from audit_pipeline.sources.landed import LandedSegments
-from tests.support.audit_weeks.week import Week, write_week
+from tests.support.audit.audit_weeks.week import Week, write_week
 
 WEEK = Week(days=2, clusters=1, brokers=1, hours=1, segments=1, events=40, storm=0, topics=2, principals=2, spoils=())
 FIRST, SECOND = WEEK.first_day, WEEK.first_day.replace(day=WEEK.first_day.day + 1)

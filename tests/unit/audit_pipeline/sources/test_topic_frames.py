@@ -17,8 +17,8 @@ from audit_pipeline.sources.topic_frames import counted, ends, events_of
 from audit_pipeline.spool.targets import FolderTarget
 from audit_pipeline.upkeep.publish import PublishedNumbers, publish
 from broker_runtime.storage.disk.filesystem import OsFileSystem
-from tests.support.audit import AuditBench
-from tests.support.memory_topic import MemoryTopic
+from tests.support.audit.audit import AuditBench
+from tests.support.fakes.memory_topic import MemoryTopic
 
 NOW_MS = 1_800_000_000_000
 

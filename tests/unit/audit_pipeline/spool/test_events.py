@@ -15,9 +15,9 @@ from broker_runtime.apis.request.call import ClientSoftware, Ending
 from broker_runtime.network.connection.connection_notices import ConnectionNotice, NoticeKind
 from broker_runtime.observers.surroundings import HeldPartition
 from broker_runtime.storage.disk.filesystem import OsFileSystem, read_file
-from tests.support.audit import AuditBench
-from tests.support.calls import NotedConnection
-from tests.support.memory_filesystem import MemoryFileSystem
+from tests.support.audit.audit import AuditBench
+from tests.support.fakes.memory_filesystem import MemoryFileSystem
+from tests.support.requests.calls import NotedConnection
 
 FOLDER = Path("/audit")
 TIMES = st.integers(-1, 2**41) | st.integers(-(2**63), 2**63 - 1)

@@ -11,8 +11,8 @@ from audit_pipeline.spool.spool import SpoolContent, read_header, read_spool
 from audit_pipeline.spool.tables import gaps_of
 from broker_runtime.observers.audit_log.layout import packed_block
 from broker_runtime.storage.disk.filesystem import read_file
-from tests.support.audit import AuditBench
-from tests.support.memory_filesystem import MemoryFileSystem
+from tests.support.audit.audit import AuditBench
+from tests.support.fakes.memory_filesystem import MemoryFileSystem
 
 FOLDER = Path("/audit")
 

@@ -14,8 +14,8 @@ from audit_pipeline.spool.targets import FolderTarget
 from audit_pipeline.upkeep.compact import compact
 from audit_pipeline.upkeep.publish import Published, publish, published_numbers
 from broker_runtime.storage.disk.filesystem import OsFileSystem
-from tests.support.audit import AuditBench
-from tests.support.memory_topic import MemoryTopic
+from tests.support.audit.audit import AuditBench
+from tests.support.fakes.memory_topic import MemoryTopic
 
 NOW_MS = 4_000_000_000_000
 MANY_BYTES = 1 << 30

@@ -15,7 +15,7 @@ from audit_pipeline.upkeep.check import check
 from audit_pipeline.upkeep.compact import compact
 from audit_pipeline.upkeep.retention import RetentionLimits, expire
 from broker_runtime.storage.disk.filesystem import OsFileSystem
-from tests.support.audit import AuditBench
+from tests.support.audit.audit import AuditBench
 
 HOUR_US = 3_600_000_000
 BEGIN_US = 1_700_000_000_000_000

@@ -14,7 +14,7 @@ from broker_runtime.errors import ErrorCode
 from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
 from broker_runtime.wire.features import FEATURES
-from tests.support.controller import ControllerInMemory
+from tests.support.worlds.controller import ControllerInMemory
 
 
 async def with_topics(node: ControllerInMemory, *names: str) -> None:

@@ -33,9 +33,9 @@ from broker_runtime.storage.log_dir.manager import LogManager
 from broker_runtime.storage.records.batch import encode_batch
 from broker_runtime.wire.header import response_prefix
 from broker_runtime.wire.messages import encode_response
-from tests.support.inline_executor import InlineExecutor
-from tests.support.manual_clock import ManualClock
-from tests.support.memory_filesystem import MemoryFileSystem
+from tests.support.fakes.inline_executor import InlineExecutor
+from tests.support.fakes.manual_clock import ManualClock
+from tests.support.fakes.memory_filesystem import MemoryFileSystem
 
 TOPIC = UUID(int=9)
 

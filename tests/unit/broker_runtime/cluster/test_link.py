@@ -11,8 +11,8 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.wire.header import response_prefix
 from broker_runtime.wire.messages import encode_response
 from broker_runtime.wire.versions import BROKER_HEARTBEAT
-from tests.support.manual_clock import ManualClock
-from tests.support.virtual_time import run
+from tests.support.fakes.manual_clock import ManualClock
+from tests.support.fakes.virtual_time import run
 
 BEAT = {"broker_id": 1, "broker_epoch": 5, "current_metadata_offset": 9, "want_fence": False, "want_shut_down": False}
 UNREACHABLE = None

@@ -16,8 +16,8 @@ from broker_runtime.config import Endpoint, SecurityProtocol
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.wire.messages import Entity
 from broker_runtime.wire.versions import BROKER_HEARTBEAT, BROKER_REGISTRATION
-from tests.support.manual_clock import ManualClock
-from tests.support.virtual_time import run
+from tests.support.fakes.manual_clock import ManualClock
+from tests.support.fakes.virtual_time import run
 
 OPEN, SECURE = Endpoint("PLAINTEXT", "here", 9092), Endpoint("SECURE", "here", 9093, SecurityProtocol.SSL)
 ME = Identity(7, "cluster", UUID(int=1), None, [OPEN, SECURE])

@@ -14,8 +14,8 @@ from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.storage.log_dir.manager import LogManager
-from tests.support.controller import Metadata
-from tests.support.manual_clock import ManualClock
+from tests.support.fakes.manual_clock import ManualClock
+from tests.support.worlds.controller import Metadata
 
 TOPICS = 1_000
 IN_A_PIECE = 100

@@ -15,7 +15,7 @@ from broker_runtime.network.connection.client_connection import ClientConnector
 from broker_runtime.network.settings import ClientLimits
 from broker_runtime.network.sockets.transport import Transport
 from broker_runtime.wire.versions import FETCH
-from tests.support.noted_poller import NotedPoller
+from tests.support.fakes.noted_poller import NotedPoller
 
 pytestmark = pytest.mark.virtual_time
 

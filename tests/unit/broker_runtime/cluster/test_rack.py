@@ -7,8 +7,8 @@ import pytest
 
 from broker_runtime.cluster.rack import RackUnknownError, with_rack
 from broker_runtime.config import BrokerSettings, broker_settings
-from tests.support.manual_clock import ManualClock
-from tests.support.virtual_time import run
+from tests.support.fakes.manual_clock import ManualClock
+from tests.support.fakes.virtual_time import run
 
 TIMEOUT_S = 30.0
 

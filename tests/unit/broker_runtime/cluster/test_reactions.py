@@ -7,7 +7,7 @@ import pytest
 
 from broker_runtime.cluster.reactions import Reactions
 from broker_runtime.storage.disk.disk import Pause
-from tests.support.manual_clock import ManualClock
+from tests.support.fakes.manual_clock import ManualClock
 
 
 class Loop:

@@ -14,8 +14,8 @@ from broker_runtime.network.settings import ClientLimits
 from broker_runtime.network.sockets.poller import Pollable
 from broker_runtime.wire.header import prefix
 from broker_runtime.wire.versions import BROKER_HEARTBEAT
-from tests.support.memory_transport import MemoryTransport
-from tests.support.noted_poller import NotedPoller
+from tests.support.fakes.memory_transport import MemoryTransport
+from tests.support.fakes.noted_poller import NotedPoller
 
 pytestmark = pytest.mark.virtual_time
 

@@ -12,7 +12,7 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import ElectionDefaults
 from broker_runtime.node.open_files import replicas_for, with_replicas_max
 from broker_runtime.slicing.steps import at_once
-from tests.support.controller import Metadata
+from tests.support.worlds.controller import Metadata
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from broker_runtime.controller.client_quotas import (
 )
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.quotas import ClientQuotaRecord
-from tests.support.controller import Metadata
+from tests.support.worlds.controller import Metadata
 
 RATE = "connection_creation_rate"
 IP = "ip"

@@ -15,7 +15,7 @@ from broker_runtime.controller.configs import (
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.image import ConfigLimits
-from tests.support.controller import Metadata
+from tests.support.worlds.controller import Metadata
 
 BROKER, TOPIC, CLIENT_METRICS, GROUP = 4, 2, 16, 32
 SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"

@@ -10,7 +10,7 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.describe_quotas import Component, Match, describe_quotas
 from broker_runtime.metadata.quotas import ClientQuotaRecord
 from broker_runtime.slicing.steps import at_once
-from tests.support.controller import Metadata
+from tests.support.worlds.controller import Metadata
 
 GROUP, IP = "connection-group", "ip"
 RATE, MEMBER = "connection_creation_rate", "member"

@@ -13,7 +13,7 @@ from broker_runtime.metadata.image import ElectionDefaults, MetadataImage
 from broker_runtime.metadata.record import Record
 from broker_runtime.metadata.topics import Partition, PartitionRecord
 from broker_runtime.slicing.steps import Steps, at_once
-from tests.support.controller import Metadata
+from tests.support.worlds.controller import Metadata
 
 UNCLEAN = ConfigRecord(2, "t", "unclean.leader.election.enable", "true")
 

@@ -16,7 +16,7 @@ from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.image import ElectionDefaults
 from broker_runtime.metadata.topics import NO_LEADER, Partition, PartitionRecord
 from broker_runtime.slicing.steps import at_once
-from tests.support.controller import CLUSTER_ID, Metadata, endpoints
+from tests.support.worlds.controller import CLUSTER_ID, Metadata, endpoints
 
 MIN_INSYNC = "min.insync.replicas"
 UNCLEAN = "unclean.leader.election.enable"

@@ -28,7 +28,7 @@ from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.record import Record
 from broker_runtime.metadata.topics import NO_LEADER, Partition
 from broker_runtime.slicing.steps import at_once
-from tests.support.controller import CLUSTER_ID, Metadata, endpoints
+from tests.support.worlds.controller import CLUSTER_ID, Metadata, endpoints
 
 BROKER_IDS = 5
 BROKERS = st.integers(0, BROKER_IDS - 1)

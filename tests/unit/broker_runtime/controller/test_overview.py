@@ -10,7 +10,7 @@ from broker_runtime.controller.sessions import Sessions
 from broker_runtime.metadata.brokers import FenceBroker, StopBroker, UnfenceBroker
 from broker_runtime.metadata.cluster import ControllerChange
 from broker_runtime.metadata.topics import PartitionRecord
-from tests.support.controller import CLUSTER_ID, Metadata
+from tests.support.worlds.controller import CLUSTER_ID, Metadata
 
 NOW_S = 500.0
 

@@ -10,7 +10,7 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.brokers import FenceBroker, StopBroker, UnregisterBroker
 from broker_runtime.metadata.record import Record
 from broker_runtime.metadata.topics import Partition, PartitionRecord, RemoveTopic
-from tests.support.controller import Metadata
+from tests.support.worlds.controller import Metadata
 
 LEADER_EPOCH, PARTITION_EPOCH = 5, 9
 

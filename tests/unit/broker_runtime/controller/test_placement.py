@@ -10,7 +10,7 @@ from broker_runtime.controller.placement import check_assignment, place
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.brokers import StopBroker
 from broker_runtime.slicing.steps import at_once
-from tests.support.controller import Metadata
+from tests.support.worlds.controller import Metadata
 
 
 def cluster(racks: list[str | None], fenced: tuple[int, ...] = ()) -> Metadata:

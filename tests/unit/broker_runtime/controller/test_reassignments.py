@@ -10,7 +10,7 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.brokers import FenceBroker
 from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.topics import Partition
-from tests.support.controller import Metadata
+from tests.support.worlds.controller import Metadata
 
 
 def five() -> tuple[Metadata, UUID]:

@@ -22,7 +22,7 @@ from broker_runtime.metadata.cluster import FeatureLevelRecord
 from broker_runtime.metadata.configs import ConfigRecord, ResourceType
 from broker_runtime.metadata.topics import PartitionRecord
 from broker_runtime.slicing.steps import at_once
-from tests.support.controller import CLUSTER_ID, Metadata, endpoints
+from tests.support.worlds.controller import CLUSTER_ID, Metadata, endpoints
 
 OLD, NEW = UUID(int=1), UUID(int=2)
 

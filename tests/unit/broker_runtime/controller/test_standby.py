@@ -14,10 +14,10 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
-from tests.support.controllers import LEASE_MS, Standbys, write, written
-from tests.support.journal_store import NO_FAULT, Fault
-from tests.support.manual_clock import ManualClock
-from tests.support.virtual_time import run
+from tests.support.fakes.journal_store import NO_FAULT, Fault
+from tests.support.fakes.manual_clock import ManualClock
+from tests.support.fakes.virtual_time import run
+from tests.support.worlds.controllers import LEASE_MS, Standbys, write, written
 
 LEASE_S = LEASE_MS / 1000
 

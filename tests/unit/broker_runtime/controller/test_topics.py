@@ -16,7 +16,7 @@ from broker_runtime.controller.topics import (
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.brokers import StopBroker
 from broker_runtime.slicing.steps import at_once
-from tests.support.controller import Metadata
+from tests.support.worlds.controller import Metadata
 
 ID = UUID(int=42)
 

@@ -12,9 +12,9 @@ from broker_runtime.coordination.runtime import CoordinatorRuntime
 from broker_runtime.coordination.timer_service import TimerService
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.records.batching import KeyValue
-from tests.support.logs import LogHouse, read_all
-from tests.support.replicas import leading
-from tests.support.tally import Added, Tally, TallyDecision, TallyShard
+from tests.support.groups.tally import Added, Tally, TallyDecision, TallyShard
+from tests.support.logs.logs import LogHouse, read_all
+from tests.support.logs.replicas import leading
 
 BATCH_BYTES_MAX = 1_000
 

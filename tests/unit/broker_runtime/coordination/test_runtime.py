@@ -13,7 +13,7 @@ from broker_runtime.coordination.timer_service import TimerService
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.slicing.steps import Steps
 from broker_runtime.storage.records.batching import KeyValue
-from tests.support.tally import Added, Tally, TallyDecision, TallyShard
+from tests.support.groups.tally import Added, Tally, TallyDecision, TallyShard
 
 
 class FussyLog:

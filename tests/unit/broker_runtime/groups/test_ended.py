@@ -23,8 +23,8 @@ from broker_runtime.groups.push.answers import connection_ended
 from broker_runtime.groups.push.registering import register
 from broker_runtime.groups.push.registration import Registration
 from broker_runtime.groups.records import ClassicProtocol
-from tests.support.classic_coordinator import join_request, told
-from tests.support.coordinating_broker import CoordinatingBroker
+from tests.support.groups.classic_coordinator import join_request, told
+from tests.support.groups.coordinating_broker import CoordinatingBroker
 
 GROUP = "readers"
 LONGEST_MS = 2**31 - 1

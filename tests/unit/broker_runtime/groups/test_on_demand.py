@@ -13,7 +13,7 @@ from broker_runtime.groups import on_demand, service
 from broker_runtime.groups.on_demand import SERVICE, GroupsOnDemand
 from broker_runtime.metadata.topic_names import GROUPS_TOPIC
 from broker_runtime.on_demand import Importer
-from tests.support.coordinating_broker import CoordinatingBroker
+from tests.support.groups.coordinating_broker import CoordinatingBroker
 
 
 class Gate:

@@ -3,7 +3,7 @@
 from broker_runtime.apis.groups import consumer_group_heartbeat, join_group, offset_commit
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups import service
-from tests.support.coordinating_broker import CoordinatingBroker
+from tests.support.groups.coordinating_broker import CoordinatingBroker
 
 ONE_GROUP = {"sluicegate.group.coordinator.groups.max": "1", "group.initial.rebalance.delay.ms": "0"}
 

@@ -6,7 +6,7 @@ import pytest
 
 from broker_runtime.groups.record_codec import encode
 from broker_runtime.groups.records import GroupRecord, OffsetCommitKey, OffsetCommitValue
-from tests.support.coordinating_broker import CoordinatingBroker
+from tests.support.groups.coordinating_broker import CoordinatingBroker
 
 SHARE_GROUP, STREAMS_GROUP = b"\x00\x0a\x00\x01s", b"\x00\x11\x00\x01s"
 

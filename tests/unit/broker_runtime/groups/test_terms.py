@@ -22,7 +22,7 @@ from broker_runtime.groups.state import GroupsState
 from broker_runtime.groups.tally import Census
 from broker_runtime.metadata.topic_names import GROUPS_TOPIC
 from broker_runtime.node.metrics import group_tally_families
-from tests.support.coordinating_broker import ME, CoordinatingBroker
+from tests.support.groups.coordinating_broker import ME, CoordinatingBroker
 
 GROUP = "billing"
 Decided = tuple[Sequence[GroupRecord], Any]

@@ -7,7 +7,7 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.describe_configs import Described, Source, describe_resource
 from broker_runtime.slicing.steps import at_once
-from tests.support.controller import Metadata
+from tests.support.worlds.controller import Metadata
 
 BROKER, TOPIC, CLIENT_METRICS, GROUP = 4, 2, 16, 32
 RATE = "max.connection.creation.rate"

@@ -6,7 +6,7 @@ from broker_runtime.controller.client_quotas import EntityParts, QuotaChange, al
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.describe_quotas import Component, Match, describe_quotas
 from broker_runtime.slicing.steps import at_once
-from tests.support.controller import Metadata
+from tests.support.worlds.controller import Metadata
 
 RATE = "connection_creation_rate"
 IP = "ip"

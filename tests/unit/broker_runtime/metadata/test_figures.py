@@ -8,7 +8,7 @@ from broker_runtime.metadata.figures import (
     replication_figures,
 )
 from broker_runtime.metadata.topics import NO_LEADER, PartitionRecord
-from tests.support.controller import Metadata
+from tests.support.worlds.controller import Metadata
 
 
 def a_cluster() -> Metadata:

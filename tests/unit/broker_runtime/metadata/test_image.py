@@ -23,7 +23,7 @@ from broker_runtime.metadata.quotas import ClientQuotaRecord
 from broker_runtime.metadata.record import Record
 from broker_runtime.metadata.topics import Partition, PartitionRecord, RemoveTopic, Topic, TopicRecord
 from broker_runtime.slicing.steps import at_once
-from tests.support.controller import CLUSTER_ID, Metadata, endpoints
+from tests.support.worlds.controller import CLUSTER_ID, Metadata, endpoints
 
 
 def test_brokers_topics_and_configurations_are_found() -> None:

@@ -29,7 +29,7 @@ from broker_runtime.metadata.snapshots import (
 )
 from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
 from broker_runtime.slicing.steps import at_once
-from tests.support.controller import endpoints
+from tests.support.worlds.controller import endpoints
 
 NEW = -1
 _small = st.integers(0, 3)

@@ -20,9 +20,9 @@ from broker_runtime.node.broker_node import BrokerNode
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.storage.disk.disk import Pause
 from broker_runtime.storage.log_dir.manager import LogManager
-from tests.support.logs import LOG_DIR
-from tests.support.manual_clock import ManualClock
-from tests.support.memory_filesystem import MemoryFileSystem
+from tests.support.fakes.manual_clock import ManualClock
+from tests.support.fakes.memory_filesystem import MemoryFileSystem
+from tests.support.logs.logs import LOG_DIR
 
 TOPIC = 2
 

@@ -10,7 +10,7 @@ from broker_runtime.exposition import render
 from broker_runtime.node.garbage import GarbageCollector
 from broker_runtime.node.metrics import garbage_family
 from broker_runtime.node.process_memory import resident_bytes, return_free_memory
-from tests.support.manual_clock import ManualClock
+from tests.support.fakes.manual_clock import ManualClock
 
 MIB = 1 << 20
 USUAL = 60 * MIB

@@ -16,7 +16,7 @@ from broker_runtime.network.quotas.connection_group import GroupLimits
 from broker_runtime.network.quotas.host_names import HostNames
 from broker_runtime.network.settings import QuotaSettings
 from broker_runtime.node.limits_in_force import LimitsInForce
-from tests.support.controller import Metadata
+from tests.support.worlds.controller import Metadata
 
 pytestmark = pytest.mark.virtual_time
 OVERRIDES = "max.connections.per.ip.overrides"

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from broker_runtime.node.loop_watch import LoopWatch
-from tests.support.manual_clock import ManualClock
+from tests.support.fakes.manual_clock import ManualClock
 
 
 @pytest.fixture

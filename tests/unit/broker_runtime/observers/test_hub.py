@@ -21,10 +21,10 @@ from broker_runtime.observers.source import OutlivedError
 from broker_runtime.storage.records.batch import encode_batch
 from broker_runtime.wire.reply import FileRegion, PendingReply, Reply
 from broker_runtime.wire.versions import API_VERSIONS, FETCH, PRODUCE
-from tests.support.calls import NotedConnection
-from tests.support.logs import TOPIC_ID, LogHouse
-from tests.support.replicas import LeadingNode, leading
-from tests.support.request_frames import encode_request
+from tests.support.logs.logs import TOPIC_ID, LogHouse
+from tests.support.logs.replicas import LeadingNode, leading
+from tests.support.requests.calls import NotedConnection
+from tests.support.requests.request_frames import encode_request
 
 ALL, LEADER, NONE = -1, 1, 0
 FETCH_PART = {"partition": 0, "current_leader_epoch": -1, "fetch_offset": 0, "partition_max_bytes": 1 << 20}

@@ -74,7 +74,7 @@ def made(class_name: str, wanted: Filter = NO_FILTER) -> object:
 
 def test_an_account_of_all_requests_is_kept_by_built_in_observers_alone_and_without_a_filter() -> None:
     with pytest.raises(ObserverLoadError, match="has record_call, which nobody limits"):
-        made("tests.support.plugin_observers.Accounting")
+        made("tests.support.requests.plugin_observers.Accounting")
     with pytest.raises(ObserverLoadError, match="takes no filter"):
         made(BUILT_IN["audit-log"], Filter(topics=("orders",)))
 

@@ -15,7 +15,7 @@ from broker_runtime.exposition import render
 from broker_runtime.observers.on_demand import ObserversOnDemand
 from broker_runtime.observers.surroundings import Surroundings
 
-PLUGINS = "tests.support.plugin_observers"
+PLUGINS = "tests.support.requests.plugin_observers"
 
 
 def configured(*class_names: str) -> EffectiveConfig:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from broker_runtime.observers.threads import LEFT_BEHIND_MAX, CallFailedError, LeftBehindError, ObserverThreads
-from tests.support.circles import no_circles
+from tests.support.oracles.circles import no_circles
 
 LOAD = "its import or configure"
 

@@ -25,8 +25,8 @@ from broker_runtime.wire.decode import read_entity
 from broker_runtime.wire.messages import encode_request_body, message_type
 from broker_runtime.wire.reply import FileRegion
 from broker_runtime.wire.versions import FETCH, PRODUCE
-from tests.support.packed_batches import packed
-from tests.support.random_messages import KIND_IDS, KINDS, messages, messages_of_every_version
+from tests.support.logs.packed_batches import packed
+from tests.support.requests.random_messages import KIND_IDS, KINDS, messages, messages_of_every_version
 
 
 def same(shown: Any, entity: Any) -> None:

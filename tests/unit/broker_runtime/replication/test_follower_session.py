@@ -8,7 +8,7 @@ from broker_runtime.coordination.backoff import Backoff
 from broker_runtime.replication.follower import FollowerReplica
 from broker_runtime.replication.follower_session import FollowerSession, SessionRequest
 from broker_runtime.storage.log.follower_log import FollowerLog
-from tests.support.logs import LogHouse
+from tests.support.logs.logs import LogHouse
 
 NOW_S = 100.0
 TOPIC_ID = UUID(int=7)

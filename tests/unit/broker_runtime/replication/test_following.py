@@ -23,12 +23,12 @@ from broker_runtime.storage.log.follower_log import FollowerLog
 from broker_runtime.storage.records.batch import HEADER_BYTES
 from broker_runtime.wire.messages import decode_request, encode_request_body, encode_response_body
 from broker_runtime.wire.versions import FETCH, LIST_OFFSETS
-from tests.support import virtual_time
-from tests.support.calls import a_call, fields_of
-from tests.support.cleaning import append_keyed, clean, records_of
-from tests.support.logs import TOPIC_ID, LogHouse, read_all, values_of
-from tests.support.manual_disk import ManualDisk
-from tests.support.replicas import TOPIC, LeadingNode, LinkTo, brokers, lag_of, leading
+from tests.support.fakes import virtual_time
+from tests.support.fakes.manual_disk import ManualDisk
+from tests.support.logs.cleaning import append_keyed, clean, records_of
+from tests.support.logs.logs import TOPIC_ID, LogHouse, read_all, values_of
+from tests.support.logs.replicas import TOPIC, LeadingNode, LinkTo, brokers, lag_of, leading
+from tests.support.requests.calls import a_call, fields_of
 
 SETTINGS = FetcherSettings(2, FetchLimits(0, 1, 1 << 20, 10 << 20), 5.0, 0.4)
 

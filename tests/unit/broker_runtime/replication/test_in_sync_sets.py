@@ -14,9 +14,9 @@ from broker_runtime.metadata.topics import Partition
 from broker_runtime.replication.in_sync_sets import InSyncSets, InSyncSettings
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.wire.messages import Entity, Fields
-from tests.support import virtual_time
-from tests.support.logs import LogHouse
-from tests.support.replicas import brokers, leading
+from tests.support.fakes import virtual_time
+from tests.support.logs.logs import LogHouse
+from tests.support.logs.replicas import brokers, leading
 
 SETTINGS = InSyncSettings(1, lag_max_s=1.0, backoff_max_s=0.8)
 

@@ -10,8 +10,8 @@ from broker_runtime.replication import isr_changes
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.replication.wanted_isr import wanted_change
 from broker_runtime.wire.messages import Entity, Fields
-from tests.support.logs import LogHouse
-from tests.support.replicas import brokers, leading
+from tests.support.logs.logs import LogHouse
+from tests.support.logs.replicas import brokers, leading
 
 
 class Answering:

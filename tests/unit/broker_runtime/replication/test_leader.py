@@ -7,8 +7,8 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.topics import Partition
 from broker_runtime.replication.leader import LeaderReplica, PendingIsrChange
 from broker_runtime.replication.wanted_isr import wanted_change
-from tests.support.logs import LogHouse
-from tests.support.replicas import broker_info, brokers, lag_of, leading
+from tests.support.logs.logs import LogHouse
+from tests.support.logs.replicas import broker_info, brokers, lag_of, leading
 
 LAG_S = 30.0
 EPOCHS = {1: 11, 2: 12, 3: 13}

@@ -24,10 +24,10 @@ from broker_runtime.storage.records.batch import HEADER_BYTES, iter_batches, ite
 from broker_runtime.wire.header import response_prefix
 from broker_runtime.wire.messages import decode_request, encode_response
 from broker_runtime.wire.protocol_versions import PROTOCOL_VERSION_MAX
-from tests.support import virtual_time
-from tests.support.calls import a_call
-from tests.support.logs import TOPIC_ID, LogHouse, values_of
-from tests.support.manual_clock import ManualClock
+from tests.support.fakes import virtual_time
+from tests.support.fakes.manual_clock import ManualClock
+from tests.support.logs.logs import TOPIC_ID, LogHouse, values_of
+from tests.support.requests.calls import a_call
 
 CONFIG = TopicConfig(segment_bytes=1000, index_interval_bytes=100)
 COUNT = 40

@@ -18,7 +18,7 @@ from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.replication.peer import Peers
 from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.disk.stray import parting_name
-from tests.support.logs import LOG_DIR, TOPIC_ID, LogHouse, values_of
+from tests.support.logs.logs import LOG_DIR, TOPIC_ID, LogHouse, values_of
 
 ME = 1
 

@@ -8,7 +8,7 @@ import pytest
 from broker_runtime.errors import ProtocolError
 from broker_runtime.slicing.slices import Slices
 from broker_runtime.slicing.steps import Steps
-from tests.support.manual_clock import ManualClock
+from tests.support.fakes.manual_clock import ManualClock
 
 OBJECTS = 2_000
 FREED_S = 1e-5

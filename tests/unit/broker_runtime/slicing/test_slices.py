@@ -7,7 +7,7 @@ import pytest
 
 from broker_runtime.slicing.slices import Slices
 from broker_runtime.slicing.steps import Steps
-from tests.support.manual_clock import ManualClock
+from tests.support.fakes.manual_clock import ManualClock
 
 STEP_S = 0.0005
 

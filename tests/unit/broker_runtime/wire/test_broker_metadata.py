@@ -14,7 +14,7 @@ from broker_runtime.wire.messages import (
     encode_response_body,
 )
 from broker_runtime.wire.versions import BROKER_METADATA, BROKER_REGISTRATION, OWN_KEYS_FROM
-from tests.support.request_frames import encode_request
+from tests.support.requests.request_frames import encode_request
 
 
 def text(value: str) -> bytes:

@@ -25,7 +25,7 @@ from broker_runtime.wire.versions import (
     METADATA,
     PRODUCE,
 )
-from tests.support.random_messages import KIND_IDS, KINDS, messages
+from tests.support.requests.random_messages import KIND_IDS, KINDS, messages
 
 
 def places(body: bytes) -> list[int]:

@@ -13,7 +13,7 @@ from broker_runtime.wire.encode import ERROR_MESSAGE_CHARACTERS_MAX, Pieces, enc
 from broker_runtime.wire.limits import DEFAULT_LIMITS, ItemBudget
 from broker_runtime.wire.messages import decode_response, encode_response_body, message_type
 from broker_runtime.wire.versions import CREATE_TOPICS, FIND_COORDINATOR, LIST_GROUPS
-from tests.support.random_messages import KIND_IDS, KINDS, messages
+from tests.support.requests.random_messages import KIND_IDS, KINDS, messages
 
 
 def in_steps(kind: Any, content: dict[str, Any]) -> bytes:

@@ -11,7 +11,7 @@ from broker_runtime.wire.header import read_header, response_prefix
 from broker_runtime.wire.messages import frame_request
 from broker_runtime.wire.varint import read_uvarint, write_uvarint
 from broker_runtime.wire.versions import API_VERSIONS, FORMATS, METADATA, OWN_KEYS_FROM
-from tests.support.request_frames import encode_request, is_flexible
+from tests.support.requests.request_frames import encode_request, is_flexible
 
 
 @pytest.mark.parametrize("version", range(13))

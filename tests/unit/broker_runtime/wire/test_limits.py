@@ -12,8 +12,8 @@ from broker_runtime.wire.messages import decode_request_in_steps, encode_request
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.varint import skip_tagged_fields, write_uvarint
 from broker_runtime.wire.versions import DELETE_TOPICS, METADATA
-from tests.support.filled_requests import filled_request
-from tests.support.random_messages import SERVED
+from tests.support.requests.filled_requests import filled_request
+from tests.support.requests.random_messages import SERVED
 from tools.request_arrays import Path, arrays_of
 
 LIMITS = RequestLimits(items_max=100, tagged_fields_max=3, tagged_bytes_max=20, bytes_max=100_000)

@@ -9,7 +9,7 @@ from broker_runtime.errors import ErrorCode, ProtocolError
 from broker_runtime.wire.header import read_header
 from broker_runtime.wire.messages import decode_request, decode_response, encode_response
 from broker_runtime.wire.versions import CREATE_TOPICS, FORMATS, OWN_KEYS_FROM
-from tests.support.request_frames import encode_request, is_flexible
+from tests.support.requests.request_frames import encode_request, is_flexible
 
 TOPIC = {
     "name": "orders",

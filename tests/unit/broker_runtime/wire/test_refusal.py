@@ -11,7 +11,7 @@ from broker_runtime.wire.versions import (
     OFFSET_FETCH,
     PRODUCE,
 )
-from tests.support.random_messages import SERVED
+from tests.support.requests.random_messages import SERVED
 
 INVALID_REQUEST = 42
 

@@ -10,8 +10,8 @@ import yaml
 
 from sluicegate_operator.api.crd import KUBERNETES_MIN, definition
 from sluicegate_operator.api.kinds import KINDS
-from tests.support.cel_functions import FUNCTIONS, MACROS, called
-from tests.support.oldest_api_server import SOURCE
+from tests.support.obtain.oldest_api_server import SOURCE
+from tests.support.oracles.cel_functions import FUNCTIONS, MACROS, called
 
 ROOT = Path(__file__).resolve().parents[4]
 _MINOR = int(KUBERNETES_MIN.partition(".")[2])

@@ -13,12 +13,12 @@ from sluicegate_operator.api import (
     load_manifests,
     parse_resource,
 )
-from tests.support.bad_manifests import GOOD, cluster
-from tests.support.external_manifests import GOOD_EXTERNAL
-from tests.support.listener_manifests import GOOD_LISTENERS
-from tests.support.observer_manifests import GOOD_OBSERVERS
-from tests.support.pipeline_manifests import GOOD_PIPELINES
-from tests.support.tag_manifests import GOOD_TAGS
+from tests.support.manifests.bad_manifests import GOOD, cluster
+from tests.support.manifests.external_manifests import GOOD_EXTERNAL
+from tests.support.manifests.listener_manifests import GOOD_LISTENERS
+from tests.support.manifests.observer_manifests import GOOD_OBSERVERS
+from tests.support.manifests.pipeline_manifests import GOOD_PIPELINES
+from tests.support.manifests.tag_manifests import GOOD_TAGS
 
 ROOT = Path(__file__).resolve().parents[4]
 

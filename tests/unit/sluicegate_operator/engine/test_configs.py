@@ -10,9 +10,9 @@ from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.reconcilers.own_tags import own_tags
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, ROLE_LABEL
 from sluicegate_operator.settings import read_settings
-from tests.support.bad_manifests import cluster
-from tests.support.memory_kube import Json, MemoryKube
-from tests.support.scripted_cluster import ScriptedCluster
+from tests.support.fakes.memory_kube import Json, MemoryKube
+from tests.support.fakes.scripted_cluster import ScriptedCluster
+from tests.support.manifests.bad_manifests import cluster
 
 pytestmark = pytest.mark.virtual_time
 

@@ -30,9 +30,9 @@ from sluicegate_operator.planning.rolls.roll import Done, PlannedRestart, Restar
 from sluicegate_operator.planning.rolls.scale import ScaleStep, ScaleView, plan_scale
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, REVISION, ROLE_LABEL
 from sluicegate_operator.settings import read_settings
-from tests.support.bad_manifests import cluster, listener
-from tests.support.fleet_worlds import Pods, fleet_world
-from tests.support.memory_kube import Json, MemoryKube
+from tests.support.fakes.memory_kube import Json, MemoryKube
+from tests.support.manifests.bad_manifests import cluster, listener
+from tests.support.worlds.fleet_worlds import Pods, fleet_world
 
 SHOP = ("default", "shop")
 CLUSTER = BrokerCluster.model_validate(

@@ -15,8 +15,8 @@ from sluicegate_operator.kube.http.kinds import CONNECTION_QUOTA
 from sluicegate_operator.planning.external.external import why_governed
 from sluicegate_operator.planning.status.conditions import conditions, ready
 from sluicegate_operator.settings import read_settings
-from tests.support.bad_manifests import external
-from tests.support.memory_kube import MemoryKube
+from tests.support.fakes.memory_kube import MemoryKube
+from tests.support.manifests.bad_manifests import external
 
 WRITTEN: dict[str, Any] = {
     "apiVersion": CONNECTION_QUOTA.api_version,

@@ -7,7 +7,7 @@ import pytest
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.errors import AdminConnectionError, AdminProtocolError, UnsupportedApiError
 from sluicegate_operator.kafka_admin.views import BrokerDescription
-from tests.support.scripted_peer import PeerRequest, ScriptedPeer, framed
+from tests.support.fakes.scripted_peer import PeerRequest, ScriptedPeer, framed
 
 pytestmark = pytest.mark.virtual_time
 

@@ -27,7 +27,7 @@ from sluicegate_operator.kafka_admin.errors import (
 )
 from sluicegate_operator.kafka_admin.frames import MAX_FRAME_BYTES
 from sluicegate_operator.kafka_admin.views import BrokerView, ClusterView, NewTopic
-from tests.support.scripted_peer import (
+from tests.support.fakes.scripted_peer import (
     NO_THROTTLE,
     SERVED,
     PeerRequest,

@@ -32,7 +32,7 @@ from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.configs import TOPICS_A_PAGE
 from sluicegate_operator.kafka_admin.errors import AdminConnectionError, KafkaApiError
 from sluicegate_operator.kafka_admin.views import ReassignmentView
-from tests.support.scripted_peer import NO_THROTTLE, SERVED, PeerRequest, ScriptedPeer, encode, framed, versions
+from tests.support.fakes.scripted_peer import NO_THROTTLE, SERVED, PeerRequest, ScriptedPeer, encode, framed, versions
 
 pytestmark = pytest.mark.virtual_time
 

@@ -30,7 +30,7 @@ from sluicegate_operator.kafka_admin.errors import AdminConnectionError, KafkaAd
 from sluicegate_operator.kafka_admin.group_views import GroupListing
 from sluicegate_operator.kafka_admin.groups import assigned_partitions
 from sluicegate_operator.kafka_admin.offsets import LATEST
-from tests.support.scripted_peer import NO_THROTTLE, SERVED, PeerRequest, ScriptedPeer, encode, framed, versions
+from tests.support.fakes.scripted_peer import NO_THROTTLE, SERVED, PeerRequest, ScriptedPeer, encode, framed, versions
 
 pytestmark = pytest.mark.virtual_time
 

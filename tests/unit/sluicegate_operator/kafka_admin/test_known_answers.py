@@ -18,7 +18,7 @@ from sluicegate_operator.kafka_admin.errors import KafkaApiError
 from sluicegate_operator.kafka_admin.known_answers import KEPT_MAX_BYTES, KnownAnswers
 from sluicegate_operator.kafka_admin.quotas import describe_all
 from sluicegate_operator.planning.layout.limits import IP, QuotaKey, ip_rates
-from tests.support.scripted_peer import NO_THROTTLE, ScriptedPeer
+from tests.support.fakes.scripted_peer import NO_THROTTLE, ScriptedPeer
 
 pytestmark = pytest.mark.virtual_time
 

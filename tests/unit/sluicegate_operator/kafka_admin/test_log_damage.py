@@ -11,7 +11,7 @@ from sluicegate_operator.kafka_admin import log_damage
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.errors import KafkaApiError, UnsupportedApiError
 from sluicegate_operator.kafka_admin.views import DamagedRange, DamagedReplica, LogDamage
-from tests.support.scripted_peer import ScriptedPeer, framed
+from tests.support.fakes.scripted_peer import ScriptedPeer, framed
 
 pytestmark = pytest.mark.virtual_time
 

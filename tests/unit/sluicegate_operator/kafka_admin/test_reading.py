@@ -29,7 +29,7 @@ from kio.static.protocol import ResponsePayload
 from sluicegate_operator.kafka_admin.errors import KafkaApiError
 from sluicegate_operator.kafka_admin.frames import FrameSplitter, decode_reply
 from sluicegate_operator.kafka_admin.reading import MalformedError
-from tests.support.scripted_peer import NO_THROTTLE, SERVED, encode, versions
+from tests.support.fakes.scripted_peer import NO_THROTTLE, SERVED, encode, versions
 
 CONFIGS = DescribeConfigsResponse(
     throttle_time=NO_THROTTLE,

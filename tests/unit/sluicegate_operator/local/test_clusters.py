@@ -12,8 +12,8 @@ from sluicegate_operator.fleet.local.local_data import DataDir
 from sluicegate_operator.local.clusters import LocalClusters
 from sluicegate_operator.local.landers import LocalLanders
 from sluicegate_operator.local.limit_changes import LimitChanges
-from tests.support.bad_manifests import cluster
-from tests.support.fleet_worlds import SHOP, Processes
+from tests.support.manifests.bad_manifests import cluster
+from tests.support.worlds.fleet_worlds import SHOP, Processes
 
 
 def _said(_: str) -> None:

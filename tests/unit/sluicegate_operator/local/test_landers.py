@@ -7,7 +7,7 @@ import pytest
 from sluicegate_operator.api import BrokerCluster, ObserverPlugin, parse_resource
 from sluicegate_operator.local.landers import has_audit_log
 from sluicegate_operator.planning.observers.observers import plan_observers
-from tests.support.bad_manifests import cluster, observer
+from tests.support.manifests.bad_manifests import cluster, observer
 
 
 @pytest.mark.parametrize(

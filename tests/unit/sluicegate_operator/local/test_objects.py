@@ -8,7 +8,7 @@ from sluicegate_operator.api.models.topic import FINALIZER, TopicStatus
 from sluicegate_operator.engine.context import now, reference
 from sluicegate_operator.kube.http.kinds import CONNECTION_QUOTA, TOPIC
 from sluicegate_operator.local.objects import LocalObjects, Remembered
-from tests.support.bad_manifests import cluster, topic
+from tests.support.manifests.bad_manifests import cluster, topic
 
 SHOP = ("default", "shop")
 

@@ -48,9 +48,9 @@ from sluicegate_operator.planning.topics.topics import (
     judge_observed,
     managed_keys,
 )
-from tests.support.bad_manifests import topic
-from tests.support.limits_model import diff_limits, listed
-from tests.support.settling_world import settles, some
+from tests.support.manifests.bad_manifests import topic
+from tests.support.oracles.limits_model import diff_limits, listed
+from tests.support.worlds.settling_world import settles, some
 
 BROKERS = st.sets(st.integers(0, 3), max_size=3)
 

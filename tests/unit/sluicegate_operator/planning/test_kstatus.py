@@ -8,9 +8,9 @@ import pytest
 
 from sluicegate_operator import planning
 from sluicegate_operator.api.kinds import KINDS
-from tests.support.bad_manifests import Json, cluster
-from tests.support.kstatus import kstatus
-from tests.support.shown_statuses import Shown, shown_statuses, unreadable, unseen
+from tests.support.manifests.bad_manifests import Json, cluster
+from tests.support.oracles.kstatus import kstatus
+from tests.support.worlds.shown_statuses import Shown, shown_statuses, unreadable, unseen
 
 SHOWN = shown_statuses()
 PLANNING = Path(planning.__path__[0])

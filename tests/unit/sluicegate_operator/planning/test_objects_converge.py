@@ -19,8 +19,8 @@ from sluicegate_operator.planning.registrations.fencing import BrokerPod
 from sluicegate_operator.planning.registrations.overview import BrokerOverview, BrokerState, ClusterOverview
 from sluicegate_operator.planning.registrations.racks import NodeLabels, RackPod, plan_racks
 from sluicegate_operator.planning.registrations.registrations import SeenBrokers, plan_registrations
-from tests.support.bad_manifests import Json
-from tests.support.settling_world import NOW, settles, shop
+from tests.support.manifests.bad_manifests import Json
+from tests.support.worlds.settling_world import NOW, settles, shop
 
 STATES = st.sampled_from(list(BrokerState))
 OVERVIEWS = st.dictionaries(st.integers(0, 4), st.tuples(STATES, st.integers(0, 3), st.floats(0, 100)), max_size=4).map(

@@ -23,8 +23,8 @@ from sluicegate_operator.planning.rolls.start_failures import FailingNode, Nodes
 from sluicegate_operator.planning.status.log_damage import BrokerDamage
 from sluicegate_operator.quotas.plan import plan_quotas
 from sluicegate_operator.quotas.status import Enforcement, quota_status
-from tests.support.bad_manifests import cluster, listener, quota
-from tests.support.kstatus import kstatus as kstatus_of
+from tests.support.manifests.bad_manifests import cluster, listener, quota
+from tests.support.oracles.kstatus import kstatus as kstatus_of
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=5)

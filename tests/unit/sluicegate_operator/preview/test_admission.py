@@ -9,7 +9,7 @@ from sluicegate_operator.api.manifests import read_stored
 from sluicegate_operator.api.schema.metadata import Resource
 from sluicegate_operator.planning.layout.images import Images
 from sluicegate_operator.preview.admission import LENGTH_MAX, NAMES_MAX, WARNINGS_MAX, admission_warnings
-from tests.support.bad_manifests import Json, cluster, external, listener, manifest, observer, quota, topic
+from tests.support.manifests.bad_manifests import Json, cluster, external, listener, manifest, observer, quota, topic
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 SHOP = [cluster(), listener()]

@@ -13,7 +13,7 @@ from sluicegate_operator.planning.layout.preview_nodes import NodeKind, RunningN
 from sluicegate_operator.planning.layout.restart_reasons import ReasonKind, RestartReason
 from sluicegate_operator.preview.cluster import ClusterPreview
 from sluicegate_operator.preview.manifests import ObjectOutcome, Preview, World, preview, summary
-from tests.support.bad_manifests import Json, cluster, external, listener, quota, topic
+from tests.support.manifests.bad_manifests import Json, cluster, external, listener, quota, topic
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 SECOND = listener("shop-b")

@@ -25,8 +25,8 @@ from sluicegate_operator.quotas.brokers import (
 from sluicegate_operator.quotas.doubts import AGAIN_S
 from sluicegate_operator.quotas.ledger import LimitLedger
 from sluicegate_operator.quotas.model import Limits, TargetKey, TargetKind
-from tests.support.scripted_cluster import REFUSED, ScriptedCluster
-from tests.support.scripted_peer import PeerRequest
+from tests.support.fakes.scripted_cluster import REFUSED, ScriptedCluster
+from tests.support.fakes.scripted_peer import PeerRequest
 
 pytestmark = pytest.mark.virtual_time
 

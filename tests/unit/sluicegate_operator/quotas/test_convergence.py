@@ -27,9 +27,9 @@ from sluicegate_operator.planning.layout.limits import (
 from sluicegate_operator.planning.layout.workloads import Members
 from sluicegate_operator.quotas.plan import Claim, QuotaPlan, Scope, plan_in_steps
 from sluicegate_operator.quotas.state import GovernedQuotas, Surroundings
-from tests.support.bad_manifests import Json, listener, quota
-from tests.support.limits_model import apply_actions, listed
-from tests.support.settling_world import NOW, shop, some
+from tests.support.manifests.bad_manifests import Json, listener, quota
+from tests.support.oracles.limits_model import apply_actions, listed
+from tests.support.worlds.settling_world import NOW, shop, some
 
 SHOP = shop()
 EXTERNAL = cast(BrokerListener, parse_resource(listener()))

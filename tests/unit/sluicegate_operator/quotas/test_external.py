@@ -11,7 +11,7 @@ from sluicegate_operator.quotas.doubts import AGAIN_S, LATE_S
 from sluicegate_operator.quotas.external import enforce_beside_others
 from sluicegate_operator.quotas.ledger import LimitLedger
 from sluicegate_operator.quotas.shared_limits import Mine
-from tests.support.scripted_cluster import REFUSED, ScriptedCluster
+from tests.support.fakes.scripted_cluster import REFUSED, ScriptedCluster
 
 pytestmark = pytest.mark.virtual_time
 

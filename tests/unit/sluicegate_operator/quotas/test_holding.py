@@ -21,8 +21,8 @@ from sluicegate_operator.quotas.holding import (
     reading,
 )
 from sluicegate_operator.quotas.model import TargetKey
-from tests.support.bad_manifests import cluster, listener, manifest
-from tests.support.planned_quotas import PlannedQuotas
+from tests.support.manifests.bad_manifests import cluster, listener, manifest
+from tests.support.worlds.planned_quotas import PlannedQuotas
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = NOW + timedelta(seconds=10)

@@ -23,7 +23,7 @@ from sluicegate_operator.quotas.plan import Scope
 from sluicegate_operator.quotas.reconcile import STATUSES
 from sluicegate_operator.quotas.state import GovernedQuotas, Surroundings
 from sluicegate_operator.settings import read_settings
-from tests.support.memory_kube import Json, MemoryKube
+from tests.support.fakes.memory_kube import Json, MemoryKube
 from tests.unit.sluicegate_operator.quotas.test_reconcile import LISTENER, cluster, quota
 from tests.unit.sluicegate_operator.quotas.test_state import NOW, ON_LISTENER
 

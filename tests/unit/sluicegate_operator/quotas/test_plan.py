@@ -30,8 +30,8 @@ from sluicegate_operator.quotas.model import (
     while_open,
 )
 from sluicegate_operator.quotas.plan import QuotaPlan, plan_quotas
-from tests.support.bad_manifests import cluster, external, listener, quota
-from tests.support.limits_model import apply_actions, diff_limits
+from tests.support.manifests.bad_manifests import cluster, external, listener, quota
+from tests.support.oracles.limits_model import apply_actions, diff_limits
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 EXTERNAL_RATE = "listener.name.external.max.connection.creation.rate"

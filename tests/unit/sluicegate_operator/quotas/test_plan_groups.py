@@ -14,10 +14,10 @@ from sluicegate_operator.planning.layout.limits import DesiredLimits, LimitKey, 
 from sluicegate_operator.quotas.held_limits import hold
 from sluicegate_operator.quotas.model import Limits, Outcome, TargetKey, TargetKind, pods_unknown
 from sluicegate_operator.quotas.plan import QuotaPlan
-from tests.support.bad_manifests import cluster, listener, quota
-from tests.support.limits_model import apply_actions, diff_limits, group_of, listed, member_of
-from tests.support.planned_quotas import PlannedQuotas
-from tests.support.quota_manifests import of_pods
+from tests.support.manifests.bad_manifests import cluster, listener, quota
+from tests.support.manifests.quota_manifests import of_pods
+from tests.support.oracles.limits_model import apply_actions, diff_limits, group_of, listed, member_of
+from tests.support.worlds.planned_quotas import PlannedQuotas
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 GENERATIONS = iter(range(1, 1_000_000))

@@ -23,10 +23,10 @@ from sluicegate_operator.quotas.reconcile import OBSERVED, STARTING_S, STATUSES,
 from sluicegate_operator.quotas.state import GovernedQuotas
 from sluicegate_operator.quotas.statuses import QuotaStatuses
 from sluicegate_operator.settings import read_settings
-from tests.support.memory_kube import Json, MemoryKube
-from tests.support.quota_manifests import of_pods
-from tests.support.scripted_cluster import ScriptedCluster
-from tests.support.scripted_peer import PeerRequest
+from tests.support.fakes.memory_kube import Json, MemoryKube
+from tests.support.fakes.scripted_cluster import ScriptedCluster
+from tests.support.fakes.scripted_peer import PeerRequest
+from tests.support.manifests.quota_manifests import of_pods
 
 pytestmark = pytest.mark.virtual_time
 

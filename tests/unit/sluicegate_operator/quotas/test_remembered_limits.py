@@ -13,7 +13,7 @@ from sluicegate_operator.planning.layout.limits import COUNT, DesiredLimits
 from sluicegate_operator.quotas.brokers import WantedLimits
 from sluicegate_operator.quotas.external import ExternalLimits
 from sluicegate_operator.quotas.ledger import LimitLedger
-from tests.support.scripted_cluster import ScriptedCluster
+from tests.support.fakes.scripted_cluster import ScriptedCluster
 
 pytestmark = pytest.mark.virtual_time
 

@@ -7,10 +7,10 @@ from typing import Any
 from sluicegate_operator.api import BrokerCluster, BrokerListener, ConnectionQuota, parse_resource
 from sluicegate_operator.api.models.connection_quota import ConnectionQuotaStatus, Effective, Observed
 from sluicegate_operator.quotas.status import Enforcement, quota_status
-from tests.support.bad_manifests import cluster, listener, quota
-from tests.support.kstatus import kstatus
-from tests.support.planned_quotas import PlannedQuotas
-from tests.support.quota_manifests import of_pods
+from tests.support.manifests.bad_manifests import cluster, listener, quota
+from tests.support.manifests.quota_manifests import of_pods
+from tests.support.oracles.kstatus import kstatus
+from tests.support.worlds.planned_quotas import PlannedQuotas
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 DONE = Enforcement(expected=(0, 1, 2))

@@ -13,7 +13,7 @@ from sluicegate_operator.planning.layout.children import cluster_children, liste
 from sluicegate_operator.planning.layout.restart_reasons import decode_revision, restart_reasons
 from sluicegate_operator.resources.labels import REVISION
 from sluicegate_operator.resources.service import port_name
-from tests.support.bad_manifests import cluster, listener, named_listener
+from tests.support.manifests.bad_manifests import cluster, listener, named_listener
 
 Json = dict[str, Any]
 

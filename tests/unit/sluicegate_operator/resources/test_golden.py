@@ -15,8 +15,8 @@ from sluicegate_operator.api import AuditPipeline, BrokerCluster, BrokerListener
 from sluicegate_operator.planning.layout.children import cluster_children, listener_children, network_policies
 from sluicegate_operator.planning.pipelines.pipelines import pipeline_children, plan_pipeline
 from sluicegate_operator.resources.audit_spark import spark_application
-from tests.support import pipeline_manifests
-from tests.support.bad_manifests import cluster, listener
+from tests.support.manifests import pipeline_manifests
+from tests.support.manifests.bad_manifests import cluster, listener
 
 GOLDEN = Path(__file__).parent / "golden"
 UID = "6264ce5a-f913-40b0-85d0-94474e8cc1d2"

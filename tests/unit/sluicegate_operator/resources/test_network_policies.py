@@ -7,7 +7,7 @@ import pytest
 
 from sluicegate_operator.api import BrokerCluster, BrokerListener, parse_resource
 from sluicegate_operator.planning.layout.children import cluster_children, network_policies
-from tests.support.bad_manifests import cluster, listener
+from tests.support.manifests.bad_manifests import cluster, listener
 
 Json = dict[str, Any]
 SYSTEM = "sluicegate-system"

@@ -8,7 +8,7 @@ from sluicegate_operator.api import BrokerCluster, parse_resource
 from sluicegate_operator.planning.layout.children import cluster_children
 from sluicegate_operator.planning.layout.restart_reasons import decode_revision, restart_reasons
 from sluicegate_operator.resources.labels import REVISION, labels
-from tests.support.bad_manifests import cluster, pod_settings
+from tests.support.manifests.bad_manifests import cluster, pod_settings
 
 Json = dict[str, Any]
 

@@ -10,9 +10,9 @@ from broker_runtime.errors import ErrorCode, ProtocolError
 from broker_runtime.wire.limits import DEFAULT_LIMITS
 from broker_runtime.wire.messages import encode_request_body
 from broker_runtime.wire.reader import RequestReader
-from tests.support.calls import a_call
-from tests.support.coordinating_broker import versions
-from tests.support.wire_client import read_answer
+from tests.support.groups.coordinating_broker import versions
+from tests.support.processes.wire_client import read_answer
+from tests.support.requests.calls import a_call
 
 DISABLED = ErrorCode.SECURITY_DISABLED.name.lower()
 CREATION = {

@@ -14,7 +14,7 @@ from broker_runtime.apis.request.refused_transactions import RefusedTransactions
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.brokers import FenceBroker
 from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
-from tests.support.controller import CLUSTER_ID, ControllerInMemory
+from tests.support.worlds.controller import CLUSTER_ID, ControllerInMemory
 
 
 def versions(api: ApiSpec[Any]) -> range:

@@ -26,9 +26,9 @@ from broker_runtime.wire.versions import (
     OWN_KEYS_FROM,
     PUSH_TELEMETRY,
 )
-from tests.support.calls import a_call, handled
-from tests.support.controller import ControllerInMemory
-from tests.support.request_frames import encode_request
+from tests.support.requests.calls import a_call, handled
+from tests.support.requests.request_frames import encode_request
+from tests.support.worlds.controller import ControllerInMemory
 
 RACK = {"key": "rack", "value": "r8a9"}
 

@@ -8,7 +8,7 @@ from broker_runtime.apis.cluster import describe_quorum
 from broker_runtime.apis.table import BROKER_APIS, CONTROLLER_APIS
 from broker_runtime.controller.registration import Heartbeat
 from broker_runtime.errors import ErrorCode
-from tests.support.controller import ControllerInMemory
+from tests.support.worlds.controller import ControllerInMemory
 
 
 def asked(topic: str = "__cluster_metadata", index: int = 0) -> dict[str, Any]:

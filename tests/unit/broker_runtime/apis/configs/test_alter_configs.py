@@ -6,7 +6,7 @@ import pytest
 
 from broker_runtime.apis.configs.alter_configs import API
 from broker_runtime.errors import ErrorCode
-from tests.support.controller import ControllerInMemory
+from tests.support.worlds.controller import ControllerInMemory
 
 
 def request(*resources: tuple[int, str, dict[str, str]], validate_only: bool = False) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from broker_runtime.apis.table import BROKER_APIS
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.wire.messages import decode_request, decode_response, encode_request_body, encode_response_body
-from tests.support.calls import a_call, fields_later
-from tests.support.controller import ControllerInMemory
+from tests.support.requests.calls import a_call, fields_later
+from tests.support.worlds.controller import ControllerInMemory
 
 INCREMENTAL, REPLACE = incremental_alter_configs.API, alter_configs.API
 LISTENERS = "PLAINTEXT://127.0.0.1:9092,EXTERNAL://127.0.0.1:9094"

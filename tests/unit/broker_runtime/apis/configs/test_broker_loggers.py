@@ -11,7 +11,7 @@ from broker_runtime.apis.configs.describe_configs import API
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.wire.messages import decode_request, encode_request_body
 from broker_runtime.wire.versions import INCREMENTAL_ALTER_CONFIGS
-from tests.support.controller import ControllerInMemory
+from tests.support.worlds.controller import ControllerInMemory
 
 ME = 1
 SET, DELETE, APPEND = 0, 1, 2

@@ -7,8 +7,8 @@ import pytest
 from broker_runtime.apis.configs import alter_client_quotas, describe_client_quotas
 from broker_runtime.errors import ErrorCode
 from broker_runtime.metadata.quotas import ClientQuotaRecord
-from tests.support.controller import ControllerInMemory
-from tests.support.counted_turns import counted_turns
+from tests.support.oracles.counted_turns import counted_turns
+from tests.support.worlds.controller import ControllerInMemory
 
 RATE = "connection_creation_rate"
 

@@ -7,7 +7,7 @@ import pytest
 from broker_runtime.apis.configs.describe_configs import API
 from broker_runtime.errors import ErrorCode
 from broker_runtime.metadata.configs import ConfigRecord
-from tests.support.controller import ControllerInMemory
+from tests.support.worlds.controller import ControllerInMemory
 
 
 def request(kind: int, name: str, *keys: str, documented: bool = False, synonyms: bool = True) -> dict[str, Any]:

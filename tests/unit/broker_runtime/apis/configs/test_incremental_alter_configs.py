@@ -6,7 +6,7 @@ import pytest
 
 from broker_runtime.apis.configs.incremental_alter_configs import API
 from broker_runtime.errors import ErrorCode
-from tests.support.controller import ControllerInMemory
+from tests.support.worlds.controller import ControllerInMemory
 
 SET, DELETE = 0, 1
 

@@ -15,10 +15,10 @@ from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.storage.records.batch import encode_batch
 from broker_runtime.wire.messages import decode_response
 from broker_runtime.wire.reply import FileRegion, PendingReply
-from tests.support.calls import handled
-from tests.support.logs import LogHouse
-from tests.support.replicas import LeadingNode, leading
-from tests.support.request_frames import encode_request
+from tests.support.logs.logs import LogHouse
+from tests.support.logs.replicas import LeadingNode, leading
+from tests.support.requests.calls import handled
+from tests.support.requests.request_frames import encode_request
 
 LEADER_EPOCH = 4
 FETCH, PRODUCE = 1, 0

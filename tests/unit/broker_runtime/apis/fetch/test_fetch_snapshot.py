@@ -8,7 +8,7 @@ from broker_runtime.apis.fetch.fetch_snapshot import API, NEWEST
 from broker_runtime.controller.journal.seam import Snapshot
 from broker_runtime.errors import ErrorCode
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
-from tests.support.controller import CLUSTER_ID, ControllerInMemory
+from tests.support.worlds.controller import CLUSTER_ID, ControllerInMemory
 
 SNAPSHOT = Snapshot(42, 3, b"0123456789")
 

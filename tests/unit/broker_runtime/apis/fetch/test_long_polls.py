@@ -9,10 +9,10 @@ from broker_runtime.errors import ErrorCode
 from broker_runtime.metadata.topics import Partition
 from broker_runtime.wire.messages import decode_response
 from broker_runtime.wire.reply import FileRegion, PendingReply, Reply
-from tests.support.calls import handled
-from tests.support.logs import LogHouse
-from tests.support.replicas import LeadingNode, brokers, leading
-from tests.support.request_frames import encode_request
+from tests.support.logs.logs import LogHouse
+from tests.support.logs.replicas import LeadingNode, brokers, leading
+from tests.support.requests.calls import handled
+from tests.support.requests.request_frames import encode_request
 
 FETCH = 1
 HOUR_MS = 3_600_000

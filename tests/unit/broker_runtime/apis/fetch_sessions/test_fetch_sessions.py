@@ -18,10 +18,10 @@ from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.replication.wanted_isr import wanted_change
 from broker_runtime.wire.messages import decode_response
 from broker_runtime.wire.reply import FileRegion, PendingReply, Reply
-from tests.support.calls import handled
-from tests.support.logs import LogHouse
-from tests.support.replicas import LeadingNode, brokers, lag_of, leading
-from tests.support.request_frames import encode_request
+from tests.support.logs.logs import LogHouse
+from tests.support.logs.replicas import LeadingNode, brokers, lag_of, leading
+from tests.support.requests.calls import handled
+from tests.support.requests.request_frames import encode_request
 
 FETCH = 1
 VERSION = 12

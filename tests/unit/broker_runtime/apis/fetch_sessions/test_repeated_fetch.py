@@ -15,10 +15,10 @@ from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.records.batch import encode_batch
 from broker_runtime.wire.messages import decode_response
 from broker_runtime.wire.reply import FileRegion, PendingReply, Reply
-from tests.support.calls import handled
-from tests.support.logs import TOPIC_ID, LogHouse
-from tests.support.replicas import LeadingNode, brokers, lag_of, leading
-from tests.support.request_frames import encode_request
+from tests.support.logs.logs import TOPIC_ID, LogHouse
+from tests.support.logs.replicas import LeadingNode, brokers, lag_of, leading
+from tests.support.requests.calls import handled
+from tests.support.requests.request_frames import encode_request
 
 FETCH = 1
 PARTITIONS = 50

@@ -11,7 +11,7 @@ from broker_runtime.apis.request.authorized_operations import NOT_ASKED
 from broker_runtime.errors import ErrorCode
 from broker_runtime.slicing.steps import at_once
 from broker_runtime.wire.reader import RequestReader
-from tests.support.coordinating_broker import CoordinatingBroker, versions
+from tests.support.groups.coordinating_broker import CoordinatingBroker, versions
 
 BOTH = versions(consumer_group_heartbeat.API)
 MANY = 130

@@ -19,9 +19,9 @@ from broker_runtime.wire.header import prefix
 from broker_runtime.wire.limits import DEFAULT_LIMITS, RequestTooLargeError
 from broker_runtime.wire.messages import decode_response, encode_request_body
 from broker_runtime.wire.reader import RequestReader
-from tests.support.calls import a_call, reply_to
-from tests.support.coordinating_broker import CoordinatingBroker, versions
-from tests.support.random_messages import messages
+from tests.support.groups.coordinating_broker import CoordinatingBroker, versions
+from tests.support.requests.calls import a_call, reply_to
+from tests.support.requests.random_messages import messages
 
 PEER = "/127.0.0.1"
 STEADY = {"group_id": "g", "member_id": "m", "member_epoch": 1, "rebalance_timeout": -1, "topic_partitions": None}

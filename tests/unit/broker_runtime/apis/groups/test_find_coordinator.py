@@ -11,8 +11,8 @@ from broker_runtime.groups.partition_of import partition_of
 from broker_runtime.metadata.brokers import FenceBroker
 from broker_runtime.metadata.topic_names import GROUPS_TOPIC
 from broker_runtime.metadata.topics import NO_LEADER
-from tests.support.coordinating_broker import CoordinatingBroker, versions
-from tests.support.counted_turns import counted_turns
+from tests.support.groups.coordinating_broker import CoordinatingBroker, versions
+from tests.support.oracles.counted_turns import counted_turns
 
 API = find_coordinator.API
 SEVERAL_SINCE = 4

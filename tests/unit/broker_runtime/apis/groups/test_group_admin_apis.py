@@ -21,7 +21,7 @@ from broker_runtime.groups.records import (
 )
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.metadata.topic_names import GROUPS_TOPIC
-from tests.support.coordinating_broker import CoordinatingBroker, versions
+from tests.support.groups.coordinating_broker import CoordinatingBroker, versions
 
 SUBSCRIPTION = b"\x00\x00" + b"\x00\x00\x00\x01" + b"\x00\x06orders" + b"\xff\xff\xff\xff"
 """Version 0 of a consumer's metadata: it reads `orders`."""

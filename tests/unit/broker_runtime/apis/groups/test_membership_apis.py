@@ -10,9 +10,9 @@ from broker_runtime.apis.request.many_items import ITEMS_OF_A_TURN
 from broker_runtime.errors import ErrorCode
 from broker_runtime.wire.messages import encode_request_body
 from broker_runtime.wire.reader import RequestReader
-from tests.support.calls import a_call
-from tests.support.coordinating_broker import CoordinatingBroker, versions
-from tests.support.counted_turns import counted_turns
+from tests.support.groups.coordinating_broker import CoordinatingBroker, versions
+from tests.support.oracles.counted_turns import counted_turns
+from tests.support.requests.calls import a_call
 
 JOIN, SYNC, BEAT, LEAVE = join_group.API, sync_group.API, heartbeat.API, leave_group.API
 AT_ONCE = {"group.initial.rebalance.delay.ms": "0"}

@@ -14,8 +14,8 @@ from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic
 from broker_runtime.wire.limits import DEFAULT_LIMITS
 from broker_runtime.wire.messages import encode_request_body
 from broker_runtime.wire.reader import RequestReader
-from tests.support.calls import a_call
-from tests.support.coordinating_broker import CoordinatingBroker, versions
+from tests.support.groups.coordinating_broker import CoordinatingBroker, versions
+from tests.support.requests.calls import a_call
 
 COMMIT, FETCH = offset_commit.API, offset_fetch.API
 NOBODY = UUID(int=4711)

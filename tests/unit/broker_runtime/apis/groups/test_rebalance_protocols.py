@@ -4,7 +4,7 @@ from typing import Any
 
 from broker_runtime.apis.groups import consumer_group_heartbeat
 from broker_runtime.errors import ErrorCode
-from tests.support.coordinating_broker import CoordinatingBroker
+from tests.support.groups.coordinating_broker import CoordinatingBroker
 
 
 async def joined(node: CoordinatingBroker) -> Any:

@@ -8,7 +8,7 @@ from broker_runtime.apis.partitions.describe_log_dirs import API
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode
 from broker_runtime.storage.records.batch import encode_batch
-from tests.support.controller import ControllerInMemory
+from tests.support.worlds.controller import ControllerInMemory
 
 
 def held(answer: dict[str, Any]) -> dict[tuple[str, int], int]:

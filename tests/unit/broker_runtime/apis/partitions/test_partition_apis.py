@@ -14,10 +14,10 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.storage.log.log import Log
 from broker_runtime.wire.messages import decode_request, encode_request_body, encode_response
-from tests.support.calls import a_call, fields_later
-from tests.support.logs import LogHouse
-from tests.support.packed_batches import timed
-from tests.support.replicas import leading
+from tests.support.logs.logs import LogHouse
+from tests.support.logs.packed_batches import timed
+from tests.support.logs.replicas import leading
+from tests.support.requests.calls import a_call, fields_later
 
 EPOCH = 3
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL = -1, -2, -3, -4

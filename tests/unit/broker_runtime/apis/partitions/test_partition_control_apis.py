@@ -13,7 +13,7 @@ from broker_runtime.apis.topics import elect_leaders
 from broker_runtime.errors import ErrorCode
 from broker_runtime.metadata.brokers import FenceBroker
 from broker_runtime.metadata.topics import Partition, PartitionRecord, TopicRecord
-from tests.support.controller import CLUSTER_ID, ControllerInMemory
+from tests.support.worlds.controller import CLUSTER_ID, ControllerInMemory
 
 ID, OTHER = UUID(int=50), UUID(int=51)
 

@@ -4,7 +4,7 @@ import pytest
 
 from broker_runtime.apis.produce.init_producer_id import API
 from broker_runtime.errors import ErrorCode
-from tests.support.controller import ControllerInMemory
+from tests.support.worlds.controller import ControllerInMemory
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ from broker_runtime.metadata.topics import Partition
 from broker_runtime.storage.records.batch import NO_PRODUCER, ProducerStamp, encode_batch
 from broker_runtime.wire.messages import decode_response, frame_request
 from broker_runtime.wire.reply import PendingReply, Reply
-from tests.support.calls import handled
-from tests.support.logs import LogHouse, values_of
-from tests.support.manual_disk import ManualDisk
-from tests.support.replicas import LeadingNode, brokers, leading
-from tests.support.request_frames import encode_request
+from tests.support.fakes.manual_disk import ManualDisk
+from tests.support.logs.logs import LogHouse, values_of
+from tests.support.logs.replicas import LeadingNode, brokers, leading
+from tests.support.requests.calls import handled
+from tests.support.requests.request_frames import encode_request
 
 PRODUCE, VERSION = 0, 9
 LIST_OFFSETS = 2

@@ -14,12 +14,12 @@ from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.storage.records.batch import encode_batch
 from broker_runtime.wire.messages import decode_response
 from broker_runtime.wire.reply import PendingReply, Reply
-from tests.support.calls import handled
-from tests.support.circles import no_circles
-from tests.support.logs import TOPIC_ID, LogHouse
-from tests.support.packed_batches import packed
-from tests.support.replicas import LeadingNode, leading
-from tests.support.request_frames import encode_request
+from tests.support.logs.logs import TOPIC_ID, LogHouse
+from tests.support.logs.packed_batches import packed
+from tests.support.logs.replicas import LeadingNode, leading
+from tests.support.oracles.circles import no_circles
+from tests.support.requests.calls import handled
+from tests.support.requests.request_frames import encode_request
 
 GZIP = 1
 PRODUCE = 0

@@ -40,8 +40,8 @@ from broker_runtime.wire.push.messages import (
     ThreadOwnership,
 )
 from broker_runtime.wire.reply import NO_REPLY, PendingReply, Reply
-from tests.support.calls import NotedConnection
-from tests.support.coordinating_broker import ME, CoordinatingBroker, versions
+from tests.support.groups.coordinating_broker import ME, CoordinatingBroker, versions
+from tests.support.requests.calls import NotedConnection
 
 T = TypeVar("T")
 

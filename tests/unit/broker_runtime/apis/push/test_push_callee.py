@@ -16,7 +16,7 @@ from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.wire.handler import ServedConnection
 from broker_runtime.wire.push import layouts
 from broker_runtime.wire.push.messages import Broker
-from tests.support.calls import NotedConnection
+from tests.support.requests.calls import NotedConnection
 
 
 class Called:

@@ -12,10 +12,10 @@ from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode
 from broker_runtime.storage.records.batch import encode_batch
 from broker_runtime.wire.reply import PendingReply
-from tests.support.calls import handled_call
-from tests.support.logs import LogHouse
-from tests.support.replicas import LeadingNode, leading
-from tests.support.request_frames import encode_request
+from tests.support.logs.logs import LogHouse
+from tests.support.logs.replicas import LeadingNode, leading
+from tests.support.requests.calls import handled_call
+from tests.support.requests.request_frames import encode_request
 
 PRODUCE, FETCH = 0, 1
 

@@ -22,10 +22,10 @@ from broker_runtime.storage.records.batch import encode_batch
 from broker_runtime.wire import versions
 from broker_runtime.wire.reply import NO_REPLY, PendingReply, Reply
 from broker_runtime.wire.versions import API_VERSIONS, FETCH, FIND_COORDINATOR, PRODUCE, ApiFormat
-from tests.support.calls import NotedConnection
-from tests.support.logs import LogHouse
-from tests.support.replicas import LeadingNode, leading
-from tests.support.request_frames import encode_request
+from tests.support.logs.logs import LogHouse
+from tests.support.logs.replicas import LeadingNode, leading
+from tests.support.requests.calls import NotedConnection
+from tests.support.requests.request_frames import encode_request
 
 ALL, LEADER, NONE = -1, 1, 0
 FIND = memoryview(encode_request(FIND_COORDINATOR, 3, 7, {"key": "group", "key_type": 0}))[4:]

@@ -13,10 +13,10 @@ from broker_runtime.config.keys.client_metrics import Subscription, subscription
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.wire.messages import decode_response
-from tests.support.calls import handled
-from tests.support.controller import ControllerInMemory, Metadata
-from tests.support.manual_clock import ManualClock
-from tests.support.request_frames import encode_request
+from tests.support.fakes.manual_clock import ManualClock
+from tests.support.requests.calls import handled
+from tests.support.requests.request_frames import encode_request
+from tests.support.worlds.controller import ControllerInMemory, Metadata
 
 ME = UUID(int=7)
 CLIENT = Client("shop-1", "librdkafka", "2.11.0", "10.0.0.1", 50_000)

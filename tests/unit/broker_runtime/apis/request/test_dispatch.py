@@ -20,9 +20,9 @@ from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.reply import PendingReply, Reply
 from broker_runtime.wire.versions import ALTER_CLIENT_QUOTAS, API_VERSIONS, DELETE_TOPICS, FIND_COORDINATOR
-from tests.support.calls import NotedConnection
-from tests.support.manual_clock import ManualClock
-from tests.support.request_frames import encode_request
+from tests.support.fakes.manual_clock import ManualClock
+from tests.support.requests.calls import NotedConnection
+from tests.support.requests.request_frames import encode_request
 
 KEY_OF = {"key": "group", "key_type": 0}
 FIND = memoryview(encode_request(FIND_COORDINATOR, 3, 7, KEY_OF))[4:]

@@ -15,10 +15,10 @@ from broker_runtime.errors import ErrorCode, ProtocolError
 from broker_runtime.wire.messages import Fields, decode_response
 from broker_runtime.wire.reply import PendingReply, Reply
 from broker_runtime.wire.versions import FETCH, FIND_COORDINATOR, PRODUCE
-from tests.support.calls import NotedConnection
-from tests.support.logs import LogHouse
-from tests.support.replicas import LeadingNode, leading
-from tests.support.request_frames import encode_request
+from tests.support.logs.logs import LogHouse
+from tests.support.logs.replicas import LeadingNode, leading
+from tests.support.requests.calls import NotedConnection
+from tests.support.requests.request_frames import encode_request
 
 FOUND = {"error_code": ErrorCode.NONE, "error_message": None, "node_id": 1, "host": "h", "port": 1}
 REFUSED = {"error_code": ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "error_message": None, "node_id": -1} | {

@@ -12,8 +12,8 @@ from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.slicing.steps import Steps
 from broker_runtime.wire.messages import decode_response
 from broker_runtime.wire.reply import Reply
-from tests.support.calls import a_call, settled_at_once
-from tests.support.controller import Metadata
+from tests.support.requests.calls import a_call, settled_at_once
+from tests.support.worlds.controller import Metadata
 
 
 class Broker:

@@ -26,11 +26,11 @@ from broker_runtime.wire.limits import RequestLimits
 from broker_runtime.wire.messages import decode_response
 from broker_runtime.wire.reply import FileRegion, PendingReply, Reply
 from broker_runtime.wire.versions import CREATE_TOPICS, FETCH, LIST_GROUPS, METADATA, PRODUCE
-from tests.support.calls import NotedConnection
-from tests.support.logs import TOPIC_ID, LogHouse
-from tests.support.manual_clock import ManualClock
-from tests.support.replicas import LeadingNode, leading
-from tests.support.request_frames import encode_request
+from tests.support.fakes.manual_clock import ManualClock
+from tests.support.logs.logs import TOPIC_ID, LogHouse
+from tests.support.logs.replicas import LeadingNode, leading
+from tests.support.requests.calls import NotedConnection
+from tests.support.requests.request_frames import encode_request
 
 PARTITIONS = 300
 FEW = RequestLimits(items_max=1_024, bytes_max=1_000_000)

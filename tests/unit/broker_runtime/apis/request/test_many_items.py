@@ -23,9 +23,9 @@ from broker_runtime.groups.records import GroupRecord, OffsetCommitKey, OffsetCo
 from broker_runtime.wire.messages import encode_request_body
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.versions import DELETE_GROUPS
-from tests.support.calls import a_call
-from tests.support.coordinating_broker import CoordinatingBroker
-from tests.support.counted_turns import counted_turns
+from tests.support.groups.coordinating_broker import CoordinatingBroker
+from tests.support.oracles.counted_turns import counted_turns
+from tests.support.requests.calls import a_call
 
 TURNS = 4
 MANY = TURNS * ITEMS_OF_A_TURN

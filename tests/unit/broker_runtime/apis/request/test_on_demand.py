@@ -16,10 +16,10 @@ from broker_runtime.on_demand import Importer
 from broker_runtime.wire.handler import ServedConnection
 from broker_runtime.wire.reply import PendingReply, Reply
 from broker_runtime.wire.versions import LIST_GROUPS
-from tests.support.calls import NotedConnection
-from tests.support.imports_on_demand import APIS
-from tests.support.manual_clock import ManualClock
-from tests.support.request_frames import encode_request
+from tests.support.fakes.manual_clock import ManualClock
+from tests.support.oracles.imports_on_demand import APIS
+from tests.support.requests.calls import NotedConnection
+from tests.support.requests.request_frames import encode_request
 
 MODULE = "not_imported_yet"
 

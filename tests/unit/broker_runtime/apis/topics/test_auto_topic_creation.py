@@ -9,7 +9,7 @@ import pytest
 
 from broker_runtime.apis.topics.auto_topic_creation import AutoTopicCreation
 from broker_runtime.errors import ErrorCode, KafkaError
-from tests.support.manual_clock import ManualClock
+from tests.support.fakes.manual_clock import ManualClock
 
 
 class Controller:

@@ -8,7 +8,7 @@ from broker_runtime.apis.topics import create_topics
 from broker_runtime.apis.topics.create_topics import API
 from broker_runtime.errors import ErrorCode
 from broker_runtime.metadata.describe_configs import describe_topic
-from tests.support.controller import ControllerInMemory
+from tests.support.worlds.controller import ControllerInMemory
 
 
 def topic(name: str, partitions: int = 1) -> dict[str, Any]:

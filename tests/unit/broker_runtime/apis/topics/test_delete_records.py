@@ -18,9 +18,9 @@ from broker_runtime.storage.disk.checkpoint import LOG_STARTS, read_offsets
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.records.batch import encode_batch
 from broker_runtime.wire.messages import decode_request, encode_request_body, encode_response
-from tests.support.calls import a_call, fields_later, fields_of
-from tests.support.logs import LOG_DIR, LogHouse
-from tests.support.replicas import LeadingNode, broker_info, brokers, leading
+from tests.support.logs.logs import LOG_DIR, LogHouse
+from tests.support.logs.replicas import LeadingNode, broker_info, brokers, leading
+from tests.support.requests.calls import a_call, fields_later, fields_of
 
 VERSION = 2
 

@@ -11,7 +11,7 @@ from broker_runtime.apis.cluster import describe_cluster
 from broker_runtime.apis.request.authorized_operations import NOT_ASKED
 from broker_runtime.apis.topics.metadata import API
 from broker_runtime.errors import ErrorCode
-from tests.support.controller import ControllerInMemory
+from tests.support.worlds.controller import ControllerInMemory
 
 NOBODY = UUID(int=0)
 

@@ -18,8 +18,8 @@ from broker_runtime.metadata.topic_names import INTERNAL_TOPICS
 from broker_runtime.metadata.topics import PartitionRecord, Topic
 from broker_runtime.slicing.steps import at_once
 from broker_runtime.wire.messages import encode_response_body
-from tests.support.calls import a_call
-from tests.support.controller import Metadata
+from tests.support.requests.calls import a_call
+from tests.support.worlds.controller import Metadata
 
 VERSIONS = range(API.versions[0], API.versions[1] + 1)
 

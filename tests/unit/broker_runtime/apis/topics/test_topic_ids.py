@@ -15,11 +15,11 @@ from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.storage.records.batch import encode_batch
 from broker_runtime.wire.messages import decode_response
 from broker_runtime.wire.reply import FileRegion, PendingReply
-from tests.support.calls import handled, handled_call
-from tests.support.controller import Metadata
-from tests.support.logs import TOPIC_ID, LogHouse
-from tests.support.replicas import LeadingNode, leading
-from tests.support.request_frames import encode_request
+from tests.support.logs.logs import TOPIC_ID, LogHouse
+from tests.support.logs.replicas import LeadingNode, leading
+from tests.support.requests.calls import handled, handled_call
+from tests.support.requests.request_frames import encode_request
+from tests.support.worlds.controller import Metadata
 
 PRODUCE, FETCH = 0, 1
 STRANGER = UUID(int=77)

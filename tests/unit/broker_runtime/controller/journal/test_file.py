@@ -8,8 +8,8 @@ import pytest
 from broker_runtime.controller.journal.file import FileJournal
 from broker_runtime.controller.journal.seam import JournalFailedError
 from broker_runtime.storage.records.batch import ProducerStamp
-from tests.support.inline_executor import InlineExecutor
-from tests.support.logs import LogHouse
+from tests.support.fakes.inline_executor import InlineExecutor
+from tests.support.logs.logs import LogHouse
 
 pytestmark = pytest.mark.virtual_time
 

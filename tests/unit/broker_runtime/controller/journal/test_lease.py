@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from broker_runtime.controller.journal.lease import LeaseElection
-from tests.support.journal_store import Fault, MemoryStore, SharedObjects
-from tests.support.manual_clock import ManualClock
-from tests.support.virtual_time import run
+from tests.support.fakes.journal_store import Fault, MemoryStore, SharedObjects
+from tests.support.fakes.manual_clock import ManualClock
+from tests.support.fakes.virtual_time import run
 
 DURATION_MS = 4_000
 DURATION_S = DURATION_MS / 1000

@@ -11,7 +11,7 @@ from broker_runtime.groups.classic.states import PREVIOUS, ClassicState
 from broker_runtime.groups.group import Committer, Group, OffsetRetention
 from broker_runtime.groups.records import ClassicMember, GroupMetadataKey, GroupMetadataValue, GroupRecord
 from broker_runtime.groups.state import GroupsState
-from tests.support.classic_coordinator import ClassicCoordinator
+from tests.support.groups.classic_coordinator import ClassicCoordinator
 
 KEY = GroupMetadataKey("g")
 

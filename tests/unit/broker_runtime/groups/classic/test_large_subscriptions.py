@@ -26,7 +26,7 @@ from broker_runtime.groups.records import (
     GroupRecord,
 )
 from broker_runtime.groups.state import GroupsState
-from tests.support.classic_coordinator import GROUP, OTHER_TOPIC, ClassicCoordinator, join_request, told
+from tests.support.groups.classic_coordinator import GROUP, OTHER_TOPIC, ClassicCoordinator, join_request, told
 
 NAMES = 3_000
 NAMES_OF_A_DECISION = PORTION * 16

@@ -20,8 +20,7 @@ from broker_runtime.groups.group import Committer
 from broker_runtime.groups.record_codec import encode
 from broker_runtime.groups.records import ClassicProtocol, GroupMetadataValue, GroupRecord
 from broker_runtime.groups.state import GroupsState
-from tests.support.circles import no_circles
-from tests.support.classic_coordinator import (
+from tests.support.groups.classic_coordinator import (
     GROUP,
     OTHER_TOPIC,
     RANGE,
@@ -31,6 +30,7 @@ from tests.support.classic_coordinator import (
     join_request,
     told,
 )
+from tests.support.oracles.circles import no_circles
 
 IN_PROGRESS, UNKNOWN = ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.UNKNOWN_MEMBER_ID
 FENCED, NONE = ErrorCode.FENCED_INSTANCE_ID, ErrorCode.NONE

@@ -6,7 +6,7 @@ import pytest
 
 from broker_runtime.groups.classic.subscriptions import subscribed_topics
 from broker_runtime.groups.records import ClassicProtocol
-from tests.support.classic_coordinator import ClassicCoordinator
+from tests.support.groups.classic_coordinator import ClassicCoordinator
 
 
 def subscription(version: int, count: int, names: bytes = b"") -> bytes:

@@ -14,7 +14,7 @@ from broker_runtime.groups.classic.states import ClassicState
 from broker_runtime.groups.classic.table import STATES, TABLE, Event, Outcome
 from broker_runtime.groups.group import Committer
 from broker_runtime.groups.offsets.commit import OffsetToCommit, commit
-from tests.support.classic_coordinator import GROUP, OTHER_TOPIC, ClassicCoordinator, error_of, told
+from tests.support.groups.classic_coordinator import GROUP, OTHER_TOPIC, ClassicCoordinator, error_of, told
 
 DEAD, EMPTY, PREPARING, COMPLETING, STABLE = STATES
 CELLS = [(state, event) for (state, event), cell in TABLE.items() if cell is not None]

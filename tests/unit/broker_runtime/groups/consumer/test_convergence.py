@@ -10,7 +10,7 @@ import pytest
 
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.consumer.heartbeat import HeartbeatAnswer
-from tests.support.consumer_groups import Coordinator, durable
+from tests.support.groups.consumer_groups import Coordinator, durable
 
 TOPICS = {"small": 3, "middle": 7, "large": 300}
 """The large topic's assignment is computed aside."""

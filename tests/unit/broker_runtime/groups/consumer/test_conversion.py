@@ -33,7 +33,7 @@ from broker_runtime.groups.group import GroupType
 from broker_runtime.groups.offsets.delete import delete_group
 from broker_runtime.groups.records import ClassicProtocol, GroupRecord, OffsetCommitKey, OffsetCommitValue
 from broker_runtime.slicing.steps import at_once
-from tests.support.consumer_groups import GROUP, Coordinator, durable, refused
+from tests.support.groups.consumer_groups import GROUP, Coordinator, durable, refused
 
 PARTITIONS = 4
 NONE, AGAIN = ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS

@@ -41,7 +41,7 @@ from broker_runtime.metadata.brokers import RegisterBroker
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
 from broker_runtime.slicing.steps import at_once
-from tests.support.consumer_groups import GROUP, Coordinator, durable, empty_state, refused
+from tests.support.groups.consumer_groups import GROUP, Coordinator, durable, empty_state, refused
 
 NAMES = 5_000
 NAMES_OF_A_STEP_MAX = 500

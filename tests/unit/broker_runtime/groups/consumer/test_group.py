@@ -16,7 +16,7 @@ from broker_runtime.groups.records import (
     GroupRecord,
 )
 from broker_runtime.groups.state import GroupsState
-from tests.support.consumer_groups import GROUP, Coordinator, durable, refused
+from tests.support.groups.consumer_groups import GROUP, Coordinator, durable, refused
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from broker_runtime.coordination.seam import in_one_go
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.consumer.heartbeat import HeartbeatAnswer, heartbeat
 from broker_runtime.groups.consumer.validity import HeartbeatRequest
-from tests.support.consumer_groups import GROUP, SOON_MS, Coordinator, refused
+from tests.support.groups.consumer_groups import GROUP, SOON_MS, Coordinator, refused
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from broker_runtime.config.keys.broker import BrokerConfig
 from broker_runtime.coordination.seam import in_one_go
 from broker_runtime.groups.records import ConsumerGroupTargetAssignmentMemberKey
-from tests.support.consumer_groups import Coordinator, durable
+from tests.support.groups.consumer_groups import Coordinator, durable
 
 MEMBERS = 300
 

@@ -7,7 +7,7 @@ from broker_runtime.config.keys.broker import BrokerConfig
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.consumer.heartbeat import HeartbeatAnswer
 from broker_runtime.groups.records import ConsumerGroupMemberMetadataKey, GroupRecord
-from tests.support.consumer_groups import GROUP, SOON_MS, Coordinator, durable, refused
+from tests.support.groups.consumer_groups import GROUP, SOON_MS, Coordinator, durable, refused
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import pytest
 
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.consumer.heartbeat import HeartbeatAnswer
-from tests.support.consumer_groups import SOON_MS, Coordinator, durable, refused
+from tests.support.groups.consumer_groups import SOON_MS, Coordinator, durable, refused
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
 from broker_runtime.wire.messages import decode_request, encode_response_body
 from broker_runtime.wire.versions import LIST_OFFSETS
-from tests.support.manual_clock import ManualClock
+from tests.support.fakes.manual_clock import ManualClock
 
 pytestmark = pytest.mark.virtual_time
 

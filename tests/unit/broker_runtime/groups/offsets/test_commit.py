@@ -21,7 +21,7 @@ from broker_runtime.groups.records import (
 )
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.metadata.topics import TopicRecord
-from tests.support.consumer_groups import ManualEnvironment, refused
+from tests.support.groups.consumer_groups import ManualEnvironment, refused
 
 NOBODY = Committer()
 MEMBER = ClassicMember("m", None, "c", "/h", 60_000, 10_000, b"", b"")

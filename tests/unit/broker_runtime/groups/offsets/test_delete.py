@@ -15,8 +15,8 @@ from broker_runtime.groups.records import (
     OffsetCommitValue,
 )
 from broker_runtime.groups.state import GroupsState
-from tests.support.classic_coordinator import ClassicCoordinator
-from tests.support.consumer_groups import refused
+from tests.support.groups.classic_coordinator import ClassicCoordinator
+from tests.support.groups.consumer_groups import refused
 
 SUBSCRIBED_TO_ORDERS = b"\x00\x00\x00\x00\x00\x01\x00\x06orders\xff\xff\xff\xff"
 

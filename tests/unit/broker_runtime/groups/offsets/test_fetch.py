@@ -15,7 +15,7 @@ from broker_runtime.groups.records import (
     OffsetCommitValue,
 )
 from broker_runtime.groups.state import GroupsState
-from tests.support.consumer_groups import refused
+from tests.support.groups.consumer_groups import refused
 
 NOBODY = Committer()
 OLD, NEW = UUID(int=1), UUID(int=2)

@@ -9,7 +9,7 @@ from broker_runtime.groups.push.calls import Ping, StartFetcher, StopFetcher
 from broker_runtime.groups.push.decided import Decided
 from broker_runtime.groups.push.offsets import Consumed
 from broker_runtime.groups.push.states import PushState
-from tests.support.push_groups import SESSION_S, Consumer, Coordinator, answer_all
+from tests.support.groups.push_groups import SESSION_S, Consumer, Coordinator, answer_all
 
 OFFSETS = (Consumed("t", 0, 1),)
 

@@ -3,7 +3,7 @@
 from broker_runtime.config.keys.broker import BrokerConfig
 from broker_runtime.groups.push.calls import Ping, StopFetcher
 from broker_runtime.groups.push.states import PushState
-from tests.support.push_groups import SESSION_S, Consumer, Coordinator, answer_all
+from tests.support.groups.push_groups import SESSION_S, Consumer, Coordinator, answer_all
 
 PATIENT_S = 10 * SESSION_S
 BACKOFF_S = 2.0

@@ -7,8 +7,8 @@ import pytest
 from broker_runtime.groups.push.calls import EARLIEST, LATEST, Call, Ping, StartAt, StartFetcher, StopFetcher
 from broker_runtime.groups.push.ownership import Necessity
 from broker_runtime.groups.push.states import PushState
-from tests.support.circles import no_circles
-from tests.support.push_groups import GROUP, SESSION_S, Consumer, Coordinator, answer_all
+from tests.support.groups.push_groups import GROUP, SESSION_S, Consumer, Coordinator, answer_all
+from tests.support.oracles.circles import no_circles
 
 STARTED = {("t", 0), ("t", 1), ("t", 2), ("t", 3)}
 

@@ -11,7 +11,7 @@ from broker_runtime.groups.push.answers import ping_answered, start_answered, st
 from broker_runtime.groups.push.calls import Ping, StartFetcher, StopFetcher
 from broker_runtime.groups.push.offsets import Consumed
 from broker_runtime.groups.push.states import PushState
-from tests.support.push_groups import GROUP, Consumer, Coordinator, answer_all
+from tests.support.groups.push_groups import GROUP, Consumer, Coordinator, answer_all
 
 PARTITIONS = 4
 FAR = 1 << 40

@@ -12,7 +12,7 @@ from broker_runtime.groups.push.log_ends import Asked, Ends
 from broker_runtime.groups.push.states import PushState
 from broker_runtime.groups.records import GroupRecord, OffsetCommitKey, OffsetCommitValue
 from broker_runtime.metadata.topics import PartitionRecord
-from tests.support.push_groups import GROUP, SESSION_S, Consumer, Coordinator, answer_all
+from tests.support.groups.push_groups import GROUP, SESSION_S, Consumer, Coordinator, answer_all
 
 T0, T1 = ("t", 0), ("t", 1)
 FAR = 10**15

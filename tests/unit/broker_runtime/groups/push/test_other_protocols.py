@@ -12,8 +12,8 @@ from broker_runtime.groups.classic.syncing import sync
 from broker_runtime.groups.consumer.classic_members import CLASSIC_MEMBERS
 from broker_runtime.groups.consumer.heartbeat import heartbeat
 from broker_runtime.groups.consumer.validity import HeartbeatRequest
-from tests.support.classic_coordinator import join_request
-from tests.support.push_groups import GROUP, Coordinator
+from tests.support.groups.classic_coordinator import join_request
+from tests.support.groups.push_groups import GROUP, Coordinator
 
 
 @pytest.fixture

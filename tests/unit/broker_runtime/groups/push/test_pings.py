@@ -8,7 +8,7 @@ from broker_runtime.groups.push.calls import Ping
 from broker_runtime.groups.push.offsets import Consumed
 from broker_runtime.groups.push.states import PushState
 from broker_runtime.groups.records import GroupRecord, OffsetCommitKey, OffsetCommitValue
-from tests.support.push_groups import GROUP, SESSION_S, Consumer, Coordinator, answer_all
+from tests.support.groups.push_groups import GROUP, SESSION_S, Consumer, Coordinator, answer_all
 
 
 def started(config: BrokerConfig | None = None, **changes: float) -> tuple[Coordinator, Consumer]:

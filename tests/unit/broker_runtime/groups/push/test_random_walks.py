@@ -13,7 +13,7 @@ import pytest
 from broker_runtime.errors import KafkaError
 from broker_runtime.groups.push.group import PushGroup
 from broker_runtime.groups.push.states import PushState
-from tests.support.push_groups import GROUP, Consumer, Coordinator
+from tests.support.groups.push_groups import GROUP, Consumer, Coordinator
 
 STEPS = 400
 SUBSCRIPTIONS = ('{"t": 1}', '{"t": 2}', "*1*.*", '{"t": 1, "u": 3}', "!1!t")

@@ -17,7 +17,7 @@ from broker_runtime.groups.records import (
     PushMemberKey,
     PushMemberValue,
 )
-from tests.support.push_groups import GROUP, Consumer, Coordinator, answer_all
+from tests.support.groups.push_groups import GROUP, Consumer, Coordinator, answer_all
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from broker_runtime.groups.records import (
     Value,
 )
 from broker_runtime.groups.state import GroupsState
-from tests.support.push_groups import GROUP, SESSION_S, Consumer, Coordinator, answer_all
+from tests.support.groups.push_groups import GROUP, SESSION_S, Consumer, Coordinator, answer_all
 
 RETENTION_S = 1_000.0
 OTHER = ("other", 0)

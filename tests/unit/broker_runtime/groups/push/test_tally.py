@@ -4,7 +4,7 @@ from broker_runtime.groups.push.answers import start_answered
 from broker_runtime.groups.push.states import PushState
 from broker_runtime.groups.tally import Loss
 from broker_runtime.node.metrics import push_families
-from tests.support.push_groups import SESSION_S, Consumer, Coordinator, answer_all
+from tests.support.groups.push_groups import SESSION_S, Consumer, Coordinator, answer_all
 
 
 def test_a_rebalance_counts_when_the_last_consumer_has_started() -> None:

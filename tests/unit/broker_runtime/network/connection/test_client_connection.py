@@ -12,9 +12,9 @@ from broker_runtime.network.settings import ClientLimits
 from broker_runtime.network.sockets.transport import Transport
 from broker_runtime.wire.header import prefix
 from broker_runtime.wire.versions import FETCH
-from tests.support.circles import no_circles
-from tests.support.memory_transport import EncryptingTransport, MemoryTransport
-from tests.support.noted_poller import NotedPoller
+from tests.support.fakes.memory_transport import EncryptingTransport, MemoryTransport
+from tests.support.fakes.noted_poller import NotedPoller
+from tests.support.oracles.circles import no_circles
 
 pytestmark = pytest.mark.virtual_time
 

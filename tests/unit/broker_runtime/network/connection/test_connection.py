@@ -17,10 +17,10 @@ from broker_runtime.network.connection.shared import Shared
 from broker_runtime.network.settings import NetworkLimits
 from broker_runtime.wire.handler import ServedConnection
 from broker_runtime.wire.reply import PendingReply, Reply
-from tests.support.circles import no_circles
-from tests.support.manual_clock import ManualClock
-from tests.support.memory_transport import EncryptingTransport, MemoryTransport
-from tests.support.noted_poller import NotedPoller
+from tests.support.fakes.manual_clock import ManualClock
+from tests.support.fakes.memory_transport import EncryptingTransport, MemoryTransport
+from tests.support.fakes.noted_poller import NotedPoller
+from tests.support.oracles.circles import no_circles
 
 
 def request(body: bytes) -> bytes:

@@ -7,7 +7,7 @@ from broker_runtime.network.connection.connection import Connection
 from broker_runtime.network.connection.hanging_up import HangingUp
 from broker_runtime.wire.handler import ServedConnection
 from broker_runtime.wire.reply import PendingReply, Reply
-from tests.support.manual_clock import ManualClock
+from tests.support.fakes.manual_clock import ManualClock
 
 FRAME = memoryview(b"a request")
 ANSWER = (b"an answer",)

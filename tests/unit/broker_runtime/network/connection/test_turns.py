@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from broker_runtime.network.connection.turns import Turns
-from tests.support.manual_clock import ManualClock
+from tests.support.fakes.manual_clock import ManualClock
 
 
 class Loop:

@@ -1,8 +1,8 @@
 """The events of one connection's socket that a poller watches."""
 
 from broker_runtime.network.sockets.interest import Interest
-from tests.support.memory_transport import MemoryTransport
-from tests.support.noted_poller import NotedPoller
+from tests.support.fakes.memory_transport import MemoryTransport
+from tests.support.fakes.noted_poller import NotedPoller
 
 
 class Target:

@@ -14,7 +14,7 @@ from broker_runtime.network.sockets.proxy_header import (
     ProxyHeader,
     ProxyHeaderError,
 )
-from tests.support.proxy_headers import header, local_header, tlv
+from tests.support.requests.proxy_headers import header, local_header, tlv
 
 LIMIT = 4_096
 PORTS = st.integers(0, 65_535)

@@ -12,9 +12,9 @@ from broker_runtime.apis.request.call import Ending
 from broker_runtime.exposition import render
 from broker_runtime.observers.audit_log.observer import AuditLogObserver, new_boot_id
 from broker_runtime.observers.surroundings import HeldPartition, Surroundings
-from tests.support.audit import ManualTimers, ended_call
-from tests.support.calls import NotedConnection
-from tests.support.manual_clock import ManualClock
+from tests.support.audit.audit import ManualTimers, ended_call
+from tests.support.fakes.manual_clock import ManualClock
+from tests.support.requests.calls import NotedConnection
 
 
 class Bench:

@@ -12,11 +12,11 @@ from broker_runtime.storage.log.follower_log import FollowerLog
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.log_dir.manager import LogManager
 from broker_runtime.storage.records.batch import encode_batch
-from tests.support.logs import LOG_DIR
-from tests.support.manual_clock import ManualClock
-from tests.support.memory_filesystem import MemoryFileSystem
-from tests.support.packed_batches import with_body
-from tests.support.virtual_time import run
+from tests.support.fakes.manual_clock import ManualClock
+from tests.support.fakes.memory_filesystem import MemoryFileSystem
+from tests.support.fakes.virtual_time import run
+from tests.support.logs.logs import LOG_DIR
+from tests.support.logs.packed_batches import with_body
 
 CONFIG = TopicConfig(cleanup_policy=("compact",), segment_bytes=500)
 

@@ -19,8 +19,8 @@ from broker_runtime.storage.records.batch import (
     parse_header,
 )
 from broker_runtime.storage.segment import batch_writer
-from tests.support.cleaning import append_keyed, clean
-from tests.support.logs import LogHouse, read_all
+from tests.support.logs.cleaning import append_keyed, clean
+from tests.support.logs.logs import LogHouse, read_all
 
 CONFIG = TopicConfig(cleanup_policy=("compact",), segment_bytes=400, index_interval_bytes=80, delete_retention_ms=1000)
 

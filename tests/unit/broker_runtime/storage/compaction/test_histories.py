@@ -10,9 +10,9 @@ from broker_runtime.config import TopicConfig
 from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.compaction.cleaning import CleanerSettings
 from broker_runtime.storage.records.batch import NO_PRODUCER, ProducerStamp, Record
-from tests.support.cleaning import KeyValue, append_keyed, clean, records_of
-from tests.support.logs import LogHouse
-from tests.support.replica_model import epoch_end
+from tests.support.logs.cleaning import KeyValue, append_keyed, clean, records_of
+from tests.support.logs.logs import LogHouse
+from tests.support.logs.replica_model import epoch_end
 
 CONFIG = TopicConfig(
     cleanup_policy=("compact",),

@@ -16,7 +16,7 @@ from broker_runtime.storage.records.batch import (
     iter_times,
     parse_header,
 )
-from tests.support.packed_batches import PACKERS, packed, timed, xerial
+from tests.support.logs.packed_batches import PACKERS, packed, timed, xerial
 
 RECORDS = st.lists(st.tuples(st.none() | st.binary(max_size=200), st.none() | st.binary(max_size=200)), min_size=1)
 

@@ -7,9 +7,9 @@ import pytest
 from broker_runtime.config import TopicConfig
 from broker_runtime.storage.log.time_search import first_since, newest
 from broker_runtime.storage.records.batch import ProducerStamp, encode_batch
-from tests.support.cleaning import clean, records_of
-from tests.support.logs import LogHouse
-from tests.support.time_searches import run_through
+from tests.support.logs.cleaning import clean, records_of
+from tests.support.logs.logs import LogHouse
+from tests.support.logs.time_searches import run_through
 
 LIMIT = 1 << 20
 

@@ -23,9 +23,9 @@ from broker_runtime.storage.records.batch import (
 )
 from broker_runtime.storage.recovery import recovery
 from broker_runtime.wire.reply import FileRegion
-from tests.support.damaged_node import CONFIG, EVERYTHING, FOLDER, Node, all_but, served
-from tests.support.logs import LOG_DIR, TOPIC_ID, values_of
-from tests.support.memory_filesystem import MemoryFileSystem
+from tests.support.fakes.memory_filesystem import MemoryFileSystem
+from tests.support.logs.damaged_node import CONFIG, EVERYTHING, FOLDER, Node, all_but, served
+from tests.support.logs.logs import LOG_DIR, TOPIC_ID, values_of
 
 
 @pytest.mark.parametrize("end", [Node.stop, Node.kill])

@@ -11,9 +11,9 @@ from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.damage.mending import NotSuppliedError, Supplied, Wanted, mend, nothing_for
 from broker_runtime.storage.log.replacing import ReplacingStoppedError
 from broker_runtime.storage.records.batch import HEADER_BYTES, encode_batch, iter_batches
-from tests.support.damaged_house import COUNT, DamagedHouse, everything, served
-from tests.support.logs import values_of
-from tests.support.memory_filesystem import MemoryFileSystem
+from tests.support.fakes.memory_filesystem import MemoryFileSystem
+from tests.support.logs.damaged_house import COUNT, DamagedHouse, everything, served
+from tests.support.logs.logs import values_of
 
 
 @pytest.mark.parametrize("offsets", [(20,), (20, 21, 22), (14, 27), (0, 13, 14, 15, 40, 59)])

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_runtime.storage.disk.epochs import LeaderEpochs
-from tests.support.replica_model import epoch_end
+from tests.support.logs.replica_model import epoch_end
 
 GAPS = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 5)), max_size=12)
 

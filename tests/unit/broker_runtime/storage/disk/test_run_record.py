@@ -14,9 +14,9 @@ from broker_runtime.storage.disk.filesystem import read_file, replace_file
 from broker_runtime.storage.disk.run_record import FILE_NAME, UNKNOWN_BOOT
 from broker_runtime.storage.log_dir.manager import LogManager
 from broker_runtime.storage.records.batch import encode_batch
-from tests.support.logs import LOG_DIR, TOPIC_ID
-from tests.support.manual_clock import ManualClock
-from tests.support.memory_filesystem import MemoryFileSystem
+from tests.support.fakes.manual_clock import ManualClock
+from tests.support.fakes.memory_filesystem import MemoryFileSystem
+from tests.support.logs.logs import LOG_DIR, TOPIC_ID
 
 OTHER_ID = UUID(int=8)
 SEGMENT = LOG_DIR / "orders-0" / f"{0:020}.log"

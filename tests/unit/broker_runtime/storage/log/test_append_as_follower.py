@@ -12,8 +12,8 @@ from broker_runtime.storage.disk.checkpoint import HIGH_WATERMARKS
 from broker_runtime.storage.log.swap import GAPS_FILE
 from broker_runtime.storage.log_dir.manager import LogManager
 from broker_runtime.storage.records.batch import ProducerStamp, empty_batch, parse_header
-from tests.support.logs import LOG_DIR, LogHouse
-from tests.support.replica_model import ModelBatch, stored
+from tests.support.logs.logs import LOG_DIR, LogHouse
+from tests.support.logs.replica_model import ModelBatch, stored
 
 FIRST = ModelBatch(0, 3, (b"a", b"b"), ProducerStamp(9, 0, 0))
 SECOND = ModelBatch(2, 3, (b"c",), ProducerStamp(9, 0, 2))

@@ -7,7 +7,7 @@ import pytest
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import KafkaError
-from tests.support.logs import LogHouse, values_of
+from tests.support.logs.logs import LogHouse, values_of
 
 _CHANGES_MAX = 50
 

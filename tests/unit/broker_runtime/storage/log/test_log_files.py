@@ -7,7 +7,7 @@ import pytest
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.slicing.steps import at_once
-from tests.support.logs import LOG_DIR, LogHouse, values_of
+from tests.support.logs.logs import LOG_DIR, LogHouse, values_of
 
 ONE = 70
 """Bytes of a batch of one record with a one-byte key and value."""

@@ -15,9 +15,9 @@ from broker_runtime.storage.disk.filesystem import OsFileSystem
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.log_dir.manager import LogManager
 from broker_runtime.storage.records.batch import encode_batch
-from tests.support.logs import RETENTION_AT_EACH_TICK, TOPIC_ID, values_of
-from tests.support.manual_clock import ManualClock
-from tests.support.virtual_time import run
+from tests.support.fakes.manual_clock import ManualClock
+from tests.support.fakes.virtual_time import run
+from tests.support.logs.logs import RETENTION_AT_EACH_TICK, TOPIC_ID, values_of
 
 
 @contextmanager

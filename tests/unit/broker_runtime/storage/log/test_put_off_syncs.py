@@ -13,8 +13,8 @@ from broker_runtime.storage.disk.epochs import EPOCHS_FILE
 from broker_runtime.storage.disk.filesystem import OsFileSystem, read_file
 from broker_runtime.storage.records.batch import ProducerStamp
 from broker_runtime.storage.segment.segment_indexes import SegmentIndexes
-from tests.support.logs import LogHouse, values_of
-from tests.support.manual_disk import ManualDisk
+from tests.support.fakes.manual_disk import ManualDisk
+from tests.support.logs.logs import LogHouse, values_of
 
 ONE = 70
 """Bytes of a batch of one record with a one-byte key and value."""

@@ -10,8 +10,8 @@ from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.records.batch import NO_PRODUCER, ProducerStamp
-from tests.support.logs import LogHouse
-from tests.support.replica_model import ModelBatch, epoch_end, stored
+from tests.support.logs.logs import LogHouse
+from tests.support.logs.replica_model import ModelBatch, epoch_end, stored
 
 CONFIG = TopicConfig(segment_bytes=600, index_interval_bytes=80, file_delete_delay_ms=0)
 SIZES = st.lists(st.integers(0, 60), min_size=1, max_size=4)

@@ -12,8 +12,8 @@ from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.disk.checkpoint import RECOVERY_POINTS, read_offsets
 from broker_runtime.storage.disk.disk import ThreadedDisk
 from broker_runtime.storage.records.batch import ProducerStamp
-from tests.support.logs import LOG_DIR, LogHouse, values_of
-from tests.support.manual_disk import ManualDisk
+from tests.support.fakes.manual_disk import ManualDisk
+from tests.support.logs.logs import LOG_DIR, LogHouse, values_of
 
 ONE = 70
 """Bytes of a batch of one record with a one-byte key and value."""

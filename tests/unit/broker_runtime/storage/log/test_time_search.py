@@ -10,9 +10,9 @@ from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.log.time_search import FoundRecord, Search, Step, first_since, newest
 from broker_runtime.storage.records.batch import COMPRESSION_MASK, HEADER_BYTES, iter_times
 from broker_runtime.storage.records.compression import unpack
-from tests.support.logs import LogHouse, read_all
-from tests.support.packed_batches import timed, with_body
-from tests.support.time_searches import run_through
+from tests.support.logs.logs import LogHouse, read_all
+from tests.support.logs.packed_batches import timed, with_body
+from tests.support.logs.time_searches import run_through
 
 LIMIT = 1 << 20
 CODECS = [0, 1, 2, 3, 4]

@@ -11,9 +11,9 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.log_dir.manager import LogManager
 from broker_runtime.storage.records.batch import Header, ProducerStamp, iter_batches
-from tests.support.logs import LOG_DIR, LogHouse, values_of
-from tests.support.memory_filesystem import MemoryFileSystem
-from tests.support.replica_model import ModelBatch, stored
+from tests.support.fakes.memory_filesystem import MemoryFileSystem
+from tests.support.logs.logs import LOG_DIR, LogHouse, values_of
+from tests.support.logs.replica_model import ModelBatch, stored
 
 CONFIG = TopicConfig(segment_bytes=300, index_interval_bytes=80)
 

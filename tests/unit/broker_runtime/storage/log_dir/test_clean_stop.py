@@ -3,8 +3,8 @@
 from random import Random
 from uuid import UUID
 
-from tests.support.logs import LOG_DIR, LogHouse, values_of
-from tests.support.manual_disk import ManualDisk
+from tests.support.fakes.manual_disk import ManualDisk
+from tests.support.logs.logs import LOG_DIR, LogHouse, values_of
 
 LOGS = 20
 

@@ -13,10 +13,10 @@ from broker_runtime.storage.disk.filesystem import read_file
 from broker_runtime.storage.disk.ledger import FILE_NAME
 from broker_runtime.storage.log_dir.log_dir_health import RESERVE, LogDirHealth
 from broker_runtime.storage.log_dir.manager import LogManager
-from tests.support.logs import LOG_DIR, TOPIC_ID, LogHouse, values_of
-from tests.support.manual_clock import ManualClock
-from tests.support.manual_disk import ManualDisk
-from tests.support.memory_filesystem import MemoryFileSystem
+from tests.support.fakes.manual_clock import ManualClock
+from tests.support.fakes.manual_disk import ManualDisk
+from tests.support.fakes.memory_filesystem import MemoryFileSystem
+from tests.support.logs.logs import LOG_DIR, TOPIC_ID, LogHouse, values_of
 
 RESERVE_BYTES = 8192
 OTHER_ID = TOPIC_ID.__class__(int=8)

@@ -11,8 +11,8 @@ from broker_runtime.storage.disk.filesystem import read_file, replace_file
 from broker_runtime.storage.disk.ledger import read_ledger
 from broker_runtime.storage.disk.run_record import FILE_NAME
 from broker_runtime.storage.log.log import Log
-from tests.support.logs import LOG_DIR, TOPIC_ID, LogHouse, values_of
-from tests.support.memory_filesystem import MemoryFileSystem
+from tests.support.fakes.memory_filesystem import MemoryFileSystem
+from tests.support.logs.logs import LOG_DIR, TOPIC_ID, LogHouse, values_of
 
 AGAIN = UUID(int=8)
 TEN = [b"again %d" % number for number in range(10)]

@@ -13,8 +13,8 @@ from broker_runtime.storage.log.log_syncs import LogSyncs
 from broker_runtime.storage.log_dir import upkeep
 from broker_runtime.storage.log_dir.manager import LogManager
 from broker_runtime.storage.records.batch import encode_batch
-from tests.support.logs import LOG_DIR, TOPIC_ID, LogHouse, values_of
-from tests.support.manual_disk import ManualDisk
+from tests.support.fakes.manual_disk import ManualDisk
+from tests.support.logs.logs import LOG_DIR, TOPIC_ID, LogHouse, values_of
 
 FOLDER = LOG_DIR / "orders-0"
 FIRST = "00000000000000000000"

@@ -8,7 +8,7 @@ from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.records import producers
 from broker_runtime.storage.records.batch import ProducerStamp
 from broker_runtime.storage.records.producers import ProducerStates, StoredBatch
-from tests.support.logs import LogHouse, values_of
+from tests.support.logs.logs import LogHouse, values_of
 
 
 def _stamp(sequence: int, epoch: int = 0) -> ProducerStamp:

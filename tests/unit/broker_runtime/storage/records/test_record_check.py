@@ -14,7 +14,7 @@ from broker_runtime.errors import ErrorCode, KafkaError, RecordsRefusedError
 from broker_runtime.storage.records import compression
 from broker_runtime.storage.records.batch import HEADER_BYTES, encode_batch
 from broker_runtime.storage.records.record_check import ERRORS_MAX, check_records, is_quick
-from tests.support.packed_batches import PACKERS, packed, with_body, xerial
+from tests.support.logs.packed_batches import PACKERS, packed, with_body, xerial
 
 COMPACT = TopicConfig(cleanup_policy=("compact",))
 ALL = TopicConfig(sluicegate_record_validation="all")

@@ -16,7 +16,7 @@ from broker_runtime.storage.records.batch import (
 )
 from broker_runtime.storage.records.compression import GZIP, LZ4, ZSTD
 from broker_runtime.storage.records.validation import check_batch
-from tests.support.packed_batches import PACKERS, packed, with_body
+from tests.support.logs.packed_batches import PACKERS, packed, with_body
 
 NOW_MS = 1_700_000_000_000
 GOOD = encode_batch([(b"k", b"one"), (b"k", b"two")], NOW_MS)

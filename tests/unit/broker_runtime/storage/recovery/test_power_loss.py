@@ -8,7 +8,7 @@ from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.records.batch import checksum
-from tests.support.logs import LogHouse, read_all, values_of
+from tests.support.logs.logs import LogHouse, read_all, values_of
 
 
 class LogOnFailingMachine(RuleBasedStateMachine):

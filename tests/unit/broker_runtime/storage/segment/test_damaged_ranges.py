@@ -12,9 +12,9 @@ from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.log.time_search import FoundRecord, first_since, newest
 from broker_runtime.storage.records.batch import HEADER_BYTES, parse_header
 from broker_runtime.storage.segment.damaged_ranges import DamagedRange, range_at, stretches
-from tests.support.damaged_house import COUNT, DamagedHouse, everything, served
-from tests.support.logs import values_of
-from tests.support.time_searches import run_through
+from tests.support.logs.damaged_house import COUNT, DamagedHouse, everything, served
+from tests.support.logs.logs import values_of
+from tests.support.logs.time_searches import run_through
 
 
 def test_a_range_is_found_by_its_offsets_and_by_where_it_ends() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from sluicegate_operator.api import load_manifests, parse_resource
 from sluicegate_operator.api.manifests import read_stored
-from tests.support.bad_manifests import cluster, external, topic
+from tests.support.manifests.bad_manifests import cluster, external, topic
 
 BROKERS = "spec.brokers.replicas is 3: a partition has one replica on a broker at most"
 

@@ -3,13 +3,22 @@
 import pytest
 
 from sluicegate_operator.api import InvalidManifest, parse_resource, validate
-from tests.support.bad_manifests import BAD, BAD_CHANGES, GOOD, BadChange, BadManifest, GoodManifest, cluster, quota
-from tests.support.external_manifests import BAD_EXTERNAL, BAD_EXTERNAL_CHANGES, GOOD_EXTERNAL
-from tests.support.listener_manifests import BAD_LISTENERS, GOOD_LISTENERS
-from tests.support.observer_manifests import BAD_OBSERVERS, GOOD_OBSERVERS
-from tests.support.pipeline_manifests import BAD_PIPELINES, GOOD_PIPELINES, PIPELINE_CHANGES
-from tests.support.quota_manifests import BAD_QUOTAS, GOOD_QUOTAS
-from tests.support.tag_manifests import BAD_TAGS, GOOD_TAGS
+from tests.support.manifests.bad_manifests import (
+    BAD,
+    BAD_CHANGES,
+    GOOD,
+    BadChange,
+    BadManifest,
+    GoodManifest,
+    cluster,
+    quota,
+)
+from tests.support.manifests.external_manifests import BAD_EXTERNAL, BAD_EXTERNAL_CHANGES, GOOD_EXTERNAL
+from tests.support.manifests.listener_manifests import BAD_LISTENERS, GOOD_LISTENERS
+from tests.support.manifests.observer_manifests import BAD_OBSERVERS, GOOD_OBSERVERS
+from tests.support.manifests.pipeline_manifests import BAD_PIPELINES, GOOD_PIPELINES, PIPELINE_CHANGES
+from tests.support.manifests.quota_manifests import BAD_QUOTAS, GOOD_QUOTAS
+from tests.support.manifests.tag_manifests import BAD_TAGS, GOOD_TAGS
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from sluicegate_operator.cli.fleets.status import status
 from sluicegate_operator.kube.http.api_server import Kubeconfig
 from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.kube.http.kinds import POD, Kind
-from tests.support.bad_manifests import cluster, external, listener, quota
+from tests.support.manifests.bad_manifests import cluster, external, listener, quota
 from tests.unit.sluicegate_operator.cli.asking.test_quota_rows import LIMITS
 
 Json = dict[str, Any]

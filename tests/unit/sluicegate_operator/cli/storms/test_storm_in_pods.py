@@ -20,7 +20,7 @@ from sluicegate_operator.cli.storms.storm_targets import StormInputError
 from sluicegate_operator.fleet.local.local_data import DataDir
 from sluicegate_operator.kube.http.kinds import POD, SERVICE, Kind
 from sluicegate_operator.resources.storm_pod import RUN_LABEL
-from tests.support.bad_manifests import listener
+from tests.support.manifests.bad_manifests import listener
 
 pytestmark = pytest.mark.virtual_time
 Json = dict[str, Any]

@@ -18,8 +18,8 @@ from sluicegate_operator.fleet.external import external
 from sluicegate_operator.fleet.external.external import ExternalFleet
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.planning.external.external import ConfigProgress, external_status
-from tests.support import bad_manifests
-from tests.support.scripted_peer import NO_THROTTLE, ScriptedPeer
+from tests.support.fakes.scripted_peer import NO_THROTTLE, ScriptedPeer
+from tests.support.manifests import bad_manifests
 
 pytestmark = pytest.mark.virtual_time
 

@@ -13,7 +13,7 @@ from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.kafka.asking import BrokerPool, NoBrokerError, Unreachable
 from sluicegate_operator.kafka_admin.client import AdminClient, BrokerHandle
 from sluicegate_operator.kafka_admin.errors import KafkaApiError
-from tests.support.scripted_peer import NO_THROTTLE, ScriptedPeer
+from tests.support.fakes.scripted_peer import NO_THROTTLE, ScriptedPeer
 
 pytestmark = pytest.mark.virtual_time
 

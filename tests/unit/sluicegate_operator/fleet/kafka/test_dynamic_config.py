@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 import pytest
 
 from sluicegate_operator.fleet.kafka.dynamic_config import ConfigResult, WantedConfig, enforce_config
-from tests.support.scripted_cluster import REFUSED, ScriptedCluster
+from tests.support.fakes.scripted_cluster import REFUSED, ScriptedCluster
 
 pytestmark = pytest.mark.virtual_time
 

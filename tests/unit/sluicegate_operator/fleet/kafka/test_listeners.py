@@ -5,7 +5,7 @@ import pytest
 from sluicegate_operator.fleet.kafka.listeners import Told, ask_listeners, tell_listeners
 from sluicegate_operator.planning.listeners.exposure import Address
 from sluicegate_operator.planning.listeners.listeners import OpenListener, OpenListeners
-from tests.support.scripted_cluster import ScriptedCluster
+from tests.support.fakes.scripted_cluster import ScriptedCluster
 
 pytestmark = pytest.mark.virtual_time
 

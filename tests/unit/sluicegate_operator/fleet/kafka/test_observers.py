@@ -7,8 +7,8 @@ import pytest
 from sluicegate_operator.api import BrokerCluster, ObserverPlugin, parse_resource
 from sluicegate_operator.fleet.kafka.observers import enforce_observers, plugin_reports
 from sluicegate_operator.planning.observers.observers import ObserverPlan, ObserverReport, plan_observers
-from tests.support.bad_manifests import cluster, observer
-from tests.support.scripted_cluster import REFUSED, ScriptedCluster
+from tests.support.fakes.scripted_cluster import REFUSED, ScriptedCluster
+from tests.support.manifests.bad_manifests import cluster, observer
 
 pytestmark = pytest.mark.virtual_time
 

@@ -12,9 +12,9 @@ from sluicegate_operator.handlers.snapshot import gather_cluster
 from sluicegate_operator.kube.http.errors import KubeConflictError, KubeError
 from sluicegate_operator.kube.http.kinds import STATEFUL_SET, Kind
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, ROLE_LABEL
-from tests.support.bad_manifests import cluster
-from tests.support.fleet_worlds import Pods, fleet_world, shop
-from tests.support.memory_kube import MemoryCache, MemoryKube
+from tests.support.fakes.memory_kube import MemoryCache, MemoryKube
+from tests.support.manifests.bad_manifests import cluster
+from tests.support.worlds.fleet_worlds import Pods, fleet_world, shop
 
 SHOP = ("default", "shop")
 

@@ -12,8 +12,8 @@ from sluicegate_operator.fleet.kafka.controllers import ControllerPlace, Control
 from sluicegate_operator.fleet.local.local import LocalFleet
 from sluicegate_operator.fleet.local.local_data import DataDir
 from sluicegate_operator.kube.http.errors import KubeConflictError
-from tests.support.bad_manifests import cluster
-from tests.support.fleet_worlds import PlayedChild
+from tests.support.manifests.bad_manifests import cluster
+from tests.support.worlds.fleet_worlds import PlayedChild
 
 
 class SlowChild(PlayedChild):

@@ -4,7 +4,7 @@ import pytest
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.fleet.pods.by_cluster import ByCluster
-from tests.support.bad_manifests import cluster
+from tests.support.manifests.bad_manifests import cluster
 
 SHOP = ("default", "shop")
 

@@ -11,9 +11,9 @@ from sluicegate_operator.handlers.snapshot import gather_cluster
 from sluicegate_operator.kube.http.errors import KubeError, LandingTakenError
 from sluicegate_operator.kube.http.kinds import AUDIT_PIPELINE, Kind
 from sluicegate_operator.resources.labels import CLUSTER_LABEL
-from tests.support.bad_manifests import Json, cluster
-from tests.support.memory_kube import MemoryCache, MemoryKube
-from tests.support.pipeline_manifests import pipeline
+from tests.support.fakes.memory_kube import MemoryCache, MemoryKube
+from tests.support.manifests.bad_manifests import Json, cluster
+from tests.support.manifests.pipeline_manifests import pipeline
 
 X, ELSEWHERE = "s3://audit/x", "s3://audit/elsewhere"
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from sluicegate_operator.handlers.process.loop_turns import LONG_S, TimedSelector, loop_on
-from tests.support.manual_clock import ManualClock
+from tests.support.fakes.manual_clock import ManualClock
 
 
 def test_the_longest_turn_is_kept_and_those_that_worked_long_are_counted() -> None:

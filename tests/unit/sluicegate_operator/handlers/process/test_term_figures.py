@@ -14,9 +14,9 @@ from sluicegate_operator.handlers.term import reconcilers
 from sluicegate_operator.planning.registrations.overview import BrokerOverview, BrokerState, ClusterOverview
 from sluicegate_operator.planning.rolls.roll import Done, Wait, WaitReason
 from sluicegate_operator.settings import read_settings
-from tests.support.bad_manifests import cluster, quota
-from tests.support.memory_kube import MemoryKube
-from tests.support.pipeline_manifests import pipeline
+from tests.support.fakes.memory_kube import MemoryKube
+from tests.support.manifests.bad_manifests import cluster, quota
+from tests.support.manifests.pipeline_manifests import pipeline
 
 SHOP = ("default", "shop")
 OF_SHOP = 'broker_cluster="shop",namespace="default"'

@@ -16,8 +16,8 @@ from sluicegate_operator.kafka_admin.log_damage import SINCE_PROTOCOL
 from sluicegate_operator.planning.registrations.registrations import BrokerWords
 from sluicegate_operator.planning.status.log_damage import BrokerDamage
 from sluicegate_operator.settings import read_settings
-from tests.support.bad_manifests import cluster
-from tests.support.memory_kube import MemoryKube
+from tests.support.fakes.memory_kube import MemoryKube
+from tests.support.manifests.bad_manifests import cluster
 
 SHOP = ("default", "shop")
 AT = BrokerAddress(0, "b0", 9092, up=True)

@@ -12,7 +12,7 @@ from sluicegate_operator.engine.external_clusters import FOLLOWERS, UNREACHABLE_
 from sluicegate_operator.handlers.reconcilers.external import ExternalBrokers
 from sluicegate_operator.kafka_admin.errors import AdminTimeoutError, KafkaAdminError
 from sluicegate_operator.planning.external.external import ExternalBroker, ExternalSeen, ReplicaCounts
-from tests.support.bad_manifests import external
+from tests.support.manifests.bad_manifests import external
 
 pytestmark = pytest.mark.virtual_time
 

@@ -14,8 +14,8 @@ from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.kube.http.kinds import NAMESPACE, POD, Kind
 from sluicegate_operator.planning.layout.connection_groups import number_of_pod
 from sluicegate_operator.planning.layout.workloads import Members
-from tests.support.bad_manifests import quota
-from tests.support.quota_manifests import of_pods
+from tests.support.manifests.bad_manifests import quota
+from tests.support.manifests.quota_manifests import of_pods
 
 SHOP = ("default", "shop")
 

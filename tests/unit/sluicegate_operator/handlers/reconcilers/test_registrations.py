@@ -22,8 +22,8 @@ from sluicegate_operator.planning.registrations.fencing import ContainerEnd
 from sluicegate_operator.planning.registrations.overview import BrokerOverview, BrokerState, ClusterOverview
 from sluicegate_operator.resources.broker_registration import broker_registration
 from sluicegate_operator.settings import read_settings
-from tests.support.bad_manifests import cluster, external
-from tests.support.memory_kube import MemoryKube
+from tests.support.fakes.memory_kube import MemoryKube
+from tests.support.manifests.bad_manifests import cluster, external
 
 CLUSTER = BrokerCluster.model_validate(
     {"metadata": {"name": "shop"}, "spec": {"brokers": {"replicas": 2, "storage": {"size": "1Gi"}}}}

@@ -6,8 +6,8 @@ from sluicegate_operator.api import ConnectionQuota, parse_resource
 from sluicegate_operator.handlers.reconcilers.workloads import Workloads
 from sluicegate_operator.planning.layout.connection_groups import number_of_pod
 from sluicegate_operator.planning.layout.workloads import Members, WorkloadPod
-from tests.support.bad_manifests import quota
-from tests.support.quota_manifests import of_pods
+from tests.support.manifests.bad_manifests import quota
+from tests.support.manifests.quota_manifests import of_pods
 
 SHOP = ("default", "shop")
 

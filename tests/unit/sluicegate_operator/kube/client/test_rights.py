@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from sluicegate_operator.kube.client.rights import CALLED, CALLED_OF_SPARK, HELD, Resource
-from tests.support.rights import Rights, surplus
+from tests.support.oracles.rights import Rights, surplus
 
-DEPLOY = Path(__file__).parents[4] / "deploy"
+DEPLOY = Path(__file__).parents[6] / "deploy"
 OPERATOR = ("sluicegate-operator", "sluicegate-operator-nodes", "sluicegate-operator-lease")
 """Roles that are bound to the operator's account."""
 OF_THE_WHOLE_CLUSTER = (("", "nodes"), ("", "namespaces"))

@@ -7,9 +7,9 @@ import pytest
 
 from sluicegate_operator.kube.http.kinds import Kind
 from sluicegate_operator.kube.lease.lease import LeaseElector
-from tests.support.manual_clock import ManualClock
-from tests.support.one_lease import OneLease
-from tests.support.virtual_time import run
+from tests.support.fakes.manual_clock import ManualClock
+from tests.support.fakes.one_lease import OneLease
+from tests.support.fakes.virtual_time import run
 
 DURATION_S = 15
 

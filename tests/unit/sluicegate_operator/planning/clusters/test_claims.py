@@ -9,7 +9,7 @@ import pytest
 from sluicegate_operator.api import BrokerCluster, parse_resource
 from sluicegate_operator.planning.clusters.claims import Claim, plan_claims
 from sluicegate_operator.planning.layout.cluster_layout import Role, cluster_id, plan_cluster
-from tests.support.bad_manifests import cluster
+from tests.support.manifests.bad_manifests import cluster
 
 MADE = datetime(2026, 1, 1, tzinfo=UTC)
 OLD_ID = "NKr8a1QYQ0yqmZ0Jb1m7eA"

@@ -15,7 +15,7 @@ from sluicegate_operator.planning.clusters.cluster_access import (
 )
 from sluicegate_operator.planning.clusters.cluster_status import ObservedCluster, cluster_status
 from sluicegate_operator.planning.external.external import ConfigProgress, ExternalBroker, ExternalSeen, external_status
-from tests.support.bad_manifests import cluster, external, named_listener
+from tests.support.manifests.bad_manifests import cluster, external, named_listener
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 EXTERNAL = ListenerAddresses(name="EXTERNAL", bootstrap_servers="shop-external.default.svc:9094")

@@ -18,7 +18,7 @@ from sluicegate_operator.planning.external.external import (
     external_status,
 )
 from sluicegate_operator.planning.external.external_registrations import plan_external_registrations
-from tests.support.bad_manifests import external
+from tests.support.manifests.bad_manifests import external
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 BROKERS = tuple(ExternalBroker(number, "kafka", 9092 + number) for number in (1, 2, 3))

@@ -14,9 +14,9 @@ from sluicegate_operator.planning.layout.audit_places import (
     why_results_taken,
 )
 from sluicegate_operator.planning.layout.store_places import canonical_uri, store_place
-from tests.support.bad_manifests import Json
-from tests.support.bad_manifests import cluster as cluster_manifest
-from tests.support.pipeline_manifests import pipeline as pipeline_manifest
+from tests.support.manifests.bad_manifests import Json
+from tests.support.manifests.bad_manifests import cluster as cluster_manifest
+from tests.support.manifests.pipeline_manifests import pipeline as pipeline_manifest
 
 
 def _of(document: Json, namespace: str, second: int) -> Any:

@@ -27,7 +27,7 @@ from sluicegate_operator.planning.layout.limits import ObservedLimits
 from sluicegate_operator.planning.layout.preview_nodes import NodeKind, preview_restarts
 from sluicegate_operator.planning.layout.restart_reasons import NodeRevision, decode_revision, restart_reasons
 from sluicegate_operator.planning.topics.topics import ObservedTopic, diff_topic
-from tests.support.bad_manifests import Json, cluster, external, topic
+from tests.support.manifests.bad_manifests import Json, cluster, external, topic
 
 STATIC = sorted(set(BROKER_CONFIG) - DYNAMIC_CONFIG_KEYS)
 LANDING = {"claimName": "audit"}

@@ -20,7 +20,7 @@ from sluicegate_operator.planning.layout.cluster_layout import (
     static_config,
 )
 from sluicegate_operator.resources.properties import render_properties
-from tests.support.bad_manifests import cluster, external, listener, manifest
+from tests.support.manifests.bad_manifests import cluster, external, listener, manifest
 
 PLACE = NodePlace("10.1.2.3", "10.1.2.3", "/data", ("shop-controllers-0.example:9093",))
 

@@ -13,7 +13,7 @@ from sluicegate_operator.planning.layout.connection_groups import (
     number_of_pod,
 )
 from sluicegate_operator.planning.layout.limits import ip_rate
-from tests.support.limits_model import group_of, member_of
+from tests.support.oracles.limits_model import group_of, member_of
 
 GROUP = (("connection-group", "shop/ingest"),)
 

@@ -9,8 +9,8 @@ from sluicegate_operator.planning.layout.children import cluster_children
 from sluicegate_operator.planning.layout.images import Images
 from sluicegate_operator.planning.pipelines.pipelines import pipeline_children
 from sluicegate_operator.resources.audit_run import AuditPlaces
-from tests.support.bad_manifests import cluster
-from tests.support.pipeline_manifests import pipeline
+from tests.support.manifests.bad_manifests import cluster
+from tests.support.manifests.pipeline_manifests import pipeline
 
 IMAGES = Images("nodes:1", "nodes:1-landing", "pipeline:1", ("registry",))
 LANDING = {"landing": {"claimName": "audit"}}

@@ -7,7 +7,7 @@ import pytest
 from sluicegate_operator.api import BrokerCluster, parse_resource
 from sluicegate_operator.planning.layout.cluster_layout import Role
 from sluicegate_operator.planning.layout.volumes import Growth, Volume, VolumesSeen, plan_volumes, volumes_seen
-from tests.support.bad_manifests import cluster
+from tests.support.manifests.bad_manifests import cluster
 
 
 def shop(size: str = "2Gi", **spec: Any) -> BrokerCluster:

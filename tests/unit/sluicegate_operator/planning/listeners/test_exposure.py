@@ -19,7 +19,7 @@ from sluicegate_operator.planning.listeners.exposure import (
     node_address,
     service_seen,
 )
-from tests.support.bad_manifests import listener
+from tests.support.manifests.bad_manifests import listener
 
 NODE = NodeSeen("worker-7", "203.0.113.7")
 PLACE = BrokerPlace(2, "10.0.0.2", NODE)

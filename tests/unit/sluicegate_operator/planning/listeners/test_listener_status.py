@@ -11,8 +11,8 @@ from sluicegate_operator.planning.layout.cluster_layout import plan_cluster
 from sluicegate_operator.planning.listeners.exposure import HIDDEN, Address, Hiding
 from sluicegate_operator.planning.listeners.listener_status import ServicesSeen, listener_status
 from sluicegate_operator.planning.listeners.listeners import ListenerSeen
-from tests.support.bad_manifests import cluster, listener
-from tests.support.kstatus import kstatus as kstatus_of
+from tests.support.manifests.bad_manifests import cluster, listener
+from tests.support.oracles.kstatus import kstatus as kstatus_of
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 THREE = {2: Address("c", 1), 0: Address("a", 1), 1: Address("b", 1)}

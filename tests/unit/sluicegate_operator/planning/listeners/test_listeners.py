@@ -24,7 +24,7 @@ from sluicegate_operator.planning.listeners.listeners import (
     wanted_listeners,
     with_one,
 )
-from tests.support.bad_manifests import cluster, listener
+from tests.support.manifests.bad_manifests import cluster, listener
 
 HOST = "10.0.0.1"
 TRUSTED = "listener.name.external.proxy.protocol.trusted"

@@ -15,7 +15,7 @@ from sluicegate_operator.planning.observers.observers import (
     plan_observers,
     reports_on,
 )
-from tests.support.bad_manifests import cluster, observer
+from tests.support.manifests.bad_manifests import cluster, observer
 
 TEXT = "class Orders: ..."
 MINE: Mapping[str, Any] = {"data": {"acme.py": TEXT, "notes.txt": "of no concern"}}

@@ -26,7 +26,7 @@ from sluicegate_operator.planning.observers.observers import (
     plan_observers,
     reports_on,
 )
-from tests.support.bad_manifests import cluster, observer
+from tests.support.manifests.bad_manifests import cluster, observer
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 LOADED = ObserverReport("Loaded")

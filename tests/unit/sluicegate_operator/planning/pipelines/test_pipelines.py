@@ -20,9 +20,17 @@ from sluicegate_operator.planning.pipelines.pipelines import (
 from sluicegate_operator.planning.pipelines.run_summary import Summary, read_summary
 from sluicegate_operator.planning.rolls.start_failures import StartFailure
 from sluicegate_operator.resources.audit_run import memory_of
-from tests.support.bad_manifests import Json, cluster
-from tests.support.pipeline_manifests import FULL, SPARK, pipeline
-from tests.support.pipeline_runs import SUMMARY, job, job_pod, kubeflow_application, spark_pod, spark_run, waiting_pod
+from tests.support.audit.pipeline_runs import (
+    SUMMARY,
+    job,
+    job_pod,
+    kubeflow_application,
+    spark_pod,
+    spark_run,
+    waiting_pod,
+)
+from tests.support.manifests.bad_manifests import Json, cluster
+from tests.support.manifests.pipeline_manifests import FULL, SPARK, pipeline
 
 NOW = datetime(2026, 11, 22, 12, 30, tzinfo=UTC)
 

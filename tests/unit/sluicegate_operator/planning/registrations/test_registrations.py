@@ -19,7 +19,7 @@ from sluicegate_operator.planning.registrations.registrations import (
     plan_registrations,
     unfenced_gate,
 )
-from tests.support.bad_manifests import cluster, registration
+from tests.support.manifests.bad_manifests import cluster, registration
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ONLINE = BrokerOverview(

@@ -7,7 +7,7 @@ import pytest
 
 from sluicegate_operator.api import ConnectionQuota, parse_resource
 from sluicegate_operator.planning.status.paused import paused_status
-from tests.support.bad_manifests import quota
+from tests.support.manifests.bad_manifests import quota
 
 THEN, NOW = "2026-11-22T12:00:00Z", datetime(2026, 11, 22, 13, tzinfo=UTC)
 

@@ -23,7 +23,7 @@ from sluicegate_operator.planning.topics.topics import (
     judge_topics,
     managed_keys,
 )
-from tests.support.bad_manifests import cluster, topic
+from tests.support.manifests.bad_manifests import cluster, topic
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -1,0 +1,125 @@
+"""An audit log on a manual clock, and invented requests for it."""
+
+import gc
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from broker_runtime.apis.request.call import Call, Completion, Ending, PartitionFacts
+from broker_runtime.network.connection.connection_notices import ConnectionNotice, NoticeKind
+from broker_runtime.observers.audit_log.log import AuditLog, Environment
+from broker_runtime.observers.audit_log.settings import read_settings
+from broker_runtime.observers.audit_log.spool import Identity
+from broker_runtime.storage.disk.filesystem import FileSystem
+from tests.support.fakes.manual_clock import ManualClock
+from tests.support.requests.calls import NotedConnection
+
+API_NAMES = {0: "Produce", 1: "Fetch", 3: "Metadata", 19: "CreateTopics"}
+
+
+class NamedApi(NamedTuple):
+    """The parts of an ApiSpec that a Call needs."""
+
+    key: int
+    name: str
+    flexible_from: int = 9
+    versions: tuple[int, int] = (0, 9)
+
+
+class _Timer:
+    def __init__(self, at_s: float, callback: Callable[[], None]) -> None:
+        self.at_s = at_s
+        self.callback = callback
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+
+class ManualTimers:
+    """The event loop's timers on a ManualClock."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self.clock = clock
+        self._timers: list[_Timer] = []
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> _Timer:
+        timer = _Timer(self.clock.monotonic() + delay_s, callback)
+        self._timers.append(timer)
+        return timer
+
+    def forget(self) -> None:
+        self._timers.clear()
+
+    def advance(self, seconds: float) -> None:
+        """Advance the clock and run the timers that fall due, in order, each at its time."""
+        until = self.clock.monotonic() + seconds
+        while due := [timer for timer in self._timers if timer.at_s <= until + 1e-9 and not timer.is_cancelled]:
+            timer = min(due, key=lambda timer: timer.at_s)
+            self._timers.remove(timer)
+            self.clock.advance(max(0.0, timer.at_s - self.clock.monotonic()))
+            timer.callback()
+        self.clock.advance(max(0.0, until - self.clock.monotonic()))
+
+
+class AuditBench:
+    """One boot of a broker that does nothing but write its audit log into `folder`."""
+
+    def __init__(self, fs: FileSystem, folder: Path, boot_id: str = "0001", **config: str) -> None:
+        self.clock = ManualClock()
+        self.timers = ManualTimers(self.clock)
+        given = {name.replace("_", "."): value for name, value in config.items()}
+        identity = Identity("cluster", 7, boot_id)
+        environment = Environment(identity, folder, API_NAMES, fs, self.clock, self.timers.call_later)
+        self.log = AuditLog(read_settings(given), environment)
+        self.connection = NotedConnection()
+
+    def request(
+        self,
+        api: int = 3,
+        partitions: Sequence[PartitionFacts] = (),
+        *,
+        ending: Ending = Ending.ANSWERED,
+        connection: NotedConnection | None = None,
+        client_id: str | None = "test",
+        **attributes: object,
+    ) -> Call:
+        """Record a request that took a millisecond and has ended; return its call."""
+        call = ended_call(api, connection or self.connection, self.clock.monotonic(), partitions, ending, client_id)
+        for name, value in attributes.items():
+            setattr(call, name, value)
+        self.log.record_call(call)
+        return call
+
+    def produce(self, topic: str = "orders", partition: int = 0, records: int = 10) -> Call:
+        return self.request(0, [(topic, partition, 1000, records, 40, 39 + records, 1, 2, 0)], acks=1)
+
+    def connect(self, kind: NoticeKind = NoticeKind.ACCEPTED, connection_id: int = 1) -> None:
+        self.log.record_connection(ConnectionNotice(kind, "PLAINTEXT", "127.0.0.1", 50_000, connection_id))
+
+    def kill(self) -> None:
+        """Stop as kill -9 does: no more writes, and the lock is free."""
+        self.timers.forget()
+        del self.log
+        gc.collect()
+
+    def settle(self) -> None:
+        """Advance the timers until everything so far is in the spool."""
+        self.timers.advance(0.2)
+
+
+def ended_call(
+    api: int,
+    connection: NotedConnection,
+    now_s: float,
+    partitions: Sequence[PartitionFacts],
+    ending: Ending,
+    client_id: str | None,
+) -> Call:
+    call = Call(NamedApi(api, API_NAMES[api]), 9, 5, client_id, connection, Completion(lambda: now_s))
+    call.keep_details()
+    call.request_bytes = 100
+    call.received_s, call.completed_s, call.ending = now_s - 0.001, now_s, ending
+    call.partitions = list(partitions)
+    call.reply = (b"x" * 50,)
+    return call

@@ -1,0 +1,140 @@
+"""Manifests of BrokerListeners, as in `bad_manifests`."""
+
+from tests.support.manifests.bad_manifests import BadManifest, GoodManifest, listener, named_listener, without
+
+GOOD_LISTENERS = (
+    GoodManifest("a listener that says the least", listener()),
+    GoodManifest("a listener behind a load balancer", listener(exposure="LoadBalancer", protocol="PLAINTEXT")),
+    GoodManifest(
+        "a listener on ports of nodes, with everything",
+        listener(
+            exposure="NodePort",
+            advertisedHost="kafka.example.org",
+            nodePorts={"bootstrap": 30090, "firstBroker": 30100},
+            externalTrafficPolicy="Cluster",
+            annotations={"example.org/dns": "kafka.example.org"},
+            proxyProtocol={"trusted": ["10.0.0.0/8", "192.0.2.7/32", "10.1.2.3/8", "2001:db8::/32"]},
+        ),
+    ),
+    GoodManifest("a listener with an IPv6 address", listener(exposure="NodePort", advertisedHost="2001:db8::7")),
+    GoodManifest(
+        "a listener behind load balancers of a class",
+        listener(
+            exposure="LoadBalancer",
+            advertisedHost="broker-{broker}.kafka.example.org",
+            loadBalancerClass="example.org/inner",
+            loadBalancerSourceRanges=["203.0.113.0/24"],
+        ),
+    ),
+)
+
+BAD_LISTENERS = (
+    BadManifest("a listener without a cluster", without(listener(), "spec", "clusterRef"), "spec.clusterRef"),
+    BadManifest("a listener in lower case", named_listener("external"), "spec.name", "name must be upper-case"),
+    BadManifest("a listener of the operator", named_listener("INTERNAL"), "spec.name", "belong to the operator"),
+    BadManifest("a listener with a line break", named_listener("EXTERNAL\n"), "spec.name", "name must be upper-case"),
+    BadManifest("a privileged port", listener(port=80), "spec.port"),
+    BadManifest("a port that is none", listener(port=70000), "spec.port"),
+    BadManifest("a port of the operator", listener(port=9404), "spec.port", "belong to the operator"),
+    BadManifest("a protocol that is not served", listener(protocol="SASL_SSL"), "spec.protocol"),
+    BadManifest("an unknown exposure", listener(exposure="Ingress"), "spec.exposure"),
+    BadManifest(
+        "an advertised address",
+        listener(advertisedHost="http://{broker}"),
+        "spec.advertisedHost",
+        "must be a host name",
+    ),
+    BadManifest(
+        "an advertised port",
+        listener(exposure="NodePort", advertisedHost="kafka.example.org:9094"),
+        "spec.advertisedHost",
+        "without a port",
+    ),
+    BadManifest(
+        "one host for all brokers",
+        listener(exposure="LoadBalancer", advertisedHost="kafka.example.org"),
+        "spec.advertisedHost",
+        "must have {broker} in it",
+    ),
+    BadManifest(
+        "ports of nodes without exposure",
+        listener(nodePorts={"bootstrap": 30000}),
+        "spec.nodePorts",
+        "exposure NodePort",
+    ),
+    BadManifest(
+        "no ports of nodes", listener(exposure="NodePort", nodePorts={}), "spec.nodePorts", "must say bootstrap"
+    ),
+    BadManifest(
+        "a traffic policy without exposure",
+        listener(externalTrafficPolicy="Local"),
+        "spec.externalTrafficPolicy",
+        "for exposure NodePort and LoadBalancer",
+    ),
+    BadManifest(
+        "a class of load balancers without one",
+        listener(exposure="NodePort", loadBalancerClass="a"),
+        "spec.loadBalancerClass",
+        "for exposure LoadBalancer",
+    ),
+    BadManifest(
+        "sources of a load balancer without one",
+        listener(loadBalancerSourceRanges=["203.0.113.0/24"]),
+        "spec.loadBalancerSourceRanges",
+        "for exposure LoadBalancer",
+    ),
+    BadManifest(
+        "sources that are no range",
+        listener(exposure="LoadBalancer", loadBalancerSourceRanges=["203.0.113.0"]),
+        "spec.loadBalancerSourceRanges",
+        "must be ranges of addresses",
+    ),
+    *(
+        BadManifest(
+            f"trust in {trusted}",
+            listener(proxyProtocol={"trusted": [trusted]}),
+            "spec.proxyProtocol",
+            "must be ranges",
+        )
+        for trusted in (
+            "10.0.0.1",
+            "10.0.0.0/33",
+            "10.0.0.0/255.0.0.0",
+            "10.0.0.0/08",
+            "::ffff:10.0.0.0/104",
+            "::ffff:a00:0/104",
+            "example",
+        )
+    ),
+    BadManifest("trust in nobody", listener(proxyProtocol={"trusted": []}), "spec.proxyProtocol"),
+    BadManifest(
+        "an exposed listener with a long name",
+        listener("a" * 61, exposure="NodePort"),
+        "",
+        "must have at most 60 characters",
+    ),
+    BadManifest(
+        "a listener with the name of an own Service",
+        listener("shop-brokers"),
+        "",
+        "must not end with -brokers, -controllers or",
+    ),
+    BadManifest(
+        "a listener with the name of a controller's Service",
+        listener("shop-controllers-0"),
+        "",
+        "must not end with -brokers, -controllers or",
+    ),
+    BadManifest(
+        "a listener with the name of the API server's Service",
+        listener("kubernetes"),
+        "",
+        "the API server's own Service",
+    ),
+    BadManifest(
+        "a listener whose name is no name of a Service",
+        listener("shop.external"),
+        "",
+        "the name of a BrokerListener must be",
+    ),
+)

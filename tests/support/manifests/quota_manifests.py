@@ -1,0 +1,123 @@
+"""ConnectionQuotas on ranges and workloads, observed ones, and ones that expire.
+
+Some are good, others bad with the sentence that refuses them.
+"""
+
+from typing import Any
+
+from tests.support.manifests.bad_manifests import BadManifest, GoodManifest, quota
+
+_PODS = {"matchLabels": {"app.kubernetes.io/name": "billing"}}
+
+
+def of_pods(**said: Any) -> dict[str, Any]:
+    return {"workload": {"podSelector": _PODS} | said}
+
+
+def _with(expression: dict[str, Any]) -> dict[str, Any]:
+    return {"workload": {"podSelector": {"matchExpressions": [expression]}}}
+
+
+GOOD_QUOTAS = (
+    *(
+        GoodManifest(f"a quota of the range {cidr}", quota({"cidr": cidr}))
+        for cidr in ("10.0.0.0/8", "203.0.113.7/32", "0.0.0.0/0", "2001:db8::/32", "::/0", "2001:DB8:0::/48")
+    ),
+    GoodManifest("a limit that a range shares", quota({"cidr": "10.0.0.0/8"}, maxConnections=9, limitIs="Shared")),
+    GoodManifest("a limit of each pod", quota(of_pods(), maxConnections=9, limitIs="PerAddress")),
+    GoodManifest("every pod of every namespace", quota({"workload": {"podSelector": {}, "namespaceSelector": {}}})),
+    *(
+        GoodManifest(f"pods by {expression['operator']}", quota(_with({"key": "tier"} | expression)))
+        for expression in (
+            {"operator": "In", "values": ["web", ""]},
+            {"operator": "NotIn", "values": ["web"]},
+            {"operator": "Exists"},
+            {"operator": "DoesNotExist", "values": []},
+        )
+    ),
+    GoodManifest("an observed address", quota({"ip": "10.0.0.1"}, maxConnections=1, mode="Observe")),
+    GoodManifest("an observed workload", quota(of_pods(), maxConnections=1, mode="Observe")),
+    GoodManifest("an enforced limit of the broker", quota(maxConnections=1, mode="Enforce")),
+    *(
+        GoodManifest(f"a limit until {moment}", quota(maxConnections=1, expiresAt=moment))
+        for moment in ("2030-01-31T18:00:00Z", "2030-01-31T18:00:00.123456789+05:30", "2028-02-29T00:00:00-00:00")
+    ),
+)
+
+_NOT_OBSERVED: tuple[dict[str, Any], ...] = ({"broker": {}}, {"listener": "EXTERNAL"}, {"defaultIp": {}})
+_RANGE = "target.cidr must be a range of IPv4 or IPv6 addresses"
+
+BAD_QUOTAS = (
+    *(
+        BadManifest(f"{text} as a range", quota({"cidr": text}), "spec.target.cidr", _RANGE)
+        for text in (
+            "10.0.0.0",
+            "10.0.0.0/33",
+            "10.0.0.0/08",
+            "10.0.0.0/255.0.0.0",
+            "10.0.0.0/+8",
+            "10.0.0/8",
+            "::ffff:10.0.0.0/104",
+            "fe80::%eth0/64",
+            "2001:db8::/129",
+            "/8",
+        )
+    ),
+    *(
+        BadManifest(f"the range {text}", quota({"cidr": text}), "spec.target.cidr", "must begin with the first address")
+        for text in ("10.1.2.3/16", "2001:db8::1/64")
+    ),
+    BadManifest(
+        "a range and an address", quota({"cidr": "10.0.0.0/8", "ip": "10.0.0.1"}), "spec.target", "target must say"
+    ),
+    BadManifest("a workload of no pods", quota({"workload": {}}), "spec.target.workload.podSelector"),
+    BadManifest(
+        "a label that is none",
+        quota({"workload": {"podSelector": {"matchLabels": {"a b": "c"}}}}),
+        "spec.target.workload.podSelector.matchLabels",
+        "matchLabels must have keys and values as Kubernetes has them",
+    ),
+    *(
+        BadManifest(
+            f"pods by {operator} with values {values}",
+            quota(_with({"key": "tier", "operator": operator} | ({} if values is None else {"values": values}))),
+            "spec.target.workload.podSelector.matchExpressions[0].values",
+            "operators In and NotIn need values",
+        )
+        for operator, values in (("In", None), ("NotIn", []), ("Exists", ["web"]), ("DoesNotExist", ["web"]))
+    ),
+    BadManifest(
+        "an unknown operator of labels",
+        quota(_with({"key": "tier", "operator": "Like", "values": ["web"]})),
+        "spec.target.workload.podSelector.matchExpressions",
+    ),
+    BadManifest(
+        "an address that shares its limit",
+        quota({"ip": "10.0.0.1"}, maxConnections=1, limitIs="Shared"),
+        "spec.limitIs",
+        "limitIs is for target.cidr and target.workload",
+    ),
+    BadManifest(
+        "a limit that is neither", quota({"cidr": "10.0.0.0/8"}, maxConnections=1, limitIs="Each"), "spec.limitIs"
+    ),
+    *(
+        BadManifest(
+            f"mode Observe of {next(iter(target))}",
+            quota(target, maxConnections=1, mode="Observe"),
+            "spec.mode",
+            "mode Observe is for target.cidr, target.workload and target.ip",
+        )
+        for target in _NOT_OBSERVED
+    ),
+    BadManifest("an unknown mode", quota(maxConnections=1, mode="Watch"), "spec.mode"),
+    *(
+        BadManifest(
+            f"a limit until {moment}",
+            quota(maxConnections=1, expiresAt=moment),
+            "spec.expiresAt",
+            "expiresAt must be a moment with its time zone",
+        )
+        for moment in ("tomorrow", "2030-01-31", "2030-01-31T18:00:00", "2030-01-31 18:00:00Z", "1960-01-01T00:00:00Z")
+    ),
+    BadManifest("a limit until a day that is none", quota(maxConnections=1, expiresAt="2030-02-30T18:00:00Z"), "spec"),
+)
