@@ -17,7 +17,7 @@ the listener run one after the other.
 
 `session` has the state of one registration, `fetching` reads the partitions, and `streams` delivers their records.
 Tests: tests/unit/sluicegate_consumer/test_membership.py, test_session.py, and
-tests/integration/test_sluicegate_consumer.py.
+tests/integration/push/test_sluicegate_consumer.py.
 """
 
 import asyncio

@@ -25,5 +25,5 @@ Invariants:
 
 Tests: tests/unit/broker_runtime/controller (test_invariants.py checks any history of brokers and partitions,
 test_standby.py has several controllers), tests/contract/test_journal.py for every journal, tests/simulation, and
-tests/integration/test_controller_takeover.py with processes that are killed or suspended.
+tests/integration/cluster/test_controller_takeover.py with processes that are killed or suspended.
 """

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.test_console_tools import TOPICS, Tools
+from tests.integration.clients.test_console_tools import TOPICS, Tools
 from tests.support.processes.broker_admin import until
 from tests.support.processes.broker_process import BrokerGroup
 from tests.support.processes.wire_client import WireClient

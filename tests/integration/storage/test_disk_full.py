@@ -9,7 +9,7 @@ from pathlib import Path
 
 from confluent_kafka import KafkaError, Producer
 
-from tests.integration.test_process_life import consume
+from tests.integration.cluster.test_process_life import consume
 from tests.support.fakes.full_disk import VARIABLE
 from tests.support.processes.broker_admin import until
 from tests.support.processes.broker_process import BrokerProcess

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from tests.integration.test_process_life import consume
+from tests.integration.cluster.test_process_life import consume
 from tests.support.fakes.hung_fsync import VARIABLE
 from tests.support.processes.acknowledged import create_topic
 from tests.support.processes.broker_admin import until
