@@ -169,7 +169,7 @@ e2e: venv java kubernetes oldest-api-server helm spark-crds flux-crds prometheus
 ifeq ($(LEVEL),)
 	@rm -rf reports/used-rights
 	$(PYTEST) -q -p no:randomly -n $(E2E_WORKERS) --dist loadfile --no-loadscope-reorder --durations=40 --durations-min=10 e2e
-	@PYTHONPATH=.:operator $(BIN)/python -m e2e.used_rights
+	@PYTHONPATH=.:operator $(BIN)/python -m e2e.world.used_rights
 else
 	@$(BIN)/python -m e2e.nodes $(LEVEL)
 endif
@@ -197,7 +197,7 @@ bench: setup-all .venv-runtime/.installed  ## side by side with Apache Kafka 4.3
 .PHONY: images
 images: chromium kubernetes helm prometheus  ## write docs/images/: pictures of the report, and of dashboards over three minutes of a real cluster
 	$(BIN)/python -m tests.support.audit.report_images
-	PYTHONPATH=.:operator $(BIN)/python -m e2e.dashboard_images
+	PYTHONPATH=.:operator $(BIN)/python -m e2e.world.dashboard_images
 
 .PHONY: crds
 crds: venv  ## write crds/, the generated reference pages and dashboards

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from e2e import used_rights
 from e2e.cluster.control_plane import ControlPlane
-from e2e.engine_world import EngineWorld
-from e2e.forked_operator import Forks
-from e2e.operator_process import OPERATOR_NAMESPACE, OperatorProcess, operator_account
-from e2e.shop import Shop, install_crds
+from e2e.world import used_rights
+from e2e.world.engine_world import EngineWorld
+from e2e.world.forked_operator import Forks
+from e2e.world.operator_process import OPERATOR_NAMESPACE, OperatorProcess, operator_account
+from e2e.world.shop import Shop, install_crds
 from tests.support.processes.process_kubelet.api import Access
 from tests.support.processes.process_kubelet.kubelet import ProcessKubelet
 

@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 from e2e.cluster.control_plane import ControlPlane
-from e2e.operator_process import OperatorProcess
+from e2e.world.operator_process import OperatorProcess
 
 USER = "system:serviceaccount:sluicegate-system:sluicegate-operator"
 METRICS_TIMEOUT_S = 60.0

@@ -16,8 +16,8 @@ from benchmarks.operator.changes import PLURAL, OthersChange, Took, change_all, 
 from benchmarks.operator.objects import NAMESPACE, PLURALS, Seen, Writers
 from benchmarks.operator.process import AuditedRequests, memory_mib, metric, processor_s
 from e2e.cluster.control_plane import ControlPlane
-from e2e.operator_process import OPERATOR_NAMESPACE, OperatorProcess, operator_account
-from e2e.shop import install_crds
+from e2e.world.operator_process import OPERATOR_NAMESPACE, OperatorProcess, operator_account
+from e2e.world.shop import install_crds
 from tests.support.processes.process_kubelet.api import Access, Json
 from tests.support.worlds.served_clusters import ServedClusters, make_sick, make_well
 

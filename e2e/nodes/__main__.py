@@ -17,9 +17,9 @@ from e2e.cluster.process import end_on_sigterm
 from e2e.cluster.waiting import NotInTimeError
 from e2e.kind.cluster import Cluster, prepare
 from e2e.kind.places import RUN_ROOT
-from e2e.nodes import levels
-from e2e.nodes.machine import why_not
-from e2e.nodes.previous import previous
+from e2e.nodes.site import levels
+from e2e.nodes.site.machine import why_not
+from e2e.nodes.site.previous import previous
 from tests.support.obtain import helm
 from tests.support.obtain.cache import ObtainError, one_run_at_a_time, show
 from tools.image.build import build, cache_folder

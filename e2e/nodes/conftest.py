@@ -10,14 +10,14 @@ from collections.abc import Generator, Iterator
 import pytest
 
 from e2e.cluster.waiting import wait_for
-from e2e.nodes.diagnosis import diagnosis
-from e2e.nodes.figures import Figures
-from e2e.nodes.kube import Kube
-from e2e.nodes.levels import LEVEL_VARIABLE, ignored, place
-from e2e.nodes.readme import followed
-from e2e.nodes.shop import NodeShop, install_operator
-from e2e.nodes.traffic import traffic
-from e2e.operator_process import OPERATOR_NAMESPACE, REPOSITORY
+from e2e.nodes.site.diagnosis import diagnosis
+from e2e.nodes.site.figures import Figures
+from e2e.nodes.site.kube import Kube
+from e2e.nodes.site.levels import LEVEL_VARIABLE, ignored, place
+from e2e.nodes.site.readme import followed
+from e2e.nodes.site.shop import NodeShop, install_operator
+from e2e.nodes.site.traffic import traffic
+from e2e.world.operator_process import OPERATOR_NAMESPACE, REPOSITORY
 from tests.support.obtain.helm import RELEASE, helm
 from tests.support.processes.acknowledged import AcknowledgedWorkload
 

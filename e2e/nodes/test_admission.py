@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from e2e.cluster.waiting import wait_for
-from e2e.nodes.figures import Figures
-from e2e.nodes.kube import Kube
-from e2e.nodes.shop import OPERATOR_PODS, NodeShop, install_operator
-from e2e.operator_process import OPERATOR_NAMESPACE
-from e2e.shop import quota_document
+from e2e.nodes.site.figures import Figures
+from e2e.nodes.site.kube import Kube
+from e2e.nodes.site.shop import OPERATOR_PODS, NodeShop, install_operator
+from e2e.world.operator_process import OPERATOR_NAMESPACE
+from e2e.world.shop import quota_document
 
 NAME = "sluicegate-operator-admission"
 DEPLOYMENT = "deployment/sluicegate-operator"

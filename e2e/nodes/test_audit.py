@@ -7,12 +7,12 @@ import yaml
 from confluent_kafka import Producer
 
 from e2e.cluster.waiting import wait_for
-from e2e.nodes.figures import Figures
-from e2e.nodes.kube import Kube
-from e2e.nodes.own_namespace import OwnNamespace, own_namespace
-from e2e.nodes.shop import NodeShop
-from e2e.operator_process import REPOSITORY
-from e2e.shop import EXTERNAL_PORT, READY_TIMEOUT_S, Json
+from e2e.nodes.site.figures import Figures
+from e2e.nodes.site.kube import Kube
+from e2e.nodes.site.own_namespace import OwnNamespace, own_namespace
+from e2e.nodes.site.shop import NodeShop
+from e2e.world.operator_process import REPOSITORY
+from e2e.world.shop import EXTERNAL_PORT, READY_TIMEOUT_S, Json
 
 EXAMPLE = REPOSITORY / "examples" / "audited"
 CLUSTER, PIPELINE = "ledger", "ledger-answers"

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.nodes.figures import Figures
-from e2e.nodes.followed_page import FollowedPage, followed_page
-from e2e.nodes.kube import Kube
-from e2e.nodes.shop import NodeShop
+from e2e.nodes.site.figures import Figures
+from e2e.nodes.site.followed_page import FollowedPage, followed_page
+from e2e.nodes.site.kube import Kube
+from e2e.nodes.site.shop import NodeShop
 
 NODE_PORT = "30090"
 

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from e2e.nodes.figures import Figures
-from e2e.nodes.followed_page import followed_page
-from e2e.nodes.kube import Kube
-from e2e.nodes.shop import NodeShop
+from e2e.nodes.site.figures import Figures
+from e2e.nodes.site.followed_page import followed_page
+from e2e.nodes.site.kube import Kube
+from e2e.nodes.site.shop import NodeShop
 
 
 def test_high_availability_takes_the_place_of_the_quickstart(

@@ -3,9 +3,9 @@
 import pytest
 
 from e2e.cluster.waiting import wait_for
-from e2e.nodes.figures import Figures
-from e2e.nodes.shop import NodeShop
-from e2e.shop import BROKERS, CLUSTER, Json
+from e2e.nodes.site.figures import Figures
+from e2e.nodes.site.shop import NodeShop
+from e2e.world.shop import BROKERS, CLUSTER, Json
 from sluicegate_operator.resources.statefulset import USER_ID
 from tests.support.processes.acknowledged import AcknowledgedWorkload
 

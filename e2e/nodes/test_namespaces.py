@@ -6,12 +6,12 @@ import pytest
 
 from e2e.cluster.control_plane import KubectlError
 from e2e.cluster.waiting import wait_for
-from e2e.nodes.figures import Figures
-from e2e.nodes.kube import Kube
-from e2e.nodes.own_namespace import own_namespace, small_cluster
-from e2e.nodes.shop import NodeShop
-from e2e.shop import READY_TIMEOUT_S, Json
-from e2e.test_cluster_life import MINI, a_cluster
+from e2e.clusters.test_cluster_life import MINI, a_cluster
+from e2e.nodes.site.figures import Figures
+from e2e.nodes.site.kube import Kube
+from e2e.nodes.site.own_namespace import own_namespace, small_cluster
+from e2e.nodes.site.shop import NodeShop
+from e2e.world.shop import READY_TIMEOUT_S, Json
 from tests.support.manifests.bad_manifests import BAD
 
 TENTH = 10

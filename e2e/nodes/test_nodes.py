@@ -8,10 +8,10 @@ import pytest
 
 from e2e.cluster.waiting import wait_for
 from e2e.kind.provider import Provider, provider
-from e2e.nodes.figures import Figures
-from e2e.nodes.shop import NodeShop
-from e2e.operator_process import OPERATOR_NAMESPACE
-from e2e.shop import BROKERS, CLUSTER, ROLLED_TIMEOUT_S
+from e2e.nodes.site.figures import Figures
+from e2e.nodes.site.shop import NodeShop
+from e2e.world.operator_process import OPERATOR_NAMESPACE
+from e2e.world.shop import BROKERS, CLUSTER, ROLLED_TIMEOUT_S
 from tests.support.processes.acknowledged import AcknowledgedWorkload
 
 CONTROLLER = f"{CLUSTER}-controllers-0"

@@ -1,8 +1,8 @@
 """Observers on nodes: loaded into running brokers, queried, and unloaded, without a restart."""
 
 from e2e.cluster.waiting import wait_for
-from e2e.nodes.shop import NodeShop
-from e2e.operator_process import REPOSITORY
+from e2e.nodes.site.shop import NodeShop
+from e2e.world.operator_process import REPOSITORY
 from tests.support.processes.acknowledged import AcknowledgedWorkload
 
 PLUGIN = REPOSITORY / "examples" / "observers" / "prometheus.yaml"

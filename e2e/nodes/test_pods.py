@@ -2,8 +2,8 @@
 
 import time
 
-from e2e.nodes.figures import Figures
-from e2e.nodes.shop import NodeShop
+from e2e.nodes.site.figures import Figures
+from e2e.nodes.site.shop import NodeShop
 from tests.support.processes.acknowledged import AcknowledgedWorkload
 
 

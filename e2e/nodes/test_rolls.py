@@ -1,9 +1,9 @@
 """Rolls and scaling under traffic, an operator that fails at the same time, and a controller that is replaced."""
 
 from e2e.cluster.waiting import wait_for
-from e2e.nodes.shop import NodeShop
-from e2e.operator_process import OPERATOR_NAMESPACE
-from e2e.shop import BROKERS, CLUSTER, READY_TIMEOUT_S, ROLLED_TIMEOUT_S, condition_of
+from e2e.nodes.site.shop import NodeShop
+from e2e.world.operator_process import OPERATOR_NAMESPACE
+from e2e.world.shop import BROKERS, CLUSTER, READY_TIMEOUT_S, ROLLED_TIMEOUT_S, condition_of
 from tests.support.processes.acknowledged import AcknowledgedWorkload
 
 

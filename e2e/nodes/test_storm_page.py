@@ -8,11 +8,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 
 from e2e.cluster.waiting import wait_for
-from e2e.nodes.figures import Figures
-from e2e.nodes.readme import blocks, run
-from e2e.nodes.shop import NodeShop
-from e2e.operator_process import REPOSITORY
-from e2e.shop import READY_TIMEOUT_S, Json
+from e2e.nodes.site.figures import Figures
+from e2e.nodes.site.readme import blocks, run
+from e2e.nodes.site.shop import NodeShop
+from e2e.world.operator_process import REPOSITORY
+from e2e.world.shop import READY_TIMEOUT_S, Json
 from tests.support.processes.acknowledged import AcknowledgedWorkload
 
 PAGE = REPOSITORY / "docs" / "storm-on-kubernetes.md"

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 import pytest
 
 from e2e.cluster.waiting import wait_for
-from e2e.nodes.figures import Figures
-from e2e.nodes.shop import NodeShop
-from e2e.nodes.storm_pods import StormPod
-from e2e.shop import BROKERS, EXTERNAL_PORT, quota_document
+from e2e.nodes.site.figures import Figures
+from e2e.nodes.site.shop import NodeShop
+from e2e.nodes.site.storm_pods import StormPod
+from e2e.world.shop import BROKERS, EXTERNAL_PORT, quota_document
 from tests.support.processes.acknowledged import AcknowledgedWorkload
 
 RATE = 50

@@ -1,13 +1,13 @@
 """Uninstalls and deletions: the operator without its clusters, clusters with and without their volumes."""
 
 from e2e.cluster.waiting import wait_for
-from e2e.nodes.figures import Figures
-from e2e.nodes.kube import Kube
-from e2e.nodes.own_namespace import own_namespace
-from e2e.nodes.shop import NodeShop, install_operator
-from e2e.operator_process import OPERATOR_NAMESPACE
-from e2e.shop import READY_TIMEOUT_S, Json
-from e2e.test_cluster_life import MINI, a_cluster
+from e2e.clusters.test_cluster_life import MINI, a_cluster
+from e2e.nodes.site.figures import Figures
+from e2e.nodes.site.kube import Kube
+from e2e.nodes.site.own_namespace import own_namespace
+from e2e.nodes.site.shop import NodeShop, install_operator
+from e2e.world.operator_process import OPERATOR_NAMESPACE
+from e2e.world.shop import READY_TIMEOUT_S, Json
 from tests.support.obtain.helm import RELEASE, helm
 from tests.support.processes.acknowledged import AcknowledgedWorkload
 

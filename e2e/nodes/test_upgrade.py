@@ -5,11 +5,11 @@ from pathlib import Path
 
 from e2e.cluster.waiting import wait_for
 from e2e.kind.provider import provider
-from e2e.nodes.figures import Figures
-from e2e.nodes.previous import VERSION, previous
-from e2e.nodes.shop import BROKER_PODS, NodeShop, install_operator
-from e2e.operator_process import OPERATOR_NAMESPACE
-from e2e.shop import ROLLED_TIMEOUT_S
+from e2e.nodes.site.figures import Figures
+from e2e.nodes.site.previous import VERSION, previous
+from e2e.nodes.site.shop import BROKER_PODS, NodeShop, install_operator
+from e2e.world.operator_process import OPERATOR_NAMESPACE
+from e2e.world.shop import ROLLED_TIMEOUT_S
 from tests.support.obtain.helm import RELEASE, helm
 from tests.support.processes.acknowledged import AcknowledgedWorkload
 

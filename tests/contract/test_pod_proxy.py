@@ -17,7 +17,7 @@ import pytest
 import typer
 
 from e2e.cluster.control_plane import ControlPlane
-from e2e.shop import install_crds
+from e2e.world.shop import install_crds
 from sluicegate_operator.cli.asking import brokers_asked
 from sluicegate_operator.cli.fleets.why import why
 from sluicegate_operator.cli.options import Output

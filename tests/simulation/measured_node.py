@@ -24,9 +24,9 @@ from broker_runtime.node.garbage import GarbageCollector
 from broker_runtime.wire.messages import encode_request_body, frame_request
 from broker_runtime.wire.reply import PendingReply, Reply
 from broker_runtime.wire.versions import CREATE_TOPICS
-from tests.simulation.cluster.loop import VirtualLoop
-from tests.simulation.cluster.network import Network
-from tests.simulation.cluster.process import Process, Surroundings, replaced_operating_system
+from tests.simulation.cluster.machine.loop import VirtualLoop
+from tests.simulation.cluster.machine.network import Network
+from tests.simulation.cluster.machine.process import Process, Surroundings, replaced_operating_system
 from tests.support.requests.calls import NotedConnection
 from tools.request_arrays import Role
 

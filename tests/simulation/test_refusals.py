@@ -32,9 +32,9 @@ from broker_runtime.wire.reply import PendingReply
 from broker_runtime.wire.versions import CREATE_TOPICS, PRODUCE
 from tests.simulation.cluster import check
 from tests.simulation.cluster.cluster import CLUSTER_ID, Cluster, _end
-from tests.simulation.cluster.loop import VirtualLoop
-from tests.simulation.cluster.process import Process, replaced_operating_system
-from tests.simulation.cluster.server import SimulatedServer
+from tests.simulation.cluster.machine.loop import VirtualLoop
+from tests.simulation.cluster.machine.process import Process, replaced_operating_system
+from tests.simulation.cluster.machine.server import SimulatedServer
 from tests.simulation.cluster.shape import Shape
 from tests.simulation.cluster.trace import Trace
 from tests.support.logs.packed_batches import packed

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.integration.differential import connections, static_limits
 from tests.integration.differential.play import Play, numbers, play
 from tests.integration.differential.play import Sequence as Script
+from tests.integration.differential.scripts import connections, static_limits
 from tests.support.processes.apache_kafka import ApacheKafka
 from tests.support.processes.broker_process import BrokerProcess
 from tests.support.processes.wire_client import Plain

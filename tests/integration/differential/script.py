@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from tests.integration.differential import (
+from tests.integration.differential.play import Sequence
+from tests.integration.differential.scripts import (
     client_quotas,
     configs,
     connections,
@@ -17,7 +18,6 @@ from tests.integration.differential import (
     static_limits,
     topics,
 )
-from tests.integration.differential.play import Sequence
 
 SEQUENCES: Mapping[str, Sequence] = {
     "api versions": frames.api_versions,

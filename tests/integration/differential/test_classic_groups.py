@@ -8,9 +8,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from tests.integration.differential.classic_groups import PROPERTIES, SEQUENCES, ready
 from tests.integration.differential.comparing import Difference
 from tests.integration.differential.conftest import Pair, running
+from tests.integration.differential.scripts.classic_groups import PROPERTIES, SEQUENCES, ready
 from tests.integration.differential.test_differences import compare, play
 from tests.integration.differential.wanted import unexplained
 

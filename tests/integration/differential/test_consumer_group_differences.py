@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.integration.differential.conftest import Pair, running
-from tests.integration.differential.consumer_groups import PROPERTIES
 from tests.integration.differential.script import OF_CONSUMER_GROUPS
+from tests.integration.differential.scripts.consumer_groups import PROPERTIES
 from tests.integration.differential.test_differences import compare
 
 pytestmark = pytest.mark.full

@@ -12,8 +12,8 @@ from uuid import UUID
 import pytest
 
 from tests.integration.differential.play import Node, Play
+from tests.integration.differential.scripts.topics import NODE, STRANGER, TIMEOUT_MS, metadata, new
 from tests.integration.differential.settling import settle
-from tests.integration.differential.topics import NODE, STRANGER, TIMEOUT_MS, metadata, new
 from tests.support.processes.apache_kafka import CONTROLLER_LISTENER, ApacheKafka
 from tests.support.processes.broker_process import BrokerProcess
 from tests.support.processes.wire_client import Plain, WireClient

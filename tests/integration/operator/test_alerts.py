@@ -10,7 +10,7 @@ import yaml
 from tests.support.manifests.alert_cases import CASES, AlertCase
 from tests.support.processes.prometheus import check_rule_tests, check_rules
 
-ALERTS = Path(__file__).resolve().parents[2] / "charts" / "sluicegate" / "alerts.yaml"
+ALERTS = Path(__file__).resolve().parents[3] / "charts" / "sluicegate" / "alerts.yaml"
 RULES = {
     rule["alert"]: rule
     for group in yaml.safe_load(ALERTS.read_text(encoding="utf-8"))["groups"]

@@ -12,7 +12,7 @@ from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.configs import ConfigChange
 from sluicegate_operator.kafka_admin.views import Configs, ConfigSource
 from sluicegate_operator.planning.layout.limits import IP, ip_rates
-from tests.integration.differential.crowd import Crowd
+from tests.integration.differential.scripts.crowd import Crowd
 from tests.support.fakes.memory_kube import Json, MemoryKube
 from tests.support.processes.apache_kafka import ApacheKafka
 from tests.support.processes.apache_kafka_quorum import apache_kafka_quorum
@@ -21,7 +21,7 @@ from tests.support.worlds.governed import Governed, external_cluster, governing,
 
 pytestmark = pytest.mark.full
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "external"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "external"
 LISTENER = "EXTERNAL"
 NOISY, OTHERS = "127.0.1.7", "127.0.1.99"
 MANY, AT_ONCE_S = 70, 1.0

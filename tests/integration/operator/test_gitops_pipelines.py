@@ -13,7 +13,7 @@ import yaml
 
 from tests.support.processes.local_fleet import QUICKSTART, copy_quickstart, edit
 
-PIPELINES = Path(__file__).parents[2] / "examples" / "gitops" / "pipelines"
+PIPELINES = Path(__file__).parents[3] / "examples" / "gitops" / "pipelines"
 TIMEOUT_S = 60
 
 

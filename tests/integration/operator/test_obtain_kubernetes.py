@@ -24,7 +24,7 @@ from e2e.cluster.binaries import (
 from e2e.cluster.go_build import MODULE
 from tests.support.obtain.cache import ObtainError
 
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[3]
 
 STAND_IN_GO = """#!/bin/sh
 # go build -v ... -o FILE PACKAGE: slow enough that two runs overlap.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tests.simulation.cluster.cluster import Result, simulate
-from tests.simulation.cluster.schedule import FAULTS
+from tests.simulation.cluster.faults.schedule import FAULTS
 from tests.simulation.cluster.shape import GROUPS, PUSH, ROTTEN, shape_of
 from tests.simulation.cluster.trace import Trace
 

@@ -24,7 +24,7 @@ from broker_runtime.storage.log_dir.manager import LogManager
 from broker_runtime.storage.records.batch import iter_batches, iter_records
 from tests.simulation.cluster.client import Deletions, Lane, Sent
 from tests.simulation.cluster.connection import Key
-from tests.simulation.cluster.process import Process
+from tests.simulation.cluster.machine.process import Process
 from tests.support.fakes.inline_executor import InlineExecutor
 from tests.support.fakes.journal_store import MemoryStore
 

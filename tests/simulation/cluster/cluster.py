@@ -15,17 +15,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from broker_runtime.metadata.image import MetadataImage
-from tests.simulation.cluster import check, group, schedule
+from tests.simulation.cluster import check
 from tests.simulation.cluster.admin import Admin
 from tests.simulation.cluster.client import Consumer, Deletions, Lane, Producer
-from tests.simulation.cluster.committer import Committer
 from tests.simulation.cluster.connection import Address, ClusterView, Key
-from tests.simulation.cluster.loop import Owner, SimulationError, VirtualLoop
-from tests.simulation.cluster.moments import Moments
-from tests.simulation.cluster.network import Network
+from tests.simulation.cluster.faults import schedule
+from tests.simulation.cluster.faults.moments import Moments
+from tests.simulation.cluster.machine.loop import Owner, SimulationError, VirtualLoop
+from tests.simulation.cluster.machine.network import Network
+from tests.simulation.cluster.machine.process import Process, Surroundings, replaced_operating_system
+from tests.simulation.cluster.members import group
+from tests.simulation.cluster.members.committer import Committer
 from tests.simulation.cluster.operator_word import Operator
 from tests.simulation.cluster.pipelined import PipelinedProducer
-from tests.simulation.cluster.process import Process, Surroundings, replaced_operating_system
 from tests.simulation.cluster.shape import Shape, shape_of
 from tests.simulation.cluster.trace import Trace
 

@@ -27,8 +27,8 @@ from sluicegate_operator.planning.registrations.controller_lease import (
 from sluicegate_operator.planning.registrations.fencing import BrokerPod, FenceOrder, plan_fencing
 from sluicegate_operator.planning.registrations.overview import BrokerOverview, ClusterOverview, parse_overview
 from tests.simulation.cluster.connection import Connection, Unanswered
-from tests.simulation.cluster.loop import Owner
-from tests.simulation.cluster.process import Process
+from tests.simulation.cluster.machine.loop import Owner
+from tests.simulation.cluster.machine.process import Process
 
 if TYPE_CHECKING:
     from tests.simulation.cluster.cluster import Cluster

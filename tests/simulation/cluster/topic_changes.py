@@ -5,7 +5,7 @@ import random
 from typing import TYPE_CHECKING
 
 from tests.simulation.cluster.connection import Key
-from tests.simulation.cluster.group import TOPIC
+from tests.simulation.cluster.members.group import TOPIC
 
 if TYPE_CHECKING:
     from tests.simulation.cluster.cluster import Cluster

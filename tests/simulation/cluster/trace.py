@@ -5,7 +5,7 @@ import traceback
 from collections import deque
 from collections.abc import Iterable
 
-from tests.simulation.cluster.loop import START_S, VirtualLoop, current_owner
+from tests.simulation.cluster.machine.loop import START_S, VirtualLoop, current_owner
 
 _LINES_MAX = 4_000
 

@@ -1,7 +1,7 @@
 """The CEL functions that rules in CRDs may call, and which functions a CEL expression calls.
 
-The oldest supported API server has all of them; e2e/test_crds.py asks it. A function that a rule needs may be added
-here only if that API server has it.
+The oldest supported API server has all of them; e2e/operator/test_crds.py asks it. A function that a rule needs may be
+added here only if that API server has it.
 """
 
 import re

@@ -1,7 +1,7 @@
 from fnmatch import fnmatch
 from pathlib import Path
 
-from e2e.nodes.levels import FULL_ONLY, IMAGES, NODES, ignored, place
+from e2e.nodes.site.levels import FULL_ONLY, IMAGES, NODES, ignored, place
 from tools.image.definition import IMAGES as IMAGES_THAT_ARE_MADE
 
 SCENARIOS = sorted(path.name for path in (Path(__file__).parents[3] / "e2e/nodes").glob("test_*.py"))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from e2e.nodes.followed_page import PAGE as EXAMPLES
-from e2e.nodes.readme import blocks, example_commands
+from e2e.nodes.site.followed_page import PAGE as EXAMPLES
+from e2e.nodes.site.readme import blocks, example_commands
 from sluicegate_operator.api.kinds import KINDS
 
 REPOSITORY = Path(__file__).parents[3]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from e2e.nodes import __main__ as entry
-from e2e.nodes import machine
+from e2e.nodes.site import machine
 from tests.support.obtain.cache import ObtainError
 from tools.image.errors import ImageError
 

@@ -11,7 +11,7 @@ import pytest
 
 from audit_pipeline import __main__ as program
 
-ROOT = Path(__file__).parents[5]
+ROOT = Path(__file__).parents[4]
 
 
 @pytest.fixture

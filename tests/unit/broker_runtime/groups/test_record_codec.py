@@ -1,4 +1,4 @@
-"""The bytes of the records of groups; tests/integration/groups/test_group_records.py shows that they are Apache Kafka's."""
+"""The bytes of group records, which tests/integration/groups/test_group_records.py compares with Apache Kafka's."""
 
 from contextlib import suppress
 from struct import pack

@@ -16,7 +16,7 @@ from broker_runtime.network.connection.connection_states import (
 )
 from tools.connection_states_page import states_page
 
-REFERENCE = Path(__file__).parents[6] / "docs" / "reference"
+REFERENCE = Path(__file__).parents[5] / "docs" / "reference"
 
 
 @pytest.mark.parametrize("state", ConnectionState)

@@ -16,7 +16,7 @@ from sluicegate_operator.fleet.local.local_data import DataDir
 from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.kube.http.kinds import Kind
 
-QUICKSTART = Path(__file__).parents[6] / "examples" / "quickstart"
+QUICKSTART = Path(__file__).parents[5] / "examples" / "quickstart"
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import typer
 
 from sluicegate_operator.cli.manifests.validate import ValidateOutput, validate
 
-QUICKSTART = Path(__file__).parents[6] / "examples" / "quickstart"
+QUICKSTART = Path(__file__).parents[5] / "examples" / "quickstart"
 NAMESPACE = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n"
 LISTENER = """apiVersion: sluicegate.dev/v1alpha1
 kind: BrokerListener

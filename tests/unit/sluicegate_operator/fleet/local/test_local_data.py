@@ -14,7 +14,7 @@ from sluicegate_operator.fleet.local.local_data import (
     read_state,
 )
 
-EXAMPLES = Path(__file__).parents[6] / "examples"
+EXAMPLES = Path(__file__).parents[5] / "examples"
 
 
 def test_a_folder_belongs_to_one_up_at_a_time(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import yaml
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.resources.controller_role import journal_rights
 
-DEPLOY = Path(__file__).parents[6] / "deploy"
+DEPLOY = Path(__file__).parents[5] / "deploy"
 FILES = sorted(file for file in DEPLOY.rglob("*.yaml") if file.name != "kustomization.yaml")
 
 

@@ -1,6 +1,6 @@
 """The chart grants exactly the rights that the operator uses: none is missing, and none is unused.
 
-deploy/ is rendered from the chart. e2e/used_rights.py compares the table with what a run has used.
+deploy/ is rendered from the chart. e2e/world/used_rights.py compares the table with what a run has used.
 """
 
 from collections import defaultdict
@@ -12,7 +12,7 @@ import yaml
 from sluicegate_operator.kube.client.rights import CALLED, CALLED_OF_SPARK, HELD, Resource
 from tests.support.oracles.rights import Rights, surplus
 
-DEPLOY = Path(__file__).parents[6] / "deploy"
+DEPLOY = Path(__file__).parents[5] / "deploy"
 OPERATOR = ("sluicegate-operator", "sluicegate-operator-nodes", "sluicegate-operator-lease")
 """Roles that are bound to the operator's account."""
 OF_THE_WHOLE_CLUSTER = (("", "nodes"), ("", "namespaces"))

@@ -1,0 +1,69 @@
+"""Commands of pages, which the suite runs unchanged: README's section Install and examples/README.md."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from e2e.world.operator_process import REPOSITORY
+
+INSTALL = "Install"
+_INSTALLS = "helm install "
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_TIMEOUT_S = 700.0
+
+
+def section(page: str, heading: str) -> str:
+    """Return the text below `## heading`. Raises ValueError if that is missing."""
+    _, found, text = f"\n{page}".partition(f"\n## {heading}\n")
+    if not found:
+        raise ValueError(f"the page has no section {heading!r}")
+    return text.partition("\n## ")[0]
+
+
+def blocks(text: str, language: str = "") -> list[list[str]]:
+    """Return the lines of each block of commands in that language."""
+    return [[line for line in block.splitlines() if line] for tag, block in _BLOCK.findall(text) if tag == language]
+
+
+def install_commands(readme: str) -> list[str]:
+    """Return the block of the section Install that begins with helm. Raises ValueError if that is missing."""
+    for commands in blocks(section(readme, INSTALL)):
+        if commands and commands[0].startswith(_INSTALLS):
+            return commands
+    raise ValueError(f"README.md has no block of commands with {_INSTALLS.strip()!r} below {INSTALL}")
+
+
+def example_commands(page: str, example: str) -> list[str]:
+    """Return the tested commands of one example of examples/README.md. Raises ValueError if it has none."""
+    commands = [line for block in blocks(section(page, example), "sh") for line in block]
+    if not commands:
+        raise ValueError(f"examples/README.md has no commands for {example}")
+    return commands
+
+
+def followed(readme: Path) -> Iterator[str]:
+    """Run the commands of Install, and yield each one that succeeded; see `run`."""
+    for command in install_commands(readme.read_text(encoding="utf-8")):
+        run(command)
+        yield command
+
+
+def run(command: str, environment: Mapping[str, str] | None = None) -> str:
+    """Run a command in the repository by a shell with helm, kubectl and sluicegate on its path; return its output.
+
+    Raises CalledProcessError with the output, TimeoutExpired.
+    """
+    own = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    return subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", command],
+        cwd=REPOSITORY,
+        env={**os.environ, **own, **(environment or {})},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=_TIMEOUT_S,
+        check=True,
+    ).stdout
