@@ -1,4 +1,4 @@
-"""Kafka's APIs: one module each, and the path that every request takes through them.
+"""Kafka's APIs: one module each, in folders by subject, and the path that every request takes through them (`request`).
 
 1. `dispatch.Dispatcher.handle` gets a frame from its connection, reads the header, finds the API in `table` and creates
    a `call.Call` from both. A frame that is not a served request raises ProtocolError, which ends the connection.

@@ -1,4 +1,7 @@
-"""Configuration: every key and every limit of the broker. Pure."""
+"""Configuration: every key and every limit of the broker. Pure.
+
+`declaring` has the types of keys, `keys` has the keys, and `in_force` derives the values that hold now.
+"""
 
 from broker_runtime.config.declaring.definition import INT_MAX, LONG_MAX, ConfigKey, Type, UpdateMode, Value
 from broker_runtime.config.declaring.endpoints import Endpoint, SecurityProtocol, ServerAddress

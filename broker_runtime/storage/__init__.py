@@ -21,7 +21,10 @@ Invariants:
 - Replacing a file or a segment leaves the old one or the new one, whenever a crash interrupts it.
 - Work in threads uses open files and numbers, nothing that the event loop changes meanwhile.
 
+Folders, from the top: `log_dir` has all logs of a folder, `damage` and `compaction` change closed segments, `log` is
+one log, `recovery` opens segments after a crash, `segment` is one segment, `records` knows the bytes of batches, and
+`disk` has files and syncs. Each uses only those after it.
+
 Tests are in tests/unit/broker_runtime/storage. `test_power_loss`, `test_replica_histories` and
-`compaction/test_histories` run random histories on a machine that fails. Which module may use which is a contract in
-pyproject.toml.
+`compaction/test_histories` run random histories on a machine that fails.
 """

@@ -2,7 +2,7 @@
 
 An event takes one path: `kopf_operator.py` (on.event) puts the object into the cache (`kube/cache/cache.py`), the cache
 calls `watch.py`, which marks a cluster's key in queues, and each queue calls its reconciler with the key. `term.py`
-creates the queues for a term of leadership.
+creates the queues for a term of leadership. The reconcilers without a folder in the table are in `reconcilers`.
 
 | queue | reconciler | its work |
 |---|---|---|

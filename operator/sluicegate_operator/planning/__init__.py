@@ -17,7 +17,8 @@ Invariants:
 - The parts of an observation have an order of reads, if a plan depends on it: see `fencing`.
 - Refusals become part of the plan's outcome, so that the status reports them.
 
-`cluster_layout` and `children` define what a cluster consists of. `roll`, `scale`, `fencing`, `reassignment` and
-`volumes` plan changes. `conditions` and the modules named `..._status` derive statuses. The tests are in
+Folders: `layout` defines what a cluster consists of, `registrations` and `rolls` plan changes of its brokers,
+`clusters` and `external` derive its status. `listeners`, `observers`, `topics` and `pipelines` plan one kind of
+resource each, and `status` has the conditions that all kinds share. The tests are in
 tests/unit/sluicegate_operator/planning. The import contracts in pyproject.toml check that the package stays pure.
 """
