@@ -26,8 +26,9 @@ from benchmarks.rows import production_python
 from e2e.cluster.binaries import binaries_folder
 from e2e.cluster.control_plane import ControlPlane
 from tests.support.obtain.cache import ObtainError
-from tests.support.processes.apache_kafka import CONTROLLER_LISTENER, free_port
+from tests.support.processes.apache_kafka import CONTROLLER_LISTENER
 from tests.support.processes.broker_process import BrokerProcess
+from tests.support.processes.ports import free_port
 
 CONTROLLER_IDS = (1000, 1001, 1002)
 _OWN_TIMING = ("broker.session.timeout.ms", "broker.heartbeat.interval.ms", "replica.lag.time.max.ms")

@@ -50,34 +50,39 @@ from broker_runtime.apis.topics import (
 from broker_runtime.wire import versions
 
 _OF_GROUPS: tuple[ApiSpec[BrokerContext], ...] = (
-    on_demand("offset_commit", versions.OFFSET_COMMIT, "OffsetCommit", (2, 10)),
-    on_demand("consumer_group_heartbeat", versions.CONSUMER_GROUP_HEARTBEAT, "ConsumerGroupHeartbeat", (0, 1)),
-    on_demand("consumer_group_describe", versions.CONSUMER_GROUP_DESCRIBE, "ConsumerGroupDescribe", (0, 1)),
-    on_demand("offset_fetch", versions.OFFSET_FETCH, "OffsetFetch", (1, 10)),
-    on_demand("join_group", versions.JOIN_GROUP, "JoinGroup", (0, 9)),
-    on_demand("sync_group", versions.SYNC_GROUP, "SyncGroup", (0, 5)),
-    on_demand("heartbeat", versions.HEARTBEAT, "Heartbeat", (0, 4)),
-    on_demand("leave_group", versions.LEAVE_GROUP, "LeaveGroup", (0, 5)),
-    on_demand("offset_delete", versions.OFFSET_DELETE, "OffsetDelete", (0, 0)),
-    on_demand("list_groups", versions.LIST_GROUPS, "ListGroups", (0, 5)),
-    on_demand("describe_groups", versions.DESCRIBE_GROUPS, "DescribeGroups", (0, 6)),
-    on_demand("delete_groups", versions.DELETE_GROUPS, "DeleteGroups", (0, 2)),
+    on_demand("groups.offset_commit", versions.OFFSET_COMMIT, "OffsetCommit", (2, 10)),
+    on_demand("groups.consumer_group_heartbeat", versions.CONSUMER_GROUP_HEARTBEAT, "ConsumerGroupHeartbeat", (0, 1)),
+    on_demand("groups.consumer_group_describe", versions.CONSUMER_GROUP_DESCRIBE, "ConsumerGroupDescribe", (0, 1)),
+    on_demand("groups.offset_fetch", versions.OFFSET_FETCH, "OffsetFetch", (1, 10)),
+    on_demand("groups.join_group", versions.JOIN_GROUP, "JoinGroup", (0, 9)),
+    on_demand("groups.sync_group", versions.SYNC_GROUP, "SyncGroup", (0, 5)),
+    on_demand("groups.heartbeat", versions.HEARTBEAT, "Heartbeat", (0, 4)),
+    on_demand("groups.leave_group", versions.LEAVE_GROUP, "LeaveGroup", (0, 5)),
+    on_demand("groups.offset_delete", versions.OFFSET_DELETE, "OffsetDelete", (0, 0)),
+    on_demand("groups.list_groups", versions.LIST_GROUPS, "ListGroups", (0, 5)),
+    on_demand("groups.describe_groups", versions.DESCRIBE_GROUPS, "DescribeGroups", (0, 6)),
+    on_demand("groups.delete_groups", versions.DELETE_GROUPS, "DeleteGroups", (0, 2)),
 )
 """APIs of groups: module in `apis`, key, name and versions as in its ApiSpec. A broker without groups imports none."""
 
 _SELDOM_ASKED: tuple[ApiSpec[BrokerContext], ...] = (
-    on_demand("describe_acls", versions.DESCRIBE_ACLS, "DescribeAcls", (1, 3)),
-    on_demand("create_acls", versions.CREATE_ACLS, "CreateAcls", (1, 3)),
-    on_demand("delete_acls", versions.DELETE_ACLS, "DeleteAcls", (1, 3)),
-    on_demand("get_telemetry_subscriptions", versions.GET_TELEMETRY_SUBSCRIPTIONS, "GetTelemetrySubscriptions", (0, 0)),
-    on_demand("push_telemetry", versions.PUSH_TELEMETRY, "PushTelemetry", (0, 0)),
+    on_demand("acls.describe_acls", versions.DESCRIBE_ACLS, "DescribeAcls", (1, 3)),
+    on_demand("acls.create_acls", versions.CREATE_ACLS, "CreateAcls", (1, 3)),
+    on_demand("acls.delete_acls", versions.DELETE_ACLS, "DeleteAcls", (1, 3)),
+    on_demand(
+        "telemetry.get_telemetry_subscriptions",
+        versions.GET_TELEMETRY_SUBSCRIPTIONS,
+        "GetTelemetrySubscriptions",
+        (0, 0),
+    ),
+    on_demand("telemetry.push_telemetry", versions.PUSH_TELEMETRY, "PushTelemetry", (0, 0)),
 )
 """APIs that few clients use and this broker barely implements: ACLs, and metrics of clients."""
 
 _OF_DAMAGED_LOGS: tuple[ApiSpec[BrokerContext], ...] = (
-    on_demand("replica_range", versions.REPLICA_RANGE, "ReplicaRange", (0, 0)),
-    on_demand("describe_log_damage", versions.DESCRIBE_LOG_DAMAGE, "DescribeLogDamage", (0, 0)),
-    on_demand("accept_log_loss", versions.ACCEPT_LOG_LOSS, "AcceptLogLoss", (0, 0)),
+    on_demand("fetch.replica_range", versions.REPLICA_RANGE, "ReplicaRange", (0, 0)),
+    on_demand("partitions.describe_log_damage", versions.DESCRIBE_LOG_DAMAGE, "DescribeLogDamage", (0, 0)),
+    on_demand("partitions.accept_log_loss", versions.ACCEPT_LOG_LOSS, "AcceptLogLoss", (0, 0)),
 )
 """APIs for damaged logs. A broker without one imports them only if an operator calls them."""
 

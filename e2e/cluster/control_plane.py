@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from e2e.cluster.binaries import binaries_folder
-from e2e.cluster.process import Program, free_port
+from e2e.cluster.process import Program
 from e2e.cluster.waiting import wait_for
+from tests.support.processes.ports import free_port
 
 START_TIMEOUT_S = 120.0
 """An idle machine needs three seconds; a loaded one must not fail."""

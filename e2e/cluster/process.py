@@ -2,21 +2,12 @@
 
 import contextlib
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 STOP_TIMEOUT_S = 15.0
-
-
-def free_port() -> int:
-    """Return a port that was free a moment ago; the programs here take port numbers only as arguments."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def end_on_sigterm() -> None:

@@ -18,7 +18,6 @@ import pytest
 import yaml
 
 from e2e.cluster.control_plane import ControlPlane
-from e2e.cluster.process import free_port
 from e2e.cluster.waiting import wait_for
 from e2e.world.operator_process import OPERATOR_NAMESPACE, OperatorProcess, operator_account
 from e2e.world.shop import install_crds
@@ -27,6 +26,7 @@ from sluicegate_operator.kube.certificates.new_certificate import new_pair
 from sluicegate_operator.kube.client.rights import CALLED_OF_ADMISSION
 from tests.support.manifests.bad_manifests import cluster, listener, quota, topic
 from tests.support.obtain.helm import render
+from tests.support.processes.ports import free_port
 
 Json = dict[str, Any]
 

@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 from typing import Self
 
-from e2e.cluster.process import free_port
 from e2e.world.operator_process import OPERATOR_NAMESPACE, REPOSITORY, RESYNC_S
+from tests.support.processes.ports import free_port
 
 LEASE_S = 15
 

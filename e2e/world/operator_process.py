@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Self
 
 from e2e.cluster.control_plane import ControlPlane
-from e2e.cluster.process import free_port
+from tests.support.processes.ports import free_port
 
 REPOSITORY = Path(__file__).parents[2]
 OPERATOR_NAMESPACE = "sluicegate-system"

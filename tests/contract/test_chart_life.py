@@ -18,7 +18,7 @@ import yaml
 from e2e.cluster.control_plane import ControlPlane
 from e2e.cluster.waiting import wait_for
 from tests.support.obtain.helm import CHART, NAMESPACE, RELEASE, HelmError, helm, render
-from tests.support.processes.apache_kafka import free_port
+from tests.support.processes.ports import free_port
 
 pytestmark = pytest.mark.full
 

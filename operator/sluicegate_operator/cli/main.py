@@ -25,7 +25,22 @@ COMMANDS = {
     "broker": "run one broker: `sluicegate broker --config server.properties`",
     "audit": "the audit log: tail, query, check, land, upkeep, publish, follow, report (`sluicegate audit --help`)",
 }
-"""Each name that is not in PROGRAMS is a module of this package with a function, or a group of commands, of that name.
+
+MODULES = {
+    "up": "manifests.up",
+    "status": "fleets.status",
+    "quotas": "fleets.quotas",
+    "why": "fleets.why",
+    "brokers": "fleets.brokers",
+    "damage": "fleets.damage",
+    "groups": "groups.groups",
+    "plan": "manifests.plan",
+    "validate": "manifests.validate",
+    "storm": "storms.storm",
+    "crds": "manifests.crds",
+    "audit": "audit",
+}
+"""The module of each command in this package. It has a function, or a group of commands, of the command's name.
 
 A module may set `PARSED_BY`, the class of typer's command.
 """
@@ -58,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if name in PROGRAMS:
             app.command(name, help=_sentence(name))(_no_options)
             continue
-        module = importlib.import_module(f"sluicegate_operator.cli.{name}")
+        module = importlib.import_module(f"sluicegate_operator.cli.{MODULES[name]}")
         command = getattr(module, name)
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name, help=_sentence(name))

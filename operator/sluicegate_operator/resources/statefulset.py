@@ -203,7 +203,7 @@ def _container(cluster: BrokerCluster, nodes: NodeSet) -> dict[str, Any]:
 def _controlled_shutdown(nodes: NodeSet) -> list[str]:
     """Return the hook's command: leaders move away before the signal that ends the process."""
     times = ["--http-port", str(nodes.http_port), "--deadline-s", str(HOOK_DEADLINE_S)]
-    return ["python", "-m", "broker_runtime.node.controlled_shutdown", *times]
+    return ["python", "-m", "broker_runtime.controlled_shutdown", *times]
 
 
 def _field(name: str, path: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from broker_runtime.node import controlled_shutdown
+from broker_runtime import controlled_shutdown
 
 
 @contextmanager

@@ -11,8 +11,8 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from e2e.cluster.control_plane import ControlPlane
 from e2e.cluster.waiting import wait_for
-from tests.support.processes.apache_kafka import free_port
 from tests.support.processes.broker_process import CLUSTER_ID, BrokerProcess
+from tests.support.processes.ports import free_port
 
 pytestmark = pytest.mark.full
 

@@ -19,8 +19,8 @@ from confluent_kafka.admin import AdminClient
 from broker_runtime.apis.request.context import ApiSpec
 from broker_runtime.apis.table import BROKER_APIS, CONTROLLER_APIS
 from broker_runtime.wire.versions import ALTER_CLIENT_QUOTAS, DESCRIBE_CLIENT_QUOTAS, METADATA
-from tests.support.processes.apache_kafka import free_port
 from tests.support.processes.broker_process import CLUSTER_ID, BrokerProcess
+from tests.support.processes.ports import free_port
 from tests.support.requests.hostile_requests import ARRAY_BOMB, framed, hostile, well_formed
 
 SEED = 20_261_121

@@ -11,6 +11,8 @@ from tests.support.processes.broker_process import BrokerGroup, BrokerProcess
 
 TOPIC = "orders"
 PARTITIONS = 3
+# A broker whose heartbeat comes later than its session lasts would be fenced again and again.
+QUICK_SESSIONS = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "200"}
 OUT_OF_SYNC = "kafka_server_replica_manager_under_replicated_partitions"
 
 
@@ -97,7 +99,7 @@ def coordinator_of(group: BrokerGroup, group_id: str) -> BrokerProcess:
 @pytest.mark.full
 def test_committed_offsets_never_go_back_when_coordinators_are_killed() -> None:
     """The next leader of the group's partition has every acknowledged commit, and so does the returning one."""
-    with BrokerGroup(brokers=3, properties={"broker.session.timeout.ms": "2000"}) as group:
+    with BrokerGroup(brokers=3, properties=QUICK_SESSIONS) as group:
         make_topic(group.brokers[0], 3)
         consumer = member(group.bootstrap, "billing")
         acknowledged = 0

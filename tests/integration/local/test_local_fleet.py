@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes.apache_kafka import free_port
 from tests.support.processes.local_fleet import (
     COMMAND,
     ENVIRONMENT,
@@ -19,6 +18,7 @@ from tests.support.processes.local_fleet import (
     run_command,
     wait_until_dead,
 )
+from tests.support.processes.ports import free_port
 
 LISTENER = "listener EXTERNAL"
 CHANGED = "after the change, none restarted"

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.quotas.holding import Look, holding, reading
-from tests.support.processes.apache_kafka import free_port
 from tests.support.processes.broker_process import BrokerProcess
 from tests.support.processes.local_fleet import run_command
+from tests.support.processes.ports import free_port
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,6 @@
 `make kafka` must have fetched the jars (kafka_libs.py). This module knows nothing of our own broker.
 """
 
-import os
-import secrets
 import socket
 import subprocess
 import tempfile
@@ -21,6 +19,7 @@ from typing import Self
 
 from tests.support.obtain.java import java
 from tests.support.obtain.kafka_libs import kafka_libs
+from tests.support.processes.ports import free_port
 
 FORMAT_TIMEOUT_S = 180
 START_TIMEOUT_S = 180
@@ -36,37 +35,6 @@ LOG4J = """<?xml version="1.0" encoding="UTF-8"?>
   <Loggers><Root level="WARN"><AppenderRef ref="console"/></Root></Loggers>
 </Configuration>
 """
-
-
-_WORKERS = 4
-_PORTS = range(12_000 + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % _WORKERS, 32_000, _WORKERS)
-"""Below those that systems give to outgoing connections, which would take a port before its process binds it.
-
-Workers of pytest that run at the same time have different ports: a broker that restarts needs its port again.
-"""
-_given: set[int] = set()
-
-
-def free_port() -> int:
-    """Return a port that no process listens on, and that was not given lately."""
-    if 2 * len(_given) > len(_PORTS):
-        _given.clear()
-    while True:
-        # Tests that run at the same time may have the same seed; their ports must differ.
-        port = secrets.choice(_PORTS)
-        if port not in _given and _is_free(port):
-            _given.add(port)
-            return port
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
 
 
 class ApacheKafka:

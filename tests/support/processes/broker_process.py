@@ -23,7 +23,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
-from tests.support.processes.apache_kafka import free_port
+from tests.support.processes.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[3]
 CLUSTER_ID = "c2x1aWNlZ2F0ZXRlc3RzMA"

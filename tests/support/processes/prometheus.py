@@ -22,7 +22,7 @@ import yaml
 
 from tests.support.obtain import debian
 from tests.support.obtain.cache import ObtainError, cache_root, main, obtained
-from tests.support.processes.apache_kafka import free_port
+from tests.support.processes.ports import free_port
 
 PACKAGE = "prometheus"
 NAMES = ("prometheus", "promtool")

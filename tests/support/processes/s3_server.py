@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from tests.support.obtain.cache import ObtainError, main
 from tests.support.obtain.go_program import of_module
-from tests.support.processes.apache_kafka import free_port
+from tests.support.processes.ports import free_port
 
 VERSITYGW = of_module(
     "github.com/versity/versitygw/cmd/versitygw", "v1.8.0", "versitygw", target="s3", variable="SLUICEGATE_VERSITYGW"

@@ -99,6 +99,6 @@ def reasons_in(text: str) -> Iterator[str]:
 
 
 def test_no_reason_that_a_planner_gives_is_left_out() -> None:
-    written = {reason for path in PLANNING.glob("*.py") for reason in reasons_in(path.read_text(encoding="utf-8"))}
+    written = {reason for path in PLANNING.rglob("*.py") for reason in reasons_in(path.read_text(encoding="utf-8"))}
     assert {"Rolling", "Refused", "SpecChanged", "AddressPending"} <= written
     assert written - {shown.reason for shown in SHOWN} == set()

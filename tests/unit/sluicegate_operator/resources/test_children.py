@@ -235,7 +235,7 @@ def test_brokers_hand_over_before_the_signal_and_serve_when_unfenced() -> None:
     assert broker["readinessGates"] == [{"conditionType": "sluicegate.dev/unfenced"}]
     (container,) = broker["containers"]
     command = container["lifecycle"]["preStop"]["exec"]["command"]
-    assert command[:3] == ["python", "-m", "broker_runtime.node.controlled_shutdown"]
+    assert command[:3] == ["python", "-m", "broker_runtime.controlled_shutdown"]
     deadline_s = float(command[command.index("--deadline-s") + 1])
     own_s = next(float(a.split("=")[1]) / 1000 for a in container["args"] if "shutdown.timeout.ms" in a)
     assert own_s < deadline_s < broker["terminationGracePeriodSeconds"]

@@ -1,10 +1,10 @@
 """Ask the broker of this machine or pod to hand over its leaderships: for a preStop hook, before the signal.
 
-    python -m broker_runtime.node.controlled_shutdown --http-port 9404 --deadline-s 42
+    python -m broker_runtime.controlled_shutdown --http-port 9404 --deadline-s 42
 
 It sends one request to the broker's own HTTP listener at $POD_IP (loopback without it), and prints the answer. It
 always exits with 0: a failing hook would not delay anything. The signal follows in any case, and the broker then
-continues its shutdown.
+continues its shutdown. Pods of earlier images have the same hook, so the module keeps its name.
 """
 
 import argparse
@@ -32,7 +32,7 @@ def ask(host: str, port: int, deadline_s: float) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m broker_runtime.node.controlled_shutdown")
+    parser = argparse.ArgumentParser(prog="python -m broker_runtime.controlled_shutdown")
     parser.add_argument("--http-port", type=int, required=True)
     parser.add_argument("--deadline-s", type=float, required=True)
     given = parser.parse_args(arguments)
