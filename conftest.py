@@ -49,8 +49,10 @@ def collected_modules_are_frozen() -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     """End the process after END_S, because Python waits for running threads for ever.
 
-    A worker of xdist without further tests waits for the others; the process that started it ends it.
+    A worker of xdist without further tests waits for the others; the process that started it ends it. Libraries of C++
+    report objects that are still frozen as leaks.
     """
+    gc.unfreeze()
     if hasattr(config, "workerinput"):
         return
     faulthandler.dump_traceback_later(END_S, exit=True, file=STDERR_FD)
