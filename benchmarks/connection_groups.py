@@ -10,8 +10,8 @@ import time
 import tracemalloc
 from collections.abc import Sequence
 
-from broker_runtime.network.quotas.connection_group import GroupLimits
-from broker_runtime.network.quotas.quotas import ConnectionQuotas, Outcome
+from broker_runtime.network.quotas.connection_group import AddressGroupLimits
+from broker_runtime.network.quotas.quotas import AcceptOutcome, ConnectionQuotas
 from broker_runtime.network.settings import QuotaSettings
 
 LISTENER = "EXTERNAL"
@@ -31,11 +31,11 @@ def quotas_with(addresses: int, ranges: int, *, ip_rate: bool = False) -> Connec
     for number in range(addresses):
         name = f"shop/quota-{number // 100}"
         if not number % 100:
-            quotas.groups.set_limits(name, GroupLimits(1_000_000, 1_000_000, shared=number % 200 == 0), 0)
+            quotas.groups.set_limits(name, AddressGroupLimits(1_000_000, 1_000_000, shared=number % 200 == 0), 0)
         quotas.groups.add_member(name, address(number), 0)
     for number in range(ranges):
         name = f"shop/range-{number}"
-        quotas.groups.set_limits(name, GroupLimits(rate=1_000_000), 0)
+        quotas.groups.set_limits(name, AddressGroupLimits(rate=1_000_000), 0)
         # The ranges have sixteen different prefix lengths.
         bits = 9 + number % 16
         network = (172 << 24 | number << 12) >> (32 - bits) << (32 - bits)
@@ -51,7 +51,7 @@ def us_per_connection(quotas: ConnectionQuotas, clients: Sequence[str]) -> float
     for _ in range(ROUNDS):
         began = time.process_time()
         for ip in clients:
-            if quotas.on_accepted(LISTENER, ip, 1).outcome is not Outcome.ADMIT:
+            if quotas.on_accepted(LISTENER, ip, 1).outcome is not AcceptOutcome.ADMIT:
                 raise AssertionError(f"{ip} is refused")
             quotas.on_closed(LISTENER, ip, 1)
         best = min(best, time.process_time() - began)

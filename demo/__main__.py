@@ -42,7 +42,7 @@ from demo.stage import (
 )
 from demo.summary import ClientPhase, Enforced, Summary, print_summary
 from sluicegate_operator.cli.fleets.fleet_tables import quotas_table
-from sluicegate_operator.cli.fleets.fleet_view import ClusterView
+from sluicegate_operator.cli.fleets.fleet_view import ShownCluster
 from sluicegate_operator.cli.storms.storm_load import CLIENT_ID
 from sluicegate_operator.cli.storms.storm_report import percentile
 
@@ -275,17 +275,17 @@ def quota_target(quota: dict[str, Any]) -> str:
     return f"{kind} {name}"
 
 
-def broker_pids(cluster: ClusterView) -> list[int]:
+def broker_pids(cluster: ShownCluster) -> list[int]:
     return [node.pid or 0 for node in cluster.nodes if node.role == "broker"]
 
 
-def enforces(cluster: ClusterView, limits: dict[str, float]) -> bool:
+def enforces(cluster: ShownCluster, limits: dict[str, float]) -> bool:
     brokers = sum(node.role == "broker" for node in cluster.nodes)
     in_force = [(row.target, row.max_rate) for row in cluster.quotas]
     return all(in_force.count((name, limit)) == brokers for name, limit in limits.items())
 
 
-def rate_of(cluster: ClusterView, broker_id: int, target: str) -> float:
+def rate_of(cluster: ShownCluster, broker_id: int, target: str) -> float:
     rates = [row.accept_rate for row in cluster.quotas if row.broker_id == broker_id and row.target == target]
     return rates[0] if rates and rates[0] is not None else float("inf")
 

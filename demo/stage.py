@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sluicegate_operator.cli.fleets.fleet_view import ClusterView, FleetView
+from sluicegate_operator.cli.fleets.fleet_view import FleetView, ShownCluster
 from sluicegate_operator.fleet.local.local_data import DataDirError, read_state
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
@@ -98,7 +98,7 @@ class Stage:
         self.processes.append((name, process))
         return process
 
-    async def cluster(self) -> ClusterView | None:
+    async def cluster(self) -> ShownCluster | None:
         """Return the view of the cluster, or None while `up` is still starting."""
         name, process = self.processes[0]
         if process.returncode is not None:
@@ -119,7 +119,7 @@ class Stage:
         measured: float | None = last["enforced_after_s"]
         return measured
 
-    async def wait_until(self, what: str, holds: Callable[[ClusterView], bool], timeout_s: float) -> ClusterView:
+    async def wait_until(self, what: str, holds: Callable[[ShownCluster], bool], timeout_s: float) -> ShownCluster:
         """Wait for a view of the cluster for which `holds`, and return it. Raises DemoError on timeout."""
         deadline_s = time.monotonic() + timeout_s
         while True:
@@ -162,7 +162,7 @@ def publish(source: Path, target: Path) -> float:
     return time.time()
 
 
-def is_ready(cluster: ClusterView) -> bool:
+def is_ready(cluster: ShownCluster) -> bool:
     brokers = [node for node in cluster.nodes if node.role == "broker"]
     return (
         bool(brokers)
@@ -172,5 +172,5 @@ def is_ready(cluster: ClusterView) -> bool:
     )
 
 
-def bootstrap_of(cluster: ClusterView) -> str:
+def bootstrap_of(cluster: ShownCluster) -> str:
     return ",".join(node.listeners[LISTENER] for node in cluster.nodes if node.role == "broker")

@@ -2,7 +2,7 @@
 
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.classic.states import ClassicState
-from broker_runtime.groups.classic.table import STATES, TABLE, Cell, Event, Outcome
+from broker_runtime.groups.classic.table import STATES, TABLE, Cell, Event, RequestOutcome
 
 _HEAD = """# Groups of the classic protocol
 
@@ -77,7 +77,7 @@ def groups_page() -> str:
 def _cell(cell: Cell | None) -> str:
     if cell is None:
         return "-"
-    answer = cell.answer.value if isinstance(cell.answer, Outcome) else _named(cell.answer)
+    answer = cell.answer.value if isinstance(cell.answer, RequestOutcome) else _named(cell.answer)
     return " ".join(part for part in (answer, "" if cell.then is None else f"→ {cell.then.value}") if part) or "stays"
 
 

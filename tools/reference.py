@@ -7,12 +7,12 @@ from broker_runtime.config import BROKER_KEYS, TOPIC_KEYS, ConfigKey
 from broker_runtime.config.declaring.unused import UNUSED_BROKER_KEYS, UNUSED_GROUP_KEYS, UNUSED_TOPIC_KEYS
 from broker_runtime.config.keys.client_metrics import CLIENT_METRICS_KEYS
 from broker_runtime.config.keys.group_resource import GROUP_KEYS
-from broker_runtime.groups.coordinator_figures import CoordinatorFigures
-from broker_runtime.groups.lag.figures import LagFigures
+from broker_runtime.groups.coordinator_figures import CoordinatorMetrics
+from broker_runtime.groups.lag.figures import LagMetrics
 from broker_runtime.groups.tally import PushTally, Tally
-from broker_runtime.metadata.figures import ControllerFigures, ReplicationFigures
-from broker_runtime.network.quotas.connection_group import GroupLimits
-from broker_runtime.network.quotas.metrics import NetworkFigures, collect
+from broker_runtime.metadata.figures import ControllerMetrics, ReplicationMetrics
+from broker_runtime.network.quotas.connection_group import AddressGroupLimits
+from broker_runtime.network.quotas.metrics import NetworkMetrics, collect
 from broker_runtime.network.quotas.quotas import ConnectionQuotas
 from broker_runtime.network.quotas.refusals import RefusalLog
 from broker_runtime.network.settings import QuotaSettings
@@ -38,11 +38,11 @@ from broker_runtime.node.metrics import (
 )
 from broker_runtime.observers.figures import observer_families
 from broker_runtime.slicing.turn_lengths import TurnLengths
-from broker_runtime.storage.compaction.figures import CleanerFigures
-from sluicegate_operator.handlers.admission.admission_figures import AdmissionFigures
-from sluicegate_operator.handlers.process.cache_figures import CacheFigures
+from broker_runtime.storage.compaction.figures import CleanerMetrics
+from sluicegate_operator.handlers.admission.admission_figures import AdmissionMetrics
+from sluicegate_operator.handlers.process.cache_figures import CacheMetrics
 from sluicegate_operator.handlers.process.telemetry import REGISTRY
-from sluicegate_operator.handlers.process.term_figures import TermFigures
+from sluicegate_operator.handlers.process.term_figures import TermMetrics
 from tools import (
     alerts_page,
     audit_events_page,
@@ -155,14 +155,14 @@ def metrics_page() -> str:
     quotas.add_listener("EXTERNAL", 0)
     quotas.on_accepted("EXTERNAL", "127.0.0.1", 0)
     for name, observe in (("held", False), ("observed", True)):
-        quotas.groups.set_limits(name, GroupLimits(max_connections=1, observe=observe), 0)
+        quotas.groups.set_limits(name, AddressGroupLimits(max_connections=1, observe=observe), 0)
         quotas.groups.add_member(name, "127.0.0.2", 0)
     for _ in range(2):
         quotas.on_accepted("EXTERNAL", "127.0.0.2", 0)
     quotas.groups.by_name["observed"].would_hold["too_many"] += 1
     refusals = RefusalLog(1000)
     refusals.note("frame-too-large", "an example", 0)
-    samples = collect(quotas, NetworkFigures(), refusals, [_IdleAcceptor()], 0)
+    samples = collect(quotas, NetworkMetrics(), refusals, [_IdleAcceptor()], 0)
     operator = (
         "\n## Operator\n\nThe operator serves them on `--metrics-listener`, /metrics, with the usual `process_*`.\n\n"
     )
@@ -172,17 +172,17 @@ def metrics_page() -> str:
         *turn_families((), TurnLengths("an example"), 0),
         garbage_family(()),
         *membership_families(3, 0, fenced=False, self_fenced=False),
-        *controller_families(ControllerFigures(True, 0, 0, 0, 0, 0, 0)),
-        *replication_families(ReplicationFigures(0, 0, 0, 0, 0, 0, 0)),
+        *controller_families(ControllerMetrics(True, 0, 0, 0, 0, 0, 0)),
+        *replication_families(ReplicationMetrics(0, 0, 0, 0, 0, 0, 0)),
         *metadata_families(0, 0),
         *log_dir_families(0, failing=False),
         *storage_families(0, 0),
         *damage_families(0, 0, 0),
-        *coordinator_families(CoordinatorFigures(0, 0, 0, 0, 0)),
+        *coordinator_families(CoordinatorMetrics(0, 0, 0, 0, 0)),
         *group_tally_families(Tally(), {}),
         *push_families(0, PushTally()),
-        *group_lag_families(LagFigures(), 0),
-        *cleaner_families(CleanerFigures(0.0), 0.0),
+        *group_lag_families(LagMetrics(), 0),
+        *cleaner_families(CleanerMetrics(0.0), 0.0),
         unused_configs_family(0),
         *observer_families({}, {}, 0),
     ]
@@ -191,9 +191,9 @@ def metrics_page() -> str:
         (f"{metric.name}_total" if metric.type == "counter" else metric.name, metric.type, metric.documentation)
         for metric in (
             *REGISTRY.collect(),
-            *TermFigures().collect(),
-            *CacheFigures().collect(),
-            *AdmissionFigures().collect(),
+            *TermMetrics().collect(),
+            *CacheMetrics().collect(),
+            *AdmissionMetrics().collect(),
         )
         if not metric.name.startswith("process_")
     )

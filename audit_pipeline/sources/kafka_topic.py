@@ -28,7 +28,7 @@ from audit_pipeline.sources.catalogue import (
     holes,
 )
 from audit_pipeline.sources.connector import COORDINATES
-from audit_pipeline.sources.look import SegmentsLook
+from audit_pipeline.sources.look import SegmentListing
 from audit_pipeline.sources.segments import entry_of, in_the_future
 from audit_pipeline.sources.topic_frames import counted, ends, events_of
 from audit_pipeline.spool.listing import SegmentPath
@@ -70,7 +70,7 @@ class Remembered:
     entries: tuple[TopicEntry, ...] = ()
 
 
-class AuditTopic(SegmentsLook):
+class AuditTopic(SegmentListing):
     """One scan of a topic. Raises OSError if its brokers do not answer, BadUseError if it is missing or replaced."""
 
     def __init__(self, source: str, records: TopicRecords, remembered: bytes | None, now_us: int) -> None:

@@ -10,14 +10,14 @@ from pyspark.sql import SparkSession
 from audit_pipeline.contract import contract
 from audit_pipeline.results.frames import EventFrames, event_schema
 from audit_pipeline.sources.catalogue import Hole, SegmentEntry, holes
-from audit_pipeline.sources.look import SegmentsLook
+from audit_pipeline.sources.look import SegmentListing
 from audit_pipeline.sources.parquet_files import WantedFile, frame_of
 from audit_pipeline.sources.segments import any_has_gone, damaged, look
 from audit_pipeline.spool.targets import Target, open_target
 from audit_pipeline.upkeep.retention import expired
 
 
-class LandedSegments(SegmentsLook):
+class LandedSegments(SegmentListing):
     """One scan of the segments of some targets; `sources` are their URIs.
 
     Raises OSError if a target does not answer.

@@ -15,7 +15,7 @@ from audit_pipeline.sources.catalogue import (
 )
 
 
-class SegmentsLook:
+class SegmentListing:
     """Segments that exist now, and those that days were built with before (`former`)."""
 
     def __init__(self, former: Sequence[SegmentEntry]) -> None:

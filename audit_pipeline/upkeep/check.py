@@ -36,7 +36,7 @@ class Finding(NamedTuple):
 
 
 @dataclass(slots=True)
-class Report:
+class CheckReport:
     """What was checked, and what is wrong; `events` counts numbers that have an event."""
 
     files: int = 0
@@ -47,7 +47,7 @@ class Report:
     findings: list[Finding] = field(default_factory=list)
 
 
-def check(target: Target) -> Report:
+def check(target: Target) -> CheckReport:
     """Check a target; repeat for files that landed, were merged or were deleted, until the findings' files are stable.
 
     A finding is `undecided` if its files kept changing.
@@ -96,9 +96,9 @@ class _Looks:
         self._footers: dict[SegmentPath, Footer] = {}
         self._judged: dict[tuple[SegmentPath, ...], _Judged] = {}
 
-    def look(self, paths: Sequence[SegmentPath]) -> tuple[Report, bool]:
+    def look(self, paths: Sequence[SegmentPath]) -> tuple[CheckReport, bool]:
         """Return what is found, and whether all these files existed throughout the pass."""
-        report = Report(files=len(paths))
+        report = CheckReport(files=len(paths))
         is_whole = self._read_footers(paths, report)
         by_segment: dict[tuple[Boot, tuple[int, int]], dict[str, SegmentPath]] = defaultdict(dict)
         for file in paths:
@@ -134,7 +134,7 @@ class _Looks:
         report.findings += self._vanished(paths, deleted)
         return report, is_whole
 
-    def _read_footers(self, paths: Sequence[SegmentPath], report: Report) -> bool:
+    def _read_footers(self, paths: Sequence[SegmentPath], report: CheckReport) -> bool:
         """Read missing footers; return whether all files existed. Damaged files become findings."""
         is_whole = True
         self._footers = {file: self._footers[file] for file in paths if file in self._footers}

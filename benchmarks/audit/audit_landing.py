@@ -26,8 +26,8 @@ from audit_pipeline.upkeep.check import check
 from audit_pipeline.upkeep.compact import compact
 from broker_runtime.apis.request.call import Ending, PartitionFacts
 from broker_runtime.apis.table import BROKER_APIS
-from broker_runtime.observers.audit_log.block import Block
-from broker_runtime.observers.audit_log.clients import Client, ClientRules, Clients
+from broker_runtime.observers.audit_log.block import EventBlock
+from broker_runtime.observers.audit_log.clients import AuditedClient, ClientRules, Clients
 from broker_runtime.observers.audit_log.layout import MAGIC, SCHEMA_VERSION, packed_block, packed_reserved, spool_name
 from tests.support.audit.audit import ended_call
 from tests.support.requests.calls import NotedConnection
@@ -138,7 +138,7 @@ def _made_up(chance: random.Random) -> list[Packed]:
     blocks: list[Packed] = []
     now_s, seq, size = 1000.0, 1, 0
     while size < SPOOL_BYTES:
-        block = Block(seq, 0, now_s)
+        block = EventBlock(seq, 0, now_s)
         is_full = False
         while not is_full:
             now_s += chance.expovariate(RATE)
@@ -159,7 +159,7 @@ def _fields(packed: bytes) -> Packed:
     return tuple(fields)
 
 
-def _clients(chance: random.Random) -> list[tuple[NotedConnection, Client]]:
+def _clients(chance: random.Random) -> list[tuple[NotedConnection, AuditedClient]]:
     known = Clients(ClientRules())
     found = []
     for number in range(CONNECTIONS):

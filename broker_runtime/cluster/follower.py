@@ -20,7 +20,7 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.codec import decode_record
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.metadata.snapshots import SnapshotFormatError, load_in_steps
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
 from broker_runtime.slicing.letting_go import freed
@@ -177,7 +177,7 @@ class MetadataFollower:
             self.next_offset = new[-1][1] + 1
         return changes
 
-    async def _read(self, records: bytes) -> AsyncIterator[tuple[Record, int]]:
+    async def _read(self, records: bytes) -> AsyncIterator[tuple[MetadataRecord, int]]:
         number = 0
         for _, batch in iter_batches(records):
             for record in iter_records(batch):

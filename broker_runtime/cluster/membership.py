@@ -14,7 +14,13 @@ from typing import Protocol
 from broker_runtime.clock import Clock
 from broker_runtime.cluster.lifecycle import BrokerState, Lifecycle, LifecycleEvent, Phase
 from broker_runtime.cluster.link import ControllerClient
-from broker_runtime.cluster.registration import Identity, RegistrationTimeoutError, check_not_final, explained, replaced
+from broker_runtime.cluster.registration import (
+    BrokerIdentity,
+    RegistrationTimeoutError,
+    check_not_final,
+    explained,
+    replaced,
+)
 from broker_runtime.config import Endpoint
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.wire.messages import Entity
@@ -78,7 +84,7 @@ class Membership:
 
     def __init__(
         self,
-        identity: Identity,
+        identity: BrokerIdentity,
         client: ControllerClient,
         timing: Timing,
         clock: Clock,

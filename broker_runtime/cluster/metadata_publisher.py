@@ -45,7 +45,7 @@ class ConnectionLimits(Protocol):
         ...
 
 
-class Configured(Protocol):
+class ConfigurationListener(Protocol):
     """A part that depends on the configuration only: listeners and observers."""
 
     def configure(self, effective: EffectiveConfig) -> None: ...
@@ -61,7 +61,7 @@ class MetadataPublisher:
         image: MetadataImage,
         logs: LogManager,
         replicas: ReplicaManager,
-        configured: tuple[ConnectionLimits, Configured, Configured],
+        configured: tuple[ConnectionLimits, ConfigurationListener, ConfigurationListener],
     ) -> None:
         """`configured` are limits, listeners and observers."""
         self.effective: EffectiveConfig = effective_config(settings, {}, {})

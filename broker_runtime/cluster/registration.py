@@ -22,7 +22,7 @@ class ReplacedError(MembershipError):
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class BrokerIdentity:
     """The data that a broker registers with; the incarnation is that of this process."""
 
     broker_id: int

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.metadata.topics import PartitionRecord
 from broker_runtime.slicing.steps import Steps
 
@@ -45,7 +45,7 @@ class Capacity:
         self._image = image
         self._replicas: Counter[int] | None = None
 
-    def take(self, records: Sequence[Record]) -> Steps[Sequence[Record]]:
+    def take(self, records: Sequence[MetadataRecord]) -> Steps[Sequence[MetadataRecord]]:
         """Return `records` if there is room for the replicas that they create.
 
         Else raise KafkaError and count nothing.
@@ -72,7 +72,7 @@ class Capacity:
         self._replicas += added
         return records
 
-    def _added(self, record: Record) -> Iterable[int]:
+    def _added(self, record: MetadataRecord) -> Iterable[int]:
         """Return the brokers that get a replica by this record."""
         if not isinstance(record, PartitionRecord):
             return ()

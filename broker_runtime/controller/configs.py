@@ -55,7 +55,7 @@ _NAMED: Mapping[int, str] = {
 """Kinds of resources that exist once they are configured, and the error for an empty name."""
 
 
-class RoomForResources:
+class ResourceCapacity:
     """Counts the groups and client metrics subscriptions that one request configures for the first time."""
 
     def __init__(self, image: MetadataImage) -> None:

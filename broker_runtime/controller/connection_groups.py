@@ -8,7 +8,7 @@ from ipaddress import IPv6Network, ip_network
 
 from broker_runtime.config import BrokerConfig
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.connection_groups import ConnectionGroups
+from broker_runtime.metadata.connection_groups import ConnectionGroupTable
 from broker_runtime.metadata.quotas import MEMBER_KEY, ClientQuotaRecord, group_and_member
 
 _NAME = re.compile("[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)?")
@@ -74,10 +74,10 @@ class GroupLimits:
     members_of_one: int = BrokerConfig.sluicegate_connection_group_members_max.default
 
 
-class GroupRoom:
+class GroupCapacity:
     """Room for groups and members that a request may still add, entry by entry."""
 
-    def __init__(self, groups: ConnectionGroups, limits: GroupLimits) -> None:
+    def __init__(self, groups: ConnectionGroupTable, limits: GroupLimits) -> None:
         self._groups = groups
         self._limits = limits
         self._new: set[str] = set()

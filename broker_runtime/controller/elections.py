@@ -20,7 +20,7 @@ from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.configs import ConfigRecord, ResourceType
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.metadata.topics import NO_LEADER, Partition, PartitionRecord, Topic
 from broker_runtime.slicing.steps import Steps, chosen
 
@@ -32,7 +32,7 @@ _UNCLEAN_KEY = TopicConfig.unclean_leader_election_enable.name
 _MIN_INSYNC_KEY = TopicConfig.min_insync_replicas.name
 
 
-_Records = list[Record]
+_Records = list[MetadataRecord]
 
 
 class ElectionType(IntEnum):
@@ -146,7 +146,7 @@ _Wanted = Callable[[Partition], Partition | None]
 
 def _changes(topics: Iterable[Topic], wanted: _Wanted, candidates_of: Callable[[Topic], Candidates]) -> Steps[_Records]:
     """Return the records of changed partitions; yield a step for each of these, and for some of the others."""
-    records: list[Record] = []
+    records: list[MetadataRecord] = []
     for topic in topics:
         rules: Candidates | None = None
         for number, (index, part) in enumerate(topic.partitions.items(), 1):
@@ -199,7 +199,7 @@ def leads_any(broker_id: int, image: MetadataImage) -> bool:
 # Elections on request, and those of a timer
 
 
-def elect(topic: Topic, index: int, kind: ElectionType, image: MetadataImage) -> Record:
+def elect(topic: Topic, index: int, kind: ElectionType, image: MetadataImage) -> MetadataRecord:
     """Elect a leader on request. Raises KafkaError if no election is needed, or no replica can be elected."""
     part = topic.partitions.get(index)
     if part is None:
@@ -219,7 +219,7 @@ def elect(topic: Topic, index: int, kind: ElectionType, image: MetadataImage) ->
     return new.record(topic.id, index)
 
 
-def preferred_waits(record: Record, image: MetadataImage) -> bool:
+def preferred_waits(record: MetadataRecord, image: MetadataImage) -> bool:
     """Whether the record, which was just applied, leaves a preferred replica that could lead but does not."""
     if not isinstance(record, PartitionRecord) or record.leader == record.replicas[0]:
         return False
@@ -230,7 +230,7 @@ def preferred_waits(record: Record, image: MetadataImage) -> bool:
 def rebalance(image: MetadataImage) -> Steps[_Records]:
     """Move leaders for auto.leader.rebalance to preferred replicas that can lead; at most REBALANCED_MAX at once."""
     active = active_brokers(image)
-    records: list[Record] = []
+    records: list[MetadataRecord] = []
     for topic in image.topics.values():
         changed = _changes(
             [topic],
@@ -243,7 +243,7 @@ def rebalance(image: MetadataImage) -> Steps[_Records]:
     return records
 
 
-def consequences(decided: Iterable[Record], image: MetadataImage) -> Steps[_Records]:
+def consequences(decided: Iterable[MetadataRecord], image: MetadataImage) -> Steps[_Records]:
     """Return the changes that follow from records just applied, if these change the election rules."""
     rules: list[ConfigRecord] = yield from chosen(decided, _changes_rules)  # type: ignore[assignment]
     if any(record.resource_type == ResourceType.BROKER and not record.name for record in rules):
@@ -253,7 +253,7 @@ def consequences(decided: Iterable[Record], image: MetadataImage) -> Steps[_Reco
     return (yield from reviewed(image, [topic for topic in topics if topic is not None]))
 
 
-def _changes_rules(record: Record) -> bool:
+def _changes_rules(record: MetadataRecord) -> bool:
     return isinstance(record, ConfigRecord) and record.key in (_UNCLEAN_KEY, _MIN_INSYNC_KEY)
 
 

@@ -15,7 +15,7 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.cluster import ClusterRecord, ControllerChange
 from broker_runtime.metadata.codec import encode_record
 from broker_runtime.metadata.image import ConfigLimits, ElectionDefaults, MetadataImage
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.slicing.steps import Steps
 from broker_runtime.storage.records.batching import KeyValue
 
@@ -61,16 +61,16 @@ class MetadataShard:
         self._durable.epoch = image.cluster.controller_epoch + 1
         return image
 
-    def opening(self, state: MetadataImage) -> Sequence[Decision[MetadataImage, Record, None]]:
+    def opening(self, state: MetadataImage) -> Sequence[Decision[MetadataImage, MetadataRecord, None]]:
         # The properties file may differ from that of the previous controller.
         return [self._begin_epoch, _review]
 
-    def _begin_epoch(self, image: MetadataImage) -> tuple[Sequence[Record], None]:
+    def _begin_epoch(self, image: MetadataImage) -> tuple[Sequence[MetadataRecord], None]:
         """Write this controller's epoch.
 
         Until this is durable nothing else is decided, and the previous controller cannot commit.
         """
-        first: list[Record] = [] if image.cluster.id is not None else [ClusterRecord(self._cluster_id)]
+        first: list[MetadataRecord] = [] if image.cluster.id is not None else [ClusterRecord(self._cluster_id)]
         return [*first, ControllerChange(self._settings.node_id, self._durable.epoch)], None
 
     def loaded(self, state: MetadataImage) -> None:
@@ -83,14 +83,14 @@ class MetadataShard:
             state.offset,
         )
 
-    def encode(self, record: Record) -> KeyValue:
+    def encode(self, record: MetadataRecord) -> KeyValue:
         return None, encode_record(record)
 
-    def applied(self, record: Record, state: MetadataImage) -> None:
+    def applied(self, record: MetadataRecord, state: MetadataImage) -> None:
         if elections.preferred_waits(record, state):
             self._rebalancing.leader_waits()
 
-    def consequences(self, records: Sequence[Record], state: MetadataImage) -> Steps[Sequence[Record]]:
+    def consequences(self, records: Sequence[MetadataRecord], state: MetadataImage) -> Steps[Sequence[MetadataRecord]]:
         return elections.consequences(records, state)
 
     def committed(self, state: MetadataImage) -> None:
@@ -104,5 +104,5 @@ class MetadataShard:
         return KafkaError(ErrorCode.NOT_CONTROLLER, "this controller is not the active one")
 
 
-def _review(image: MetadataImage) -> Steps[tuple[Sequence[Record], None]]:
+def _review(image: MetadataImage) -> Steps[tuple[Sequence[MetadataRecord], None]]:
     return (yield from elections.reviewed(image)), None

@@ -12,7 +12,7 @@ from uuid import UUID
 from broker_runtime.controller.elections import candidates, changed_partition
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.metadata.topics import Partition
 
 RECOVERED = 0
@@ -39,7 +39,7 @@ class IsrChanged:
     `code` NEW_LEADER_ELECTED: the change was accepted, and the requesting broker does not lead in that epoch any more.
     """
 
-    records: Sequence[Record]
+    records: Sequence[MetadataRecord]
     partition: Partition
     code: ErrorCode
 

@@ -7,23 +7,25 @@ from broker_runtime.controller.registration import registered
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.producers import ProducerIdsRecord
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 
 BLOCK_SIZE = 1_000
 _LAST = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class ProducerIdBlock:
     """`size` producer ids from `start` on, which one broker hands out."""
 
     start: int
     size: int
 
 
-def allocate(broker_id: int, broker_epoch: int, image: MetadataImage) -> tuple[Sequence[Record], Block]:
+def allocate(
+    broker_id: int, broker_epoch: int, image: MetadataImage
+) -> tuple[Sequence[MetadataRecord], ProducerIdBlock]:
     registered(broker_id, broker_epoch, image)
     start = image.producers.next_id
     if start > _LAST - BLOCK_SIZE:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "all producer ids were handed out")
-    return [ProducerIdsRecord(broker_id, broker_epoch, start + BLOCK_SIZE)], Block(start, BLOCK_SIZE)
+    return [ProducerIdsRecord(broker_id, broker_epoch, start + BLOCK_SIZE)], ProducerIdBlock(start, BLOCK_SIZE)

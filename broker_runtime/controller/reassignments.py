@@ -13,13 +13,13 @@ from broker_runtime.controller.elections import candidates, changed_partition
 from broker_runtime.controller.placement import check_assignment
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.metadata.topics import Partition
 
 
 def reassign(
     name: str, index: int, target: Sequence[int] | None, image: MetadataImage, *, keep_factor: bool = False
-) -> Sequence[Record]:
+) -> Sequence[MetadataRecord]:
     """Begin a reassignment to `target`, or cancel the current one if it is None.
 
     If nothing changes, return no records. Raises KafkaError.

@@ -11,10 +11,10 @@ from broker_runtime.controller import elections
 from broker_runtime.coordination.seam import Decision
 from broker_runtime.coordination.timer_service import TimerService
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.slicing.steps import Steps
 
-ControllerTimers = TimerService[Decision[MetadataImage, Record, None]]
+ControllerTimers = TimerService[Decision[MetadataImage, MetadataRecord, None]]
 
 _AT_INTERVAL, _SOON = "the rebalancing of leaders at its interval", "the rebalancing of leaders after a return"
 
@@ -40,7 +40,7 @@ class LeaderRebalancing:
         if self._enabled and self._delay_s < self._interval_s:
             self._timers.schedule_if_absent(_SOON, self._delay_s, self._rebalance)
 
-    def _rebalance(self, image: MetadataImage) -> Steps[tuple[Sequence[Record], None]]:
+    def _rebalance(self, image: MetadataImage) -> Steps[tuple[Sequence[MetadataRecord], None]]:
         self._timers.schedule(_AT_INTERVAL, self._interval_s, self._rebalance)
         records = yield from elections.rebalance(image)
         if len(records) == elections.REBALANCED_MAX:

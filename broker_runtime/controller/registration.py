@@ -35,7 +35,7 @@ from broker_runtime.metadata.brokers import (
 )
 from broker_runtime.metadata.configs import ConfigRecord, ResourceType
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.slicing.steps import Steps
 
 _EPOCH_UNKNOWN = -1
@@ -105,7 +105,7 @@ def state_of(broker: BrokerInfo, sessions: Sessions, now_s: float) -> BrokerCont
 
 def register(
     wanted: Registration, image: MetadataImage, sessions: Sessions, now_s: float
-) -> Steps[tuple[Sequence[Record], int]]:
+) -> Steps[tuple[Sequence[MetadataRecord], int]]:
     """Return the records, and the broker's epoch. Raises KafkaError."""
     _check(wanted, image)
     known = image.brokers.get(wanted.broker_id)
@@ -147,8 +147,13 @@ def _on_registration(wanted: Registration, known: BrokerInfo, sessions: Sessions
 
 
 def _new_incarnation(
-    wanted: Registration, cleaning: list[Record], since: int, image: MetadataImage, sessions: Sessions, now_s: float
-) -> tuple[Sequence[Record], int]:
+    wanted: Registration,
+    cleaning: list[MetadataRecord],
+    since: int,
+    image: MetadataImage,
+    sessions: Sessions,
+    now_s: float,
+) -> tuple[Sequence[MetadataRecord], int]:
     epoch = image.next_offset + len(cleaning)
     sessions.registered(wanted.broker_id, epoch, now_s)
     return [*cleaning, _record(wanted, epoch, since)], epoch
@@ -216,7 +221,7 @@ def _check_tags(wanted: Registration) -> None:
 
 def heartbeat(
     beat: Heartbeat, image: MetadataImage, sessions: Sessions, now_s: float
-) -> Steps[tuple[Sequence[Record], HeartbeatAnswer]]:
+) -> Steps[tuple[Sequence[MetadataRecord], HeartbeatAnswer]]:
     """Decide about a heartbeat. The caller has already renewed the session."""
     known = registered(beat.broker_id, beat.epoch, image)
     sessions.reached(known.id, beat.metadata_offset)
@@ -232,7 +237,7 @@ def heartbeat(
     return records, HeartbeatAnswer(_caught_up(beat, known), transition.fenced, transition.shut_down)
 
 
-def _records(known: BrokerInfo, transition: Transition, image: MetadataImage) -> Steps[Sequence[Record]]:
+def _records(known: BrokerInfo, transition: Transition, image: MetadataImage) -> Steps[Sequence[MetadataRecord]]:
     if transition.next is BrokerControlState.ONLINE and known.fenced:
         return (yield from unfence(known, image))
     if transition.next is BrokerControlState.STOPPING and known.stopping_offset is None:
@@ -280,21 +285,23 @@ def registered(broker_id: int, epoch: int, image: MetadataImage) -> BrokerInfo:
     return known
 
 
-def fence(broker: BrokerInfo, image: MetadataImage) -> Steps[list[Record]]:
+def fence(broker: BrokerInfo, image: MetadataImage) -> Steps[list[MetadataRecord]]:
     return [*(yield from elections.leave(broker.id, image)), FenceBroker(broker.id, broker.epoch)]
 
 
-def unfence(broker: BrokerInfo, image: MetadataImage) -> Steps[list[Record]]:
+def unfence(broker: BrokerInfo, image: MetadataImage) -> Steps[list[MetadataRecord]]:
     return [*(yield from elections.come_back(broker.id, image)), UnfenceBroker(broker.id, broker.epoch)]
 
 
-def stop(broker: BrokerInfo, image: MetadataImage) -> Steps[list[Record]]:
+def stop(broker: BrokerInfo, image: MetadataImage) -> Steps[list[MetadataRecord]]:
     """Begin a controlled shutdown; its offset is set once, however often the broker asks."""
     moved = yield from elections.leave(broker.id, image)
     return [*moved, StopBroker(broker.id, broker.epoch, image.next_offset + len(moved))]
 
 
-def unregister(broker_id: int, image: MetadataImage, sessions: Sessions) -> Steps[tuple[Sequence[Record], None]]:
+def unregister(
+    broker_id: int, image: MetadataImage, sessions: Sessions
+) -> Steps[tuple[Sequence[MetadataRecord], None]]:
     """Remove a broker's registration. A live broker registers again.
 
     For a fenced broker the tags of its own dynamic configuration are deleted, too: they describe this broker, and its

@@ -34,7 +34,7 @@ from broker_runtime.coordination.runtime import CoordinatorRuntime, TermPhase
 from broker_runtime.coordination.seam import Decision, Refusal
 from broker_runtime.errors import KafkaError
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.slicing.steps import Steps
 
 log = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class ControllerService:
         self._shard = MetadataShard(self.history, self._log, rebalancing, settings, clock, cluster_id, own_broker)
         self.sessions: Sessions = self._shard.sessions
         """Sessions of this term, or of the last one."""
-        self._runtime: CoordinatorRuntime[MetadataImage, Record] = CoordinatorRuntime(
+        self._runtime: CoordinatorRuntime[MetadataImage, MetadataRecord] = CoordinatorRuntime(
             self._shard,
             self._log,
             timers,
@@ -178,7 +178,7 @@ class ControllerService:
         self._activated.clear()
         self._runtime.unload()
 
-    async def submit(self, decide: Decision[MetadataImage, Record, T]) -> T:
+    async def submit(self, decide: Decision[MetadataImage, MetadataRecord, T]) -> T:
         """Return the decision's answer once its records are durable. Raises the decision's errors, or KafkaError."""
         return await self._runtime.submit(decide)
 
@@ -215,7 +215,7 @@ class ControllerService:
         for broker_id in self.sessions.expired(self.image, self._clock.monotonic()):
             await self.submit(partial(self._expire, broker_id))
 
-    def _expire(self, broker_id: int, image: MetadataImage) -> Steps[tuple[Sequence[Record], None]]:
+    def _expire(self, broker_id: int, image: MetadataImage) -> Steps[tuple[Sequence[MetadataRecord], None]]:
         if broker_id not in self.sessions.expired(image, self._clock.monotonic()):
             return (), None
         log.warning("broker %d is fenced: no heartbeat for %g s", broker_id, self.sessions.timeout_s)

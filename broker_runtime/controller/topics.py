@@ -14,7 +14,7 @@ from broker_runtime.controller.placement import check_assignment, place
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.configs import ConfigRecord, ResourceType
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.metadata.topic_names import METADATA_TOPIC, check_topic_name
 from broker_runtime.metadata.topics import NO_LEADER, PartitionRecord, RemoveTopic, Topic, TopicRecord
 from broker_runtime.slicing.steps import Steps
@@ -65,7 +65,7 @@ def create_topic(
     defaults: TopicDefaults,
     new_id: Callable[[], UUID],
     taken: "TakenNames",
-) -> Steps[tuple[Sequence[Record], CreatedTopic]]:
+) -> Steps[tuple[Sequence[MetadataRecord], CreatedTopic]]:
     """Return the records and the result of creating a topic. Raises KafkaError."""
     check_topic_name(wanted.name)
     if wanted.name == METADATA_TOPIC:
@@ -76,7 +76,7 @@ def create_topic(
     configs = check_topic_configs(wanted.configs)
     topic_id = new_id()
     replicas = yield from _replicas(wanted, image, defaults, topic_id)
-    records: list[Record] = [TopicRecord(wanted.name, topic_id)]
+    records: list[MetadataRecord] = [TopicRecord(wanted.name, topic_id)]
     records += [ConfigRecord(ResourceType.TOPIC, wanted.name, key, value) for key, value in configs.items()]
     for index, chosen in enumerate(replicas):
         records.append(_new_partition(topic_id, index, chosen, image))
@@ -86,7 +86,7 @@ def create_topic(
 
 def grow_topic(
     name: str, count: int, assignments: Sequence[Sequence[int]] | None, image: MetadataImage
-) -> Steps[Sequence[Record]]:
+) -> Steps[Sequence[MetadataRecord]]:
     topic = image.topics.get(name)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
@@ -125,7 +125,9 @@ def grow_topic(
     return records
 
 
-def delete_topic(name: str | None, topic_id: UUID | None, image: MetadataImage) -> tuple[Sequence[Record], Topic]:
+def delete_topic(
+    name: str | None, topic_id: UUID | None, image: MetadataImage
+) -> tuple[Sequence[MetadataRecord], Topic]:
     topic = _find(name, topic_id, image)
     return [RemoveTopic(topic.id)], topic
 

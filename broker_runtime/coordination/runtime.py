@@ -25,7 +25,18 @@ from typing import Any, Generic
 
 from broker_runtime.coordination.backoff import Backoff
 from broker_runtime.coordination.deciding_turns import DecidingTurns
-from broker_runtime.coordination.seam import Deciding, Decision, DurableLog, R, Refusal, S, Shard, T, Whole, in_one_go
+from broker_runtime.coordination.seam import (
+    AtomicBatch,
+    Deciding,
+    Decision,
+    DurableLog,
+    R,
+    Refusal,
+    S,
+    Shard,
+    T,
+    in_one_go,
+)
 from broker_runtime.coordination.timer_service import TimerService
 from broker_runtime.errors import ErrorCode, KafkaError, detached
 from broker_runtime.slicing.steps import Steps
@@ -357,9 +368,9 @@ class CoordinatorRuntime(Generic[S, R]):
     def _append(self, records: Sequence[R]) -> None:
         """Append records to the log, then apply them.
 
-        Very many records are split into several batches, each of which leaves a valid state; `Whole` records are not
-        split. If one record is too large for the log, none is written. Otherwise the log might contain, for example,
-        the end of a group without the group that replaces it.
+        Very many records are split into several batches, each of which leaves a valid state; `AtomicBatch` records are
+        not split. If one record is too large for the log, none is written. Otherwise the log might contain, for
+        example, the end of a group without the group that replaces it.
         """
         batches: Sequence[list[tuple[R, KeyValue]]]
         encode = self._shard.encode
@@ -392,7 +403,7 @@ class CoordinatorRuntime(Generic[S, R]):
         """`batches` of these records in the form in which they are written. Raises KafkaError if one is too large."""
         if len(batches) > 1:
             self._check_sizes(batches)
-            if isinstance(records, Whole):
+            if isinstance(records, AtomicBatch):
                 return [self._as_one(batches)]
         return batches
 

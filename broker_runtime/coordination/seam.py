@@ -63,7 +63,7 @@ records create, the decision sets it with `TimerService.once_taken`.
 """
 
 
-class Whole(list[R]):
+class AtomicBatch(list[R]):
     """Records of a decision that are written as one batch of the log or not at all.
 
     A coordinator that takes over after half of them would load a state that never existed.

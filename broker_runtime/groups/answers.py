@@ -1,7 +1,7 @@
 """Answers that are sent after the decision of their request, such as a join that waits for other members. Pure.
 
-A decision returns a `Later`. A later decision gives it the result through the `Outbox`, which the shard flushes when
-all decisions are durable. So no answer depends on records that the next coordinator would not have.
+A decision returns a `DeferredAnswer`. A later decision gives it the result through the `Outbox`, which the shard
+flushes when all decisions are durable. So no answer depends on records that the next coordinator would not have.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from broker_runtime.errors import KafkaError
 T = TypeVar("T")
 
 
-class Later(Generic[T]):
+class DeferredAnswer(Generic[T]):
     """One answer, which is given once. The waiting task passes a callback to `then`.
 
     If its client has disconnected, the answer is `abandoned`.
@@ -27,9 +27,9 @@ class Later(Generic[T]):
         self._then: Callable[[T | KafkaError], None] | None = None
 
     @classmethod
-    def of(cls, result: T) -> "Later[T]":
+    def of(cls, result: T) -> "DeferredAnswer[T]":
         """An answer that is known already: it is sent together with the decision itself."""
-        later: Later[T] = cls()
+        later: DeferredAnswer[T] = cls()
         later.give(result)
         return later
 
@@ -59,7 +59,7 @@ class Outbox:
     def __init__(self) -> None:
         self._waiting: list[Callable[[], None]] = []
 
-    def send(self, later: Later[T], result: T | KafkaError) -> None:
+    def send(self, later: DeferredAnswer[T], result: T | KafkaError) -> None:
         self.then(lambda: later.give(result))
 
     def then(self, action: Callable[[], None]) -> None:

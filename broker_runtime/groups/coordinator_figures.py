@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class CoordinatorFigures:
+class CoordinatorMetrics:
     """Numbers of led partitions of __consumer_offsets by phase, and of groups and offsets in the active ones."""
 
     loading: int

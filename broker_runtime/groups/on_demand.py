@@ -14,7 +14,7 @@ from uuid import UUID
 from broker_runtime.clock import Clock
 from broker_runtime.config.keys.broker import BrokerConfig
 from broker_runtime.coordination.replicated_log import LedPartition
-from broker_runtime.groups.coordinator_figures import CoordinatorFigures
+from broker_runtime.groups.coordinator_figures import CoordinatorMetrics
 from broker_runtime.groups.partition_leaders import PartitionLeaders
 from broker_runtime.groups.tally import Census, Tally
 from broker_runtime.metadata.image import MetadataImage
@@ -113,9 +113,9 @@ class GroupsOnDemand:
         if self._service is not None:
             self._service.topics_changed(changed, removed)
 
-    def figures(self) -> CoordinatorFigures:
+    def figures(self) -> CoordinatorMetrics:
         if self._service is None:
-            return CoordinatorFigures(len(self._led), 0, 0, 0, 0)
+            return CoordinatorMetrics(len(self._led), 0, 0, 0, 0)
         return self._service.figures()
 
     @property

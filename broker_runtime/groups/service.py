@@ -20,14 +20,14 @@ from broker_runtime.coordination.deciding_turns import DecidingTurns
 from broker_runtime.coordination.replicated_log import LeadershipLostError, LedPartition
 from broker_runtime.coordination.runtime import TermPhase
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.groups.answers import Later
-from broker_runtime.groups.coordinator_figures import CoordinatorFigures
+from broker_runtime.groups.answers import DeferredAnswer
+from broker_runtime.groups.coordinator_figures import CoordinatorMetrics
 from broker_runtime.groups.epoch_ends import EpochEnds
 from broker_runtime.groups.partition_of import partition_of
 from broker_runtime.groups.push.calls import Callers
 from broker_runtime.groups.push.group import PushGroup
 from broker_runtime.groups.record_codec.texts import TEXT_BYTES_MAX
-from broker_runtime.groups.shard_environment import Surroundings
+from broker_runtime.groups.shard_environment import ShardDependencies
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.groups.tally import Tally
 from broker_runtime.groups.term import GroupDecision, GroupLook, Term
@@ -74,7 +74,7 @@ class GroupCoordinatorService:
         self.tally = Tally()
         self.callers = Callers()
         self.ends = ends
-        self._surroundings = Surroundings(
+        self._surroundings = ShardDependencies(
             config,
             image,
             clock,
@@ -197,15 +197,15 @@ class GroupCoordinatorService:
         """
         return await self.term_of(group_id).submit(decide)
 
-    async def submit_later(self, group_id: str, decide: GroupDecision[Later[T]]) -> T:
+    async def submit_later(self, group_id: str, decide: GroupDecision[DeferredAnswer[T]]) -> T:
         """Like `submit`, for an answer that may wait for other members without a time limit."""
         return await self.term_of(group_id).submit_later(decide)
 
-    def figures(self) -> CoordinatorFigures:
+    def figures(self) -> CoordinatorMetrics:
         phases = Counter(term.phase for term in self.terms.values())
         failed, loading, active = len(self.problems), phases[TermPhase.LOADING], phases[TermPhase.ACTIVE]
         states = list(self.states())
-        return CoordinatorFigures(
+        return CoordinatorMetrics(
             loading,
             active,
             failed,

@@ -24,7 +24,7 @@ from broker_runtime.groups.offsets.sweep import Sweep, expired, topics_deleted
 from broker_runtime.groups.push import upkeep as push
 from broker_runtime.groups.push.group import APPLIERS as PUSH_APPLIERS
 from broker_runtime.groups.records import GroupRecord, Key
-from broker_runtime.groups.shard_environment import ShardEnvironment, Surroundings
+from broker_runtime.groups.shard_environment import ShardDependencies, ShardEnvironment
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.groups.tallied import add_to
 from broker_runtime.slicing.steps import Steps, at_once
@@ -55,7 +55,7 @@ def empty_state() -> GroupsState:
 class GroupShard:
     """Implements `coordination.seam.Shard` of GroupsState and GroupRecord, for one term."""
 
-    def __init__(self, surroundings: Surroundings, leader: LedPartition) -> None:
+    def __init__(self, surroundings: ShardDependencies, leader: LedPartition) -> None:
         self.environment = ShardEnvironment(surroundings)
         self._surroundings = surroundings
         self._leader = leader

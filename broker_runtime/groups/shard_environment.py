@@ -29,7 +29,7 @@ _ASIDE, _ENDS = "aside", "ends"
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class ShardDependencies:
     """Objects that all shards of a broker share. `config` returns the configuration in force."""
 
     config: Callable[[], BrokerConfig]
@@ -69,7 +69,7 @@ class ShardEnvironment:
     `close` ends it with the term: timers are removed and pending answers are dropped.
     """
 
-    def __init__(self, surroundings: Surroundings) -> None:
+    def __init__(self, surroundings: ShardDependencies) -> None:
         self.timers: TimerService[Decision[GroupsState, GroupRecord, None]] = TimerService()
         self.outbox = Outbox()
         self.image = surroundings.image

@@ -9,12 +9,12 @@ from broker_runtime.coordination.replicated_log import LedPartition, ReplicatedL
 from broker_runtime.coordination.runtime import CoordinatorRuntime, TermPhase
 from broker_runtime.coordination.seam import Decided, Deciding, Refusal
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.groups.answers import Later
+from broker_runtime.groups.answers import DeferredAnswer
 from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.push.calls import PushEnvironment
 from broker_runtime.groups.records import GroupRecord
 from broker_runtime.groups.shard import GroupShard, empty_state
-from broker_runtime.groups.shard_environment import Surroundings
+from broker_runtime.groups.shard_environment import ShardDependencies
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.slicing.steps import Steps
 
@@ -50,7 +50,7 @@ def told(error: KafkaError) -> KafkaError:
 class Term:
     """Owns the groups of its partition while this broker leads it in one epoch. Call `load`, then `run`."""
 
-    def __init__(self, surroundings: Surroundings, leader: LedPartition) -> None:
+    def __init__(self, surroundings: ShardDependencies, leader: LedPartition) -> None:
         config = surroundings.config()
         self.shard = GroupShard(surroundings, leader)
         self._clock = surroundings.clock
@@ -150,21 +150,23 @@ class Term:
         environment = self.shard.environment
         return self._runtime.at_once(lambda state: look(state, environment))
 
-    async def submit_later(self, decide: GroupDecision[Later[T]]) -> T:
+    async def submit_later(self, decide: GroupDecision[DeferredAnswer[T]]) -> T:
         """Like `submit`, for an answer that may wait for other members without a time limit.
 
         If the caller is cancelled meanwhile, because its client has disconnected, the answer is marked as abandoned.
         """
-        decided: list[Later[T]] = []
+        decided: list[DeferredAnswer[T]] = []
 
-        def note(made: Decided[GroupRecord, Later[T]]) -> Decided[GroupRecord, Later[T]]:
+        def note(made: Decided[GroupRecord, DeferredAnswer[T]]) -> Decided[GroupRecord, DeferredAnswer[T]]:
             decided.append(made[1])
             return made
 
-        def note_in_steps(steps: Steps[Decided[GroupRecord, Later[T]]]) -> Steps[Decided[GroupRecord, Later[T]]]:
+        def note_in_steps(
+            steps: Steps[Decided[GroupRecord, DeferredAnswer[T]]],
+        ) -> Steps[Decided[GroupRecord, DeferredAnswer[T]]]:
             return note((yield from steps))
 
-        def noted(state: GroupsState, environment: PushEnvironment) -> Deciding[GroupRecord, Later[T]]:
+        def noted(state: GroupsState, environment: PushEnvironment) -> Deciding[GroupRecord, DeferredAnswer[T]]:
             made = decide(state, environment)
             return note(made) if isinstance(made, tuple) else note_in_steps(made)
 
@@ -179,7 +181,7 @@ class Term:
             raise KafkaError(result.code, result.message or "")
         return result
 
-    async def _given(self, later: Later[T]) -> T | KafkaError:
+    async def _given(self, later: DeferredAnswer[T]) -> T | KafkaError:
         answer: asyncio.Future[T | KafkaError] = asyncio.get_running_loop().create_future()
 
         def give(result: T | KafkaError) -> None:

@@ -4,7 +4,7 @@ from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
 from typing import ClassVar, Protocol, Self, TypeVar, overload
 
 from broker_runtime.metadata.changes import Changes
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.slicing.steps import Steps, chosen
 
 K = TypeVar("K")
@@ -15,10 +15,10 @@ D = TypeVar("D")
 class Area(Protocol):
     """The state of one area, and everything that follows from its records. Equal states are equal objects."""
 
-    RECORDS: ClassVar[tuple[type[Record], ...]]
+    RECORDS: ClassVar[tuple[type[MetadataRecord], ...]]
     """The kinds of records that change it. An area may use a kind of an earlier area, too."""
 
-    def apply(self, record: Record, offset: int | None, changes: Changes) -> None:
+    def apply(self, record: MetadataRecord, offset: int | None, changes: Changes) -> None:
         """Change the state by one of its records, and note in `changes` what changed.
 
         `offset` is the record's own, None in a snapshot, where offsets mean nothing. Raises ValueError, and changes
@@ -26,7 +26,7 @@ class Area(Protocol):
         """
         ...
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[MetadataRecord]:
         """Records that produce an equal state from an empty one; sorted, so that equal states give equal records."""
         ...
 

@@ -9,7 +9,7 @@ import msgspec
 
 from broker_runtime.metadata.area import ReadOnlyTable, differing
 from broker_runtime.metadata.changes import Changes
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.slicing.steps import Steps
 
 
@@ -26,7 +26,7 @@ UNTOLD = (-1, -1)
 """The protocol versions of a broker whose release registers none."""
 
 
-class RegisterBroker(Record, frozen=True, tag=1):
+class RegisterBroker(MetadataRecord, frozen=True, tag=1):
     """A registration, by default of a new incarnation, which starts fenced: its epoch is the offset of this record.
 
     With the broker's current epoch it is the same incarnation, and replaces only the other fields.
@@ -47,28 +47,28 @@ class RegisterBroker(Record, frozen=True, tag=1):
     """The broker's description of itself: (name, value), see `broker_tags`."""
 
 
-class UnregisterBroker(Record, frozen=True, tag=2):
+class UnregisterBroker(MetadataRecord, frozen=True, tag=2):
     """Removes the registration; the id may be registered again."""
 
     broker_id: int
     epoch: int
 
 
-class FenceBroker(Record, frozen=True, tag=3):
+class FenceBroker(MetadataRecord, frozen=True, tag=3):
     """The broker stops serving clients; a controlled shutdown that had begun ends."""
 
     broker_id: int
     epoch: int
 
 
-class UnfenceBroker(Record, frozen=True, tag=4):
+class UnfenceBroker(MetadataRecord, frozen=True, tag=4):
     """The broker serves clients, and may lead and be in sync."""
 
     broker_id: int
     epoch: int
 
 
-class StopBroker(Record, frozen=True, tag=13):
+class StopBroker(MetadataRecord, frozen=True, tag=13):
     """A controlled shutdown has begun: the broker still runs, but must not lead or join in-sync sets any more."""
 
     broker_id: int
@@ -136,7 +136,7 @@ class Brokers(ReadOnlyTable[int, BrokerInfo]):
     """The registered brokers by id."""
 
     __slots__ = ()
-    RECORDS: ClassVar[tuple[type[Record], ...]] = (
+    RECORDS: ClassVar[tuple[type[MetadataRecord], ...]] = (
         RegisterBroker,
         UnregisterBroker,
         FenceBroker,
@@ -148,7 +148,7 @@ class Brokers(ReadOnlyTable[int, BrokerInfo]):
         broker = self._entries.get(broker_id)
         return broker is not None and broker.active
 
-    def apply(self, record: Record, offset: int | None, changes: Changes) -> None:
+    def apply(self, record: MetadataRecord, offset: int | None, changes: Changes) -> None:
         match record:
             case RegisterBroker():
                 self._entries[record.broker_id] = self._registered_by(record, offset)
@@ -187,7 +187,7 @@ class Brokers(ReadOnlyTable[int, BrokerInfo]):
         self._entries[broker.id] = broker
         changes.brokers.add(broker.id)
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[MetadataRecord]:
         for broker_id in sorted(self._entries):
             broker = self._entries[broker_id]
             yield broker.registration

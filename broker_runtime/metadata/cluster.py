@@ -5,24 +5,24 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
 from broker_runtime.metadata.changes import Changes
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.slicing.steps import Steps
 
 
-class ClusterRecord(Record, frozen=True, tag=11):
+class ClusterRecord(MetadataRecord, frozen=True, tag=11):
     """The first record of a journal: the cluster to which it belongs."""
 
     cluster_id: str
 
 
-class FeatureLevelRecord(Record, frozen=True, tag=12):
+class FeatureLevelRecord(MetadataRecord, frozen=True, tag=12):
     """The level of a feature that all brokers have to support (KIP-584)."""
 
     name: str
     level: int
 
 
-class ControllerChange(Record, frozen=True, tag=14):
+class ControllerChange(MetadataRecord, frozen=True, tag=14):
     """The first record of each active controller. Its epoch is greater than all earlier ones."""
 
     controller_id: int
@@ -33,7 +33,7 @@ class ControllerChange(Record, frozen=True, tag=14):
 class Cluster:
     """The fields have their defaults until a record sets them."""
 
-    RECORDS: ClassVar[tuple[type[Record], ...]] = (ClusterRecord, FeatureLevelRecord, ControllerChange)
+    RECORDS: ClassVar[tuple[type[MetadataRecord], ...]] = (ClusterRecord, FeatureLevelRecord, ControllerChange)
 
     id: str | None = None
     controller_id: int = -1
@@ -41,7 +41,7 @@ class Cluster:
     """`controller_id` and this epoch are those of the newest controller that became active."""
     features: Mapping[str, int] = field(default_factory=dict)
 
-    def apply(self, record: Record, offset: int | None, changes: Changes) -> None:
+    def apply(self, record: MetadataRecord, offset: int | None, changes: Changes) -> None:
         match record:
             case ClusterRecord():
                 self.id = record.cluster_id
@@ -52,7 +52,7 @@ class Cluster:
                     raise ValueError(f"controller epochs go back from {self.controller_epoch} to {record.epoch}")
                 self.controller_id, self.controller_epoch = record.controller_id, record.epoch
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[MetadataRecord]:
         if self.id is not None:
             yield ClusterRecord(self.id)
         if self.controller_epoch:

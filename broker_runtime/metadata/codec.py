@@ -9,23 +9,23 @@ from typing import Any, Union
 import msgspec
 
 from broker_runtime.metadata.image import RECORD_TYPES
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 
 _VERSION = 1
 _ENCODER = msgspec.msgpack.Encoder(uuid_format="bytes")
 _KINDS: Any = Union[tuple(RECORD_TYPES)]  # noqa: UP007 - made of the table, which only runs can read
-_DECODER: msgspec.msgpack.Decoder[Record] = msgspec.msgpack.Decoder(_KINDS)
+_DECODER: msgspec.msgpack.Decoder[MetadataRecord] = msgspec.msgpack.Decoder(_KINDS)
 
 
 class RecordFormatError(Exception):
     """The bytes are not a metadata record of a version that this node knows."""
 
 
-def encode_record(record: Record) -> bytes:
+def encode_record(record: MetadataRecord) -> bytes:
     return bytes((_VERSION,)) + _ENCODER.encode(record)
 
 
-def decode_record(value: bytes | None) -> Record:
+def decode_record(value: bytes | None) -> MetadataRecord:
     """Parse one metadata record. Raises RecordFormatError."""
     if not value or value[0] != _VERSION:
         found = "nothing" if not value else f"version {value[0]}"

@@ -13,7 +13,7 @@ from typing import ClassVar, Self
 
 from broker_runtime.metadata.area import differing, set_key
 from broker_runtime.metadata.changes import Changes
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.metadata.topics import RemoveTopic
 from broker_runtime.slicing.steps import Steps
 
@@ -31,7 +31,7 @@ class ResourceType(IntEnum):
     GROUP = 32
 
 
-class ConfigRecord(Record, frozen=True, tag=8):
+class ConfigRecord(MetadataRecord, frozen=True, tag=8):
     """Sets one key, or removes it if `value` is None. `name` "" of a broker resource is the cluster-wide default."""
 
     resource_type: int
@@ -44,7 +44,7 @@ class ConfigRecord(Record, frozen=True, tag=8):
 class Configs:
     """The dynamic configurations by resource; a resource without one has an empty one."""
 
-    RECORDS: ClassVar[tuple[type[Record], ...]] = (ConfigRecord, RemoveTopic)
+    RECORDS: ClassVar[tuple[type[MetadataRecord], ...]] = (ConfigRecord, RemoveTopic)
 
     _topics: dict[str, Mapping[str, str]] = field(default_factory=dict)
     _brokers: dict[int | None, Mapping[str, str]] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class Configs:
         """The resources of this kind, neither topics nor brokers, that have a configuration."""
         return self._others.get(kind, {}).keys()
 
-    def apply(self, record: Record, offset: int | None, changes: Changes) -> None:
+    def apply(self, record: MetadataRecord, offset: int | None, changes: Changes) -> None:
         match record:
             case ConfigRecord(resource_type=ResourceType.TOPIC):
                 set_key(self._topics, record.name, record.key, record.value)
@@ -87,7 +87,7 @@ class Configs:
                 for name in changes.topics_removed:
                     self._topics.pop(name, None)
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[MetadataRecord]:
         for topic in sorted(self._topics):
             yield from _records(ResourceType.TOPIC, topic, self._topics[topic])
         for broker_id in sorted(self._brokers, key=_default_first):
@@ -106,7 +106,7 @@ class Configs:
         changes.broker_configs.update((yield from differing(self._brokers, newer._brokers)))
 
 
-def _records(kind: int, name: str, values: Mapping[str, str]) -> Iterator[Record]:
+def _records(kind: int, name: str, values: Mapping[str, str]) -> Iterator[MetadataRecord]:
     for key in sorted(values):
         yield ConfigRecord(int(kind), name, key, values[key])
 

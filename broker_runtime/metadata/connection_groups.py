@@ -12,7 +12,7 @@ from typing import ClassVar, Self
 from broker_runtime.metadata.area import ReadOnlyTable, differing, either
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.quotas import CONNECTION_GROUP, IP, MEMBER_KEY, ClientQuotaRecord, group_and_member
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.slicing.steps import Steps
 
 MAX_CONNECTIONS_KEY = "max_connections"
@@ -31,11 +31,11 @@ class ConnectionGroup:
     """Addresses and ranges in canonical form, each with the number of its user."""
 
 
-class ConnectionGroups(ReadOnlyTable[str, ConnectionGroup]):
+class ConnectionGroupTable(ReadOnlyTable[str, ConnectionGroup]):
     """The groups by name, each with keys, members or both."""
 
     __slots__ = ("_own", "members_total")
-    RECORDS: ClassVar[tuple[type[Record], ...]] = (ClientQuotaRecord,)
+    RECORDS: ClassVar[tuple[type[MetadataRecord], ...]] = (ClientQuotaRecord,)
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class ConnectionGroups(ReadOnlyTable[str, ConnectionGroup]):
         self._own: set[str] = set()
         """Names of groups that are not shared with a copy: a change of one member must not copy all groups."""
 
-    def apply(self, record: Record, offset: int | None, changes: Changes) -> None:
+    def apply(self, record: MetadataRecord, offset: int | None, changes: Changes) -> None:
         match record:
             case ClientQuotaRecord():
                 about = group_and_member(record)
@@ -75,7 +75,7 @@ class ConnectionGroups(ReadOnlyTable[str, ConnectionGroup]):
             self._own.add(name)
         return self._entries[name]
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[MetadataRecord]:
         for name in sorted(self._entries):
             group = self._entries[name]
             entity = ((CONNECTION_GROUP, name),)

@@ -33,7 +33,7 @@ _SHOWN_AS_READ_ONLY = (BrokerConfig.advertised_listeners.name,)
 """Kafka reports it as read-only, and clients expect that. A broker still accepts a change of it (KIP-226)."""
 
 
-class Source(IntEnum):
+class ConfigSource(IntEnum):
     """Numbers of the protocol."""
 
     DYNAMIC_TOPIC = 1
@@ -52,7 +52,7 @@ class Synonym:
 
     name: str
     value: str | None
-    source: Source
+    source: ConfigSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Described:
     name: str
     key: ConfigKey
     value: str | None
-    source: Source
+    source: ConfigSource
     read_only: bool
     synonyms: Sequence[Synonym]
 
@@ -117,28 +117,28 @@ def _check_is_self(name: str, settings: BrokerSettings) -> None:
 
 def describe_topic(configs: Mapping[str, str], image: MetadataImage, settings: BrokerSettings) -> Iterator[Described]:
     for name, key in TOPIC_KEYS.items():
-        own = [Synonym(name, configs[name], Source.DYNAMIC_TOPIC)] if name in configs else []
+        own = [Synonym(name, configs[name], ConfigSource.DYNAMIC_TOPIC)] if name in configs else []
         yield _described(name, key, [*own, *_broker_synonyms(BROKER_SYNONYMS[name], image, settings)], False)
     for name in sorted(configs.keys() & UNUSED_TOPIC_KEYS.keys()):
-        own = [Synonym(name, configs[name], Source.DYNAMIC_TOPIC)]
+        own = [Synonym(name, configs[name], ConfigSource.DYNAMIC_TOPIC)]
         yield _described(name, UNUSED_TOPIC_KEYS[name], own, False)
 
 
 def _group(configs: Mapping[str, str], image: MetadataImage, settings: BrokerSettings) -> Iterator[Described]:
     for name, key in GROUP_KEYS.items():
-        own = [Synonym(name, configs[name], Source.GROUP)] if name in configs else []
+        own = [Synonym(name, configs[name], ConfigSource.GROUP)] if name in configs else []
         defaults = _broker_synonyms(key.synonym or name, image, settings)
         yield _described(name, key, [*own, *defaults], False)
     for name in sorted(configs.keys() & UNUSED_GROUP_KEYS.keys()):
-        yield _described(name, UNUSED_GROUP_KEYS[name], [Synonym(name, configs[name], Source.GROUP)], False)
+        yield _described(name, UNUSED_GROUP_KEYS[name], [Synonym(name, configs[name], ConfigSource.GROUP)], False)
 
 
 def _client_metrics(configs: Mapping[str, str]) -> Iterator[Described]:
     for name, key in CLIENT_METRICS_KEYS.items():
         if name in configs:
-            yield _described(name, key, [Synonym(name, configs[name], Source.CLIENT_METRICS)], False)
+            yield _described(name, key, [Synonym(name, configs[name], ConfigSource.CLIENT_METRICS)], False)
         else:
-            yield Described(name, key, key.render(key.default), Source.DEFAULT, False, ())
+            yield Described(name, key, key.render(key.default), ConfigSource.DEFAULT, False, ())
 
 
 def _broker(image: MetadataImage, settings: BrokerSettings) -> Iterator[Described]:
@@ -160,7 +160,7 @@ def _cluster_default(image: MetadataImage) -> Iterator[Described]:
     for name, value in sorted(image.configs.of_broker(None).items()):
         key = broker_key(name)
         if key is not None:
-            yield _described(name, key, [Synonym(name, value, Source.DYNAMIC_DEFAULT_BROKER)], False)
+            yield _described(name, key, [Synonym(name, value, ConfigSource.DYNAMIC_DEFAULT_BROKER)], False)
 
 
 def _broker_synonyms(name: str, image: MetadataImage, settings: BrokerSettings) -> list[Synonym]:
@@ -171,17 +171,17 @@ def _broker_synonyms(name: str, image: MetadataImage, settings: BrokerSettings) 
     found = []
     for known in dict.fromkeys((name, base)):
         for texts, source in (
-            (image.configs.of_broker(settings.node_id), Source.DYNAMIC_BROKER),
-            (image.configs.of_broker(None), Source.DYNAMIC_DEFAULT_BROKER),
+            (image.configs.of_broker(settings.node_id), ConfigSource.DYNAMIC_BROKER),
+            (image.configs.of_broker(None), ConfigSource.DYNAMIC_DEFAULT_BROKER),
         ):
             if known in texts:
                 found.append(Synonym(known, texts[known], source))
         if known in settings.given:
-            found.append(Synonym(known, settings.given[known], Source.STATIC_BROKER))
+            found.append(Synonym(known, settings.given[known], ConfigSource.STATIC_BROKER))
     # Some static values derive from another key (log.retention.hours), so the effective value counts, not the default.
     default = _default(base, key, settings)
     if default is not None:
-        found.append(Synonym(base, key.render(default), Source.DEFAULT))
+        found.append(Synonym(base, key.render(default), ConfigSource.DEFAULT))
     return found
 
 
@@ -191,7 +191,7 @@ def _default(base: str, key: ConfigKey, settings: BrokerSettings) -> Value:
 
 def _described(name: str, key: ConfigKey, synonyms: Sequence[Synonym], read_only: bool) -> Described:
     shown = [Synonym(s.name, None if key.sensitive else _shown(key, s.value), s.source) for s in synonyms]
-    first = shown[0] if shown else Synonym(name, None, Source.DEFAULT)
+    first = shown[0] if shown else Synonym(name, None, ConfigSource.DEFAULT)
     return Described(name, key, first.value, first.source, read_only, shown)
 
 

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class ControllerFigures:
+class ControllerMetrics:
     """kafka.controller:type=KafkaController."""
 
     active: bool
@@ -28,7 +28,7 @@ class ControllerFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicationFigures:
+class ReplicationMetrics:
     """kafka.server:type=ReplicaManager of one broker."""
 
     partitions: int
@@ -58,13 +58,13 @@ class OncePerState(Generic[T]):
         return self._found
 
 
-def controller_figures(image: MetadataImage, *, active: bool) -> ControllerFigures:
+def controller_figures(image: MetadataImage, *, active: bool) -> ControllerMetrics:
     """The figures of a controller; zeros if it is not active, as in Kafka: its image may be behind."""
     if not active:
-        return ControllerFigures(False, 0, 0, 0, 0, 0, 0)
+        return ControllerMetrics(False, 0, 0, 0, 0, 0, 0)
     fenced = sum(broker.fenced for broker in image.brokers.values())
     parts = [part for topic in image.topics.values() for part in topic.partitions.values()]
-    return ControllerFigures(
+    return ControllerMetrics(
         True,
         len(image.brokers) - fenced,
         fenced,
@@ -77,7 +77,7 @@ def controller_figures(image: MetadataImage, *, active: bool) -> ControllerFigur
 
 def replication_figures(
     image: MetadataImage, broker_id: int, min_isr: Callable[[str], int], isr_changes: tuple[int, int]
-) -> ReplicationFigures:
+) -> ReplicationMetrics:
     """The figures of one broker.
 
     `min_isr` returns the value of a topic; `isr_changes` are the shrinks and expands that this broker has caused.
@@ -93,4 +93,4 @@ def replication_figures(
             under_replicated += sum(len(part.isr) < len(part.replicas) for part in led)
             under_min_isr += sum(len(part.isr) < least for part in led)
             at_min_isr += sum(len(part.isr) == least for part in led)
-    return ReplicationFigures(partitions, leaders, under_replicated, under_min_isr, at_min_isr, *isr_changes)
+    return ReplicationMetrics(partitions, leaders, under_replicated, under_min_isr, at_min_isr, *isr_changes)

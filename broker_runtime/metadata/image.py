@@ -15,10 +15,10 @@ from broker_runtime.metadata.brokers import Brokers
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.cluster import Cluster
 from broker_runtime.metadata.configs import Configs
-from broker_runtime.metadata.connection_groups import ConnectionGroups
+from broker_runtime.metadata.connection_groups import ConnectionGroupTable
 from broker_runtime.metadata.producers import Producers
 from broker_runtime.metadata.quotas import Quotas
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.metadata.topics import Topics
 from broker_runtime.slicing.steps import Steps, at_once
 
@@ -58,7 +58,7 @@ class MetadataImage:
     topics: Topics = field(default_factory=Topics)
     configs: Configs = field(default_factory=Configs)
     quotas: Quotas = field(default_factory=Quotas)
-    connection_groups: ConnectionGroups = field(default_factory=ConnectionGroups)
+    connection_groups: ConnectionGroupTable = field(default_factory=ConnectionGroupTable)
     producers: Producers = field(default_factory=Producers)
     offset: int = -1
     """Offset of the last applied record."""
@@ -67,7 +67,7 @@ class MetadataImage:
     """Neither limits nor defaults are part of the metadata: no record changes them, and no snapshot has them."""
 
     @classmethod
-    def of_snapshot(cls, records: Iterable[Record], end_offset: int) -> Self:
+    def of_snapshot(cls, records: Iterable[MetadataRecord], end_offset: int) -> Self:
         """An image of all records of a snapshot. Raises ValueError when a record does not fit.
 
         `end_offset` is the offset that the next record gets.
@@ -75,7 +75,7 @@ class MetadataImage:
         return at_once(cls.of_snapshot_in_steps(records, end_offset))
 
     @classmethod
-    def of_snapshot_in_steps(cls, records: Iterable[Record], end_offset: int) -> Steps[Self]:
+    def of_snapshot_in_steps(cls, records: Iterable[MetadataRecord], end_offset: int) -> Steps[Self]:
         """Like `of_snapshot`, with a break after some records."""
         image = cls()
         changes = Changes()
@@ -91,7 +91,7 @@ class MetadataImage:
         """Offset of the record that is applied next."""
         return self.offset + 1
 
-    def apply(self, record: Record, offset: int) -> Changes:
+    def apply(self, record: MetadataRecord, offset: int) -> Changes:
         """Apply the next record and return the changes.
 
         Raises ValueError, and changes nothing then, when the record does not fit the state or is not the next one. Then
@@ -104,12 +104,12 @@ class MetadataImage:
         self.offset = offset
         return changes
 
-    def _change(self, record: Record, offset: int | None, changes: Changes) -> None:
+    def _change(self, record: MetadataRecord, offset: int | None, changes: Changes) -> None:
         for name in _AREAS_OF[type(record)]:
             area: Area = getattr(self, name)
             area.apply(record, offset, changes)
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[MetadataRecord]:
         """The records from which `of_snapshot` builds an equal image; equal images give the same records."""
         for name in _AREAS:
             area: Area = getattr(self, name)
@@ -151,7 +151,9 @@ _AREAS: Mapping[str, type[Area]] = {
     for each in fields(MetadataImage)
     if isinstance(each.default_factory, type)
 }
-RECORD_TYPES: Sequence[type[Record]] = list(dict.fromkeys(kind for area in _AREAS.values() for kind in area.RECORDS))
-_AREAS_OF: Mapping[type[Record], Sequence[str]] = {
+RECORD_TYPES: Sequence[type[MetadataRecord]] = list(
+    dict.fromkeys(kind for area in _AREAS.values() for kind in area.RECORDS)
+)
+_AREAS_OF: Mapping[type[MetadataRecord], Sequence[str]] = {
     kind: [name for name, area in _AREAS.items() if kind in area.RECORDS] for kind in RECORD_TYPES
 }

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from broker_runtime.metadata.changes import Changes
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.slicing.steps import Steps
 
 _NOBODY = -1
 
 
-class ProducerIdsRecord(Record, frozen=True, tag=10):
+class ProducerIdsRecord(MetadataRecord, frozen=True, tag=10):
     """The first producer id that was not allocated yet."""
 
     broker_id: int
@@ -23,18 +23,18 @@ class ProducerIdsRecord(Record, frozen=True, tag=10):
 class Producers:
     """`next_id` is the first producer id that was not allocated yet."""
 
-    RECORDS: ClassVar[tuple[type[Record], ...]] = (ProducerIdsRecord,)
+    RECORDS: ClassVar[tuple[type[MetadataRecord], ...]] = (ProducerIdsRecord,)
 
     next_id: int = 0
 
-    def apply(self, record: Record, offset: int | None, changes: Changes) -> None:
+    def apply(self, record: MetadataRecord, offset: int | None, changes: Changes) -> None:
         match record:
             case ProducerIdsRecord():
                 if record.next_producer_id <= self.next_id:
                     raise ValueError(f"producer ids go back from {self.next_id} to {record.next_producer_id}")
                 self.next_id = record.next_producer_id
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[MetadataRecord]:
         if self.next_id:
             yield ProducerIdsRecord(_NOBODY, _NOBODY, self.next_id)
 

@@ -5,7 +5,7 @@ from typing import ClassVar, Self
 
 from broker_runtime.metadata.area import ReadOnlyTable, either, set_key
 from broker_runtime.metadata.changes import Changes
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.slicing.steps import Steps, chosen, in_order
 
 IP_RATE_KEY = "connection_creation_rate"
@@ -22,7 +22,7 @@ QuotaEntity = tuple[tuple[str, str | None], ...]
 """(entity type, name) pairs sorted by type; a name of None is the default entity of its type."""
 
 
-class ClientQuotaRecord(Record, frozen=True, tag=9):
+class ClientQuotaRecord(MetadataRecord, frozen=True, tag=9):
     """Sets one quota, or removes it if `value` is None.
 
     `entity` is sorted by type; a name of None is the default entity.
@@ -49,7 +49,7 @@ class Quotas(ReadOnlyTable[QuotaEntity, Mapping[str, float]]):
     """The quotas of each entity that has some, by key; connection groups have an area of their own."""
 
     __slots__ = ("_sorted",)
-    RECORDS: ClassVar[tuple[type[Record], ...]] = (ClientQuotaRecord,)
+    RECORDS: ClassVar[tuple[type[MetadataRecord], ...]] = (ClientQuotaRecord,)
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class Quotas(ReadOnlyTable[QuotaEntity, Mapping[str, float]]):
         """The connection creation rate set for exactly this `ip` entity; None is the default entity."""
         return self._entries.get(((IP, ip),), {}).get(IP_RATE_KEY)
 
-    def apply(self, record: Record, offset: int | None, changes: Changes) -> None:
+    def apply(self, record: MetadataRecord, offset: int | None, changes: Changes) -> None:
         match record:
             case ClientQuotaRecord() if group_and_member(record) is None:
                 self._sorted = None
@@ -75,7 +75,7 @@ class Quotas(ReadOnlyTable[QuotaEntity, Mapping[str, float]]):
         """
         self._sorted = yield from in_order(self._entries, repr)
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[MetadataRecord]:
         for entity in self._sorted if self._sorted is not None else sorted(self._entries, key=repr):
             quotas = self._entries[entity]
             for key in sorted(quotas):

@@ -6,5 +6,5 @@ Pure. The set of records follows KRaft's (KIP-500, KIP-631), the encoding (`code
 import msgspec
 
 
-class Record(msgspec.Struct, frozen=True, array_like=True):
+class MetadataRecord(msgspec.Struct, frozen=True, array_like=True):
     """Subclasses are distinguished by their tag, which is part of the journal's format: never reuse one."""

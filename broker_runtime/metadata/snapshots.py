@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from broker_runtime.errors import KafkaError
 from broker_runtime.metadata.codec import RecordFormatError, decode_record, encode_record
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.slicing.steps import Steps, at_once
 from broker_runtime.storage.records.batch import checksum, encode_batch, iter_batches, iter_records
 from broker_runtime.storage.records.batching import in_batches
@@ -29,7 +29,7 @@ def snapshot_pieces(image: MetadataImage, now_ms: int) -> Iterator[bytes]:
         yield encode_batch([encoded for _, encoded in batch], now_ms)
 
 
-def read_snapshot(payload: bytes) -> Iterator[Record]:
+def read_snapshot(payload: bytes) -> Iterator[MetadataRecord]:
     """The records of a snapshot. Raises SnapshotFormatError, at the latest at the end of the readable part."""
     read = 0
     try:

@@ -9,20 +9,20 @@ from uuid import UUID
 
 from broker_runtime.metadata.area import ReadOnlyTable
 from broker_runtime.metadata.changes import Changes
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.slicing.steps import Steps, chosen
 
 NO_LEADER = -1
 
 
-class TopicRecord(Record, frozen=True, tag=5):
+class TopicRecord(MetadataRecord, frozen=True, tag=5):
     """Creates a topic; its partitions follow as records of their own."""
 
     name: str
     id: UUID
 
 
-class PartitionRecord(Record, frozen=True, tag=6):
+class PartitionRecord(MetadataRecord, frozen=True, tag=6):
     """The new state of a new or changed partition: its topic id and index, then all fields of `Partition`."""
 
     topic_id: UUID
@@ -37,7 +37,7 @@ class PartitionRecord(Record, frozen=True, tag=6):
     elr: tuple[int, ...] = ()
 
 
-class RemoveTopic(Record, frozen=True, tag=7):
+class RemoveTopic(MetadataRecord, frozen=True, tag=7):
     """Removes a topic with its partitions and its configuration."""
 
     id: UUID
@@ -91,7 +91,7 @@ class Topics(ReadOnlyTable[str, Topic]):
     """The topics by name."""
 
     __slots__ = ("_by_id", "_led", "_own")
-    RECORDS: ClassVar[tuple[type[Record], ...]] = (TopicRecord, PartitionRecord, RemoveTopic)
+    RECORDS: ClassVar[tuple[type[MetadataRecord], ...]] = (TopicRecord, PartitionRecord, RemoveTopic)
 
     def __init__(self) -> None:
         super().__init__()
@@ -108,7 +108,7 @@ class Topics(ReadOnlyTable[str, Topic]):
         """Number of partitions that the broker leads."""
         return self._led[broker_id]
 
-    def apply(self, record: Record, offset: int | None, changes: Changes) -> None:
+    def apply(self, record: MetadataRecord, offset: int | None, changes: Changes) -> None:
         match record:
             case PartitionRecord():
                 self._set_partition(record, changes)
@@ -156,7 +156,7 @@ class Topics(ReadOnlyTable[str, Topic]):
         topic = self._entries[name] = self._by_id[topic_id] = Topic(name, topic_id, partitions)
         return topic
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[MetadataRecord]:
         for name in sorted(self._entries):
             topic = self._entries[name]
             yield TopicRecord(topic.name, topic.id)

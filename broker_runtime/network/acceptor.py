@@ -21,10 +21,10 @@ from typing import Protocol
 from broker_runtime.config.declaring.addresses import is_within, peer_host
 from broker_runtime.network.connection.awaited_headers import AwaitedHeaders
 from broker_runtime.network.connection.connection_notices import ABANDONED, BACKLOG, ConnectionNotice, NoticeKind
-from broker_runtime.network.connection.held_clients import HELD_MAX, HeldClient, HeldClients
+from broker_runtime.network.connection.held_clients import HELD_MAX, WaitingClient, WaitingClients
 from broker_runtime.network.connection.shared import Shared
 from broker_runtime.network.quotas.limit_met import limit_met
-from broker_runtime.network.quotas.quotas import AcceptDecision, ConnectionQuotas, Outcome
+from broker_runtime.network.quotas.quotas import AcceptDecision, AcceptOutcome, ConnectionQuotas
 from broker_runtime.network.quotas.refusals import RefusalLog
 from broker_runtime.network.sockets.abandoned import is_abandoned
 from broker_runtime.network.sockets.listening import waiting_clients
@@ -95,7 +95,7 @@ class Acceptor:
         self._now: Callable[[], float] = runtime.clock.monotonic
         self._accepts_per_wakeup = runtime.limits.accepts_per_wakeup
         self._turn_s = runtime.limits.turn_s
-        self._held = HeldClients(self._has_hung_up)
+        self._held = WaitingClients(self._has_hung_up)
         self._waits = False
         """Whether the quotas delay the first waiting client. The acceptor has not submitted the others to them."""
         self._accepting = False
@@ -292,25 +292,25 @@ class Acceptor:
             accepted.close()
             self._note_refusal(peer, HeaderOutcome.UNTRUSTED)
         elif not self._quotas.settings.count_abandoned and is_abandoned(accepted, self._header_bytes_max(by_proxy)):
-            self._close_abandoned(HeldClient(accepted, peer, by_proxy))
+            self._close_abandoned(WaitingClient(accepted, peer, by_proxy))
         elif self._waits:
-            self._held.add(HeldClient(accepted, peer, by_proxy))
+            self._held.add(WaitingClient(accepted, peer, by_proxy))
             self._check_held_soon()
         else:
             decision = self._quotas.on_accepted(self.listener, None if by_proxy else peer[0], int(now_s * 1000))
-            if decision.outcome is Outcome.ADMIT and not by_proxy:
+            if decision.outcome is AcceptOutcome.ADMIT and not by_proxy:
                 accepted.setblocking(False)
                 self._connect(accepted, self.listener, peer, now_s)
             else:
-                self._carry_out(decision, HeldClient(accepted, peer, by_proxy))
+                self._carry_out(decision, WaitingClient(accepted, peer, by_proxy))
 
     def _header_bytes_max(self, by_proxy: bool) -> int | None:
         return self._runtime.limits.proxy_header_max_bytes if by_proxy else None
 
-    def _has_hung_up(self, client: HeldClient) -> bool:
+    def _has_hung_up(self, client: WaitingClient) -> bool:
         return is_abandoned(client.accepted, self._header_bytes_max(client.by_proxy))
 
-    def _close_abandoned(self, client: HeldClient) -> None:
+    def _close_abandoned(self, client: WaitingClient) -> None:
         self.abandoned_total += 1
         self._tell(NoticeKind.REFUSED, client.peer, reason=ABANDONED)
         if client.by_proxy:
@@ -349,11 +349,11 @@ class Acceptor:
         if not self._quotas.settings.count_abandoned and is_abandoned(accepted):
             self._quotas.on_identified(self.listener, None, now_ms, waited_ms, abandoned=True)
             self.header_outcomes[HeaderOutcome.ABANDONED] += 1
-            self._close_abandoned(HeldClient(accepted, peer, by_proxy=False))
+            self._close_abandoned(WaitingClient(accepted, peer, by_proxy=False))
             return
         self.header_outcomes[HeaderOutcome.CLIENT if passed_on.client else HeaderOutcome.LOCAL] += 1
         decision = self._quotas.on_identified(self.listener, peer[0], now_ms, waited_ms)
-        self._carry_out(decision, HeldClient(accepted, peer, by_proxy=False))
+        self._carry_out(decision, WaitingClient(accepted, peer, by_proxy=False))
 
     def _not_identified(self, proxy: tuple[str, int], outcome: HeaderOutcome) -> None:
         self._quotas.on_identified(self.listener, None, int(self._now() * 1000))
@@ -366,23 +366,23 @@ class Acceptor:
             self._tell(NoticeKind.REFUSED, peer, reason=meaning)
             self._warn(f"proxy-{outcome}", f"hung up on {peer[0]}:{peer[1]} of {self.listener}: {meaning}")
 
-    def _carry_out(self, decision: AcceptDecision, client: HeldClient) -> None:
+    def _carry_out(self, decision: AcceptDecision, client: WaitingClient) -> None:
         outcome, (accepted, peer, by_proxy) = decision.outcome, client
-        if outcome is not Outcome.ADMIT and self._runtime.shared.notices.tell is not None:
+        if outcome is not AcceptOutcome.ADMIT and self._runtime.shared.notices.tell is not None:
             self._tell_of_limit(decision, peer)
-        if outcome is Outcome.ADMIT:
+        if outcome is AcceptOutcome.ADMIT:
             accepted.setblocking(False)
             if by_proxy:
                 self._headers.add(accepted, peer)
             else:
                 self._connect(accepted, self.listener, peer, self._now())
-        elif outcome is Outcome.WAIT_UNTIL or outcome is Outcome.WAIT_FOR_SLOT:
+        elif outcome is AcceptOutcome.WAIT_UNTIL or outcome is AcceptOutcome.WAIT_FOR_SLOT:
             self._held.put_first(client)
             self._waits = True
-            if outcome is Outcome.WAIT_UNTIL:
+            if outcome is AcceptOutcome.WAIT_UNTIL:
                 self._arm_wait(decision.at_ms)
             self._check_held_soon()
-        elif outcome is Outcome.REFUSE_DELAYED:
+        elif outcome is AcceptOutcome.REFUSE_DELAYED:
             self._refused.add(accepted, decision.at_ms)
         else:
             accepted.close()
@@ -398,8 +398,10 @@ class Acceptor:
         now_ms = int(self._now() * 1000)
         outcome, at_ms = decision.outcome, decision.at_ms
         limit = limit_met(self._quotas, self.listener, decision)
-        waits = outcome in (Outcome.WAIT_UNTIL, Outcome.WAIT_FOR_SLOT)
-        delay_s = (at_ms - now_ms) / 1000 if outcome in (Outcome.WAIT_UNTIL, Outcome.REFUSE_DELAYED) else None
+        waits = outcome in (AcceptOutcome.WAIT_UNTIL, AcceptOutcome.WAIT_FOR_SLOT)
+        delay_s = (
+            (at_ms - now_ms) / 1000 if outcome in (AcceptOutcome.WAIT_UNTIL, AcceptOutcome.REFUSE_DELAYED) else None
+        )
         kind = NoticeKind.LIMITED if waits else NoticeKind.REFUSED
         tell(ConnectionNotice(kind, self.listener, *peer, limit=limit, delay_s=delay_s))
 
@@ -430,10 +432,10 @@ class Acceptor:
         client = self._held.first
         ip = None if client.by_proxy else client.peer[0]
         decision = self._quotas.on_wait_over(self.listener, ip, int(self._now() * 1000))
-        if decision.outcome is Outcome.WAIT_UNTIL:
+        if decision.outcome is AcceptOutcome.WAIT_UNTIL:
             self._arm_wait(decision.at_ms)
             return False
-        if decision.outcome is Outcome.WAIT_FOR_SLOT:
+        if decision.outcome is AcceptOutcome.WAIT_FOR_SLOT:
             return False
         self._end_wait()
         self._carry_out(decision, self._held.take())

@@ -18,7 +18,7 @@ from broker_runtime.network.connection.connection_notices import (
 )
 from broker_runtime.network.connection.hanging_up import HangingUp
 from broker_runtime.network.connection.shared import OwnedConnection, Shared
-from broker_runtime.network.quotas.metrics import NetworkFigures
+from broker_runtime.network.quotas.metrics import NetworkMetrics
 from broker_runtime.network.quotas.quotas import ConnectionQuotas
 from broker_runtime.network.quotas.refusals import RefusalLog
 from broker_runtime.network.sockets.transport import TransportFactory
@@ -38,7 +38,7 @@ class Connections:
     `shared`.
     """
 
-    def __init__(self, shared: Shared, quotas: ConnectionQuotas, refusals: RefusalLog, figures: NetworkFigures) -> None:
+    def __init__(self, shared: Shared, quotas: ConnectionQuotas, refusals: RefusalLog, figures: NetworkMetrics) -> None:
         self._shared = shared
         self._loop = shared.loop
         self._now = shared.now

@@ -13,7 +13,7 @@ from broker_runtime.network.acceptor import Acceptor, AcceptorRuntime
 from broker_runtime.network.connection.shared import Shared
 from broker_runtime.network.connections import Connections
 from broker_runtime.network.quotas.changing_groups import ChangingGroups
-from broker_runtime.network.quotas.metrics import NetworkFigures, Sample, collect
+from broker_runtime.network.quotas.metrics import NetworkMetrics, Sample, collect
 from broker_runtime.network.quotas.quotas import ConnectionQuotas
 from broker_runtime.network.quotas.refusals import RefusalLog
 from broker_runtime.network.settings import NetworkLimits, QuotaSettings
@@ -44,7 +44,7 @@ class SocketServer:
         self.quotas = ConnectionQuotas(limits.quotas, self._now_ms(), self._wake)
         self.connection_groups = ChangingGroups(self.quotas.groups, self._now_ms, loop)
         self.refusals = RefusalLog(int(limits.log_interval_s * 1000))
-        self.figures = NetworkFigures()
+        self.figures = NetworkMetrics()
         self._shared = Shared(loop, self._poller, clock, limits, handler)
         self.connection_notices = self._shared.notices
         self._connections = Connections(self._shared, self.quotas, self.refusals, self.figures)

@@ -23,7 +23,7 @@ from broker_runtime.cluster.peers import BrokerPeers
 from broker_runtime.config import BrokerSettings, TopicConfig
 from broker_runtime.config.in_force.effective import effective_config
 from broker_runtime.errors import KafkaError
-from broker_runtime.groups.lag.log_ends import LogEnds
+from broker_runtime.groups.lag.log_ends import LogEndReader
 from broker_runtime.groups.lag.watch import LagWatch
 from broker_runtime.groups.on_demand import GroupsOnDemand
 from broker_runtime.groups.partition_leaders import PartitionLeaders
@@ -37,7 +37,7 @@ from broker_runtime.node.limits import host_names, limits_to_brokers, network_li
 from broker_runtime.node.limits_in_force import LimitsInForce
 from broker_runtime.node.listeners_in_force import ListenersInForce
 from broker_runtime.observers.on_demand import ObserversOnDemand
-from broker_runtime.observers.surroundings import HeldPartition, Surroundings
+from broker_runtime.observers.surroundings import BrokerFacts, HostedPartition
 from broker_runtime.on_demand import Importer
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.replication.peer import Peers
@@ -124,7 +124,7 @@ class BrokerNode:
         self._services.groups_on_demand = self.groups
         self.replicas.observers[GROUPS_TOPIC] = self.groups
         self.metadata.on_topics = self.groups.topics_changed
-        ends = LogEnds(
+        ends = LogEndReader(
             settings.node_id, self.image, self._own_end, peers.link_to, settings.config.request_timeout_ms / 1000
         )
         self.group_lag = LagWatch(settings.config, clock, self.groups.committed, ends)
@@ -132,7 +132,7 @@ class BrokerNode:
         """Whether the listeners accept clients."""
 
     def _no_observers_yet(self) -> ObserversOnDemand:
-        surroundings = Surroundings(
+        surroundings = BrokerFacts(
             self.settings.node_id,
             self.cluster_id,
             self.settings.log_dir,
@@ -198,13 +198,13 @@ class BrokerNode:
         known = self.image.topics.by_id(topic_id)
         return None if known is None else known.name
 
-    def _held_partitions(self) -> Iterator[HeldPartition]:
+    def _held_partitions(self) -> Iterator[HostedPartition]:
         """Yield this broker's partitions for the audit log's inventory."""
         for held in self.logs.logs():
             topic = self.image.topics.get(held.topic)
             if topic is not None and held.partition in topic.partitions:
                 is_leader = topic.partitions[held.partition].leader == self.settings.node_id
-                yield HeldPartition(
+                yield HostedPartition(
                     held.topic, held.partition, held.size, held.log_start_offset, held.log_end_offset, is_leader
                 )
 

@@ -11,7 +11,7 @@ from broker_runtime.apis.fetch_sessions.fetch_sessions import FetchSessionCache
 from broker_runtime.apis.fetch_sessions.repeated_fetch import RepeatedFetches
 from broker_runtime.apis.produce.producer_ids import ProducerIdBlocks
 from broker_runtime.apis.request.context import ControllerRequests, OwnListeners
-from broker_runtime.apis.request.kept_answers import KeptAnswers
+from broker_runtime.apis.request.kept_answers import AnswerCache
 from broker_runtime.apis.request.refused_transactions import RefusedTransactions
 from broker_runtime.apis.topics.auto_topic_creation import AutoTopicCreation
 from broker_runtime.apis.topics.internal_topics import made_as
@@ -65,7 +65,7 @@ class BrokerServices:
             settings.config.sluicegate_network_turn_max_us / 1_000_000,
             settings.config.sluicegate_requests_long_max_bytes,
         )
-        self.all_topics = KeptAnswers()
+        self.all_topics = AnswerCache()
         self.refused_transactions = RefusedTransactions(clock)
         self._telemetry: ClientTelemetry | None = None
         self.fetch_sessions = FetchSessionCache(

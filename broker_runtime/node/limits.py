@@ -9,7 +9,7 @@ from broker_runtime.config.keys.requests import items_overrides
 from broker_runtime.errors import ConfigError
 from broker_runtime.metadata.connection_groups import MAX_CONNECTIONS_KEY, OBSERVE_KEY, SHARED_KEY
 from broker_runtime.metadata.quotas import IP_RATE_KEY
-from broker_runtime.network.quotas.connection_group import GroupLimits
+from broker_runtime.network.quotas.connection_group import AddressGroupLimits
 from broker_runtime.network.quotas.host_names import HostNames
 from broker_runtime.network.settings import UNLIMITED, ClientLimits, IpAction, NetworkLimits, QuotaSettings, Strategy
 from broker_runtime.wire.limits import RequestLimits
@@ -63,9 +63,9 @@ def _overrides(effective: EffectiveConfig, hosts: Addresses) -> Mapping[str, int
     return named | {host: count for host, count in given.items() if canonical_address(host) is not None}
 
 
-def group_limits(keys: Mapping[str, float]) -> GroupLimits:
+def group_limits(keys: Mapping[str, float]) -> AddressGroupLimits:
     """Return the limits of a connection group from its client quotas."""
-    return GroupLimits(
+    return AddressGroupLimits(
         int(keys.get(IP_RATE_KEY, UNLIMITED)),
         int(keys.get(MAX_CONNECTIONS_KEY, UNLIMITED)),
         shared=keys.get(SHARED_KEY) == 1,

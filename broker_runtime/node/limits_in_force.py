@@ -13,7 +13,7 @@ from broker_runtime.config.declaring.addresses import canonical_address
 from broker_runtime.config.in_force.effective import EffectiveConfig
 from broker_runtime.errors import ConfigError
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.network.quotas.connection_group import GroupLimits
+from broker_runtime.network.quotas.connection_group import AddressGroupLimits
 from broker_runtime.network.quotas.host_names import HostNames
 from broker_runtime.network.settings import QuotaSettings
 from broker_runtime.node.host_limits import HostLimits
@@ -40,7 +40,7 @@ class LimitedServer(Protocol):
 class LimitedGroups(Protocol):
     """The part of ChangingGroups that applies limits."""
 
-    def set_limits(self, name: str, limits: GroupLimits) -> None: ...
+    def set_limits(self, name: str, limits: AddressGroupLimits) -> None: ...
 
     def set_member(self, name: str, member: str, number: float | None) -> None: ...
 

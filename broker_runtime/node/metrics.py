@@ -4,14 +4,14 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from broker_runtime.apis.request.request_metrics import RequestCount
 from broker_runtime.exposition import MetricFamily, counter, gauge
-from broker_runtime.groups.coordinator_figures import CoordinatorFigures
+from broker_runtime.groups.coordinator_figures import CoordinatorMetrics
 from broker_runtime.groups.kinds import GroupType
-from broker_runtime.groups.lag.figures import LagFigures
+from broker_runtime.groups.lag.figures import LagMetrics
 from broker_runtime.groups.tally import Counts, Loss, PushTally, Tally
-from broker_runtime.metadata.figures import ControllerFigures, ReplicationFigures
+from broker_runtime.metadata.figures import ControllerMetrics, ReplicationMetrics
 from broker_runtime.network.quotas.metrics import Sample
 from broker_runtime.slicing.turn_lengths import BOUNDS_S, TurnLengths
-from broker_runtime.storage.compaction.figures import CleanerFigures
+from broker_runtime.storage.compaction.figures import CleanerMetrics
 
 
 def families(samples: Iterable[Sample]) -> Iterator[MetricFamily]:
@@ -101,7 +101,7 @@ def metadata_families(offset: int, lag_records: int) -> Iterator[MetricFamily]:
     yield gauge("sluicegate_metadata_lag_records", "Metadata records that this node has not applied yet", lag_records)
 
 
-def controller_families(figures: ControllerFigures) -> Iterator[MetricFamily]:
+def controller_families(figures: ControllerMetrics) -> Iterator[MetricFamily]:
     """Yield the controller's metrics; all are zero except on the active controller, as in Kafka."""
     prefix = "kafka_controller_"
     yield gauge(prefix + "active_controller_count", "1 on the active controller", figures.active)
@@ -117,7 +117,7 @@ def controller_families(figures: ControllerFigures) -> Iterator[MetricFamily]:
     )
 
 
-def replication_families(figures: ReplicationFigures) -> Iterator[MetricFamily]:
+def replication_families(figures: ReplicationMetrics) -> Iterator[MetricFamily]:
     prefix = "kafka_server_replica_manager_"
     yield gauge(prefix + "partition_count", "Partitions of which this broker has a replica", figures.partitions)
     yield gauge(prefix + "leader_count", "Partitions that this broker leads", figures.leaders)
@@ -144,7 +144,7 @@ def replication_families(figures: ReplicationFigures) -> Iterator[MetricFamily]:
     )
 
 
-def coordinator_families(figures: CoordinatorFigures) -> Iterator[MetricFamily]:
+def coordinator_families(figures: CoordinatorMetrics) -> Iterator[MetricFamily]:
     prefix = "kafka_server_group_coordinator_metrics_"
     partitions = MetricFamily(
         prefix + "num_partitions",
@@ -246,7 +246,7 @@ def push_families(consumers: int, tally: PushTally) -> Iterator[MetricFamily]:
     )
 
 
-def group_lag_families(figures: LagFigures, age_s: float) -> Iterator[MetricFamily]:
+def group_lag_families(figures: LagMetrics, age_s: float) -> Iterator[MetricFamily]:
     """Yield the lag by group. The first metric has the name and labels that exporters for Apache Kafka use."""
     lag = MetricFamily(
         "kafka_consumergroup_lag_sum",
@@ -299,7 +299,7 @@ def storage_families(stray_folders: int, offline_replicas: int) -> Iterator[Metr
     )
 
 
-def cleaner_families(figures: CleanerFigures, now_s: float) -> Iterator[MetricFamily]:
+def cleaner_families(figures: CleanerMetrics, now_s: float) -> Iterator[MetricFamily]:
     """Yield the cleaner's metrics under Kafka's names; its percents are whole numbers from 0 to 100."""
     cleaner, manager = "kafka_log_log_cleaner_", "kafka_log_log_cleaner_manager_"
     yield gauge(

@@ -18,8 +18,8 @@ from broker_runtime.clock import SystemClock
 from broker_runtime.cluster.rack import RackUnknownError, with_rack
 from broker_runtime.config import BrokerSettings, broker_settings, parse_properties
 from broker_runtime.errors import ConfigError
-from broker_runtime.node.broker import Broker, StartError
 from broker_runtime.node.loop_watch import LoopWatch
+from broker_runtime.node.node import Node, StartError
 from broker_runtime.node.open_files import raise_descriptor_limit, with_replicas_max
 
 log = logging.getLogger("broker_runtime")
@@ -68,7 +68,7 @@ def read_settings(path: Path, overrides: Sequence[str]) -> BrokerSettings:
 
 async def _serve(settings: BrokerSettings) -> int:
     stop = asyncio.Event()
-    broker: Broker | None = None
+    broker: Node | None = None
 
     def on_signal() -> None:
         if stop.is_set() and broker is not None:
@@ -84,7 +84,7 @@ async def _serve(settings: BrokerSettings) -> int:
         settings = await with_rack(settings, stop)
         if stop.is_set():
             return 0
-        broker = Broker(settings, watch=watch)
+        broker = Node(settings, watch=watch)
         await broker.run_until(stop)
     except ConfigError as error:
         print(f"configuration: {error}", file=sys.stderr)  # noqa: T201

@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 from broker_runtime.apis.request.call import Call
 from broker_runtime.exposition import MetricFamily
 from broker_runtime.network.connection.connection_notices import ConnectionNotice
-from broker_runtime.observers.surroundings import Surroundings
+from broker_runtime.observers.surroundings import BrokerFacts
 from broker_runtime.observers.view import Struct
 
 Config = Mapping[str, str]
@@ -20,7 +20,7 @@ Config = Mapping[str, str]
 
 
 @runtime_checkable
-class Configured(Protocol):
+class ConfigurableObserver(Protocol):
     """The methods of every observer."""
 
     def configure(self, config: Config, /) -> None:
@@ -33,7 +33,7 @@ class Configured(Protocol):
 
 
 @runtime_checkable
-class Observer(Configured, Protocol):
+class Observer(ConfigurableObserver, Protocol):
     """Sees requests and responses. `correlation_id` names the connection and the request, the same in both calls.
 
     Clients number their requests: a client that uses a number twice cannot distinguish these requests either.
@@ -78,7 +78,7 @@ class UnansweredObserver(Protocol):
 
 
 @runtime_checkable
-class ConnectionObserver(Configured, Protocol):
+class ConnectionObserver(ConfigurableObserver, Protocol):
     """Sees connections: a storm consists of connections that never send a request."""
 
     def record_connection(self, notice: ConnectionNotice, /) -> None: ...
@@ -101,7 +101,7 @@ class ReconfiguredObserver(Protocol):
 
 
 @runtime_checkable
-class CallObserver(Configured, Protocol):
+class CallObserver(ConfigurableObserver, Protocol):
     """A part of the broker that accounts for all requests: one call for each request that has ended."""
 
     def record_call(self, call: Call, /) -> None:
@@ -130,4 +130,4 @@ class RefusingObserver(Protocol):
 class AttachedObserver(Protocol):
     """Is given its surroundings before `configure`."""
 
-    def attach(self, surroundings: Surroundings, /) -> None: ...
+    def attach(self, surroundings: BrokerFacts, /) -> None: ...

@@ -4,7 +4,7 @@ from uuid import UUID
 
 from broker_runtime.apis.request.call import Call, ClientSoftware
 from broker_runtime.apis.request.observed import answer_bytes, client_software, error_code, principal
-from broker_runtime.observers.source import OutlivedError, Source
+from broker_runtime.observers.source import MessageSource, OutlivedError
 from broker_runtime.observers.surroundings import TopicName
 
 About = tuple[Call, TopicName, bool]
@@ -16,7 +16,7 @@ class RequestContext:
 
     __slots__ = ("_source",)
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: MessageSource) -> None:
         self._source = source
 
     def _valid(self) -> Call:

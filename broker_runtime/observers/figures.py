@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 
 from broker_runtime.exposition import MetricFamily, gauge
-from broker_runtime.observers.in_service import ObserverFigures, ObserverInService
+from broker_runtime.observers.in_service import ObserverInService, ObserverMetrics
 from broker_runtime.observers.states import States, state_family
 
 _PREFIX = "sluicegate_observer_"
@@ -13,7 +13,7 @@ def observer_families(
     states: States, services: Mapping[str, ObserverInService], left_behind: int
 ) -> Iterator[MetricFamily]:
     yield state_family(states)
-    counters: tuple[tuple[str, str, Callable[[ObserverFigures], float]], ...] = (
+    counters: tuple[tuple[str, str, Callable[[ObserverMetrics], float]], ...] = (
         ("calls_total", "Calls of the observer", lambda figures: figures.calls),
         (
             "call_seconds_total",

@@ -10,7 +10,7 @@ from broker_runtime.network.connection.connection_notices import ConnectionNotic
 from broker_runtime.observers.base import NoResponse
 from broker_runtime.observers.in_service import ObserverInService
 from broker_runtime.observers.layout import layout_of
-from broker_runtime.observers.source import Source
+from broker_runtime.observers.source import MessageSource
 from broker_runtime.observers.surroundings import TopicName
 from broker_runtime.observers.topics import topic_fields, topics_in
 from broker_runtime.wire.messages import message_type
@@ -118,7 +118,7 @@ class ObserverHub:
         if len(frame) > _SHOWN_BYTES_MAX and key != PRODUCE:
             return
         connection, who = call.connection, principal(call)
-        source = Source(frame)
+        source = MessageSource(frame)
         seen: Sequence[ObserverInService] = candidates.services
         undecided: Sequence[ObserverInService] = ()
         if not candidates.all_of_it:
@@ -140,7 +140,7 @@ class ObserverHub:
         source.end()
 
     def _by_topic(
-        self, observers: Sequence[ObserverInService], kind: Any, source: Source, at: int
+        self, observers: Sequence[ObserverInService], kind: Any, source: MessageSource, at: int
     ) -> tuple[Sequence[ObserverInService], Sequence[ObserverInService]]:
         """Return the observers that want a message because of its topics, and those that do not."""
         if not any(one.filter.topics for one in observers):
@@ -154,7 +154,7 @@ class ObserverHub:
             (wanting if wanted else others).append(one)
         return wanting, others
 
-    def _topics(self, kind: Any, source: Source, at: int) -> set[str]:
+    def _topics(self, kind: Any, source: MessageSource, at: int) -> set[str]:
         try:
             found = set(topics_in(topic_fields(kind), source, at))
         except ProtocolError:
@@ -196,12 +196,12 @@ def _unmeasured(one: ObserverInService, tell: Callable[[ConnectionNotice], None]
         one.failed(error)
 
 
-def _source(reply: Reply) -> Source:
+def _source(reply: Reply) -> MessageSource:
     """Return the bytes of a response, without those that are sent from files."""
     if len(reply) == 1:
         (only,) = reply
         if not isinstance(only, FileRegion):
-            return Source(memoryview(only))
+            return MessageSource(memoryview(only))
     parts: list[bytes] = []
     regions: dict[int, FileRegion] = {}
     size = 0
@@ -211,4 +211,4 @@ def _source(reply: Reply) -> Source:
         else:
             parts.append(bytes(chunk))
             size += len(chunk)
-    return Source(b"".join(parts), regions)
+    return MessageSource(b"".join(parts), regions)

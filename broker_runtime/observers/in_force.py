@@ -13,14 +13,14 @@ from functools import partial
 
 from broker_runtime.config.in_force.effective import EffectiveConfig
 from broker_runtime.exposition import MetricFamily, render
-from broker_runtime.observers.base import Configured
+from broker_runtime.observers.base import ConfigurableObserver
 from broker_runtime.observers.budget import Budget, ThreadUsage
 from broker_runtime.observers.figures import observer_families
 from broker_runtime.observers.hub import ObserverHub
 from broker_runtime.observers.in_service import ObserverInService, Readings, first_line
 from broker_runtime.observers.loading import BUILT_IN, ObserverLoadError, ObserverSpec, load, wanted_observers
 from broker_runtime.observers.states import ObserverState, States
-from broker_runtime.observers.surroundings import ObservedParts, Surroundings, TopicName
+from broker_runtime.observers.surroundings import BrokerFacts, ObservedParts, TopicName
 from broker_runtime.observers.threads import CallFailedError, LeftBehindError, ObserverThreads
 
 log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ class ObserversInForce:
     `states` reports for each configured observer whether it is loaded, and if not, why.
     """
 
-    def __init__(self, surroundings: Surroundings, topic_name: TopicName, parts: ObservedParts) -> None:
+    def __init__(self, surroundings: BrokerFacts, topic_name: TopicName, parts: ObservedParts) -> None:
         clock = surroundings.clock
         self._surroundings = surroundings
         self._now = clock.monotonic
@@ -129,7 +129,9 @@ class ObserversInForce:
         if old is not None and old.instance is not instance:
             await self._retire(old)
 
-    def _service(self, spec: ObserverSpec, instance: Configured, old: ObserverInService | None) -> ObserverInService:
+    def _service(
+        self, spec: ObserverSpec, instance: ConfigurableObserver, old: ObserverInService | None
+    ) -> ObserverInService:
         warn = partial(log.warning, "%s")
         try:
             return ObserverInService(spec.name, instance, spec.wanted, Budget(spec.budget_s), self._reads, warn)
@@ -139,7 +141,7 @@ class ObserversInForce:
                 self._close_later(spec.name, instance)
             raise ObserverLoadError(f"what it has cannot be asked for: {first_line(error)}") from error
 
-    async def _instance(self, spec: ObserverSpec, old: ObserverInService | None) -> Configured:
+    async def _instance(self, spec: ObserverSpec, old: ObserverInService | None) -> ConfigurableObserver:
         same_class = old is not None and self._loaded[spec.name][0].class_name == spec.class_name
         if old is not None and same_class and self._loaded[spec.name][0].config == spec.config:
             return old.instance
@@ -172,7 +174,7 @@ class ObserversInForce:
         service.retire()
         await self._close(service.name, service.instance)
 
-    async def _close(self, name: str, instance: Configured) -> None:
+    async def _close(self, name: str, instance: ConfigurableObserver) -> None:
         """Close the observer, or abandon the call if that takes too long."""
         timeout_s = self._close_timeout_s
         try:
@@ -184,7 +186,7 @@ class ObserversInForce:
         else:
             log.info("observer %s is closed", name)
 
-    def _close_later(self, name: str, instance: Configured) -> None:
+    def _close_later(self, name: str, instance: ConfigurableObserver) -> None:
         """Close an observer that is configured and will not come into service, for example because it came too late."""
         task = self._loop.create_task(self._close(name, instance), name=f"observer {name}, not in service")
         self._closing.add(task)

@@ -9,7 +9,7 @@ from broker_runtime.errors import ProtocolError
 from broker_runtime.network.quotas.refusals import RefusalLog
 from broker_runtime.observers.base import (
     CallObserver,
-    Configured,
+    ConfigurableObserver,
     ConnectionObserver,
     MeasuredObserver,
     Observer,
@@ -33,7 +33,7 @@ class Readings(NamedTuple):
     usage: Callable[[], ThreadUsage]
 
 
-class ObserverFigures:
+class ObserverMetrics:
     """Counts of an observer's calls and their outcomes; they begin at zero when it is loaded."""
 
     __slots__ = ("calls", "errors", "last_error", "over_budget", "skipped", "suspensions", "time_s")
@@ -54,7 +54,7 @@ class ObserverInService:
     def __init__(
         self,
         name: str,
-        instance: Configured,
+        instance: ConfigurableObserver,
         wanted: Filter,
         budget: Budget,
         reads: Readings,
@@ -64,7 +64,7 @@ class ObserverInService:
         self.instance = instance
         self.filter = wanted
         self.budget = budget
-        self.figures = ObserverFigures()
+        self.figures = ObserverMetrics()
         self._now, self._usage = reads
         self._warn = warn
         self._troubles = RefusalLog(LOG_INTERVAL_MS)

@@ -19,7 +19,7 @@ from broker_runtime.network.connection.connection_notices import ConnectionNotic
 from broker_runtime.observers.background import Background
 from broker_runtime.observers.base import Config, NoResponse
 from broker_runtime.observers.settings import read_settings
-from broker_runtime.observers.surroundings import Surroundings
+from broker_runtime.observers.surroundings import BrokerFacts
 from broker_runtime.observers.view import Struct
 
 _KEYS = {"path": "", "queue.max": "10000", "include.bodies": "false", "connections": "true"}
@@ -34,7 +34,7 @@ class JsonLog:
         self._file: FileIO | None = None
         self._broker: dict[str, int] = {}
 
-    def attach(self, surroundings: Surroundings) -> None:
+    def attach(self, surroundings: BrokerFacts) -> None:
         self._broker = {"broker": surroundings.node_id}
 
     def configure(self, config: Config) -> None:

@@ -13,7 +13,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from kio.serial import entity_writer
 
-from broker_runtime.observers.source import Source, compact, counted
+from broker_runtime.observers.source import MessageSource, compact, counted
 from broker_runtime.observers.view import Array, FieldLayout, Place, Records, Struct, end_of_struct, struct_class
 from broker_runtime.wire.primitives import (
     Buffer,
@@ -42,10 +42,10 @@ class PlainField:
         self._length = compact if part.length is compact_length else part.length
         self.size = None if part.length is not None else part.least
 
-    def show(self, source: Source, at: int) -> Any:
+    def show(self, source: MessageSource, at: int) -> Any:
         return self._read(source.buffer or source.bytes(), at)[0]
 
-    def after(self, source: Source, at: int, shown: Any) -> int:
+    def after(self, source: MessageSource, at: int, shown: Any) -> int:
         del shown
         buffer = source.buffer or source.bytes()
         if self._length is None:
@@ -71,7 +71,7 @@ class PlainArray:
         self._flexible = flexible
         self._letter = None if part.layout is None else part.layout.format[1:]
 
-    def show(self, source: Source, at: int) -> tuple[Any, ...] | None:
+    def show(self, source: MessageSource, at: int) -> tuple[Any, ...] | None:
         buffer = source.bytes()
         count, at = counted(buffer, at, self._flexible, self._part.least)
         if count < 0:
@@ -84,7 +84,7 @@ class PlainArray:
             values.append(value)
         return tuple(values)
 
-    def after(self, source: Source, at: int, shown: Any) -> int:
+    def after(self, source: MessageSource, at: int, shown: Any) -> int:
         del shown
         buffer = source.bytes()
         count, at = counted(buffer, at, self._flexible, self._part.least)
@@ -152,7 +152,7 @@ class StructLayout:
             else:
                 self.places_of.append((count, behind + layout.size))
 
-    def after(self, source: Source, at: int) -> int:
+    def after(self, source: MessageSource, at: int) -> int:
         """Return where a struct ends, without a view of it."""
         if self.size is not None:
             return end_of(source.bytes(), at, self.size)
@@ -194,11 +194,11 @@ class StructArray:
         self.item = item
         self.flexible = flexible
 
-    def show(self, source: Source, at: int) -> Any:
+    def show(self, source: MessageSource, at: int) -> Any:
         count, at = counted(source.bytes(), at, self.flexible, self.item.least)
         return None if count < 0 else Array(self.item, source, at, count)
 
-    def after(self, source: Source, at: int, shown: Any) -> int:
+    def after(self, source: MessageSource, at: int, shown: Any) -> int:
         if isinstance(shown, Array):
             return shown.end_of_items()
         item = self.item
@@ -222,7 +222,7 @@ class StructField:
         self._struct = struct
         self._nullable = nullable
 
-    def show(self, source: Source, at: int) -> Struct | None:
+    def show(self, source: MessageSource, at: int) -> Struct | None:
         if self._nullable:
             (marker,) = unpack(_INT8, source.bytes(), at)
             if marker < 0:
@@ -230,7 +230,7 @@ class StructField:
             at += 1
         return self._struct.view_class(source, at)
 
-    def after(self, source: Source, at: int, shown: Any) -> int:
+    def after(self, source: MessageSource, at: int, shown: Any) -> int:
         if isinstance(shown, Struct):
             return end_of_struct(shown)
         if self._nullable:
@@ -253,11 +253,11 @@ class RecordsField:
         assert part.length is not None
         self._length = compact if part.length is compact_length else part.length
 
-    def show(self, source: Source, at: int) -> Records | None:
+    def show(self, source: MessageSource, at: int) -> Records | None:
         size, at = self._length(source.bytes(), at)
         return None if size < 0 else Records(source, at, size)
 
-    def after(self, source: Source, at: int, shown: Any) -> int:
+    def after(self, source: MessageSource, at: int, shown: Any) -> int:
         del shown
         size, at = self._length(source.bytes(), at)
         if source.regions is not None and at in source.regions:
@@ -287,17 +287,17 @@ def _default(field: Any, layout: Any, least: int) -> Any:
     """Return the value of an absent tagged field. A struct becomes a view of bytes that stay valid."""
     if field.default is MISSING:
         # kio defines no default for this struct: all its fields are zero.
-        return layout.show(Source(bytes(least)), 0)
+        return layout.show(MessageSource(bytes(least)), 0)
     if not is_struct(field.default):
         return field.default
     kind: Any = type(field.default)
     buffer = BytesIO()
     entity_writer(kind)(buffer, field.default)
     layout = layout_of(kind)
-    return layout.view_class(Source(buffer.getvalue()), 0)
+    return layout.view_class(MessageSource(buffer.getvalue()), 0)
 
 
-def view_of(kind: Any, source: Source, at: int) -> Struct:
+def view_of(kind: Any, source: MessageSource, at: int) -> Struct:
     """Return a view of the message of kio's class that begins at `at`."""
     layout = layout_of(kind)
     return layout.view_class(source, at)

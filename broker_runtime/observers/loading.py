@@ -11,13 +11,13 @@ from broker_runtime.errors import ConfigError
 from broker_runtime.observers.base import (
     AttachedObserver,
     CallObserver,
-    Configured,
+    ConfigurableObserver,
     ConnectionObserver,
     Observer,
 )
 from broker_runtime.observers.filters import PREFIX as FILTER_PREFIX
 from broker_runtime.observers.filters import Filter
-from broker_runtime.observers.surroundings import Surroundings
+from broker_runtime.observers.surroundings import BrokerFacts
 
 BUILT_IN: Mapping[str, str] = {
     "audit-log": "broker_runtime.observers.audit_log.observer.AuditLogObserver",
@@ -84,10 +84,12 @@ def _spec(item: str, name: str, broker: BrokerConfig, own: dict[str, str]) -> Ob
     return ObserverSpec(name, class_name, config, wanted, budget_us / 1e6)
 
 
-def load(spec: ObserverSpec, surroundings: Surroundings) -> Configured:
+def load(spec: ObserverSpec, surroundings: BrokerFacts) -> ConfigurableObserver:
     """Import the class, create and configure the observer. Raises ObserverLoadError, and what the observer raises."""
     instance = _class(spec.class_name)()
-    if not isinstance(instance, Configured) or not isinstance(instance, Observer | ConnectionObserver | CallObserver):
+    if not isinstance(instance, ConfigurableObserver) or not isinstance(
+        instance, Observer | ConnectionObserver | CallObserver
+    ):
         raise ObserverLoadError(
             f"{spec.class_name} is no observer: it needs configure and close, and record_request with record_response, "
             "or record_connection"

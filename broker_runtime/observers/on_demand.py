@@ -12,7 +12,7 @@ from broker_runtime.config.in_force.effective import EffectiveConfig
 from broker_runtime.config.keys.observers import observer_name
 from broker_runtime.exposition import MetricFamily
 from broker_runtime.observers.states import ObserverState, States, note_on, state_family
-from broker_runtime.observers.surroundings import ObservedParts, Surroundings, TopicName
+from broker_runtime.observers.surroundings import BrokerFacts, ObservedParts, TopicName
 from broker_runtime.on_demand import import_in_pieces
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class ObserversOnDemand:
 
     def __init__(
         self,
-        surroundings: Surroundings,
+        surroundings: BrokerFacts,
         topic_name: TopicName,
         parts: ObservedParts,
         import_module: Callable[[str], Any] = import_in_pieces,

@@ -7,7 +7,7 @@ from uuid import UUID
 from broker_runtime.apis.request.call import Call, Completion, Ending
 from broker_runtime.apis.table import BROKER_APIS
 from broker_runtime.observers.layout import view_of
-from broker_runtime.observers.source import Source
+from broker_runtime.observers.source import MessageSource
 from broker_runtime.observers.view import Struct
 from broker_runtime.wire.messages import Fields, encode_request_body, encode_response_body, message_type
 
@@ -84,7 +84,7 @@ def _call(api_key: int, version: int, client_id: str | None, size: int) -> Call:
 
 
 def _shown(call: Call, direction: str, body: bytes, topics: Mapping[UUID, str], *, ended: bool) -> Iterator[Struct]:
-    source = Source(body, about=(call, topics.get, ended))
+    source = MessageSource(body, about=(call, topics.get, ended))
     try:
         yield view_of(message_type(call.api.key, call.version, direction), source, 0)
     finally:

@@ -11,7 +11,7 @@ Regions = Mapping[int, FileRegion]
 """File regions by their position in the bytes, which do not contain them."""
 
 
-class Source:
+class MessageSource:
     """The bytes behind views while they are valid; `about` holds further facts about the message."""
 
     __slots__ = ("about", "buffer", "regions")

@@ -21,7 +21,7 @@ class ObservedParts(Protocol):
     def observe_connections(self, tell: TellOfConnection | None, /) -> None: ...
 
 
-class HeldPartition(NamedTuple):
+class HostedPartition(NamedTuple):
     """A partition that this broker has."""
 
     topic: str
@@ -33,7 +33,7 @@ class HeldPartition(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class BrokerFacts:
     """Facts about the broker for an observer that is part of it and has `attach`.
 
     `call_later` (in seconds) and `partitions` belong to the event loop, like all `record_` methods. `call_soon`
@@ -46,4 +46,4 @@ class Surroundings:
     clock: Clock
     call_soon: Callable[[Callable[[], None]], object]
     call_later: Callable[[float, Callable[[], None]], Timer]
-    partitions: Callable[[], Iterable[HeldPartition]]
+    partitions: Callable[[], Iterable[HostedPartition]]

@@ -13,7 +13,7 @@ from uuid import UUID
 from kio.schema.types import TopicName
 
 from broker_runtime.observers.layout import StructArray, StructLayout, layout_of
-from broker_runtime.observers.source import Source, counted
+from broker_runtime.observers.source import MessageSource, counted
 from broker_runtime.wire.primitives import is_struct, without_none
 
 
@@ -51,7 +51,7 @@ def topic_fields(kind: Any) -> TopicFields:
     return TopicFields(layout, frozenset(names), inside)
 
 
-def topics_in(found: TopicFields, source: Source, at: int) -> Iterator[str | UUID]:
+def topics_in(found: TopicFields, source: MessageSource, at: int) -> Iterator[str | UUID]:
     """Return names and IDs, possibly with duplicates. Raises ProtocolError if the bytes are not such a message."""
     last = max((*found.names, *found.inside), default=-1)
     for number in range(last + 1):
@@ -64,7 +64,7 @@ def topics_in(found: TopicFields, source: Source, at: int) -> Iterator[str | UUI
         at = layout.after(source, at, None)
 
 
-def _in_items(nested: TopicFields, array: StructArray, source: Source, at: int) -> Iterator[str | UUID]:
+def _in_items(nested: TopicFields, array: StructArray, source: MessageSource, at: int) -> Iterator[str | UUID]:
     count, at = counted(source.bytes(), at, array.flexible, nested.layout.least)
     for _ in range(count):
         yield from topics_in(nested, source, at)

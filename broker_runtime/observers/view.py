@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NoReturn, Protocol, overload
 from uuid import UUID
 
 from broker_runtime.observers.context import RequestContext
-from broker_runtime.observers.source import Source
+from broker_runtime.observers.source import MessageSource
 from broker_runtime.wire.primitives import Buffer, end_of, unpack
 from broker_runtime.wire.uuids import encode_uuid
 
@@ -47,9 +47,9 @@ class FieldLayout(Protocol):
         """Whether it shows a view, which must be the same object on each access."""
         ...
 
-    def show(self, source: Source, at: int, /) -> Any: ...
+    def show(self, source: MessageSource, at: int, /) -> Any: ...
 
-    def after(self, source: Source, at: int, shown: Any, /) -> int:
+    def after(self, source: MessageSource, at: int, shown: Any, /) -> int:
         """Return where the field ends. `shown` is what `show` has returned, None if it was not called."""
         ...
 
@@ -108,10 +108,10 @@ class Struct:
     __slots__ = ("_at", "_source", "_walk")
     _shape: ClassVar[StructShape]
     _at: int
-    _source: Source
+    _source: MessageSource
     _walk: _Walk | None
 
-    def __init__(self, source: Source, at: int) -> None:
+    def __init__(self, source: MessageSource, at: int) -> None:
         _set_source(self, source)
         _set_at(self, at)
         _set_walk(self, None)
@@ -300,7 +300,7 @@ class Array(Sequence[Struct]):
 
     __slots__ = ("_at", "_count", "_items", "_shape", "_source")
 
-    def __init__(self, shape: StructShape, source: Source, at: int, count: int) -> None:
+    def __init__(self, shape: StructShape, source: MessageSource, at: int, count: int) -> None:
         self._shape = shape
         self._source = source
         self._at = at
@@ -359,7 +359,7 @@ class Records:
 
     __slots__ = ("_at", "_region", "_size", "_source")
 
-    def __init__(self, source: Source, at: int, size: int) -> None:
+    def __init__(self, source: MessageSource, at: int, size: int) -> None:
         self._source = source
         self._at = at
         self._size = size

@@ -41,7 +41,7 @@ class FetchLimits:
     response_max_bytes: int
 
 
-class Wanted(NamedTuple):
+class FetchedPartition(NamedTuple):
     """A partition that a follower fetches, with its offset and leader epoch."""
 
     topic_id: UUID
@@ -74,7 +74,7 @@ def pack_fetch(
     replica: int,
     broker_epoch: int,
     session: tuple[int, int],
-    wanted: Sequence[Wanted],
+    wanted: Sequence[FetchedPartition],
     forgotten: Sequence[tuple[UUID, int]],
     limits: FetchLimits,
 ) -> bytes:

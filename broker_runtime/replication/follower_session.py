@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from broker_runtime.replication.fetch_messages import Wanted
+from broker_runtime.replication.fetch_messages import FetchedPartition
 from broker_runtime.replication.follower import FollowerReplica
 
 NO_SESSION = 0
@@ -25,7 +25,7 @@ class SessionRequest(NamedTuple):
 
     session: tuple[int, int]
     """Id and epoch of the session."""
-    wanted: Sequence[Wanted]
+    wanted: Sequence[FetchedPartition]
     forgotten: Sequence[_Key]
     has_more: bool
     """Whether the next request may have more to name, so that this one is not to wait."""
@@ -45,7 +45,7 @@ class FollowerSession:
     def __init__(self) -> None:
         self.to_look: dict[FollowerReplica, None] = {}
         self._replicas: dict[_Key, FollowerReplica] = {}
-        self._asked: dict[_Key, Wanted] = {}
+        self._asked: dict[_Key, FetchedPartition] = {}
         """The positions that the leader has."""
         self._forgotten: set[_Key] = set()
         self._id = NO_SESSION
@@ -108,7 +108,7 @@ class FollowerSession:
         has_more = len(wanted) == _NAMED_MAX and self._is_kept
         return SessionRequest((self._id, self._epoch), sorted(wanted), forgotten, has_more)
 
-    def _newly_wanted(self, now_s: float) -> Iterator[Wanted]:
+    def _newly_wanted(self, now_s: float) -> Iterator[FetchedPartition]:
         named = 0
         for replica in list(self.to_look):
             key = replica.topic_id, replica.index
@@ -116,7 +116,7 @@ class FollowerSession:
                 self._leave_out(key)
                 continue
             log = replica.log
-            wanted = Wanted(*key, replica.leader_epoch, log.log_end_offset, log.log_start_offset)
+            wanted = FetchedPartition(*key, replica.leader_epoch, log.log_end_offset, log.log_start_offset)
             if self._asked.get(key) != wanted:
                 if named >= _NAMED_MAX and self._is_kept:
                     return

@@ -13,7 +13,7 @@ from broker_runtime.replication.peer import PeerLink
 from broker_runtime.replication.repairs import DamagedReplica, OtherBrokers
 from broker_runtime.replication.replica_ranges import RANGE_BYTES_MAX
 from broker_runtime.storage.damage.damage_watch import DamageWatch
-from broker_runtime.storage.damage.mending import NotSuppliedError, Supplied, Wanted, mend
+from broker_runtime.storage.damage.mending import MissingBatches, NotSuppliedError, Supplied, mend
 from broker_runtime.storage.log.follower_log import FollowerLog
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.log.replacing import ReplacingStoppedError
@@ -55,7 +55,7 @@ class _Supply:
         """Why sources did not answer."""
         self._leader_lacks_it = False
 
-    async def some(self, wanted: Wanted) -> Supplied:
+    async def some(self, wanted: MissingBatches) -> Supplied:
         """Batches for `wanted`. Raises NotSuppliedError, and ReplacingStoppedError if the leader epoch has changed."""
         why = []
         self._leader_lacks_it = False
@@ -79,7 +79,7 @@ class _Supply:
         offsets = f"offsets {wanted.offset} to {wanted.next_offset - 1}"
         raise NotSuppliedError(f"no other replica gives {offsets}: {'; '.join(why) or 'there is none that serves'}")
 
-    async def _asked(self, source: int, wanted: Wanted) -> Supplied | None:
+    async def _asked(self, source: int, wanted: MissingBatches) -> Supplied | None:
         """The source's batches; None if it does not answer. Raises KafkaError if it does not have them."""
         damaged, follower = self._replica.log, self._replica.follower
         request = {
@@ -130,7 +130,7 @@ class Repairing:
         """Make the leader check the batches after the end of this follower. The response itself is not used."""
         supply = _Supply(replica, replica.others, self._others, self._is_current)
         try:
-            await supply.some(Wanted(replica.log.log_end_offset, LONG_MAX))
+            await supply.some(MissingBatches(replica.log.log_end_offset, LONG_MAX))
         except (KafkaError, OSError, ReplacingStoppedError, NotSuppliedError) as error:
             log.info("%s: the leader was asked to check what it sends: %s", replica.follower, error)
         finally:
@@ -212,7 +212,7 @@ class Repairing:
         for each in ranges:
             offset = max(each.first_offset, replica.log.log_start_offset)
             while offset < each.next_offset:
-                offset = (await supply.some(Wanted(offset, each.next_offset))).covered_to
+                offset = (await supply.some(MissingBatches(offset, each.next_offset))).covered_to
         if leader is not None:
             leader.hands_over = True
             raise NotSuppliedError("it is in a part that was cleaned, and is mended once another broker leads")
@@ -228,7 +228,7 @@ class Repairing:
         offset, end = max(offset, replica.log.log_start_offset), replica.log.log_end_offset
         try:
             while offset < end:
-                offset = (await supply.some(Wanted(offset, end))).covered_to
+                offset = (await supply.some(MissingBatches(offset, end))).covered_to
         except NotSuppliedError:
             # The leader lacks other offsets than those damaged here.
             supply.lacking[-1] = False

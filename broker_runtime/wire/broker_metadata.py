@@ -46,7 +46,7 @@ class Tag:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Broker:
+class DescribedBroker:
     """A broker, with the address of the listener that received the request."""
 
     __type__: ClassVar = EntityType.nested
@@ -71,4 +71,4 @@ class BrokerMetadataResponse:
     __flexible__: ClassVar[bool] = False
     __api_key__: ClassVar[i16] = _KEY
     __header_schema__: ClassVar[type[ResponseHeader]] = ResponseHeader
-    brokers: tuple[Broker, ...]
+    brokers: tuple[DescribedBroker, ...]

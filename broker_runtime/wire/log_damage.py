@@ -69,7 +69,7 @@ class DescribeLogDamageRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Range:
+class UnreadableRange:
     """Offsets from `first_offset` up to `next_offset`, and why they cannot be read."""
 
     __type__: ClassVar = EntityType.nested
@@ -83,7 +83,7 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Partition:
+class ReplicaDamage:
     """A replica with damaged ranges, or, without ranges, one that is not served at all.
 
     `leader_id` is -1 without a leader; `repair` is the state of the repair, or why the replica is not served.
@@ -98,7 +98,7 @@ class Partition:
     partition: i32 = field(metadata=_INT32)
     leader_id: i32 = field(metadata=_INT32)
     repair: str = field(metadata=_STRING)
-    ranges: tuple[Range, ...]
+    ranges: tuple[UnreadableRange, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +112,7 @@ class DescribeLogDamageResponse:
     __header_schema__: ClassVar[type[ResponseHeader]] = ResponseHeader
     broker_id: i32 = field(metadata=_INT32)
     ranges_total: i32 = field(metadata=_INT32)
-    partitions: tuple[Partition, ...]
+    partitions: tuple[ReplicaDamage, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

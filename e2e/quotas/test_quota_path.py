@@ -4,7 +4,7 @@ from confluent_kafka import Producer
 
 from e2e.cluster.waiting import wait_for
 from e2e.world.shop import BROKERS, CLUSTER, EXTERNAL_PORT, UNLIMITED, Shop, condition_of, quota_document
-from sluicegate_operator.cli.storms.storm_report import Outcome
+from sluicegate_operator.cli.storms.storm_report import AttemptOutcome
 
 RATE = 50
 ANSWERS_S = 2.0
@@ -55,7 +55,7 @@ def test_an_ordinary_client_produces_through_the_listener(shop: Shop) -> None:
 def test_a_storm_on_the_listener_is_held_to_its_limit(shop: Shop) -> None:
     seconds, offered = 7.0, 300
     report = shop.storm(shop.pod(1), rate=offered, seconds=seconds)
-    accepted = report.total[Outcome.ACCEPTED]
+    accepted = report.total[AttemptOutcome.ACCEPTED]
     assert accepted <= most(RATE, report.elapsed_s + ANSWERS_S)
     assert accepted >= 0.8 * RATE * seconds, "the limit lets clients in evenly"
     assert report.total.attempts >= 2 * accepted, "a storm is more than what is let in"
@@ -67,12 +67,12 @@ def test_an_address_is_held_to_its_own_limit_and_its_neighbour_is_not(shop: Shop
     pod = shop.pod(2)
     noisy = shop.storm(pod, rate=40, seconds=4, source="127.0.1.7").total
     limit = most(5, 4 + ANSWERS_S)
-    assert noisy[Outcome.ACCEPTED] <= limit
+    assert noisy[AttemptOutcome.ACCEPTED] <= limit
     # Connections of the last two seconds may still wait unread.
-    assert noisy[Outcome.CLOSED] >= noisy.attempts - limit - 80
+    assert noisy[AttemptOutcome.CLOSED] >= noisy.attempts - limit - 80
     quiet = shop.storm(pod, rate=50, seconds=2, source="127.0.1.8").total
-    assert quiet[Outcome.ACCEPTED] > limit
-    assert quiet[Outcome.ACCEPTED] >= 0.9 * quiet.attempts
+    assert quiet[AttemptOutcome.ACCEPTED] > limit
+    assert quiet[AttemptOutcome.ACCEPTED] >= 0.9 * quiet.attempts
 
 
 def test_a_changed_limit_takes_effect_without_any_restart(shop: Shop) -> None:
@@ -82,12 +82,12 @@ def test_a_changed_limit_takes_effect_without_any_restart(shop: Shop) -> None:
     assert shop.external_rates() == [rate] * BROKERS
     held = shop.storm(pod, rate=100, seconds=2)
     limit = most(rate, held.elapsed_s + ANSWERS_S)
-    assert held.total[Outcome.ACCEPTED] <= limit
+    assert held.total[AttemptOutcome.ACCEPTED] <= limit
     shop.apply(quota_document("shop-external-rate", {"listener": "EXTERNAL"}, maxConnectionCreationRate=1000))
     shop.await_enforced("shop-external-rate")
     free = shop.storm(pod, rate=100, seconds=2)
-    assert free.total[Outcome.ACCEPTED] > limit
-    assert free.total[Outcome.ACCEPTED] >= 0.9 * free.total.attempts
+    assert free.total[AttemptOutcome.ACCEPTED] > limit
+    assert free.total[AttemptOutcome.ACCEPTED] >= 0.9 * free.total.attempts
     assert shop.fingerprint() == before
 
 

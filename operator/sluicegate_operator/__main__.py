@@ -17,7 +17,7 @@ from functools import partial
 
 from sluicegate_operator.handlers.admission.admission import Admission
 from sluicegate_operator.handlers.kopf_operator import KopfOperator
-from sluicegate_operator.handlers.process.cache_figures import CacheFigures
+from sluicegate_operator.handlers.process.cache_figures import CacheMetrics
 from sluicegate_operator.handlers.process.garbage import GarbageCollector
 from sluicegate_operator.handlers.process.health import Liveness, Readiness
 from sluicegate_operator.handlers.process.loop_turns import TimedSelector, loop_on
@@ -148,7 +148,7 @@ async def _run(lease_client: KubeClient, settings: Settings) -> int:
         feed = partial(KopfOperator, transport, settings.namespace, lambda: _stop_on_signals(stop))
         kopf = feed(kube.cache, admission)
         tell_troubles(kube.cache, readiness)
-        REGISTRY.register(CacheFigures(kube.cache))
+        REGISTRY.register(CacheMetrics(kube.cache))
         telemetry = _telemetry(settings, liveness, readiness)
         background = [asyncio.create_task(_beat(liveness))]
         _stop_on_signals(stop)

@@ -14,7 +14,7 @@ from broker_runtime.apis.request.call import Ending
 from broker_runtime.network.connection.connection_notices import NoticeKind
 from broker_runtime.observers.audit_log import layout
 from broker_runtime.observers.audit_log.clients import ClientFacts
-from broker_runtime.observers.surroundings import HeldPartition
+from broker_runtime.observers.surroundings import HostedPartition
 from broker_runtime.storage.disk.filesystem import OsFileSystem
 from tests.support.audit.audit import AuditBench
 
@@ -70,7 +70,7 @@ def test_what_a_broker_writes_of_other_tables_has_a_value_for_each_field(tmp_pat
     for kind in NoticeKind:
         bench.connect(kind)
     bench.produce()
-    bench.log.inventory(HeldPartition("orders", 0, 1, 0, 1, True))
+    bench.log.inventory(HostedPartition("orders", 0, 1, 0, 1, True))
     bench.log.close()
 
     (path,) = tmp_path.glob("*.spool")

@@ -18,7 +18,7 @@ from sluicegate_operator.kube.http.errors import KubeConflictError
 from sluicegate_operator.kube.http.kinds import BROKER_LISTENER
 from sluicegate_operator.planning.layout.cluster_layout import Role
 from sluicegate_operator.planning.registrations.racks import RacksPlan
-from sluicegate_operator.planning.rolls.roll import LISTENER_UNREADABLE, PartitionState, Wait, WaitReason
+from sluicegate_operator.planning.rolls.roll import LISTENER_UNREADABLE, PartitionState, WaitForNodes, WaitReason
 from sluicegate_operator.planning.rolls.scale import ScaleReason
 from tests.support.manifests.bad_manifests import listener
 from tests.support.worlds.fleet_worlds import CONTROLLER, SHOP, FleetWorld, Pods, fleet_world, shop
@@ -110,7 +110,7 @@ async def test_a_node_that_is_not_back_holds_up_the_roll(world: FleetWorld) -> N
     world.settle()
     assert {node_id for node_id, _ in world.started()[before:]} == {0}
     step = world.context.progress[SHOP].roll
-    assert isinstance(step, Wait)
+    assert isinstance(step, WaitForNodes)
     assert step.reason in (WaitReason.NODE_RESTARTING, WaitReason.NODE_NOT_READY)
 
 
@@ -122,7 +122,7 @@ async def test_without_a_controllers_view_nothing_is_restarted(world: FleetWorld
     await RollReconciler(world.context).reconcile(SHOP)
     assert world.started() == before
     step = world.context.progress[SHOP].roll
-    assert isinstance(step, Wait)
+    assert isinstance(step, WaitForNodes)
     assert step.reason is WaitReason.CONTROLLER_UNKNOWN
 
 

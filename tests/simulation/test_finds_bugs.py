@@ -17,7 +17,7 @@ from broker_runtime.controller.journal.kubernetes import KubernetesJournal
 from broker_runtime.errors import KafkaError
 from broker_runtime.metadata.brokers import BrokerInfo
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.metadata.topics import Partition
 from broker_runtime.replication import truncation
 from broker_runtime.replication.follower import Cut, FollowerReplica
@@ -160,7 +160,7 @@ def stay_eligible_after_a_power_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     """The controller takes every incarnation for one that has lost nothing."""
     real = elections.leave
 
-    def whole(broker_id: int, image: MetadataImage, *, unclean_shutdown: bool = False) -> Steps[list[Record]]:
+    def whole(broker_id: int, image: MetadataImage, *, unclean_shutdown: bool = False) -> Steps[list[MetadataRecord]]:
         return real(broker_id, image)
 
     monkeypatch.setattr(elections, "leave", whole)

@@ -6,10 +6,10 @@ from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, ControllerContext
 from broker_runtime.config import BrokerConfig
 from broker_runtime.controller.client_quotas import EntityParts, QuotaChange, alter_quotas, hosts_to_resolve
-from broker_runtime.controller.connection_groups import GroupLimits, GroupRoom
+from broker_runtime.controller.connection_groups import GroupCapacity, GroupLimits
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.slicing.steps import Steps, drain, each
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import AlterClientQuotasRequest, EntryData
@@ -63,9 +63,9 @@ def _limits(config: BrokerConfig) -> GroupLimits:
 
 def _alter_all(
     request: AlterClientQuotasRequest, resolved: Collection[str], limits: GroupLimits, image: MetadataImage
-) -> Steps[tuple[Sequence[Record], Sequence[Fields]]]:
-    room = GroupRoom(image.connection_groups, limits)
-    records: list[Record] = []
+) -> Steps[tuple[Sequence[MetadataRecord], Sequence[Fields]]]:
+    room = GroupCapacity(image.connection_groups, limits)
+    records: list[MetadataRecord] = []
     answers = []
     seen = set()
     for entry in request.entries:

@@ -8,11 +8,11 @@ from typing import Any
 
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, ControllerContext
-from broker_runtime.controller.configs import RoomForResources, check_count, replace_all
+from broker_runtime.controller.configs import ResourceCapacity, check_count, replace_all
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.slicing.steps import Steps, counted, each
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import (
@@ -52,12 +52,12 @@ def _refused(request: _Request, error: KafkaError) -> Steps[Fields]:
 
 def _alter_all(
     request: _Request, image: MetadataImage, one: AlterOne
-) -> Steps[tuple[Sequence[Record], Sequence[Fields]]]:
+) -> Steps[tuple[Sequence[MetadataRecord], Sequence[Fields]]]:
     named = ((resource.resource_type, resource.resource_name) for resource in request.resources)
     counts = yield from counted(named)
-    records: list[Record] = []
+    records: list[MetadataRecord] = []
     answers = []
-    room = RoomForResources(image)
+    room = ResourceCapacity(image)
     for resource in request.resources:
         at = resource.resource_type, resource.resource_name
         try:

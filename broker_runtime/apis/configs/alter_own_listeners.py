@@ -20,7 +20,7 @@ from broker_runtime.config.in_force.effective import effective_config
 from broker_runtime.errors import ErrorCode, KafkaError, detached
 from broker_runtime.metadata.configs import ConfigRecord, ResourceType
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.slicing.steps import Steps, chosen, counted, each
 from broker_runtime.wire.messages import Entity, Fields, decode_response_in_steps, encode_request_in_steps
 
@@ -35,7 +35,7 @@ class Resource(Protocol):
     def resource_name(self) -> str: ...
 
 
-AlterOne = Callable[[Any, MetadataImage], Sequence[Record]]
+AlterOne = Callable[[Any, MetadataImage], Sequence[MetadataRecord]]
 
 
 class AlterLoggers(Protocol):

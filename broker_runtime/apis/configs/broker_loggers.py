@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence, Set
 
 from broker_runtime.controller.configs import Operation, check_count
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.describe_configs import Source
+from broker_runtime.metadata.describe_configs import ConfigSource
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import AlterableConfig, IncrementalResource
 
@@ -49,7 +49,7 @@ def _entry(name: str) -> Fields:
         "name": name,
         "value": _shown(_logger(name).getEffectiveLevel()),
         "read_only": False,
-        "config_source": Source.BROKER_LOGGER,
+        "config_source": ConfigSource.BROKER_LOGGER,
         "is_sensitive": False,
         "synonyms": [],
         "config_type": _UNKNOWN_TYPE,

@@ -14,9 +14,9 @@ from broker_runtime.apis.request.context import ApiSpec, BrokerContext
 from broker_runtime.apis.request.many_items import Pace, Packed, kept
 from broker_runtime.config.keys.groups import CONSUMER
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.groups.consumer.heartbeat import HeartbeatAnswer, heartbeat, settled
+from broker_runtime.groups.consumer.heartbeat import ConsumerHeartbeatAnswer, heartbeat, settled
 from broker_runtime.groups.consumer.member import are_many
-from broker_runtime.groups.consumer.validity import HeartbeatRequest
+from broker_runtime.groups.consumer.validity import ConsumerHeartbeatRequest
 from broker_runtime.groups.records import Assignment
 from broker_runtime.slicing.steps import Steps, at_once, each, listed
 from broker_runtime.wire.encode import ERROR_MESSAGE_CHARACTERS_MAX
@@ -55,14 +55,14 @@ def _beat_in_steps(reader: RequestReader, call: Call, context: BrokerContext) ->
     return _beat_at_once(request, call, context)
 
 
-def _beat_at_once(request: HeartbeatRequest, call: Call, context: BrokerContext) -> Reply | Awaitable[Reply]:
+def _beat_at_once(request: ConsumerHeartbeatRequest, call: Call, context: BrokerContext) -> Reply | Awaitable[Reply]:
     if CONSUMER not in context.settings.config.group_coordinator_rebalance_protocols:
         return _refusal(ErrorCode.UNSUPPORTED_VERSION, "group.coordinator.rebalance.protocols has no consumer", call)
     answer = context.groups.at_once(request.group_id, lambda state, environment: settled(state, environment, request))
     return _beat(request, call, context) if answer is None else _packed(answer, call)
 
 
-async def _beat(request: HeartbeatRequest, call: Call, context: BrokerContext) -> Reply:
+async def _beat(request: ConsumerHeartbeatRequest, call: Call, context: BrokerContext) -> Reply:
     try:
         answer = await context.groups.submit(
             request.group_id, lambda state, environment: heartbeat(state, environment, request)
@@ -77,12 +77,12 @@ async def _beat(request: HeartbeatRequest, call: Call, context: BrokerContext) -
     return packed.reply(call)
 
 
-def read(reader: RequestReader, call: Call) -> HeartbeatRequest:
+def read(reader: RequestReader, call: Call) -> ConsumerHeartbeatRequest:
     """Read a short request. Raises ProtocolError."""
     return at_once(read_in_steps(reader, call))
 
 
-def read_in_steps(reader: RequestReader, call: Call) -> Steps[HeartbeatRequest]:
+def read_in_steps(reader: RequestReader, call: Call) -> Steps[ConsumerHeartbeatRequest]:
     """Read a request. Raises ProtocolError, and RequestTooLargeError."""
     group_id, member_id = reader.string(), reader.string()
     (member_epoch,) = reader.fixed(_INT32)
@@ -95,7 +95,7 @@ def read_in_steps(reader: RequestReader, call: Call) -> Steps[HeartbeatRequest]:
     topics = reader.nullable_array_length()
     owned = None if topics < 0 else (yield from _read_owned(reader, topics))
     reader.end_struct()
-    return HeartbeatRequest(
+    return ConsumerHeartbeatRequest(
         group_id,
         member_id,
         member_epoch,
@@ -129,11 +129,11 @@ def _read_owned(reader: RequestReader, topics: int) -> Steps[Assignment]:
     return found
 
 
-def _packed(answer: HeartbeatAnswer, call: Call) -> Reply:
+def _packed(answer: ConsumerHeartbeatAnswer, call: Call) -> Reply:
     return call.packed(b"".join(_parts(answer, call)))
 
 
-def _parts(answer: HeartbeatAnswer, call: Call) -> Iterator[bytes]:
+def _parts(answer: ConsumerHeartbeatAnswer, call: Call) -> Iterator[bytes]:
     """The body of the response. Each topic is a part of its own."""
     yield _THROTTLE_ERROR_AND_NO_MESSAGE.pack(call.throttle_ms, ErrorCode.NONE)
     yield string(answer.member_id, call.flexible)

@@ -34,7 +34,7 @@ _CHARACTERS_OF_AN_ITEM = 64
 _INT8, _INT16, _INT32 = Struct(">b"), Struct(">h"), Struct(">i")
 
 
-class Found(NamedTuple):
+class FoundCoordinator(NamedTuple):
     """The result for a partition of __consumer_offsets, or for all keys if no partition is involved."""
 
     code: ErrorCode
@@ -62,7 +62,7 @@ def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply |
 
 async def _find_several(reader: RequestReader, call: Call, context: BrokerContext) -> Reply:
     (key_type,) = reader.fixed(_INT8)
-    find, pace, tails = _finder(key_type, call.listener, context), Pace(call), dict[Found, bytes]()
+    find, pace, tails = _finder(key_type, call.listener, context), Pace(call), dict[FoundCoordinator, bytes]()
     count = reader.array_length()
     packed = Packed(pace, _INT32.pack(call.throttle_ms), array_length(count, call.flexible))
     for _ in range(count):
@@ -82,30 +82,30 @@ async def _find_several(reader: RequestReader, call: Call, context: BrokerContex
     return packed.reply(call)
 
 
-def coordinator_of(group_id: str, listener: str, context: BrokerContext) -> Found:
+def coordinator_of(group_id: str, listener: str, context: BrokerContext) -> FoundCoordinator:
     """The coordinator of a group, for clients of another protocol."""
     return _finder(_GROUP, listener, context)(group_id)
 
 
-def _place(found: Found, call: Call) -> bytes:
+def _place(found: FoundCoordinator, call: Call) -> bytes:
     return _INT32.pack(found.node) + string(found.host, call.flexible) + _INT32.pack(found.port)
 
 
-def _finder(key_type: int, listener: str, context: BrokerContext) -> Callable[[str], Found]:
+def _finder(key_type: int, listener: str, context: BrokerContext) -> Callable[[str], FoundCoordinator]:
     """A function that finds the coordinator of a key. It reads the leader of each partition once per answer."""
     topic = context.image.topics.get(GROUPS_TOPIC)
     if key_type not in (_GROUP, _TRANSACTION):
-        nowhere = Found(ErrorCode.INVALID_REQUEST, f"there is no coordinator of type {key_type}")
+        nowhere = FoundCoordinator(ErrorCode.INVALID_REQUEST, f"there is no coordinator of type {key_type}")
     elif key_type == _TRANSACTION:
-        nowhere = Found(refused_transactions.CODE, refused_transactions.WHY)
+        nowhere = FoundCoordinator(refused_transactions.CODE, refused_transactions.WHY)
     elif topic is None:
         context.auto_topic_creation.ask_for([GROUPS_TOPIC])
-        nowhere = Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{GROUPS_TOPIC} is being made; ask again")
+        nowhere = FoundCoordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{GROUPS_TOPIC} is being made; ask again")
     else:
-        found: dict[int, Found] = {}
+        found: dict[int, FoundCoordinator] = {}
         partitions = topic.partitions
 
-        def find(key: str) -> Found:
+        def find(key: str) -> FoundCoordinator:
             if len(key) > TEXT_BYTES_MAX:
                 return _TOO_LONG
             index = partition_of(key, len(partitions))
@@ -117,16 +117,16 @@ def _finder(key_type: int, listener: str, context: BrokerContext) -> Callable[[s
     return lambda _: nowhere
 
 
-_TOO_LONG = Found(ErrorCode.INVALID_GROUP_ID, f"a group's id has at most {TEXT_BYTES_MAX} bytes")
+_TOO_LONG = FoundCoordinator(ErrorCode.INVALID_GROUP_ID, f"a group's id has at most {TEXT_BYTES_MAX} bytes")
 
 
-def _leader(partition: Partition | None, listener: str, context: BrokerContext) -> Found:
+def _leader(partition: Partition | None, listener: str, context: BrokerContext) -> FoundCoordinator:
     leader = None if partition is None else context.image.brokers.get(partition.leader)
     endpoint = None if leader is None or leader.fenced else leader.endpoint(listener)
     if leader is None or endpoint is None:
         why = f"the group's partition of {GROUPS_TOPIC} has no leader; ask again"
-        return Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, why)
-    return Found(ErrorCode.NONE, ErrorCode.NONE.name, leader.id, endpoint.host, endpoint.port)
+        return FoundCoordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE, why)
+    return FoundCoordinator(ErrorCode.NONE, ErrorCode.NONE.name, leader.id, endpoint.host, endpoint.port)
 
 
 API = ApiSpec(FIND_COORDINATOR, "FindCoordinator", (0, 6), handle, reads="frame")

@@ -12,7 +12,7 @@ from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.replication.leader import LeaderReplica
-from broker_runtime.storage.damage.mending import Supplied, Wanted, mend, nothing_for
+from broker_runtime.storage.damage.mending import MissingBatches, Supplied, mend, nothing_for
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.log.replacing import ReplacingStoppedError
 from broker_runtime.storage.segment.segment import Segment
@@ -59,7 +59,7 @@ def _segments(damaged: Log, first_offset: int, next_offset: int) -> list[Segment
 async def _accept(leader: LeaderReplica, segments: list[Segment], who: str, context: BrokerContext) -> Fields:
     damaged, leader_epoch = leader.log, leader.leader_epoch
 
-    async def nothing(wanted: Wanted) -> Supplied:
+    async def nothing(wanted: MissingBatches) -> Supplied:
         """A replacement without records. Raises KafkaError if a new leader, which may have the records, was elected."""
         now = context.led(damaged.topic, damaged.partition)
         if now.log is not damaged or now.leader_epoch != leader_epoch:

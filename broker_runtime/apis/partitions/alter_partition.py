@@ -19,7 +19,7 @@ from broker_runtime.controller.partition_changes import (
 from broker_runtime.controller.registration import registered
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.slicing.steps import Steps
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import AlterPartitionRequest, PartitionData, PartitionDataV2
@@ -38,9 +38,9 @@ async def handle(request: AlterPartitionRequest, call: Call, context: Controller
 
 def _alter_all(
     request: AlterPartitionRequest, call: Call, image: MetadataImage
-) -> Steps[tuple[Sequence[Record], Sequence[Fields]]]:
+) -> Steps[tuple[Sequence[MetadataRecord], Sequence[Fields]]]:
     registered(request.broker_id, request.broker_epoch, image)
-    records: list[Record] = []
+    records: list[MetadataRecord] = []
     answers: list[Fields] = []
     seen: set[tuple[UUID | None, int]] = set()
     for topic in request.topics:

@@ -8,7 +8,7 @@ from broker_runtime.controller.capacity import Capacity, check_records
 from broker_runtime.controller.reassignments import reassign
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.slicing.steps import Steps, counted
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import AlterPartitionReassignmentsRequest
@@ -30,11 +30,11 @@ def _factor_may_change(request: AlterPartitionReassignmentsRequest, call: Call) 
 
 def _reassign_all(
     request: AlterPartitionReassignmentsRequest, call: Call, image: MetadataImage
-) -> Steps[tuple[Sequence[Record], Sequence[Fields]]]:
+) -> Steps[tuple[Sequence[MetadataRecord], Sequence[Fields]]]:
     named = ((topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions)
     counts = yield from counted(named)
     keep = not _factor_may_change(request, call)
-    records: list[Record] = []
+    records: list[MetadataRecord] = []
     capacity = Capacity(image)
     responses: list[Fields] = []
     for topic in request.topics:

@@ -8,7 +8,7 @@ from broker_runtime.controller.elections import partitions
 from broker_runtime.controller.reassignments import is_under_way
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.slicing.steps import Steps, listed
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import ListPartitionReassignmentsRequest
@@ -27,7 +27,7 @@ async def handle(request: ListPartitionReassignmentsRequest, call: Call, context
 
 def _list(
     request: ListPartitionReassignmentsRequest, image: MetadataImage
-) -> Steps[tuple[Sequence[Record], Sequence[Fields]]]:
+) -> Steps[tuple[Sequence[MetadataRecord], Sequence[Fields]]]:
     wanted: set[tuple[str, int]] | None = None
     if request.topics is not None:
         named = ((topic.name, index) for topic in request.topics for index in topic.partition_indexes)

@@ -18,7 +18,7 @@ from uuid import UUID
 
 from broker_runtime.apis.produce.produce_answer import Refused, success, tail
 from broker_runtime.apis.produce.produce_request import read_in_steps, read_request
-from broker_runtime.apis.produce.produce_wait import ProduceWait, Waiting, safe_below
+from broker_runtime.apis.produce.produce_wait import PendingPartition, ProduceWait, safe_below
 from broker_runtime.apis.produce.record_checks import Unchecked, look_aside
 from broker_runtime.apis.request import refused_transactions
 from broker_runtime.apis.request.call import NO_ACKS, Call
@@ -57,7 +57,7 @@ def handle(
         refused = Refused(answer, call, context.image)
         refused.add_all(appends, refusal)
         appends = []
-    waiting: list[Waiting] = []
+    waiting: list[PendingPartition] = []
     unchecked: list[Unchecked] = []
     for place, topic, index, records in appends:
         try:
@@ -67,7 +67,7 @@ def handle(
                 continue
             leader, result = done
             if safe_below(leader, acks) <= result.last_offset:
-                waiting.append(Waiting(place, leader, leader.leader_epoch, index, result))
+                waiting.append(PendingPartition(place, leader, leader.leader_epoch, index, result))
             answer[place] = success(version, index, result)
         except KafkaError as error:
             refused = refused or Refused(answer, call, context.image)
@@ -97,7 +97,7 @@ def _in_steps(reader: RequestReader, call: Call, context: BrokerContext) -> Step
     call.acks = acks if -1 <= acks <= 1 else NO_ACKS
     refused: Refused | None = None
     refusal = _refusal(transactional_id, call, acks, context)
-    waiting: list[Waiting] = []
+    waiting: list[PendingPartition] = []
     unchecked: list[Unchecked] = []
     appends.reverse()
     while appends:
@@ -115,7 +115,7 @@ def _in_steps(reader: RequestReader, call: Call, context: BrokerContext) -> Step
                 continue
             leader, result = done
             if safe_below(leader, acks) <= result.last_offset:
-                waiting.append(Waiting(place, leader, leader.leader_epoch, index, result))
+                waiting.append(PendingPartition(place, leader, leader.leader_epoch, index, result))
             answer[place] = success(version, index, result)
         except KafkaError as error:
             refused = refused or Refused(answer, call, context.image)
@@ -171,7 +171,7 @@ class _WhenChecked:
     def __init__(
         self,
         answer: list[bytes],
-        waiting: list[Waiting],
+        waiting: list[PendingPartition],
         refused: Refused | None,
         call: Call,
         timeout_ms: int,
@@ -200,7 +200,7 @@ class _WhenChecked:
                 raise KafkaError(code, f"topic {item.topic} was made anew while the records for it were looked at")
             done = _append(self.call, leader, memoryview(item.records))
             if safe_below(leader, acks) <= done.last_offset:
-                self._waiting.append(Waiting(item.place, leader, leader.leader_epoch, item.partition, done))
+                self._waiting.append(PendingPartition(item.place, leader, leader.leader_epoch, item.partition, done))
             answer[item.place] = success(version, item.partition, done)
         except KafkaError as error:
             self._refuse(item, error)

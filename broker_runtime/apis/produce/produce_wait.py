@@ -15,7 +15,7 @@ _AT_ONCE_MAX = 50
 """Maximum number of partitions of a request that is answered without steps."""
 
 
-class Waiting(NamedTuple):
+class PendingPartition(NamedTuple):
     """A partition with appended records, whose result waits for the disk or for other replicas."""
 
     place: int
@@ -53,7 +53,7 @@ class ProduceWait:
     def __init__(
         self,
         out: list[bytes],
-        waiting: list[Waiting],
+        waiting: list[PendingPartition],
         call: Call,
         context: BrokerContext,
         timeout_s: float | None,
@@ -91,12 +91,12 @@ class ProduceWait:
             yield
         self._one_less()
 
-    def _is_open(self, item: Waiting) -> bool:
+    def _is_open(self, item: PendingPartition) -> bool:
         leader, log = item.leader, item.leader.log
         is_safe = (log.high_watermark if self._for_all else log.counted_end) > item.done.last_offset
         return not is_safe and log.failure is None and leader.leader_epoch == item.leader_epoch
 
-    def _wait_for(self, item: Waiting, is_over: Callable[[], None]) -> None:
+    def _wait_for(self, item: PendingPartition, is_over: Callable[[], None]) -> None:
         # The waiters are not called for progress made by the append itself, or while another batch was checked.
         if self._is_open(item):
             log = item.leader.log
@@ -133,7 +133,7 @@ class ProduceWait:
         call.complete((yield from call.joined(self._out)))
         yield from let_go(self._waiting)
 
-    def _refuse(self, failed: Sequence[Waiting]) -> Steps[None]:
+    def _refuse(self, failed: Sequence[PendingPartition]) -> Steps[None]:
         out = self._out
         refused = self._refused or Refused(out, self.call, self._context.image)
         for item in failed:
@@ -157,7 +157,7 @@ class ProduceWait:
         else:
             self.call.do(self._take_back())
 
-    def _not_done(self, item: Waiting) -> KafkaError | None:
+    def _not_done(self, item: PendingPartition) -> KafkaError | None:
         leader, log = item.leader, item.leader.log
         if leader.leader_epoch != item.leader_epoch:
             return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "another broker leads the partition now")

@@ -21,7 +21,7 @@ from broker_runtime.groups.push.calls import PushEnvironment
 from broker_runtime.groups.push.decided import Decided
 from broker_runtime.groups.push.offsets import Consumed
 from broker_runtime.groups.push.registering import register
-from broker_runtime.groups.push.registration import Registration
+from broker_runtime.groups.push.registration import ConsumerRegistration
 from broker_runtime.groups.records import GroupRecord
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.slicing.steps import Steps, at_once, each
@@ -129,7 +129,7 @@ class PushFrames:
             # An empty group id is invalid, whichever broker coordinates it.
             return _registered(call, ErrorCode.INVALID_GROUP_ID)
         connection, call.client_id = call.connection, said.consumer_id
-        asked = Registration(*said, client_host=f"/{connection.peer[0]}")
+        asked = ConsumerRegistration(*said, client_host=f"/{connection.peer[0]}")
         # A session timeout below the minimum is refused for that reason, and not because the registration has waited.
         patience_ms = max(asked.session_timeout_ms, self._context.settings.config.group_min_session_timeout_ms)
         given_up_s = self._completion.now() + patience_ms / 1000

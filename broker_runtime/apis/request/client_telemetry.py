@@ -12,7 +12,12 @@ from typing import NamedTuple
 from uuid import UUID
 
 from broker_runtime.checksum import crc32c
-from broker_runtime.config.keys.client_metrics import ALL_METRICS, INTERVAL_MS_DEFAULT, Subscription, subscription
+from broker_runtime.config.keys.client_metrics import (
+    ALL_METRICS,
+    INTERVAL_MS_DEFAULT,
+    ClientMetricsSubscription,
+    subscription,
+)
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.configs import ResourceType
 from broker_runtime.metadata.image import MetadataImage
@@ -34,7 +39,7 @@ _RESERVED_MAX = 1
 """Client instance ids up to this number are reserved."""
 
 
-class Client(NamedTuple):
+class TelemetryClient(NamedTuple):
     """The properties of a client that a subscription may match."""
 
     client_id: str
@@ -53,7 +58,7 @@ class Pushed(NamedTuple):
     terminating: bool
 
 
-class Wanted(NamedTuple):
+class PushedMetrics(NamedTuple):
     """The metrics that a client should push, and how often."""
 
     metrics: Sequence[str]
@@ -64,7 +69,7 @@ class Wanted(NamedTuple):
 class _Instance:
     """The state of one client."""
 
-    wanted: Wanted
+    wanted: PushedMetrics
     id: int
     """The id of the set of subscriptions that match the client."""
     seen_s: float
@@ -81,7 +86,7 @@ class ClientTelemetry:
         self._instances: OrderedDict[UUID, _Instance] = OrderedDict()
         self._subscriptions = _Subscriptions()
 
-    def subscriptions(self, instance_id: UUID, client: Client, now_s: float) -> tuple[int, Wanted]:
+    def subscriptions(self, instance_id: UUID, client: TelemetryClient, now_s: float) -> tuple[int, PushedMetrics]:
         """The id of the client's set of subscriptions, and the metrics to push.
 
         Raises KafkaError for a client that asks too often.
@@ -92,7 +97,7 @@ class ClientTelemetry:
         instance.asked_s = now_s
         return instance.id, instance.wanted
 
-    def push(self, instance_id: UUID, client: Client, pushed: Pushed, now_s: float) -> None:
+    def push(self, instance_id: UUID, client: TelemetryClient, pushed: Pushed, now_s: float) -> None:
         """Check metrics that a client pushes. Raises KafkaError if the client may not push them."""
         if instance_id.int <= _RESERVED_MAX:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"client instance id {instance_id} is reserved")
@@ -112,7 +117,7 @@ class ClientTelemetry:
         if pushed.size > MAX_BYTES:
             raise KafkaError(ErrorCode.TELEMETRY_TOO_LARGE, f"{pushed.size} bytes, and {MAX_BYTES} are allowed")
 
-    def _instance(self, instance_id: UUID, client: Client, now_s: float) -> _Instance:
+    def _instance(self, instance_id: UUID, client: TelemetryClient, now_s: float) -> _Instance:
         """The state of a client. A client without a recent request here counts as new."""
         known = self._instances.pop(instance_id, None)
         if known is not None and now_s - known.seen_s > _kept_s(known.wanted.interval_ms):
@@ -126,7 +131,7 @@ class ClientTelemetry:
             self._instances.popitem(last=False)
         return known
 
-    def _wanted(self, instance_id: UUID, client: Client) -> Wanted:
+    def _wanted(self, instance_id: UUID, client: TelemetryClient) -> PushedMetrics:
         configs = self._image.configs
         self._subscriptions.update({name: configs.of(_KIND, name) for name in configs.names(_KIND)})
         return self._subscriptions.wanted(_shown(instance_id, client))
@@ -136,8 +141,8 @@ class _Subscriptions:
     """The subscriptions, parsed once. All clients that the same subscriptions match share one Wanted."""
 
     def __init__(self) -> None:
-        self._parsed: dict[str, tuple[Mapping[str, str], Subscription | None]] = {}
-        self._sets: OrderedDict[tuple[str, ...], Wanted] = OrderedDict()
+        self._parsed: dict[str, tuple[Mapping[str, str], ClientMetricsSubscription | None]] = {}
+        self._sets: OrderedDict[tuple[str, ...], PushedMetrics] = OrderedDict()
 
     def update(self, stored: Mapping[str, Mapping[str, str]]) -> None:
         """Parse the changed configurations. `stored` has the current ones by name; a changed one is another object."""
@@ -151,7 +156,7 @@ class _Subscriptions:
             self._parsed[name] = before if before is not None and before[0] is own else (own, subscription(own))
         self._sets.clear()
 
-    def wanted(self, client: Mapping[str, str]) -> Wanted:
+    def wanted(self, client: Mapping[str, str]) -> PushedMetrics:
         """The metrics for a client. `client` has a value for each key that a pattern may match."""
         names = tuple(name for name, (_, found) in self._parsed.items() if found is not None and found.matches(client))
         wanted = self._sets.pop(names, None)
@@ -160,17 +165,17 @@ class _Subscriptions:
             self._sets.popitem(last=False)
         return wanted
 
-    def _of(self, names: Sequence[str]) -> Wanted:
+    def _of(self, names: Sequence[str]) -> PushedMetrics:
         interval_ms, metrics = INTERVAL_MS_DEFAULT, dict[str, None]()
         for name in names:
             _, found = self._parsed[name]
             assert found is not None, "it has matched"
             interval_ms = min(interval_ms, found.interval_ms)
             metrics |= dict.fromkeys(found.metrics)
-        return Wanted((ALL_METRICS,) if ALL_METRICS in metrics else tuple(metrics), interval_ms)
+        return PushedMetrics((ALL_METRICS,) if ALL_METRICS in metrics else tuple(metrics), interval_ms)
 
 
-def _shown(instance_id: UUID, client: Client) -> Mapping[str, str]:
+def _shown(instance_id: UUID, client: TelemetryClient) -> Mapping[str, str]:
     return {
         "client_instance_id": urlsafe_b64encode(instance_id.bytes).decode().rstrip("="),
         "client_id": client.client_id,
@@ -185,7 +190,7 @@ def _kept_s(interval_ms: int) -> float:
     return max(_KEPT_S_MIN, _INTERVALS_KEPT * interval_ms / 1000)
 
 
-def _subscription_id(wanted: Wanted, instance_id: UUID) -> int:
+def _subscription_id(wanted: PushedMetrics, instance_id: UUID) -> int:
     """A signed 32-bit id that differs for another set of metrics, another interval or another client."""
     told = f"{sorted(wanted.metrics)} {wanted.interval_ms} {instance_id}".encode()
     return int.from_bytes(crc32c(told).to_bytes(4, "big"), "big", signed=True)

@@ -54,7 +54,7 @@ class _Making:
         return self.body
 
 
-class KeptAnswers:
+class AnswerCache:
     """The cached bodies of answers of one API, by version, listener and options.
 
     All cached bodies belong to the same state of the metadata.

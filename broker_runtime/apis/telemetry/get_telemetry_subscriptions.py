@@ -7,7 +7,7 @@ client that still sends the request gets an answer (`client_telemetry`).
 from uuid import UUID, uuid4
 
 from broker_runtime.apis.request.call import Call, ClientSoftware
-from broker_runtime.apis.request.client_telemetry import COMPRESSION_TYPES, MAX_BYTES, Client
+from broker_runtime.apis.request.client_telemetry import COMPRESSION_TYPES, MAX_BYTES, TelemetryClient
 from broker_runtime.apis.request.context import ZERO_UUID, ApiSpec, BrokerContext
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.wire.messages import Fields
@@ -48,10 +48,10 @@ def _subscriptions(code: ErrorCode, instance_id: UUID | None) -> Fields:
     }
 
 
-def client_of(call: Call) -> Client:
+def client_of(call: Call) -> TelemetryClient:
     state = call.connection.state
     software = state if isinstance(state, ClientSoftware) else ClientSoftware(_UNKNOWN, _UNKNOWN)
-    return Client(call.client_id or "", *software, *call.connection.peer)
+    return TelemetryClient(call.client_id or "", *software, *call.connection.peer)
 
 
 API = ApiSpec(GET_TELEMETRY_SUBSCRIPTIONS, "GetTelemetrySubscriptions", (0, 0), handle)

@@ -8,7 +8,7 @@ from broker_runtime.controller.capacity import Capacity, check_records
 from broker_runtime.controller.topics import grow_topic
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.slicing.steps import Steps, chosen, counted, distinct, each
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import CreatePartitionsRequest
@@ -29,9 +29,9 @@ def _refused(request: CreatePartitionsRequest, error: KafkaError) -> Steps[Field
 
 def _grow_all(
     request: CreatePartitionsRequest, image: MetadataImage
-) -> Steps[tuple[Sequence[Record], Sequence[Fields]]]:
+) -> Steps[tuple[Sequence[MetadataRecord], Sequence[Fields]]]:
     counts = yield from counted(topic.name for topic in request.topics)
-    records: list[Record] = []
+    records: list[MetadataRecord] = []
     capacity = Capacity(image)
     twice = KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
     named_twice = yield from chosen(counts, lambda name: counts[name] > 1)

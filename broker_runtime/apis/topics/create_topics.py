@@ -18,7 +18,7 @@ from broker_runtime.controller.topics import (
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.describe_configs import describe_topic
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.slicing.steps import Steps, chosen, counted, each
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import CreatableTopic, CreateTopicsRequest
@@ -42,7 +42,7 @@ def _refused_all(request: CreateTopicsRequest, error: KafkaError) -> Steps[Field
 
 def _create_all(
     request: CreateTopicsRequest, image: MetadataImage, context: ControllerContext
-) -> Steps[tuple[Sequence[Record], Sequence[Fields]]]:
+) -> Steps[tuple[Sequence[MetadataRecord], Sequence[Fields]]]:
     settings = context.settings
     defaults = TopicDefaults(settings.config.num_partitions, settings.config.default_replication_factor)
     counts = yield from counted(topic.name for topic in request.topics)
@@ -51,7 +51,7 @@ def _create_all(
     answers = yield from each(named_twice, lambda name: _refused(name, twice))
     wanted = yield from chosen(request.topics, lambda topic: counts[topic.name] == 1)
     check_partitions(sum((yield from each(wanted, lambda topic: _partitions_of(topic, defaults)))))
-    records: list[Record] = []
+    records: list[MetadataRecord] = []
     taken, capacity = TakenNames(image), Capacity(image)
     describe = _Descriptions(image, context)
     for asked in wanted:

@@ -9,7 +9,7 @@ from broker_runtime.apis.request.context import ZERO_UUID, ApiSpec, ControllerCo
 from broker_runtime.controller.topics import delete_topic
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.slicing.steps import Steps, counted, distinct, each
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import DeleteTopicsRequest, DeleteTopicsRequestV5
@@ -45,8 +45,8 @@ def _wanted(request: DeleteTopicsRequest, version: int) -> Steps[Sequence[_Wante
 
 def _delete_all(
     request: DeleteTopicsRequest, version: int, image: MetadataImage
-) -> Steps[tuple[Sequence[Record], Sequence[Fields]]]:
-    records: list[Record] = []
+) -> Steps[tuple[Sequence[MetadataRecord], Sequence[Fields]]]:
+    records: list[MetadataRecord] = []
     answers: list[Fields] = []
     wanted = yield from _wanted(request, version)
     counts = yield from counted(_topic_name(item, image) or item for item in wanted)

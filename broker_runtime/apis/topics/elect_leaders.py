@@ -8,7 +8,7 @@ from broker_runtime.apis.request.context import ApiSpec, ControllerContext
 from broker_runtime.controller.elections import ElectionType, elect
 from broker_runtime.errors import ErrorCode, KafkaError, detached
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.slicing.steps import Steps, chosen, drain, each, let_go
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import ElectLeadersRequest
@@ -38,10 +38,10 @@ _Results = Sequence[tuple[str, Sequence[tuple[int, KafkaError | None]]]]
 
 def _elect_all(
     request: ElectLeadersRequest, kind: ElectionType, image: MetadataImage
-) -> Steps[tuple[Sequence[Record], Sequence[Fields]]]:
+) -> Steps[tuple[Sequence[MetadataRecord], Sequence[Fields]]]:
     """Elect leaders. A request for all partitions gets results only for those that needed an election."""
     everything = request.topic_partitions is None
-    elected: dict[tuple[str, int], Record | KafkaError] = {}
+    elected: dict[tuple[str, int], MetadataRecord | KafkaError] = {}
     results = []
     for name, indexes in (yield from _asked(request, image)):
         told: list[tuple[int, KafkaError | None]] = []
@@ -62,7 +62,7 @@ def _elect_all(
         yield from let_go(told)
         yield
     yield from drain(elected)
-    return cast("list[Record]", records), answers
+    return cast("list[MetadataRecord]", records), answers
 
 
 def _asked(request: ElectLeadersRequest, image: MetadataImage) -> Steps[Sequence[tuple[str, Sequence[int]]]]:
@@ -71,7 +71,7 @@ def _asked(request: ElectLeadersRequest, image: MetadataImage) -> Steps[Sequence
     return (yield from each(request.topic_partitions, lambda asked: (asked.topic, asked.partitions)))
 
 
-def _elect(name: str, index: int, kind: ElectionType, image: MetadataImage) -> Record | KafkaError:
+def _elect(name: str, index: int, kind: ElectionType, image: MetadataImage) -> MetadataRecord | KafkaError:
     topic = image.topics.get(name)
     if topic is None:
         return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")

@@ -93,7 +93,7 @@ def _without_bounds(key: Key[int]) -> Key[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Subscription:
+class ClientMetricsSubscription:
     """A client that `patterns` match pushes `metrics` each `interval_ms`."""
 
     interval_ms: int
@@ -105,13 +105,13 @@ class Subscription:
         return all(pattern.matches(client[name]) for name, pattern in self.patterns.items())
 
 
-def subscription(own: Mapping[str, str]) -> Subscription | None:
+def subscription(own: Mapping[str, str]) -> ClientMetricsSubscription | None:
     """The subscription; None if another version of the broker has stored it and this version does not understand it."""
     try:
         config = ClientMetricsConfig.from_values(
             {name: CLIENT_METRICS_KEYS[name].parse(text) for name, text in own.items()}
         )
-        return Subscription(config.interval_ms, config.metrics, _patterns(",".join(config.match)))
+        return ClientMetricsSubscription(config.interval_ms, config.metrics, _patterns(",".join(config.match)))
     except (ConfigError, KeyError):
         return None
 

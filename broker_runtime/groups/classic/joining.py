@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from broker_runtime.errors import ErrorCode
-from broker_runtime.groups.answers import Later
+from broker_runtime.groups.answers import DeferredAnswer
 from broker_runtime.groups.classic import rebalance
 from broker_runtime.groups.classic.group import ClassicGroup
 from broker_runtime.groups.classic.member import Member
@@ -20,7 +20,7 @@ from broker_runtime.groups.room import check_room_for_group
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.slicing.steps import Steps, each, in_steps_if
 
-Joined = Decided[Later[JoinAnswer]]
+Joined = Decided[DeferredAnswer[JoinAnswer]]
 Joining = Joined | Steps[Joined]
 """The decision of a JoinGroup, in steps if it reads many members."""
 
@@ -90,7 +90,7 @@ def _texts(request: JoinRequest) -> Iterator[str]:
 
 
 def _refused(error: ErrorCode, member_id: str) -> Joined:
-    return NOTHING, Later.of(JoinAnswer(error, member_id))
+    return NOTHING, DeferredAnswer.of(JoinAnswer(error, member_id))
 
 
 def _has_room(group: ClassicGroup, member_id: str, size_max: int) -> bool:
@@ -147,7 +147,7 @@ def _add(group: ClassicGroup, environment: GroupEnvironment, request: JoinReques
         group.protocol_type = request.protocol_type
         group.leader = member_id
     group.newcomer = True
-    later: Later[JoinAnswer] = Later()
+    later: DeferredAnswer[JoinAnswer] = DeferredAnswer()
     group.members.add(member, later)
     rebalance.renew_session(group, environment, member_id, rebalance.NEW_MEMBER_JOIN_TIMEOUT_MS)
     return rebalance.prepare_or_complete(group, environment), later
@@ -166,13 +166,13 @@ def _come_back(group: ClassicGroup, environment: GroupEnvironment, request: Join
     gathers = group.state is ClassicState.PREPARING_REBALANCE
     if not gathers and not leads_again and member.protocols == request.protocols:
         return in_steps_if(group.members.are_many, _told_again(group, member))
-    later: Later[JoinAnswer] = Later()
+    later: DeferredAnswer[JoinAnswer] = DeferredAnswer()
     _update(group, environment, member, request, later)
     return rebalance.prepare_or_complete(group, environment), later
 
 
 def _told_again(group: ClassicGroup, member: Member) -> Steps[Joined]:
-    return NOTHING, Later.of((yield from rebalance.joined_again(group, member)))
+    return NOTHING, DeferredAnswer.of((yield from rebalance.joined_again(group, member)))
 
 
 def _update(
@@ -180,7 +180,7 @@ def _update(
     environment: GroupEnvironment,
     member: Member,
     request: JoinRequest,
-    later: Later[JoinAnswer] | None,
+    later: DeferredAnswer[JoinAnswer] | None,
 ) -> None:
     """Take over what a member's JoinGroup contains.
 
@@ -214,8 +214,8 @@ def _replace_in_steps(
         recorded = yield from each(members, lambda one: one.recorded(protocol, one.assignment))
         packed = b"".join((yield from each(recorded, write_member)))
         record = group.record(recorded, environment.now_ms(), packed)
-        return [record], Later.of((yield from _took_over(group, member, request, old_leader)))
-    later: Later[JoinAnswer] = Later()
+        return [record], DeferredAnswer.of((yield from _took_over(group, member, request, old_leader)))
+    later: DeferredAnswer[JoinAnswer] = DeferredAnswer()
     group.members.wait_for_join(member, later)
     return rebalance.prepare_or_complete(group, environment), later
 

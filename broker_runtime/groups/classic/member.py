@@ -2,7 +2,7 @@
 
 from collections.abc import Container, Sequence
 
-from broker_runtime.groups.answers import Later
+from broker_runtime.groups.answers import DeferredAnswer
 from broker_runtime.groups.classic.requests import JoinAnswer, SyncAnswer
 from broker_runtime.groups.records import ClassicMember, ClassicProtocol
 
@@ -37,9 +37,9 @@ class Member:
         known."""
         self.assignment = b""
         """The assignment of the last generation whose leader has sent one."""
-        self.join: Later[JoinAnswer] | None = None
+        self.join: DeferredAnswer[JoinAnswer] | None = None
         """The answer to its pending JoinGroup, which waits for other members."""
-        self.sync: Later[SyncAnswer] | None = None
+        self.sync: DeferredAnswer[SyncAnswer] | None = None
         """The answer to its pending SyncGroup, which waits for the leader's."""
         self.is_new = False
         """Whether the member has not had an answer to a JoinGroup yet, so that it cannot send heartbeats."""

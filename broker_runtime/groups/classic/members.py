@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from broker_runtime.errors import ErrorCode
-from broker_runtime.groups.answers import Later
+from broker_runtime.groups.answers import DeferredAnswer
 from broker_runtime.groups.classic.member import Member, protocol_names
 from broker_runtime.groups.classic.requests import JoinAnswer, SyncAnswer
 from broker_runtime.groups.records import ClassicProtocol
@@ -44,7 +44,7 @@ class Members:
         """Whether a decision that reads all members is made in steps."""
         return len(self.by_id) > _AT_ONCE_MAX
 
-    def add(self, member: Member, join: Later[JoinAnswer] | None = None) -> None:
+    def add(self, member: Member, join: DeferredAnswer[JoinAnswer] | None = None) -> None:
         """Add a member whose id and instance id are not in use."""
         self.by_id[member.member_id] = member
         if member.group_instance_id is not None:
@@ -67,12 +67,12 @@ class Members:
         member.protocols = protocols
         self._count(protocols, 1)
 
-    def wait_for_join(self, member: Member, join: Later[JoinAnswer] | None) -> None:
+    def wait_for_join(self, member: Member, join: DeferredAnswer[JoinAnswer] | None) -> None:
         """Set the answer to the member's pending JoinGroup; None if it has no pending one."""
         self.joining += (join is not None) - (member.join is not None)
         member.join = join
 
-    def wait_for_sync(self, member: Member, sync: Later[SyncAnswer] | None) -> None:
+    def wait_for_sync(self, member: Member, sync: DeferredAnswer[SyncAnswer] | None) -> None:
         """Set the answer to the member's pending SyncGroup; None if it has no pending one."""
         member.sync = sync
         if sync is None:

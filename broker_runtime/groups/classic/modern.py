@@ -5,7 +5,7 @@ from typing import Protocol, TypeVar
 
 from broker_runtime.coordination.seam import Deciding
 from broker_runtime.errors import ErrorCode
-from broker_runtime.groups.answers import Later
+from broker_runtime.groups.answers import DeferredAnswer
 from broker_runtime.groups.classic.requests import (
     HeartbeatRequest,
     JoinAnswer,
@@ -30,11 +30,11 @@ class ModernGroups(Protocol):
 
     def join(
         self, state: GroupsState, environment: GroupEnvironment, group: Group, request: JoinRequest
-    ) -> Deciding[GroupRecord, Later[JoinAnswer]]: ...
+    ) -> Deciding[GroupRecord, DeferredAnswer[JoinAnswer]]: ...
 
     def sync(
         self, state: GroupsState, environment: GroupEnvironment, group: Group, request: SyncRequest
-    ) -> Decided[Later[SyncAnswer]]: ...
+    ) -> Decided[DeferredAnswer[SyncAnswer]]: ...
 
     def heartbeat(
         self, state: GroupsState, environment: GroupEnvironment, group: Group, request: HeartbeatRequest

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from broker_runtime.errors import ErrorCode
-from broker_runtime.groups.answers import Later
+from broker_runtime.groups.answers import DeferredAnswer
 from broker_runtime.groups.classic.group import ClassicGroup
 from broker_runtime.groups.classic.member import Member
 from broker_runtime.groups.classic.portions import in_portions
@@ -209,7 +209,7 @@ def tell_those_who_sync(group: ClassicGroup, environment: GroupEnvironment, erro
     group.members.syncing.clear()
     answer = SyncAnswer(error)
 
-    def tell(waited: tuple[Member, Later[SyncAnswer] | None]) -> None:
+    def tell(waited: tuple[Member, DeferredAnswer[SyncAnswer] | None]) -> None:
         member, later = waited
         assert later is not None
         environment.outbox.send(later, answer)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from broker_runtime.errors import ErrorCode
-from broker_runtime.groups.answers import Later
+from broker_runtime.groups.answers import DeferredAnswer
 from broker_runtime.groups.classic import rebalance
 from broker_runtime.groups.classic.group import ClassicGroup
 from broker_runtime.groups.classic.member import Member
@@ -18,7 +18,7 @@ from broker_runtime.groups.record_codec import write_member
 from broker_runtime.groups.records import ClassicMember
 from broker_runtime.groups.state import GroupsState
 
-Syncing = Decided[Later[SyncAnswer]]
+Syncing = Decided[DeferredAnswer[SyncAnswer]]
 
 
 def sync(
@@ -44,12 +44,12 @@ def sync(
     rebalance.has_synced(group, environment, request.member_id)
     member = group.members.by_id[request.member_id]
     if group.state is ClassicState.STABLE:
-        return NOTHING, Later.of(_assigned(group, member))
+        return NOTHING, DeferredAnswer.of(_assigned(group, member))
     return _wait(group, environment, request, member)
 
 
 def _refused(error: ErrorCode) -> Syncing:
-    return NOTHING, Later.of(SyncAnswer(error))
+    return NOTHING, DeferredAnswer.of(SyncAnswer(error))
 
 
 def _refusal(group: ClassicGroup, request: SyncRequest) -> ErrorCode | None:
@@ -67,7 +67,7 @@ def _wait(group: ClassicGroup, environment: GroupEnvironment, request: SyncReque
     """Let the SyncGroup wait for the leader's. An earlier pending SyncGroup of the same member gets an error."""
     if member.sync is not None:
         environment.outbox.send(member.sync, SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS))
-    later: Later[SyncAnswer] = Later()
+    later: DeferredAnswer[SyncAnswer] = DeferredAnswer()
     group.members.wait_for_sync(member, later)
     if group.leader != member.member_id:
         return NOTHING, later

@@ -54,7 +54,7 @@ class Event(Enum):
     SYNCS_ARE_DUE = "the longest rebalance timeout, and some have not synced"
 
 
-class Outcome(Enum):
+class RequestOutcome(Enum):
     """The outcomes that are not error codes."""
 
     WAITS = "waits"
@@ -66,7 +66,7 @@ class Outcome(Enum):
 class Cell(NamedTuple):
     """One cell of the table. `then` is None if the state does not change."""
 
-    answer: ErrorCode | Outcome
+    answer: ErrorCode | RequestOutcome
     then: ClassicState | None = None
 
 
@@ -75,8 +75,8 @@ _COMPLETING, _STABLE = ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE
 STATES = (_DEAD, _EMPTY, _PREPARING, _COMPLETING, _STABLE)
 
 _OK = Cell(ErrorCode.NONE)
-_WAITS = Cell(Outcome.WAITS)
-_REBALANCE = Cell(Outcome.WAITS, _PREPARING)
+_WAITS = Cell(RequestOutcome.WAITS)
+_REBALANCE = Cell(RequestOutcome.WAITS, _PREPARING)
 _ID = Cell(ErrorCode.MEMBER_ID_REQUIRED)
 _UNKNOWN = Cell(ErrorCode.UNKNOWN_MEMBER_ID)
 _FENCED = Cell(ErrorCode.FENCED_INSTANCE_ID)
@@ -130,26 +130,26 @@ _ROWS: Mapping[Event, tuple[Cell | None, ...]] = {
     Event.SESSION_END: (
         _NEVER,
         _NEVER,
-        Cell(Outcome.SILENT),
-        Cell(Outcome.SILENT, _PREPARING),
-        Cell(Outcome.SILENT, _PREPARING),
+        Cell(RequestOutcome.SILENT),
+        Cell(RequestOutcome.SILENT, _PREPARING),
+        Cell(RequestOutcome.SILENT, _PREPARING),
     ),
     Event.LAST_SESSION_END: (
         _NEVER,
         _NEVER,
-        Cell(Outcome.SILENT, _EMPTY),
-        Cell(Outcome.SILENT, _EMPTY),
-        Cell(Outcome.SILENT, _EMPTY),
+        Cell(RequestOutcome.SILENT, _EMPTY),
+        Cell(RequestOutcome.SILENT, _EMPTY),
+        Cell(RequestOutcome.SILENT, _EMPTY),
     ),
-    Event.NEWCOMERS_ARE_DUE: (_NEVER, _NEVER, Cell(Outcome.SILENT, _COMPLETING), _NEVER, _NEVER),
-    Event.JOINS_ARE_DUE: (_NEVER, _NEVER, Cell(Outcome.SILENT, _COMPLETING), _NEVER, _NEVER),
-    Event.NOBODY_JOINED: (_NEVER, _NEVER, Cell(Outcome.SILENT), _NEVER, _NEVER),
+    Event.NEWCOMERS_ARE_DUE: (_NEVER, _NEVER, Cell(RequestOutcome.SILENT, _COMPLETING), _NEVER, _NEVER),
+    Event.JOINS_ARE_DUE: (_NEVER, _NEVER, Cell(RequestOutcome.SILENT, _COMPLETING), _NEVER, _NEVER),
+    Event.NOBODY_JOINED: (_NEVER, _NEVER, Cell(RequestOutcome.SILENT), _NEVER, _NEVER),
     Event.SYNCS_ARE_DUE: (
         _NEVER,
         _NEVER,
         _NEVER,
-        Cell(Outcome.SILENT, _PREPARING),
-        Cell(Outcome.SILENT, _PREPARING),
+        Cell(RequestOutcome.SILENT, _PREPARING),
+        Cell(RequestOutcome.SILENT, _PREPARING),
     ),
 }
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from broker_runtime.coordination.seam import Deciding
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.groups.answers import Later
+from broker_runtime.groups.answers import DeferredAnswer
 from broker_runtime.groups.classic.joining import Joined, Joining, join
 from broker_runtime.groups.classic.modern import Decided, ModernGroups
 from broker_runtime.groups.classic.requests import (
@@ -28,7 +28,7 @@ from broker_runtime.groups.classic.requests import (
 )
 from broker_runtime.groups.consumer.advance import advance
 from broker_runtime.groups.consumer.downgrading import downgrade_soon, embedded_assignment
-from broker_runtime.groups.consumer.embedded import Subscription, read_subscription
+from broker_runtime.groups.consumer.embedded import EmbeddedSubscription, read_subscription
 from broker_runtime.groups.consumer.fencing import JOIN, SYNC, arm_session, fence
 from broker_runtime.groups.consumer.group import ConsumerGroup
 from broker_runtime.groups.consumer.joining import Speaker, begin_session, check_instance, check_room, replacement
@@ -53,7 +53,7 @@ class ClassicMembers:
 
     def join(self, state: GroupsState, environment: GroupEnvironment, group: Group, request: JoinRequest) -> Joining:
         if not isinstance(group, ConsumerGroup):
-            return (), Later.of(JoinAnswer(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, NO_ID))
+            return (), DeferredAnswer.of(JoinAnswer(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, NO_ID))
         if group.is_empty:
             return _take_over(state, environment, group, request)
         said = sum(len(metadata) for _, metadata in request.protocols)
@@ -62,13 +62,13 @@ class ClassicMembers:
 
     def sync(
         self, state: GroupsState, environment: GroupEnvironment, group: Group, request: SyncRequest
-    ) -> Decided[Later[SyncAnswer]]:
+    ) -> Decided[DeferredAnswer[SyncAnswer]]:
         if not isinstance(group, ConsumerGroup):
-            return (), Later.of(SyncAnswer(ErrorCode.UNKNOWN_MEMBER_ID))
+            return (), DeferredAnswer.of(SyncAnswer(ErrorCode.UNKNOWN_MEMBER_ID))
         try:
-            return (), Later.of(_sync(environment, group, request))
+            return (), DeferredAnswer.of(_sync(environment, group, request))
         except KafkaError as error:
-            return (), Later.of(SyncAnswer(error.code))
+            return (), DeferredAnswer.of(SyncAnswer(error.code))
 
     def heartbeat(
         self, state: GroupsState, environment: GroupEnvironment, group: Group, request: HeartbeatRequest
@@ -115,13 +115,13 @@ CLASSIC_MEMBERS: ModernGroups = ClassicMembers()
 
 def _take_over(
     state: GroupsState, environment: GroupEnvironment, group: ConsumerGroup, request: JoinRequest
-) -> Decided[Later[JoinAnswer]]:
+) -> Decided[DeferredAnswer[JoinAnswer]]:
     """Let a classic member take over an empty group, which changes its protocol once the log has the tombstones."""
     if request.member_id:
-        return (), Later.of(JoinAnswer(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
+        return (), DeferredAnswer.of(JoinAnswer(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
     if not request.protocol_type or not request.protocols:
-        return (), Later.of(JoinAnswer(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id))
-    answer: Later[JoinAnswer] = Later()
+        return (), DeferredAnswer.of(JoinAnswer(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id))
+    answer: DeferredAnswer[JoinAnswer] = DeferredAnswer()
     environment.timers.schedule(
         (group.group_id, "taken over", answer), 0, partial(_join_then, environment, group, request, answer)
     )
@@ -132,7 +132,7 @@ def _join_then(
     environment: GroupEnvironment,
     ended: ConsumerGroup,
     request: JoinRequest,
-    answer: Later[JoinAnswer],
+    answer: DeferredAnswer[JoinAnswer],
     state: GroupsState,
 ) -> Steps[Decided[None]]:
     """Join the group that has followed. Does nothing if the log has refused the end of the group before."""
@@ -154,7 +154,7 @@ def _join_or_refuse(
     try:
         return (yield from _join(state, environment, group, request))
     except KafkaError as error:
-        return (), Later.of(JoinAnswer(error.code, NO_ID))
+        return (), DeferredAnswer.of(JoinAnswer(error.code, NO_ID))
 
 
 def _join(
@@ -165,7 +165,7 @@ def _join(
     check_room(group, member_id, environment.config.group_consumer_max_size)
     _check_protocols(group, request)
     if request.needs_known_id and not request.member_id and request.group_instance_id is None:
-        return (), Later.of(JoinAnswer(ErrorCode.MEMBER_ID_REQUIRED, member_id))
+        return (), DeferredAnswer.of(JoinAnswer(ErrorCode.MEMBER_ID_REQUIRED, member_id))
     subscription = yield from _subscription(request)
     records: list[GroupRecord] = []
     speaker = _speaker(group, request, member_id, records)
@@ -179,7 +179,7 @@ def _join(
         downgrade_soon(group.group_id, environment)
     protocol = classic_of(moved).supported_protocols[0].name
     answer = JoinAnswer(ErrorCode.NONE, member_id, moved.epoch, group.protocol_type, protocol)
-    later: Later[JoinAnswer] = Later.of(answer)
+    later: DeferredAnswer[JoinAnswer] = DeferredAnswer.of(answer)
     return records, later
 
 
@@ -191,7 +191,7 @@ def _check_protocols(group: ConsumerGroup, request: JoinRequest) -> None:
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "the member's protocols are not those of the group")
 
 
-def _subscription(request: JoinRequest) -> Steps[Subscription]:
+def _subscription(request: JoinRequest) -> Steps[EmbeddedSubscription]:
     """Read the subscription. Raises KafkaError (INCONSISTENT_GROUP_PROTOCOL)."""
     try:
         return (yield from read_subscription(request.protocols[0].metadata))
@@ -217,7 +217,7 @@ def _speaker(group: ConsumerGroup, request: JoinRequest, member_id: str, records
 
 
 def _updated(
-    member: ConsumerMember, request: JoinRequest, subscription: Subscription, names: tuple[str, ...]
+    member: ConsumerMember, request: JoinRequest, subscription: EmbeddedSubscription, names: tuple[str, ...]
 ) -> ConsumerMember:
     metadata = replace(
         member.metadata,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from broker_runtime.config.keys.groups import MigrationPolicy
-from broker_runtime.coordination.seam import Whole
+from broker_runtime.coordination.seam import AtomicBatch
 from broker_runtime.groups.classic import rebalance
 from broker_runtime.groups.classic.group import ClassicGroup
 from broker_runtime.groups.classic.member import Member
@@ -51,7 +51,7 @@ def _downgrade(
     if group.subscriptions.classic_members < len(group.members) or not fits:
         return [], None
     value = yield from _classic_value(group, environment)
-    records = Whole((yield from listed(group.ends())))
+    records = AtomicBatch((yield from listed(group.ends())))
     records.append(GroupRecord(GroupMetadataKey(group_id), value))
     environment.timers.schedule((group_id, "downgraded"), 0, partial(_begin, environment, group_id))
     log.info("group %s speaks the classic protocol from now on", group_id)

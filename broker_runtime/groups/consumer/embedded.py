@@ -18,7 +18,7 @@ _NULL = _INT32.pack(-1)
 PartitionsByName = Mapping[str, tuple[int, ...]]
 
 
-class Subscription(NamedTuple):
+class EmbeddedSubscription(NamedTuple):
     """The subscription in a member's metadata."""
 
     version: int
@@ -111,7 +111,7 @@ def subscription_version(metadata: bytes) -> int:
     return _Bytes(metadata).version()
 
 
-def read_subscription(metadata: bytes) -> Steps[Subscription]:
+def read_subscription(metadata: bytes) -> Steps[EmbeddedSubscription]:
     """Read a member's subscription. Raises ValueError."""
     reader = _Bytes(metadata)
     version = reader.version()
@@ -120,7 +120,7 @@ def read_subscription(metadata: bytes) -> Steps[Subscription]:
     owned = (yield from reader.partitions()) if version >= _OWNED_SINCE else None
     if version >= _GENERATION_SINCE:
         reader.number(_INT32)
-    return Subscription(version, topics, owned, reader.text() if version >= _RACK_SINCE else None)
+    return EmbeddedSubscription(version, topics, owned, reader.text() if version >= _RACK_SINCE else None)
 
 
 def read_assignment(assignment: bytes) -> Steps[EmbeddedAssignment]:

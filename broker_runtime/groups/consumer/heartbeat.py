@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from broker_runtime.coordination.seam import Decided, Deciding, Whole
+from broker_runtime.coordination.seam import AtomicBatch, Decided, Deciding
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.classic.group import ClassicGroup
 from broker_runtime.groups.consumer.advance import advance
@@ -24,7 +24,7 @@ from broker_runtime.groups.consumer.regexes import refresh_is_due
 from broker_runtime.groups.consumer.subscriptions import NAMES_AT_ONCE_MAX, sorted_names
 from broker_runtime.groups.consumer.times import times_of
 from broker_runtime.groups.consumer.upgrading import release_soon, upgraded
-from broker_runtime.groups.consumer.validity import HeartbeatRequest, check_request
+from broker_runtime.groups.consumer.validity import ConsumerHeartbeatRequest, check_request
 from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.group import Group
 from broker_runtime.groups.records import Assignment, GroupRecord
@@ -37,7 +37,7 @@ _SOON_PER_MS = 5
 size."""
 
 
-class HeartbeatAnswer(NamedTuple):
+class ConsumerHeartbeatAnswer(NamedTuple):
     """The answer to a member."""
 
     member_id: str
@@ -48,8 +48,8 @@ class HeartbeatAnswer(NamedTuple):
 
 
 def heartbeat(
-    state: GroupsState, environment: GroupEnvironment, request: HeartbeatRequest
-) -> Deciding[GroupRecord, HeartbeatAnswer]:
+    state: GroupsState, environment: GroupEnvironment, request: ConsumerHeartbeatRequest
+) -> Deciding[GroupRecord, ConsumerHeartbeatAnswer]:
     """Decide a heartbeat, in steps if it takes long. Raises KafkaError."""
     answer = settled(state, environment, request)
     if answer is not None:
@@ -59,7 +59,7 @@ def heartbeat(
     return in_steps_if(_takes_long(group, request), _heartbeat(state, environment, request, group))
 
 
-def _takes_long(group: Group | None, request: HeartbeatRequest) -> bool:
+def _takes_long(group: Group | None, request: ConsumerHeartbeatRequest) -> bool:
     if len(request.subscribed_topic_names or ()) > NAMES_AT_ONCE_MAX or are_many(request.owned or {}):
         return True
     if isinstance(group, ClassicGroup):
@@ -69,7 +69,7 @@ def _takes_long(group: Group | None, request: HeartbeatRequest) -> bool:
     return group.subscriptions.are_many or _holds_many(group, request)
 
 
-def _holds_many(group: ConsumerGroup, request: HeartbeatRequest) -> bool:
+def _holds_many(group: ConsumerGroup, request: ConsumerHeartbeatRequest) -> bool:
     """Whether a decision about the member's assignment and target is made in steps."""
     return any(
         member is not None and (member.holds_many() or are_many(group.target.get(member.member_id, NOTHING)))
@@ -78,11 +78,11 @@ def _holds_many(group: ConsumerGroup, request: HeartbeatRequest) -> bool:
 
 
 def _heartbeat(
-    state: GroupsState, environment: GroupEnvironment, request: HeartbeatRequest, group: Group | None
-) -> Steps[Decided[GroupRecord, HeartbeatAnswer]]:
+    state: GroupsState, environment: GroupEnvironment, request: ConsumerHeartbeatRequest, group: Group | None
+) -> Steps[Decided[GroupRecord, ConsumerHeartbeatAnswer]]:
     if request.member_epoch < 0:
         member_id, epoch = request.member_id, request.member_epoch
-        return (yield from leave(state, environment, request)), HeartbeatAnswer(member_id, epoch)
+        return (yield from leave(state, environment, request)), ConsumerHeartbeatAnswer(member_id, epoch)
     if not request.is_join:
         found = find_consumer_group(state, request.group_id)
         return (yield from _decide(state, found, environment, request, []))
@@ -100,10 +100,12 @@ def _heartbeat(
     made = yield from upgraded(group, environment, records)
     _, answer = yield from _decide(state, made, environment, request, records)
     release_soon(group, environment)
-    return Whole(records), answer
+    return AtomicBatch(records), answer
 
 
-def settled(state: GroupsState, environment: GroupEnvironment, request: HeartbeatRequest) -> HeartbeatAnswer | None:
+def settled(
+    state: GroupsState, environment: GroupEnvironment, request: ConsumerHeartbeatRequest
+) -> ConsumerHeartbeatAnswer | None:
     """Return the answer to a member that only renews its session and has nothing else to do.
 
     None: `heartbeat` has to decide the request.
@@ -116,11 +118,11 @@ def settled(state: GroupsState, environment: GroupEnvironment, request: Heartbea
         return None
     arm_session(request.group_id, member, environment)
     interval_ms = times_of(request.group_id, environment).heartbeat_interval_ms
-    return HeartbeatAnswer(member.member_id, member.epoch, interval_ms)
+    return ConsumerHeartbeatAnswer(member.member_id, member.epoch, interval_ms)
 
 
 def _is_settled(
-    group: ConsumerGroup, member: ConsumerMember, request: HeartbeatRequest, environment: GroupEnvironment
+    group: ConsumerGroup, member: ConsumerMember, request: ConsumerHeartbeatRequest, environment: GroupEnvironment
 ) -> bool:
     """Whether the request needs no work except renewing the member's session."""
     metadata = member.metadata
@@ -139,9 +141,9 @@ def _decide(
     state: GroupsState,
     group: ConsumerGroup,
     environment: GroupEnvironment,
-    request: HeartbeatRequest,
+    request: ConsumerHeartbeatRequest,
     records: list[GroupRecord],
-) -> Steps[Decided[GroupRecord, HeartbeatAnswer]]:
+) -> Steps[Decided[GroupRecord, ConsumerHeartbeatAnswer]]:
     member_id = request.member_id or environment.new_id()
     speaker = yield from speaker_of(group, request, member_id, environment.config.group_consumer_max_size, records)
     updated = yield from _updated(speaker.member, request)
@@ -152,10 +154,10 @@ def _decide(
     assigned = moved.current.assigned_partitions
     says = request.is_full or assigned != speaker.member.current.assigned_partitions
     soon_ms = _soon_ms(group, environment)
-    return records, HeartbeatAnswer(moved.member_id, moved.epoch, soon_ms, assigned if says else None)
+    return records, ConsumerHeartbeatAnswer(moved.member_id, moved.epoch, soon_ms, assigned if says else None)
 
 
-def _updated(member: ConsumerMember, request: HeartbeatRequest) -> Steps[ConsumerMember]:
+def _updated(member: ConsumerMember, request: ConsumerHeartbeatRequest) -> Steps[ConsumerMember]:
     """Return the member with the properties and the subscription of the request."""
     known = member.metadata
     names, regex = request.subscribed_topic_names, request.subscribed_topic_regex

@@ -7,7 +7,7 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.consumer.fencing import arm_session, removal
 from broker_runtime.groups.consumer.group import ConsumerGroup
 from broker_runtime.groups.consumer.member import NOTHING, STATIC_LEAVE_EPOCH, ConsumerMember
-from broker_runtime.groups.consumer.validity import HeartbeatRequest
+from broker_runtime.groups.consumer.validity import ConsumerHeartbeatRequest
 from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.records import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -35,7 +35,7 @@ class Speaker(NamedTuple):
 
 
 def speaker_of(
-    group: ConsumerGroup, request: HeartbeatRequest, member_id: str, size_max: int, records: list[GroupRecord]
+    group: ConsumerGroup, request: ConsumerHeartbeatRequest, member_id: str, size_max: int, records: list[GroupRecord]
 ) -> Steps[Speaker]:
     """Find the member that sent the request. Raises KafkaError.
 
@@ -96,7 +96,7 @@ def check_instance(static: ConsumerMember | None, instance_id: str, member_id: s
 def _static_join(
     group: ConsumerGroup,
     static: ConsumerMember | None,
-    request: HeartbeatRequest,
+    request: ConsumerHeartbeatRequest,
     member_id: str,
     records: list[GroupRecord],
 ) -> Speaker:
@@ -127,7 +127,7 @@ def replacement(group: ConsumerGroup, static: ConsumerMember, member_id: str, re
     return Speaker(member, static, None if static.member_id == member_id else static.member_id)
 
 
-def _check_epoch(member: ConsumerMember, request: HeartbeatRequest) -> Steps[None]:
+def _check_epoch(member: ConsumerMember, request: ConsumerHeartbeatRequest) -> Steps[None]:
     """Raise KafkaError (FENCED_MEMBER_EPOCH) if the epoch of the request is wrong.
 
     A member that missed the answer with its next epoch sends the previous one. It is accepted if the member owns only

@@ -6,14 +6,16 @@ from functools import partial
 from broker_runtime.groups.consumer.fencing import disarm_rebalance, fence, find_consumer_group
 from broker_runtime.groups.consumer.joining import check_instance
 from broker_runtime.groups.consumer.member import STATIC_LEAVE_EPOCH
-from broker_runtime.groups.consumer.validity import HeartbeatRequest
+from broker_runtime.groups.consumer.validity import ConsumerHeartbeatRequest
 from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.records import ConsumerGroupCurrentMemberAssignmentKey, GroupRecord
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.slicing.steps import Steps
 
 
-def leave(state: GroupsState, environment: GroupEnvironment, request: HeartbeatRequest) -> Steps[Sequence[GroupRecord]]:
+def leave(
+    state: GroupsState, environment: GroupEnvironment, request: ConsumerHeartbeatRequest
+) -> Steps[Sequence[GroupRecord]]:
     """Return the records for the leaving member. Raises KafkaError.
 
     A static member that leaves temporarily keeps its partitions and its session.

@@ -15,7 +15,12 @@ from broker_runtime.groups.classic.group import ClassicGroup
 from broker_runtime.groups.classic.member import Member
 from broker_runtime.groups.classic.portions import in_portions
 from broker_runtime.groups.classic.requests import JoinAnswer, SyncAnswer
-from broker_runtime.groups.consumer.embedded import PartitionsByName, Subscription, read_assignment, read_subscription
+from broker_runtime.groups.consumer.embedded import (
+    EmbeddedSubscription,
+    PartitionsByName,
+    read_assignment,
+    read_subscription,
+)
 from broker_runtime.groups.consumer.fencing import arm_session
 from broker_runtime.groups.consumer.group import APPLIERS, ConsumerGroup
 from broker_runtime.groups.consumer.member import NOTHING, MemberState, same_epochs
@@ -44,7 +49,7 @@ log = logging.getLogger(__name__)
 
 
 def upgraded(group: ClassicGroup, environment: GroupEnvironment, records: list[GroupRecord]) -> Steps[ConsumerGroup]:
-    """Return the upgraded group. Its records are appended to `records`, which must be written as a `Whole`.
+    """Return the upgraded group. Its records are appended to `records`, which must be written as a `EmptyTarget`.
 
     Raises KafkaError (GROUP_ID_NOT_FOUND).
     """
@@ -102,7 +107,7 @@ def _not_upgraded(group: ClassicGroup, why: str) -> KafkaError:
     )
 
 
-def _metadata(member: Member, said: Subscription, names: tuple[str, ...]) -> ConsumerGroupMemberMetadataValue:
+def _metadata(member: Member, said: EmbeddedSubscription, names: tuple[str, ...]) -> ConsumerGroupMemberMetadataValue:
     return ConsumerGroupMemberMetadataValue(
         member.group_instance_id,
         said.rack_id,

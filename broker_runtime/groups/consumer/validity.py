@@ -11,7 +11,7 @@ from broker_runtime.groups.records import Assignment
 _OWN_IDS_SINCE = 1
 
 
-class HeartbeatRequest(NamedTuple):
+class ConsumerHeartbeatRequest(NamedTuple):
     """A ConsumerGroupHeartbeat. None, or a timeout of -1, means that a property has not changed."""
 
     group_id: str
@@ -51,7 +51,7 @@ class HeartbeatRequest(NamedTuple):
         return self.is_join or (self.rebalance_timeout_ms != -1 and subscribes and self.owned is not None)
 
 
-def check_request(request: HeartbeatRequest, config: GroupConfig) -> None:
+def check_request(request: ConsumerHeartbeatRequest, config: GroupConfig) -> None:
     """Check the request. Raises KafkaError (INVALID_REQUEST, UNSUPPORTED_ASSIGNOR)."""
     assignors = config.group_consumer_assignors
     if not request.member_id.strip() and _must_have_id(request):
@@ -83,7 +83,7 @@ def check_request(request: HeartbeatRequest, config: GroupConfig) -> None:
         )
 
 
-def _check_lengths(request: HeartbeatRequest) -> None:
+def _check_lengths(request: ConsumerHeartbeatRequest) -> None:
     """Check the lengths of the ids, the rack and the expression. Raises KafkaError (INVALID_REQUEST).
 
     The encoder of the member's record checks the lengths of topic names.
@@ -100,7 +100,7 @@ def _check_lengths(request: HeartbeatRequest) -> None:
             raise _invalid(f"{name} has {size} bytes, and at most {TEXT_BYTES_MAX} are allowed.")
 
 
-def _must_have_id(request: HeartbeatRequest) -> bool:
+def _must_have_id(request: ConsumerHeartbeatRequest) -> bool:
     """Whether the request must have a member id.
 
     Since version 1, a member chooses its id. Before, the coordinator assigns one to a member that joins without.
@@ -108,7 +108,7 @@ def _must_have_id(request: HeartbeatRequest) -> bool:
     return request.api_version >= _OWN_IDS_SINCE or request.member_epoch > 0 or request.member_epoch == LEAVE_EPOCH
 
 
-def _check_join(request: HeartbeatRequest) -> None:
+def _check_join(request: ConsumerHeartbeatRequest) -> None:
     if request.rebalance_timeout_ms == -1:
         raise _invalid("RebalanceTimeoutMs must be provided in first request.")
     if request.owned is None or request.owned:

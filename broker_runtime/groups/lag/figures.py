@@ -17,7 +17,7 @@ Offsets = Mapping[Partition, int]
 
 
 @dataclass(frozen=True, slots=True)
-class LagFigures:
+class LagMetrics:
     """The result of one measurement. `by_group` has the number of records left to read, by group and topic."""
 
     by_group: Mapping[str, Mapping[str, int]] = field(default_factory=dict)

@@ -17,7 +17,7 @@ _CLIENT = -1
 _ANY_EPOCH = -1
 
 
-class LogEnds:
+class LogEndReader:
     """Owns a connection to each broker that has been sent a request."""
 
     def __init__(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from broker_runtime.clock import Clock
 from broker_runtime.config.keys.groups import LagConfig
 from broker_runtime.errors import KafkaError
-from broker_runtime.groups.lag.figures import LagFigures, Offsets, Partition, Sampled, lag_by_topic, sample
+from broker_runtime.groups.lag.figures import LagMetrics, Offsets, Partition, Sampled, lag_by_topic, sample
 
 if TYPE_CHECKING:
     from broker_runtime.groups.state import CommittedOffsets
@@ -27,10 +27,10 @@ class Ends(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class LagLook:
+class LagReading:
     """The shown figures, and the end of the last measurement that all leaders answered (monotonic seconds)."""
 
-    figures: LagFigures
+    figures: LagMetrics
     whole_at_s: float
 
 
@@ -50,7 +50,7 @@ class LagWatch:
         self._ends = ends
         self._known: dict[Partition, int] = {}
         self._trouble = ""
-        self.shown = LagLook(LagFigures(), clock.monotonic())
+        self.shown = LagReading(LagMetrics(), clock.monotonic())
 
     async def run(self) -> None:
         """Measure periodically until the task is cancelled. Returns immediately if no group is to be shown."""
@@ -71,7 +71,7 @@ class LagWatch:
         self._known = known
         self._note("; ".join(map(str, errors)))
         whole_at_s = self.shown.whole_at_s if errors else self._clock.monotonic()
-        self.shown = LagLook(LagFigures(by_group, sampled.left_out), whole_at_s)
+        self.shown = LagReading(LagMetrics(by_group, sampled.left_out), whole_at_s)
 
     def age_s(self) -> float:
         return self._clock.monotonic() - self.shown.whole_at_s

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.group import CONSUMER, Committer, GroupType, OffsetRetention, Partitions
 from broker_runtime.groups.push.member import PushMember
-from broker_runtime.groups.push.ownership import Ownership, Plan, Snapshot, known_topics
+from broker_runtime.groups.push.ownership import AssignmentInput, Ownership, Plan, known_topics
 from broker_runtime.groups.push.states import SHOWN, PushState
 from broker_runtime.groups.push.subscription import Subscription
 from broker_runtime.groups.records import GroupRecord, Key, PushMemberKey, PushMemberValue
@@ -99,11 +99,11 @@ class PushGroup:
         """Whether a consumer names one of the topics, or has a wildcard."""
         return self._wildcards > 0 or not self._named.keys().isdisjoint(topics)
 
-    def snapshot(self, image: MetadataImage) -> Snapshot:
+    def snapshot(self, image: MetadataImage) -> AssignmentInput:
         """Return the input of a plan. It has all topics if a consumer has a wildcard."""
         names = list(image.topics) if self._wildcards else list(self._named)
         topics = known_topics(names, image)
-        return Snapshot(dict(self._subscriptions), topics, self.ownership, frozenset(self._gone))
+        return AssignmentInput(dict(self._subscriptions), topics, self.ownership, frozenset(self._gone))
 
     def put(self, member: PushMember) -> None:
         """Add the consumer, or replace its earlier registration."""

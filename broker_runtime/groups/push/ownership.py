@@ -31,7 +31,7 @@ class KnownTopic(NamedTuple):
     partitions: int
 
 
-class Snapshot(NamedTuple):
+class AssignmentInput(NamedTuple):
     """The input of a plan. It does not change."""
 
     subscriptions: Mapping[str, Subscription]
@@ -68,7 +68,7 @@ def known_topics(names: Iterable[str], image: MetadataImage) -> Mapping[str, Kno
     return {name: KnownTopic(topic.id, len(topic.partitions)) for name, topic in found if topic is not None}
 
 
-def plan(taken: Snapshot) -> Plan:
+def plan(taken: AssignmentInput) -> Plan:
     streams = {each: _streams(each, taken.topics) for each in _different(taken.subscriptions)}
     alike: dict[frozenset[UUID], frozenset[UUID]] = {}
     threads: dict[str, MemberSubscription] = {}

@@ -9,7 +9,7 @@ from broker_runtime.groups.push.decided import NOTHING, Decided
 from broker_runtime.groups.push.group import PushGroup, find_push_group
 from broker_runtime.groups.push.pings import ping_later
 from broker_runtime.groups.push.rebalance import want_rebalance
-from broker_runtime.groups.push.registration import Registration, check_registration
+from broker_runtime.groups.push.registration import ConsumerRegistration, check_registration
 from broker_runtime.groups.records import GroupRecord, PushMemberKey
 from broker_runtime.groups.room import check_room_for_group
 from broker_runtime.groups.state import GroupsState
@@ -18,7 +18,7 @@ _ADMIT = "admit"
 
 
 def register(
-    state: GroupsState, environment: PushEnvironment, asked: Registration, connection: int
+    state: GroupsState, environment: PushEnvironment, asked: ConsumerRegistration, connection: int
 ) -> tuple[Sequence[GroupRecord], None]:
     """Register a consumer. Raises KafkaError, and leaves the connection open for the consumer to close.
 
@@ -44,7 +44,7 @@ def register(
     return records, None
 
 
-def _check_room(group: PushGroup, environment: PushEnvironment, asked: Registration) -> None:
+def _check_room(group: PushGroup, environment: PushEnvironment, asked: ConsumerRegistration) -> None:
     """Raise KafkaError if the consumer's id is in use or the group is full."""
     known = group.members.get(asked.consumer_id)
     if known is not None and known.connection is not None:

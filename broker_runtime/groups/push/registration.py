@@ -12,7 +12,7 @@ SMALLEST, LARGEST = "smallest", "largest"
 """The draft's auto_offset_rest: where a consumer starts without a committed offset."""
 
 
-class Registration(NamedTuple):
+class ConsumerRegistration(NamedTuple):
     """A RegisterConsumerRequest and the host that sent it."""
 
     group_id: str
@@ -30,7 +30,7 @@ class Registration(NamedTuple):
         )
 
 
-def check_registration(asked: Registration, config: BrokerConfig) -> None:
+def check_registration(asked: ConsumerRegistration, config: BrokerConfig) -> None:
     """Check the registration without regard to its group. Raises KafkaError."""
     if not asked.group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID, "a group has an id")

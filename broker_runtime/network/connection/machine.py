@@ -32,7 +32,7 @@ _AFTER_BYTES, _AFTER_SERVED = AFTER[ConnectionEvent.BYTES], AFTER[ConnectionEven
 _NO_REQUESTS: Sequence[memoryview] = ()
 
 
-class Buffers:
+class SharedBuffers:
     """Buffers that the machines of one event loop share: the scratch, and the memory for unfinished requests.
 
     `freed` is called after memory was released.
@@ -59,7 +59,7 @@ class _HeldFrame:
     _held: int
     _holder: int
     _address: str
-    _buffers: Buffers
+    _buffers: SharedBuffers
 
     def hold(self, frame: memoryview) -> memoryview:
         """Return the current request's bytes, valid until `release`.
@@ -107,7 +107,7 @@ class ConnectionMachine(_HeldFrame):
         "throttled_until_s",
     )
 
-    def __init__(self, holder: int, address: str, buffers: Buffers) -> None:
+    def __init__(self, holder: int, address: str, buffers: SharedBuffers) -> None:
         self.state = _READING
         self.outgoing: list[Chunk] | None = None
         self.throttled_until_s = -inf

@@ -7,8 +7,8 @@ from typing import Protocol
 from broker_runtime.clock import Clock
 from broker_runtime.network.connection.connection_notices import ConnectionNotices
 from broker_runtime.network.connection.connection_states import ConnectionEvent
-from broker_runtime.network.connection.machine import Buffers
-from broker_runtime.network.connection.turns import Turns
+from broker_runtime.network.connection.machine import SharedBuffers
+from broker_runtime.network.connection.turns import TimeSlices
 from broker_runtime.network.settings import NetworkLimits
 from broker_runtime.network.sockets.poller import Poller
 from broker_runtime.wire.handler import FrameHandler, ServedConnection
@@ -82,8 +82,8 @@ class Shared:
         self.handler = handler
         self.host: ConnectionHost
         self.notices = ConnectionNotices()
-        self.turns = Turns(loop, self.now, limits.turn_s, poller.is_behind)
-        self.buffers = Buffers(limits, self._deal_memory)
+        self.turns = TimeSlices(loop, self.now, limits.turn_s, poller.is_behind)
+        self.buffers = SharedBuffers(limits, self._deal_memory)
         self._dealing = False
         self.throttle_ends: dict[int, TimerHandle] = {}
         """Timers by connection id."""

@@ -13,11 +13,11 @@ from broker_runtime.network.settings import HEAVY_S
 from broker_runtime.slicing.turn_lengths import TurnLengths
 
 
-class Waiting(Protocol):
+class QueuedConnection(Protocol):
     """A connection whose complete requests wait for their turn."""
 
     def take_turn(self) -> None:
-        """Continue for a bounded time; a connection with more to do calls `Turns.add` again."""
+        """Continue for a bounded time; a connection with more to do calls `TimeSlices.add` again."""
         ...
 
     def was_heavy(self) -> None:
@@ -29,7 +29,7 @@ def _nobody() -> bool:
     return False
 
 
-class Turns:
+class TimeSlices:
     """`now` returns seconds; a pass ends after the first member that is running when `turn_s` has elapsed.
 
     One request may take much longer than a pass. If other connections wait (`others_wait`), which are served in short
@@ -51,14 +51,14 @@ class Turns:
         self._turn_s = turn_s
         self._others_wait = others_wait
         self._pause_until_s = float("-inf")
-        self._queue: deque[Waiting] = deque()
+        self._queue: deque[QueuedConnection] = deque()
         self._scheduled = False
         self.lengths = TurnLengths("requests that waited")
 
     def __len__(self) -> int:
         return len(self._queue)
 
-    def add(self, waiting: Waiting) -> None:
+    def add(self, waiting: QueuedConnection) -> None:
         """Queue `waiting`. Never runs it at once: the caller may be in the middle of another connection's pass."""
         self._queue.append(waiting)
         self._schedule()
@@ -76,7 +76,7 @@ class Turns:
             return
         stop_s = begin_s + self._turn_s
         queue = self._queue
-        waiting: Waiting | None = None
+        waiting: QueuedConnection | None = None
         try:
             while queue:
                 waiting = queue.popleft()

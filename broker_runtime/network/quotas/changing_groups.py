@@ -3,7 +3,7 @@
 from asyncio import AbstractEventLoop
 from collections.abc import Callable
 
-from broker_runtime.network.quotas.connection_group import GroupLimits
+from broker_runtime.network.quotas.connection_group import AddressGroupLimits
 from broker_runtime.network.quotas.connection_groups import ConnectionGroups
 
 _RECOUNTED_PER_TURN = 200
@@ -22,7 +22,7 @@ class ChangingGroups:
         self._loop = loop
         self._recounting = False
 
-    def set_limits(self, name: str, limits: GroupLimits) -> None:
+    def set_limits(self, name: str, limits: AddressGroupLimits) -> None:
         """Change the limits of a group. NO_LIMITS removes the group and its counts."""
         self._groups.set_limits(name, limits, self._now_ms())
         self._recount_soon()

@@ -12,7 +12,7 @@ from broker_runtime.network.settings import UNLIMITED, QuotaSettings
 
 
 @dataclass(frozen=True, slots=True)
-class GroupLimits:
+class AddressGroupLimits:
     """Limits of a group. UNLIMITED means that a limit is not set."""
 
     rate: int = UNLIMITED
@@ -28,10 +28,10 @@ class GroupLimits:
         return self.rate < UNLIMITED or self.max_connections < UNLIMITED
 
 
-NO_LIMITS = GroupLimits()
+NO_LIMITS = AddressGroupLimits()
 
 
-class Group:
+class AddressGroup:
     """A group: its members, limits, connection count and statistics, and the rate if its members share one.
 
     It is in force while it limits something. Its counts end when it is no longer in force, not when members leave.
@@ -61,7 +61,7 @@ class Group:
         """Time at which it began to enforce, or to observe."""
         self.rate_ms = 0
         """Time of the last change of its rate."""
-        self.members: dict[str, Membership] = {}
+        self.members: dict[str, GroupEntry] = {}
         self.connections = 0
         """Open connections of the addresses that it limits or observes."""
         self.tally: Meter | None = None
@@ -71,7 +71,7 @@ class Group:
         self.would_hold: Counter[str] = Counter()
         """Connections that an observing group would have rejected, by reason."""
 
-    def change(self, limits: GroupLimits, settings: QuotaSettings, now_ms: int) -> None:
+    def change(self, limits: AddressGroupLimits, settings: QuotaSettings, now_ms: int) -> None:
         """Apply other limits. Recorded events of a shared rate are kept while the group has a shared rate."""
         before, self.limits = self.limits, limits
         was_in_force, self.in_force = self.in_force, limits.limit_something
@@ -95,12 +95,12 @@ ANYBODY = 1.0
 """Number of a member whose holder is unknown."""
 
 
-class Membership:
+class GroupEntry:
     """An address or a range in a group, the time it joined, and the number of its holder."""
 
     __slots__ = ("group", "member", "number", "since_ms")
 
-    def __init__(self, group: Group, member: str, since_ms: int, number: float) -> None:
+    def __init__(self, group: AddressGroup, member: str, since_ms: int, number: float) -> None:
         self.group = group
         self.member = member
         self.since_ms = since_ms
@@ -110,8 +110,8 @@ class Membership:
 class Holders(NamedTuple):
     """Groups that limit an address: those that enforce, and those that only observe."""
 
-    enforcing: tuple[Membership, ...] = ()
-    observing: tuple[Membership, ...] = ()
+    enforcing: tuple[GroupEntry, ...] = ()
+    observing: tuple[GroupEntry, ...] = ()
 
 
 NOBODY = Holders()

@@ -9,7 +9,14 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from broker_runtime.network.quotas.address_ranges import AddressRanges
-from broker_runtime.network.quotas.connection_group import ANYBODY, NOBODY, Group, GroupLimits, Holders, Membership
+from broker_runtime.network.quotas.connection_group import (
+    ANYBODY,
+    NOBODY,
+    AddressGroup,
+    AddressGroupLimits,
+    GroupEntry,
+    Holders,
+)
 from broker_runtime.network.quotas.kept_meters import KeptMeters
 from broker_runtime.network.quotas.per_ip import IpCounts, IpRates
 from broker_runtime.network.quotas.rate import Meter
@@ -28,15 +35,15 @@ class ConnectionGroups:
 
     def __init__(self, settings: QuotaSettings, counts: IpCounts, rates: IpRates) -> None:
         """`counts` and `rates` are those of single addresses; this class only reads them."""
-        self.by_name: dict[str, Group] = {}
+        self.by_name: dict[str, AddressGroup] = {}
         self.active = False
         """Whether a group is, or was until recently, in force. If not, no address has to be searched."""
         self.recount_due = False
         self._settings = settings
         self._counts = counts
         self._rates = rates
-        self._ranges: AddressRanges[Membership] = AddressRanges()
-        self.meters: KeptMeters[tuple[Membership, int, str]] = KeptMeters(settings)
+        self._ranges: AddressRanges[GroupEntry] = AddressRanges()
+        self.meters: KeptMeters[tuple[GroupEntry, int, str]] = KeptMeters(settings)
         """Meters of addresses that share no rate. A member that joins again, or a recreated group, starts afresh."""
         self._counted: dict[str, Holders] = {}
         """By address with open connections: the members that count them."""
@@ -54,16 +61,16 @@ class ConnectionGroups:
     def configure(self, settings: QuotaSettings) -> None:
         self._settings = self.meters.settings = settings
 
-    def set_limits(self, name: str, limits: GroupLimits, now_ms: int) -> None:
+    def set_limits(self, name: str, limits: AddressGroupLimits, now_ms: int) -> None:
         """Change the limits of a group. NO_LIMITS removes it and its counts; members wait until it is created again."""
-        group = self.by_name.get(name) or Group(name)
+        group = self.by_name.get(name) or AddressGroup(name)
         before = self._share(group, -1)
         group.change(limits, self._settings, now_ms)
         if self._share(group, 1) != before:
             self._recount_all()
         self._note(group)
 
-    def _share(self, group: Group, sign: int) -> tuple[bool, bool]:
+    def _share(self, group: AddressGroup, sign: int) -> tuple[bool, bool]:
         """Add (1) or remove (-1) the group in the counts by mode.
 
         Returns whether it enforces and whether it observes.
@@ -80,12 +87,12 @@ class ConnectionGroups:
         `number` identifies the holder. Adding a member again with the same number changes nothing. With another number
         it has a new holder, who inherits nothing of the previous one. Raises ValueError if `member` is invalid.
         """
-        group = self.by_name.get(name) or Group(name)
+        group = self.by_name.get(name) or AddressGroup(name)
         before = group.members.get(member)
         if before is not None and before.number == number:
             return
         is_given_on = self._is_given_on(member, number, before)
-        membership = Membership(group, member, now_ms, number)
+        membership = GroupEntry(group, member, now_ms, number)
         self._ranges.add(member, membership)
         group.members[member] = membership
         if before is not None:
@@ -96,7 +103,7 @@ class ConnectionGroups:
             self._begin_anew(member, now_ms)
         self._member_changed(group, member)
 
-    def _is_given_on(self, member: str, number: float, before: Membership | None) -> bool:
+    def _is_given_on(self, member: str, number: float, before: GroupEntry | None) -> bool:
         """Whether the address passes to another holder now.
 
         If it is in several groups, only the first that reports the change returns True: the new holder may connect in
@@ -127,13 +134,13 @@ class ConnectionGroups:
         if "/" not in member and member not in self._ranges.whole and self._counts.count(member):
             self._before[member] = self._counts.count(member), now_ms
 
-    def _note(self, group: Group) -> None:
+    def _note(self, group: AddressGroup) -> None:
         if group.in_force or group.members:
             self.by_name[group.name] = group
         else:
             self.by_name.pop(group.name, None)
 
-    def _member_changed(self, group: Group, member: str) -> None:
+    def _member_changed(self, group: AddressGroup, member: str) -> None:
         if not group.in_force:
             return
         if "/" in member:
@@ -165,8 +172,8 @@ class ConnectionGroups:
 
     def _find(self, ip: str) -> Holders:
         """Find the members that limit the address now."""
-        enforcing: tuple[Membership, ...] = ()
-        observing: tuple[Membership, ...] = ()
+        enforcing: tuple[GroupEntry, ...] = ()
+        observing: tuple[GroupEntry, ...] = ()
         seek_enforcing, seek_observing = self._enforcing > 0, self._observing > 0
         found = self._ranges.whole.get(ip)
         if found is not None:
@@ -204,11 +211,11 @@ class ConnectionGroups:
         else:
             self._counted[ip] = holders
 
-    def connections_of(self, one: Membership, ip: str) -> int:
+    def connections_of(self, one: GroupEntry, ip: str) -> int:
         """Number of open connections of the address that count for the member."""
         return self._counts.count(ip) - (0 if "/" in one.member else self._before.get(ip, _NONE)[0])
 
-    def record(self, enforcing: Sequence[Membership], ip: str, now_ms: int) -> tuple[int, Group] | None:
+    def record(self, enforcing: Sequence[GroupEntry], ip: str, now_ms: int) -> tuple[int, AddressGroup] | None:
         """Count a connection in the rates of all members, or in none if one is over its rate.
 
         In that case, return the throttle in ms and the group.
@@ -227,7 +234,7 @@ class ConnectionGroups:
                 return throttle_ms, one.group
         return None
 
-    def _tally(self, one: Membership, ip: str, now_ms: int) -> Meter | None:
+    def _tally(self, one: GroupEntry, ip: str, now_ms: int) -> Meter | None:
         group = one.group
         rate = group.limits.rate
         if rate >= UNLIMITED or group.limits.shared:
@@ -237,7 +244,7 @@ class ConnectionGroups:
             known.set_limit(rate, group.rate_ms)
         return known
 
-    def full(self, enforcing: Sequence[Membership], ip: str) -> Group | None:
+    def full(self, enforcing: Sequence[GroupEntry], ip: str) -> AddressGroup | None:
         """Return a group that has reached its maximum of connections."""
         for one in enforcing:
             if self._is_full(one.group, self.connections_of(one, ip)):
@@ -245,7 +252,7 @@ class ConnectionGroups:
         return None
 
     @staticmethod
-    def _is_full(group: Group, of_address: int) -> bool:
+    def _is_full(group: AddressGroup, of_address: int) -> bool:
         limits = group.limits
         return (group.connections if limits.shared else of_address) >= limits.max_connections
 
@@ -289,7 +296,7 @@ class ConnectionGroups:
 _NONE = 0, 0
 
 
-def _by_deed(found: Sequence[Membership]) -> tuple[tuple[Membership, ...], tuple[Membership, ...]]:
+def _by_deed(found: Sequence[GroupEntry]) -> tuple[tuple[GroupEntry, ...], tuple[GroupEntry, ...]]:
     """Split memberships into those of enforcing groups and those of observing groups."""
     if len(found) == 1:
         # The usual case.

@@ -3,7 +3,7 @@
 from broker_runtime.config import BrokerConfig
 from broker_runtime.config.keys.broker import LISTENER_PREFIX
 from broker_runtime.network.quotas.listener_quota import OF_LISTENER, WaitsFor
-from broker_runtime.network.quotas.quotas import AcceptDecision, ConnectionQuotas, Outcome
+from broker_runtime.network.quotas.quotas import AcceptDecision, AcceptOutcome, ConnectionQuotas
 
 _GROUP_PREFIX = "connection-group."
 
@@ -15,11 +15,11 @@ def limit_met(quotas: ConnectionQuotas, listener_name: str, decision: AcceptDeci
     """
     outcome = decision.outcome
     if decision.group is not None:
-        key = "max_connections" if outcome is Outcome.REFUSE_TOO_MANY else "connection_creation_rate"
+        key = "max_connections" if outcome is AcceptOutcome.REFUSE_TOO_MANY else "connection_creation_rate"
         return f"{_GROUP_PREFIX}{decision.group}.{key}"
-    if outcome is Outcome.REFUSE_TOO_MANY:
+    if outcome is AcceptOutcome.REFUSE_TOO_MANY:
         return BrokerConfig.max_connections_per_ip.name
-    if outcome in (Outcome.REFUSE_DELAYED, Outcome.REFUSE_DROPPED):
+    if outcome in (AcceptOutcome.REFUSE_DELAYED, AcceptOutcome.REFUSE_DROPPED):
         return BrokerConfig.max_connection_creation_rate_per_ip.name
     wait = quotas.listeners[listener_name].waiting
     if wait is None:

@@ -10,7 +10,7 @@ from itertools import islice
 from math import isnan
 from typing import Literal, Protocol
 
-from broker_runtime.network.quotas.connection_group import Group
+from broker_runtime.network.quotas.connection_group import AddressGroup
 from broker_runtime.network.quotas.connection_groups import ConnectionGroups
 from broker_runtime.network.quotas.listener_quota import ListenerQuota
 from broker_runtime.network.quotas.quotas import ConnectionQuotas
@@ -37,7 +37,7 @@ class Sample:
     labels: dict[str, str] = field(default_factory=dict)
 
 
-class NetworkFigures:
+class NetworkMetrics:
     """Counters and gauges of all connections together; they start at zero with each process."""
 
     __slots__ = (
@@ -56,7 +56,7 @@ class NetworkFigures:
         self.requests_without_memory = 0
 
 
-class AcceptorFigures(Protocol):
+class AcceptorMetrics(Protocol):
     """Figures of one listener's acceptor."""
 
     @property
@@ -92,9 +92,9 @@ _GROUP = "sluicegate_connection_group"
 
 def collect(
     quotas: ConnectionQuotas,
-    figures: NetworkFigures,
+    figures: NetworkMetrics,
     refusals: RefusalLog,
-    acceptors: Collection[AcceptorFigures],
+    acceptors: Collection[AcceptorMetrics],
     now_ms: int,
 ) -> Iterator[Sample]:
     """Yield all samples, those of one metric consecutively, as the exposition format requires."""
@@ -112,7 +112,7 @@ def collect(
         )
 
 
-def _broker(quotas: ConnectionQuotas, figures: NetworkFigures, now_ms: int) -> Iterator[Sample]:
+def _broker(quotas: ConnectionQuotas, figures: NetworkMetrics, now_ms: int) -> Iterator[Sample]:
     yield Sample(
         _SERVER + "broker_connection_accept_rate",
         quotas.broker_meter.measure(now_ms),
@@ -183,7 +183,7 @@ def _by_group(groups: ConnectionGroups) -> Iterator[Sample]:
         yield from _by_reason("_would_hold_total", would_hold, group, group.would_hold)
 
 
-def _by_reason(name: str, text: str, group: Group, totals: Mapping[str, int]) -> Iterator[Sample]:
+def _by_reason(name: str, text: str, group: AddressGroup, totals: Mapping[str, int]) -> Iterator[Sample]:
     for reason, total in sorted(totals.items()):
         yield Sample(_GROUP + name, total, "counter", text, {"group": group.name, "reason": reason})
 
@@ -251,7 +251,7 @@ def _by_listener(listeners: list[ListenerQuota], now_ms: int) -> Iterator[Sample
             )
 
 
-def _by_acceptor(acceptors: Collection[AcceptorFigures]) -> Iterator[Sample]:
+def _by_acceptor(acceptors: Collection[AcceptorMetrics]) -> Iterator[Sample]:
     for acceptor in acceptors:
         yield Sample(
             _SERVER + "connections_delayed",

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable
 from enum import Enum
 
-from broker_runtime.network.quotas.connection_group import NOBODY, Group, Holders
+from broker_runtime.network.quotas.connection_group import NOBODY, AddressGroup, Holders
 from broker_runtime.network.quotas.connection_groups import TOO_MANY, ConnectionGroups
 from broker_runtime.network.quotas.listener_quota import ListenerQuota, Wait, WaitsFor
 from broker_runtime.network.quotas.per_ip import IpCounts, IpRates
@@ -25,7 +25,7 @@ from broker_runtime.network.settings import UNLIMITED, IpAction, QuotaSettings
 from broker_runtime.network.sockets.backlog import backlog
 
 
-class Outcome(Enum):
+class AcceptOutcome(Enum):
     """Decision about an accepted socket."""
 
     ADMIT = "admit"
@@ -47,7 +47,7 @@ class AcceptDecision:
 
     __slots__ = ("at_ms", "group", "outcome")
 
-    def __init__(self, outcome: Outcome, at_ms: int = 0, group: str | None = None) -> None:
+    def __init__(self, outcome: AcceptOutcome, at_ms: int = 0, group: str | None = None) -> None:
         self.outcome = outcome
         self.at_ms = at_ms
         self.group = group
@@ -56,10 +56,10 @@ class AcceptDecision:
         return f"AcceptDecision({self.outcome.name}, {self.at_ms})"
 
 
-ADMIT = AcceptDecision(Outcome.ADMIT)
-_WAIT_FOR_SLOT = AcceptDecision(Outcome.WAIT_FOR_SLOT)
-_TOO_MANY = AcceptDecision(Outcome.REFUSE_TOO_MANY)
-_DROPPED = AcceptDecision(Outcome.REFUSE_DROPPED)
+ADMIT = AcceptDecision(AcceptOutcome.ADMIT)
+_WAIT_FOR_SLOT = AcceptDecision(AcceptOutcome.WAIT_FOR_SLOT)
+_TOO_MANY = AcceptDecision(AcceptOutcome.REFUSE_TOO_MANY)
+_DROPPED = AcceptDecision(AcceptOutcome.REFUSE_DROPPED)
 _REASONS = {IpAction.DELAY: "delayed", IpAction.DROP: "dropped"}
 """Reasons of connections over a rate, as in metrics."""
 
@@ -157,7 +157,7 @@ class ConnectionQuotas:
         else:
             limit = self._count_that_is_full(listener)
         listener.begin_wait(Wait(now_ms, now_ms + throttle_ms, in_broker_rate, limit), now_ms)
-        return AcceptDecision(Outcome.WAIT_UNTIL, now_ms + throttle_ms) if throttle_ms else _WAIT_FOR_SLOT
+        return AcceptDecision(AcceptOutcome.WAIT_UNTIL, now_ms + throttle_ms) if throttle_ms else _WAIT_FOR_SLOT
 
     def on_wait_over(self, listener_name: str, ip: str | None, now_ms: int) -> AcceptDecision:
         """Decide again about the waiting socket of `listener_name`; calling too early is harmless.
@@ -170,7 +170,7 @@ class ConnectionQuotas:
         if wait is None:
             raise RuntimeError(f"listener {listener_name} was not told to wait")
         if now_ms < wait.deadline_ms:
-            return AcceptDecision(Outcome.WAIT_UNTIL, wait.deadline_ms)
+            return AcceptDecision(AcceptOutcome.WAIT_UNTIL, wait.deadline_ms)
         if not self._slot_free(listener):
             listener.wait_for(self._count_that_is_full(listener), now_ms)
             return _WAIT_FOR_SLOT
@@ -265,12 +265,12 @@ class ConnectionQuotas:
                 self.ip_counts.note_held(ip)
                 return _TOO_MANY
             group.held[TOO_MANY] += 1
-            return AcceptDecision(Outcome.REFUSE_TOO_MANY, group=group.name)
+            return AcceptDecision(AcceptOutcome.REFUSE_TOO_MANY, group=group.name)
         if holders is not NOBODY:
             self.groups.admitted(ip, holders, _REASONS[self.settings.ip_action], now_ms)
         return None
 
-    def _over_rate(self, holders: Holders, ip: str, now_ms: int) -> tuple[int, Group | None] | None:
+    def _over_rate(self, holders: Holders, ip: str, now_ms: int) -> tuple[int, AddressGroup | None] | None:
         """Record a connection in the rates of its address, or in none if it is over one of them.
 
         In that case, return the throttle in ms and the group. The group is None for the address's own rate, or for the
@@ -299,7 +299,7 @@ class ConnectionQuotas:
         listener.meter.unrecord(now_ms)
 
     def _refuse_for_rate(
-        self, listener: ListenerQuota, ip: str, throttle_ms: int, group: Group | None, now_ms: int
+        self, listener: ListenerQuota, ip: str, throttle_ms: int, group: AddressGroup | None, now_ms: int
     ) -> AcceptDecision:
         listener.ip_throttle.record(throttle_ms, now_ms)
         if group is None:
@@ -309,9 +309,9 @@ class ConnectionQuotas:
         name = None if group is None else group.name
         if self.settings.ip_action is IpAction.DROP:
             listener.dropped_total += 1
-            return AcceptDecision(Outcome.REFUSE_DROPPED, group=name)
+            return AcceptDecision(AcceptOutcome.REFUSE_DROPPED, group=name)
         listener.delayed_total += 1
-        return AcceptDecision(Outcome.REFUSE_DELAYED, now_ms + throttle_ms, name)
+        return AcceptDecision(AcceptOutcome.REFUSE_DELAYED, now_ms + throttle_ms, name)
 
     def _wake_waiting(self) -> None:
         for listener in self.listeners.values():

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from heapq import nsmallest
 
 from broker_runtime.network.quotas.address_ranges import WHOLE
-from broker_runtime.network.quotas.connection_group import Group, Membership
+from broker_runtime.network.quotas.connection_group import AddressGroup, GroupEntry
 from broker_runtime.network.quotas.limits_held import LimitsHeld, shown
 from broker_runtime.network.quotas.quotas import ConnectionQuotas
 from broker_runtime.network.settings import UNLIMITED
@@ -60,7 +60,7 @@ class WhyHeld:
             "held": {"rate": rates.held[entity]},
         }
 
-    def _member(self, one: Membership, ip: str) -> Content:
+    def _member(self, one: GroupEntry, ip: str) -> Content:
         group = one.group
         shared = group.limits.shared
         tally = group.tally if shared else self._quotas.groups.meters.get((one, group.life, ip))
@@ -104,7 +104,7 @@ class WhyHeld:
         return shown.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _limits(group: Group) -> Content:
+def _limits(group: AddressGroup) -> Content:
     limits = group.limits
     return {
         "mode": "Observe" if limits.observe else "Enforce",
@@ -114,7 +114,7 @@ def _limits(group: Group) -> Content:
     }
 
 
-def _counts(group: Group) -> Content:
+def _counts(group: AddressGroup) -> Content:
     counts: Mapping[str, Content] = {"held": dict(group.held), "would_hold": dict(group.would_hold)}
     return dict(counts)
 

@@ -8,7 +8,7 @@ from typing import Any
 from broker_runtime.apis.request.call import Call, Ending, PartitionFacts
 from broker_runtime.apis.request.observed import error_code
 from broker_runtime.observers.audit_log.admin_apis import ADMIN_APIS
-from broker_runtime.observers.audit_log.clients import Client
+from broker_runtime.observers.audit_log.clients import AuditedClient
 from broker_runtime.observers.audit_log.layout import (
     ENDINGS,
     NO_REFUSAL,
@@ -31,7 +31,7 @@ _TOPIC_CHARS_MAX = 249
 _pack_request, _pack_partition, _pack_pair = REQUEST_ROW.pack, PARTITION_ROW.pack, PAIR_ROW.pack
 
 
-class Block:
+class EventBlock:
     """Events numbered from `first_seq` to `last_seq`. `wall_us` and `monotonic_s` are the time at which it began."""
 
     __slots__ = (
@@ -53,7 +53,7 @@ class Block:
         self.last_seq = first_seq - 1
         self._wall_us = wall_us
         self._monotonic_s = monotonic_s
-        self._clients: dict[Client, int] = {}
+        self._clients: dict[AuditedClient, int] = {}
         self._topics: dict[str, int] = {}
         self._refusals: dict[str, int] = {}
         self._requests = bytearray()
@@ -65,7 +65,7 @@ class Block:
         """Convert a time of the monotonic clock to microseconds of wall time, relative to the start of the block."""
         return self._wall_us + round((monotonic_s - self._monotonic_s) * 1e6)
 
-    def add_request(self, call: Call, client: Client) -> bool:
+    def add_request(self, call: Call, client: AuditedClient) -> bool:
         """Add a call, with its details, of a client that is not excluded. Return True when the block is full."""
         seq = self.last_seq + 1
         number = seq - self.first_seq

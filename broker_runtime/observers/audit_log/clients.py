@@ -39,7 +39,7 @@ class ClientFacts(NamedTuple):
     software_version: str | None
 
 
-class Client:
+class AuditedClient:
     """A connection with the client ID of its requests. `facts` is None if the client is excluded.
 
     Compared by identity, because each request looks it up. `requests` counts the requests of the whole connection.
@@ -80,18 +80,18 @@ class Clients:
 
     def __init__(self, rules: ClientRules) -> None:
         self._rules = rules
-        self.by_id: dict[int, Client] = {}
+        self.by_id: dict[int, AuditedClient] = {}
         """Clients by the ID of their connection."""
         self._gone: deque[int] = deque()
 
-    def of(self, connection: ServedConnection, client_id: str | None) -> Client:
+    def of(self, connection: ServedConnection, client_id: str | None) -> AuditedClient:
         """Create the client of a connection whose request describes it for the first time, or differently."""
         before = self.by_id.get(connection.id)
         told = connection.state
         client_id = None if client_id is None else client_id[:_CLIENT_ID_CHARS_MAX]
         software = told if isinstance(told, ClientSoftware) else _UNTOLD
         facts = self._facts(connection.listener, *connection.peer[:2], connection.id, client_id, *software)
-        client = Client(client_id, told, facts)
+        client = AuditedClient(client_id, told, facts)
         self.by_id[connection.id] = client
         if before is None:
             connection.closed.add(partial(self._is_gone, connection.id))
@@ -99,7 +99,7 @@ class Clients:
             client.requests = before.requests
         return client
 
-    def known(self, connection_id: int | None) -> Client | None:
+    def known(self, connection_id: int | None) -> AuditedClient | None:
         """Return the client as the requests of this connection have described it so far; None before the first."""
         return None if connection_id is None else self.by_id.get(connection_id)
 

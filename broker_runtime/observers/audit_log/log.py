@@ -12,19 +12,19 @@ from broker_runtime.apis.request.call import Call, PartitionFacts
 from broker_runtime.clock import Clock, Timer
 from broker_runtime.network.connection.connection_notices import ConnectionNotice
 from broker_runtime.observers.audit_log.admin_apis import ADMIN_APIS
-from broker_runtime.observers.audit_log.clients import Client, ClientFacts, Clients
+from broker_runtime.observers.audit_log.clients import AuditedClient, ClientFacts, Clients
 from broker_runtime.observers.audit_log.rollup import Rollup
 from broker_runtime.observers.audit_log.settings import AuditSettings, Level
-from broker_runtime.observers.audit_log.spool import Identity, Spool
+from broker_runtime.observers.audit_log.spool import Spool, SpoolIdentity
 from broker_runtime.observers.audit_log.writer import EventWriter
-from broker_runtime.observers.surroundings import HeldPartition
+from broker_runtime.observers.surroundings import HostedPartition
 from broker_runtime.storage.disk.filesystem import FileSystem
 
 _ROLLUP_ROWS_MAX: Final = 1000
 """An interval with more rows ends early, so that its block and the memory for it stay small."""
 
 
-class AuditFigures(NamedTuple):
+class AuditMetrics(NamedTuple):
     """Figures since the start.
 
     `events` counts those that have a number, `dropped` those that were dropped. `queued_bytes` wait to be written, and
@@ -37,10 +37,10 @@ class AuditFigures(NamedTuple):
     waiting_spools: int
 
 
-class Environment(NamedTuple):
+class AuditDependencies(NamedTuple):
     """Parts of the broker that its audit log uses. `call_later` is the event loop's, in seconds."""
 
-    identity: Identity
+    identity: SpoolIdentity
     folder: Path
     api_names: dict[int, str]
     fs: FileSystem
@@ -55,7 +55,7 @@ class AuditLog:
     their details (`Call.keep_details`).
     """
 
-    def __init__(self, settings: AuditSettings, given: Environment) -> None:
+    def __init__(self, settings: AuditSettings, given: AuditDependencies) -> None:
         spool = Spool(given.fs, given.folder, given.identity, given.api_names, settings.spool_bytes)
         self._spool = spool
         self._writer = EventWriter(spool, given.clock, given.call_later, settings.writer)
@@ -81,9 +81,9 @@ class AuditLog:
         return not self._only_admin or call.api.key in ADMIN_APIS
 
     @property
-    def figures(self) -> AuditFigures:
+    def figures(self) -> AuditMetrics:
         writer = self._writer
-        return AuditFigures(writer.last_seq + writer.owed, writer.dropped, writer.queued_bytes, self._spool.waiting)
+        return AuditMetrics(writer.last_seq + writer.owed, writer.dropped, writer.queued_bytes, self._spool.waiting)
 
     def record_call(self, call: Call) -> None:
         """Record a request that has ended."""
@@ -117,7 +117,7 @@ class AuditLog:
         at_s, why = self._clock.monotonic(), limit or reason
         self._writer.add("connection", at_s, *facts, kind.value, why, delay_us, open_us, requests)
 
-    def inventory(self, partition: HeldPartition) -> None:
+    def inventory(self, partition: HostedPartition) -> None:
         """Record a partition that this broker has."""
         if not self._is_off and not self._is_excluded(partition.topic):
             self._writer.add("inventory", self._clock.monotonic(), *partition)
@@ -128,7 +128,7 @@ class AuditLog:
         self._end_interval()
         self._writer.close()
 
-    def _is_wanted(self, call: Call, client: Client) -> bool:
+    def _is_wanted(self, call: Call, client: AuditedClient) -> bool:
         """Whether to record the call by itself. May instead add it to the rollup, and remove excluded topics."""
         if self._is_off or client.facts is None:
             return False

@@ -16,10 +16,10 @@ from broker_runtime.apis.table import COUNTED_APIS
 from broker_runtime.clock import Timer
 from broker_runtime.exposition import MetricFamily, counter, gauge
 from broker_runtime.network.connection.connection_notices import ConnectionNotice
-from broker_runtime.observers.audit_log.log import AuditLog, Environment
+from broker_runtime.observers.audit_log.log import AuditDependencies, AuditLog
 from broker_runtime.observers.audit_log.settings import AuditSettings, read_settings, with_key_of_file
-from broker_runtime.observers.audit_log.spool import Identity
-from broker_runtime.observers.surroundings import HeldPartition, Surroundings
+from broker_runtime.observers.audit_log.spool import SpoolIdentity
+from broker_runtime.observers.surroundings import BrokerFacts, HostedPartition
 from broker_runtime.storage.disk.filesystem import OsFileSystem
 
 _SPOOL_FOLDER: Final = "audit"
@@ -52,10 +52,10 @@ class AuditLogObserver:
     def __init__(self) -> None:
         self._log: AuditLog
         self._settings: AuditSettings
-        self._given: Surroundings
+        self._given: BrokerFacts
         self._inventory_timer: Timer | None = None
 
-    def attach(self, surroundings: Surroundings) -> None:
+    def attach(self, surroundings: BrokerFacts) -> None:
         self._given = surroundings
 
     def configure(self, config: Mapping[str, str]) -> None:
@@ -72,8 +72,8 @@ class AuditLogObserver:
         boot_id = new_boot_id(given.clock.wall_ms(), fs.listdir(folder))
         self._log = AuditLog(
             self._settings,
-            Environment(
-                Identity(given.cluster_id, given.node_id, boot_id),
+            AuditDependencies(
+                SpoolIdentity(given.cluster_id, given.node_id, boot_id),
                 folder,
                 {api.key: api.name for api in COUNTED_APIS},
                 fs,
@@ -135,7 +135,7 @@ class AuditLogObserver:
     def _begin_inventory(self) -> None:
         self._inventory(iter(self._given.partitions()))
 
-    def _inventory(self, left: Iterator[HeldPartition]) -> None:
+    def _inventory(self, left: Iterator[HostedPartition]) -> None:
         told = list(islice(left, _INVENTORY_TURN))
         for partition in told:
             self._log.inventory(partition)

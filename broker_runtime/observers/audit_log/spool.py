@@ -23,7 +23,7 @@ from broker_runtime.observers.audit_log.layout import (
 from broker_runtime.storage.disk.filesystem import File, FileSystem
 
 
-class Identity(NamedTuple):
+class SpoolIdentity(NamedTuple):
     """The source of the events. `boot_id` is new with each start, and a later one is greater as text."""
 
     cluster_id: str
@@ -44,7 +44,7 @@ class Spool:
     """
 
     def __init__(
-        self, fs: FileSystem, folder: Path, identity: Identity, api_names: dict[int, str], limit_bytes: int
+        self, fs: FileSystem, folder: Path, identity: SpoolIdentity, api_names: dict[int, str], limit_bytes: int
     ) -> None:
         self._fs = fs
         self._folder = folder

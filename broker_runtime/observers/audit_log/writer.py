@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
 from broker_runtime.clock import Clock, Timer
-from broker_runtime.observers.audit_log.block import Block
+from broker_runtime.observers.audit_log.block import EventBlock
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class EventWriter:
         self._clock = clock
         self._call_later = call_later
         self._limits = limits
-        self.block: Block | None = None
+        self.block: EventBlock | None = None
         self.owed = 0
         self._next_seq = 1
         self.reserved = 0
@@ -93,7 +93,7 @@ class EventWriter:
     def last_seq(self) -> int:
         return self._next_seq - 1 if self.block is None else self.block.last_seq
 
-    def ready(self, events: int = 1) -> Block | None:
+    def ready(self, events: int = 1) -> EventBlock | None:
         """Return the block for the next event, which may stand for several; None if they are dropped."""
         block = self.block
         if block is None:
@@ -149,12 +149,12 @@ class EventWriter:
     def _wall_us(self) -> int:
         return self._clock.wall_ms() * 1000
 
-    def _new_block(self) -> Block:
+    def _new_block(self) -> EventBlock:
         now_s = self._clock.monotonic()
         if self._flush_timer is None:
             self._flush_timer = self._call_later(self._limits.flush_s, self._flush)
         first_dropped = self._dropped_from
-        block = self.block = Block(first_dropped or self._next_seq, self._wall_us(), now_s)
+        block = self.block = EventBlock(first_dropped or self._next_seq, self._wall_us(), now_s)
         if first_dropped is not None:
             last = self._next_seq - 1
             ts = block.wall_us(self._dropped_s)

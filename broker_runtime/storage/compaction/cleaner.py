@@ -16,7 +16,7 @@ from broker_runtime.config import BrokerConfig
 from broker_runtime.errors import KafkaError
 from broker_runtime.on_demand import Importer, imported
 from broker_runtime.storage.compaction.dirt import Dirt
-from broker_runtime.storage.compaction.figures import CleanerFigures
+from broker_runtime.storage.compaction.figures import CleanerMetrics
 from broker_runtime.storage.disk.checkpoint import Partition
 from broker_runtime.storage.disk.disk import Disk, done_by
 from broker_runtime.storage.log.log import Log
@@ -38,7 +38,7 @@ class LogCleaner:
 
     def __init__(self, logs: Mapping[Partition, Log], disk: Disk, clock: Clock, checkpoint: Callable[[], None]) -> None:
         self.config = BrokerConfig()
-        self.figures = CleanerFigures(clock.monotonic())
+        self.figures = CleanerMetrics(clock.monotonic())
         self._logs = logs
         self._disk = disk
         self._clock = clock

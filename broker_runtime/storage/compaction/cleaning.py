@@ -12,9 +12,17 @@ from dataclasses import dataclass
 from broker_runtime.clock import Clock
 from broker_runtime.storage.compaction.dirt import Dirt, grouped
 from broker_runtime.storage.compaction.offset_map import OffsetMap
-from broker_runtime.storage.compaction.steps import Buffers, Counts, Rules, Source, fill_map, note_newest, write_kept
+from broker_runtime.storage.compaction.steps import (
+    BufferSizes,
+    CleaningSource,
+    Counts,
+    Rules,
+    fill_map,
+    note_newest,
+    write_kept,
+)
 from broker_runtime.storage.disk.filesystem import File
-from broker_runtime.storage.disk.turns import Turns, Work
+from broker_runtime.storage.disk.turns import DiskSlices, Work
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.log.replacing import ReplacingStoppedError, put_in_place, tidy
 from broker_runtime.storage.log.swap import Swap
@@ -49,7 +57,7 @@ class Cleaning:
         self._settings = settings
         self._clock = clock
         self._cuts = log.files.syncs.cuts
-        self._turns: Turns | None = None
+        self._turns: DiskSlices | None = None
         self._old_files: list[File] = []
         self._bytes = 0
 
@@ -72,18 +80,20 @@ class Cleaning:
 
     def _run(self) -> Generator[Work, None, int]:
         log, dirt, settings = self._log, self._dirt, self._settings
-        buffers = Buffers(settings.io_bytes, settings.unpacked_bytes_max, log.config.index_interval_bytes)
+        buffers = BufferSizes(settings.io_bytes, settings.unpacked_bytes_max, log.config.index_interval_bytes)
         offsets = OffsetMap(settings.map_bytes, settings.map_load_factor)
         offsets.latest = dirt.first_dirty - 1
         dirty = [each for each in log.segments if dirt.first_dirty < each.next_offset <= dirt.end]
         sources = [_source(segment, dirt.first_dirty) for segment in dirty]
         del dirty
-        yield from self._in_turns(Turns(fill_map(offsets, sources, dirt.first_dirty, buffers, self.counts), self._now))
+        yield from self._in_turns(
+            DiskSlices(fill_map(offsets, sources, dirt.first_dirty, buffers, self.counts), self._now)
+        )
         del sources
         self.utilization = offsets.utilization
         end = offsets.latest + 1
         newest: dict[int, int] = {}
-        yield from self._in_turns(Turns(note_newest(log.producers.newest_batches(), newest), self._now))
+        yield from self._in_turns(DiskSlices(note_newest(log.producers.newest_batches(), newest), self._now))
         rules = Rules(offsets, newest, self._clock.wall_ms(), log.config.delete_retention_ms)
         segments = [each for each in log.segments if each.base_offset < end and each.next_offset <= dirt.end]
         groups = [segments[begin:stop] for begin, stop in grouped(segments, log.config)]
@@ -98,7 +108,7 @@ class Cleaning:
     def _now(self) -> float:
         return self._clock.monotonic()
 
-    def _in_turns(self, turns: Turns) -> Generator[Work, None, None]:
+    def _in_turns(self, turns: DiskSlices) -> Generator[Work, None, None]:
         self._turns = turns
         for turn in turns:
             yield turn
@@ -112,7 +122,7 @@ class Cleaning:
         if log.files.syncs.cuts != self._cuts or not log.config.compacted:
             raise CleaningStoppedError(f"{log.place} was cut, or is not compacted any more")
 
-    def _clean_group(self, old: list[Segment], rules: Rules, buffers: Buffers) -> Generator[Work, None, None]:
+    def _clean_group(self, old: list[Segment], rules: Rules, buffers: BufferSizes) -> Generator[Work, None, None]:
         log, counts = self._log, self.counts
         place, needed = log.place, sum(segment.size for segment in old)
         if place.fs.free_bytes(place.folder) < needed + _ROOM_BYTES:
@@ -124,7 +134,7 @@ class Cleaning:
         try:
             swap = Swap(log.place, log.segments, old)
             sources = [_source(segment, segment.base_offset) for segment in old]
-            yield from self._in_turns(Turns(write_kept(swap.new, sources, rules, buffers, counts), self._now))
+            yield from self._in_turns(DiskSlices(write_kept(swap.new, sources, rules, buffers, counts), self._now))
             if len(old) > 1 or counts.batches_changed > changed_before:
                 yield swap.sync
                 yield from self._put_in_place(swap)
@@ -141,7 +151,7 @@ class Cleaning:
             raise CleaningStoppedError(str(stopped)) from None
 
 
-def _source(segment: Segment, from_offset: int) -> Source:
+def _source(segment: Segment, from_offset: int) -> CleaningSource:
     start = segment.position_of(max(from_offset, segment.base_offset))
     begin = segment.size if start is None else start
-    return Source(segment.file, segment.path, begin, segment.size, segment.base_offset, segment.next_offset)
+    return CleaningSource(segment.file, segment.path, begin, segment.size, segment.base_offset, segment.next_offset)

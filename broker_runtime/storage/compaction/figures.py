@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from broker_runtime.storage.compaction.steps import Counts
 
 
-class CleanerFigures:
+class CleanerMetrics:
     """Shares are from 0 to 1. Nothing is durable."""
 
     def __init__(self, now_s: float) -> None:

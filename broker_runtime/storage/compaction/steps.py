@@ -23,7 +23,7 @@ from broker_runtime.storage.segment.stored_batches import batches
 _RECORDS_PER_STEP = 256
 
 
-class Source(NamedTuple):
+class CleaningSource(NamedTuple):
     """The part of a sealed segment that a cleaning reads."""
 
     file: File
@@ -51,7 +51,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Buffers:
+class BufferSizes:
     """How much is read and written at a time, and the limit for a decompressed batch; all in bytes."""
 
     io_bytes: int
@@ -72,7 +72,7 @@ class Counts:
 
 
 def fill_map(
-    offsets: OffsetMap, sources: Sequence[Source], from_offset: int, buffers: Buffers, counts: Counts
+    offsets: OffsetMap, sources: Sequence[CleaningSource], from_offset: int, buffers: BufferSizes, counts: Counts
 ) -> Steps:
     """Note the keys from `from_offset` on, until all sources are read or the map is full."""
     for source in sources:
@@ -110,7 +110,9 @@ def _note_keys(offsets: OffsetMap, body: bytes, header: Header, from_offset: int
     return True
 
 
-def write_kept(new: Segment, sources: Sequence[Source], rules: Rules, buffers: Buffers, counts: Counts) -> Steps:
+def write_kept(
+    new: Segment, sources: Sequence[CleaningSource], rules: Rules, buffers: BufferSizes, counts: Counts
+) -> Steps:
     """Write the remaining records to the new segment, which counts them.
 
     The last batch stays, if need be without records: segments follow each other without a gap, so that a start notices

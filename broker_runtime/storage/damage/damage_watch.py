@@ -14,7 +14,7 @@ from broker_runtime.clock import Clock
 from broker_runtime.errors import KafkaError
 from broker_runtime.storage.disk.checkpoint import Partition
 from broker_runtime.storage.disk.disk import Disk
-from broker_runtime.storage.disk.turns import Turns, Work
+from broker_runtime.storage.disk.turns import DiskSlices, Work
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.recovery.recovery import BatchScan, Damage
 from broker_runtime.storage.recovery.scan_past import steps_past
@@ -104,7 +104,7 @@ class DamageWatch:
         keep_in_memory(copy.indexes)
         gaps, interval = log.files.swaps.may_have_gaps, log.config.index_interval_bytes
         steps = _check(copy, segment.next_offset, interval, gaps=gaps)
-        self._turn(log, segment, copy, iter(Turns(steps, self._clock.monotonic)))
+        self._turn(log, segment, copy, iter(DiskSlices(steps, self._clock.monotonic)))
 
     def _turn(
         self, log: Log, segment: Segment, copy: Segment, turns: Iterator[Work], error: Exception | None = None

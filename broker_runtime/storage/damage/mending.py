@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.disk.disk import done_by
-from broker_runtime.storage.disk.turns import Steps, Turns, Work
+from broker_runtime.storage.disk.turns import DiskSlices, Steps, Work
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.log.replacing import ReplacingStoppedError, put_in_place, tidy
 from broker_runtime.storage.log.swap import Swap
@@ -31,7 +31,7 @@ from broker_runtime.storage.segment.stored_batches import DamagedFileError, batc
 _IO_BYTES = 512 << 10
 
 
-class Wanted(NamedTuple):
+class MissingBatches(NamedTuple):
     """Offsets whose batches are needed next; a beginning of them is enough."""
 
     offset: int
@@ -65,8 +65,8 @@ class Mending:
         self._missing: list[str] = []
         """For each range that stays damaged: why no source supplies it."""
 
-    def run(self) -> Generator[Work | Wanted, Supplied | None, int]:
-        """Yields work for a thread, and `Wanted`, which the caller answers with `Supplied` or a NotSuppliedError.
+    def run(self) -> Generator[Work | MissingBatches, Supplied | None, int]:
+        """Yield work for a thread, and `MissingBatches`, which the caller answers: `Supplied` or a NotSuppliedError.
 
         Returns the segment's end offset. Raises ReplacingStoppedError, OSError, and KafkaError if the supplied batches
         do not fit. Raises NotSuppliedError if a part of the damage stays; the other part is mended then.
@@ -89,7 +89,7 @@ class Mending:
             raise NotSuppliedError(self._missing[0])
         return swap.new.next_offset
 
-    def _first_supplied(self) -> Generator[Wanted, Supplied | None, tuple[int, Supplied]]:
+    def _first_supplied(self) -> Generator[MissingBatches, Supplied | None, tuple[int, Supplied]]:
         """(Number of the first range for which a source has a beginning, that beginning).
 
         Raises NotSuppliedError if there is none: then nothing is written.
@@ -102,16 +102,18 @@ class Mending:
                 self._missing.append(str(error))
         raise NotSuppliedError(self._missing[0])
 
-    def _asked(self, expected: int) -> Generator[Wanted, Supplied | None, Supplied]:
+    def _asked(self, expected: int) -> Generator[MissingBatches, Supplied | None, Supplied]:
         begin, end = max(expected, self._log.log_start_offset), self._range.next_offset
         if begin >= end:
             return Supplied(b"", end, True)
-        supplied = yield Wanted(begin, end)
+        supplied = yield MissingBatches(begin, end)
         assert supplied is not None
         self._check()
         return supplied
 
-    def _written(self, swap: Swap, number: int, supplied: Supplied) -> Generator[Work | Wanted, Supplied | None, None]:
+    def _written(
+        self, swap: Swap, number: int, supplied: Supplied
+    ) -> Generator[Work | MissingBatches, Supplied | None, None]:
         """Write the new segment. `supplied` is for the range `number`; no source has the ranges before it."""
         writer = BatchWriter(swap.new, _IO_BYTES, self._log.config.index_interval_bytes)
         position = 0
@@ -137,7 +139,7 @@ class Mending:
             raise ReplacingStoppedError(log.failure or f"{log.place} was cut, or the segment has expired")
 
     def _copied(self, writer: BatchWriter, start: int, stop: int) -> Generator[Work, None, None]:
-        for turn in Turns(_copy(writer, self._segment, start, stop), self._monotonic):
+        for turn in DiskSlices(_copy(writer, self._segment, start, stop), self._monotonic):
             try:
                 yield turn
             except DamagedFileError:
@@ -151,7 +153,7 @@ class Mending:
 
     def _filled(
         self, writer: BatchWriter, new: Segment, supplied: Supplied | None
-    ) -> Generator[Work | Wanted, Supplied | None, int]:
+    ) -> Generator[Work | MissingBatches, Supplied | None, int]:
         """Fill the range, and return up to which offset. `supplied` is its beginning if that was requested already."""
         expected = self._range.first_offset
         while expected < self._range.next_offset:
@@ -258,12 +260,12 @@ def _misfit(what: str, damaged: DamagedRange) -> KafkaError:
     return KafkaError(ErrorCode.CORRUPT_MESSAGE, text)
 
 
-def nothing_for(wanted: Wanted) -> Supplied:
-    """The answer to `Wanted` if the loss of the records is accepted."""
+def nothing_for(wanted: MissingBatches) -> Supplied:
+    """The answer to `MissingBatches` if the loss of the records is accepted."""
     return Supplied(b"", wanted.next_offset, may_have_gaps=True)
 
 
-async def mend(log: Log, segment: Segment, supply: Callable[[Wanted], Awaitable[Supplied]]) -> int:
+async def mend(log: Log, segment: Segment, supply: Callable[[MissingBatches], Awaitable[Supplied]]) -> int:
     """Mend the segment with what `supply` returns, and return its end offset.
 
     Raises the errors of `Mending.run` and `supply`.
@@ -274,7 +276,7 @@ async def mend(log: Log, segment: Segment, supply: Callable[[Wanted], Awaitable[
         while True:
             answer = None
             try:
-                if isinstance(step, Wanted):
+                if isinstance(step, MissingBatches):
                     answer = await supply(step)
                 else:
                     await done_by(log.place.disk, step)
@@ -296,7 +298,7 @@ def accept_losses(log: Log) -> None:
         try:
             step = next(works)
             while True:
-                if isinstance(step, Wanted):
+                if isinstance(step, MissingBatches):
                     step = works.send(nothing_for(step))
                 else:
                     step()

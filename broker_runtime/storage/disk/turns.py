@@ -9,7 +9,7 @@ Steps = Iterator[int]
 """Yields now and then how many bytes were read and written; after each yield another thread may continue."""
 
 
-class Turns:
+class DiskSlices:
     """`bytes` were read and written in all turns so far."""
 
     def __init__(self, steps: Steps, monotonic: Callable[[], float]) -> None:

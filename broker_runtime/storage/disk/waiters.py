@@ -37,7 +37,7 @@ class AtOnce:
             _call(call)
 
 
-class InTurns:
+class SlicedCallbacks:
     """Calls back for at most about `turn_s` seconds in each iteration of the event loop; `now` gives seconds."""
 
     __slots__ = ("_call_soon", "_now", "_queue", "_scheduled", "_turn_s", "lengths")

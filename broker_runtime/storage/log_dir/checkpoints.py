@@ -27,7 +27,7 @@ from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.log.log_starts import LogStarts
 
 
-class Said(NamedTuple):
+class CheckpointedOffsets(NamedTuple):
     """The values of one partition in the checkpoints that were read; 0 for missing ones."""
 
     log_start: int
@@ -80,8 +80,8 @@ class Checkpoints:
         """The durable entries on disk."""
         return self._ledger.on_disk
 
-    def said_of(self, key: Partition) -> Said:
-        return Said(
+    def said_of(self, key: Partition) -> CheckpointedOffsets:
+        return CheckpointedOffsets(
             self._log_starts.on_disk.get(key, 0),
             self._recovery_points.on_disk.get(key, 0),
             self._high_watermarks.on_disk.get(key, 0),

@@ -105,7 +105,7 @@ class ExternalContext(ReconcileContext, Protocol):
     def external(self) -> ExternalFleet: ...
 
 
-class RollFigures(Protocol):
+class RollMetrics(Protocol):
     """Counts rolls and restarts for metrics. The methods do nothing unless a class overrides them."""
 
     def note_roll(self, key: ClusterKey, step: RollStep | None) -> None:
@@ -122,13 +122,13 @@ class FleetContext(ReconcileContext, Protocol):
     def fleet(self) -> Fleet: ...
 
     @property
-    def figures(self) -> RollFigures: ...
+    def figures(self) -> RollMetrics: ...
 
     async def pool_of(self, key: ClusterKey, brokers: tuple[BrokerAddress, ...]) -> BrokerPool | None:
         """Return connections to these brokers; None for no brokers."""
 
 
-class QuotaFigures(Protocol):
+class QuotaMetrics(Protocol):
     """Counts quotas for metrics. The methods do nothing unless a class overrides them."""
 
     def note_quotas(self, key: ClusterKey, states: Mapping[str, str] | None) -> None:
@@ -149,7 +149,7 @@ class QuotaContext(ReconcileContext, Protocol):
     def first_seen(self) -> FirstSeen: ...
 
     @property
-    def figures(self) -> QuotaFigures: ...
+    def figures(self) -> QuotaMetrics: ...
 
     @property
     def is_due(self) -> Callable[[str, ClusterKey], bool]:

@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import dataclass, field
 
-from sluicegate_operator.engine.said import Said
+from sluicegate_operator.engine.said import ChangedMessages
 from sluicegate_operator.kube.http.errors import KubeError, NamespaceGoingError
 
 TOLD_AFTER_S = 60.0
@@ -13,7 +13,7 @@ TOLD_AFTER_S = 60.0
 class LastingRefusals:
     """How long all tries to write objects of a cluster have been refused. `of` is the uid of the cluster."""
 
-    _since: Said[str] = field(default_factory=Said)
+    _since: ChangedMessages[str] = field(default_factory=ChangedMessages)
 
     def lasts(self, of: str, error: KubeError) -> bool:
         """Record a refusal that may pass. Return whether refusals have lasted for `TOLD_AFTER_S`.

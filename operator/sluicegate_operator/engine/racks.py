@@ -10,7 +10,7 @@ from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.engine.context import FleetContext
 from sluicegate_operator.engine.lasting_refusals import LastingRefusals
 from sluicegate_operator.engine.progress import ClusterProgress
-from sluicegate_operator.engine.said import Said
+from sluicegate_operator.engine.said import ChangedMessages
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again
 from sluicegate_operator.kube.http.errors import KubeError
@@ -29,7 +29,7 @@ class RackReconciler:
 
     def __init__(self, context: FleetContext) -> None:
         self._context = context
-        self._waits: Said[tuple[ClusterKey, str]] = Said()
+        self._waits: ChangedMessages[tuple[ClusterKey, str]] = ChangedMessages()
         self._refusals = LastingRefusals()
 
     async def reconcile(self, key: ClusterKey) -> Again:

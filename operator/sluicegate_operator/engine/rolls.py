@@ -16,7 +16,7 @@ from sluicegate_operator.api.models.broker_listener import BrokerListener
 from sluicegate_operator.engine.context import FleetContext, look_again_s
 from sluicegate_operator.engine.lasting_refusals import LastingRefusals
 from sluicegate_operator.engine.progress import ClusterProgress
-from sluicegate_operator.engine.said import Said
+from sluicegate_operator.engine.said import ChangedMessages
 from sluicegate_operator.engine.scaling import CHANGED_RETRY, Scale, Scaling
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
 from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again, Retry, unless_refused
@@ -38,7 +38,7 @@ from sluicegate_operator.planning.rolls.roll import (
     Restart,
     RollStep,
     RollView,
-    Wait,
+    WaitForNodes,
     WaitReason,
     plan_roll,
     refused_restart,
@@ -76,7 +76,7 @@ class RollReconciler:
         """A roll that is blocked for longer than `blocked_told_after_s` seconds is reported by a Warning."""
         self._context = context
         self._blocked_told_after_s = blocked_told_after_s
-        self._waits: Said[str] = Said()
+        self._waits: ChangedMessages[str] = ChangedMessages()
         """Why the roll of each BrokerCluster waits, by uid."""
         self._refusals = LastingRefusals()
         self._scaling = Scaling(context)
@@ -117,7 +117,7 @@ class RollReconciler:
         moving_s = self._context.fleet.look_every_s
         if seen.nodes.view.overview is None:
             return Retry(moving_s, UNSEEN_MAX * moving_s)
-        if isinstance(roll, Wait) and again in (None, REFUSED_RETRY):
+        if isinstance(roll, WaitForNodes) and again in (None, REFUSED_RETRY):
             return REFUSED_RETRY if roll.reason in REFUSED else moving_s
         return moving_s if again is None else again
 
@@ -145,7 +145,7 @@ class RollReconciler:
     ) -> None:
         key = (cluster.namespace, cluster.name)
         self._context.figures.note_roll(key, roll)
-        if isinstance(roll, Restart | Wait | Done):
+        if isinstance(roll, Restart | WaitForNodes | Done):
             progress.rolling = not isinstance(roll, Done)
         elif no_roll is not None and not no_roll.holds:
             progress.rolling = False
@@ -181,7 +181,7 @@ class RollReconciler:
                 return step, self._context.fleet.look_every_s
             case Restart():
                 return await self._restart(cluster, seen, step)
-            case Wait():
+            case WaitForNodes():
                 self._refusals.ended(cluster.metadata.uid)
                 await self.tell(cluster, step)
                 return step, None
@@ -189,7 +189,7 @@ class RollReconciler:
         self._refusals.ended(cluster.metadata.uid)
         return step, None
 
-    async def tell(self, cluster: BrokerCluster, step: Wait) -> None:
+    async def tell(self, cluster: BrokerCluster, step: WaitForNodes) -> None:
         """Log once why the roll waits, and record a Warning if it stays blocked."""
         sentence = f"{step.reason}: {step.message}"
         lasted_s = self._waits.note(cluster.metadata.uid, sentence, asyncio.get_running_loop().time())
@@ -269,7 +269,9 @@ def _was_refused(progress: ClusterProgress, cluster: BrokerCluster) -> bool:
         told = {rollout.reason if rollout is not None else "", ready.reason if ready is not None else ""}
         return not told.isdisjoint({*REFUSED, *SCALE_REFUSED})
     roll, scale = progress.roll, progress.scale
-    return (isinstance(roll, Wait) and roll.reason in REFUSED) or (scale is not None and scale.reason in SCALE_REFUSED)
+    return (isinstance(roll, WaitForNodes) and roll.reason in REFUSED) or (
+        scale is not None and scale.reason in SCALE_REFUSED
+    )
 
 
 def _generations(snapshot: Snapshot) -> set[tuple[str, int]]:

@@ -10,7 +10,7 @@ SUBJECTS_MAX = 10_000
 
 
 @dataclass(slots=True)
-class Said(Generic[Subject]):
+class ChangedMessages(Generic[Subject]):
     """The last sentence about each subject; callers forget subjects without a sentence.
 
     Beyond `SUBJECTS_MAX` subjects, the one that was noted longest ago is forgotten.

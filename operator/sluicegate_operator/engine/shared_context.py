@@ -8,7 +8,7 @@ from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.engine.first_seen import FirstSeen
 from sluicegate_operator.engine.pools import Pools
 from sluicegate_operator.engine.progress import ClusterProgress
-from sluicegate_operator.engine.said import Said
+from sluicegate_operator.engine.said import ChangedMessages
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.external.external import ExternalFleet
@@ -38,7 +38,7 @@ class SharedContext(Generic[AnyFleet]):
         """Function that puts a cluster into another queue, by the queue's name; set by the owner of the queues."""
         self.is_due: Callable[[str, ClusterKey], bool] = _no_queues
         """Function that returns whether that queue must reconcile a cluster again, for a change since it began."""
-        self._said: Said[tuple[Hashable, ...]] = Said()
+        self._said: ChangedMessages[tuple[Hashable, ...]] = ChangedMessages()
         self._pools = Pools(may_write)
 
     async def pool(self, cluster: BrokerCluster) -> BrokerPool | None:

@@ -14,7 +14,7 @@ from sluicegate_operator.api.models.topic import Topic, TopicStatus
 from sluicegate_operator.engine.context import REMEMBERED_FIELDS, ReconcileContext, now
 from sluicegate_operator.engine.lasting_refusals import LastingRefusals
 from sluicegate_operator.engine.leaving_topics import LeavingTopics
-from sluicegate_operator.engine.said import Said
+from sluicegate_operator.engine.said import ChangedMessages
 from sluicegate_operator.engine.snapshot import ClusterKey, Unreadable
 from sluicegate_operator.engine.telling import say_stalled, write_one_of_many
 from sluicegate_operator.engine.work_queue import Again, Retry, unless_refused
@@ -60,7 +60,7 @@ class TopicReconciler:
         self._patience_s = patience_s
         self._leaving = LeavingTopics(context, deletion_s)
         self._refusals = LastingRefusals()
-        self._waits: Said[str] = Said()
+        self._waits: ChangedMessages[str] = ChangedMessages()
         """Topics that wait for brokers, by uid."""
 
     async def reconcile(self, key: ClusterKey) -> Again:

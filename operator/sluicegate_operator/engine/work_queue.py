@@ -3,7 +3,7 @@
 Problem: many clusters change, fail and recover at the same time. Each must be reconciled after its last change, and
 clusters whose brokers do not answer must not delay the others.
 
-Idea: the queue is level-based, so a key is in it once, however often it is marked. `Schedule` decides when a key is
+Idea: the queue is level-based, so a key is in it once, however often it is marked. `DueTimes` decides when a key is
 due; it is pure and gets the time as an argument. `WorkQueue` runs the work in tasks of the event loop.
 
 Invariants:
@@ -72,7 +72,7 @@ def _retry_of(error: KubeError | KafkaAdminError) -> Retry:
 
 
 @dataclass(slots=True)
-class Schedule(Generic[K]):
+class DueTimes(Generic[K]):
     """When each key is due, in seconds of the caller's clock."""
 
     due_s: dict[K, float] = field(default_factory=dict)
@@ -132,7 +132,7 @@ class WorkQueue(Generic[K]):
     def __init__(self, name: str, work: Callable[[K], Awaitable[Again]]) -> None:
         self.name = name
         self._work = work
-        self._schedule: Schedule[K] = Schedule()
+        self._schedule: DueTimes[K] = DueTimes()
         self._changed = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._logged: dict[K, str] = {}
@@ -151,7 +151,7 @@ class WorkQueue(Generic[K]):
         return len(self._schedule.due_s) + len(self._schedule.running)
 
     def oldest_s(self, now_s: float) -> float:
-        """Return the age like `Schedule.oldest_s`, with the event loop's clock in seconds. Safe from any thread."""
+        """Return the age like `DueTimes.oldest_s`, with the event loop's clock in seconds. Safe from any thread."""
         return self._schedule.oldest_s(now_s)
 
     async def run(self) -> None:

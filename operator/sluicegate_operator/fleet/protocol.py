@@ -14,7 +14,7 @@ from sluicegate_operator.api.models.broker_listener import BrokerListener
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.kafka.asking import BrokerPool
 from sluicegate_operator.fleet.kafka.controllers import ControllerView
-from sluicegate_operator.fleet.kafka.listeners import Told
+from sluicegate_operator.fleet.kafka.listeners import ListenerOutcome
 from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.planning.layout.cluster_layout import ClusterLayout
 from sluicegate_operator.planning.listeners.listener_status import ServicesSeen
@@ -74,7 +74,7 @@ class ListenersSeen:
     fronts: Mapping[str, ServicesSeen]
     """By the BrokerListener's name. A listener is left out while a refusal may pass and has not lasted: its status
     stays unchanged."""
-    told: Mapping[int, Told] = field(default_factory=dict)
+    told: Mapping[int, ListenerOutcome] = field(default_factory=dict)
     not_applied: KubeError | None = None
     """A refusal that may pass. Once it has lasted, one of `fronts` reports it."""
 

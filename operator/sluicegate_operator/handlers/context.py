@@ -20,9 +20,9 @@ from sluicegate_operator.engine.shared_context import SharedContext
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot, Unreadable
 from sluicegate_operator.fleet.kubernetes.kubernetes import KubernetesFleet
 from sluicegate_operator.handlers.following import Followers
-from sluicegate_operator.handlers.process.term_figures import TermFigures
+from sluicegate_operator.handlers.process.term_figures import TermMetrics
 from sluicegate_operator.handlers.snapshot import gather_snapshot
-from sluicegate_operator.kube.cache.held import Misread
+from sluicegate_operator.kube.cache.held import UnreadableObject
 from sluicegate_operator.kube.cache.undeclared import without_fields
 from sluicegate_operator.kube.client.client import CONFIG_STATUS_MANAGER, LIMITS_STATUS_MANAGER, KubeClient
 from sluicegate_operator.kube.client.events import EventRecorder
@@ -37,7 +37,7 @@ from sluicegate_operator.settings import Settings
 
 log = logging.getLogger(__name__)
 
-Departed = dict[ClusterKey, dict[str, BrokerCluster | Misread]]
+Departed = dict[ClusterKey, dict[str, BrokerCluster | UnreadableObject]]
 """Deleted BrokerClusters by key and uid, in their last version, until their deleteClaims is carried out."""
 
 
@@ -51,7 +51,7 @@ class Context(SharedContext[KubernetesFleet]):
         self.may_write = may_write
         self.settings = settings
         self.events = EventRecorder(kube)
-        self.figures = TermFigures()
+        self.figures = TermMetrics()
         self.departed: Departed = {}
         self.ending: dict[ClusterKey, str] = {}
         """Clusters whose namespace is being deleted, with their uids; see handlers.ending_namespaces."""
@@ -62,7 +62,7 @@ class Context(SharedContext[KubernetesFleet]):
         for held in self.kube.cache.informers()[BROKER_CLUSTER].store.values():
             if isinstance(held.value, BrokerCluster):
                 yield held.value
-            elif isinstance(held.value, Misread):
+            elif isinstance(held.value, UnreadableObject):
                 yield held.value.body
 
     async def gather(self, key: ClusterKey, kinds: Collection[Kind], *, fresh: bool = False) -> Snapshot:

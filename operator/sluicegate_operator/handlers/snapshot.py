@@ -15,7 +15,7 @@ from sluicegate_operator.engine.snapshot import (
     Unreadable,
     UnreadableClusterError,
 )
-from sluicegate_operator.kube.cache.held import Misread, cluster_of, read_object
+from sluicegate_operator.kube.cache.held import UnreadableObject, cluster_of, read_object
 from sluicegate_operator.kube.client.client import KubeClient
 from sluicegate_operator.kube.http.kinds import (
     BROKER_CLUSTER,
@@ -56,7 +56,7 @@ async def gather_snapshot(
     return Snapshot(cluster, resources, tuple(unreadable), leaving)
 
 
-async def _of_kind(kube: KubeClient, key: ClusterKey, kind: Kind, *, fresh: bool) -> list[Resource | Misread]:
+async def _of_kind(kube: KubeClient, key: ClusterKey, kind: Kind, *, fresh: bool) -> list[Resource | UnreadableObject]:
     if not fresh:
         return await kube.cache.resources(kind, *key)
     if kind == BROKER_CLUSTER:
@@ -64,7 +64,7 @@ async def _of_kind(kube: KubeClient, key: ClusterKey, kind: Kind, *, fresh: bool
         bodies = [] if one is None else [one]
     else:
         bodies = [item for item in await kube.list(kind, key[0]) if cluster_of(kind, item) == key[1]]
-    read: list[Resource | Misread] = []
+    read: list[Resource | UnreadableObject] = []
     for number, body in enumerate(bodies):
         read.append(read_object(body))
         if number % READ_A_TURN == READ_A_TURN - 1:
@@ -77,7 +77,7 @@ async def gather_cluster(kube: KubeClient, key: ClusterKey) -> BrokerCluster | N
     return _cluster(await _of_kind(kube, key, BROKER_CLUSTER, fresh=False))
 
 
-def _cluster(found: Sequence[Resource | Misread]) -> BrokerCluster | None:
+def _cluster(found: Sequence[Resource | UnreadableObject]) -> BrokerCluster | None:
     unreadable: list[Unreadable] = []
     clusters = readable(BrokerCluster, BROKER_CLUSTER, found, unreadable)
     if unreadable:
@@ -86,12 +86,12 @@ def _cluster(found: Sequence[Resource | Misread]) -> BrokerCluster | None:
 
 
 def readable(
-    model: type[T], kind: Kind, found: Iterable[Resource | Misread], unreadable: list[Unreadable]
+    model: type[T], kind: Kind, found: Iterable[Resource | UnreadableObject], unreadable: list[Unreadable]
 ) -> tuple[T, ...]:
     """Return the objects that are not being deleted; those that cannot be read are added to `unreadable`."""
     resources: list[T] = []
     for value in found:
-        if isinstance(value, Misread):
+        if isinstance(value, UnreadableObject):
             if not value.body["metadata"].get("deletionTimestamp"):
                 unreadable.append(Unreadable(kind, value.body, value.why))
         elif isinstance(value, model) and value.metadata.deletion_timestamp is None:
@@ -99,8 +99,8 @@ def readable(
     return tuple(resources)
 
 
-def _leaving(value: Resource | Misread) -> LeavingTopic | None:
-    if isinstance(value, Misread):
+def _leaving(value: Resource | UnreadableObject) -> LeavingTopic | None:
+    if isinstance(value, UnreadableObject):
         meta = value.body["metadata"]
         leaves = meta.get("deletionTimestamp") and FINALIZER in (meta.get("finalizers") or ())
         return LeavingTopic(value.body, None, value.why) if leaves else None

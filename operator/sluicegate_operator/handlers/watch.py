@@ -16,7 +16,7 @@ from sluicegate_operator.engine.work_queue import WorkQueue
 from sluicegate_operator.fleet.pods.pods import node_pod
 from sluicegate_operator.handlers.context import Departed
 from sluicegate_operator.handlers.reconcilers.pipeline_places import PipelinePlaces
-from sluicegate_operator.kube.cache.held import Held, Misread
+from sluicegate_operator.kube.cache.held import CachedObject, UnreadableObject
 from sluicegate_operator.kube.http.kinds import (
     AUDIT_PIPELINE,
     BROKER_CLUSTER,
@@ -49,7 +49,7 @@ class Watch:
         self._queues = queues
         self._places = PipelinePlaces()
 
-    def on_change(self, kind: Kind, before: Held | None, after: Held | None) -> None:
+    def on_change(self, kind: Kind, before: CachedObject | None, after: CachedObject | None) -> None:
         """Mark the queues. `before` is None for a new object, and for each cached object when the term begins."""
         if kind in CUSTOM:
             self._on_object(kind, before, after)
@@ -62,7 +62,7 @@ class Watch:
         elif kind in (*CHILDREN, SERVICE):
             self._on_child(kind, before, after)
 
-    def _on_object(self, kind: Kind, before: Held | None, after: Held | None) -> None:
+    def _on_object(self, kind: Kind, before: CachedObject | None, after: CachedObject | None) -> None:
         """Mark the queues of the object's kind, unless only the status has changed: the operator itself wrote it."""
         if before is not None and after is not None and _written(before) == _written(after):
             return
@@ -70,7 +70,7 @@ class Watch:
             self._first_seen.note({"metadata": {"uid": after.uid, "generation": _generation(after)}})
         if before is not None and (after is None or after.uid != before.uid):
             self._first_seen.forget(before.uid)
-            if kind == BROKER_CLUSTER and isinstance(before.value, BrokerCluster | Misread):
+            if kind == BROKER_CLUSTER and isinstance(before.value, BrokerCluster | UnreadableObject):
                 self._departed.setdefault((before.namespace, before.cluster), {})[before.uid] = before.value
         for key in _clusters(before, after):
             for queue in KINDS[kind.kind].queues:
@@ -79,7 +79,7 @@ class Watch:
             for key in self._places.concerned(before, after) - _clusters(before, after):
                 self._queues["pipelines"].mark(key)
 
-    def _on_pod(self, before: Held | None, after: Held | None) -> None:
+    def _on_pod(self, before: CachedObject | None, after: CachedObject | None) -> None:
         """Mark queues only for changes of a node's place or health: pods change their status often."""
         if before is not None and after is not None and before.cluster != after.cluster:
             # Another client has changed the label: one cluster lost the pod, and the other did not create it.
@@ -97,7 +97,7 @@ class Watch:
                 for queue in ("quotas", "topics", "configs", "descriptions", "observers"):
                     self._queues[queue].mark(key)
 
-    def _on_node_set(self, before: Held | None, after: Held | None) -> None:
+    def _on_node_set(self, before: CachedObject | None, after: CachedObject | None) -> None:
         """Mark queues when another client scales or deletes the StatefulSet, or restarts it.
 
         Its status marks nothing.
@@ -106,7 +106,7 @@ class Watch:
             for queue in ("clusters", "rolls"):
                 self._queues[queue].mark((before.namespace, before.cluster))
 
-    def _on_child(self, kind: Kind, before: Held | None, after: Held | None) -> None:
+    def _on_child(self, kind: Kind, before: CachedObject | None, after: CachedObject | None) -> None:
         """Mark queues when another client deletes or changes an applied child.
 
         A write of the operator itself causes one more reconcile, which changes nothing.
@@ -116,7 +116,7 @@ class Watch:
                 for queue in _queues_of_child(kind, before):
                     self._queues[queue].mark(key)
 
-    def _on_registration(self, before: Held | None, after: Held | None) -> None:
+    def _on_registration(self, before: CachedObject | None, after: CachedObject | None) -> None:
         """Mark a queue when another client deletes or changes a BrokerRegistration.
 
         The operator creates it again from the controller's view of the broker. Only the operator writes its status, so
@@ -127,7 +127,7 @@ class Watch:
                 self._queues["registrations"].mark(key)
 
 
-def _queues_of_child(kind: Kind, child: Held) -> tuple[str, ...]:
+def _queues_of_child(kind: Kind, child: CachedObject) -> tuple[str, ...]:
     """Return the queues whose reconcilers apply the child."""
     if kind != CONFIG_MAP:
         return ("clusters", "listeners")
@@ -137,25 +137,25 @@ def _queues_of_child(kind: Kind, child: Held) -> tuple[str, ...]:
     return ("pipelines",) if labels.get(ROLE_LABEL) == COMPONENT else ("clusters", "observers")
 
 
-def _clusters(before: Held | None, after: Held | None) -> set[ClusterKey]:
+def _clusters(before: CachedObject | None, after: CachedObject | None) -> set[ClusterKey]:
     """Return the clusters that an object belonged to and belongs to: another client may have changed its label."""
     return {(held.namespace, held.cluster) for held in (before, after) if held is not None and held.cluster}
 
 
-def _generation(held: Held) -> int:
+def _generation(held: CachedObject) -> int:
     if isinstance(held.value, Resource):
         return held.value.metadata.generation
-    body = held.value.body if isinstance(held.value, Misread) else held.value
+    body = held.value.body if isinstance(held.value, UnreadableObject) else held.value
     return int(body["metadata"].get("generation") or 0)
 
 
-def _written(held: Held) -> Hashable:
+def _written(held: CachedObject) -> Hashable:
     """Return the parts of an object that users write."""
     if isinstance(held.value, Resource):
         meta = held.value.metadata
         labels, annotations, deleted = meta.labels, meta.annotations, meta.deletion_timestamp is not None
     else:
-        body = held.value.body if isinstance(held.value, Misread) else held.value
+        body = held.value.body if isinstance(held.value, UnreadableObject) else held.value
         found = body["metadata"]
         labels, annotations = found.get("labels") or {}, found.get("annotations") or {}
         deleted = bool(found.get("deletionTimestamp"))
@@ -163,7 +163,7 @@ def _written(held: Held) -> Hashable:
     return held.uid, _generation(held), deleted, *pairs
 
 
-def _applied(held: Held) -> Hashable:
+def _applied(held: CachedObject) -> Hashable:
     """Return the object's applied state.
 
     Kinds without a generation, such as ConfigMaps and Services, use resourceVersion.
@@ -188,8 +188,8 @@ class _PodNews:
     """Phase of a run of an AuditPipeline."""
 
 
-def _pod_news(held: Held | None) -> _PodNews:
-    if held is None or isinstance(held.value, Resource | Misread):
+def _pod_news(held: CachedObject | None) -> _PodNews:
+    if held is None or isinstance(held.value, Resource | UnreadableObject):
         return _PodNews()
     body = held.value
     if PIPELINE_LABEL in body["metadata"]["labels"]:

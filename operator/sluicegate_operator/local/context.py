@@ -6,7 +6,7 @@ from typing import Any
 from sluicegate_operator.api import BrokerCluster, ObserverPlugin, Resource
 from sluicegate_operator.api.models.broker_cluster import Brokers
 from sluicegate_operator.api.schema.metadata import Status
-from sluicegate_operator.engine.context import EventType, Found, QuotaFigures, RollFigures, reference
+from sluicegate_operator.engine.context import EventType, Found, QuotaMetrics, RollMetrics, reference
 from sluicegate_operator.engine.shared_context import SharedContext
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot, Unreadable
 from sluicegate_operator.fleet.kafka.asking import BrokerPool
@@ -33,8 +33,8 @@ class LocalContext(SharedContext[LocalFleet]):
         super().__init__(fleet, self._clusters)
         self._objects = objects
         self._changed = changed
-        self.events = SaidEvents(say)
-        self.figures = NoFigures()
+        self.events = PrintedEvents(say)
+        self.figures = NoMetrics()
         self.running: set[ClusterKey] = set()
         """Clusters whose brokers may be queried: their processes have been started, or they are external."""
 
@@ -69,7 +69,7 @@ class LocalContext(SharedContext[LocalFleet]):
         return float(cluster.spec.resync_seconds)
 
 
-class SaidEvents:
+class PrintedEvents:
     """Prints Events on the terminal. A lasting Warning is printed once until something else happens to its object."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
@@ -92,7 +92,7 @@ class SaidEvents:
             self._say(f"{subject}: {what}{message}")
 
 
-class NoFigures(QuotaFigures, RollFigures):
+class NoMetrics(QuotaMetrics, RollMetrics):
     """Metrics that do nothing: `sluicegate up` has none."""
 
 

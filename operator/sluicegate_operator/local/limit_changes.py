@@ -8,7 +8,7 @@ from sluicegate_operator.engine.snapshot import ClusterKey
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class LimitCheck:
     """A check of a cluster's limits.
 
     `complete`: enforced on all of its `brokers`. `lacking`: why not, if that is known.
@@ -42,7 +42,7 @@ class LimitChanges:
         if key in self._complete:
             self._complete[key] = False
 
-    def looked(self, key: ClusterKey, look: Look) -> None:
+    def looked(self, key: ClusterKey, look: LimitCheck) -> None:
         was_complete = self._complete.get(key)
         complete = look.complete and look.brokers > 0
         if look.brokers or was_complete is not None:

@@ -31,7 +31,7 @@ from sluicegate_operator.kube.http.kinds import BROKER_LISTENER, CONNECTION_QUOT
 from sluicegate_operator.local.clusters import LocalClusters
 from sluicegate_operator.local.context import LocalContext, NoConfigMaps, no_node_labels
 from sluicegate_operator.local.landers import LocalLanders
-from sluicegate_operator.local.limit_changes import LimitChanges, Look
+from sluicegate_operator.local.limit_changes import LimitChanges, LimitCheck
 from sluicegate_operator.local.objects import LocalObjects
 from sluicegate_operator.local.state import ProgressLines, cluster_row, progress_of, resource_row
 from sluicegate_operator.planning.layout.cluster_layout import INTERNAL
@@ -222,7 +222,7 @@ class LocalRun:
             cluster = self._objects.snapshot(key, ()).cluster
             pool = await self._context.pool(cluster) if cluster is not None else None
             brokers = 0 if pool is None else len(pool.brokers)
-            self._limits.looked(key, Look(complete, brokers, asyncio.get_running_loop().time(), error))
+            self._limits.looked(key, LimitCheck(complete, brokers, asyncio.get_running_loop().time(), error))
             self.write_state()
         return again
 

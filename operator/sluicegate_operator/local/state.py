@@ -8,7 +8,7 @@ from sluicegate_operator.api import ConnectionQuota, Resource
 from sluicegate_operator.api.kinds import KINDS
 from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.planning.layout.cluster_layout import Role
-from sluicegate_operator.planning.rolls.roll import Restart, RollStep, Wait
+from sluicegate_operator.planning.rolls.roll import Restart, RollStep, WaitForNodes
 from sluicegate_operator.planning.rolls.scale import ScaleReason
 
 Json = dict[str, Any]
@@ -61,7 +61,7 @@ def _roll(step: RollStep | None) -> Json:
     match step:
         case Restart():
             return _shown("Rolling", f"restarting {', '.join(node.name for node in step.nodes)}", step.waiting)
-        case Wait():
+        case WaitForNodes():
             return _shown("Blocked" if step.blocked else "Rolling", step.message, step.waiting)
     return _shown()
 

@@ -26,7 +26,7 @@ class _Doubt:
     waits: bool = False
 
 
-class Doubts:
+class UnconfirmedLimits:
     """Limits of one cluster in doubt, by the broker that did not answer. A broker has each limit at most once."""
 
     def __init__(self) -> None:

@@ -36,7 +36,7 @@ _TARGETS = {kind: target for target, kind in _KINDS.items()}
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class ThrottledConnections:
     """Connections throttled since the broker started. `blocked_share` is None for limits that block no acceptor."""
 
     total: int
@@ -48,12 +48,12 @@ class Reading:
     """The answer of one broker at a time of the event loop's clock. If not `complete`, some limits were left out."""
 
     at_s: float
-    held: Mapping[Key, Held]
+    held: Mapping[Key, ThrottledConnections]
     complete: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class BrokerReadings:
     """Readings of one broker: the newest, None if it did not answer, and the one before."""
 
     after: Reading | None
@@ -81,21 +81,26 @@ def reading(document: Mapping[str, Any], at_s: float) -> Reading:
     try:
         held = {
             ("broker", ""): _of_acceptors(document["broker"]),
-            ("default_ip", ""): Held(sum(map(int, document["default_ip"]["held"].values()))),
+            ("default_ip", ""): ThrottledConnections(sum(map(int, document["default_ip"]["held"].values()))),
             **{("listeners", name): _of_acceptors(one) for name, one in document["listeners"].items()},
         }
         for kind in ("ips", "groups"):
-            held |= {(kind, name): Held(sum(map(int, one["held"].values()))) for name, one in document[kind].items()}
+            held |= {
+                (kind, name): ThrottledConnections(sum(map(int, one["held"].values())))
+                for name, one in document[kind].items()
+            }
         return Reading(at_s, held, complete=not document["left_out"])
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"an answer without limits: {error!r}") from error
 
 
-def _of_acceptors(document: Mapping[str, Any]) -> Held:
-    return Held(sum(map(int, document["held"].values())), float(document["blocked_share"]))
+def _of_acceptors(document: Mapping[str, Any]) -> ThrottledConnections:
+    return ThrottledConnections(sum(map(int, document["held"].values())), float(document["blocked_share"]))
 
 
-def holding(key: Key, looks: Sequence[Look], old: Holding | None, quiet_s: float, now: datetime) -> Holding | None:
+def holding(
+    key: Key, looks: Sequence[BrokerReadings], old: Holding | None, quiet_s: float, now: datetime
+) -> Holding | None:
     """Return the figure of all brokers together.
 
     None if the limit throttles nothing, or if no broker has answered for QUIET_S. `old`: the figure that was last
@@ -121,13 +126,13 @@ def holding(key: Key, looks: Sequence[Look], old: Holding | None, quiet_s: float
     return old if found == old else found
 
 
-def holds(key: Key, looks: Sequence[Look]) -> bool:
+def holds(key: Key, looks: Sequence[BrokerReadings]) -> bool:
     """Return whether the limit throttled a connection in these readings."""
     answered = [look for look in looks if look.after is not None]
     return any(_share(key, look) >= SHARE_MIN or (_blocks_nobody(key) and _per_second(key, look)) for look in answered)
 
 
-def is_known(key: Key, looks: Sequence[Look]) -> bool:
+def is_known(key: Key, looks: Sequence[BrokerReadings]) -> bool:
     """Return whether the answers have the figures of the limit. A rate needs two answers of one broker."""
     for look in looks:
         if look.after is None or (key not in look.after.held and not look.after.complete):
@@ -142,15 +147,15 @@ def _blocks_nobody(key: Key) -> bool:
     return key[0] not in ("broker", "listeners")
 
 
-def _share(key: Key, look: Look) -> float:
+def _share(key: Key, look: BrokerReadings) -> float:
     found = look.after.held.get(key) if look.after is not None else None
     return 0.0 if found is None or found.blocked_share is None else found.blocked_share
 
 
-def _per_second(key: Key, look: Look) -> float:
+def _per_second(key: Key, look: BrokerReadings) -> float:
     if look.after is None or look.before is None or look.after.at_s <= look.before.at_s:
         return 0.0
-    nothing = Held(0)
+    nothing = ThrottledConnections(0)
     after, before = look.after.held.get(key, nothing).total, look.before.held.get(key, nothing).total
     # The counters of a restarted broker begin at zero.
     since = after - before if after >= before else after

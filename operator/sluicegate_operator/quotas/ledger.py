@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass, field
 
 from sluicegate_operator.planning.layout.limits import LimitKey, Missing, ObservedLimits
-from sluicegate_operator.quotas.doubts import Doubts
+from sluicegate_operator.quotas.doubts import UnconfirmedLimits
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class LimitLedger:
         """Limits that are held now, so that no broker has their stated value."""
         self.held = False
         """Whether limits were held in the last pass; differences seen after it are not manual drift."""
-        self.doubts = Doubts()
+        self.doubts = UnconfirmedLimits()
         """Changes that brokers did not answer."""
 
     def keep(self, places: Mapping[int, tuple[str, int]], up: Set[int]) -> None:

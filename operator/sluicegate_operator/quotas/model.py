@@ -10,7 +10,7 @@ from enum import StrEnum
 from ipaddress import ip_address
 
 from sluicegate_operator.api.configs.config_keys import LISTENER_PREFIX
-from sluicegate_operator.api.models.connection_quota import ConnectionQuota, Target
+from sluicegate_operator.api.models.connection_quota import ConnectionQuota, QuotaTarget
 from sluicegate_operator.planning.layout.connection_groups import (
     canonical_member,
     group_limits,
@@ -66,7 +66,7 @@ class TargetKey:
     apart: str = ""
 
     @classmethod
-    def of(cls, target: Target) -> "TargetKey":
+    def of(cls, target: QuotaTarget) -> "TargetKey":
         if target.listener is not None:
             return cls(TargetKind.LISTENER, target.listener)
         if target.ip is not None:
@@ -101,7 +101,7 @@ class Limits:
     count: int | None = None
 
 
-class Outcome(StrEnum):
+class QuotaOutcome(StrEnum):
     """The result for a ConnectionQuota; also the reason in its conditions."""
 
     ACCEPTED = "Accepted"
@@ -132,7 +132,7 @@ class Verdict:
 
     quota: str
     target: TargetKey
-    outcome: Outcome
+    outcome: QuotaOutcome
     message: str = ""
     conflicts: tuple[Conflict, ...] = ()
 
@@ -142,20 +142,20 @@ class Verdict:
 
     @property
     def has_expired(self) -> bool:
-        return self.outcome is Outcome.EXPIRED
+        return self.outcome is QuotaOutcome.EXPIRED
 
     @property
     def needs_a_person(self) -> bool:
         """Whether the quota cannot be enforced before a user changes something."""
-        return self.outcome not in (Outcome.ACCEPTED, Outcome.EXPIRED, Outcome.PODS_UNKNOWN)
+        return self.outcome not in (QuotaOutcome.ACCEPTED, QuotaOutcome.EXPIRED, QuotaOutcome.PODS_UNKNOWN)
 
 
 _WITHOUT_LIMITS = (
-    Outcome.CLUSTER_MISSING,
-    Outcome.LISTENER_MISSING,
-    Outcome.EXPIRED,
-    Outcome.UNSUPPORTED,
-    Outcome.PODS_UNKNOWN,
+    QuotaOutcome.CLUSTER_MISSING,
+    QuotaOutcome.LISTENER_MISSING,
+    QuotaOutcome.EXPIRED,
+    QuotaOutcome.UNSUPPORTED,
+    QuotaOutcome.PODS_UNKNOWN,
 )
 
 
@@ -176,7 +176,7 @@ def while_open(
 
 
 def cluster_missing(quota: ConnectionQuota, target: TargetKey) -> Verdict:
-    return Verdict(quota.name, target, Outcome.CLUSTER_MISSING, cluster_missing_words(quota))
+    return Verdict(quota.name, target, QuotaOutcome.CLUSTER_MISSING, cluster_missing_words(quota))
 
 
 def no_clients(quota: ConnectionQuota, target: TargetKey) -> Verdict:
@@ -188,7 +188,7 @@ def no_clients(quota: ConnectionQuota, target: TargetKey) -> Verdict:
         f"cluster {quota.spec.cluster_ref.name} has no BrokerListener, so no client connects to it and nothing is to be"
         " limited; create one"
     )
-    return Verdict(quota.name, target, Outcome.LISTENER_MISSING, message)
+    return Verdict(quota.name, target, QuotaOutcome.LISTENER_MISSING, message)
 
 
 def listener_missing(quota: ConnectionQuota, target: TargetKey) -> Verdict:
@@ -196,12 +196,12 @@ def listener_missing(quota: ConnectionQuota, target: TargetKey) -> Verdict:
         f"no BrokerListener of cluster {quota.spec.cluster_ref.name} has spec.name {target.name};"
         " create one or correct target.listener"
     )
-    return Verdict(quota.name, target, Outcome.LISTENER_MISSING, message)
+    return Verdict(quota.name, target, QuotaOutcome.LISTENER_MISSING, message)
 
 
 def expired(quota: ConnectionQuota, target: TargetKey) -> Verdict:
     message = f"lifted, as expiresAt {quota.spec.expires_at} says; change expiresAt to limit again, or delete the quota"
-    return Verdict(quota.name, target, Outcome.EXPIRED, message)
+    return Verdict(quota.name, target, QuotaOutcome.EXPIRED, message)
 
 
 def ended_keys(quota: ConnectionQuota, target: TargetKey) -> frozenset[LimitKey]:
@@ -215,7 +215,7 @@ def ended_keys(quota: ConnectionQuota, target: TargetKey) -> frozenset[LimitKey]
 
 def pods_unknown(quota: ConnectionQuota, target: TargetKey) -> Verdict:
     message = "the pods that it selects are not known yet: the operator waits for the API server to list them"
-    return Verdict(quota.name, target, Outcome.PODS_UNKNOWN, message)
+    return Verdict(quota.name, target, QuotaOutcome.PODS_UNKNOWN, message)
 
 
 def selects_elsewhere(quota: ConnectionQuota, target: TargetKey) -> Verdict | None:
@@ -227,7 +227,7 @@ def selects_elsewhere(quota: ConnectionQuota, target: TargetKey) -> Verdict | No
         "this operator watches one namespace and sees no pods of others: take namespaceSelector out, or install the"
         " operator for all namespaces"
     )
-    return Verdict(quota.name, target, Outcome.UNSUPPORTED, message)
+    return Verdict(quota.name, target, QuotaOutcome.UNSUPPORTED, message)
 
 
 def unsupported(quota: ConnectionQuota, target: TargetKey) -> Verdict | None:
@@ -242,7 +242,7 @@ def unsupported(quota: ConnectionQuota, target: TargetKey) -> Verdict | None:
     if not lacks:
         return None
     message = f"cluster {quota.spec.cluster_ref.name} has runtime External, and Apache Kafka {lacks}"
-    return Verdict(quota.name, target, Outcome.UNSUPPORTED, message)
+    return Verdict(quota.name, target, QuotaOutcome.UNSUPPORTED, message)
 
 
 def group_of_quota(quota: ConnectionQuota, winners: "Winners", members: Mapping[str, float]) -> dict[QuotaKey, float]:
@@ -264,7 +264,7 @@ def too_many_addresses(verdict: Verdict) -> Verdict:
         f" in one value ({COUNT_PER_IP_OVERRIDES}) of at most {OVERRIDES_BYTES_MAX} bytes, and older ConnectionQuotas"
         " fill it; limit its maxConnectionCreationRate instead, or all addresses by defaultIp, or delete others"
     )
-    return replace(verdict, outcome=Outcome.TOO_MANY_ADDRESSES, message=message)
+    return replace(verdict, outcome=QuotaOutcome.TOO_MANY_ADDRESSES, message=message)
 
 
 def limit_of(quota: ConnectionQuota, limit: LimitField) -> int | None:
@@ -301,10 +301,10 @@ def verdict_of(quota: ConnectionQuota, target: TargetKey, winners: Winners) -> V
         if winner != quota.name and value is not None:
             conflicts.append(Conflict(limit, winner, value))
     if not conflicts:
-        return Verdict(quota.name, target, Outcome.ACCEPTED)
+        return Verdict(quota.name, target, QuotaOutcome.ACCEPTED)
     details = ", ".join(f"{lost.field} {lost.value} of ConnectionQuota {lost.winner}" for lost in conflicts)
     message = f"same target; enforced instead: {details}; delete one of them or change its target"
-    outcome = Outcome.CONFLICTED if len(conflicts) == len(stated) else Outcome.ACCEPTED
+    outcome = QuotaOutcome.CONFLICTED if len(conflicts) == len(stated) else QuotaOutcome.ACCEPTED
     return Verdict(quota.name, target, outcome, message, tuple(conflicts))
 
 

@@ -18,7 +18,7 @@ from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import Again
 from sluicegate_operator.fleet.kafka.http_get import http_get
 from sluicegate_operator.planning.layout.connection_groups import group_name
-from sluicegate_operator.quotas.holding import Key, Look, Reading, holding, holds, key_of, quotas_of, reading
+from sluicegate_operator.quotas.holding import BrokerReadings, Key, Reading, holding, holds, key_of, quotas_of, reading
 from sluicegate_operator.quotas.observed_counts import Counts, observed, would_hold
 from sluicegate_operator.quotas.reconcile import STATUSES
 from sluicegate_operator.quotas.state import GovernedQuotas
@@ -117,7 +117,10 @@ class ObservedReconciler:
             looks.quiet_since_s.clear()
             return ()
         answers = await asyncio.gather(*(self._reading(key, broker_id, place) for broker_id, place in places.items()))
-        seen = [Look(after, looks.readings.get(broker_id)) for broker_id, after in zip(places, answers, strict=True)]
+        seen = [
+            BrokerReadings(after, looks.readings.get(broker_id))
+            for broker_id, after in zip(places, answers, strict=True)
+        ]
         looks.readings = {
             broker_id: after or looks.readings[broker_id]
             for broker_id, after in zip(places, answers, strict=True)
@@ -177,7 +180,7 @@ async def _json(place: tuple[str, int], path: str) -> Any:
     return json.loads(answer.body)
 
 
-def _concerned(namespace: str, governed: GovernedQuotas, looks: Sequence[Look]) -> dict[str, Key | None]:
+def _concerned(namespace: str, governed: GovernedQuotas, looks: Sequence[BrokerReadings]) -> dict[str, Key | None]:
     """Return quotas with a figure in a broker's answer or in their status, each with the brokers' key of its target.
 
     The key is None if the quota throttles no connections any more.
@@ -191,7 +194,7 @@ def _concerned(namespace: str, governed: GovernedQuotas, looks: Sequence[Look]) 
     return found
 
 
-def _with_figures(namespace: str, governed: GovernedQuotas, looks: Sequence[Look]) -> Iterator[str]:
+def _with_figures(namespace: str, governed: GovernedQuotas, looks: Sequence[BrokerReadings]) -> Iterator[str]:
     keys = {key for look in looks if look.after is not None for key, held in look.after.held.items() if held.total}
     for key in sorted(keys):
         for name in quotas_of(namespace, key, governed.plan):

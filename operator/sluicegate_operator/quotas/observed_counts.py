@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sluicegate_operator.api.models.connection_quota import Observed
+from sluicegate_operator.api.models.connection_quota import ObservedCounts
 
 TOO_MANY = "too_many"
 """The brokers' reason for a connection over a count; all other reasons are for a rate."""
@@ -22,13 +22,15 @@ def would_hold(page: Mapping[str, Any]) -> dict[str, dict[str, int]]:
         raise ValueError(f"an answer without counts of groups: {error!r}") from error
 
 
-def observed(group: str, answers: Sequence[Counts | None], before: Observed | None, now: datetime) -> Observed:
+def observed(
+    group: str, answers: Sequence[Counts | None], before: ObservedCounts | None, now: datetime
+) -> ObservedCounts:
     """Return the sum of the brokers' counts. `answers` has None for a broker that did not answer."""
     counts: Counter[str] = Counter()
     for answer in answers:
         counts.update((answer or {}).get(group, {}))
     answered = sum(answer is not None for answer in answers)
-    found = Observed(
+    found = ObservedCounts(
         would_hold=counts.total(),
         by_rate=counts.total() - counts[TOO_MANY],
         by_count=counts[TOO_MANY],

@@ -29,7 +29,7 @@ from sluicegate_operator.planning.listeners.exposure import hiding_of_all
 from sluicegate_operator.quotas.brokers import EnforcementResult, EnforcementState, WantedLimits, enforce
 from sluicegate_operator.quotas.external import ExternalLimits
 from sluicegate_operator.quotas.plan import AFTER_ALL, Scope
-from sluicegate_operator.quotas.state import GovernedQuotas, Surroundings
+from sluicegate_operator.quotas.state import ClusterFacts, GovernedQuotas
 
 log = logging.getLogger(__name__)
 
@@ -139,7 +139,7 @@ class QuotaReconciler:
             progress.unreachable = unreachable
             self._context.mark("clusters", key)
         expected = _expected(cluster, snapshot, pool)
-        governed.around = Surroundings(
+        governed.around = ClusterFacts(
             expected,
             frozenset(unreachable),
             hiding_of_all(cluster_listeners(cluster, snapshot.listeners)),

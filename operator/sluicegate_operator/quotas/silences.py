@@ -21,14 +21,16 @@ class Silence:
 
 
 @dataclass(frozen=True, slots=True)
-class Silences:
+class UnresponsiveBrokers:
     """The brokers that did not answer the newest request."""
 
     of: Mapping[int, Silence] = field(default_factory=dict)
 
-    def after(self, silent: Mapping[int, str], now_s: float) -> "Silences":
+    def after(self, silent: Mapping[int, str], now_s: float) -> "UnresponsiveBrokers":
         """Return the silences after a request. `silent` has the brokers that should have answered, with the reason."""
-        return Silences({broker_id: self._silence(broker_id, why, now_s) for broker_id, why in silent.items()})
+        return UnresponsiveBrokers(
+            {broker_id: self._silence(broker_id, why, now_s) for broker_id, why in silent.items()}
+        )
 
     def _silence(self, broker_id: int, why: str, now_s: float) -> Silence:
         before = self.of.get(broker_id, Silence(now_s, 0, why))

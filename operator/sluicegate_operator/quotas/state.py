@@ -8,17 +8,22 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
-from sluicegate_operator.api.models.connection_quota import ConnectionQuota, ConnectionQuotaStatus, Holding, Observed
+from sluicegate_operator.api.models.connection_quota import (
+    ConnectionQuota,
+    ConnectionQuotaStatus,
+    Holding,
+    ObservedCounts,
+)
 from sluicegate_operator.engine.first_seen import FirstSeen
 from sluicegate_operator.planning.layout.limits import LimitKey
 from sluicegate_operator.planning.layout.workloads import Members
 from sluicegate_operator.planning.listeners.exposure import NOT_HIDDEN, Hiding
 from sluicegate_operator.planning.status.paused import PAUSED, paused_status
 from sluicegate_operator.quotas.ledger import LimitLedger, Standing
-from sluicegate_operator.quotas.model import Outcome, TargetKind, Verdict
+from sluicegate_operator.quotas.model import QuotaOutcome, TargetKind, Verdict
 from sluicegate_operator.quotas.newest_first import NewestFirst
 from sluicegate_operator.quotas.plan import COMPARED_A_TURN, Claim, QuotaPlan, Ruling, Scope, is_governed, plan_in_steps
-from sluicegate_operator.quotas.silences import Silences
+from sluicegate_operator.quotas.silences import UnresponsiveBrokers
 from sluicegate_operator.quotas.status import ENFORCED, Enforcement, quota_status
 
 ASSESSED_A_TURN = 500
@@ -26,7 +31,7 @@ ASSESSED_A_TURN = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class ClusterFacts:
     """The facts that all quotas of a cluster share.
 
     - `expected`: brokers that should enforce the quotas; `unreachable`: those that have been silent for long.
@@ -63,7 +68,7 @@ class KnownQuota:
 
     quota: ConnectionQuota
     claim: Claim
-    observed: Observed | None = None
+    observed: ObservedCounts | None = None
     """Counts of brokers for a quota with mode Observe."""
     holding: Holding | None = None
     """The connections that the limit throttles now, as the status has them or will have them."""
@@ -114,8 +119,8 @@ class GovernedQuotas:
     quotas: dict[str, KnownQuota] = field(default_factory=dict)
     plan: QuotaPlan = field(default_factory=QuotaPlan)
     ledger: LimitLedger = field(default_factory=LimitLedger)
-    silences: Silences = field(default_factory=Silences)
-    around: Surroundings = field(default_factory=Surroundings)
+    silences: UnresponsiveBrokers = field(default_factory=UnresponsiveBrokers)
+    around: ClusterFacts = field(default_factory=ClusterFacts)
     unsent: frozenset[LimitKey] = frozenset()
     """Limits that have changed since they were sent to brokers."""
     waiting: NewestFirst = field(default_factory=NewestFirst)
@@ -186,7 +191,7 @@ class GovernedQuotas:
             self.cluster_uid = cluster_uid
 
     def forget_brokers(self) -> None:
-        self.ledger, self.silences, self.around = LimitLedger(), Silences(), Surroundings()
+        self.ledger, self.silences, self.around = LimitLedger(), UnresponsiveBrokers(), ClusterFacts()
 
     def assess(
         self,
@@ -351,7 +356,7 @@ class GovernedQuotas:
     def without_pods(self) -> list[str]:
         """Names of the quotas whose pods are not known. Brokers may have the connection group of each from before."""
         rulings = [self.plan.rulings[at] for at in self.plan.read_often.workloads]
-        return [v.quota for one in rulings for v in one.verdicts.values() if v.outcome is Outcome.PODS_UNKNOWN]
+        return [v.quota for one in rulings for v in one.verdicts.values() if v.outcome is QuotaOutcome.PODS_UNKNOWN]
 
     @property
     def closed_somewhere(self) -> bool:
@@ -366,7 +371,7 @@ def _waits_for_brokers(known: KnownQuota) -> bool:
     found = known.assessment
     if found is None or found.ruling is None or found.enforcement is None or known.quota.status.conditions:
         return False
-    return found.ruling.verdicts[known.quota.name].outcome is Outcome.ACCEPTED and bool(found.enforcement.lagging)
+    return found.ruling.verdicts[known.quota.name].outcome is QuotaOutcome.ACCEPTED and bool(found.enforcement.lagging)
 
 
 def _has_open(standing: Standing, verdict: Verdict) -> bool:

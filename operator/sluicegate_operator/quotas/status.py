@@ -9,7 +9,7 @@ from sluicegate_operator.api.models.connection_quota import (
     ConnectionQuotaStatus,
     Effective,
     Holding,
-    Observed,
+    ObservedCounts,
 )
 from sluicegate_operator.planning.listeners.exposure import HIDDEN, NOT_HIDDEN, Hiding
 from sluicegate_operator.planning.status.conditions import (
@@ -21,7 +21,7 @@ from sluicegate_operator.planning.status.conditions import (
     stalled,
     working,
 )
-from sluicegate_operator.quotas.model import Limits, Outcome, TargetKind, Verdict
+from sluicegate_operator.quotas.model import Limits, QuotaOutcome, TargetKind, Verdict
 from sluicegate_operator.quotas.plan import Ruling
 
 ENFORCED, CONFLICTED, TARGET_FOUND = "Enforced", "Conflicted", "TargetFound"
@@ -60,7 +60,7 @@ class Enforcement:
     """Number of pods that a workload selects and that have the address of their node."""
     pods_unseen: str = ""
     """The reason why the operator does not see changes of a workload's pods; empty while it sees them."""
-    observed: Observed | None = None
+    observed: ObservedCounts | None = None
     """The counts of brokers for a quota that only observes; None before any broker was asked."""
     holding: Holding | None = None
     """The connections that an enforced quota throttles now; None for none."""
@@ -119,12 +119,12 @@ def quota_status(
 
 def is_held_to(quota: ConnectionQuota, verdict: Verdict) -> bool:
     """Return whether brokers throttle connections for the quota."""
-    return verdict.outcome is Outcome.ACCEPTED and not quota.spec.is_observing
+    return verdict.outcome is QuotaOutcome.ACCEPTED and not quota.spec.is_observing
 
 
 def _newly_enforced(quota: ConnectionQuota, verdict: Verdict, enforcement: Enforcement) -> bool:
     """Return whether this generation is seen on all brokers for the first time; repaired drift does not count again."""
-    if verdict.outcome is not Outcome.ACCEPTED or not enforcement.complete or enforcement.pods_unseen:
+    if verdict.outcome is not QuotaOutcome.ACCEPTED or not enforcement.complete or enforcement.pods_unseen:
         return False
     before = quota.status.condition(ENFORCED)
     return (
@@ -146,14 +146,14 @@ def _progress(quota: ConnectionQuota, verdict: Verdict, members: int, enforcemen
         return ready(verdict.outcome, verdict.message)
     if verdict.needs_a_person:
         return stalled(verdict.outcome, verdict.message)
-    if verdict.outcome is Outcome.PODS_UNKNOWN:
+    if verdict.outcome is QuotaOutcome.PODS_UNKNOWN:
         why = f"; {enforcement.pods_unseen}; {_SEE_PODS}" if enforcement.pods_unseen else ""
         return working(verdict.outcome, verdict.message + why)
     if not enforcement.complete:
         say = stalled if enforcement.refused else working
         return say(enforcement.reason, _lag(verdict, enforcement))
     if enforcement.pods_unseen:
-        return working(Outcome.PODS_UNKNOWN, _unseen(members, enforcement))
+        return working(QuotaOutcome.PODS_UNKNOWN, _unseen(members, enforcement))
     if quota.spec.is_observing:
         return ready(OBSERVING, f"observed by all {len(enforcement.expected)} brokers, and nothing is held")
     return ready("Enforced", verdict.message or _enforced_by_all(members, verdict, enforcement))
@@ -206,7 +206,7 @@ def _own_findings(quota: ConnectionQuota, verdict: Verdict, enforcement: Enforce
     elif quota.spec.is_observing and enforcement.complete:
         enforced = Finding(ENFORCED, False, OBSERVING, "mode is Observe: brokers count what they would hold")
     elif enforcement.pods_unseen and enforcement.complete:
-        enforced = Finding(ENFORCED, None, Outcome.PODS_UNKNOWN, "there may be pods that brokers do not limit yet")
+        enforced = Finding(ENFORCED, None, QuotaOutcome.PODS_UNKNOWN, "there may be pods that brokers do not limit yet")
     else:
         enforced = Finding(
             ENFORCED,

@@ -17,7 +17,7 @@ from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again
 from sluicegate_operator.kube.client.one_by_one import Refusals
 from sluicegate_operator.kube.http.errors import KubeError
-from sluicegate_operator.quotas.model import Outcome
+from sluicegate_operator.quotas.model import QuotaOutcome
 from sluicegate_operator.quotas.state import GovernedQuotas, KnownQuota
 from sluicegate_operator.quotas.status import WAITING
 
@@ -128,7 +128,7 @@ class QuotaStatuses:
                 took = f" {status.apply_seconds:g} s after it was changed" if status.apply_seconds is not None else ""
                 events.append((quota, f"in force on {status.brokers} brokers{took}"))
         ready, before = status.condition("Ready"), quota.status.condition("Ready")
-        if ready is not None and ready.reason == Outcome.EXPIRED and _is_news(known, before):
+        if ready is not None and ready.reason == QuotaOutcome.EXPIRED and _is_news(known, before):
             known.was_sent = False
             await self._context.post(quota, "Normal", ready.reason, ready.message)
         stalled = status.condition("Stalled")
@@ -169,5 +169,5 @@ def _is_news(known: KnownQuota, before: Condition | None) -> bool:
     change was sent to brokers.
     """
     if before is None or known.was_sent:
-        return before is None or before.reason != Outcome.EXPIRED
-    return before.reason not in (Outcome.EXPIRED, *WAITING)
+        return before is None or before.reason != QuotaOutcome.EXPIRED
+    return before.reason not in (QuotaOutcome.EXPIRED, *WAITING)

@@ -11,7 +11,7 @@ from ipaddress import ip_network
 import pytest
 
 from broker_runtime.network.connection.connection_notices import ABANDONED, ConnectionNotice, NoticeKind
-from broker_runtime.network.quotas.connection_group import GroupLimits
+from broker_runtime.network.quotas.connection_group import AddressGroupLimits
 from broker_runtime.network.settings import NetworkLimits, QuotaSettings, Strategy
 from broker_runtime.network.sockets.abandoned import is_abandoned
 from tests.support.processes.socket_bench import BENCHES, PATIENCE_S, PING, Bench, bench_on
@@ -152,7 +152,7 @@ def test_they_are_closed_counted_and_told_and_take_no_rate_and_no_slot(bench: Be
     notices: list[ConnectionNotice] = []
     bench.serve(replace(SHORT, max_connections_per_ip=1))
     bench.server.update_ip_rate("127.0.0.1", 1)
-    bench.server.connection_groups.set_limits("range", GroupLimits(rate=1, max_connections=1, shared=True))
+    bench.server.connection_groups.set_limits("range", AddressGroupLimits(rate=1, max_connections=1, shared=True))
     bench.server.connection_groups.set_member("range", "127.0.0.0/8", 1.0)
     bench.server.connection_notices.observe(notices.append)
     for source in ("127.0.0.1", "127.0.0.9"):

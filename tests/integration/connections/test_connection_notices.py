@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from broker_runtime.network.connection.connection_notices import ConnectionNotice, NoticeKind
-from broker_runtime.network.quotas.connection_group import GroupLimits
+from broker_runtime.network.quotas.connection_group import AddressGroupLimits
 from broker_runtime.network.settings import IpAction, NetworkLimits, QuotaSettings
 from tests.support.processes.socket_bench import Bench, bench_on
 
@@ -122,8 +122,8 @@ def test_where_nobody_listens_nothing_is_kept(bench: Bench) -> None:
 def test_one_that_a_connection_group_keeps_out_is_told_with_the_group(bench: Bench) -> None:
     told = observed(bench, replace(SHORT, ip_action=IpAction.DROP))
     groups = bench.server.connection_groups
-    groups.set_limits("shop/a", GroupLimits(max_connections=1))
-    groups.set_limits("shop/b", GroupLimits(rate=1))
+    groups.set_limits("shop/a", AddressGroupLimits(max_connections=1))
+    groups.set_limits("shop/b", AddressGroupLimits(rate=1))
     for name, member in (("shop/a", "127.0.5.1"), ("shop/b", "127.0.5.2")):
         groups.set_member(name, member, 1)
         for _ in range(2):

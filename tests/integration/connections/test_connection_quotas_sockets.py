@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from broker_runtime.network.quotas.connection_group import GroupLimits
+from broker_runtime.network.quotas.connection_group import AddressGroupLimits
 from broker_runtime.network.settings import IpAction, NetworkLimits, QuotaSettings, Strategy
 from broker_runtime.network.sockets.listening import ListenerBindError
 from tests.support.processes.socket_bench import BENCHES, PING, Bench, bench_on
@@ -360,8 +360,8 @@ def test_running_out_of_descriptors_pauses_accepting_and_then_goes_on(
 def test_a_connection_group_holds_its_members_and_nobody_else(bench: Bench) -> None:
     bench.serve(replace(SHORT, ip_action=IpAction.DROP))
     groups = bench.server.connection_groups
-    groups.set_limits("shop/a", GroupLimits(max_connections=2, shared=True))
-    groups.set_limits("shop/b", GroupLimits(rate=1))
+    groups.set_limits("shop/a", AddressGroupLimits(max_connections=2, shared=True))
+    groups.set_limits("shop/b", AddressGroupLimits(rate=1))
     groups.set_member("shop/a", "127.0.2.0/24", 1)
     groups.set_member("shop/b", "127.0.3.1", 1)
     assert bench.ask(bench.connect(source="127.0.2.1"))

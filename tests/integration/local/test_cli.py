@@ -165,7 +165,7 @@ main()
     ("program", "module"),
     [
         ("sluicegate_operator.cli.main", "sluicegate_operator.local.run"),
-        ("broker_runtime.__main__", "broker_runtime.node.broker"),
+        ("broker_runtime.__main__", "broker_runtime.node.node"),
     ],
 )
 def test_ctrl_c_while_a_command_is_loaded_ends_it_without_a_word(program: str, module: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sluicegate_operator.quotas.holding import Look, holding, reading
+from sluicegate_operator.quotas.holding import BrokerReadings, holding, reading
 from tests.support.processes.broker_process import BrokerProcess
 from tests.support.processes.local_fleet import run_command
 from tests.support.processes.ports import free_port
@@ -56,7 +56,7 @@ def test_a_listener_limit_is_what_storm_counts(broker: BrokerProcess) -> None:
     assert broker.metrics()[name] - before >= report["accepted"]
     status, body = broker.get("/connection-limits?held=true")
     assert status == 200
-    look = Look(reading(json.loads(body), 0.0))
+    look = BrokerReadings(reading(json.loads(body), 0.0))
     found = holding(("listeners", "LIMITED"), [look], None, 0.0, datetime.now(UTC))
     assert found is not None, "an operator sees in the broker's answer that the limit holds"
     assert found.blocked_percent is not None

@@ -12,7 +12,7 @@ import aiohttp
 import kopf
 import pytest
 
-from sluicegate_operator.handlers.admission.admission_figures import AdmissionFigures, AdmissionResult
+from sluicegate_operator.handlers.admission.admission_figures import AdmissionMetrics, AdmissionResult
 from sluicegate_operator.handlers.admission.admission_server import AdmissionServer
 from sluicegate_operator.handlers.admission.serving_certificate import ServingCertificate
 from sluicegate_operator.kube.certificates.new_certificate import new_pair
@@ -43,7 +43,7 @@ class Served:
 
     def __init__(self) -> None:
         self.secrets = Secrets()
-        self.figures = AdmissionFigures()
+        self.figures = AdmissionMetrics()
         settings = AdmissionSettings((HOST, 0), (HOST,), "certificate", "webhooks", connections=CONNECTIONS)
         self.certificate = ServingCertificate(cast(KubeClient, self.secrets), "ops", settings, self.figures)
         self.server = AdmissionServer(settings, self.certificate, self.figures)

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from broker_runtime.apis.request.call import Call, Completion, Ending, PartitionFacts
 from broker_runtime.network.connection.connection_notices import ConnectionNotice, NoticeKind
-from broker_runtime.observers.audit_log.log import AuditLog, Environment
+from broker_runtime.observers.audit_log.log import AuditDependencies, AuditLog
 from broker_runtime.observers.audit_log.settings import read_settings
-from broker_runtime.observers.audit_log.spool import Identity
+from broker_runtime.observers.audit_log.spool import SpoolIdentity
 from broker_runtime.storage.disk.filesystem import FileSystem
 from tests.support.fakes.manual_clock import ManualClock
 from tests.support.requests.calls import NotedConnection
@@ -69,8 +69,8 @@ class AuditBench:
         self.clock = ManualClock()
         self.timers = ManualTimers(self.clock)
         given = {name.replace("_", "."): value for name, value in config.items()}
-        identity = Identity("cluster", 7, boot_id)
-        environment = Environment(identity, folder, API_NAMES, fs, self.clock, self.timers.call_later)
+        identity = SpoolIdentity("cluster", 7, boot_id)
+        environment = AuditDependencies(identity, folder, API_NAMES, fs, self.clock, self.timers.call_later)
         self.log = AuditLog(read_settings(given), environment)
         self.connection = NotedConnection()
 

@@ -10,7 +10,7 @@ from itertools import count
 from typing import Any, Protocol, TypeVar
 
 from sluicegate_operator.api.schema.metadata import Resource
-from sluicegate_operator.kube.cache.held import Held, Misread, Value, cluster_of, read_object
+from sluicegate_operator.kube.cache.held import CachedObject, UnreadableObject, Value, cluster_of, read_object
 from sluicegate_operator.kube.cache.informer import Informer
 from sluicegate_operator.kube.cache.undeclared import UndeclaredFields, without_fields
 from sluicegate_operator.kube.cache.watched import Watched
@@ -152,7 +152,7 @@ class MemoryKube:
         *,
         manager: str = STATUS_MANAGER,
         uid: str = "",
-    ) -> Held | None:
+    ) -> CachedObject | None:
         key = (kind.kind, namespace, name)
         if key not in self._objects:
             raise KubeError(f"{name} not found", 404)
@@ -220,7 +220,7 @@ class MemoryCache:
     def __init__(self, kube: "MemoryKube | Lists") -> None:
         self._kube = kube
 
-    async def resources(self, kind: Kind, namespace: str, cluster: str) -> list[Resource | Misread]:
+    async def resources(self, kind: Kind, namespace: str, cluster: str) -> list[Resource | UnreadableObject]:
         found = await self._kube.list(kind, namespace)
         return [read_object(item) for item in found if cluster_of(kind, item) == cluster]
 
@@ -259,9 +259,9 @@ class Lists(Protocol):
     async def list(self, kind: Kind, namespace: str | None, label_selector: str = "") -> list[Json]: ...
 
 
-def _held(kind: Kind, item: Json) -> Held:
+def _held(kind: Kind, item: Json) -> CachedObject:
     meta = item["metadata"]
-    return Held(meta["namespace"], meta["name"], meta["uid"], 1, cluster_of(kind, item), read_object(item))
+    return CachedObject(meta["namespace"], meta["name"], meta["uid"], 1, cluster_of(kind, item), read_object(item))
 
 
 def _differs(before: Json | None, item: Mapping[str, Any]) -> bool:

@@ -8,7 +8,7 @@ from broker_runtime.config.keys.broker import BrokerConfig
 from broker_runtime.coordination.seam import Deciding, in_one_go
 from broker_runtime.coordination.timers import Timers
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.groups.answers import Later, Outbox
+from broker_runtime.groups.answers import DeferredAnswer, Outbox
 from broker_runtime.groups.classic.group import APPLIERS, ClassicGroup
 from broker_runtime.groups.classic.heartbeats import heartbeat
 from broker_runtime.groups.classic.joining import join
@@ -125,7 +125,7 @@ class ClassicCoordinator:
         assert isinstance(group, ClassicGroup)
         return group
 
-    def join(self, member_id: str = "", **changes: Any) -> Later[JoinAnswer]:
+    def join(self, member_id: str = "", **changes: Any) -> DeferredAnswer[JoinAnswer]:
         return self.decide(join(self.state, self, join_request(member_id, **changes), CLASSIC_MEMBERS))
 
     def joined(self, **changes: Any) -> str:
@@ -137,7 +137,7 @@ class ClassicCoordinator:
 
     def sync(
         self, member_id: str, generation: int | None = None, assignments: dict[str, bytes] | None = None, **said: str
-    ) -> Later[SyncAnswer]:
+    ) -> DeferredAnswer[SyncAnswer]:
         at = self.group.generation if generation is None else generation
         given = tuple((assignments or {}).items())
         return self.decide(
@@ -181,7 +181,7 @@ def join_request(member_id: str = "", **changes: Any) -> JoinRequest:
     return JoinRequest(**(fields | changes))
 
 
-def told(later: Later[T]) -> T:
+def told(later: DeferredAnswer[T]) -> T:
     """The content of an answer, which must have arrived."""
     assert later.result is not None, "it still waits"
     if isinstance(later.result, KafkaError):
@@ -189,7 +189,7 @@ def told(later: Later[T]) -> T:
     return later.result
 
 
-def error_of(later: Later[JoinAnswer] | Later[SyncAnswer]) -> ErrorCode | None:
+def error_of(later: DeferredAnswer[JoinAnswer] | DeferredAnswer[SyncAnswer]) -> ErrorCode | None:
     """The error code of an answer; None while it is pending."""
     answer = later.result
     return answer.code if isinstance(answer, KafkaError) else None if answer is None else answer.error

@@ -20,9 +20,9 @@ from broker_runtime.groups.answers import Outbox
 from broker_runtime.groups.classic.group import APPLIERS as CLASSIC_APPLIERS
 from broker_runtime.groups.classic.group import ClassicGroup
 from broker_runtime.groups.consumer.group import APPLIERS, ConsumerGroup
-from broker_runtime.groups.consumer.heartbeat import HeartbeatAnswer, heartbeat
+from broker_runtime.groups.consumer.heartbeat import ConsumerHeartbeatAnswer, heartbeat
 from broker_runtime.groups.consumer.upkeep import loaded, on_topics_changed
-from broker_runtime.groups.consumer.validity import HeartbeatRequest
+from broker_runtime.groups.consumer.validity import ConsumerHeartbeatRequest
 from broker_runtime.groups.ended import member_left
 from broker_runtime.groups.environment import GroupTimer
 from broker_runtime.groups.records import Assignment, GroupRecord
@@ -178,16 +178,16 @@ class Coordinator:
         for _, action in self.environment.timers.take_due():
             self.decide(action)
 
-    def heartbeat(self, member_id: str, epoch: int, **more: Any) -> HeartbeatAnswer:
-        request = HeartbeatRequest(more.pop("group_id", GROUP), member_id, epoch, **more)
+    def heartbeat(self, member_id: str, epoch: int, **more: Any) -> ConsumerHeartbeatAnswer:
+        request = ConsumerHeartbeatRequest(more.pop("group_id", GROUP), member_id, epoch, **more)
         return self.decide(lambda state: heartbeat(state, self.environment, request))
 
-    def join(self, member_id: str, *topics: str, regex: str | None = None, **more: Any) -> HeartbeatAnswer:
+    def join(self, member_id: str, *topics: str, regex: str | None = None, **more: Any) -> ConsumerHeartbeatAnswer:
         more = {"rebalance_timeout_ms": REBALANCE_TIMEOUT_MS, "owned": {}, **more}
         names = tuple(topics) if topics or regex is None else None
         return self.heartbeat(member_id, 0, subscribed_topic_names=names, subscribed_topic_regex=regex, **more)
 
-    def leave(self, member_id: str, epoch: int = -1, **more: Any) -> HeartbeatAnswer:
+    def leave(self, member_id: str, epoch: int = -1, **more: Any) -> ConsumerHeartbeatAnswer:
         return self.heartbeat(member_id, epoch, **more)
 
     @property

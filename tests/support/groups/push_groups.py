@@ -28,7 +28,7 @@ from broker_runtime.groups.push.group import APPLIERS, PushGroup
 from broker_runtime.groups.push.log_ends import Asked, End, Ends, Partition
 from broker_runtime.groups.push.offsets import Consumed
 from broker_runtime.groups.push.registering import register
-from broker_runtime.groups.push.registration import Registration
+from broker_runtime.groups.push.registration import ConsumerRegistration
 from broker_runtime.groups.push.states import PushState
 from broker_runtime.groups.push.upkeep import loaded, on_topics_changed
 from broker_runtime.groups.records import GroupRecord
@@ -320,7 +320,7 @@ class Consumer:
             "session_timeout_ms": round(self.session_s * 1000),
             "client_host": "/127.0.0.1",
         }
-        asked = Registration(**(fields | changes))  # type: ignore[arg-type]
+        asked = ConsumerRegistration(**(fields | changes))  # type: ignore[arg-type]
         self.told.clear()
         self.hung_up = None
         coordinator.environment.connections[connection] = self
@@ -424,7 +424,7 @@ class Consumer:
 
 
 def _register(
-    coordinator: Coordinator, asked: Registration, connection: int, state: GroupsState
+    coordinator: Coordinator, asked: ConsumerRegistration, connection: int, state: GroupsState
 ) -> tuple[Sequence[GroupRecord], None]:
     return register(state, coordinator.environment, asked, connection)
 

@@ -4,7 +4,7 @@ import asyncio
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.storage.damage.mending import NotSuppliedError, Supplied, Wanted, mend
+from broker_runtime.storage.damage.mending import MissingBatches, NotSuppliedError, Supplied, mend
 from broker_runtime.storage.records.batch import iter_batches, iter_records
 from broker_runtime.storage.segment.damaged_ranges import range_at
 from broker_runtime.storage.segment.segment import Segment
@@ -69,7 +69,7 @@ class DamagedHouse(LogHouse):
     def unreadable(self) -> list[tuple[int, int]]:
         return [(damaged.first_offset, damaged.next_offset) for damaged in self.log.damage]
 
-    async def supply(self, wanted: Wanted) -> Supplied:
+    async def supply(self, wanted: MissingBatches) -> Supplied:
         """Supply batches from the twin, as another replica answers.
 
         Raises NotSuppliedError also for offsets in `twin_lacks`.

@@ -9,7 +9,7 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 
-from broker_runtime.network.quotas.quotas import ConnectionQuotas, Outcome
+from broker_runtime.network.quotas.quotas import AcceptOutcome, ConnectionQuotas
 from broker_runtime.network.settings import UNLIMITED, QuotaSettings
 from broker_runtime.network.sockets.delayed_closes import DelayedCloses
 
@@ -180,20 +180,20 @@ class Broker:
         self._carry_out(listener, client, decision.outcome, decision.at_ms)
         self._serve(listener)
 
-    def _carry_out(self, listener: str, client: Client, outcome: Outcome, at_ms: int) -> None:
+    def _carry_out(self, listener: str, client: Client, outcome: AcceptOutcome, at_ms: int) -> None:
         tally = self.of(listener, client[0])
-        if outcome is Outcome.ADMIT:
+        if outcome is AcceptOutcome.ADMIT:
             tally.admitted_ms.append(self.now_ms)
-        elif outcome in (Outcome.WAIT_UNTIL, Outcome.WAIT_FOR_SLOT):
+        elif outcome in (AcceptOutcome.WAIT_UNTIL, AcceptOutcome.WAIT_FOR_SLOT):
             self.held[listener] = client
-            if outcome is Outcome.WAIT_UNTIL:
+            if outcome is AcceptOutcome.WAIT_UNTIL:
                 assert self.now_ms <= at_ms <= self.now_ms + self.quotas.settings.window_ms
                 self._at(at_ms, listener, "")
-        elif outcome is Outcome.REFUSE_TOO_MANY:
+        elif outcome is AcceptOutcome.REFUSE_TOO_MANY:
             tally.too_many += 1
         else:
             tally.throttled += 1
-            if outcome is Outcome.REFUSE_DELAYED and self.delayed.add(tally.throttled, at_ms):
+            if outcome is AcceptOutcome.REFUSE_DELAYED and self.delayed.add(tally.throttled, at_ms):
                 self._at(at_ms, "", "")
 
     def _close_due(self) -> None:

@@ -15,7 +15,7 @@ from broker_runtime.metadata.brokers import BrokerEndpoint, RegisterBroker, Unfe
 from broker_runtime.metadata.cluster import ClusterRecord
 from broker_runtime.metadata.codec import decode_record, encode_record
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.metadata.topic_names import METADATA_TOPIC, METADATA_TOPIC_ID
 from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
 from broker_runtime.storage.log_dir.manager import LogManager
@@ -42,12 +42,12 @@ class Metadata:
         self.journal: list[bytes] = []
         self.write(ClusterRecord(CLUSTER_ID))
 
-    def write(self, *records: Record) -> None:
+    def write(self, *records: MetadataRecord) -> None:
         for record in records:
             self.image.apply(record, len(self.journal))
             self.journal.append(encode_record(record))
 
-    def commit(self, decided: tuple[Sequence[Record], T]) -> T:
+    def commit(self, decided: tuple[Sequence[MetadataRecord], T]) -> T:
         records, answer = decided
         self.write(*records)
         return answer
@@ -118,7 +118,7 @@ class ControllerInMemory(AbstractAsyncContextManager["ControllerInMemory"]):
     async def resolve_hosts(self, names: Iterable[str]) -> Mapping[str, Sequence[str]]:
         return {name: (self.hosts[name],) for name in names if name in self.hosts}
 
-    async def write(self, *records: Record) -> None:
+    async def write(self, *records: MetadataRecord) -> None:
         await self.controller.submit(lambda image: (records, None))
 
     async def broker(self, broker_id: int = 1, *listeners: str) -> int:

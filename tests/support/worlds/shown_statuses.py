@@ -35,7 +35,15 @@ from sluicegate_operator.planning.registrations.overview import BrokerOverview, 
 from sluicegate_operator.planning.registrations.racks import RacksPlan, RackWait
 from sluicegate_operator.planning.registrations.registrations import SeenBrokers, plan_registrations
 from sluicegate_operator.planning.registrations.unknown_registrations import plan_unknown_registrations
-from sluicegate_operator.planning.rolls.roll import Done, Fence, PlannedRestart, Restart, RollStep, Wait, WaitReason
+from sluicegate_operator.planning.rolls.roll import (
+    Done,
+    Fence,
+    PlannedRestart,
+    Restart,
+    RollStep,
+    WaitForNodes,
+    WaitReason,
+)
 from sluicegate_operator.planning.rolls.scale import ScaleReason, ScaleStep
 from sluicegate_operator.planning.rolls.start_failures import FailingNode, NodesNotStarting, StartFailure
 from sluicegate_operator.planning.status.conditions import NAME_TAKEN
@@ -117,7 +125,7 @@ _STEPS: tuple[RollStep | None, ...] = (
     Done(),
     Fence((FenceOrder(1, 4, "the pod of broker 1 is gone"),)),
     Restart((_RESTARTED,)),
-    *(Wait(reason, "a sentence", ("shop-brokers-0",)) for reason in WaitReason),
+    *(WaitForNodes(reason, "a sentence", ("shop-brokers-0",)) for reason in WaitReason),
 )
 _NODES: tuple[Json, ...] = (
     {},

@@ -9,10 +9,10 @@ from itertools import pairwise
 from typing import Any
 
 from sluicegate_operator.api.configs.config_defaults import BROKER_DEFAULTS
-from sluicegate_operator.api.schema.config_values import LONG_MAX, VALUE_REFUSED, Whole, cel_list, long
+from sluicegate_operator.api.schema.config_values import LONG_MAX, VALUE_REFUSED, WholeNumber, cel_list, long
 from sluicegate_operator.api.schema.rules import Rule
 
-_INT = Whole(0)
+_INT = WholeNumber(0)
 _ADVICE = "what config does not say has its default"
 
 
@@ -25,7 +25,7 @@ class Order:
 
     chains: tuple[tuple[str, ...], ...]
     defaults: Mapping[str, int]
-    number: Whole = _INT
+    number: WholeNumber = _INT
     below: bool = False
 
     @property

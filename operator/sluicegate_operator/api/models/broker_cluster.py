@@ -19,7 +19,7 @@ from sluicegate_operator.api.models.pod_settings import LABEL_KEY_PATTERN, PodSe
 from sluicegate_operator.api.schema.config_values import (
     LONG_MAX,
     OthersKeys,
-    Whole,
+    WholeNumber,
     config_keys_rule,
     config_value_rules,
 )
@@ -262,7 +262,7 @@ def _has_our_bounds(value: object) -> bool:
 
     This is so for numbers of threads, which Kafka does not limit.
     """
-    return isinstance(value, Whole) and value.high not in (INT_MAX, LONG_MAX)
+    return isinstance(value, WholeNumber) and value.high not in (INT_MAX, LONG_MAX)
 
 
 _BUNDLED_CONFIG_RULES = (

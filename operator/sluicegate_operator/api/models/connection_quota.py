@@ -31,7 +31,7 @@ MOMENT_PATTERN = (
 _MEMBERS = ("broker", "listener", "ip", "defaultIp", "cidr", "workload")
 
 
-class Whole(Model):
+class EmptyTarget(Model):
     """Written as {}: it has no fields."""
 
 
@@ -54,7 +54,7 @@ class Workload(Model):
     """Pods of namespaces with these labels; {} selects every namespace. The quota's own namespace if absent."""
 
 
-class Target(Model):
+class QuotaTarget(Model):
     rules: ClassVar = (
         Rule(
             cel="[" + ", ".join(f"has(self.{name})" for name in _MEMBERS) + "].filter(x, x).size() == 1",
@@ -99,13 +99,13 @@ class Target(Model):
         ),
     )
 
-    broker: Whole | None = None
+    broker: EmptyTarget | None = None
     """{}: every broker as a whole, over all its listeners."""
     listener: str | None = Field(default=None, min_length=1, max_length=63)
     """spec.name of a BrokerListener of the same cluster: that listener on every broker."""
     ip: str | None = Field(default=None, min_length=2, max_length=45)
     """One IPv4 or IPv6 address of clients."""
-    default_ip: Whole | None = None
+    default_ip: EmptyTarget | None = None
     """{}: every client address that has no quota of its own."""
     cidr: str | None = Field(default=None, min_length=2, max_length=49)
     """A range of IPv4 or IPv6 addresses of clients. If an address is in several ranges, the longest prefix applies."""
@@ -164,7 +164,7 @@ class ConnectionQuotaSpec(Model):
 
     cluster_ref: ClusterRef
     """The BrokerCluster to which the limit applies."""
-    target: Target
+    target: QuotaTarget
     """What is limited: exactly one of broker, listener, ip, defaultIp, cidr and workload."""
     max_connection_creation_rate: int | None = Field(default=None, ge=1, le=INT_MAX)
     """New connections per second, on each broker. Over the rate of a broker or listener, new clients wait; over the
@@ -202,7 +202,7 @@ class Effective(Model):
     """Open connections, on each broker."""
 
 
-class Observed(Model):
+class ObservedCounts(Model):
     """The counts of all brokers together since they began to observe; a broker that restarts begins at zero."""
 
     would_hold: int = 0
@@ -251,7 +251,7 @@ class ConnectionQuotaStatus(Status):
     """For cidr and workload: number of addresses, or ranges, to which the limit applies now."""
     host_network_pods: int | None = None
     """For workload: number of selected pods that have their node's address, to which the limit does not apply."""
-    observed: Observed | None = None
+    observed: ObservedCounts | None = None
     """For mode Observe: the connections that would have been delayed or refused."""
     holding: Holding | None = None
     """For mode Enforce: the connections that the limit delays or refuses now; absent if there are none. Brokers of
@@ -267,7 +267,7 @@ class ConnectionQuota(Resource):
     short_name: ClassVar = "cq"
     columns: ClassVar = (
         CLUSTER_COLUMN,
-        PrinterColumn(name="Target", json_path=".status.target"),
+        PrinterColumn(name="QuotaTarget", json_path=".status.target"),
         PrinterColumn(name="Rate", json_path=".spec.maxConnectionCreationRate", type="integer"),
         PrinterColumn(name="Max", json_path=".spec.maxConnections", type="integer"),
         PrinterColumn(name="Mode", json_path=".spec.mode", priority=1),

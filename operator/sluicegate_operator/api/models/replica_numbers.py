@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.topic import Topic
-from sluicegate_operator.api.schema.config_values import Whole
+from sluicegate_operator.api.schema.config_values import WholeNumber
 from sluicegate_operator.api.schema.rules import Problem
 
 MIN_IN_SYNC = "min.insync.replicas"
 _FACTOR = "default.replication.factor"
 _REPLICA_KEYS = (_FACTOR, MIN_IN_SYNC, "offsets.topic.replication.factor")
-_NUMBER = Whole(1)
+_NUMBER = WholeNumber(1)
 _FIELD = "spec.config"
 
 

@@ -34,7 +34,7 @@ class ConfigValue(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class WholeNumber:
     low: int
     high: int = INT_MAX
 
@@ -114,8 +114,8 @@ RATE = Matching(r"^[1-9][0-9]{0,17}([.][0-9]+)?$", "must be a number from 1 to 9
 FLAG = Matching(f"^({any_case('true', 'false')})$", "must be true or false", "word")
 
 
-def long(low: int) -> Whole:
-    return Whole(low, LONG_MAX)
+def long(low: int) -> WholeNumber:
+    return WholeNumber(low, LONG_MAX)
 
 
 def one_of(*allowed: str) -> Matching:

@@ -35,7 +35,7 @@ class BrokerAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class AddressAnswers:
     """The answers of all brokers about one address."""
 
     address: str
@@ -47,7 +47,7 @@ class Found:
         return tuple(answer for answer in self.answers if answer.document is None)
 
 
-def document(found: Sequence[Found]) -> dict[str, Any]:
+def document(found: Sequence[AddressAnswers]) -> dict[str, Any]:
     return {
         "addresses": [
             {
@@ -68,13 +68,13 @@ def _said(answer: BrokerAnswer) -> dict[str, Any]:
     return who | ({"problem": answer.problem} if answer.document is None else {"answer": answer.document})
 
 
-def silent_words(found: Iterable[Found]) -> list[str]:
+def silent_words(found: Iterable[AddressAnswers]) -> list[str]:
     """Return a sentence for each broker that did not answer."""
     said = {(a.cluster, a.broker_id): a.problem for one in found for a in one.silent}
     return [f"broker {number} of {cluster} did not answer: {why}" for (cluster, number), why in sorted(said.items())]
 
 
-def why_tables(found: Found, now: datetime) -> list[Table]:
+def why_tables(found: AddressAnswers, now: datetime) -> list[Table]:
     """Return a table for each cluster, with a row for each limit on each broker that answered; 80 columns hold most.
 
     `rate/s` and `open` are the present use of the limit. `blocked`: share of the time that new connections wait for it.
@@ -82,7 +82,7 @@ def why_tables(found: Found, now: datetime) -> list[Table]:
     return [_table(found, cluster, now) for cluster in sorted({answer.cluster for answer in found.answers})]
 
 
-def _table(found: Found, cluster: str, now: datetime) -> Table:
+def _table(found: AddressAnswers, cluster: str, now: datetime) -> Table:
     observes = any(answer.document and answer.document["observers"] for answer in found.answers)
     table = Table(
         title=f"What holds {found.address} in cluster {cluster}",
@@ -103,7 +103,7 @@ def _table(found: Found, cluster: str, now: datetime) -> Table:
     return table
 
 
-def _by_kind(found: Found, cluster: str) -> Mapping[str, str]:
+def _by_kind(found: AddressAnswers, cluster: str) -> Mapping[str, str]:
     """Return the names of the quotas behind a limit by its kind, except for limits of connection groups."""
     named = {kind: ", ".join(names) for (of, kind), names in found.quotas.items() if of == cluster}
     return _WHO | named

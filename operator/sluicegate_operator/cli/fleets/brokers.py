@@ -22,7 +22,7 @@ _UNKNOWN = "-"
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundBroker:
     """A broker, and whether it serves clients now."""
 
     broker: BrokerDescription
@@ -53,17 +53,17 @@ def brokers(
         raise typer.Exit(REFUSED)
 
 
-async def _found(asked: AdminApi, wanted: Sequence[int]) -> list[Found]:
+async def _found(asked: AdminApi, wanted: Sequence[int]) -> list[FoundBroker]:
     serving = {one.id for one in (await asked.describe_cluster()).brokers}
     try:
         told = await asked.describe_brokers(wanted)
     except (UnsupportedApiError, AdminConnectionError) as error:
         # It has just answered describe_cluster, which every broker answers.
         raise RefusedError(f"{error}; only brokers of Sluicegate say what they are") from None
-    return [Found(one, one.id in serving) for one in told]
+    return [FoundBroker(one, one.id in serving) for one in told]
 
 
-def brokers_table(found: list[Found]) -> Table:
+def brokers_table(found: list[FoundBroker]) -> Table:
     table = Table(title="Brokers")
     table.add_column("broker", justify="right")
     for heading in ("address", "state", "release", "protocol versions"):
@@ -81,7 +81,7 @@ def brokers_table(found: list[Found]) -> Table:
     return table
 
 
-def tags_table(found: list[Found]) -> Table:
+def tags_table(found: list[FoundBroker]) -> Table:
     table = Table(title="Tags of brokers")
     table.add_column("broker", justify="right")
     for heading in ("tag", "value"):

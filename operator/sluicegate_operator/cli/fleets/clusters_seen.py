@@ -12,15 +12,15 @@ import typer
 from sluicegate_operator.cli.asking.asking import REFUSED, bad_use, say
 from sluicegate_operator.cli.asking.brokers_asked import NobodyToAskError
 from sluicegate_operator.cli.asking.kubernetes_asked import Place
-from sluicegate_operator.cli.fleets.fleet_view import ClusterView, FleetView
+from sluicegate_operator.cli.fleets.fleet_view import FleetView, ShownCluster
 from sluicegate_operator.cli.fleets.kubernetes_view import KubernetesView
 from sluicegate_operator.fleet.local.local_data import DataDirError
 from sluicegate_operator.kube.http.errors import KubeError
 
-Look = Callable[[], Awaitable[Sequence[ClusterView]]]
+Look = Callable[[], Awaitable[Sequence[ShownCluster]]]
 
 
-async def ask_once(place: Place | None, cluster: str | None, data_dir: Path) -> list[ClusterView]:
+async def ask_once(place: Place | None, cluster: str | None, data_dir: Path) -> list[ShownCluster]:
     async with looking(place, cluster, data_dir) as look:
         return list(await look())
 
@@ -32,7 +32,7 @@ async def looking(place: Place | None, cluster: str | None, data_dir: Path) -> A
         if place is None:
             view = FleetView(data_dir)
 
-            async def look_here() -> Sequence[ClusterView]:
+            async def look_here() -> Sequence[ShownCluster]:
                 return _only(await view.look(), cluster)
 
             yield look_here
@@ -49,7 +49,7 @@ async def looking(place: Place | None, cluster: str | None, data_dir: Path) -> A
         raise typer.Exit(REFUSED) from None
 
 
-def _only(clusters: Sequence[ClusterView], cluster: str | None) -> Sequence[ClusterView]:
+def _only(clusters: Sequence[ShownCluster], cluster: str | None) -> Sequence[ShownCluster]:
     if cluster is None:
         return clusters
     found = [one for one in clusters if one.name == cluster]

@@ -31,7 +31,7 @@ damage = typer.Typer(no_args_is_help=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DamageAnswers:
     """The answer of each broker, and a reason for each broker that did not answer."""
 
     told: tuple[LogDamage, ...]
@@ -89,14 +89,14 @@ def accept(
         say(sentence)
 
 
-async def _found(asked: AdminClient) -> Found:
+async def _found(asked: AdminClient) -> DamageAnswers:
     told, silent = [], []
     for broker in (await asked.describe_cluster()).brokers:
         try:
             told.append(await asked.broker(broker.host, broker.port).describe_log_damage())
         except KafkaAdminError as error:
             silent.append(f"broker {broker.id} does not say which offsets are damaged: {error}")
-    return Found(tuple(told), tuple(silent))
+    return DamageAnswers(tuple(told), tuple(silent))
 
 
 async def _accept(asked: AdminClient, topic: str, index: int, span: tuple[int, int], *, execute: bool) -> list[str]:

@@ -7,10 +7,10 @@ from rich.table import Table
 from rich.text import Text
 
 from sluicegate_operator.cli.asking.quota_rows import QuotaRow
-from sluicegate_operator.cli.fleets.fleet_view import ClusterView, silent_brokers
+from sluicegate_operator.cli.fleets.fleet_view import ShownCluster, silent_brokers
 
 
-def nodes_table(cluster: ClusterView) -> Table:
+def nodes_table(cluster: ShownCluster) -> Table:
     table = Table(title=f"Cluster {cluster.name}")
     in_pods = any(node.pod is not None for node in cluster.nodes)
     for heading in ("node", "pod" if in_pods else "pid", "restarts", "addresses"):
@@ -31,7 +31,7 @@ def nodes_table(cluster: ClusterView) -> Table:
 STATE_STYLES = {"Online": "green", "Stopping": "yellow", "Unknown": "yellow", "Fenced": "red", "Offline": "red"}
 
 
-def brokers_table(cluster: ClusterView) -> Table:
+def brokers_table(cluster: ShownCluster) -> Table:
     """Return the brokers as the controller sees them; the caption has the progress of `up`. It fits into 80 columns."""
     lines = [f"{what} {row['phase']}: {row['message']}" for what, row in cluster.progress.items() if row["message"]]
     if cluster.unseen:
@@ -55,7 +55,7 @@ def brokers_table(cluster: ClusterView) -> Table:
     return table
 
 
-def resources_table(cluster: ClusterView) -> Table:
+def resources_table(cluster: ShownCluster) -> Table:
     table = Table(title=f"Resources of {cluster.name}")
     for heading in ("kind", "name", "ready"):
         table.add_column(heading, no_wrap=True)
@@ -66,7 +66,7 @@ def resources_table(cluster: ClusterView) -> Table:
     return table
 
 
-def quotas_table(clusters: Collection[ClusterView]) -> Table:
+def quotas_table(clusters: Collection[ShownCluster]) -> Table:
     """Return a row for each limit on each broker, because each broker counts separately.
 
     The caption has the brokers that do not answer. `limit` is in connections per second, `max` in open connections;

@@ -22,7 +22,7 @@ ANSWER_TIMEOUT_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class NodeView:
+class ShownNode:
     """One node. `problem` is None for a node that answers and is ready.
 
     `pid` is None in Kubernetes, where there is a `pod`. `limits_unseen`: why the limits of a ready broker are missing.
@@ -56,14 +56,14 @@ class BrokerRow:
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterView:
+class ShownCluster:
     """One cluster. `unseen` is the reason why there are no `brokers`.
 
     `progress`: the actions of `up` (roll, scale, config), each with phase, message and the nodes that wait.
     """
 
     name: str
-    nodes: tuple[NodeView, ...]
+    nodes: tuple[ShownNode, ...]
     brokers: tuple[BrokerRow, ...]
     unseen: str
     progress: Mapping[str, Mapping[str, Any]]
@@ -72,7 +72,7 @@ class ClusterView:
     """The state of each resource as `up` reports it: kind, name, ready, message."""
 
 
-def silent_brokers(clusters: Iterable[ClusterView]) -> list[str]:
+def silent_brokers(clusters: Iterable[ShownCluster]) -> list[str]:
     """Return a sentence for each broker whose limits are missing from the view."""
     return [
         f"broker {node.id} of {cluster.name} does not show its limits: {node.problem or node.limits_unseen}"
@@ -82,7 +82,7 @@ def silent_brokers(clusters: Iterable[ClusterView]) -> list[str]:
     ]
 
 
-def as_dict(clusters: list[ClusterView]) -> dict[str, Any]:
+def as_dict(clusters: list[ShownCluster]) -> dict[str, Any]:
     return {"clusters": [asdict(cluster) for cluster in clusters]}
 
 
@@ -92,17 +92,17 @@ class FleetView:
     def __init__(self, data_dir: Path) -> None:
         self._data_dir = data_dir
 
-    async def look(self) -> list[ClusterView]:
+    async def look(self) -> list[ShownCluster]:
         """Return the clusters. Raises DataDirError if no `up` runs there."""
         state = read_state(self._data_dir)
         return [await self._cluster(name, cluster) for name, cluster in sorted(state["clusters"].items())]
 
-    async def _cluster(self, name: str, state: Mapping[str, Any]) -> ClusterView:
+    async def _cluster(self, name: str, state: Mapping[str, Any]) -> ShownCluster:
         answers, view = await asyncio.gather(
             asyncio.gather(*(self._node(name, node) for node in state["nodes"])),
             controller_view(_controllers(state["nodes"]), ANSWER_TIMEOUT_S),
         )
-        return ClusterView(
+        return ShownCluster(
             name=name,
             nodes=tuple(node for node, _ in answers),
             brokers=broker_rows(view.overview, state["nodes"]),
@@ -112,7 +112,7 @@ class FleetView:
             resources=tuple(state["resources"]),
         )
 
-    async def _node(self, cluster: str, node: Mapping[str, Any]) -> tuple[NodeView, BrokerLimits | None]:
+    async def _node(self, cluster: str, node: Mapping[str, Any]) -> tuple[ShownNode, BrokerLimits | None]:
         limits: BrokerLimits | None = None
         unseen: str | None = None
         problem: str | None = node["failing"] or "not running"
@@ -127,7 +127,7 @@ class FleetView:
                 unseen = str(error)
             except (OSError, AskingError, ValueError) as error:
                 problem = str(error) or "no answer in time"
-        view = NodeView(
+        view = ShownNode(
             node["id"],
             node["role"],
             node["pid"],

@@ -21,7 +21,7 @@ from sluicegate_operator.cli.asking.brokers_asked import (
 )
 from sluicegate_operator.cli.asking.limits_asked import ask_limits
 from sluicegate_operator.cli.asking.quota_rows import BrokerLimits, quota_rows
-from sluicegate_operator.cli.fleets.fleet_view import BrokerRow, ClusterView, NodeView, broker_row
+from sluicegate_operator.cli.fleets.fleet_view import BrokerRow, ShownCluster, ShownNode, broker_row
 from sluicegate_operator.fleet.kafka.controllers import VIEW_PATH
 from sluicegate_operator.kube.cache.held import cluster_of
 from sluicegate_operator.kube.client.client import KubeClient
@@ -68,7 +68,7 @@ class KubernetesView:
         self._cluster = cluster
         self._slots = asyncio.Semaphore(ASKED_AT_A_TIME)
 
-    async def look(self) -> list[ClusterView]:
+    async def look(self) -> list[ShownCluster]:
         """Return the clusters. Raises KubeError, and NobodyToAskError if the cluster does not exist."""
         of_one = f"={self._cluster}" if self._cluster is not None else ""
         pods = await self._kube.list(POD, self._namespace, f"{CLUSTER_LABEL}{of_one},{MANAGED_BY_LABEL}={MANAGER}")
@@ -89,7 +89,7 @@ class KubernetesView:
             raise NobodyToAskError(f"namespace {self._namespace} has {which}; say where with -n NAMESPACE")
         return [await self._view(one, objects) for one in wanted]
 
-    async def _view(self, cluster: Json, objects: _Objects) -> ClusterView:
+    async def _view(self, cluster: Json, objects: _Objects) -> ShownCluster:
         name = cluster["metadata"]["name"]
         pods = [pod for pod in objects.pods if pod["metadata"]["labels"][CLUSTER_LABEL] == name]
         answers, seen = await asyncio.gather(
@@ -98,7 +98,7 @@ class KubernetesView:
         )
         nodes = sorted((node for node, _ in answers), key=lambda node: (node.role, node.id))
         overview, unseen = seen
-        return ClusterView(
+        return ShownCluster(
             name=name,
             nodes=tuple(nodes),
             brokers=_broker_rows(overview, nodes),
@@ -111,7 +111,7 @@ class KubernetesView:
             ),
         )
 
-    async def _node(self, pod: Json, listeners: Mapping[str, int]) -> tuple[NodeView, BrokerLimits | None]:
+    async def _node(self, pod: Json, listeners: Mapping[str, int]) -> tuple[ShownNode, BrokerLimits | None]:
         node, limits = node_view(pod, listeners), None
         if node.problem is None and _role(pod) is Role.BROKER:
             try:
@@ -138,13 +138,13 @@ class KubernetesView:
         return None, "; ".join(problems) or "there is no controller pod"
 
 
-def node_view(pod: Json, listeners: Mapping[str, int], problem: str | None = None) -> NodeView:
+def node_view(pod: Json, listeners: Mapping[str, int], problem: str | None = None) -> ShownNode:
     """Return a node from its pod; `listeners` are the listeners for clients."""
     status = pod.get("status") or {}
     host, role = status.get("podIP") or "-", _role(pod)
     ordinal = int(pod["metadata"]["name"].rpartition("-")[2])
     ports = {INTERNAL: INTERNAL_PORT, **listeners} if role is Role.BROKER else {CONTROLLER: CONTROLLER_PORT}
-    return NodeView(
+    return ShownNode(
         id=ordinal if role is Role.BROKER else FIRST_CONTROLLER_ID + ordinal,
         role=role,
         pid=None,
@@ -173,13 +173,13 @@ def _role(pod: Json) -> Role:
     return Role(pod["metadata"]["labels"][ROLE_LABEL])
 
 
-def _broker_rows(overview: ClusterOverview | None, nodes: Sequence[NodeView]) -> tuple[BrokerRow, ...]:
+def _broker_rows(overview: ClusterOverview | None, nodes: Sequence[ShownNode]) -> tuple[BrokerRow, ...]:
     pods = {node.id: node for node in nodes if node.role == Role.BROKER}
     found = overview.brokers if overview is not None else ()
     return tuple(broker_row(broker, None, _clients_address(pods.get(broker.id))) for broker in found)
 
 
-def _clients_address(node: NodeView | None) -> str | None:
+def _clients_address(node: ShownNode | None) -> str | None:
     if node is None:
         return None
     return next((at for name, at in sorted(node.listeners.items()) if name != INTERNAL), node.listeners[INTERNAL])

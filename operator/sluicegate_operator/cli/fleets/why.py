@@ -25,7 +25,7 @@ from sluicegate_operator.cli.asking.brokers_asked import (
 )
 from sluicegate_operator.cli.asking.kubernetes_asked import Place, check_name, place_asked
 from sluicegate_operator.cli.asking.quotas_named import behind, quotas_here, quotas_in_kubernetes
-from sluicegate_operator.cli.asking.why_report import Found, document, silent_words, why_tables
+from sluicegate_operator.cli.asking.why_report import AddressAnswers, document, silent_words, why_tables
 from sluicegate_operator.cli.options import (
     DATA_DIR,
     ClusterOption,
@@ -81,7 +81,7 @@ def why(
         raise typer.Exit(REFUSED)
 
 
-async def _look(address: str, place: Place | None, cluster: str | None, data_dir: Path) -> list[Found]:
+async def _look(address: str, place: Place | None, cluster: str | None, data_dir: Path) -> list[AddressAnswers]:
     try:
         if place is None:
             brokers = brokers_here(data_dir, cluster)
@@ -115,9 +115,10 @@ async def _quotas(kube: KubeClient, namespace: str) -> Sequence[ConnectionQuota]
 
 async def _asked(
     addresses: Sequence[str], brokers: list[BrokerAsked], quotas: Sequence[ConnectionQuota]
-) -> list[Found]:
+) -> list[AddressAnswers]:
     return [
-        Found(one, tuple(await ask_brokers(brokers, PATH, {"address": one})), behind(quotas, one)) for one in addresses
+        AddressAnswers(one, tuple(await ask_brokers(brokers, PATH, {"address": one})), behind(quotas, one))
+        for one in addresses
     ]
 
 

@@ -9,7 +9,7 @@ from sluicegate_operator.cli.groups.offset_resets import (
     LogEnds,
     Reset,
     ResetError,
-    Target,
+    ResetTarget,
     chosen_partitions,
     plan_resets,
 )
@@ -30,7 +30,7 @@ class ResetRequest:
 
     group_id: str
     topics: Mapping[str, tuple[int, ...] | None] | None
-    target: Target
+    target: ResetTarget
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from sluicegate_operator.cli.groups.group_questions import (
 from sluicegate_operator.cli.groups.group_tables import groups_table, members_table, offsets_table, resets_table
 from sluicegate_operator.cli.groups.offset_resets import (
     ResetError,
-    Target,
+    ResetTarget,
     Way,
     parse_datetime,
     parse_duration,
@@ -183,24 +183,24 @@ def _check_names(groups: Sequence[str]) -> None:
         raise bad_use("a group has a name, and one of these is empty")
 
 
-def _target(given: dict[Way, Any]) -> Target:
+def _target(given: dict[Way, Any]) -> ResetTarget:
     """Return the target of the options. Raises ResetError."""
     if len(given) != 1:
         raise ResetError(f"say to where, by one of {', '.join(Way)}")
     ((way, value),) = given.items()
     match way:
         case Way.EARLIEST | Way.LATEST:
-            return Target(way)
+            return ResetTarget(way)
         case Way.OFFSET:
             if value < 0:
                 raise ResetError(f"--to-offset {value}: offsets begin at 0")
-            return Target(way, value)
+            return ResetTarget(way, value)
         case Way.DURATION:
-            return Target(way, parse_duration(value, datetime.now(UTC)))
+            return ResetTarget(way, parse_duration(value, datetime.now(UTC)))
         case Way.DATETIME:
-            return Target(way, parse_datetime(value))
+            return ResetTarget(way, parse_datetime(value))
         case Way.SHIFT:
-            return Target(way, value)
+            return ResetTarget(way, value)
 
 
 def _ask(bootstrap: str | None, data_dir: Path, cluster: str | None, question: Question[Answer]) -> Answer:

@@ -28,7 +28,7 @@ class Way(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ResetTarget:
     """The target. `value` is an offset, a number of records, or a time in milliseconds since 1970."""
 
     way: Way
@@ -129,7 +129,9 @@ def chosen_partitions(
     return sorted(chosen)
 
 
-def plan_resets(target: Target, committed: Mapping[Partition, int], logs: Mapping[Partition, LogEnds]) -> list[Reset]:
+def plan_resets(
+    target: ResetTarget, committed: Mapping[Partition, int], logs: Mapping[Partition, LogEnds]
+) -> list[Reset]:
     """Return the reset of each partition of `logs`. Raises ResetError if a shift has no committed offset."""
     plan = []
     for (topic, index), ends in sorted(logs.items()):
@@ -139,7 +141,7 @@ def plan_resets(target: Target, committed: Mapping[Partition, int], logs: Mappin
     return plan
 
 
-def _wanted(target: Target, before: int | None, ends: LogEnds, name: str) -> int:
+def _wanted(target: ResetTarget, before: int | None, ends: LogEnds, name: str) -> int:
     match target.way:
         case Way.EARLIEST:
             return ends.earliest

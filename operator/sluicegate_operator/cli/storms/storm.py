@@ -33,7 +33,7 @@ from sluicegate_operator.cli.options import (
 )
 from sluicegate_operator.cli.storms.storm_in_pods import PodStorm, StormPodError, in_pods
 from sluicegate_operator.cli.storms.storm_load import Storm, StormPlan
-from sluicegate_operator.cli.storms.storm_report import Outcome, StormReport
+from sluicegate_operator.cli.storms.storm_report import AttemptOutcome, StormReport
 from sluicegate_operator.cli.storms.storm_tables import pods_table, storm_summary, storm_table
 from sluicegate_operator.cli.storms.storm_targets import (
     StormInputError,
@@ -137,7 +137,7 @@ def show_pods(reports: Mapping[str, Mapping[str, Any]], output: Output) -> None:
         print_json({"pods": dict(reports)})
     elif reports:
         Console().print(pods_table(reports))
-    lost = (Outcome.LOCAL_ERROR.value, Outcome.REFUSED.value)
+    lost = (AttemptOutcome.LOCAL_ERROR.value, AttemptOutcome.REFUSED.value)
     if all(report["attempts"] == sum(report[outcome] for outcome in lost) for report in reports.values()):
         say("no attempt reached the target; `sluicegate status -n NAMESPACE` shows whether its brokers are ready")
         raise typer.Exit(REFUSED)
@@ -207,7 +207,7 @@ def _show(report: StormReport, output: Output) -> None:
         Console().print(storm_table(report))
         Console().print(storm_summary(report), highlight=False)
     total = report.total
-    if total.attempts == total[Outcome.LOCAL_ERROR] + total[Outcome.REFUSED]:
+    if total.attempts == total[AttemptOutcome.LOCAL_ERROR] + total[AttemptOutcome.REFUSED]:
         say(f"no attempt reached {report.target}; is a broker listening there?")
         raise typer.Exit(REFUSED)
 
@@ -237,5 +237,5 @@ def _run(plan: StormPlan, *, quiet: bool) -> StormReport:
         while runner.is_alive():
             runner.join(0.2)
             total = load.report.total
-            line.update(f"storm on {target}: {total.attempts} attempts, {total[Outcome.ACCEPTED]} accepted")
+            line.update(f"storm on {target}: {total.attempts} attempts, {total[AttemptOutcome.ACCEPTED]} accepted")
     return load.report

@@ -15,7 +15,7 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 
-from sluicegate_operator.cli.storms.storm_report import Outcome, StormReport
+from sluicegate_operator.cli.storms.storm_report import AttemptOutcome, StormReport
 
 CLIENT_ID = "sluicegate-storm"
 """Identifies the storm in a broker's audit log."""
@@ -174,20 +174,20 @@ class Storm:
             return
         attempt.received += data
         if not data:
-            self._end(attempt, Outcome.CLOSED)
+            self._end(attempt, AttemptOutcome.CLOSED)
         elif len(attempt.received) >= 8:
             now_s = time.monotonic()
             if int.from_bytes(attempt.received[4:8], "big") == CORRELATION_ID:
                 self.report.answered(attempt.source, now_s - attempt.started_s, now_s - self._begin_s)
                 self._forget(attempt)
             else:
-                self._end(attempt, Outcome.CLOSED)
+                self._end(attempt, AttemptOutcome.CLOSED)
 
     def _expire(self, oldest_s: float) -> None:
         while self._by_age and (self._by_age[0].done or self._by_age[0].started_s <= oldest_s):
             attempt = self._by_age.popleft()
             if not attempt.done:
-                self._end(attempt, Outcome.TIMED_OUT)
+                self._end(attempt, AttemptOutcome.TIMED_OUT)
 
     def _drain(self, deadline_s: float) -> None:
         """Wait for answers that are still pending, without new attempts."""
@@ -203,22 +203,22 @@ class Storm:
 
     def _note_failed_connect(self, source: str, code: int) -> None:
         if code in (errno.ECONNREFUSED, errno.ECONNRESET):
-            self.report.ended(source, Outcome.REFUSED)
+            self.report.ended(source, AttemptOutcome.REFUSED)
         else:
             self.report.failed_here(source, os.strerror(code))
 
     def _end_failed(self, attempt: _Attempt, code: int) -> None:
         if code == errno.ECONNREFUSED:
-            self._end(attempt, Outcome.REFUSED)
+            self._end(attempt, AttemptOutcome.REFUSED)
         elif code in (errno.ECONNRESET, errno.EPIPE):
-            self._end(attempt, Outcome.CLOSED)
+            self._end(attempt, AttemptOutcome.CLOSED)
         elif code == errno.ETIMEDOUT:
-            self._end(attempt, Outcome.TIMED_OUT)
+            self._end(attempt, AttemptOutcome.TIMED_OUT)
         else:
             self.report.failed_here(attempt.source, os.strerror(code))
             self._forget(attempt)
 
-    def _end(self, attempt: _Attempt, outcome: Outcome) -> None:
+    def _end(self, attempt: _Attempt, outcome: AttemptOutcome) -> None:
         self.report.ended(attempt.source, outcome)
         self._forget(attempt)
 

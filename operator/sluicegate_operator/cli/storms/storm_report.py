@@ -7,7 +7,7 @@ from enum import Enum
 PERCENTILES = (50, 90, 99, 99.9)
 
 
-class Outcome(Enum):
+class AttemptOutcome(Enum):
     """How an attempt ended, as the client sees it."""
 
     ACCEPTED = "accepted"
@@ -27,9 +27,9 @@ class SourceCounts:
     """The outcomes of the attempts from one source address."""
 
     attempts: int = 0
-    outcomes: dict[Outcome, int] = field(default_factory=lambda: dict.fromkeys(Outcome, 0))
+    outcomes: dict[AttemptOutcome, int] = field(default_factory=lambda: dict.fromkeys(AttemptOutcome, 0))
 
-    def __getitem__(self, outcome: Outcome) -> int:
+    def __getitem__(self, outcome: AttemptOutcome) -> int:
         return self.outcomes[outcome]
 
     def as_dict(self) -> dict[str, int]:
@@ -55,17 +55,17 @@ class StormReport:
     def started(self, source: str) -> None:
         self.sources.setdefault(source, SourceCounts()).attempts += 1
 
-    def ended(self, source: str, outcome: Outcome) -> None:
+    def ended(self, source: str, outcome: AttemptOutcome) -> None:
         self.sources[source].outcomes[outcome] += 1
 
     def answered(self, source: str, latency_s: float, since_start_s: float) -> None:
-        self.ended(source, Outcome.ACCEPTED)
+        self.ended(source, AttemptOutcome.ACCEPTED)
         self.accept_latencies_s.append(latency_s)
         second = int(since_start_s)
         self.accepted_by_second[second] = self.accepted_by_second.get(second, 0) + 1
 
     def failed_here(self, source: str, reason: str) -> None:
-        self.ended(source, Outcome.LOCAL_ERROR)
+        self.ended(source, AttemptOutcome.LOCAL_ERROR)
         self.local_errors[reason] = self.local_errors.get(reason, 0) + 1
 
     @property

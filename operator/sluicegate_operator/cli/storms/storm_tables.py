@@ -6,7 +6,7 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from sluicegate_operator.cli.storms.storm_report import Outcome, StormReport
+from sluicegate_operator.cli.storms.storm_report import AttemptOutcome, StormReport
 
 _HEADINGS = ("attempts", "accepted", "closed", "refused", "timed out", "local error")
 
@@ -21,7 +21,7 @@ def storm_table(report: StormReport) -> Table:
     if len(rows) > 1:
         rows.append(("all", report.total))
     for source, counts in rows:
-        table.add_row(source, str(counts.attempts), *(str(counts[outcome]) for outcome in Outcome))
+        table.add_row(source, str(counts.attempts), *(str(counts[outcome]) for outcome in AttemptOutcome))
     return table
 
 
@@ -51,7 +51,7 @@ def pods_table(reports: Mapping[str, Mapping[str, Any]]) -> Table:
     for heading in (*_HEADINGS, "p99 ms"):
         table.add_column(heading, justify="right")
     for name, report in sorted(reports.items()):
-        counts = [str(report[outcome.value]) for outcome in Outcome]
+        counts = [str(report[outcome.value]) for outcome in AttemptOutcome]
         slow = report["latency_ms"].get("p99")
         table.add_row(name, report["address"], str(report["attempts"]), *counts, "-" if slow is None else f"{slow:g}")
     return table

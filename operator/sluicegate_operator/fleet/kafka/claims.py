@@ -24,7 +24,7 @@ from sluicegate_operator.kube.http.errors import (
     refusal,
 )
 from sluicegate_operator.kube.http.kinds import PERSISTENT_VOLUME_CLAIM, STATEFUL_SET
-from sluicegate_operator.planning.clusters.claims import Claim, ClaimsPlan, misowned, plan_claims
+from sluicegate_operator.planning.clusters.claims import ClaimsPlan, VolumeClaim, misowned, plan_claims
 from sluicegate_operator.planning.layout.cluster_layout import Role, cluster_id
 from sluicegate_operator.planning.layout.volumes import (
     SENTENCE_MAX,
@@ -115,7 +115,7 @@ async def make_claims(kube: KubeClient, cluster: BrokerCluster, new: Iterable[Ne
 
 async def _needed_claims(
     kube: KubeClient, cluster: BrokerCluster, counts: Mapping[Role, int]
-) -> tuple[list[tuple[Claim, Mapping[str, Any]]], set[tuple[Role, int]]]:
+) -> tuple[list[tuple[VolumeClaim, Mapping[str, Any]]], set[tuple[Role, int]]]:
     """Return the needed claims, and the nodes whose claim is being deleted, by role and ordinal.
 
     The needed claims are those with the cluster's label, and those without it whose names nodes need. Only the latter
@@ -264,12 +264,12 @@ async def own_claims(kube: KubeClient, cluster: BrokerCluster) -> None:
     refusals.raise_first()
 
 
-async def _claims(kube: KubeClient, cluster: BrokerCluster) -> list[tuple[Claim, Mapping[str, Any]]]:
+async def _claims(kube: KubeClient, cluster: BrokerCluster) -> list[tuple[VolumeClaim, Mapping[str, Any]]]:
     found = await kube.cache.list(PERSISTENT_VOLUME_CLAIM, cluster.namespace, cluster.name)
     return [(claim, item) for item in found if (claim := _claim(cluster.name, item)) is not None]
 
 
-def _volume(claim: Claim, found: Mapping[str, Any]) -> Volume:
+def _volume(claim: VolumeClaim, found: Mapping[str, Any]) -> Volume:
     spec, status = found["spec"], found.get("status") or {}
     under_way = [one for one in status.get("conditions") or () if one["type"] in _RESIZING and one["status"] == "True"]
     shown = "; ".join(f"{one['type']} {one.get('message') or ''}".strip() for one in under_way)
@@ -286,7 +286,7 @@ def _volume(claim: Claim, found: Mapping[str, Any]) -> Volume:
     )
 
 
-def _claim(cluster: str, found: Mapping[str, Any]) -> Claim | None:
+def _claim(cluster: str, found: Mapping[str, Any]) -> VolumeClaim | None:
     """Return the claim; None for a claim that no node gets, and for one that is being deleted.
 
     The node of the latter waits until it is gone, and gets a new one.
@@ -303,5 +303,7 @@ def _claim(cluster: str, found: Mapping[str, Any]) -> Claim | None:
             label = (meta.get("labels") or {}).get(CLUSTER_LABEL) or ""
             # A StatefulSet may control its claims, and a pod those that are deleted with it.
             controller = other_controller(found, node_set_name(cluster, role))
-            return Claim(meta["name"], meta["uid"], role, int(match[1]), created, noted, owners, label, controller)
+            return VolumeClaim(
+                meta["name"], meta["uid"], role, int(match[1]), created, noted, owners, label, controller
+            )
     return None

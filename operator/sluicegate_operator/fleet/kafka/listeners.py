@@ -40,7 +40,7 @@ async def ask_listeners(pool: BrokerPool, names: Collection[str]) -> dict[int, O
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ListenerOutcome:
     """The outcome for the listeners of one broker.
 
     `refused`: the broker's message by name; `changed`: changed listeners.
@@ -52,7 +52,7 @@ class Told:
 
 async def tell_listeners(
     pool: BrokerPool, now: Mapping[int, OpenListeners], wanted: Mapping[int, OpenListeners]
-) -> dict[int, Told]:
+) -> dict[int, ListenerOutcome]:
     """Set the listeners of brokers that differ; other brokers are left out. Errors of brokers are in the result.
 
     A broker that does not answer counts as unchanged.
@@ -64,14 +64,14 @@ async def tell_listeners(
     return {broker.broker_id: one for broker, one in zip(todo, told, strict=True)}
 
 
-async def _tell(pool: BrokerPool, broker: BrokerAddress, now: OpenListeners, wanted: OpenListeners) -> Told:
+async def _tell(pool: BrokerPool, broker: BrokerAddress, now: OpenListeners, wanted: OpenListeners) -> ListenerOutcome:
     names = one_by_one(now, wanted)
     try:
         refusal = await _alter(pool, broker, change_to(now, wanted, broker.host))
         if not refusal:
-            return Told(names)
+            return ListenerOutcome(names)
         if len(names) == 1:
-            return Told(refused={names[0]: refusal})
+            return ListenerOutcome(refused={names[0]: refusal})
         changed, refused = [], {}
         for name in names:
             target = with_one(now, wanted, name)
@@ -82,8 +82,8 @@ async def _tell(pool: BrokerPool, broker: BrokerAddress, now: OpenListeners, wan
                 now = target
     except (KafkaAdminError, NoBrokerError):
         # The broker is read again in a moment, and until then is reported without them.
-        return Told()
-    return Told(tuple(changed), refused)
+        return ListenerOutcome()
+    return ListenerOutcome(tuple(changed), refused)
 
 
 async def _alter(pool: BrokerPool, broker: BrokerAddress, change: ListenersChange | None) -> str:

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.broker_listener import BrokerListener
-from sluicegate_operator.fleet.kafka.listeners import Told, ask_listeners, tell_listeners
+from sluicegate_operator.fleet.kafka.listeners import ListenerOutcome, ask_listeners, tell_listeners
 from sluicegate_operator.fleet.kubernetes.listener_services import (
     ListenerServices,
     apply_services,
@@ -117,7 +117,7 @@ async def _open(
     pool_of: PoolOf,
     *,
     held: bool,
-) -> tuple[list[BrokerSeen], dict[int, Told]]:
+) -> tuple[list[BrokerSeen], dict[int, ListenerOutcome]]:
     """Configure each broker that has an address. Return the ready brokers with their resulting listeners."""
     pool = await pool_of(broker_addresses(pods))
     if pool is None:

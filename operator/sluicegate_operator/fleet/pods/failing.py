@@ -108,7 +108,7 @@ class SetEvents:
 
 
 @dataclass(frozen=True, slots=True)
-class NodesSeen:
+class FailingNodes:
     """The failing nodes. `unwell`: uids of all pods that are not ready, and names of nodes without a pod."""
 
     failing: tuple[FailingNode, ...]
@@ -117,7 +117,7 @@ class NodesSeen:
 
 async def failing_nodes(
     kube: KubeClient, events: SetEvents, cluster: BrokerCluster, layout: ClusterLayout, pods: Sequence[NodePod]
-) -> NodesSeen:
+) -> FailingNodes:
     """Return the nodes that do not start. `cluster` names its images, see planning.images.
 
     A pod that still has to be restarted is left out: its state says nothing about the wanted configuration.
@@ -136,7 +136,7 @@ async def failing_nodes(
         missing = _missing(layout, role, of_role)
         unwell |= set(missing)
         failing += await events.refused(kube, cluster, role, missing)
-    return NodesSeen(tuple(failing), frozenset(unwell))
+    return FailingNodes(tuple(failing), frozenset(unwell))
 
 
 def _waits_for_volume(failure: StartFailure) -> bool:

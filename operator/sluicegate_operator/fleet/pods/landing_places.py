@@ -7,7 +7,7 @@ from http import HTTPStatus
 
 from sluicegate_operator.api.models.audit_pipeline import AuditPipeline
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
-from sluicegate_operator.kube.cache.held import Json, Misread
+from sluicegate_operator.kube.cache.held import Json, UnreadableObject
 from sluicegate_operator.kube.client.client import KubeClient
 from sluicegate_operator.kube.http.errors import NOT_SERVED, KubeError, LandingTakenError
 from sluicegate_operator.kube.http.kinds import AUDIT_PIPELINE, BROKER_CLUSTER, POD, STATEFUL_SET
@@ -83,7 +83,7 @@ def results_at(value: object) -> Results | None:
     """
     if isinstance(value, AuditPipeline):
         return Results.of(value)
-    return Results.of_unreadable(value.body) if isinstance(value, Misread) else None
+    return Results.of_unreadable(value.body) if isinstance(value, UnreadableObject) else None
 
 
 def _has_ended(body: Json) -> bool:

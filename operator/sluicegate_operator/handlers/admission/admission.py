@@ -13,9 +13,9 @@ from typing import Any
 from sluicegate_operator.api.manifests import InvalidManifest, read_stored
 from sluicegate_operator.api.schema.metadata import API_VERSION, Resource
 from sluicegate_operator.handlers.admission.admission_certificates import CertificateKeeper
-from sluicegate_operator.handlers.admission.admission_figures import AdmissionFigures, AdmissionResult
+from sluicegate_operator.handlers.admission.admission_figures import AdmissionMetrics, AdmissionResult
 from sluicegate_operator.handlers.admission.admission_server import AdmissionServer
-from sluicegate_operator.handlers.admission.admission_world import AdmissionWorld, UnknownWorldError
+from sluicegate_operator.handlers.admission.admission_world import AdmissionWorld, UncachedWorldError
 from sluicegate_operator.handlers.admission.serving_certificate import ServingCertificate
 from sluicegate_operator.kube.cache.cache import Cache
 from sluicegate_operator.kube.certificates.tls_pair import CertificateError
@@ -53,7 +53,7 @@ class Warner:
     def __init__(
         self,
         cache: Cache,
-        figures: AdmissionFigures,
+        figures: AdmissionMetrics,
         images: Images,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -68,7 +68,7 @@ class Warner:
         """Return the warnings about an object that is being applied. Never raises: kopf would refuse the object."""
         try:
             found = await self._found(body, old)
-        except (InvalidManifest, UnknownWorldError) as error:
+        except (InvalidManifest, UncachedWorldError) as error:
             log.debug("no warnings: %s", error)
             self._figures.requests[AdmissionResult.UNKNOWN] += 1
             return ()
@@ -109,7 +109,7 @@ class Admission:
     """The webhook of this process. `run` lasts as long as the process, `lead` as long as a term of leadership."""
 
     def __init__(self, kube: KubeClient, settings: Settings, admission: AdmissionSettings) -> None:
-        self.figures = AdmissionFigures()
+        self.figures = AdmissionMetrics()
         self.warner = Warner(kube.cache, self.figures, settings.images)
         self._certificate = ServingCertificate(kube, settings.own_namespace, admission, self.figures)
         self.server = AdmissionServer(admission, self._certificate, self.figures)

@@ -20,7 +20,7 @@ class AdmissionResult(StrEnum):
     """An error of the operator, which is in its log."""
 
 
-class AdmissionFigures(Collector):
+class AdmissionMetrics(Collector):
     """The webhook's metrics. Any thread may read them; the operator's event loop changes them."""
 
     def __init__(self) -> None:

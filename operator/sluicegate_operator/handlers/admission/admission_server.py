@@ -13,7 +13,7 @@ from typing import Any, cast
 import kopf
 from aiohttp import web
 
-from sluicegate_operator.handlers.admission.admission_figures import AdmissionFigures, AdmissionResult
+from sluicegate_operator.handlers.admission.admission_figures import AdmissionMetrics, AdmissionResult
 from sluicegate_operator.handlers.admission.serving_certificate import ServingCertificate
 from sluicegate_operator.settings import AdmissionSettings
 
@@ -29,7 +29,7 @@ SHUTDOWN_S = 1.0
 class AdmissionServer:
     """A kopf.WebhookServerProtocol. It listens while kopf runs, as soon as there is a certificate."""
 
-    def __init__(self, settings: AdmissionSettings, certificate: ServingCertificate, figures: AdmissionFigures) -> None:
+    def __init__(self, settings: AdmissionSettings, certificate: ServingCertificate, figures: AdmissionMetrics) -> None:
         self._settings = settings
         self._certificate = certificate
         self._figures = figures

@@ -13,7 +13,7 @@ from sluicegate_operator.api.models.connection_quota import ConnectionQuota
 from sluicegate_operator.api.models.topic import Topic
 from sluicegate_operator.api.schema.metadata import Resource
 from sluicegate_operator.kube.cache.cache import Cache
-from sluicegate_operator.kube.cache.held import Held
+from sluicegate_operator.kube.cache.held import CachedObject
 from sluicegate_operator.kube.cache.store import Store
 from sluicegate_operator.kube.http.kinds import (
     AUDIT_PIPELINE,
@@ -43,7 +43,7 @@ Place = tuple[str, str, Hashable]
 """Namespace, cluster, and the target or topic that only one object may have."""
 
 
-class UnknownWorldError(Exception):
+class UncachedWorldError(Exception):
     """The cache does not know enough for a warning."""
 
 
@@ -54,7 +54,7 @@ class SharedPlaces:
         self._names: dict[Place, str | set[str]] = {}
         """The names at each place: one name, as at nearly all places, or a set of several."""
 
-    def on_change(self, kind: Kind, before: Held | None, after: Held | None) -> None:
+    def on_change(self, kind: Kind, before: CachedObject | None, after: CachedObject | None) -> None:
         was, now = _place(before), _place(after)
         if was == now:
             return
@@ -89,7 +89,7 @@ class SharedPlaces:
         return (known,) if isinstance(known, str) else known
 
 
-def _place(held: Held | None) -> Place | None:
+def _place(held: CachedObject | None) -> Place | None:
     return _place_of(held.value) if held is not None and isinstance(held.value, Resource) else None
 
 
@@ -138,7 +138,7 @@ class AdmissionWorld:
         if own is not None:
             names = self._places.names(applied)
             if len(names) > RIVALS_MAX:
-                raise UnknownWorldError(f"{len(names)} objects compete with {applied.kind} {applied.name}")
+                raise UncachedWorldError(f"{len(names)} objects compete with {applied.kind} {applied.name}")
             rivals = self._named(own, namespace, [name for name in names if name != applied.name])
             yield from decisive(list(rivals), now)
 
@@ -150,11 +150,11 @@ class AdmissionWorld:
     def _store(self, kind: Kind) -> Store:
         informer = self._cache.informers()[kind]
         if (why := informer.why_unknown(time.monotonic())) is not None:
-            raise UnknownWorldError(str(why))
+            raise UncachedWorldError(str(why))
         return informer.store
 
 
-def _read(held: Held) -> Resource:
+def _read(held: CachedObject) -> Resource:
     if not isinstance(held.value, Resource):
-        raise UnknownWorldError(f"{held.name} cannot be read")
+        raise UncachedWorldError(f"{held.name} cannot be read")
     return held.value

@@ -5,7 +5,7 @@ import logging
 import ssl
 import time
 
-from sluicegate_operator.handlers.admission.admission_figures import AdmissionFigures
+from sluicegate_operator.handlers.admission.admission_figures import AdmissionMetrics
 from sluicegate_operator.kube.certificates.tls_pair import CertificateError, TlsPair
 from sluicegate_operator.kube.client.client import KubeClient
 from sluicegate_operator.kube.http.errors import KubeError
@@ -22,7 +22,7 @@ class ServingCertificate:
     """
 
     def __init__(
-        self, kube: KubeClient, namespace: str, settings: AdmissionSettings, figures: AdmissionFigures
+        self, kube: KubeClient, namespace: str, settings: AdmissionSettings, figures: AdmissionMetrics
     ) -> None:
         self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.loaded = asyncio.Event()

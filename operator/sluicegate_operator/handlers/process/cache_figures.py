@@ -9,7 +9,7 @@ from prometheus_client.registry import Collector
 from sluicegate_operator.kube.cache.cache import Cache
 
 
-class CacheFigures(Collector):
+class CacheMetrics(Collector):
     """The cache's metrics, read in another thread, without changes. `clock` is that of the cache, in seconds."""
 
     def __init__(self, cache: Cache | None = None, clock: Callable[[], float] = time.monotonic) -> None:

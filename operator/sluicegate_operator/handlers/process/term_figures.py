@@ -9,13 +9,13 @@ from prometheus_client.registry import Collector
 
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.handlers.process.telemetry import APPLY_TO_ENFORCED, DRIFT_MENDED, RESTARTS
-from sluicegate_operator.planning.rolls.roll import RollStep, Wait, WaitReason
+from sluicegate_operator.planning.rolls.roll import RollStep, WaitForNodes, WaitReason
 
 _CLUSTER = ["namespace", "broker_cluster"]
 """Not `cluster`, which in a Prometheus of many Kubernetes clusters is the label of each of those."""
 
 
-class PipelineFigures(NamedTuple):
+class PipelineMetrics(NamedTuple):
     """Whether the newest run of an AuditPipeline failed, and how many events its results lack."""
 
     failing: bool
@@ -30,14 +30,14 @@ class _Brokers(NamedTuple):
     by_state: Mapping[str, int]
 
 
-class TermFigures(Collector):
+class TermMetrics(Collector):
     """The metrics of one term of leadership."""
 
     def __init__(self) -> None:
         self._quotas: dict[ClusterKey, Mapping[str, str]] = {}
         self._brokers: dict[ClusterKey, _Brokers] = {}
         self._blocked: dict[ClusterKey, str] = {}
-        self._pipelines: dict[ClusterKey, Mapping[str, PipelineFigures]] = {}
+        self._pipelines: dict[ClusterKey, Mapping[str, PipelineMetrics]] = {}
 
     def note_quotas(self, key: ClusterKey, states: Mapping[str, str] | None) -> None:
         """Note the states of a cluster's quotas; None if the cluster has no quotas.
@@ -66,7 +66,7 @@ class TermFigures(Collector):
 
     def note_roll(self, key: ClusterKey, step: RollStep | None) -> None:
         """Note the step of a roll. A roll that a user has paused does not count as blocked."""
-        if isinstance(step, Wait) and step.blocked and step.reason is not WaitReason.PAUSED:
+        if isinstance(step, WaitForNodes) and step.blocked and step.reason is not WaitReason.PAUSED:
             self._blocked[key] = step.reason.value
         else:
             self._blocked.pop(key, None)
@@ -75,7 +75,7 @@ class TermFigures(Collector):
         """Count a node that a roll has restarted."""
         RESTARTS.labels(reason).inc()
 
-    def note_pipelines(self, key: ClusterKey, found: Mapping[str, PipelineFigures]) -> None:
+    def note_pipelines(self, key: ClusterKey, found: Mapping[str, PipelineMetrics]) -> None:
         """Note the figures of all AuditPipelines of the cluster, by name."""
         self._pipelines.pop(key, None)
         if found:

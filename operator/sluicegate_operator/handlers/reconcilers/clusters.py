@@ -24,7 +24,7 @@ from sluicegate_operator.fleet.pods.pods import NodePod, broker_count
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.reconcilers.settling import Settling
 from sluicegate_operator.handlers.snapshot import gather_snapshot
-from sluicegate_operator.kube.cache.held import Misread
+from sluicegate_operator.kube.cache.held import UnreadableObject
 from sluicegate_operator.kube.client.one_by_one import Refusals
 from sluicegate_operator.kube.http.errors import ClaimsTakenError, KubeError, NameTakenError
 from sluicegate_operator.kube.http.kinds import BROKER_LISTENER
@@ -149,9 +149,9 @@ class ClusterReconciler:
         return left
 
     async def _let_claims_of_one_go(
-        self, key: ClusterKey, departed: BrokerCluster | Misread, now_there: BrokerCluster | None
+        self, key: ClusterKey, departed: BrokerCluster | UnreadableObject, now_there: BrokerCluster | None
     ) -> Retry | None:
-        if isinstance(departed, Misread):
+        if isinstance(departed, UnreadableObject):
             log.warning("what cluster %s said of its volume claims cannot be read, they stay: %s", key[1], departed.why)
             return None
         taken_up = now_there is not None and cluster_id(now_there) == cluster_id(departed)

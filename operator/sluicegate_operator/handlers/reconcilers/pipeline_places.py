@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.fleet.pods.landing_places import results_at
-from sluicegate_operator.kube.cache.held import Held
+from sluicegate_operator.kube.cache.held import CachedObject
 from sluicegate_operator.planning.layout.store_places import StorePlace, store_place
 
 
@@ -16,7 +16,7 @@ class PipelinePlaces:
         self._places: dict[str, tuple[ClusterKey, StorePlace]] = {}
         """By the AuditPipeline's uid."""
 
-    def concerned(self, before: Held | None, after: Held | None) -> set[ClusterKey]:
+    def concerned(self, before: CachedObject | None, after: CachedObject | None) -> set[ClusterKey]:
         """Note a change of a BrokerCluster or an AuditPipeline.
 
         Returns the clusters of AuditPipelines whose results are in, inside or around the place that the object had or
@@ -36,7 +36,7 @@ class PipelinePlaces:
         return {key for key, place in self._places.values() if any(place.overlaps(one) for one in changed)}
 
 
-def _places(held: Held | None) -> Iterator[StorePlace]:
+def _places(held: CachedObject | None) -> Iterator[StorePlace]:
     value = held.value if held is not None else None
     if (results := results_at(value)) is not None:
         yield store_place(results.uri)

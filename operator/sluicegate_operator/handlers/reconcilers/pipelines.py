@@ -14,7 +14,7 @@ from sluicegate_operator.engine.telling import write_one_of_many
 from sluicegate_operator.engine.work_queue import Again, Retry, unless_refused
 from sluicegate_operator.fleet.pods.landing_places import landers_of_all, results_of_all
 from sluicegate_operator.handlers.context import Context
-from sluicegate_operator.handlers.process.term_figures import PipelineFigures
+from sluicegate_operator.handlers.process.term_figures import PipelineMetrics
 from sluicegate_operator.handlers.snapshot import gather_snapshot
 from sluicegate_operator.kube.client.children import name_taken
 from sluicegate_operator.kube.client.one_by_one import Refusals
@@ -42,7 +42,7 @@ from sluicegate_operator.planning.pipelines.pipelines import (
     pipeline_children,
     plan_pipeline,
 )
-from sluicegate_operator.planning.pipelines.schedule import Schedule
+from sluicegate_operator.planning.pipelines.schedule import CronSchedule
 from sluicegate_operator.planning.rolls.pod_failures import events_of, why_not_made
 from sluicegate_operator.planning.status.conditions import NAME_TAKEN, NOT_APPLIED, STALLED, not_applied_words
 from sluicegate_operator.planning.status.paused import paused_status
@@ -81,7 +81,7 @@ class PipelineReconciler:
             context.figures.keep_pipelines(key, {pipeline.name for pipeline in snapshot.pipelines})
             return unless_refused(refusals, context.resync_s(cluster))
         plans = await self._plans(snapshot)
-        figures: dict[str, PipelineFigures] = {}
+        figures: dict[str, PipelineMetrics] = {}
         tried = _Tried(cluster.metadata.uid if cluster is not None else "", figures, refusals)
         waits_s = [await self._keep(pipeline, plan, tried) for pipeline, plan in plans]
         if not tried.refused:
@@ -260,17 +260,17 @@ class _Tried:
     """Findings of one reconcile of AuditPipelines. `refused`: the API server has refused something for now."""
 
     cluster_uid: str
-    figures: dict[str, PipelineFigures]
+    figures: dict[str, PipelineMetrics]
     refusals: Refusals
     refused: bool = False
 
 
-def _figures(status: AuditPipelineStatus) -> PipelineFigures:
+def _figures(status: AuditPipelineStatus) -> PipelineMetrics:
     missing = None if status.missing is None else status.missing + (status.holes or 0)
-    return PipelineFigures(status.last_error is not None, missing)
+    return PipelineMetrics(status.last_error is not None, missing)
 
 
-def _until_next(schedule: Schedule | None, pipeline: AuditPipeline) -> float:
+def _until_next(schedule: CronSchedule | None, pipeline: AuditPipeline) -> float:
     """Return the seconds until the next run for Apache's Spark operator; other schedulers have their own clocks."""
     moment = now()
     following = schedule.next(moment) if schedule is not None and pipeline.spec.spark_operator == "apache" else None

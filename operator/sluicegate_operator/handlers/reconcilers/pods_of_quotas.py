@@ -11,7 +11,7 @@ from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.fleet.pods.workload_pods import trimmed, workload_pod
 from sluicegate_operator.handlers.reconcilers.workloads import Workloads
 from sluicegate_operator.kube.cache.cache import Cache
-from sluicegate_operator.kube.cache.held import Held, Json
+from sluicegate_operator.kube.cache.held import CachedObject, Json
 from sluicegate_operator.kube.cache.watched import Watched
 from sluicegate_operator.kube.http.kinds import NAMESPACE, POD, Kind
 from sluicegate_operator.planning.layout.workloads import Members
@@ -95,7 +95,7 @@ class PodsOfQuotas:
         log.info("pods are watched, for a ConnectionQuota selects some")
         self._workloads.told_all()
 
-    def _on_change(self, kind: Kind, before: Held | None, after: Held | None) -> None:
+    def _on_change(self, kind: Kind, before: CachedObject | None, after: CachedObject | None) -> None:
         held = after or before
         assert held is not None, "one of them is there"
         body = None if after is None else _document(after)
@@ -128,6 +128,6 @@ class PodsOfQuotas:
             self._workloads.tell_everybody()
 
 
-def _document(held: Held) -> Json:
+def _document(held: CachedObject) -> Json:
     assert isinstance(held.value, Mapping), "pods and namespaces are held as documents"
     return held.value

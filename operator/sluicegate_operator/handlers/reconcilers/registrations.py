@@ -15,7 +15,7 @@ from sluicegate_operator.api.models.broker_cluster_status import NO_CONTROLLER
 from sluicegate_operator.api.models.broker_registration import BrokerRegistration
 from sluicegate_operator.engine.context import look_again_s, now
 from sluicegate_operator.engine.progress import ClusterProgress
-from sluicegate_operator.engine.said import Said
+from sluicegate_operator.engine.said import ChangedMessages
 from sluicegate_operator.engine.snapshot import ClusterKey, Unreadable
 from sluicegate_operator.engine.telling import pass_over, write_one_of_many
 from sluicegate_operator.engine.work_queue import Again, Retry, unless_refused
@@ -67,7 +67,7 @@ class RegistrationReconciler:
         self._told = ByCluster[dict[int, int]](dict)
         """The last epoch of each broker that was reported to a controller as gone, by broker id."""
         self._external = ExternalBrokers(context)
-        self._silences: Said[str] = Said()
+        self._silences: ChangedMessages[str] = ChangedMessages()
         """Time since which the state of the brokers of a BrokerCluster is unknown, by uid."""
 
     async def reconcile(self, key: ClusterKey) -> Again:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from sluicegate_operator.api.schema.metadata import Resource
 from sluicegate_operator.kube.cache.feed import Feed
-from sluicegate_operator.kube.cache.held import Held, Misread, Value
+from sluicegate_operator.kube.cache.held import CachedObject, UnreadableObject, Value
 from sluicegate_operator.kube.cache.informer import Informer, key_of
 from sluicegate_operator.kube.cache.store import Change, Store
 from sluicegate_operator.kube.cache.watched import Watched
@@ -33,7 +33,7 @@ TOLD_A_TURN = 64
 """A new subscriber receives this many objects before the event loop runs other tasks."""
 
 Found = TypeVar("Found", bound=Resource)
-Subscriber = Callable[[Kind, Held | None, Held | None], None]
+Subscriber = Callable[[Kind, CachedObject | None, CachedObject | None], None]
 """Called for each change with the object before and after it."""
 
 
@@ -50,14 +50,16 @@ class Cache:
         """Called when the error of a kind begins, changes or ends."""
         self.feed = Feed(self._kinds, self._notify, lambda: self.on_error())
 
-    async def resources(self, kind: Kind, namespace: str, cluster: str) -> list[Resource | Misread]:
+    async def resources(self, kind: Kind, namespace: str, cluster: str) -> list[Resource | UnreadableObject]:
         """Return all objects of a custom kind that name the cluster, including those that are being deleted.
 
         Raises KubeError.
         """
         known = await self._known(kind)
         return [
-            held.value for held in known.of_cluster(namespace, cluster) if isinstance(held.value, Resource | Misread)
+            held.value
+            for held in known.of_cluster(namespace, cluster)
+            if isinstance(held.value, Resource | UnreadableObject)
         ]
 
     async def everywhere(self, kind: Kind, model: type[Found]) -> list[Found]:
@@ -111,7 +113,7 @@ class Cache:
             raise why
         return one.store
 
-    def note(self, kind: Kind, answer: Json) -> Held | None:
+    def note(self, kind: Kind, answer: Json) -> CachedObject | None:
         """Store an object from the API server's answer to a write. Returns the stored object."""
         one = self._kinds.get(kind)
         if one is None or not one.has_synced.is_set() or not _selects(one.watched, answer):
@@ -166,8 +168,8 @@ def _deliver(subscriber: Subscriber, kind: Kind, change: Change) -> None:
         log.exception("a change of %s %s was not understood", kind.plural, named.key if named is not None else "")
 
 
-def _document(held: Held) -> Json:
-    assert not isinstance(held.value, Resource | Misread), "asked for by `resources`"
+def _document(held: CachedObject) -> Json:
+    assert not isinstance(held.value, Resource | UnreadableObject), "asked for by `resources`"
     return held.value
 
 

@@ -28,18 +28,18 @@ _NOBODY_PLANS_BY = ("kubectl.kubernetes.io/last-applied-configuration",)
 
 
 @dataclass(frozen=True, slots=True)
-class Misread:
+class UnreadableObject:
     """A custom object as the API server has it, and the reason why this operator cannot read it."""
 
     body: Json
     why: str
 
 
-Value = Resource | Misread | Json
+Value = Resource | UnreadableObject | Json
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class CachedObject:
     """An object in the cache.
 
     `cluster` is the name of the BrokerCluster that it belongs to; empty if it names none. `version` is its
@@ -70,11 +70,11 @@ class Reader:
         self._trim = trim
         self._shared: dict[Hashable, Any] = {}
 
-    def held(self, kind: Kind, body: Json) -> Held:
+    def held(self, kind: Kind, body: Json) -> CachedObject:
         meta = body["metadata"]
         namespace, name = meta.get("namespace") or "", meta["name"]
         value = self._value(kind, body)
-        return Held(namespace, name, meta.get("uid") or "", version_of(meta), cluster_of(kind, body), value)
+        return CachedObject(namespace, name, meta.get("uid") or "", version_of(meta), cluster_of(kind, body), value)
 
     def _value(self, kind: Kind, body: Json) -> Value:
         own = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": _trimmed_metadata(body["metadata"])}
@@ -128,11 +128,11 @@ def _of_shared_words(value: Any) -> Any:
     return sys.intern(value) if isinstance(value, str) and len(value) <= WORD_MAX else value
 
 
-def read_object(body: Json) -> Resource | Misread:
+def read_object(body: Json) -> Resource | UnreadableObject:
     try:
         return read_stored(body)
     except InvalidManifest as error:
-        return Misread(body, str(error))
+        return UnreadableObject(body, str(error))
 
 
 def version_of(meta: Json) -> int:

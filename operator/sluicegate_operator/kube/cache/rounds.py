@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Rounds(Generic[T]):
+class SingleFlight(Generic[T]):
     """Shares answers by key. Belongs to one event loop. Callers share an answer, so none may change it."""
 
     def __init__(self) -> None:

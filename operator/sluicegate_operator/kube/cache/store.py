@@ -7,11 +7,11 @@ The only exception is an API server whose storage was restored, which counts fro
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
-from sluicegate_operator.kube.cache.held import Held
+from sluicegate_operator.kube.cache.held import CachedObject
 
 Key = tuple[str, str]
 """Namespace and name."""
-Change = tuple[Held | None, Held | None]
+Change = tuple[CachedObject | None, CachedObject | None]
 """The object before and after a change; at least one is not None."""
 
 
@@ -19,25 +19,25 @@ Change = tuple[Held | None, Held | None]
 class Store:
     """Objects by key. Each method that changes something returns the changes."""
 
-    _objects: dict[Key, Held] = field(default_factory=dict)
-    _by_cluster: dict[Key, dict[str, Held]] = field(default_factory=dict)
+    _objects: dict[Key, CachedObject] = field(default_factory=dict)
+    _by_cluster: dict[Key, dict[str, CachedObject]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self._objects)
 
-    def get(self, namespace: str, name: str) -> Held | None:
+    def get(self, namespace: str, name: str) -> CachedObject | None:
         return self._objects.get((namespace, name))
 
-    def of_cluster(self, namespace: str, cluster: str) -> Collection[Held]:
+    def of_cluster(self, namespace: str, cluster: str) -> Collection[CachedObject]:
         return self._by_cluster.get((namespace, cluster), {}).values()
 
-    def values(self) -> Collection[Held]:
+    def values(self) -> Collection[CachedObject]:
         return self._objects.values()
 
     def names(self) -> Collection[Key]:
         return self._objects.keys()
 
-    def put(self, held: Held) -> list[Change]:
+    def put(self, held: CachedObject) -> list[Change]:
         before = self._objects.get(held.key)
         if before is not None and before.version >= held.version:
             return []
@@ -72,7 +72,7 @@ class Store:
             self._objects[held.key] = older
             self._by_cluster[held.namespace, held.cluster][held.name] = older
 
-    def _take_out(self, held: Held) -> None:
+    def _take_out(self, held: CachedObject) -> None:
         self._objects.pop(held.key, None)
         place = (held.namespace, held.cluster)
         of_cluster = self._by_cluster.get(place, {})

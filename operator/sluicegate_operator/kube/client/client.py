@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sluicegate_operator.kube.cache.cache import Cache
-from sluicegate_operator.kube.cache.held import Held
-from sluicegate_operator.kube.cache.rounds import Rounds
+from sluicegate_operator.kube.cache.held import CachedObject
+from sluicegate_operator.kube.cache.rounds import SingleFlight
 from sluicegate_operator.kube.cache.undeclared import UndeclaredFields, undeclared_fields, without_fields
 from sluicegate_operator.kube.cache.watched import Watched
 from sluicegate_operator.kube.client.applied import AppliedChildren
@@ -80,7 +80,7 @@ class KubeClient:
         """GET a path whose answer is not JSON."""
         self._applied = AppliedChildren()
         self.undeclared = UndeclaredFields()
-        self._lists: Rounds[list[Json]] = Rounds()
+        self._lists: SingleFlight[list[Json]] = SingleFlight()
         self.cache = Cache(watched)
 
     async def get(self, kind: Kind, namespace: str | None, name: str) -> Json | None:
@@ -204,7 +204,7 @@ class KubeClient:
         *,
         manager: str = STATUS_MANAGER,
         uid: str = "",
-    ) -> Held | None:
+    ) -> CachedObject | None:
         """Apply the status, without fields that an older CRD does not declare. Returns the cached object after it.
 
         `uid` is the uid of the object that the status describes. Raises KubeConflictError if another object has its

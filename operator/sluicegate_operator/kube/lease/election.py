@@ -30,18 +30,18 @@ class TakeOver:
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class WaitForLease:
     """`holder` holds the Lease at least until `until_s` of this process's clock."""
 
     holder: str
     until_s: float
 
 
-Decision = Create | Renew | TakeOver | Wait
+Decision = Create | Renew | TakeOver | WaitForLease
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class ObservedLease:
     """A state of the Lease, and the time when this process first saw it.
 
     A write that leaves the spec unchanged does not renew.
@@ -51,12 +51,12 @@ class Observed:
     since_s: float
 
 
-def observe(before: Observed | None, lease: Mapping[str, Any], now_s: float) -> Observed:
+def observe(before: ObservedLease | None, lease: Mapping[str, Any], now_s: float) -> ObservedLease:
     spec = lease.get("spec") or {}
-    return before if before is not None and before.spec == spec else Observed(spec, now_s)
+    return before if before is not None and before.spec == spec else ObservedLease(spec, now_s)
 
 
-def decide(lease: Mapping[str, Any] | None, identity: str, now_s: float, observed: Observed | None) -> Decision:
+def decide(lease: Mapping[str, Any] | None, identity: str, now_s: float, observed: ObservedLease | None) -> Decision:
     """Decide what to do with the Lease.
 
     `observed` is the result of `observe` for this Lease; None only if there is no Lease.
@@ -70,7 +70,7 @@ def decide(lease: Mapping[str, Any] | None, identity: str, now_s: float, observe
         return TakeOver("")
     duration_s = observed.spec.get("leaseDurationSeconds") or 0
     until_s = observed.since_s + duration_s
-    return TakeOver(holder) if now_s >= until_s else Wait(holder, until_s)
+    return TakeOver(holder) if now_s >= until_s else WaitForLease(holder, until_s)
 
 
 def holder_of(lease: Mapping[str, Any]) -> str:

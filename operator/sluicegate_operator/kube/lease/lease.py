@@ -20,10 +20,10 @@ from sluicegate_operator.kube.lease.election import (
     Create,
     Decision,
     Json,
-    Observed,
+    ObservedLease,
     Renew,
     TakeOver,
-    Wait,
+    WaitForLease,
     decide,
     held_lease,
     holder_of,
@@ -76,7 +76,7 @@ class LeaseElector:
         self._give_up_s = self._duration_s * 2 / 3
         self._renew_every_s = min(renew_every_s, self._give_up_s / 2)
         self._poll_s = min(POLL_MAX_S, self._duration_s / 10)
-        self._observed: Observed | None = None
+        self._observed: ObservedLease | None = None
         self._written: Json | None = None
         """The Lease as this process last wrote it; None if it must be read again."""
         self._held_until_s: float | None = None
@@ -109,7 +109,7 @@ class LeaseElector:
                     raise
                 news = "" if isinstance(error, KubeConflictError) else f"cannot be had yet: {error}"
             else:
-                if not isinstance(decision, Wait):
+                if not isinstance(decision, WaitForLease):
                     log.info("the lease %s/%s is held by us, %s", self._namespace, self._name, self.identity)
                     return
                 news = f"is held by {decision.holder}"
@@ -173,7 +173,7 @@ class LeaseElector:
         match decision:
             case Renew():
                 return True
-            case Wait(holder) | TakeOver(holder):
+            case WaitForLease(holder) | TakeOver(holder):
                 self._lose(f"it is held by {holder}" if holder else "somebody took it from us and let go of it")
             case Create():
                 self._lose("it was deleted")
@@ -191,7 +191,7 @@ class LeaseElector:
             lease = await self._client.get(LEASE, self._namespace, self._name)
         self._observed = None if lease is None else observe(self._observed, lease, self._now_s())
         decision = decide(lease, self.identity, self._now_s(), self._observed)
-        if isinstance(decision, Wait) or (only_renew and not isinstance(decision, Renew)):
+        if isinstance(decision, WaitForLease) or (only_renew and not isinstance(decision, Renew)):
             return decision
         time = _wall_time()
         if lease is None:

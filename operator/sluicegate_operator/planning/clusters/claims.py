@@ -20,7 +20,7 @@ SHOWN_MAX = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class VolumeClaim:
     """A volume claim of a node.
 
     - `cluster_id`: the mark with the id of its data; None if it has no mark yet.
@@ -51,12 +51,14 @@ class ClaimsPlan:
     """
 
     taken: str = ""
-    unlabelled: tuple[Claim, ...] = ()
-    unmarked: tuple[Claim, ...] = ()
-    misowned: tuple[Claim, ...] = ()
+    unlabelled: tuple[VolumeClaim, ...] = ()
+    unmarked: tuple[VolumeClaim, ...] = ()
+    misowned: tuple[VolumeClaim, ...] = ()
 
 
-def plan_claims(cluster: BrokerCluster, claims: Iterable[Claim], broker_count: int, *, started: bool) -> ClaimsPlan:
+def plan_claims(
+    cluster: BrokerCluster, claims: Iterable[VolumeClaim], broker_count: int, *, started: bool
+) -> ClaimsPlan:
     """Plan the changes of a cluster's claims.
 
     `started`: StatefulSets of this cluster object exist, so claims without a mark belong to it.
@@ -75,7 +77,7 @@ def plan_claims(cluster: BrokerCluster, claims: Iterable[Claim], broker_count: i
     return ClaimsPlan(unlabelled=unlabelled, unmarked=unmarked, misowned=misowned(cluster, claims, unmarked))
 
 
-def _why_not_ours(cluster: BrokerCluster, claim: Claim) -> str:
+def _why_not_ours(cluster: BrokerCluster, claim: VolumeClaim) -> str:
     if claim.controller:
         return f"{claim.controller} controls {claim.name}"
     if _is_labelled(cluster, claim) or claim.cluster_id == cluster_id(cluster):
@@ -83,11 +85,13 @@ def _why_not_ours(cluster: BrokerCluster, claim: Claim) -> str:
     return f"{claim.name} lacks the label {CLUSTER_LABEL}={cluster.name}"
 
 
-def _is_labelled(cluster: BrokerCluster, claim: Claim) -> bool:
+def _is_labelled(cluster: BrokerCluster, claim: VolumeClaim) -> bool:
     return claim.of_cluster == cluster.name
 
 
-def misowned(cluster: BrokerCluster, claims: Iterable[Claim], marked: Collection[Claim] = ()) -> tuple[Claim, ...]:
+def misowned(
+    cluster: BrokerCluster, claims: Iterable[VolumeClaim], marked: Collection[VolumeClaim] = ()
+) -> tuple[VolumeClaim, ...]:
     """Return the cluster's claims whose owners do not match spec.storage.deleteClaims.
 
     A claim is the cluster's by its mark, or if it is in `marked`, which is about to get the mark. The StatefulSet,
@@ -97,7 +101,7 @@ def misowned(cluster: BrokerCluster, claims: Iterable[Claim], marked: Collection
     return tuple(claim for claim in own if (cluster.metadata.uid in claim.goes_with) is not cluster.spec.deletes_claims)
 
 
-def _is_strange(cluster: BrokerCluster, claim: Claim, started: bool) -> bool:
+def _is_strange(cluster: BrokerCluster, claim: VolumeClaim, started: bool) -> bool:
     if claim.cluster_id is not None:
         return claim.cluster_id != cluster_id(cluster)
     made = cluster.metadata.creation_timestamp
@@ -105,7 +109,7 @@ def _is_strange(cluster: BrokerCluster, claim: Claim, started: bool) -> bool:
     return not started and cluster.spec.cluster_id is None and made is not None and claim.created < made
 
 
-def _of_others(cluster: BrokerCluster, others: Sequence[Claim]) -> str:
+def _of_others(cluster: BrokerCluster, others: Sequence[VolumeClaim]) -> str:
     label = f"{CLUSTER_LABEL}={cluster.name}"
     return (
         f"the names of the volume claims {_shown(others)} are taken by claims that are not ours"
@@ -115,12 +119,12 @@ def _of_others(cluster: BrokerCluster, others: Sequence[Claim]) -> str:
     )
 
 
-def _shown(claims: Sequence[Claim]) -> str:
+def _shown(claims: Sequence[VolumeClaim]) -> str:
     names = [claim.name for claim in claims]
     return ", ".join(names[:SHOWN_MAX]) + (f" and {len(names) - SHOWN_MAX} more" if len(names) > SHOWN_MAX else "")
 
 
-def _sentence(cluster: BrokerCluster, strange: Sequence[Claim]) -> str:
+def _sentence(cluster: BrokerCluster, strange: Sequence[VolumeClaim]) -> str:
     shown = _shown(strange)
     ids = {claim.cluster_id for claim in strange}
     known = ids.pop() if len(ids) == 1 else None

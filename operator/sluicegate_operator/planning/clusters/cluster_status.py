@@ -12,7 +12,16 @@ from sluicegate_operator.planning.clusters.cluster_access import broker_selector
 from sluicegate_operator.planning.layout.volumes import VolumesSeen
 from sluicegate_operator.planning.registrations.racks import RacksPlan
 from sluicegate_operator.planning.rolls.lost_nodes import NODE_NOT_READY
-from sluicegate_operator.planning.rolls.roll import NO_NODES, Done, Fence, NoRoll, Restart, RollStep, Wait, WaitReason
+from sluicegate_operator.planning.rolls.roll import (
+    NO_NODES,
+    Done,
+    Fence,
+    NoRoll,
+    Restart,
+    RollStep,
+    WaitForNodes,
+    WaitReason,
+)
 from sluicegate_operator.planning.rolls.scale import NEEDS_A_PERSON, ScaleReason, ScaleStep
 from sluicegate_operator.planning.rolls.start_failures import NodesNotStarting
 from sluicegate_operator.planning.status.conditions import (
@@ -194,7 +203,7 @@ def _paused(cluster: BrokerCluster, seen: ObservedCluster) -> Finding:
     if cluster.spec.paused:
         return Finding("Paused", holds=True, reason="Paused", message=PAUSED)
     step = seen.roll
-    if isinstance(step, Wait) and step.reason is WaitReason.PAUSED and _is_followed(cluster, seen):
+    if isinstance(step, WaitForNodes) and step.reason is WaitReason.PAUSED and _is_followed(cluster, seen):
         return Finding("Paused", holds=True, reason="RolloutPaused", message=step.message[:MESSAGE_MAX])
     return Finding("Paused", holds=False, reason="NotPaused")
 
@@ -224,7 +233,11 @@ def _stuck(cluster: BrokerCluster, seen: ObservedCluster) -> Progress | None:
     failing = seen.not_starting
     if failing is not None and failing.needs_a_person and not isinstance(seen.roll, Restart):
         return stalled(failing.node.failure.reason, failing.node.sentence)
-    if isinstance(seen.roll, Wait) and seen.roll.reason is WaitReason.RESTART_REFUSED and _is_followed(cluster, seen):
+    if (
+        isinstance(seen.roll, WaitForNodes)
+        and seen.roll.reason is WaitReason.RESTART_REFUSED
+        and _is_followed(cluster, seen)
+    ):
         return stalled(seen.roll.reason.value, seen.roll.message[:MESSAGE_MAX])
     return None
 
@@ -243,7 +256,7 @@ def _is_followed(cluster: BrokerCluster, seen: ObservedCluster) -> bool:
 
 def _moving(seen: ObservedCluster) -> Progress | None:
     """Return the progress if nodes are being restarted or started, else None."""
-    if isinstance(seen.roll, Restart | Wait):
+    if isinstance(seen.roll, Restart | WaitForNodes):
         said = rollout_status(seen.roll).message
         return working("Rolling", f"{said}; {seen.away}"[:MESSAGE_MAX] if seen.away else said)
     return _missing(seen)
@@ -313,7 +326,7 @@ def rollout_status(step: RollStep) -> RolloutStatus:
         return RolloutStatus(reason="Done")
     if isinstance(step, Fence):
         return RolloutStatus(reason="Fencing", message="; ".join(order.why for order in step.orders)[:MESSAGE_MAX])
-    if isinstance(step, Wait):
+    if isinstance(step, WaitForNodes):
         return RolloutStatus(reason=step.reason.value, message=step.message[:MESSAGE_MAX], waiting=step.waiting)
     message = "; ".join(node.sentence for node in step.nodes)
     return RolloutStatus(reason=RESTARTING, message=message[:MESSAGE_MAX], waiting=step.waiting)
@@ -322,8 +335,8 @@ def rollout_status(step: RollStep) -> RolloutStatus:
 def roll_findings(step: RollStep) -> tuple[Finding, ...]:
     """Return the conditions Rolling and RollBlocked of a step."""
     status = rollout_status(step)
-    under_way = isinstance(step, Restart | Wait)
-    blocked = isinstance(step, Wait) and step.blocked
+    under_way = isinstance(step, Restart | WaitForNodes)
+    blocked = isinstance(step, WaitForNodes) and step.blocked
     return (
         Finding("Rolling", under_way, status.reason, status.message),
         Finding("RollBlocked", blocked, status.reason, status.message if blocked else ""),

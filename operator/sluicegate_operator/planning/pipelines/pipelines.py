@@ -15,7 +15,7 @@ from sluicegate_operator.api.models.audit_pipeline import AuditPipeline, AuditPl
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.planning.layout.audit_places import Lander, Results, why_results_in_landing, why_results_taken
 from sluicegate_operator.planning.pipelines.pipeline_runs import PipelineRun
-from sluicegate_operator.planning.pipelines.schedule import Schedule, ScheduleError, parse_schedule
+from sluicegate_operator.planning.pipelines.schedule import CronSchedule, ScheduleError, parse_schedule
 from sluicegate_operator.planning.status.missing_cluster import cluster_missing_words
 from sluicegate_operator.resources.audit_files import audit_files
 from sluicegate_operator.resources.audit_job import cron_job
@@ -44,7 +44,7 @@ class PipelinePlan:
     outcome: PipelineOutcome
     message: str = ""
     places: AuditPlaces | None = None
-    schedule: Schedule | None = None
+    schedule: CronSchedule | None = None
 
 
 def plan_pipeline(
@@ -120,7 +120,7 @@ def _is_older(owner: Mapping[str, Any], pipeline: AuditPipeline) -> bool:
     return bool(made) and born is not None and datetime.fromisoformat(made) < born
 
 
-def due(pipeline: AuditPipeline, schedule: Schedule, runs: Sequence[PipelineRun], now: datetime) -> datetime | None:
+def due(pipeline: AuditPipeline, schedule: CronSchedule, runs: Sequence[PipelineRun], now: datetime) -> datetime | None:
     """Return the time of the schedule for which a SparkApplication is to be created now, or None.
 
     After missed times, only the last one is made up for. No run is created while another one is unfinished.

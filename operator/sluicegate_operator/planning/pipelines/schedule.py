@@ -15,7 +15,7 @@ class ScheduleError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class CronSchedule:
     """The values that each field allows. If both day fields are restricted, either is enough, as in every cron."""
 
     minutes: frozenset[int]
@@ -58,11 +58,11 @@ class Schedule:
                 yield day.replace(hour=hour, minute=minute)
 
 
-def parse_schedule(text: str) -> Schedule:
+def parse_schedule(text: str) -> CronSchedule:
     """Parse text that matches api.audit_pipeline.SCHEDULE_PATTERN. Raises ScheduleError."""
     fields = SHORTHANDS.get(text, text).lower().split()
     minutes, hours, days, months, weekdays = fields
-    return Schedule(
+    return CronSchedule(
         _allowed(minutes, 0, 59),
         _allowed(hours, 0, 23),
         _allowed(days, 1, 31),

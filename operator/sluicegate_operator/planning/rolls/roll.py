@@ -175,7 +175,7 @@ class Restart:
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class WaitForNodes:
     """No node may be restarted now. `waiting`: names of the nodes that need a restart."""
 
     reason: WaitReason
@@ -199,10 +199,10 @@ class Fence:
     orders: tuple[FenceOrder, ...]
 
 
-RollStep = Restart | Wait | Done | Fence
+RollStep = Restart | WaitForNodes | Done | Fence
 
 
-def refused_restart(step: Restart, refused: Collection[str], refusal: str, *, may_pass: bool) -> Wait:
+def refused_restart(step: Restart, refused: Collection[str], refusal: str, *, may_pass: bool) -> WaitForNodes:
     """Return the outcome of a restart that the API server refuses for the nodes with the names `refused`.
 
     `refusal` is the API server's message. `may_pass`: it has refused for a minute, and may accept the next try.
@@ -210,12 +210,12 @@ def refused_restart(step: Restart, refused: Collection[str], refusal: str, *, ma
     named = _shown(refused)
     left = (*(node.name for node in step.nodes if node.name in refused), *step.waiting)
     if may_pass:
-        return Wait(WaitReason.NOT_APPLIED, f"{named} cannot be restarted: {not_applied_words(refusal)}", left)
+        return WaitForNodes(WaitReason.NOT_APPLIED, f"{named} cannot be restarted: {not_applied_words(refusal)}", left)
     sentence = (
         f"{named} cannot be restarted, because the API server refuses to delete the pod: {refusal};"
         " change the policy or the RBAC rule that refuses it, or delete the pod yourself"
     )
-    return Wait(WaitReason.RESTART_REFUSED, sentence, left)
+    return WaitForNodes(WaitReason.RESTART_REFUSED, sentence, left)
 
 
 def plan_roll(view: RollView) -> RollStep:
@@ -224,10 +224,10 @@ def plan_roll(view: RollView) -> RollStep:
     pending = [node for node in view.nodes if node.reasons and not node.deleting]
     if not pending:
         awaited = _not_back(view) if view.under_way else None
-        return Wait(awaited.reason, awaited.message) if awaited else Done()
+        return WaitForNodes(awaited.reason, awaited.message) if awaited else Done()
     step = _next(view, pending)
     if isinstance(step, _Hold):
-        return Wait(step.reason, step.message, _names(pending))
+        return WaitForNodes(step.reason, step.message, _names(pending))
     chosen = {restart.name for restart in step}
     return Restart(tuple(step), _names(node for node in pending if node.name not in chosen))
 

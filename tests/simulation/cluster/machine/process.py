@@ -1,4 +1,4 @@
-"""A simulated machine with its disk and clock, and the process that runs on it: the real composition root, `Broker`.
+"""A simulated machine with its disk and clock, and the process that runs on it: the real composition root, `Node`.
 
 The parts of that composition from the operating system (files, threads, sockets, random bytes) are replaced during a
 simulation. The owner of the running callback decides which machine's parts are used.
@@ -18,8 +18,8 @@ from broker_runtime.cluster.reactions import Reactions
 from broker_runtime.config import broker_settings
 from broker_runtime.errors import ConfigError, KafkaError
 from broker_runtime.network.settings import NetworkLimits
-from broker_runtime.node import broker as composition
-from broker_runtime.node.broker import Broker, StartError
+from broker_runtime.node import node as composition
+from broker_runtime.node.node import Node, StartError
 from broker_runtime.wire.handler import FrameHandler
 from tests.simulation.cluster.faults.endless_logs import EndlessLogs
 from tests.simulation.cluster.machine.kube import SimulatedStore
@@ -85,7 +85,7 @@ class Process:
         self.settings = broker_settings(self.properties)
         self.fs = _with_folder(Path(self.settings.log_dir))
         self.clock = NodeClock(around.loop, boot_s=START_S - 10.0 * len(around.by_owner))
-        self.broker: Broker | None = None
+        self.broker: Node | None = None
         self.owner: Owner | None = None
         self.boots = 0
         """Number of starts of its machine."""
@@ -121,7 +121,7 @@ class Process:
         self._disk_has_failed = self.disk_fault is not None
         owner = self.owner = Owner(self.name, self.host)
         self._around.by_owner[owner] = self
-        broker = self.broker = Broker(self.settings, self.clock)
+        broker = self.broker = Node(self.settings, self.clock)
         stop = self._stop = asyncio.Event()
         task = self._around.loop.create_task(broker.run_until(stop), name=self.name, context=owner.context)
         task.add_done_callback(lambda done: self._ended(owner, done), context=owner.context)

@@ -17,7 +17,7 @@ from audit_pipeline.upkeep.compact import compact
 from audit_pipeline.upkeep.unfinished import clean_segments
 from broker_runtime.apis.request.call import Ending
 from broker_runtime.network.connection.connection_notices import NoticeKind
-from broker_runtime.observers.surroundings import HeldPartition
+from broker_runtime.observers.surroundings import HostedPartition
 from broker_runtime.storage.disk.filesystem import OsFileSystem
 from tests.support.audit.audit import AuditBench
 
@@ -53,7 +53,7 @@ def test_what_a_broker_records_is_in_the_segments_once(tmp_path: Path) -> None:
     bench.connect()
     bench.produce("orders", 3, 10)
     bench.request()
-    bench.log.inventory(HeldPartition("orders", 3, 4096, 0, 10, True))
+    bench.log.inventory(HostedPartition("orders", 3, 4096, 0, 10, True))
     bench.request(ending=Ending.REFUSED, refusal="unsupported-version")
     bench.log.close()
 

@@ -13,7 +13,7 @@ from audit_pipeline.spool.spool import SpoolContent, read_spool
 from audit_pipeline.spool.tables import tables_of
 from broker_runtime.apis.request.call import ClientSoftware, Ending
 from broker_runtime.network.connection.connection_notices import ConnectionNotice, NoticeKind
-from broker_runtime.observers.surroundings import HeldPartition
+from broker_runtime.observers.surroundings import HostedPartition
 from broker_runtime.storage.disk.filesystem import OsFileSystem, read_file
 from tests.support.audit.audit import AuditBench
 from tests.support.fakes.memory_filesystem import MemoryFileSystem
@@ -72,7 +72,7 @@ def test_what_was_recorded_is_read_back_in_both_ways(
         bench.timers.advance(0.03)
         if number % 3 == 0:
             bench.connect(connection_id=number)
-    bench.log.inventory(HeldPartition("orders", 1, 2, 3, 4, False))
+    bench.log.inventory(HostedPartition("orders", 1, 2, 3, 4, False))
     bench.settle()
 
     one_by_one, columns = both(read_spool(read_file(fs, FOLDER / "0001-00000001.spool")))

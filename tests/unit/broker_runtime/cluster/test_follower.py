@@ -22,7 +22,7 @@ from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.codec import RecordFormatError, encode_record
 from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
 from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
 from broker_runtime.network.quotas.metrics import Sample
@@ -111,7 +111,7 @@ class Node:
             running.cancel()
 
 
-async def write(source: ControllerNode, *records: Record) -> None:
+async def write(source: ControllerNode, *records: MetadataRecord) -> None:
     await source.controller.submit(lambda image: (records, None))
 
 

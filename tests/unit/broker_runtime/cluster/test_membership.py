@@ -11,7 +11,7 @@ import pytest
 from broker_runtime.cluster.lifecycle import BrokerState, Phase
 from broker_runtime.cluster.link import ControllerClient
 from broker_runtime.cluster.membership import Membership, Timing
-from broker_runtime.cluster.registration import Identity, MembershipError, RegistrationTimeoutError, ReplacedError
+from broker_runtime.cluster.registration import BrokerIdentity, MembershipError, RegistrationTimeoutError, ReplacedError
 from broker_runtime.config import Endpoint, SecurityProtocol
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.wire.messages import Entity
@@ -20,7 +20,7 @@ from tests.support.fakes.manual_clock import ManualClock
 from tests.support.fakes.virtual_time import run
 
 OPEN, SECURE = Endpoint("PLAINTEXT", "here", 9092), Endpoint("SECURE", "here", 9093, SecurityProtocol.SSL)
-ME = Identity(7, "cluster", UUID(int=1), None, [OPEN, SECURE])
+ME = BrokerIdentity(7, "cluster", UUID(int=1), None, [OPEN, SECURE])
 TIMING = Timing(heartbeat_interval_s=2.0, session_timeout_s=9.0, registration_timeout_s=60.0)
 Fields = Mapping[str, object]
 

@@ -8,7 +8,7 @@ from broker_runtime.controller.configs import (
     VALUE_LENGTH_MAX,
     Change,
     Operation,
-    RoomForResources,
+    ResourceCapacity,
     alter_incrementally,
     replace_all,
 )
@@ -357,11 +357,11 @@ def test_no_more_resources_are_configured_than_the_broker_has_room_for(metadata:
     metadata.image.limits = ConfigLimits(resources_max=2)
     set_one, taken_away = [Change(SESSION, Operation.SET, "50000")], [Change(SESSION, Operation.DELETE, None)]
 
-    def take(room: RoomForResources, kind: int, name: str, changes: list[Change]) -> None:
+    def take(room: ResourceCapacity, kind: int, name: str, changes: list[Change]) -> None:
         room.take((kind, name), alter_incrementally((kind, name), changes, metadata.image))
 
     alter(metadata, GROUP, "a", (SESSION, 0, "50000"))
-    room = RoomForResources(metadata.image)
+    room = ResourceCapacity(metadata.image)
     take(room, GROUP, "a", [Change(HEARTBEAT, Operation.SET, "6000")])
     take(room, GROUP, "b", set_one)
     take(room, GROUP, "c", taken_away)
@@ -371,13 +371,13 @@ def test_no_more_resources_are_configured_than_the_broker_has_room_for(metadata:
         take(room, GROUP, "c", set_one)
     assert refused.value.code == ErrorCode.POLICY_VIOLATION
     take(room, CLIENT_METRICS, "a", [Change("metrics", Operation.SET, "*")])
-    take(RoomForResources(metadata.image), GROUP, "c", set_one)
+    take(ResourceCapacity(metadata.image), GROUP, "c", set_one)
 
 
 def test_there_are_no_more_client_metrics_subscriptions_than_a_broker_can_compare_with_each_client(
     metadata: Metadata,
 ) -> None:
-    room, set_one = RoomForResources(metadata.image), [Change("metrics", Operation.SET, "*")]
+    room, set_one = ResourceCapacity(metadata.image), [Change("metrics", Operation.SET, "*")]
 
     def take(name: str) -> None:
         room.take((CLIENT_METRICS, name), alter_incrementally((CLIENT_METRICS, name), set_one, metadata.image))

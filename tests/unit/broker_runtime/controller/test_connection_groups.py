@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from broker_runtime.controller.client_quotas import EntityParts, QuotaChange, alter_quotas, hosts_to_resolve
-from broker_runtime.controller.connection_groups import GroupLimits, GroupRoom
+from broker_runtime.controller.connection_groups import GroupCapacity, GroupLimits
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.describe_quotas import Component, Match, describe_quotas
 from broker_runtime.metadata.quotas import ClientQuotaRecord
@@ -145,7 +145,7 @@ def test_a_member_with_another_number_is_the_same_member_of_somebody_else() -> N
     filter_ = [Component(GROUP, Match.EXACT, "g"), Component(IP, Match.EXACT, "::1")]
     assert [values for _, values in at_once(describe_quotas(filter_, False, metadata.image))] == [{MEMBER: 2.0**40 + 1}]
     assert not alter_quotas(member("g", "::1"), [QuotaChange(MEMBER, 2.0**40 + 1)], metadata.image, ())
-    room = GroupRoom(groups, GroupLimits(members_of_one=1))
+    room = GroupCapacity(groups, GroupLimits(members_of_one=1))
     room.take(alter_quotas(member("g", "::1"), [QuotaChange(MEMBER, 9.0)], metadata.image, ()))
     with pytest.raises(KafkaError, match="as many as"):
         room.take(records("g", "::2"))
@@ -158,7 +158,7 @@ def records(name: str, *members: str, remove: bool = False) -> list[ClientQuotaR
 
 def test_there_is_room_for_so_many() -> None:
     image = metadata_with((member("a", "10.0.0.1"), MEMBER, 1.0), (member("b", "10.0.0.2"), MEMBER, 1.0)).image
-    room = GroupRoom(image.connection_groups, GroupLimits(groups=3, members=5, members_of_one=2))
+    room = GroupCapacity(image.connection_groups, GroupLimits(groups=3, members=5, members_of_one=2))
     room.take(records("a", "10.0.0.3"))
     with pytest.raises(KafkaError, match=r"There are 2 members of one connection-group, as many as sluicegate\."):
         room.take(records("a", "10.0.0.4"))

@@ -10,7 +10,7 @@ from broker_runtime.controller.registration import fence, stop, unfence
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.image import ElectionDefaults, MetadataImage
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.metadata.topics import Partition, PartitionRecord
 from broker_runtime.slicing.steps import Steps, at_once
 from tests.support.worlds.controller import Metadata
@@ -102,7 +102,7 @@ def test_a_broker_that_is_not_concerned_changes_nothing() -> None:
     ],
 )
 def test_a_leader_that_may_miss_records_is_elected_only_where_the_topic_allows_it(
-    configs: list[Record], leader: int, isr: tuple[int, ...]
+    configs: list[MetadataRecord], leader: int, isr: tuple[int, ...]
 ) -> None:
     metadata = three([1, 2, 3])
     metadata.write(*configs)
@@ -250,7 +250,7 @@ def many(topics: int = 4, partitions: int = 50) -> Metadata:
     return metadata
 
 
-def steps_of(decision: Steps[list[Record]]) -> tuple[int, list[Record]]:
+def steps_of(decision: Steps[list[MetadataRecord]]) -> tuple[int, list[MetadataRecord]]:
     """Number of steps of a decision, and its records."""
     steps = 1
     while True:

@@ -25,7 +25,7 @@ from broker_runtime.controller.sessions import Sessions
 from broker_runtime.controller.topics import NewTopic, TakenNames, TopicDefaults, create_topic
 from broker_runtime.errors import KafkaError
 from broker_runtime.metadata.configs import ConfigRecord
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.metadata.topics import NO_LEADER, Partition
 from broker_runtime.slicing.steps import at_once
 from tests.support.worlds.controller import CLUSTER_ID, Metadata, endpoints
@@ -57,7 +57,7 @@ class Cluster(RuleBasedStateMachine):
     def by_key(self) -> dict[Key, Partition]:
         return {(topic.id, index): part for topic, index, part in elections.partitions(self.metadata.image)}
 
-    def write(self, records: Sequence[Record]) -> None:
+    def write(self, records: Sequence[MetadataRecord]) -> None:
         before = self.by_key
         self.metadata.write(*records)
         for key, part in self.by_key.items():

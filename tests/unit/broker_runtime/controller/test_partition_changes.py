@@ -8,7 +8,7 @@ import pytest
 from broker_runtime.controller.partition_changes import EPOCH_UNKNOWN, IsrChange, IsrChanged, change_isr
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.brokers import FenceBroker, StopBroker, UnregisterBroker
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.metadata.topics import Partition, PartitionRecord, RemoveTopic
 from tests.support.worlds.controller import Metadata
 
@@ -115,7 +115,7 @@ def test_of_two_mistakes_the_one_that_kafka_looks_at_first_is_told(both: dict[st
 def test_who_may_not_lead_may_not_be_in_sync(kind: str) -> None:
     metadata, change = cluster()
     epoch = metadata.image.brokers[3].epoch
-    records: dict[str, Record] = {
+    records: dict[str, MetadataRecord] = {
         "fenced": FenceBroker(3, epoch),
         "stopping": StopBroker(3, epoch, metadata.image.offset + 1),
         "unregistered": UnregisterBroker(3, epoch),

@@ -17,7 +17,7 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.cluster import ControllerChange
 from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
 from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.log.log import Log
@@ -31,7 +31,7 @@ def config(number: int) -> ConfigRecord:
     return ConfigRecord(4, "", "max.connections", str(number))
 
 
-def of_content(image: MetadataImage) -> list[Record]:
+def of_content(image: MetadataImage) -> list[MetadataRecord]:
     """The records of an image without its controller changes."""
     return [record for record in image.records() if not isinstance(record, ControllerChange)]
 
@@ -61,7 +61,7 @@ async def test_answered_means_on_disk_and_replayed_after_a_power_loss() -> None:
 
 
 async def test_requests_are_decided_in_order_each_seeing_the_one_before() -> None:
-    def next_number(image: MetadataImage) -> tuple[list[Record], int]:
+    def next_number(image: MetadataImage) -> tuple[list[MetadataRecord], int]:
         number = int(image.configs.of_broker(None).get("max.connections", "0")) + 1
         return [config(number)], number
 
@@ -101,7 +101,7 @@ async def test_a_failed_fsync_ends_the_controller_and_nobody_sees_the_records() 
 
 
 async def test_a_refusal_that_comes_of_an_undecided_change_is_not_told_before_that_is_on_disk() -> None:
-    def once(image: MetadataImage) -> tuple[list[Record], None]:
+    def once(image: MetadataImage) -> tuple[list[MetadataRecord], None]:
         if image.configs.of_broker(None):
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, "it is there")
         return [config(1)], None
@@ -187,10 +187,10 @@ async def test_a_preferred_replica_leads_soon_after_it_is_back_in_sync() -> None
 
 
 async def test_a_refusal_and_a_mistake_write_nothing_and_hold_nobody_up() -> None:
-    def refuse(image: MetadataImage) -> tuple[list[Record], None]:
+    def refuse(image: MetadataImage) -> tuple[list[MetadataRecord], None]:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "no")
 
-    def fail(image: MetadataImage) -> tuple[list[Record], None]:
+    def fail(image: MetadataImage) -> tuple[list[MetadataRecord], None]:
         raise ZeroDivisionError
 
     async with ControllerInMemory() as node:

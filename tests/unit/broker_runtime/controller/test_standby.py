@@ -13,7 +13,7 @@ from broker_runtime.coordination.runtime import TermPhase
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 from tests.support.fakes.journal_store import NO_FAULT, Fault
 from tests.support.fakes.manual_clock import ManualClock
 from tests.support.fakes.virtual_time import run
@@ -239,7 +239,7 @@ class Chaos:
         return next(each for each in self.controllers if each.active)
 
 
-def _decided(record: ConfigRecord, _image: MetadataImage) -> tuple[list[Record], None]:
+def _decided(record: ConfigRecord, _image: MetadataImage) -> tuple[list[MetadataRecord], None]:
     return [record], None
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from broker_runtime.coordination.deciding_turns import DecidingTurns
 from broker_runtime.coordination.runtime import CoordinatorRuntime
-from broker_runtime.coordination.seam import Whole
+from broker_runtime.coordination.seam import AtomicBatch
 from broker_runtime.coordination.timer_service import TimerService
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.slicing.steps import Steps
@@ -255,10 +255,10 @@ async def test_of_what_makes_sense_as_a_whole_only_the_log_takes_one_batch_or_no
     records = [Added(f"a longer name-{number}", 1) for number in range(100)]
     async with running(log) as runtime:
         with pytest.raises(KafkaError) as refused:
-            await runtime.submit(lambda tally: (Whole(records), None))
+            await runtime.submit(lambda tally: (AtomicBatch(records), None))
         assert refused.value.code == ErrorCode.RECORD_LIST_TOO_LARGE
         assert (log.keys, runtime.state.sums) == ([], {})
-        await runtime.submit(lambda tally: (Whole(records[:40]), None))
+        await runtime.submit(lambda tally: (AtomicBatch(records[:40]), None))
         assert (log.batches, len(runtime.state.sums)) == (1, 40)
 
 

@@ -4,7 +4,7 @@ from unittest.mock import Mock
 
 from broker_runtime.apis.groups import offset_commit
 from broker_runtime.coordination.runtime import TermPhase
-from broker_runtime.groups.coordinator_figures import CoordinatorFigures
+from broker_runtime.groups.coordinator_figures import CoordinatorMetrics
 from tests.support.groups.coordinating_broker import CoordinatingBroker
 
 PARTITIONS = 2
@@ -30,22 +30,22 @@ async def commit(node: CoordinatingBroker, group: str) -> None:
 
 async def test_partitions_are_counted_by_what_becomes_of_them() -> None:
     async with CoordinatingBroker(partitions=PARTITIONS) as node:
-        assert node.groups.figures() == CoordinatorFigures(0, 0, 0, 0, 0)
+        assert node.groups.figures() == CoordinatorMetrics(0, 0, 0, 0, 0)
         await node.lead()
         await commit(node, "billing")
         await commit(node, "shipping")
-        assert node.groups.figures() == CoordinatorFigures(0, PARTITIONS, 0, groups=2, offsets=2)
+        assert node.groups.figures() == CoordinatorMetrics(0, PARTITIONS, 0, groups=2, offsets=2)
         assert sum(len(state.offsets.groups()) for state in node.groups.states()) == 2
         assert node.groups.notes() == []
         node.lose()
-        assert node.groups.figures() == CoordinatorFigures(0, 0, 0, 0, 0)
+        assert node.groups.figures() == CoordinatorMetrics(0, 0, 0, 0, 0)
         assert list(node.groups.states()) == []
 
 
 async def test_what_is_being_loaded_is_told() -> None:
     async with CoordinatingBroker() as node:
         node.groups.terms.update({index: Mock(phase=TermPhase.LOADING) for index in range(3)})
-        assert node.groups.figures() == CoordinatorFigures(3, 0, 0, 0, 0)
+        assert node.groups.figures() == CoordinatorMetrics(3, 0, 0, 0, 0)
         assert list(node.groups.states()) == []
         assert node.groups.notes() == ["groups of 3 partitions of __consumer_offsets are being loaded"]
 

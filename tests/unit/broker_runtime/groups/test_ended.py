@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.groups.answers import Later
+from broker_runtime.groups.answers import DeferredAnswer
 from broker_runtime.groups.classic.joining import join
 from broker_runtime.groups.classic.leaving import leave
 from broker_runtime.groups.classic.requests import JoinAnswer, LeaveRequest, LeavingMember
 from broker_runtime.groups.consumer.classic_members import CLASSIC_MEMBERS
 from broker_runtime.groups.consumer.group import ConsumerGroup
 from broker_runtime.groups.consumer.heartbeat import heartbeat
-from broker_runtime.groups.consumer.validity import HeartbeatRequest
+from broker_runtime.groups.consumer.validity import ConsumerHeartbeatRequest
 from broker_runtime.groups.offsets.delete import delete_group
 from broker_runtime.groups.push.answers import connection_ended
 from broker_runtime.groups.push.registering import register
-from broker_runtime.groups.push.registration import Registration
+from broker_runtime.groups.push.registration import ConsumerRegistration
 from broker_runtime.groups.records import ClassicProtocol
 from tests.support.groups.classic_coordinator import join_request, told
 from tests.support.groups.coordinating_broker import CoordinatingBroker
@@ -60,17 +60,17 @@ class Scene:
 
     async def beat(self, member_id: str, epoch: int = 0, **more: Any) -> Any:
         join: dict[str, Any] = {"rebalance_timeout_ms": LONGEST_MS, "subscribed_topic_names": ("orders",), "owned": {}}
-        request = HeartbeatRequest(GROUP, member_id, epoch, **((join if epoch == 0 else {}) | more))
+        request = ConsumerHeartbeatRequest(GROUP, member_id, epoch, **((join if epoch == 0 else {}) | more))
         return await self.decide(lambda state, environment: heartbeat(state, environment, request))
 
     async def join(self, member_id: str = "", **more: Any) -> JoinAnswer:
         """Join by the classic protocol. The answer is immediate."""
         return told(await self.ask_to_join(member_id, **more))
 
-    async def ask_to_join(self, member_id: str = "", **more: Any) -> Later[JoinAnswer]:
+    async def ask_to_join(self, member_id: str = "", **more: Any) -> DeferredAnswer[JoinAnswer]:
         fields = {"group_id": GROUP, "protocols": RANGE, "rebalance_timeout_ms": LONGEST_MS, **more}
         request = join_request(member_id, **fields)
-        later: Later[JoinAnswer] = await self.decide(
+        later: DeferredAnswer[JoinAnswer] = await self.decide(
             lambda state, environment: join(state, environment, request, CLASSIC_MEMBERS)
         )
         return later
@@ -80,7 +80,7 @@ class Scene:
         await self.decide(lambda state, environment: leave(state, environment, request, CLASSIC_MEMBERS))
 
     async def register(self, consumer_id: str, connection: int) -> None:
-        asked = Registration(GROUP, consumer_id, '{"orders": 1}', True, "smallest", 30_000, "/127.0.0.1")
+        asked = ConsumerRegistration(GROUP, consumer_id, '{"orders": 1}', True, "smallest", 30_000, "/127.0.0.1")
         await self.decide(lambda state, environment: register(state, environment, asked, connection))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from broker_runtime.coordination.runtime import TermPhase
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.groups.answers import Later
+from broker_runtime.groups.answers import DeferredAnswer
 from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.group import GroupType
 from broker_runtime.groups.records import (
@@ -129,8 +129,8 @@ async def test_a_broker_that_stops_coordinates_nothing_though_the_metadata_still
 
 
 async def test_who_waits_for_others_is_told_when_the_epoch_ends() -> None:
-    def joined(state: GroupsState, environment: GroupEnvironment) -> tuple[Sequence[GroupRecord], Later[str]]:
-        return (), Later()
+    def joined(state: GroupsState, environment: GroupEnvironment) -> tuple[Sequence[GroupRecord], DeferredAnswer[str]]:
+        return (), DeferredAnswer()
 
     async with CoordinatingBroker() as node:
         await node.lead()
@@ -144,10 +144,10 @@ async def test_who_waits_for_others_is_told_when_the_epoch_ends() -> None:
 
 
 async def test_an_answer_is_sent_when_what_it_tells_of_is_durable() -> None:
-    held: list[Later[str]] = []
+    held: list[DeferredAnswer[str]] = []
 
-    def joined(state: GroupsState, environment: GroupEnvironment) -> tuple[Sequence[GroupRecord], Later[str]]:
-        held.append(Later())
+    def joined(state: GroupsState, environment: GroupEnvironment) -> tuple[Sequence[GroupRecord], DeferredAnswer[str]]:
+        held.append(DeferredAnswer())
         return (), held[-1]
 
     def complete(state: GroupsState, environment: GroupEnvironment) -> Decided:
@@ -172,8 +172,8 @@ async def test_an_answer_is_sent_when_what_it_tells_of_is_durable() -> None:
 
 
 async def test_an_answer_that_is_there_at_once_leaves_with_its_decision() -> None:
-    def known(state: GroupsState, environment: GroupEnvironment) -> tuple[Sequence[GroupRecord], Later[str]]:
-        return (), Later.of("at once")
+    def known(state: GroupsState, environment: GroupEnvironment) -> tuple[Sequence[GroupRecord], DeferredAnswer[str]]:
+        return (), DeferredAnswer.of("at once")
 
     async with CoordinatingBroker() as node:
         await node.lead()
@@ -181,10 +181,10 @@ async def test_an_answer_that_is_there_at_once_leaves_with_its_decision() -> Non
 
 
 async def test_a_client_that_goes_away_leaves_an_abandoned_answer_and_nothing_else() -> None:
-    held: list[Later[str]] = []
+    held: list[DeferredAnswer[str]] = []
 
-    def joined(state: GroupsState, environment: GroupEnvironment) -> tuple[Sequence[GroupRecord], Later[str]]:
-        held.append(Later())
+    def joined(state: GroupsState, environment: GroupEnvironment) -> tuple[Sequence[GroupRecord], DeferredAnswer[str]]:
+        held.append(DeferredAnswer())
         return (), held[-1]
 
     async with CoordinatingBroker() as node:

@@ -11,10 +11,10 @@ from broker_runtime.metadata.codec import RecordFormatError, decode_record, enco
 from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.producers import ProducerIdsRecord
 from broker_runtime.metadata.quotas import ClientQuotaRecord
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
 
-EVERY_KIND: list[Record] = [
+EVERY_KIND: list[MetadataRecord] = [
     ClusterRecord("abc"),
     FeatureLevelRecord("x", 3),
     RegisterBroker(1, UUID(int=9), 2**40, (BrokerEndpoint("EXTERNAL", "::1", 9094),), "rack-1"),
@@ -32,7 +32,7 @@ EVERY_KIND: list[Record] = [
 
 
 @pytest.mark.parametrize("record", EVERY_KIND, ids=lambda record: type(record).__name__)
-def test_a_record_is_read_as_it_was_written(record: Record) -> None:
+def test_a_record_is_read_as_it_was_written(record: MetadataRecord) -> None:
     assert decode_record(encode_record(record)) == record
 
 

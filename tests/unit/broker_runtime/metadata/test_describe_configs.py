@@ -5,7 +5,7 @@ import pytest
 from broker_runtime.config import BROKER_KEYS, TOPIC_KEYS, BrokerSettings, broker_key, broker_settings
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.configs import ConfigRecord
-from broker_runtime.metadata.describe_configs import Described, Source, describe_resource
+from broker_runtime.metadata.describe_configs import ConfigSource, Described, describe_resource
 from broker_runtime.slicing.steps import at_once
 from tests.support.worlds.controller import Metadata
 
@@ -43,13 +43,13 @@ def test_all_keys_are_described_when_none_is_named(metadata: Metadata, settings:
 def test_the_synonyms_of_a_broker_key_in_order(metadata: Metadata, settings: BrokerSettings) -> None:
     metadata.write(ConfigRecord(BROKER, "1", RATE, "7"), ConfigRecord(BROKER, "", RATE, "8"))
     found = one(metadata, settings, (BROKER, "1"), LISTENER_RATE)
-    assert (found.value, found.source) == ("5", Source.STATIC_BROKER)
+    assert (found.value, found.source) == ("5", ConfigSource.STATIC_BROKER)
     assert [(s.name, s.value, s.source) for s in found.synonyms] == [
-        (LISTENER_RATE, "5", Source.STATIC_BROKER),
-        (RATE, "7", Source.DYNAMIC_BROKER),
-        (RATE, "8", Source.DYNAMIC_DEFAULT_BROKER),
-        (RATE, "9", Source.STATIC_BROKER),
-        (RATE, "2147483647", Source.DEFAULT),
+        (LISTENER_RATE, "5", ConfigSource.STATIC_BROKER),
+        (RATE, "7", ConfigSource.DYNAMIC_BROKER),
+        (RATE, "8", ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        (RATE, "9", ConfigSource.STATIC_BROKER),
+        (RATE, "2147483647", ConfigSource.DEFAULT),
     ]
     assert one(metadata, settings, (BROKER, "1"), "node.id").read_only
     assert not found.read_only
@@ -57,26 +57,26 @@ def test_the_synonyms_of_a_broker_key_in_order(metadata: Metadata, settings: Bro
 
 def test_a_topic_falls_back_to_its_brokers_key(metadata: Metadata, settings: BrokerSettings) -> None:
     found = one(metadata, settings, (TOPIC, "orders"), "segment.bytes")
-    assert (found.value, found.source) == ("1073741824", Source.DEFAULT)
+    assert (found.value, found.source) == ("1073741824", ConfigSource.DEFAULT)
     metadata.write(ConfigRecord(BROKER, "", "log.segment.bytes", "2000"))
     found = one(metadata, settings, (TOPIC, "orders"), "segment.bytes")
-    assert (found.value, found.source) == ("2000", Source.DYNAMIC_DEFAULT_BROKER)
+    assert (found.value, found.source) == ("2000", ConfigSource.DYNAMIC_DEFAULT_BROKER)
     metadata.write(ConfigRecord(TOPIC, "orders", "segment.bytes", " 3000 "))
     found = one(metadata, settings, (TOPIC, "orders"), "segment.bytes")
-    assert (found.value, found.source) == ("3000", Source.DYNAMIC_TOPIC)
+    assert (found.value, found.source) == ("3000", ConfigSource.DYNAMIC_TOPIC)
     assert one(metadata, settings, (TOPIC, "orders"), "retention.ms").value == "3600000"
 
 
 def test_a_group_falls_back_to_its_brokers_key(metadata: Metadata, settings: BrokerSettings) -> None:
     key, synonym = "consumer.session.timeout.ms", "group.consumer.session.timeout.ms"
     found = one(metadata, settings, (GROUP, "readers"), key)
-    assert (found.value, found.source, found.read_only) == ("45000", Source.DEFAULT, False)
+    assert (found.value, found.source, found.read_only) == ("45000", ConfigSource.DEFAULT, False)
     metadata.write(ConfigRecord(GROUP, "readers", key, "50000"))
     found = one(metadata, settings, (GROUP, "readers"), key)
-    assert (found.value, found.source) == ("50000", Source.GROUP)
+    assert (found.value, found.source) == ("50000", ConfigSource.GROUP)
     assert [(s.name, s.value, s.source) for s in found.synonyms] == [
-        (key, "50000", Source.GROUP),
-        (synonym, "45000", Source.DEFAULT),
+        (key, "50000", ConfigSource.GROUP),
+        (synonym, "45000", ConfigSource.DEFAULT),
     ]
 
 
@@ -98,9 +98,9 @@ def test_client_metrics_have_no_synonym_where_they_are_not_set(metadata: Metadat
     metadata.write(ConfigRecord(CLIENT_METRICS, "all", "metrics", "*"))
     found = at_once(describe_resource((CLIENT_METRICS, "all"), None, metadata.image, settings))
     assert [(entry.name, entry.value, entry.source, len(entry.synonyms)) for entry in found] == [
-        ("interval.ms", "300000", Source.DEFAULT, 0),
-        ("match", "", Source.DEFAULT, 0),
-        ("metrics", "*", Source.CLIENT_METRICS, 1),
+        ("interval.ms", "300000", ConfigSource.DEFAULT, 0),
+        ("match", "", ConfigSource.DEFAULT, 0),
+        ("metrics", "*", ConfigSource.CLIENT_METRICS, 1),
     ]
 
 
@@ -112,7 +112,7 @@ def test_advertised_listeners_are_shown_as_read_only_as_in_kafka(metadata: Metad
 def test_the_cluster_default_shows_what_is_set_there_only(metadata: Metadata, settings: BrokerSettings) -> None:
     metadata.write(ConfigRecord(BROKER, "", RATE, "8"), ConfigRecord(BROKER, "", "of.another.version", "8"))
     (found,) = at_once(describe_resource((BROKER, ""), None, metadata.image, settings))
-    assert (found.name, found.value, found.source) == (RATE, "8", Source.DYNAMIC_DEFAULT_BROKER)
+    assert (found.name, found.value, found.source) == (RATE, "8", ConfigSource.DYNAMIC_DEFAULT_BROKER)
 
 
 def test_what_is_not_used_is_described_where_it_is_set_and_says_so(metadata: Metadata) -> None:
@@ -121,10 +121,10 @@ def test_what_is_not_used_is_described_where_it_is_set_and_says_so(metadata: Met
     metadata.write(ConfigRecord(BROKER, "", "log.cleaner.threads", "2"))
     metadata.write(ConfigRecord(TOPIC, "orders", "preallocate", "TRUE"))
     found = one(metadata, settings, (BROKER, "1"), "queued.max.requests")
-    assert (found.value, found.source, found.read_only) == ("50", Source.STATIC_BROKER, True)
+    assert (found.value, found.source, found.read_only) == ("50", ConfigSource.STATIC_BROKER, True)
     assert "not used by this broker" in found.key.doc
     found = one(metadata, settings, (BROKER, "1"), "log.cleaner.threads")
-    assert (found.value, found.source, found.read_only) == ("2", Source.DYNAMIC_DEFAULT_BROKER, False)
+    assert (found.value, found.source, found.read_only) == ("2", ConfigSource.DYNAMIC_DEFAULT_BROKER, False)
     password = one(metadata, settings, (BROKER, "1"), "listener.name.plaintext.ssl.key.password")
     assert (password.value, password.key.sensitive) == (None, True)
     assert one(metadata, settings, (TOPIC, "orders"), "preallocate").value == "true"

@@ -1,9 +1,9 @@
 """Counts of the cluster's and a broker's partitions, from metadata."""
 
 from broker_runtime.metadata.figures import (
-    ControllerFigures,
+    ControllerMetrics,
     OncePerState,
-    ReplicationFigures,
+    ReplicationMetrics,
     controller_figures,
     replication_figures,
 )
@@ -27,7 +27,7 @@ def a_cluster() -> Metadata:
 
 
 def test_the_active_controller_counts_brokers_and_partitions() -> None:
-    assert controller_figures(a_cluster().image, active=True) == ControllerFigures(
+    assert controller_figures(a_cluster().image, active=True) == ControllerMetrics(
         active=True,
         active_brokers=2,
         fenced_brokers=1,
@@ -39,12 +39,12 @@ def test_the_active_controller_counts_brokers_and_partitions() -> None:
 
 
 def test_a_standby_shows_nothing_of_the_cluster() -> None:
-    assert controller_figures(a_cluster().image, active=False) == ControllerFigures(False, 0, 0, 0, 0, 0, 0)
+    assert controller_figures(a_cluster().image, active=False) == ControllerMetrics(False, 0, 0, 0, 0, 0, 0)
 
 
 def test_a_broker_counts_what_it_leads() -> None:
     figures = replication_figures(a_cluster().image, 0, lambda _topic: 2, (4, 3))
-    assert figures == ReplicationFigures(
+    assert figures == ReplicationMetrics(
         partitions=2, leaders=2, under_replicated=2, under_min_isr=1, at_min_isr=1, isr_shrinks=4, isr_expands=3
     )
 

@@ -18,13 +18,13 @@ from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.image import RECORD_TYPES, MetadataImage
 from broker_runtime.metadata.producers import ProducerIdsRecord
 from broker_runtime.metadata.quotas import ClientQuotaRecord
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.metadata.snapshots import load_image, snapshot_pieces
 from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
 
 ORDERS, GONE = UUID(int=5), UUID(int=6)
 ENDPOINTS = (BrokerEndpoint("INTERNAL", "broker-0", 9092), BrokerEndpoint("EXTERNAL", "::1", 9094, 1))
-HISTORY: list[tuple[Record, str]] = [
+HISTORY: list[tuple[MetadataRecord, str]] = [
     (ClusterRecord("cluster"), "01920ba7636c7573746572"),
     (FeatureLevelRecord("metadata.version", 20), "01930cb06d657461646174612e76657273696f6e14"),
     (ControllerChange(3, 7), "01930e0307"),
@@ -83,7 +83,7 @@ HISTORY: list[tuple[Record, str]] = [
     ),
     (ProducerIdsRecord(1, 3, 2000), "01940a0103cd07d0"),
 ]
-EARLIER: list[tuple[Record, str]] = [
+EARLIER: list[tuple[MetadataRecord, str]] = [
     (RegisterBroker(6, UUID(int=12), 10, ()), "01980106c4100000000000000000000000000000000c0a90c090ff"),
 ]
 """Written before a kind of record had its last fields."""
@@ -117,13 +117,13 @@ def image() -> MetadataImage:
 
 
 @pytest.mark.parametrize(("record", "written"), HISTORY)
-def test_the_bytes_of_a_record(record: Record, written: str) -> None:
+def test_the_bytes_of_a_record(record: MetadataRecord, written: str) -> None:
     assert encode_record(record).hex() == written
     assert decode_record(bytes.fromhex(written)) == record
 
 
 @pytest.mark.parametrize(("record", "written"), EARLIER)
-def test_the_bytes_of_a_record_of_an_earlier_release(record: Record, written: str) -> None:
+def test_the_bytes_of_a_record_of_an_earlier_release(record: MetadataRecord, written: str) -> None:
     assert decode_record(bytes.fromhex(written)) == record
 
 

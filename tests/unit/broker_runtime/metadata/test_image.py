@@ -20,7 +20,7 @@ from broker_runtime.metadata.cluster import ClusterRecord
 from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.producers import ProducerIdsRecord
 from broker_runtime.metadata.quotas import ClientQuotaRecord
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.metadata.topics import Partition, PartitionRecord, RemoveTopic, Topic, TopicRecord
 from broker_runtime.slicing.steps import at_once
 from tests.support.worlds.controller import CLUSTER_ID, Metadata, endpoints
@@ -66,7 +66,7 @@ def test_a_record_tells_what_it_changed() -> None:
     metadata.broker(1)
     topic_id = metadata.topic("orders", [1])
 
-    def apply(record: Record) -> Changes:
+    def apply(record: MetadataRecord) -> Changes:
         return metadata.image.apply(record, metadata.image.next_offset)
 
     end = metadata.image.next_offset

@@ -15,11 +15,11 @@ from broker_runtime.metadata.brokers import FenceBroker, RegisterBroker, StopBro
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.cluster import ClusterRecord, ControllerChange, FeatureLevelRecord
 from broker_runtime.metadata.configs import ConfigRecord
-from broker_runtime.metadata.connection_groups import ConnectionGroup, ConnectionGroups
+from broker_runtime.metadata.connection_groups import ConnectionGroup, ConnectionGroupTable
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.producers import ProducerIdsRecord
 from broker_runtime.metadata.quotas import ClientQuotaRecord
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.metadata.snapshots import (
     SNAPSHOT_BATCH_BYTES,
     SnapshotFormatError,
@@ -36,7 +36,7 @@ _small = st.integers(0, 3)
 _names = st.sampled_from(["a", "b", "c", "d"])
 _ids = _names.map(lambda name: UUID(int=ord(name)))
 _replicas = st.lists(_small, min_size=1, max_size=3, unique=True).map(tuple)
-_records: st.SearchStrategy[Record] = st.one_of(
+_records: st.SearchStrategy[MetadataRecord] = st.one_of(
     st.builds(ClusterRecord, st.just("cluster")),
     st.builds(ControllerChange, _small, st.integers(1, 20)),
     st.builds(FeatureLevelRecord, _names, _small),
@@ -100,14 +100,14 @@ def whole_snapshot(image: MetadataImage, now_ms: int) -> bytes:
     return b"".join(snapshot_pieces(image, now_ms))
 
 
-def image_of(history: list[Record]) -> MetadataImage:
+def image_of(history: list[MetadataRecord]) -> MetadataImage:
     """An image of these records, without those that do not fit the previous ones, as no controller writes them."""
     image = MetadataImage()
     apply_what_fits(image, history)
     return image
 
 
-def apply_what_fits(image: MetadataImage, history: list[Record]) -> None:
+def apply_what_fits(image: MetadataImage, history: list[MetadataRecord]) -> None:
     for record in history:
         try:
             image.apply(at_its_offset(record, image), image.next_offset)
@@ -115,7 +115,7 @@ def apply_what_fits(image: MetadataImage, history: list[Record]) -> None:
             continue
 
 
-def at_its_offset(record: Record, image: MetadataImage) -> Record:
+def at_its_offset(record: MetadataRecord, image: MetadataImage) -> MetadataRecord:
     """The record with its own offset, which some records contain."""
     if isinstance(record, RegisterBroker) and record.epoch == NEW:
         return replace(record, epoch=image.next_offset)
@@ -126,7 +126,7 @@ def at_its_offset(record: Record, image: MetadataImage) -> Record:
 
 @settings(max_examples=300, deadline=None)
 @given(_histories)
-def test_a_snapshot_is_the_image(history: list[Record]) -> None:
+def test_a_snapshot_is_the_image(history: list[MetadataRecord]) -> None:
     image = image_of([ClusterRecord("cluster"), *history])
     again = load_image(whole_snapshot(image, 5), image.offset + 1)
     assert again == image
@@ -135,7 +135,9 @@ def test_a_snapshot_is_the_image(history: list[Record]) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(_histories, _histories)
-def test_an_image_that_is_replaced_is_the_other_and_says_what_is_new(old: list[Record], new: list[Record]) -> None:
+def test_an_image_that_is_replaced_is_the_other_and_says_what_is_new(
+    old: list[MetadataRecord], new: list[MetadataRecord]
+) -> None:
     image, fresh, expected = image_of(old), image_of(new), image_of(new)
     before = image_of(old)
     changes = at_once(image.replace_by(fresh))
@@ -164,7 +166,9 @@ def test_an_image_that_is_replaced_is_the_other_and_says_what_is_new(old: list[R
 
 @settings(deadline=None, max_examples=100)
 @given(_histories, _histories)
-def test_a_copy_stays_as_it_was_while_the_image_goes_on(history: list[Record], later: list[Record]) -> None:
+def test_a_copy_stays_as_it_was_while_the_image_goes_on(
+    history: list[MetadataRecord], later: list[MetadataRecord]
+) -> None:
     image = image_of(history)
     copy, was = image.copy(), whole_snapshot(image, 0)
     apply_what_fits(image, later)
@@ -213,7 +217,7 @@ def test_a_large_image_is_compared_in_short_steps_and_replaced_by_the_last_one()
 
 
 def test_one_connection_group_is_compared_in_one_step() -> None:
-    before, fresh = ConnectionGroups(), ConnectionGroups()
+    before, fresh = ConnectionGroupTable(), ConnectionGroupTable()
     for number in range(100):
         record = ClientQuotaRecord((("connection-group", f"g{number}"),), "max_connections", 5.0)
         fresh.apply(record, number, Changes())
@@ -226,7 +230,9 @@ def test_one_connection_group_is_compared_in_one_step() -> None:
 
 @settings(deadline=None, max_examples=100)
 @given(_histories, _histories)
-def test_the_number_of_partitions_that_a_broker_leads_is_known(history: list[Record], later: list[Record]) -> None:
+def test_the_number_of_partitions_that_a_broker_leads_is_known(
+    history: list[MetadataRecord], later: list[MetadataRecord]
+) -> None:
     image, fresh = image_of(history), image_of(later)
     copy = image.copy()
     apply_what_fits(copy, later)
@@ -241,7 +247,7 @@ def test_the_number_of_partitions_that_a_broker_leads_is_known(history: list[Rec
 
 
 def test_the_same_metadata_changes_nothing() -> None:
-    history: list[Record] = [TopicRecord("t", UUID(int=1)), ConfigRecord(2, "t", "retention.ms", "1")]
+    history: list[MetadataRecord] = [TopicRecord("t", UUID(int=1)), ConfigRecord(2, "t", "retention.ms", "1")]
     assert at_once(image_of(history).replace_by(image_of(history))) == Changes()
 
 

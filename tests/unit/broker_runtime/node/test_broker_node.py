@@ -14,7 +14,7 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.quotas import IP_RATE_KEY, ClientQuotaRecord
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
 from broker_runtime.node.broker_node import BrokerNode
 from broker_runtime.replication.manager import ReplicaManager
@@ -47,7 +47,7 @@ class Scene:
         await scene.change(*(record for number in (1, 2, 3) for record in made(number)))
         return scene
 
-    async def change(self, *records: Record) -> None:
+    async def change(self, *records: MetadataRecord) -> None:
         changes = Changes()
         for record in records:
             changes.update(self.node.image.apply(record, self.offset))

@@ -12,7 +12,7 @@ from broker_runtime.config import broker_settings
 from broker_runtime.config.in_force.effective import effective_config
 from broker_runtime.errors import ConfigError
 from broker_runtime.metadata.quotas import IP_RATE_KEY, ClientQuotaRecord
-from broker_runtime.network.quotas.connection_group import GroupLimits
+from broker_runtime.network.quotas.connection_group import AddressGroupLimits
 from broker_runtime.network.quotas.host_names import HostNames
 from broker_runtime.network.settings import QuotaSettings
 from broker_runtime.node.limits_in_force import LimitsInForce
@@ -42,7 +42,7 @@ class Bench:
         self.names = names
         self.overrides: Mapping[str, int] = {}
         self.rates: dict[str | None, int | None] = {}
-        self.groups: dict[str, GroupLimits] = {}
+        self.groups: dict[str, AddressGroupLimits] = {}
         self.members: dict[tuple[str, str], float] = {}
         self.told: list[tuple[str, str, float | None]] = []
         self.limits = LimitsInForce(
@@ -63,7 +63,7 @@ class Bench:
     def connection_groups(self) -> "Bench":
         return self
 
-    def set_limits(self, name: str, limits: GroupLimits) -> None:
+    def set_limits(self, name: str, limits: AddressGroupLimits) -> None:
         self.groups[name] = limits
 
     def set_member(self, name: str, member: str, number: float | None) -> None:
@@ -162,7 +162,7 @@ async def test_groups_come_into_force_in_pieces_and_what_is_odd_is_left_out_and_
     assert len(changed) == 152
     assert len(list(pieces)) == 2
     assert not changed
-    assert bench.groups == {"g": GroupLimits(5, shared=True)}
+    assert bench.groups == {"g": AddressGroupLimits(5, shared=True)}
     assert len(bench.members) == 250
     assert bench.limits.problems == ["1 members of connection groups are not used"]
     bench.metadata.write(
@@ -170,7 +170,7 @@ async def test_groups_come_into_force_in_pieces_and_what_is_odd_is_left_out_and_
     )
     for _ in bench.limits.on_connection_groups({("g", None)}):
         pass
-    assert bench.groups == {"g": GroupLimits()}
+    assert bench.groups == {"g": AddressGroupLimits()}
 
 
 async def test_who_joins_a_group_does_so_before_anybody_leaves_one() -> None:

@@ -16,7 +16,7 @@ from broker_runtime.observers.base import ConnectionObserver, MeasuredObserver, 
 from broker_runtime.observers.json_log import JsonLog
 from broker_runtime.observers.prometheus import PrometheusObserver
 from broker_runtime.observers.samples import sample_request, sample_response
-from broker_runtime.observers.surroundings import Surroundings
+from broker_runtime.observers.surroundings import BrokerFacts
 from broker_runtime.storage.records.batch import encode_batch
 from broker_runtime.wire.versions import FETCH, METADATA, PRODUCE
 
@@ -225,7 +225,7 @@ def test_json_log_names_the_broker_in_each_line_as_several_may_share_a_file(tmp_
     path = tmp_path / "log.json"
     for node_id in (7, 8):
         log = JsonLog()
-        log.attach(cast(Surroundings, SimpleNamespace(node_id=node_id)))
+        log.attach(cast(BrokerFacts, SimpleNamespace(node_id=node_id)))
         log.configure({"path": str(path)})
         log.record_connection(ConnectionNotice(NoticeKind.ACCEPTED, "EXTERNAL", "192.0.2.7", 50_000, 1))
         log.close(10)

@@ -13,7 +13,7 @@ from broker_runtime.exposition import MetricFamily, render
 from broker_runtime.observers import in_force
 from broker_runtime.observers.in_force import ObserversInForce
 from broker_runtime.observers.states import ObserverState
-from broker_runtime.observers.surroundings import Surroundings
+from broker_runtime.observers.surroundings import BrokerFacts
 from tests.unit.broker_runtime.observers.test_hub import ALL, LEADER, Scene
 
 HERE = __name__
@@ -132,7 +132,7 @@ class Bench:
         self.scene = Scene()
         self.on_served: Callable[[], None] | None = None
         loop, clock = asyncio.get_running_loop(), self.scene.house.clock
-        surroundings = Surroundings(
+        surroundings = BrokerFacts(
             1, "cluster", "/nowhere", clock, loop.call_soon_threadsafe, loop.call_later, lambda: ()
         )
         self.observers = ObserversInForce(surroundings, lambda _: None, self)

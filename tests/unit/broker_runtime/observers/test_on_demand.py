@@ -13,7 +13,7 @@ from broker_runtime.config import broker_settings
 from broker_runtime.config.in_force.effective import EffectiveConfig, effective_config
 from broker_runtime.exposition import render
 from broker_runtime.observers.on_demand import ObserversOnDemand
-from broker_runtime.observers.surroundings import Surroundings
+from broker_runtime.observers.surroundings import BrokerFacts
 
 PLUGINS = "tests.support.requests.plugin_observers"
 
@@ -35,7 +35,7 @@ class Bench:
         self.requests: object = None
         self.retries: list[Callable[[], None]] = []
         loop = asyncio.get_running_loop()
-        surroundings = Surroundings(
+        surroundings = BrokerFacts(
             1, "cluster", "/nowhere", SystemClock(), loop.call_soon_threadsafe, self._call_later, tuple
         )
         self.observers = ObserversOnDemand(surroundings, lambda _: None, self, self._import)

@@ -18,7 +18,7 @@ from kio.static.primitive import i32, i64
 
 from broker_runtime.errors import ProtocolError
 from broker_runtime.observers.layout import layout_of, view_of
-from broker_runtime.observers.source import OutlivedError, Source
+from broker_runtime.observers.source import MessageSource, OutlivedError
 from broker_runtime.observers.view import Array, ReadOnlyError, Records, Struct, UnknownFieldError
 from broker_runtime.storage.records.batch import encode_batch
 from broker_runtime.wire.decode import read_entity
@@ -63,7 +63,7 @@ def test_a_view_shows_what_kio_decodes(key: int, direction: str, data: st.DataOb
     for kind, body in data.draw(messages_of_every_version(key, direction)):
         entity, size = entity_reader(kind)(body, 0)
         assert size == len(body)
-        same(view_of(kind, Source(memoryview(b"??" + body + b"behind")), 2), entity)
+        same(view_of(kind, MessageSource(memoryview(b"??" + body + b"behind")), 2), entity)
 
 
 @pytest.mark.parametrize(("key", "direction"), KINDS, ids=KIND_IDS)
@@ -73,7 +73,7 @@ def test_fields_may_be_looked_at_in_any_order(key: int, direction: str, data: st
     """Skipping a field, and reading behind a partly read one, leads to the same place."""
     kind, body = data.draw(messages(key, direction))
     entity = read_entity(kind, body)
-    view = view_of(kind, Source(body), 0)
+    view = view_of(kind, MessageSource(body), 0)
     names = data.draw(st.permutations(view.fields))
     for name in names:
         found = view.get(name)
@@ -81,7 +81,7 @@ def test_fields_may_be_looked_at_in_any_order(key: int, direction: str, data: st
             found[data.draw(st.integers(0, len(found) - 1))].get(found[0].fields[0])
     for name in reversed(names):
         same(view.get(name), getattr(entity, name))
-    assert layout_of(kind).after(Source(body), 0) == len(body)
+    assert layout_of(kind).after(MessageSource(body), 0) == len(body)
 
 
 @pytest.mark.parametrize(("key", "direction"), KINDS, ids=KIND_IDS)
@@ -91,7 +91,7 @@ def test_a_message_that_is_cut_short_is_said_to_be(key: int, direction: str, dat
     kind, body = data.draw(messages(key, direction))
     for end in range(len(body)):
         with pytest.raises(ProtocolError):
-            view_of(kind, Source(body[:end]), 0).to_dict()
+            view_of(kind, MessageSource(body[:end]), 0).to_dict()
 
 
 def test_a_tagged_struct_that_is_left_out_has_zeros() -> None:
@@ -109,20 +109,20 @@ def test_a_tagged_struct_that_is_left_out_has_zeros() -> None:
     entity_writer(fetch_snapshot.PartitionSnapshot)(buffer, partition)
     assert buffer.getvalue().endswith(b"\x01\0"), "kio writes no tag"
     assert read_entity(fetch_snapshot.PartitionSnapshot, buffer.getvalue()) == partition
-    same(view_of(fetch_snapshot.PartitionSnapshot, Source(buffer.getvalue()), 0), partition)
+    same(view_of(fetch_snapshot.PartitionSnapshot, MessageSource(buffer.getvalue()), 0), partition)
 
 
 RECORDS = encode_batch([(b"k", b"v"), (None, b"w")], 1_000) + encode_batch([(b"k", b"v")], 1_000)
 
 
-def produce() -> tuple[Struct, Source]:
+def produce() -> tuple[Struct, MessageSource]:
     content = {
         "transactional_id": None,
         "acks": 1,
         "timeout": 30_000,
         "topic_data": [{"name": "orders", "partition_data": [{"index": 3, "records": RECORDS}]}],
     }
-    source = Source(memoryview(encode_request_body(PRODUCE, 9, content)))
+    source = MessageSource(memoryview(encode_request_body(PRODUCE, 9, content)))
     return view_of(message_type(PRODUCE, 9, "Request"), source, 0), source
 
 
@@ -186,7 +186,7 @@ def test_records_say_whether_they_are_compressed_and_nothing_of_a_format_that_is
     plain, compressed, old = bytearray(RECORDS), bytearray(RECORDS), bytearray(RECORDS)
     compressed[22] |= 4
     old[16] = 1
-    shown = [Records(Source(bytes(each)), 0, len(each)) for each in (plain, compressed, old, RECORDS[:70])]
+    shown = [Records(MessageSource(bytes(each)), 0, len(each)) for each in (plain, compressed, old, RECORDS[:70])]
     assert [each.compressed for each in shown] == [False, True, None, False]
     assert [each.count for each in shown] == [3, 3, None, 0]
 
@@ -207,7 +207,7 @@ def test_a_field_that_there_is_not_is_named_with_those_that_there_are() -> None:
 
 def shown(records: bytes) -> tuple[int, int | None, bool | None]:
     """Size, count and compression of records in the middle of other bytes."""
-    found = Records(Source(b"before" + records + b"behind"), 6, len(records))
+    found = Records(MessageSource(b"before" + records + b"behind"), 6, len(records))
     return found.size, found.count, found.compressed
 
 
@@ -237,7 +237,7 @@ def test_records_in_a_file_are_described_without_being_read() -> None:
     one = (7).to_bytes(4, "big") + bytes(2 + 8 + 8 + 8) + b"\x00" + b"\xff\xff\xff\xff"
     before = head + one + (1001).to_bytes(2, "big")[:0] + b"\xe9\x07"
     other = b"\x00" + (8).to_bytes(4, "big") + bytes(2 + 8 + 8 + 8) + b"\x00" + b"\xff\xff\xff\xff" + b"\x01" + b"\x00"
-    source = Source(before + other + b"\x00\x00", {len(before): region})
+    source = MessageSource(before + other + b"\x00\x00", {len(before): region})
     struct = view_of(message_type(FETCH, 15, "Response"), source, 0)
     first, second = struct.responses[0].partitions
     assert (first.records.size, first.records.count, first.records.from_file) == (1000, None, True)

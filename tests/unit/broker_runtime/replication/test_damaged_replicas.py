@@ -10,7 +10,7 @@ from broker_runtime.config import TopicConfig, broker_settings
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.replication.peer import Peers
@@ -44,7 +44,7 @@ class Broker:
         settings = broker_settings({"node.id": str(ME)})
         self.manager = ReplicaManager(settings, clock, self.logs, self.image, cast("Peers", None))
 
-    def hear(self, *records: Record) -> None:
+    def hear(self, *records: MetadataRecord) -> None:
         changes = Changes()
         for record in records:
             changes.update(self.image.apply(record, self.image.offset + 1))

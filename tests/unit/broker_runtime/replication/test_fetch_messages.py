@@ -8,8 +8,8 @@ from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.replication.fetch_messages import (
     FETCH_VERSION,
     Fetched,
+    FetchedPartition,
     FetchLimits,
-    Wanted,
     pack_fetch,
     read_answer,
 )
@@ -21,7 +21,7 @@ A, B = UUID(int=1), UUID(int=2)
 
 
 def test_a_request_says_what_kafka_reads() -> None:
-    wanted = [Wanted(A, 0, 4, 100, 7), Wanted(A, 3, 5, 0, 0), Wanted(B, 0, 1, 2**40, 5)]
+    wanted = [FetchedPartition(A, 0, 4, 100, 7), FetchedPartition(A, 3, 5, 0, 0), FetchedPartition(B, 0, 1, 2**40, 5)]
     forgotten = [(A, 7), (A, 9), (B, 1)]
     body = pack_fetch(2, 17, (77, 5), wanted, forgotten, LIMITS)
     request = decode_request(FETCH, FETCH_VERSION, memoryview(body))
@@ -31,7 +31,9 @@ def test_a_request_says_what_kafka_reads() -> None:
     assert (request.min_bytes, request.max_bytes) == (1, 10 << 20)
     assert request.max_wait.total_seconds() == 0.5
     found = [
-        Wanted(topic.topic_id, part.partition, part.current_leader_epoch, part.fetch_offset, part.log_start_offset)
+        FetchedPartition(
+            topic.topic_id, part.partition, part.current_leader_epoch, part.fetch_offset, part.log_start_offset
+        )
         for topic in request.topics
         for part in topic.partitions
     ]

@@ -9,7 +9,7 @@ import pytest
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.brokers import UnfenceBroker
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.metadata.topics import Partition
 from broker_runtime.replication.in_sync_sets import InSyncSets, InSyncSettings
 from broker_runtime.replication.leader import LeaderReplica
@@ -51,7 +51,7 @@ class Scene:
         self.house = LogHouse()
         self.leader = leading(self.house.log, 1, 2)
         self.house.append(b"a")
-        registered: list[Record] = []
+        registered: list[MetadataRecord] = []
         for info in brokers(1, 2).values():
             registered += [info.registration, UnfenceBroker(info.id, info.epoch)]
         image = MetadataImage.of_snapshot(registered, 10)

@@ -12,7 +12,7 @@ from broker_runtime.config import TopicConfig, broker_settings
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.replication.peer import Peers
@@ -35,7 +35,7 @@ class Replicas:
         logs = self.house.logs
         self.manager = ReplicaManager(settings, self.house.clock, logs, self.image, cast("Peers", None))
 
-    def apply(self, *records: Record) -> Changes:
+    def apply(self, *records: MetadataRecord) -> Changes:
         changes = Changes()
         for record in records:
             changes.update(self.image.apply(record, self.image.offset + 1))
@@ -52,7 +52,7 @@ class Replicas:
         return [name for name in self.house.fs.listdir(LOG_DIR) if name.endswith(suffix)]
 
 
-def orders(*replicas: int, topic_id: UUID = TOPIC_ID) -> Sequence[Record]:
+def orders(*replicas: int, topic_id: UUID = TOPIC_ID) -> Sequence[MetadataRecord]:
     return TopicRecord("orders", topic_id), PartitionRecord(topic_id, 0, replicas, replicas, replicas[0], 0, 0)
 
 

@@ -26,7 +26,7 @@ from sluicegate_operator.kube.http.errors import KubeConflictError, KubeError
 from sluicegate_operator.planning.layout.cluster_layout import Role
 from sluicegate_operator.planning.layout.restart_reasons import ReasonKind, RestartReason
 from sluicegate_operator.planning.registrations.overview import BrokerOverview, BrokerState, ClusterOverview
-from sluicegate_operator.planning.rolls.roll import Done, PlannedRestart, Restart, Wait, WaitReason
+from sluicegate_operator.planning.rolls.roll import Done, PlannedRestart, Restart, WaitForNodes, WaitReason
 from sluicegate_operator.planning.rolls.scale import ScaleStep, ScaleView, plan_scale
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, REVISION, ROLE_LABEL
 from sluicegate_operator.settings import read_settings
@@ -41,9 +41,9 @@ CLUSTER = BrokerCluster.model_validate(
         "spec": {"brokers": {"replicas": 1, "storage": {"size": "1Gi"}}},
     }
 )
-NOT_READY = Wait(WaitReason.NODE_NOT_READY, "shop-brokers-0 is not ready")
-PAUSED = Wait(WaitReason.PAUSED, "rollout.paused is true")
-BLOCKED = Wait(WaitReason.BELOW_MIN_ISR, "orders-0 would have 1 in-sync replicas")
+NOT_READY = WaitForNodes(WaitReason.NODE_NOT_READY, "shop-brokers-0 is not ready")
+PAUSED = WaitForNodes(WaitReason.PAUSED, "rollout.paused is true")
+BLOCKED = WaitForNodes(WaitReason.BELOW_MIN_ISR, "orders-0 would have 1 in-sync replicas")
 
 
 @pytest.fixture
@@ -481,7 +481,7 @@ async def test_a_pod_that_is_protected_keeps_no_other_of_its_rack_waiting(
         if error.retriable:
             assert step == rack, "it may pass"
             return
-        assert isinstance(step, Wait)
+        assert isinstance(step, WaitForNodes)
         assert (step.reason, step.waiting) == (WaitReason.RESTART_REFUSED, ("shop-brokers-0",))
 
 

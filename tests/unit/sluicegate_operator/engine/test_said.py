@@ -2,11 +2,11 @@
 
 import pytest
 
-from sluicegate_operator.engine.said import Said
+from sluicegate_operator.engine.said import ChangedMessages
 
 
 def test_a_sentence_is_news_once_and_then_how_long_it_has_been_so() -> None:
-    said: Said[str] = Said()
+    said: ChangedMessages[str] = ChangedMessages()
     assert said.note("shop", "waits", 1.0) is None
     assert said.note("shop", "waits", 5.0) == 4.0
     assert said.note("other", "waits", 5.0) is None
@@ -17,7 +17,7 @@ def test_a_sentence_is_news_once_and_then_how_long_it_has_been_so() -> None:
 
 def test_who_was_spoken_of_longest_ago_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sluicegate_operator.engine.said.SUBJECTS_MAX", 2)
-    said: Said[str] = Said()
+    said: ChangedMessages[str] = ChangedMessages()
     for subject in ("one", "two", "one", "three"):
         said.note(subject, "waits", 1.0)
     assert said.note("one", "waits", 2.0) == 1.0

@@ -9,8 +9,8 @@ from sluicegate_operator.engine.work_queue import (
     FAILING_WORKERS_MAX,
     RETRY_MAX_S,
     Again,
+    DueTimes,
     Retry,
-    Schedule,
     WorkQueue,
     unless_refused,
 )
@@ -19,7 +19,7 @@ from sluicegate_operator.kube.http.errors import KubeError, KubeUnavailableError
 
 
 def test_a_key_marked_twice_is_worked_on_once() -> None:
-    schedule: Schedule[str] = Schedule()
+    schedule: DueTimes[str] = DueTimes()
     schedule.mark("a", 1.0)
     schedule.mark("a", 0.5)
     assert schedule.take(0.4) is None
@@ -29,7 +29,7 @@ def test_a_key_marked_twice_is_worked_on_once() -> None:
 
 
 def test_a_key_marked_while_it_is_worked_on_runs_again_afterwards_and_not_beside() -> None:
-    schedule: Schedule[str] = Schedule()
+    schedule: DueTimes[str] = DueTimes()
     schedule.mark("a", 0.0)
     assert schedule.take(0.0) == "a"
     schedule.mark("a", 1.0)
@@ -40,14 +40,14 @@ def test_a_key_marked_while_it_is_worked_on_runs_again_afterwards_and_not_beside
 
 
 def test_the_key_that_is_due_longest_comes_first() -> None:
-    schedule: Schedule[str] = Schedule()
+    schedule: DueTimes[str] = DueTimes()
     schedule.mark("late", 2.0)
     schedule.mark("early", 1.0)
     assert [schedule.take(3.0), schedule.take(3.0)] == ["early", "late"]
 
 
 def test_failures_double_the_delay_up_to_a_bound_and_success_forgets_them() -> None:
-    schedule: Schedule[str] = Schedule()
+    schedule: DueTimes[str] = DueTimes()
     delays = []
     now_s = 0.0
     for _ in range(10):
@@ -74,7 +74,7 @@ def test_what_does_not_settle_is_looked_at_less_often_each_time_up_to_its_own_bo
 
 
 def test_keys_that_fail_come_last_and_leave_room_for_the_others() -> None:
-    schedule: Schedule[str] = Schedule()
+    schedule: DueTimes[str] = DueTimes()
     sick = [f"sick-{number}" for number in range(FAILING_WORKERS_MAX + 4)]
     for key in sick:
         schedule.mark(key, 0.0)
@@ -93,7 +93,7 @@ def test_keys_that_fail_come_last_and_leave_room_for_the_others() -> None:
 
 
 def test_work_learns_that_its_key_was_marked_meanwhile() -> None:
-    schedule: Schedule[str] = Schedule()
+    schedule: DueTimes[str] = DueTimes()
     schedule.mark("a", 0.0)
     schedule.take(0.0)
     assert not schedule.is_due("a", 1.0)
@@ -159,7 +159,7 @@ async def test_sixteen_clusters_that_time_out_hold_up_none_of_the_others() -> No
 
 
 def test_the_oldest_key_is_one_that_is_due_or_worked_on_and_no_failure_that_waits() -> None:
-    schedule: Schedule[str] = Schedule()
+    schedule: DueTimes[str] = DueTimes()
     assert schedule.oldest_s(9.0) == 0
     schedule.mark("a", 1.0)
     schedule.mark("later", 100.0)

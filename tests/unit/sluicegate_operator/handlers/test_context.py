@@ -8,7 +8,7 @@ from sluicegate_operator.api import BrokerCluster, parse_resource
 from sluicegate_operator.api.models.connection_quota import ConnectionQuota, ConnectionQuotaStatus
 from sluicegate_operator.engine.context import now
 from sluicegate_operator.handlers.context import Context
-from sluicegate_operator.kube.cache.held import Held, Reader, read_object
+from sluicegate_operator.kube.cache.held import CachedObject, Reader, read_object
 from sluicegate_operator.kube.cache.undeclared import UndeclaredFields
 from sluicegate_operator.kube.http.errors import KubeConflictError
 from sluicegate_operator.kube.http.kinds import CONNECTION_QUOTA
@@ -31,10 +31,10 @@ class OneWrite:
 
     def __init__(self, **since: Any) -> None:
         self._since = since
-        self.held: Held | None = None
+        self.held: CachedObject | None = None
         self.undeclared = UndeclaredFields()
 
-    async def apply_status(self, kind: Any, namespace: str, name: str, status: Any, **_: Any) -> Held:
+    async def apply_status(self, kind: Any, namespace: str, name: str, status: Any, **_: Any) -> CachedObject:
         meta = {**WRITTEN["metadata"], "resourceVersion": "4", **self._since.get("metadata", {})}
         told = {**WRITTEN, "metadata": meta, "status": {**status, **self._since.get("status", {})}}
         self.held = Reader().held(CONNECTION_QUOTA, told)

@@ -11,7 +11,7 @@ import pytest
 from sluicegate_operator.handlers import kopf_operator
 from sluicegate_operator.handlers.kopf_operator import KOPF, KopfOperator, kopf_warning
 from sluicegate_operator.kube.cache.cache import Cache
-from sluicegate_operator.kube.cache.held import Held, Reader
+from sluicegate_operator.kube.cache.held import CachedObject, Reader
 from sluicegate_operator.kube.cache.watched import Watched
 from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.kube.http.kinds import CONFIG_MAP, Kind
@@ -66,7 +66,7 @@ async def test_an_object_that_the_handler_cannot_read_is_no_smaller_world(monkey
     odd = ["odd"]
     read = Reader.held
 
-    def held(reader: Reader, kind: Kind, body: Mapping[str, Any]) -> Held:
+    def held(reader: Reader, kind: Kind, body: Mapping[str, Any]) -> CachedObject:
         if body["metadata"]["name"] in odd:
             raise ValueError("what is this?")
         return read(reader, kind, body)

@@ -9,7 +9,7 @@ from sluicegate_operator.api.models.topic import FINALIZER
 from sluicegate_operator.api.schema.metadata import Resource
 from sluicegate_operator.engine.snapshot import UnreadableClusterError
 from sluicegate_operator.handlers.snapshot import gather_cluster, gather_snapshot
-from sluicegate_operator.kube.cache.held import Misread
+from sluicegate_operator.kube.cache.held import UnreadableObject
 from sluicegate_operator.kube.http.kinds import BROKER_CLUSTER, CONNECTION_QUOTA, TOPIC, Kind
 from tests.support.fakes.memory_kube import MemoryCache
 
@@ -124,7 +124,7 @@ async def test_a_deletion_that_nobody_can_take_back_is_read_from_the_api_server(
     class Behind(MemoryCache):
         """A cache that has not seen the deletion of the Topic yet."""
 
-        async def resources(self, kind: Kind, namespace: str, cluster: str) -> list[Resource | Misread]:
+        async def resources(self, kind: Kind, namespace: str, cluster: str) -> list[Resource | UnreadableObject]:
             return await MemoryCache(Stored(*kube.objects)).resources(kind, namespace, cluster)
 
     class Ahead(Stored):

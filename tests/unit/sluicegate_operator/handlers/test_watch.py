@@ -10,7 +10,7 @@ from sluicegate_operator.api.manifests import parse_resource
 from sluicegate_operator.engine.first_seen import FirstSeen
 from sluicegate_operator.handlers.context import Departed
 from sluicegate_operator.handlers.watch import Watch
-from sluicegate_operator.kube.cache.held import Held, Reader
+from sluicegate_operator.kube.cache.held import CachedObject, Reader
 from sluicegate_operator.kube.http.kinds import (
     AUDIT_PIPELINE,
     BROKER_CLUSTER,
@@ -81,7 +81,7 @@ class Told:
     """A watch and the content of its cache."""
 
     watch: Watch
-    held: dict[tuple[str, str], Held] = field(default_factory=dict)
+    held: dict[tuple[str, str], CachedObject] = field(default_factory=dict)
 
 
 def watch_of(queues: dict[str, Marks]) -> Told:
@@ -162,7 +162,7 @@ def test_each_deleted_cluster_of_a_name_is_remembered_until_its_claims_are_looke
     spec = {"brokers": {"replicas": 1, "storage": {"size": "1Gi"}}, "storage": {"deleteClaims": True}}
     item = body(BROKER_CLUSTER, "shop", spec)
 
-    def of(uid: str) -> Held:
+    def of(uid: str) -> CachedObject:
         return Reader().held(BROKER_CLUSTER, {**item, "metadata": {**item["metadata"], "uid": uid}})
 
     watch.on_change(BROKER_CLUSTER, of("first"), None)

@@ -1,15 +1,15 @@
 """The lines of `sluicegate up` on rolls and scale, and those of `sluicegate status`."""
 
 from sluicegate_operator.engine.progress import ClusterProgress
-from sluicegate_operator.local.context import SaidEvents
+from sluicegate_operator.local.context import PrintedEvents
 from sluicegate_operator.local.state import ProgressLines, progress_of
 from sluicegate_operator.planning.layout.cluster_layout import Role
-from sluicegate_operator.planning.rolls.roll import Done, PlannedRestart, Restart, RollStep, Wait, WaitReason
+from sluicegate_operator.planning.rolls.roll import Done, PlannedRestart, Restart, RollStep, WaitForNodes, WaitReason
 from sluicegate_operator.planning.rolls.scale import ScaleReason, ScaleStep
 
 RESTART = Restart((PlannedRestart("broker 0 of shop", Role.BROKER, 0, ()),), ("controller 1000 of shop",))
-WAIT = Wait(WaitReason.OUT_OF_SYNC, "broker 0 is not back in 2 in-sync sets", ("controller 1000 of shop",))
-BLOCKED = Wait(WaitReason.NODE_FAILING, "broker 0 of shop does not start: crash loop; mend it first")
+WAIT = WaitForNodes(WaitReason.OUT_OF_SYNC, "broker 0 is not back in 2 in-sync sets", ("controller 1000 of shop",))
+BLOCKED = WaitForNodes(WaitReason.NODE_FAILING, "broker 0 of shop does not start: crash loop; mend it first")
 
 
 def rolled(step: RollStep) -> ClusterProgress:
@@ -55,7 +55,7 @@ def test_status_shows_phase_sentence_and_who_waits() -> None:
 
 async def test_a_warning_that_lasts_is_one_line_until_something_happens() -> None:
     said: list[str] = []
-    events, body = SaidEvents(said.append), {"kind": "BrokerCluster", "metadata": {"name": "shop"}}
+    events, body = PrintedEvents(said.append), {"kind": "BrokerCluster", "metadata": {"name": "shop"}}
     for type_, reason, message in (
         ("Warning", "RollBlockedNodeFailing", BLOCKED.message),
         ("Warning", "ConfigRefused", "no such value"),

@@ -12,7 +12,7 @@ from sluicegate_operator.api import (
     BrokerRegistration,
     parse_resource,
 )
-from sluicegate_operator.planning.clusters.claims import Claim, plan_claims
+from sluicegate_operator.planning.clusters.claims import VolumeClaim, plan_claims
 from sluicegate_operator.planning.layout.cluster_layout import Role, cluster_id
 from sluicegate_operator.planning.layout.volumes import Volume, plan_volumes, volumes_seen
 from sluicegate_operator.planning.registrations.fencing import BrokerPod
@@ -90,7 +90,7 @@ def test_claims(
     """Claims with this cluster's data are marked and owned as spec.storage says; others stay unchanged."""
     owner = shop(storage={"deleteClaims": deletes})
     claims = {
-        key: Claim(
+        key: VolumeClaim(
             f"data-shop-{key[0]}s-{key[1]}",
             "uid",
             *key,

@@ -21,7 +21,7 @@ from sluicegate_operator.planning.rolls.roll import (
     Restart,
     RollStep,
     RollView,
-    Wait,
+    WaitForNodes,
     plan_roll,
 )
 from sluicegate_operator.planning.rolls.roll_groups import Strategy
@@ -194,7 +194,7 @@ def test_rolls_and_changes_of_scale_end(world: Cluster) -> None:
         if isinstance(roll, Done) and scale.reason is ScaleReason.SCALED and all(node.in_sync for node in world.all):
             break
     else:
-        why = roll.message if isinstance(roll, Wait) else str(roll)
+        why = roll.message if isinstance(roll, WaitForNodes) else str(roll)
         raise AssertionError(f"not at its end: {why}; {scale.reason}: {scale.message}")
     assert isinstance(world.look()[0], Done)
     assert sorted(world.brokers) == list(range(world.wanted))

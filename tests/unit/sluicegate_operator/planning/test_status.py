@@ -8,7 +8,7 @@ import pytest
 
 from sluicegate_operator.api import BrokerCluster, BrokerListener, ConnectionQuota, parse_resource
 from sluicegate_operator.api.models.broker_cluster_status import VolumesStatus
-from sluicegate_operator.api.models.connection_quota import ConnectionQuotaStatus, Observed
+from sluicegate_operator.api.models.connection_quota import ConnectionQuotaStatus, ObservedCounts
 from sluicegate_operator.api.schema.metadata import Status
 from sluicegate_operator.planning.clusters.cluster_status import ObservedCluster, cluster_status
 from sluicegate_operator.planning.layout.cluster_layout import Role
@@ -17,7 +17,15 @@ from sluicegate_operator.planning.layout.volumes import VolumesSeen
 from sluicegate_operator.planning.listeners.exposure import HIDDEN, Hiding
 from sluicegate_operator.planning.registrations.fencing import FenceOrder
 from sluicegate_operator.planning.registrations.racks import RackPod, RacksPlan, RackWait, Telling
-from sluicegate_operator.planning.rolls.roll import Done, Fence, PlannedRestart, Restart, RollStep, Wait, WaitReason
+from sluicegate_operator.planning.rolls.roll import (
+    Done,
+    Fence,
+    PlannedRestart,
+    Restart,
+    RollStep,
+    WaitForNodes,
+    WaitReason,
+)
 from sluicegate_operator.planning.rolls.scale import ScaleReason, ScaleStep
 from sluicegate_operator.planning.rolls.start_failures import FailingNode, NodesNotStarting, StartFailure
 from sluicegate_operator.planning.status.log_damage import BrokerDamage
@@ -133,7 +141,7 @@ def test_a_quota_without_its_listener_fails_with_a_sentence() -> None:
 
 
 def test_what_brokers_have_counted_is_not_shown_without_the_cluster() -> None:
-    counted = Observed(would_hold=1234, brokers="3/3")
+    counted = ObservedCounts(would_hold=1234, brokers="3/3")
     spec: dict[str, Any] = {"mode": "Observe", "target": {"cidr": "10.0.0.0/8"}, "maxConnections": 1}
     one = a_quota(ConnectionQuotaStatus(observed=counted), **spec)
     assert status_of(one, replace(ALL, observed=counted)).observed == counted
@@ -207,11 +215,11 @@ def test_what_is_written_has_no_empty_fields_and_times_as_text() -> None:
 RESTART = Restart(
     (PlannedRestart("shop-brokers-0", Role.BROKER, 0, (RestartReason(ReasonKind.IMAGE_CHANGED, "a to b"),)),)
 )
-BLOCKED = Wait(WaitReason.BELOW_MIN_ISR, "orders-0 would have 1", ("shop-brokers-0",))
+BLOCKED = WaitForNodes(WaitReason.BELOW_MIN_ISR, "orders-0 would have 1", ("shop-brokers-0",))
 GROWING = VolumesSeen(VolumesStatus(brokers="2Gi", growing=("data-shop-brokers-0 holds 1Gi of 2Gi: Resizing",)))
 STUCK = VolumesSeen(VolumesStatus(brokers="1Gi", growing=("it stays",)), "it stays")
-PAUSED = Wait(WaitReason.PAUSED, "rollout.paused is true", ("shop-brokers-0",))
-FAILS = Wait(WaitReason.NODE_FAILING, "shop-brokers-2 does not start", ("shop-brokers-0",))
+PAUSED = WaitForNodes(WaitReason.PAUSED, "rollout.paused is true", ("shop-brokers-0",))
+FAILS = WaitForNodes(WaitReason.NODE_FAILING, "shop-brokers-2 does not start", ("shop-brokers-0",))
 BAD_VALUE = FailingNode("shop-brokers-2", "u", StartFailure("CrashLoopBackOff", "num.partitions: abc is no number"))
 CRASHES, GIVEN_UP = (NodesNotStarting(BAD_VALUE, needs_a_person) for needs_a_person in (False, True))
 REMAIN = ScaleStep(5, ScaleReason.REPLICAS_REMAIN, "replicas are left on broker 4")
@@ -352,7 +360,7 @@ def test_a_pause_is_a_condition_of_its_own(spec: Any, seen: Any, holds: str, rea
             ("True", "BelowMinIsr", "orders-0 would have 1"),
         ),
         (
-            Wait(WaitReason.OUT_OF_SYNC, "broker 1 is not back", ("shop-brokers-0",)),
+            WaitForNodes(WaitReason.OUT_OF_SYNC, "broker 1 is not back", ("shop-brokers-0",)),
             ("True", "OutOfSync", "broker 1 is not back"),
             ("False", "OutOfSync", ""),
         ),
@@ -438,7 +446,7 @@ def test_racks_are_known_once_every_pod_that_is_on_a_node_was_told() -> None:
 
 
 def test_a_node_without_its_label_is_said_before_the_roll_that_waits_for_the_broker() -> None:
-    waits = Wait(WaitReason.NODE_NOT_READY, "shop-brokers-1 is not ready")
+    waits = WaitForNodes(WaitReason.NODE_NOT_READY, "shop-brokers-1 is not ready")
     found = conditions_of(racks=RacksPlan(2, waiting=(MISSING,)), roll=waits, brokers_ready=2)
     assert found["RacksKnown"] == ("False", "NodeLabelMissing", MISSING.message)
     assert found["Ready"] == ("False", "RackUnknown", MISSING.message)

@@ -26,7 +26,7 @@ from sluicegate_operator.planning.layout.limits import (
 )
 from sluicegate_operator.planning.layout.workloads import Members
 from sluicegate_operator.quotas.plan import Claim, QuotaPlan, Scope, plan_in_steps
-from sluicegate_operator.quotas.state import GovernedQuotas, Surroundings
+from sluicegate_operator.quotas.state import ClusterFacts, GovernedQuotas
 from tests.support.manifests.bad_manifests import Json, listener, quota
 from tests.support.oracles.limits_model import apply_actions, listed
 from tests.support.worlds.settling_world import NOW, shop, some
@@ -144,7 +144,7 @@ class Path:
 
     def __init__(self, world: dict[int, ObservedLimits]) -> None:
         self.world = world
-        self.governed = GovernedQuotas(around=Surroundings(tuple(world)))
+        self.governed = GovernedQuotas(around=ClusterFacts(tuple(world)))
         self.sent: set[LimitKey] = set()
         self.told: list[str] = []
 

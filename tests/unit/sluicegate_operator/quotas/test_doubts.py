@@ -3,14 +3,14 @@
 from math import inf
 
 from sluicegate_operator.planning.layout.limits import LimitKey
-from sluicegate_operator.quotas.doubts import AGAIN_S, LATE_S, Doubts
+from sluicegate_operator.quotas.doubts import AGAIN_S, LATE_S, UnconfirmedLimits
 
 RATE: frozenset[LimitKey] = frozenset(("max.connection.creation.rate",))
 COUNT: frozenset[LimitKey] = frozenset(("max.connections",))
 NOBODY = frozenset[int]()
 
 
-def looks(doubts: Doubts, silent: frozenset[int], until_s: float) -> list[float]:
+def looks(doubts: UnconfirmedLimits, silent: frozenset[int], until_s: float) -> list[float]:
     """Times of checks, by a caller that comes whenever one is due."""
     found, now_s = [], 0.0
     while (now_s := doubts.next_look_s(silent)) < until_s:
@@ -20,12 +20,12 @@ def looks(doubts: Doubts, silent: frozenset[int], until_s: float) -> list[float]
 
 
 def test_nothing_is_looked_at_where_everybody_answers() -> None:
-    doubts = Doubts()
+    doubts = UnconfirmedLimits()
     assert (doubts.next_look_s(NOBODY), doubts.take(NOBODY, 100)) == (inf, frozenset())
 
 
 def test_limits_are_looked_at_every_few_seconds_until_the_broker_has_had_its_time() -> None:
-    doubts = Doubts()
+    doubts = UnconfirmedLimits()
     doubts.note(1, RATE, 100)
     assert doubts.take(NOBODY, 100 + AGAIN_S / 2) == frozenset()
     found = looks(doubts, NOBODY, inf)
@@ -34,7 +34,7 @@ def test_limits_are_looked_at_every_few_seconds_until_the_broker_has_had_its_tim
 
 
 def test_what_a_silent_broker_may_do_is_looked_at_once_it_answers() -> None:
-    doubts, silent = Doubts(), frozenset((1,))
+    doubts, silent = UnconfirmedLimits(), frozenset((1,))
     doubts.note(1, RATE, 0)
     assert looks(doubts, silent, inf)[-1] == LATE_S
     assert doubts.take(silent, 10 * LATE_S) == frozenset()
@@ -46,7 +46,7 @@ def test_what_a_silent_broker_may_do_is_looked_at_once_it_answers() -> None:
 
 
 def test_what_another_broker_has_not_answered_is_waited_for_by_itself() -> None:
-    doubts = Doubts()
+    doubts = UnconfirmedLimits()
     doubts.note(1, RATE, 0)
     doubts.note(2, COUNT, LATE_S - 1)
     assert doubts.take(NOBODY, LATE_S) == RATE

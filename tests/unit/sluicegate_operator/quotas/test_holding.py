@@ -9,10 +9,10 @@ from sluicegate_operator.api import ConnectionQuota, parse_resource
 from sluicegate_operator.api.models.connection_quota import Holding
 from sluicegate_operator.quotas.holding import (
     QUIET_S,
-    Held,
+    BrokerReadings,
     Key,
-    Look,
     Reading,
+    ThrottledConnections,
     holding,
     holds,
     is_known,
@@ -38,15 +38,18 @@ def document(**more: Any) -> dict[str, Any]:
     return known | {"ips": {}, "groups": {}, "left_out": 0} | more
 
 
-def blocked(*shares: float) -> list[Look]:
+def blocked(*shares: float) -> list[BrokerReadings]:
     """One reading of brokers whose acceptors waited for such shares of the time."""
-    return [Look(Reading(10.0, {EXTERNAL: Held(7, share)})) for share in shares]
+    return [BrokerReadings(Reading(10.0, {EXTERNAL: ThrottledConnections(7, share)})) for share in shares]
 
 
-def refused(*totals: tuple[int, int], seconds: float = 10.0) -> list[Look]:
+def refused(*totals: tuple[int, int], seconds: float = 10.0) -> list[BrokerReadings]:
     """Readings of brokers that had refused so many before, and have now."""
     return [
-        Look(Reading(100.0 + seconds, {ADDRESS: Held(after)}), Reading(100.0, {ADDRESS: Held(before)}))
+        BrokerReadings(
+            Reading(100.0 + seconds, {ADDRESS: ThrottledConnections(after)}),
+            Reading(100.0, {ADDRESS: ThrottledConnections(before)}),
+        )
         for before, after in totals
     ]
 
@@ -54,11 +57,11 @@ def refused(*totals: tuple[int, int], seconds: float = 10.0) -> list[Look]:
 def test_an_answer_is_read() -> None:
     found = reading(document(ips={"10.0.0.1": {"held": {"rate": 3}}}, groups={"a/b": {"held": {"delayed": 4}}}), 5.0)
     assert found.held == {
-        ("broker", ""): Held(0, 0.0),
-        EXTERNAL: Held(42, 0.82),
-        ("default_ip", ""): Held(1),
-        ADDRESS: Held(3),
-        ("groups", "a/b"): Held(4),
+        ("broker", ""): ThrottledConnections(0, 0.0),
+        EXTERNAL: ThrottledConnections(42, 0.82),
+        ("default_ip", ""): ThrottledConnections(1),
+        ADDRESS: ThrottledConnections(3),
+        ("groups", "a/b"): ThrottledConnections(4),
     }
     assert found.complete
     assert not reading(document(left_out=3), 5.0).complete
@@ -109,12 +112,12 @@ def test_a_figure_that_changes_a_little_is_not_written_again() -> None:
 
 
 def test_a_broker_that_does_not_answer_is_counted() -> None:
-    found = holding(EXTERNAL, [*blocked(0.84), Look(None)], None, 0.0, NOW)
+    found = holding(EXTERNAL, [*blocked(0.84), BrokerReadings(None)], None, 0.0, NOW)
     assert found is not None
     assert found.brokers == "1/2"
-    assert holding(EXTERNAL, [Look(None)], found, 0.0, LATER) is found, "nobody says anything else"
-    assert holding(EXTERNAL, [Look(None)], None, 0.0, NOW) is None
-    assert holding(EXTERNAL, [Look(None)], found, QUIET_S, LATER) is None, "what it holds now is not known"
+    assert holding(EXTERNAL, [BrokerReadings(None)], found, 0.0, LATER) is found, "nobody says anything else"
+    assert holding(EXTERNAL, [BrokerReadings(None)], None, 0.0, NOW) is None
+    assert holding(EXTERNAL, [BrokerReadings(None)], found, QUIET_S, LATER) is None, "what it holds now is not known"
 
 
 def test_what_holds_nothing_more_is_taken_back_after_a_while() -> None:
@@ -135,7 +138,7 @@ def test_a_limit_that_hardly_holds_is_no_news() -> None:
 
 
 def test_the_first_look_at_addresses_says_nothing_of_a_rate() -> None:
-    first = [Look(Reading(10.0, {ADDRESS: Held(500)}))]
+    first = [BrokerReadings(Reading(10.0, {ADDRESS: ThrottledConnections(500)}))]
     old = Holding(summary="12/s", held_per_second=12.0)
     assert not is_known(ADDRESS, first)
     assert holding(ADDRESS, first, old, 0.0, NOW) is old, "an operator that has just started keeps it"
@@ -144,7 +147,7 @@ def test_the_first_look_at_addresses_says_nothing_of_a_rate() -> None:
 
 def test_what_was_left_out_of_an_answer_is_not_taken_for_nothing() -> None:
     old = Holding(summary="12/s", held_per_second=12.0)
-    looks = [Look(Reading(20.0, {}, complete=False), Reading(10.0, {}, complete=False))]
+    looks = [BrokerReadings(Reading(20.0, {}, complete=False), Reading(10.0, {}, complete=False))]
     assert holding(ADDRESS, looks, old, QUIET_S, NOW) is old
 
 

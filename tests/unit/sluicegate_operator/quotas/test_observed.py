@@ -21,7 +21,7 @@ from sluicegate_operator.quotas.observed import (
 )
 from sluicegate_operator.quotas.plan import Scope
 from sluicegate_operator.quotas.reconcile import STATUSES
-from sluicegate_operator.quotas.state import GovernedQuotas, Surroundings
+from sluicegate_operator.quotas.state import ClusterFacts, GovernedQuotas
 from sluicegate_operator.settings import read_settings
 from tests.support.fakes.memory_kube import Json, MemoryKube
 from tests.unit.sluicegate_operator.quotas.test_reconcile import LISTENER, cluster, quota
@@ -74,7 +74,7 @@ class Shop:
         self.marked: list[str] = []
         self.context = Context(MemoryKube(), read_settings({}, None, None, None))  # type: ignore[arg-type]
         self.context.mark = lambda queue, _: self.marked.append(queue)
-        self.governed = GovernedQuotas(around=Surroundings(tuple(brokers.places), strategy="token-bucket"))
+        self.governed = GovernedQuotas(around=ClusterFacts(tuple(brokers.places), strategy="token-bucket"))
         found = [parse_resource(document) for document in (cluster(2), LISTENER, *quotas)]
         [shop] = [one for one in found if isinstance(one, BrokerCluster)]
         ports = [one for one in found if isinstance(one, BrokerListener)]

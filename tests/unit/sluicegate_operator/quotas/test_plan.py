@@ -24,7 +24,7 @@ from sluicegate_operator.planning.layout.limits import (
 from sluicegate_operator.quotas import model as quotas
 from sluicegate_operator.quotas.model import (
     Limits,
-    Outcome,
+    QuotaOutcome,
     TargetKey,
     TargetKind,
     while_open,
@@ -107,7 +107,7 @@ def test_one_quota_alone(
 ) -> None:
     made = plan(a_quota("q", target, **limits))
     assert made.desired == DesiredLimits(configs, ip_rates(rates))
-    assert made.verdicts["q"].outcome is Outcome.ACCEPTED
+    assert made.verdicts["q"].outcome is QuotaOutcome.ACCEPTED
     assert all(is_limit_key(key) for key in configs)
 
 
@@ -125,8 +125,8 @@ def test_the_stricter_of_two_quotas_is_enforced_and_the_other_says_so() -> None:
         a_quota("strict", {"listener": "EXTERNAL"}, maxConnectionCreationRate=20),
     )
     assert made.desired.configs == {EXTERNAL_RATE: "20"}
-    assert made.verdicts["strict"].outcome is Outcome.ACCEPTED
-    assert made.verdicts["loose"].outcome is Outcome.CONFLICTED
+    assert made.verdicts["strict"].outcome is QuotaOutcome.ACCEPTED
+    assert made.verdicts["loose"].outcome is QuotaOutcome.CONFLICTED
     assert "maxConnectionCreationRate 20 of ConnectionQuota strict" in made.verdicts["loose"].message
 
 
@@ -136,7 +136,7 @@ def test_each_field_has_its_own_winner() -> None:
         a_quota("b", {"broker": {}}, maxConnectionCreationRate=20, maxConnections=30),
     )
     assert made.limits == {TargetKey(TargetKind.BROKER): Limits(10, 30)}
-    assert made.verdicts["a"].outcome is made.verdicts["b"].outcome is Outcome.ACCEPTED
+    assert made.verdicts["a"].outcome is made.verdicts["b"].outcome is QuotaOutcome.ACCEPTED
     assert [lost.winner for lost in made.verdicts["a"].conflicts] == ["b"]
     assert [lost.winner for lost in made.verdicts["b"].conflicts] == ["a"]
 
@@ -162,7 +162,7 @@ def test_ties(first_age: int, second_age: int, winner: str) -> None:
         a_quota("a", {"ip": "10.0.0.1"}, age=first_age, maxConnectionCreationRate=10),
         a_quota("b", {"ip": "10.0.0.1"}, age=second_age, maxConnectionCreationRate=10),
     )
-    accepted = [name for name, verdict in made.verdicts.items() if verdict.outcome is Outcome.ACCEPTED]
+    accepted = [name for name, verdict in made.verdicts.items() if verdict.outcome is QuotaOutcome.ACCEPTED]
     assert accepted == [winner]
 
 
@@ -171,18 +171,18 @@ def test_two_spellings_of_one_address_are_one_target() -> None:
         a_quota("a", {"ip": "2001:db8::7"}, maxConnectionCreationRate=10),
         a_quota("b", {"ip": "2001:0db8:0:0::7"}, maxConnectionCreationRate=20),
     )
-    assert made.verdicts["b"].outcome is Outcome.CONFLICTED
+    assert made.verdicts["b"].outcome is QuotaOutcome.CONFLICTED
 
 
 def test_a_missing_cluster_is_told_by_name() -> None:
     made = plan_quotas(None, [], [a_quota("q", {"broker": {}}, maxConnections=1)])
-    assert made.verdicts["q"].outcome is Outcome.CLUSTER_MISSING
+    assert made.verdicts["q"].outcome is QuotaOutcome.CLUSTER_MISSING
     assert "BrokerCluster shop in namespace default" in made.verdicts["q"].message
 
 
 def test_a_missing_listener_is_told_by_name_and_limits_nothing() -> None:
     made = plan(a_quota("q", {"listener": "OTHER"}, maxConnections=1))
-    assert made.verdicts["q"].outcome is Outcome.LISTENER_MISSING
+    assert made.verdicts["q"].outcome is QuotaOutcome.LISTENER_MISSING
     assert "spec.name OTHER" in made.verdicts["q"].message
     assert made.desired == DesiredLimits()
 
@@ -190,7 +190,7 @@ def test_a_missing_listener_is_told_by_name_and_limits_nothing() -> None:
 def test_the_limits_of_a_listener_that_was_deleted_stay_until_no_broker_has_it_open() -> None:
     quotas = [a_quota("q", {"listener": "EXTERNAL"}, maxConnectionCreationRate=5), a_quota("b", {"broker": {}})]
     made = plan_quotas(a_cluster(), [], quotas)
-    assert made.verdicts["q"].outcome is Outcome.LISTENER_MISSING
+    assert made.verdicts["q"].outcome is QuotaOutcome.LISTENER_MISSING
     has_it = ObservedLimits({EXTERNAL_RATE: "5"}, listeners=frozenset({"INTERNAL", "EXTERNAL"}))
     has_it_no_more = replace(has_it, listeners=frozenset({"INTERNAL"}))
     before = dict.fromkeys(range(2), has_it)
@@ -218,7 +218,7 @@ def test_an_expired_quota_is_not_set_again_while_its_listener_closes() -> None:
 def test_the_listeners_of_a_cluster_elsewhere_are_not_known_and_are_trusted() -> None:
     elsewhere = BrokerCluster.model_validate_json(json.dumps(external()))
     made = plan(a_quota("q", {"listener": "OTHER"}, maxConnections=1), of=elsewhere)
-    assert made.verdicts["q"].outcome is Outcome.ACCEPTED
+    assert made.verdicts["q"].outcome is QuotaOutcome.ACCEPTED
 
 
 @pytest.mark.parametrize("change", [{"name": "bank"}], ids=["quotas of another cluster are left out"])
@@ -391,6 +391,6 @@ def test_brokers_that_no_client_can_reach_are_not_limited() -> None:
     quotas = [a_quota(f"q{at}", target, maxConnections=1) for at, target in enumerate(targets)]
     made = plan_quotas(a_cluster(), [], quotas)
     assert (dict(made.desired.configs), dict(made.desired.quotas)) == ({}, {})
-    assert {verdict.outcome for verdict in made.verdicts.values()} == {Outcome.LISTENER_MISSING}
+    assert {verdict.outcome for verdict in made.verdicts.values()} == {QuotaOutcome.LISTENER_MISSING}
     assert "has no BrokerListener" in made.verdicts["q0"].message
     assert plan_quotas(a_cluster(), [a_listener()], quotas).desired.configs["max.connections"] == "1"

@@ -12,7 +12,7 @@ from sluicegate_operator.api import BrokerCluster, BrokerListener, ConnectionQuo
 from sluicegate_operator.planning.layout.connection_groups import group_limits, membership, number_of_pod
 from sluicegate_operator.planning.layout.limits import DesiredLimits, LimitKey, ObservedLimits, QuotaKey, ip_rate
 from sluicegate_operator.quotas.held_limits import hold
-from sluicegate_operator.quotas.model import Limits, Outcome, TargetKey, TargetKind, pods_unknown
+from sluicegate_operator.quotas.model import Limits, QuotaOutcome, TargetKey, TargetKind, pods_unknown
 from sluicegate_operator.quotas.plan import QuotaPlan
 from tests.support.manifests.bad_manifests import cluster, listener, quota
 from tests.support.manifests.quota_manifests import of_pods
@@ -116,7 +116,7 @@ def test_one_quota_alone(
 ) -> None:
     made = plan(a_quota("q", target, **said))
     assert made.desired == DesiredLimits({}, {**limits, **listed("default/q", member)})
-    assert made.verdicts["q"].outcome is Outcome.ACCEPTED
+    assert made.verdicts["q"].outcome is QuotaOutcome.ACCEPTED
     assert made.members == {"q": 1}
     assert set(made.keys("q")) == set(made.desired.quotas)
 
@@ -134,7 +134,7 @@ def test_of_two_quotas_on_one_range_each_has_what_it_is_stricter_in() -> None:
         **group_limits("default/new", None, 30, shared=False, observe=False),
         **listed("default/new", "10.0.0.0/8"),
     }
-    assert made.verdicts["loose"].outcome is Outcome.CONFLICTED
+    assert made.verdicts["loose"].outcome is QuotaOutcome.CONFLICTED
     assert "maxConnections 30 of ConnectionQuota new" in made.verdicts["loose"].message
     assert "loose" not in made.members
 
@@ -148,7 +148,7 @@ def test_limits_that_hold_beside_each_other_are_no_conflict() -> None:
         a_quota("pods", of_pods(), maxConnections=5),
         a_quota("pods-too", of_pods(), maxConnections=4),
     )
-    assert {verdict.outcome for verdict in made.verdicts.values()} == {Outcome.ACCEPTED}
+    assert {verdict.outcome for verdict in made.verdicts.values()} == {QuotaOutcome.ACCEPTED}
     assert not any(verdict.conflicts for verdict in made.verdicts.values())
     assert groups(made.desired.quotas) == {f"default/{name}" for name in made.verdicts}
 
@@ -168,7 +168,7 @@ def test_a_pod_that_comes_or_goes_changes_one_key() -> None:
     assert planner.plan.verdicts == {"pods": pods_unknown(pods, TargetKey(TargetKind.WORKLOAD, "pods"))}
     assert planner.plan.desired == DesiredLimits()
     updated(planner, pods, pods={"10.0.0.1", "10.0.0.2"})
-    assert planner.plan.verdicts["pods"].outcome is Outcome.ACCEPTED
+    assert planner.plan.verdicts["pods"].outcome is QuotaOutcome.ACCEPTED
     updated(planner, pods, pods={"10.0.0.2", "10.0.0.3"})
     assert planner.changed_keys == {*listed("default/pods", "10.0.0.1", "10.0.0.3")}
     assert planner.changed_quotas == {"pods"}
@@ -209,7 +209,7 @@ def test_a_limit_ends_at_its_moment_and_comes_back_with_a_later_one() -> None:
     assert planner.next_expiry is None
     for name in ("until", "range"):
         verdict = planner.plan.verdicts[name]
-        assert (verdict.outcome, verdict.target_found, verdict.needs_a_person) == (Outcome.EXPIRED, False, False)
+        assert (verdict.outcome, verdict.target_found, verdict.needs_a_person) == (QuotaOutcome.EXPIRED, False, False)
     group = (("connection-group", "default/range"),)
     assert planner.plan.keys("range") == {(group, "max_connections")}, "what is waited for until it is lifted"
     assert planner.plan.keys("until") == {ip_rate("10.0.0.1")}
@@ -302,7 +302,10 @@ def test_an_operator_of_one_namespace_refuses_to_select_others() -> None:
     here = a_quota("here", of_pods(), maxConnections=1)
     planner = updated(PlannedQuotas(in_all_namespaces=False), elsewhere, here, elsewhere=[], here=[])
     verdicts = planner.plan.verdicts
-    assert (verdicts["elsewhere"].outcome, verdicts["here"].outcome) == (Outcome.UNSUPPORTED, Outcome.ACCEPTED)
+    assert (verdicts["elsewhere"].outcome, verdicts["here"].outcome) == (
+        QuotaOutcome.UNSUPPORTED,
+        QuotaOutcome.ACCEPTED,
+    )
     assert "install the operator for all namespaces" in verdicts["elsewhere"].message
 
 
@@ -312,7 +315,7 @@ def test_pods_that_were_selected_before_the_target_was_another_one_are_not_taken
     assert members(planner.plan.desired.quotas, "default/pods") == {"10.1.0.0/16"}
     again = a_quota("pods", of_pods(), maxConnections=5)
     updated(planner, again)
-    assert planner.plan.verdicts["pods"].outcome is Outcome.PODS_UNKNOWN
+    assert planner.plan.verdicts["pods"].outcome is QuotaOutcome.PODS_UNKNOWN
     assert planner.plan.desired == DesiredLimits()
     updated(planner, again, pods={"10.0.0.2"})
     assert members(planner.plan.desired.quotas, "default/pods") == {"10.0.0.2"}

@@ -14,7 +14,7 @@ from sluicegate_operator.engine.snapshot import Snapshot
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.kafka.asking import BrokerPool
 from sluicegate_operator.handlers.context import Context
-from sluicegate_operator.kube.cache.held import Held
+from sluicegate_operator.kube.cache.held import CachedObject
 from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.kube.http.kinds import BROKER_CLUSTER, BROKER_LISTENER, CONNECTION_QUOTA, Kind
 from sluicegate_operator.planning.layout.workloads import Members
@@ -71,7 +71,7 @@ class SlowKube(MemoryKube):
         self.at_once = self.at_once_max = 0
         self.written: list[str] = []
 
-    async def apply_status(self, *arguments: Any, **options: Any) -> Held | None:
+    async def apply_status(self, *arguments: Any, **options: Any) -> CachedObject | None:
         self.at_once += 1
         self.at_once_max = max(self.at_once, self.at_once_max)
         await asyncio.sleep(0.01)
@@ -298,7 +298,7 @@ class FirstIsSlow(MemoryKube):
         super().__init__(*objects)
         self.writes = 0
 
-    async def apply_status(self, *arguments: Any, **options: Any) -> Held | None:
+    async def apply_status(self, *arguments: Any, **options: Any) -> CachedObject | None:
         self.writes += 1
         await asyncio.sleep(0.5 if self.writes == 1 else 0.01)
         return await super().apply_status(*arguments, **options)

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.api import BrokerCluster, BrokerListener, ConnectionQuota, parse_resource
-from sluicegate_operator.api.models.connection_quota import ConnectionQuotaStatus, Holding, Observed
+from sluicegate_operator.api.models.connection_quota import ConnectionQuotaStatus, Holding, ObservedCounts
 from sluicegate_operator.engine.first_seen import FirstSeen
 from sluicegate_operator.planning.layout.limits import Missing, ObservedLimits
 from sluicegate_operator.quotas.plan import Scope
-from sluicegate_operator.quotas.state import GovernedQuotas, Surroundings
+from sluicegate_operator.quotas.state import ClusterFacts, GovernedQuotas
 from tests.unit.sluicegate_operator.quotas.test_reconcile import LISTENER, cluster, quota
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -27,7 +27,7 @@ class Shop:
     """Two expected brokers that have all wanted limits."""
 
     def __init__(self, *quotas: dict[str, Any], listeners: bool = True) -> None:
-        self.governed = GovernedQuotas(around=Surroundings((0, 1)))
+        self.governed = GovernedQuotas(around=ClusterFacts((0, 1)))
         self.want(*quotas, listeners=listeners)
         for broker_id in (0, 1):
             self.answers(broker_id)
@@ -92,16 +92,16 @@ def test_while_a_listener_cannot_be_read_only_quotas_that_miss_theirs_are_told_n
     shop = Shop(ONE, ON_LISTENER, listeners=False)
     missing = shop.status("on-listener")
     assert missing is not None
-    shop.governed.around = Surroundings((0, 1), mute=True)
+    shop.governed.around = ClusterFacts((0, 1), mute=True)
     assert shop.status("on-listener") is None
     found = Shop(ONE, ON_LISTENER)
-    found.governed.around = Surroundings((0, 1), mute=True)
+    found.governed.around = ClusterFacts((0, 1), mute=True)
     assert found.ready("on-listener")[:2] == ("2/2", "Enforced")
 
 
 def test_why_brokers_lag_is_said_only_of_quotas_that_some_lack() -> None:
     shop = Shop(ONE, quota("two", "10.0.0.2"))
-    shop.governed.around = Surroundings((0, 1), error="the connection was lost")
+    shop.governed.around = ClusterFacts((0, 1), error="the connection was lost")
     shop.answers(1, *shop.keys)
     brokers, reason, message = shop.ready()
     assert (brokers, reason) == ("1/2", "Applying")
@@ -109,14 +109,14 @@ def test_why_brokers_lag_is_said_only_of_quotas_that_some_lack() -> None:
     assert shop.ready("two")[:2] == ("2/2", "Enforced")
     assert "lost" not in shop.ready("two")[2]
     assert sorted(shop.waiting()) == ["one", "two"]
-    shop.governed.around = Surroundings((0, 1), error="the connection was refused")
+    shop.governed.around = ClusterFacts((0, 1), error="the connection was refused")
     assert shop.waiting() == ["one"], "only those that lag say why"
     assert shop.waiting() == []
 
 
 def test_a_refusal_says_more_than_why_nobody_answers_and_is_none_where_nobody_lacks_it() -> None:
     shop = Shop(ONE)
-    shop.governed.around = Surroundings((0, 1), error="the connection was lost")
+    shop.governed.around = ClusterFacts((0, 1), error="the connection was lost")
     shop.governed.ledger.refused = dict.fromkeys(shop.keys, "INVALID_REQUEST")
     assert shop.ready()[:2] == ("2/2", "Enforced")
     shop.answers(1, *shop.keys)
@@ -139,7 +139,7 @@ def test_a_listener_that_is_not_open_is_no_refusal() -> None:
 @pytest.mark.parametrize("unreachable", [frozenset({1}), frozenset[int]()])
 def test_a_broker_that_is_silent_for_long_enforces_nothing(unreachable: frozenset[int]) -> None:
     shop = Shop(ONE)
-    shop.governed.around = Surroundings((0, 1), unreachable)
+    shop.governed.around = ClusterFacts((0, 1), unreachable)
     assert shop.ready()[0] == ("1/2" if unreachable else "2/2")
 
 
@@ -188,7 +188,7 @@ def test_a_quota_of_a_paused_cluster_is_counted_by_what_its_condition_says() -> 
 def test_what_brokers_of_an_earlier_cluster_have_counted_is_forgotten() -> None:
     governed = Shop(ONE).governed
     one = governed.quotas["one"]
-    one.observed, one.holding = Observed(would_hold=1234), Holding(summary="12/s")
+    one.observed, one.holding = ObservedCounts(would_hold=1234), Holding(summary="12/s")
     governed.keep_to("first")
     governed.keep_to("first")
     assert one.observed is not None, "an operator that has just started goes by the status"
@@ -204,9 +204,9 @@ def test_the_status_takes_no_figure_of_an_earlier_cluster_back() -> None:
     governed.keep_to("first")
     status = shop.status()
     assert status is not None
-    assert status.observed == Observed(would_hold=4711, brokers="3/3")
+    assert status.observed == ObservedCounts(would_hold=4711, brokers="3/3")
     governed.keep_to("second")
-    governed.around = Surroundings((0, 1, 2))
+    governed.around = ClusterFacts((0, 1, 2))
     assert list(governed.assess(FirstSeen(), NOW)) == []
     status = shop.status()
     assert status is not None

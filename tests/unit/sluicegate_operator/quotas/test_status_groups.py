@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sluicegate_operator.api import BrokerCluster, BrokerListener, ConnectionQuota, parse_resource
-from sluicegate_operator.api.models.connection_quota import ConnectionQuotaStatus, Effective, Observed
+from sluicegate_operator.api.models.connection_quota import ConnectionQuotaStatus, Effective, ObservedCounts
 from sluicegate_operator.quotas.status import Enforcement, quota_status
 from tests.support.manifests.bad_manifests import cluster, listener, quota
 from tests.support.manifests.quota_manifests import of_pods
@@ -92,7 +92,7 @@ def test_while_pods_are_not_seen_nobody_is_told_that_the_limit_is_in_force() -> 
 
 
 def test_an_observed_limit_is_in_force_and_enforces_nothing() -> None:
-    counted = Observed(would_hold=7, by_count=7, brokers="3/3", at=NOW)
+    counted = ObservedCounts(would_hold=7, by_count=7, brokers="3/3", at=NOW)
     found = status({"cidr": "10.0.0.0/8"}, Enforcement(expected=(0, 1, 2), observed=counted), mode="Observe")
     assert said(found, "Ready") == ("True", "Observing", "observed by all 3 brokers, and nothing is held")
     assert said(found, "Enforced")[:2] == ("False", "Observing")

@@ -11,8 +11,8 @@ from broker_runtime.apis.groups import consumer_group_heartbeat
 from broker_runtime.apis.groups.consumer_group_heartbeat import API, handle, read
 from broker_runtime.apis.request.context import ZERO_UUID
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
-from broker_runtime.groups.consumer.heartbeat import HeartbeatAnswer
-from broker_runtime.groups.consumer.validity import HeartbeatRequest
+from broker_runtime.groups.consumer.heartbeat import ConsumerHeartbeatAnswer
+from broker_runtime.groups.consumer.validity import ConsumerHeartbeatRequest
 from broker_runtime.wire.decode import read_entity
 from broker_runtime.wire.encode import ERROR_MESSAGE_CHARACTERS_MAX
 from broker_runtime.wire.header import prefix
@@ -27,7 +27,7 @@ PEER = "/127.0.0.1"
 STEADY = {"group_id": "g", "member_id": "m", "member_epoch": 1, "rebalance_timeout": -1, "topic_partitions": None}
 
 
-def of_entity(entity: Any, version: int) -> HeartbeatRequest:
+def of_entity(entity: Any, version: int) -> ConsumerHeartbeatRequest:
     """The request in kio's entity; its time spans are timedelta, and its id of no topic is None."""
     owned: dict[UUID, tuple[int, ...]] | None = None
     if entity.topic_partitions is not None:
@@ -35,7 +35,7 @@ def of_entity(entity: Any, version: int) -> HeartbeatRequest:
         for topic in entity.topic_partitions:
             topic_id = topic.topic_id or ZERO_UUID
             owned[topic_id] = (*owned.get(topic_id, ()), *topic.partitions)
-    return HeartbeatRequest(
+    return ConsumerHeartbeatRequest(
         group_id=entity.group_id,
         member_id=entity.member_id,
         member_epoch=entity.member_epoch,
@@ -52,13 +52,13 @@ def of_entity(entity: Any, version: int) -> HeartbeatRequest:
     )
 
 
-def read_here(version: int, body: bytes) -> HeartbeatRequest:
+def read_here(version: int, body: bytes) -> ConsumerHeartbeatRequest:
     return read(RequestReader(memoryview(body), 0, True), a_call(API, version))
 
 
-def outcome(reading: Any, *asked: Any) -> HeartbeatRequest | str:
+def outcome(reading: Any, *asked: Any) -> ConsumerHeartbeatRequest | str:
     try:
-        found: HeartbeatRequest = reading(*asked)
+        found: ConsumerHeartbeatRequest = reading(*asked)
     except ProtocolError as error:
         return error.kind
     return found
@@ -102,21 +102,21 @@ def test_what_is_larger_than_a_heartbeat_may_be_is_refused() -> None:
 class Answering:
     """The part of a broker that a handler uses; it returns `told` at once, or raises it if it is a KafkaError."""
 
-    def __init__(self, told: HeartbeatAnswer | KafkaError) -> None:
+    def __init__(self, told: ConsumerHeartbeatAnswer | KafkaError) -> None:
         self.settings = CoordinatingBroker().settings
         self.groups = self
         self.told = told
 
-    def at_once(self, group_id: str, look: object) -> HeartbeatAnswer | None:
+    def at_once(self, group_id: str, look: object) -> ConsumerHeartbeatAnswer | None:
         return None if isinstance(self.told, KafkaError) or self.told.assignment is not None else self.told
 
-    async def submit(self, group_id: str, decide: object) -> HeartbeatAnswer:
+    async def submit(self, group_id: str, decide: object) -> ConsumerHeartbeatAnswer:
         if isinstance(self.told, KafkaError):
             raise self.told
         return self.told
 
 
-async def decoded(version: int, told: HeartbeatAnswer | KafkaError, throttle_ms: int = 0) -> tuple[Any, int]:
+async def decoded(version: int, told: ConsumerHeartbeatAnswer | KafkaError, throttle_ms: int = 0) -> tuple[Any, int]:
     """The answer as kio reads it, and the error that observers receive."""
     call = a_call(API, version)
     call.throttle_ms = throttle_ms
@@ -144,7 +144,7 @@ ASSIGNMENTS = st.none() | st.dictionaries(
     throttle_ms=st.integers(0, 2**31 - 1),
 )
 async def test_kio_reads_what_is_packed(version: int, throttle_ms: int, **told: Any) -> None:
-    answer = HeartbeatAnswer(told["member_id"], told["epoch"], told["interval_ms"], told["assignment"])
+    answer = ConsumerHeartbeatAnswer(told["member_id"], told["epoch"], told["interval_ms"], told["assignment"])
     found, error = await decoded(version, answer, throttle_ms)
     assert (found.error_code, found.error_message, error) == (ErrorCode.NONE, None, 0)
     assert round(found.throttle_time.total_seconds() * 1000) == throttle_ms
@@ -159,7 +159,7 @@ async def test_kio_reads_what_is_packed(version: int, throttle_ms: int, **told: 
 
 async def test_an_assignment_of_thousands_of_topics_is_packed_as_a_short_one() -> None:
     assignment = {UUID(int=number): (number,) for number in range(1, 3_000)}
-    found, error = await decoded(1, HeartbeatAnswer("m", 7, 5_000, assignment))
+    found, error = await decoded(1, ConsumerHeartbeatAnswer("m", 7, 5_000, assignment))
     assert (found.error_code, found.member_epoch, error) == (ErrorCode.NONE, 7, 0)
     assert {each.topic_id: each.partitions for each in found.assignment.topic_partitions} == assignment
 

@@ -7,9 +7,9 @@ from uuid import UUID
 import pytest
 
 from broker_runtime.apis.request import client_telemetry
-from broker_runtime.apis.request.client_telemetry import Client, ClientTelemetry, Pushed, Wanted
+from broker_runtime.apis.request.client_telemetry import ClientTelemetry, Pushed, PushedMetrics, TelemetryClient
 from broker_runtime.apis.telemetry import get_telemetry_subscriptions, push_telemetry
-from broker_runtime.config.keys.client_metrics import Subscription, subscription
+from broker_runtime.config.keys.client_metrics import ClientMetricsSubscription, subscription
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.wire.messages import decode_response
@@ -19,7 +19,7 @@ from tests.support.requests.request_frames import encode_request
 from tests.support.worlds.controller import ControllerInMemory, Metadata
 
 ME = UUID(int=7)
-CLIENT = Client("shop-1", "librdkafka", "2.11.0", "10.0.0.1", 50_000)
+CLIENT = TelemetryClient("shop-1", "librdkafka", "2.11.0", "10.0.0.1", 50_000)
 THROTTLED = ErrorCode.THROTTLING_QUOTA_EXCEEDED
 
 
@@ -32,7 +32,7 @@ class Broker:
     def subscribe(self, name: str, **keys: str) -> None:
         self.metadata.write(*(ConfigRecord(16, name, key.replace("_", "."), value) for key, value in keys.items()))
 
-    def ask(self, client: Client = CLIENT, instance_id: UUID = ME) -> tuple[int, Wanted]:
+    def ask(self, client: TelemetryClient = CLIENT, instance_id: UUID = ME) -> tuple[int, PushedMetrics]:
         return self.telemetry.subscriptions(instance_id, client, self.now_s)
 
     def push(self, subscription: int, compression: int = 0, size: int = 10, terminating: bool = False) -> ErrorCode:
@@ -42,7 +42,7 @@ class Broker:
             return error.code
         return ErrorCode.NONE
 
-    def asked(self, client: Client = CLIENT) -> ErrorCode:
+    def asked(self, client: TelemetryClient = CLIENT) -> ErrorCode:
         try:
             self.ask(client)
         except KafkaError as error:
@@ -56,7 +56,7 @@ def broker() -> Broker:
 
 
 def test_without_subscriptions_nothing_is_wanted(broker: Broker) -> None:
-    assert broker.ask()[1] == Wanted((), 300_000)
+    assert broker.ask()[1] == PushedMetrics((), 300_000)
 
 
 @pytest.mark.parametrize(
@@ -73,22 +73,22 @@ def test_without_subscriptions_nothing_is_wanted(broker: Broker) -> None:
 )
 def test_a_subscription_is_for_the_clients_that_it_matches(broker: Broker, match: str, matches: bool) -> None:
     broker.subscribe("one", metrics="org.apache.kafka.producer.", interval_ms="500", match=match)
-    expected = Wanted(("org.apache.kafka.producer.",), 500) if matches else Wanted((), 300_000)
+    expected = PushedMetrics(("org.apache.kafka.producer.",), 500) if matches else PushedMetrics((), 300_000)
     assert broker.ask()[1] == expected
 
 
 def test_a_client_pushes_what_all_its_subscriptions_want_as_often_as_the_most_eager_does(broker: Broker) -> None:
     broker.subscribe("a", metrics="x,y", interval_ms="600")
     broker.subscribe("b", metrics="y,z", interval_ms="500")
-    assert broker.ask()[1] == Wanted(("x", "y", "z"), 500)
+    assert broker.ask()[1] == PushedMetrics(("x", "y", "z"), 500)
     broker.subscribe("c", metrics="*")
-    assert broker.ask()[1] == Wanted(("*",), 500)
+    assert broker.ask()[1] == PushedMetrics(("*",), 500)
 
 
 def test_a_subscription_of_another_version_of_the_broker_is_left_out(broker: Broker) -> None:
     broker.subscribe("a", metrics="x", of_another_version="1")
     broker.subscribe("b", metrics="y", interval_ms="1")
-    assert broker.ask()[1] == Wanted((), 300_000)
+    assert broker.ask()[1] == PushedMetrics((), 300_000)
 
 
 def test_a_client_asks_and_pushes_once_in_an_interval(broker: Broker) -> None:
@@ -155,7 +155,7 @@ def test_clients_share_the_metrics_of_their_subscriptions_which_are_parsed_once(
     """Previously each client kept 256 KB for a subscription of 32 KB, and each request parsed all subscriptions."""
     parsed: list[Mapping[str, str]] = []
 
-    def parse(own: Mapping[str, str]) -> Subscription | None:
+    def parse(own: Mapping[str, str]) -> ClientMetricsSubscription | None:
         parsed.append(own)
         return subscription(own)
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from broker_runtime.apis.request.call import Call
-from broker_runtime.apis.request.kept_answers import Body, KeptAnswers
+from broker_runtime.apis.request.kept_answers import AnswerCache, Body
 from broker_runtime.apis.topics.metadata import API
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.slicing.steps import Steps
@@ -20,7 +20,7 @@ class Broker:
     def __init__(self) -> None:
         self.metadata = Metadata()
         self.metadata.broker(1)
-        self.kept = KeptAnswers()
+        self.kept = AnswerCache()
 
     def ask(self, version: int = 12, image: MetadataImage | None = None, **asked: bool) -> tuple[Call, bytes]:
         call = a_call(API, version)
@@ -95,7 +95,7 @@ def test_calls_that_wait_for_an_answer_that_fails_are_not_told_that_it_is_too_la
         yield
         raise ValueError("a mistake")
 
-    kept, image = KeptAnswers(), MetadataImage()
+    kept, image = AnswerCache(), MetadataImage()
     first, second = [cast("Steps[Reply]", kept.reply(a_call(API, 12), image, answer)) for _ in range(2)]
     next(first)
     with pytest.raises(ValueError, match="a mistake"):

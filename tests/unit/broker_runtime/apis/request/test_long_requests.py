@@ -14,7 +14,7 @@ from broker_runtime.apis.produce import produce
 from broker_runtime.apis.request.call import Call, Ending
 from broker_runtime.apis.request.context import ApiSpec
 from broker_runtime.apis.request.dispatch import Dispatcher
-from broker_runtime.apis.request.kept_answers import KeptAnswers
+from broker_runtime.apis.request.kept_answers import AnswerCache
 from broker_runtime.apis.topics import create_topics, metadata
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.metadata.topics import RemoveTopic, TopicRecord
@@ -46,7 +46,7 @@ class Node(LeadingNode):
             log.sole_replica = True
         self.of = [leading(log, 1, epoch=4) for log in logs]
         super().__init__(self.of[0], self.house.clock)
-        self.all_topics = KeptAnswers()
+        self.all_topics = AnswerCache()
         self.looked_at = 0
         self.cluster_id = "c"
 

@@ -7,11 +7,11 @@ import pytest
 
 from broker_runtime.config.keys.broker import BrokerConfig
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.groups.answers import Later
+from broker_runtime.groups.answers import DeferredAnswer
 from broker_runtime.groups.classic.heartbeats import keep_session
 from broker_runtime.groups.classic.requests import LeavingMember
 from broker_runtime.groups.classic.states import ClassicState
-from broker_runtime.groups.classic.table import STATES, TABLE, Event, Outcome
+from broker_runtime.groups.classic.table import STATES, TABLE, Event, RequestOutcome
 from broker_runtime.groups.group import Committer
 from broker_runtime.groups.offsets.commit import OffsetToCommit, commit
 from tests.support.groups.classic_coordinator import GROUP, OTHER_TOPIC, ClassicCoordinator, error_of, told
@@ -117,7 +117,7 @@ def time(seconds: float, *alive: str) -> Callable[[Scene], object]:
             for member in alive:
                 scene.at.beat(getattr(scene, member))
             scene.at.advance(seconds / 10)
-        return Outcome.SILENT
+        return RequestOutcome.SILENT
 
     return play
 
@@ -169,15 +169,15 @@ def test_a_cell(state: ClassicState, event: Event) -> None:
         answer = PLAYS[event](scene)
     else:
         scene = TIMES[event](state)
-        answer = Outcome.SILENT
+        answer = RequestOutcome.SILENT
     assert (outcome(answer), scene.state) == (cell.answer, cell.then or state)
 
 
-def outcome(answer: object) -> ErrorCode | Outcome:
-    if isinstance(answer, Later):
+def outcome(answer: object) -> ErrorCode | RequestOutcome:
+    if isinstance(answer, DeferredAnswer):
         error = error_of(answer)
-        return Outcome.WAITS if error is None else error
-    assert isinstance(answer, ErrorCode | Outcome)
+        return RequestOutcome.WAITS if error is None else error
+    assert isinstance(answer, ErrorCode | RequestOutcome)
     return answer
 
 

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.groups.consumer.heartbeat import HeartbeatAnswer
+from broker_runtime.groups.consumer.heartbeat import ConsumerHeartbeatAnswer
 from tests.support.groups.consumer_groups import Coordinator, durable
 
 TOPICS = {"small": 3, "middle": 7, "large": 300}
@@ -65,7 +65,7 @@ class Member:
         if not answer_is_lost:
             self.hear(answer)
 
-    def hear(self, answer: HeartbeatAnswer) -> None:
+    def hear(self, answer: ConsumerHeartbeatAnswer) -> None:
         self.epoch = answer.member_epoch
         if answer.assignment is not None:
             self.wanted = {topic: set(partitions) for topic, partitions in answer.assignment.items()}

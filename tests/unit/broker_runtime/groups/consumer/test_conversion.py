@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from broker_runtime.config.keys.broker import BrokerConfig
-from broker_runtime.coordination.seam import Whole, in_one_go
+from broker_runtime.coordination.seam import AtomicBatch, in_one_go
 from broker_runtime.errors import ErrorCode
-from broker_runtime.groups.answers import Later
+from broker_runtime.groups.answers import DeferredAnswer
 from broker_runtime.groups.classic.group import ClassicGroup
 from broker_runtime.groups.classic.heartbeats import heartbeat
 from broker_runtime.groups.classic.joining import join
@@ -28,7 +28,7 @@ from broker_runtime.groups.classic.syncing import sync
 from broker_runtime.groups.consumer.classic_members import CLASSIC_MEMBERS
 from broker_runtime.groups.consumer.embedded import read_assignment, write_assignment
 from broker_runtime.groups.consumer.heartbeat import heartbeat as heartbeat_of_new
-from broker_runtime.groups.consumer.validity import HeartbeatRequest as NewHeartbeatRequest
+from broker_runtime.groups.consumer.validity import ConsumerHeartbeatRequest as NewHeartbeatRequest
 from broker_runtime.groups.group import GroupType
 from broker_runtime.groups.offsets.delete import delete_group
 from broker_runtime.groups.records import ClassicProtocol, GroupRecord, OffsetCommitKey, OffsetCommitValue
@@ -64,7 +64,7 @@ class Old:
         environment = self.coordinator.environment
         return self.coordinator.decide(lambda state: decide(state, environment, request, CLASSIC_MEMBERS))
 
-    def join(self, member_id: str = "", owned: tuple[int, ...] = (), **more: Any) -> Later[JoinAnswer]:
+    def join(self, member_id: str = "", owned: tuple[int, ...] = (), **more: Any) -> DeferredAnswer[JoinAnswer]:
         """Join under its own id, as in version 3: the coordinator does not return an id first."""
         protocols = (ClassicProtocol("range", subscription("orders", owned=owned)),)
         fields: dict[str, Any] = {
@@ -78,7 +78,7 @@ class Old:
             "needs_known_id": False,
             **more,
         }
-        answer: Later[JoinAnswer] = self._ask(join, JoinRequest(GROUP, member_id, **fields))
+        answer: DeferredAnswer[JoinAnswer] = self._ask(join, JoinRequest(GROUP, member_id, **fields))
         return answer
 
     def joined(self, member_id: str = "", owned: tuple[int, ...] = (), **more: Any) -> JoinAnswer:
@@ -388,12 +388,12 @@ def test_a_conversion_is_one_batch(coordinator: Coordinator, old: Old) -> None:
     stable_classic(coordinator, old)
     request = NewHeartbeatRequest(GROUP, "b", 0, "i", None, 60_000, ("orders",), owned={})
     records, _ = in_one_go(heartbeat_of_new(coordinator.state, coordinator.environment, request))
-    assert isinstance(records, Whole)
+    assert isinstance(records, AtomicBatch)
     coordinator.join("b", "orders")
     coordinator.wait(0)
     coordinator.leave("b")
     ((_, downgrade),) = [timer for timer in coordinator.environment.timers.take_due() if "downgrade" in str(timer[0])]
-    assert isinstance(in_one_go(downgrade(coordinator.state))[0], Whole)
+    assert isinstance(in_one_go(downgrade(coordinator.state))[0], AtomicBatch)
 
 
 def test_a_static_member_changes_its_protocol(coordinator: Coordinator, old: Old) -> None:

@@ -26,7 +26,7 @@ from broker_runtime.groups.consumer.subscriptions import NAMES_AT_ONCE_MAX
 from broker_runtime.groups.consumer.target import _SLICE_RECORDS
 from broker_runtime.groups.consumer.topics import TopicFacts, known_topics
 from broker_runtime.groups.consumer.upkeep import on_topics_changed
-from broker_runtime.groups.consumer.validity import HeartbeatRequest
+from broker_runtime.groups.consumer.validity import ConsumerHeartbeatRequest
 from broker_runtime.groups.ended import group_ended
 from broker_runtime.groups.record_codec import encode, encoding
 from broker_runtime.groups.records import (
@@ -80,7 +80,7 @@ def test_a_heartbeat_with_thousands_of_names_is_decided_in_steps_as_a_short_one_
     coordinator = Coordinator()
     topic = coordinator.topic("n7", 2)
     names = tuple(f"n{number}" for number in reversed(range(NAMES))) * 2
-    request = HeartbeatRequest(GROUP, "a", 0, None, None, 5_000, names, None, None, {})
+    request = ConsumerHeartbeatRequest(GROUP, "a", 0, None, None, 5_000, names, None, None, {})
     steps, (records, answer) = made(heartbeat(coordinator.state, coordinator.environment, request))
     assert steps > 2 * NAMES // NAMES_OF_A_STEP_MAX
     assert (answer.member_epoch, answer.assignment, coordinator.state.groups) == (2, {topic: (0, 1)}, {})
@@ -95,7 +95,7 @@ def test_every_request_of_a_group_with_thousands_of_names_is_decided_in_steps() 
     coordinator.join("a", *(f"n{number}" for number in range(NAMES)))
     coordinator.join("b", "n0")
     for epoch in (coordinator.group.members["a"].epoch, -1):
-        request = HeartbeatRequest(GROUP, "a", epoch, rebalance_timeout_ms=7)
+        request = ConsumerHeartbeatRequest(GROUP, "a", epoch, rebalance_timeout_ms=7)
         assert not isinstance(heartbeat(coordinator.state, coordinator.environment, request), tuple)
     before = dict(coordinator.group.subscriptions.topics)
     coordinator.leave("a")
@@ -117,7 +117,7 @@ def of_thousands_of_topics() -> tuple[Coordinator, list[UUID]]:
 def test_a_member_takes_and_gives_up_thousands_of_topics_in_steps() -> None:
     coordinator, topics = of_thousands_of_topics()
     epoch = coordinator.group.members["a"].epoch
-    request = HeartbeatRequest(GROUP, "a", epoch, rebalance_timeout_ms=7)
+    request = ConsumerHeartbeatRequest(GROUP, "a", epoch, rebalance_timeout_ms=7)
     steps, (records, answer) = made(heartbeat(coordinator.state, coordinator.environment, request))
     assert steps > 2 * NAMES // NAMES_OF_A_STEP_MAX
     assert answer.assignment == dict.fromkeys(topics, (0,))
@@ -127,7 +127,7 @@ def test_a_member_takes_and_gives_up_thousands_of_topics_in_steps() -> None:
     assert not coordinator.group.subscriptions.are_many
     pending = coordinator.group.members["a"].current.partitions_pending_revocation
     assert len(pending) == NAMES - 1
-    request = HeartbeatRequest(GROUP, "a", coordinator.group.members["a"].epoch, owned={topics[0]: (0,)})
+    request = ConsumerHeartbeatRequest(GROUP, "a", coordinator.group.members["a"].epoch, owned={topics[0]: (0,)})
     _, (_, answer) = made(heartbeat(coordinator.state, coordinator.environment, request))
     assert answer.member_epoch > epoch
 
@@ -262,7 +262,7 @@ def test_a_group_of_many_members_is_upgraded_and_downgraded_in_steps() -> None:
     coordinator = Coordinator()
     coordinator.topic("00000", 3)
     of_old_members(coordinator)
-    request = HeartbeatRequest(GROUP, "new", 0, None, None, 5_000, ("00000",), None, None, {})
+    request = ConsumerHeartbeatRequest(GROUP, "new", 0, None, None, 5_000, ("00000",), None, None, {})
     steps, (records, _) = made(heartbeat(coordinator.state, coordinator.environment, request))
     assert steps > 3 * MEMBERS // ITEMS_OF_A_STEP
     coordinator.decide(lambda _: (records, None))
@@ -358,7 +358,7 @@ def test_the_names_of_a_group_that_is_upgraded_are_counted_in_steps(monkeypatch:
         real(counter, some, count)
 
     monkeypatch.setattr(subscriptions, "_add", noted)
-    request = HeartbeatRequest(GROUP, "new", 0, None, None, 5_000, ("00000",), None, None, {})
+    request = ConsumerHeartbeatRequest(GROUP, "new", 0, None, None, 5_000, ("00000",), None, None, {})
     deciding = heartbeat(coordinator.state, coordinator.environment, request)
     assert not isinstance(deciding, tuple)
     for _ in deciding:

@@ -10,7 +10,7 @@ from kio.serial import entity_reader, entity_writer
 
 from broker_runtime.groups.consumer.embedded import (
     EmbeddedAssignment,
-    Subscription,
+    EmbeddedSubscription,
     read_assignment,
     read_subscription,
     subscription_version,
@@ -41,7 +41,7 @@ def test_subscriptions_of_all_versions(version: int) -> None:
     if version >= 3:
         fields["rack_id"] = "r"
     owned = {"a": (0, 1)} if version >= 1 else None
-    wanted = Subscription(version, ("b", "a"), owned, "r" if version >= 3 else None)
+    wanted = EmbeddedSubscription(version, ("b", "a"), owned, "r" if version >= 3 else None)
     said = written(version, subscription(**fields))
     assert at_once(read_subscription(said)) == wanted
     assert subscription_version(said) == version

@@ -5,8 +5,8 @@ import pytest
 from broker_runtime.config.keys.broker import BrokerConfig
 from broker_runtime.coordination.seam import in_one_go
 from broker_runtime.errors import ErrorCode
-from broker_runtime.groups.consumer.heartbeat import HeartbeatAnswer, heartbeat
-from broker_runtime.groups.consumer.validity import HeartbeatRequest
+from broker_runtime.groups.consumer.heartbeat import ConsumerHeartbeatAnswer, heartbeat
+from broker_runtime.groups.consumer.validity import ConsumerHeartbeatRequest
 from tests.support.groups.consumer_groups import GROUP, SOON_MS, Coordinator, refused
 
 
@@ -17,7 +17,7 @@ def coordinator() -> Coordinator:
 
 def test_the_first_member_has_all_partitions_at_once(coordinator: Coordinator) -> None:
     topic = coordinator.topic("orders", 3)
-    assert coordinator.join("a", "orders") == HeartbeatAnswer("a", 2, SOON_MS, {topic: (0, 1, 2)})
+    assert coordinator.join("a", "orders") == ConsumerHeartbeatAnswer("a", 2, SOON_MS, {topic: (0, 1, 2)})
     assert coordinator.group.state_name == "Stable"
 
 
@@ -26,7 +26,7 @@ def test_a_steady_member_is_told_its_epoch_and_nothing_is_written(coordinator: C
     coordinator.join("a", "orders")
     coordinator.heartbeat("a", 2)
     written = len(coordinator.log)
-    assert coordinator.heartbeat("a", 2) == HeartbeatAnswer("a", 2, 5_000, None)
+    assert coordinator.heartbeat("a", 2) == ConsumerHeartbeatAnswer("a", 2, 5_000, None)
     assert len(coordinator.log) == written
 
 
@@ -96,16 +96,16 @@ def test_a_partition_goes_to_the_next_member_only_when_the_first_has_given_it_up
     assert told.assignment is not None
     (kept,) = told.assignment[topic]
     assert coordinator.heartbeat("b", 3).assignment is None
-    assert coordinator.heartbeat("a", 2, owned={topic: (0, 1)}) == HeartbeatAnswer("a", 2, SOON_MS, None)
-    assert coordinator.heartbeat("a", 2, owned={topic: (kept,)}) == HeartbeatAnswer("a", 3, SOON_MS, None)
-    assert coordinator.heartbeat("b", 3) == HeartbeatAnswer("b", 3, SOON_MS, {topic: (1 - kept,)})
+    assert coordinator.heartbeat("a", 2, owned={topic: (0, 1)}) == ConsumerHeartbeatAnswer("a", 2, SOON_MS, None)
+    assert coordinator.heartbeat("a", 2, owned={topic: (kept,)}) == ConsumerHeartbeatAnswer("a", 3, SOON_MS, None)
+    assert coordinator.heartbeat("b", 3) == ConsumerHeartbeatAnswer("b", 3, SOON_MS, {topic: (1 - kept,)})
     assert coordinator.group.state_name == "Stable"
 
 
 def test_assignments_are_computed_once_in_an_interval(coordinator: Coordinator) -> None:
     topic = coordinator.topic("orders", 4)
     coordinator.join("a", "orders")
-    assert coordinator.join("b", "orders") == HeartbeatAnswer("b", 2, SOON_MS, {})
+    assert coordinator.join("b", "orders") == ConsumerHeartbeatAnswer("b", 2, SOON_MS, {})
     assert (coordinator.group.epoch, coordinator.group.assignment_epoch) == (3, 2)
     assert coordinator.group.state_name == "Assigning"
     coordinator.wait(1)
@@ -140,7 +140,7 @@ def test_epochs_that_cannot_be_are_fenced(coordinator: Coordinator) -> None:
 def test_a_member_may_begin_again_and_has_what_it_had(coordinator: Coordinator) -> None:
     topic = coordinator.topic("orders", 2)
     coordinator.join("a", "orders")
-    assert coordinator.join("a", "orders") == HeartbeatAnswer("a", 2, SOON_MS, {topic: (0, 1)})
+    assert coordinator.join("a", "orders") == ConsumerHeartbeatAnswer("a", 2, SOON_MS, {topic: (0, 1)})
 
 
 def test_members_and_groups_that_are_not_there(coordinator: Coordinator) -> None:
@@ -176,9 +176,9 @@ def test_who_leaves_frees_its_partitions(coordinator: Coordinator) -> None:
     coordinator.join("a", "orders")
     coordinator.wait(1)
     coordinator.join("b", "orders")
-    assert coordinator.leave("a") == HeartbeatAnswer("a", -1)
+    assert coordinator.leave("a") == ConsumerHeartbeatAnswer("a", -1)
     coordinator.wait(1)
-    assert coordinator.heartbeat("b", 3) == HeartbeatAnswer("b", 4, SOON_MS, {topic: (0, 1)})
+    assert coordinator.heartbeat("b", 3) == ConsumerHeartbeatAnswer("b", 4, SOON_MS, {topic: (0, 1)})
     coordinator.leave("b")
     assert coordinator.group.state_name == "Empty"
     assert coordinator.group.is_empty
@@ -241,12 +241,12 @@ def test_topics_that_come_and_grow_are_found_with_the_next_heartbeat(coordinator
     assert coordinator.heartbeat("a", 2).assignment is None
     topic = coordinator.topic("orders", 1)
     coordinator.wait(1)
-    assert coordinator.heartbeat("a", 2) == HeartbeatAnswer("a", 3, SOON_MS, {topic: (0,)})
+    assert coordinator.heartbeat("a", 2) == ConsumerHeartbeatAnswer("a", 3, SOON_MS, {topic: (0,)})
     coordinator.topic("other", 1)
-    assert coordinator.heartbeat("a", 3) == HeartbeatAnswer("a", 3, SOON_MS, None)
+    assert coordinator.heartbeat("a", 3) == ConsumerHeartbeatAnswer("a", 3, SOON_MS, None)
     coordinator.topic("orders", 3)
     coordinator.wait(1)
-    assert coordinator.heartbeat("a", 3) == HeartbeatAnswer("a", 4, SOON_MS, {topic: (0, 1, 2)})
+    assert coordinator.heartbeat("a", 3) == ConsumerHeartbeatAnswer("a", 4, SOON_MS, {topic: (0, 1, 2)})
 
 
 def test_a_topic_that_goes_is_taken_away(coordinator: Coordinator) -> None:
@@ -286,7 +286,7 @@ def test_a_member_whose_leaving_the_log_refuses_is_put_out_when_its_session_is_o
     """With too few replicas nothing is written; no other event would ever free its partitions."""
     topic = coordinator.topic("orders", 2)
     coordinator.join("a", "orders")
-    leaving = HeartbeatRequest(GROUP, "a", -1)
+    leaving = ConsumerHeartbeatRequest(GROUP, "a", -1)
     # The decision is dropped, as after the log's refusal.
     assert in_one_go(heartbeat(coordinator.state, coordinator.environment, leaving))[0]
     assert "a" in coordinator.group.members
@@ -302,7 +302,7 @@ def test_topics_that_have_changed_are_seen_though_the_log_refuses_what_follows_o
     coordinator.join("a", "orders")
     coordinator.topic("orders", 2)
     owned = {topic: (0,)}
-    request = HeartbeatRequest(GROUP, "a", coordinator.group.epoch, owned=owned)
+    request = ConsumerHeartbeatRequest(GROUP, "a", coordinator.group.epoch, owned=owned)
     records, _ = heartbeat(coordinator.state, coordinator.environment, request)
     assert records, "the log takes nothing of it"
     told = coordinator.heartbeat("a", coordinator.group.epoch, owned=owned)

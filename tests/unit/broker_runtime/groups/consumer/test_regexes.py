@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from broker_runtime.config.keys.broker import BrokerConfig
 from broker_runtime.errors import ErrorCode
-from broker_runtime.groups.consumer.heartbeat import HeartbeatAnswer
+from broker_runtime.groups.consumer.heartbeat import ConsumerHeartbeatAnswer
 from broker_runtime.groups.records import ConsumerGroupMemberMetadataKey, GroupRecord
 from tests.support.groups.consumer_groups import GROUP, SOON_MS, Coordinator, durable, refused
 
@@ -18,9 +18,9 @@ def coordinator() -> Coordinator:
 def test_topics_are_found_behind_the_join_and_given_with_a_heartbeat(coordinator: Coordinator) -> None:
     orders = coordinator.topic("orders", 1)
     coordinator.topic("reorders", 1)
-    assert coordinator.join("a", regex="ord.*") == HeartbeatAnswer("a", 2, SOON_MS, {})
+    assert coordinator.join("a", regex="ord.*") == ConsumerHeartbeatAnswer("a", 2, SOON_MS, {})
     coordinator.wait(1)
-    assert coordinator.heartbeat("a", 2) == HeartbeatAnswer("a", 3, SOON_MS, {orders: (0,)})
+    assert coordinator.heartbeat("a", 2) == ConsumerHeartbeatAnswer("a", 3, SOON_MS, {orders: (0,)})
     assert coordinator.group.is_subscribed_to("orders")
     assert not coordinator.group.is_subscribed_to("reorders")
 

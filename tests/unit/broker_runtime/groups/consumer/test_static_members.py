@@ -3,7 +3,7 @@
 import pytest
 
 from broker_runtime.errors import ErrorCode
-from broker_runtime.groups.consumer.heartbeat import HeartbeatAnswer
+from broker_runtime.groups.consumer.heartbeat import ConsumerHeartbeatAnswer
 from tests.support.groups.consumer_groups import SOON_MS, Coordinator, durable, refused
 
 
@@ -22,9 +22,9 @@ def test_a_second_instance_waits_until_the_first_has_gone(coordinator: Coordinat
 
 def test_the_next_instance_has_what_the_one_before_it_had(coordinator: Coordinator) -> None:
     had = coordinator.assigned("a")
-    assert coordinator.leave("a", -2, instance_id="i") == HeartbeatAnswer("a", -2)
+    assert coordinator.leave("a", -2, instance_id="i") == ConsumerHeartbeatAnswer("a", -2)
     assert coordinator.group.members["a"].epoch == -2
-    assert coordinator.join("b", "orders", instance_id="i") == HeartbeatAnswer("b", 2, SOON_MS, had)
+    assert coordinator.join("b", "orders", instance_id="i") == ConsumerHeartbeatAnswer("b", 2, SOON_MS, had)
     assert (coordinator.group.epoch, set(coordinator.group.members)) == (2, {"b"})
     assert coordinator.group.state_name == "Stable"
     with refused(ErrorCode.FENCED_INSTANCE_ID):

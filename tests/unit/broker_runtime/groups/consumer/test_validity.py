@@ -6,10 +6,12 @@ import pytest
 
 from broker_runtime.config.keys.broker import BrokerConfig
 from broker_runtime.errors import ErrorCode
-from broker_runtime.groups.consumer.validity import HeartbeatRequest, check_request
+from broker_runtime.groups.consumer.validity import ConsumerHeartbeatRequest, check_request
 from tests.support.groups.consumer_groups import refused
 
-JOIN = HeartbeatRequest("readers", "m", 0, rebalance_timeout_ms=60_000, subscribed_topic_names=("orders",), owned={})
+JOIN = ConsumerHeartbeatRequest(
+    "readers", "m", 0, rebalance_timeout_ms=60_000, subscribed_topic_names=("orders",), owned={}
+)
 CONFIG = BrokerConfig(group_consumer_assignors=("uniform", "range"), sluicegate_group_member_topics_max=2)
 
 

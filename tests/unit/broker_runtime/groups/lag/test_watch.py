@@ -8,8 +8,8 @@ import pytest
 
 from broker_runtime.config.keys.groups import LagConfig
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.groups.lag.figures import LagFigures
-from broker_runtime.groups.lag.log_ends import LogEnds
+from broker_runtime.groups.lag.figures import LagMetrics
+from broker_runtime.groups.lag.log_ends import LogEndReader
 from broker_runtime.groups.lag.watch import LagWatch
 from broker_runtime.groups.records import OffsetCommitKey, OffsetCommitValue
 from broker_runtime.groups.state import CommittedOffsets
@@ -77,14 +77,16 @@ class Coordinator:
         for index, leader in enumerate((ME, OTHER, OTHER, -1)):
             self.image.apply(PartitionRecord(ORDERS, index, (1, 2), (1, 2), leader, 0, 0), index + 1)
         self.offsets = CommittedOffsets()
-        ends = LogEnds(ME, self.image, lambda *partition: self.own.get(partition), lambda _id: self.other, TIMEOUT_S)
+        ends = LogEndReader(
+            ME, self.image, lambda *partition: self.own.get(partition), lambda _id: self.other, TIMEOUT_S
+        )
         self.watch = LagWatch(LagConfig(), self.clock, lambda: [self.offsets], ends)
 
     def commit(self, topic: str, index: int, offset: int) -> None:
         self.offsets.apply(OffsetCommitKey("billing", topic, index), OffsetCommitValue(offset, -1, "", 0))
 
     @property
-    def shown(self) -> LagFigures:
+    def shown(self) -> LagMetrics:
         return self.watch.shown.figures
 
 
@@ -152,6 +154,6 @@ async def until(holds: Callable[[], bool]) -> None:
 async def test_nobody_is_asked_where_no_group_is_to_be_shown(coordinator: Coordinator) -> None:
     coordinator.commit("orders", 1, 5)
     config = LagConfig(sluicegate_group_lag_groups_max=0)
-    ends = LogEnds(ME, coordinator.image, lambda *_: None, lambda _id: coordinator.other, TIMEOUT_S)
+    ends = LogEndReader(ME, coordinator.image, lambda *_: None, lambda _id: coordinator.other, TIMEOUT_S)
     await LagWatch(config, coordinator.clock, lambda: [coordinator.offsets], ends).run()
     assert coordinator.other.asked == []

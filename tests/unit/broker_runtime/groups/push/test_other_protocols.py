@@ -11,7 +11,7 @@ from broker_runtime.groups.classic.requests import JoinAnswer, LeaveRequest, Lea
 from broker_runtime.groups.classic.syncing import sync
 from broker_runtime.groups.consumer.classic_members import CLASSIC_MEMBERS
 from broker_runtime.groups.consumer.heartbeat import heartbeat
-from broker_runtime.groups.consumer.validity import HeartbeatRequest
+from broker_runtime.groups.consumer.validity import ConsumerHeartbeatRequest
 from tests.support.groups.classic_coordinator import join_request
 from tests.support.groups.push_groups import GROUP, Coordinator
 
@@ -55,7 +55,7 @@ def test_members_of_the_classic_protocol_are_none_of_it(coordinator: Coordinator
 )
 def test_members_of_the_consumer_protocol_are_none_of_it(coordinator: Coordinator, epoch: int, code: ErrorCode) -> None:
     more = {"rebalance_timeout_ms": 60_000, "owned": {}, "subscribed_topic_names": ("t",)} if epoch == 0 else {}
-    request = HeartbeatRequest(GROUP, "m", epoch, **more)  # type: ignore[arg-type]
+    request = ConsumerHeartbeatRequest(GROUP, "m", epoch, **more)  # type: ignore[arg-type]
     with pytest.raises(KafkaError) as caught:
         coordinator.decide(lambda state: heartbeat(state, coordinator.environment, request))
     assert caught.value.code is code

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_runtime.groups.push import ownership
-from broker_runtime.groups.push.ownership import KnownTopic, Necessity, Ownership, Snapshot, necessity, plan
+from broker_runtime.groups.push.ownership import AssignmentInput, KnownTopic, Necessity, Ownership, necessity, plan
 from broker_runtime.groups.push.subscription import Subscription, parse_topic_count
 
 T, U = UUID(int=1), UUID(int=2)
@@ -15,7 +15,9 @@ TOPICS = {"t": KnownTopic(T, 5), "u": KnownTopic(U, 1), "__consumer_offsets": Kn
 
 
 def owned(current: Ownership | None = None, **said: str) -> Ownership:
-    return plan(Snapshot({name: parse_topic_count(text) for name, text in said.items()}, TOPICS, current)).ownership
+    return plan(
+        AssignmentInput({name: parse_topic_count(text) for name, text in said.items()}, TOPICS, current)
+    ).ownership
 
 
 def test_neighbouring_partitions_go_to_neighbouring_threads() -> None:
@@ -38,7 +40,7 @@ def test_wildcards_leave_internal_topics_to_those_who_name_them() -> None:
 
 def test_a_consumer_that_messages_have_no_room_for_owns_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ownership, "PARTITIONS_MAX", 4)
-    found = plan(Snapshot({"a": parse_topic_count('{"t": 1}'), "b": parse_topic_count('{"u": 1}')}, TOPICS))
+    found = plan(AssignmentInput({"a": parse_topic_count('{"t": 1}'), "b": parse_topic_count('{"u": 1}')}, TOPICS))
     assert found.too_many == ("a",)
     assert found.ownership == {"a": {"a-0": {}}, "b": {"b-0": {U: (0,)}}}
 
@@ -90,7 +92,7 @@ def _as_drawn(threads: list[str], partitions: int) -> dict[str, tuple[int, ...]]
 )
 def test_who_owns_what_is_as_it_was_drawn(streams: dict[str, int], partitions: int) -> None:
     subscriptions = {name: parse_topic_count(f'{{"t": {count}}}') for name, count in streams.items()}
-    found = plan(Snapshot(subscriptions, {"t": KnownTopic(T, partitions)})).ownership
+    found = plan(AssignmentInput(subscriptions, {"t": KnownTopic(T, partitions)})).ownership
     threads = [f"{name}-{number}" for name, count in streams.items() for number in range(count)]
     owned = {thread: numbers[T] for each in found.values() for thread, numbers in each.items() if T in numbers}
     assert owned == _as_drawn(threads, partitions)
@@ -100,7 +102,7 @@ def test_who_owns_what_is_as_it_was_drawn(streams: dict[str, int], partitions: i
 def test_each_partition_that_is_read_has_one_owner_and_nothing_is_to_be_done_then(
     subscriptions: dict[str, Subscription],
 ) -> None:
-    taken = Snapshot(subscriptions, TOPICS)
+    taken = AssignmentInput(subscriptions, TOPICS)
     found = plan(taken)
     parts = [
         (topic_id, number)

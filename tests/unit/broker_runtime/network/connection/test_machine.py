@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from broker_runtime.errors import ProtocolError
 from broker_runtime.network.connection.connection_states import ConnectionEvent, ConnectionState, UnknownEventError
-from broker_runtime.network.connection.machine import Buffers, ConnectionMachine
+from broker_runtime.network.connection.machine import ConnectionMachine, SharedBuffers
 from broker_runtime.network.settings import NetworkLimits
 
 NOW_S = 100.0
@@ -23,7 +23,7 @@ class Driven:
 
     def __init__(self, limits: NetworkLimits | None = None) -> None:
         self.freed = 0
-        self.buffers = Buffers(limits or NetworkLimits(), self._note_freed)
+        self.buffers = SharedBuffers(limits or NetworkLimits(), self._note_freed)
         self.machine = ConnectionMachine(7, "127.0.0.1", self.buffers)
         self.handled: list[bytes] = []
         self.now_s = NOW_S

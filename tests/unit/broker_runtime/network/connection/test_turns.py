@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from broker_runtime.network.connection.turns import Turns
+from broker_runtime.network.connection.turns import TimeSlices
 from tests.support.fakes.manual_clock import ManualClock
 
 
@@ -28,7 +28,7 @@ class Loop:
 class Worker:
     """Each of its turns takes a quarter of a second."""
 
-    def __init__(self, name: str, work: int, turns: Turns, clock: ManualClock, log: list[str]) -> None:
+    def __init__(self, name: str, work: int, turns: TimeSlices, clock: ManualClock, log: list[str]) -> None:
         self.name, self.work, self.turns, self.clock, self.log = name, work, turns, clock, log
 
     def take_turn(self) -> None:
@@ -44,7 +44,7 @@ class Worker:
 
 def test_a_turn_of_the_loop_is_bounded_and_everybody_comes_again_in_order() -> None:
     loop, clock, log = Loop(), ManualClock(), list[str]()
-    turns = Turns(cast(AbstractEventLoop, loop), clock.monotonic, 0.75)
+    turns = TimeSlices(cast(AbstractEventLoop, loop), clock.monotonic, 0.75)
     for name in "abcde":
         turns.add(Worker(name, 2, turns, clock, log))
     assert log == []
@@ -63,7 +63,7 @@ def test_a_turn_of_the_loop_is_bounded_and_everybody_comes_again_in_order() -> N
 
 def test_one_that_is_alone_goes_on_within_the_same_turn() -> None:
     loop, clock, log = Loop(), ManualClock(), list[str]()
-    turns = Turns(cast(AbstractEventLoop, loop), clock.monotonic, 0.75)
+    turns = TimeSlices(cast(AbstractEventLoop, loop), clock.monotonic, 0.75)
     turns.add(Worker("a", 3, turns, clock, log))
     loop.pass_once()
     assert log == ["a", "a", "a"]
@@ -78,7 +78,7 @@ def test_a_turn_that_fails_forgets_nobody() -> None:
             raise AssertionError("it has failed")
 
     loop, clock, log = Loop(), ManualClock(), list[str]()
-    turns = Turns(cast(AbstractEventLoop, loop), clock.monotonic, 0.75)
+    turns = TimeSlices(cast(AbstractEventLoop, loop), clock.monotonic, 0.75)
     turns.add(Failing())
     turns.add(Worker("a", 1, turns, clock, log))
     with pytest.raises(OSError, match="mistake"):
@@ -89,7 +89,7 @@ def test_a_turn_that_fails_forgets_nobody() -> None:
 
 def test_who_was_too_long_leaves_as_much_time_to_others_while_they_wait() -> None:
     loop, clock, log, others = Loop(), ManualClock(), list[str](), [True]
-    turns = Turns(cast(AbstractEventLoop, loop), clock.monotonic, 0.125, lambda: others[0])
+    turns = TimeSlices(cast(AbstractEventLoop, loop), clock.monotonic, 0.125, lambda: others[0])
     turns.add(Worker("a", 4, turns, clock, log))
     loop.pass_once()
     assert log == ["a"], "a quarter of a second in place of an eighth"
@@ -106,7 +106,7 @@ def test_who_was_too_long_leaves_as_much_time_to_others_while_they_wait() -> Non
 
 def test_a_turn_that_took_long_is_told_and_a_short_one_is_not() -> None:
     loop, clock, log = Loop(), ManualClock(), list[str]()
-    turns = Turns(cast(AbstractEventLoop, loop), clock.monotonic, 10.0)
+    turns = TimeSlices(cast(AbstractEventLoop, loop), clock.monotonic, 10.0)
 
     class Short(Worker):
         def take_turn(self) -> None:

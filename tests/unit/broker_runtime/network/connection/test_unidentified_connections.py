@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_runtime.network.quotas.connection_group import GroupLimits
-from broker_runtime.network.quotas.quotas import ConnectionQuotas, Outcome
+from broker_runtime.network.quotas.connection_group import AddressGroupLimits
+from broker_runtime.network.quotas.quotas import AcceptOutcome, ConnectionQuotas
 from broker_runtime.network.settings import QuotaSettings
 
 NOW, PROXIED, PLAIN, BROKERS = 1_000_000, "PROXIED", "PLAIN", "BROKERS"
@@ -25,12 +25,12 @@ def test_one_that_has_not_said_whose_it_is_has_a_slot_and_gives_it_back() -> Non
     woken: list[str] = []
     quotas = ConnectionQuotas(QuotaSettings(max_connections=1), NOW, woken.append)
     quotas.add_listener(PROXIED, NOW)
-    assert quotas.on_accepted(PROXIED, None, NOW).outcome is Outcome.ADMIT
-    assert quotas.on_accepted(PROXIED, None, NOW).outcome is Outcome.WAIT_FOR_SLOT
+    assert quotas.on_accepted(PROXIED, None, NOW).outcome is AcceptOutcome.ADMIT
+    assert quotas.on_accepted(PROXIED, None, NOW).outcome is AcceptOutcome.WAIT_FOR_SLOT
     quotas.on_identified(PROXIED, None, NOW)
     assert woken == [PROXIED]
-    assert quotas.on_wait_over(PROXIED, None, NOW).outcome is Outcome.ADMIT
-    assert quotas.on_identified(PROXIED, ALICE, NOW).outcome is Outcome.ADMIT
+    assert quotas.on_wait_over(PROXIED, None, NOW).outcome is AcceptOutcome.ADMIT
+    assert quotas.on_identified(PROXIED, ALICE, NOW).outcome is AcceptOutcome.ADMIT
     assert (quotas.total, quotas.ip_count(ALICE), quotas.listeners[PROXIED].admitted_total) == (1, 1, 1)
 
 
@@ -39,7 +39,7 @@ def test_a_client_over_its_rate_gives_back_slot_and_rates() -> None:
     quotas.update_ip_rate(ALICE, 0, NOW)
     before = quotas.broker_meter.measure(NOW)
     quotas.on_accepted(PROXIED, None, NOW)
-    assert quotas.on_identified(PROXIED, ALICE, NOW).outcome is Outcome.REFUSE_DELAYED
+    assert quotas.on_identified(PROXIED, ALICE, NOW).outcome is AcceptOutcome.REFUSE_DELAYED
     assert (quotas.total, quotas.listeners[PROXIED].count, quotas.broker_meter.measure(NOW)) == (0, 0, before)
 
 
@@ -49,7 +49,7 @@ def test_clients_that_are_refused_late_let_no_others_in_above_the_rate(windows: 
     quotas = quotas_of(QuotaSettings(max_connection_creation_rate=10, quota_window_num=windows))
     quotas.update_ip_rate(ALICE, 0, NOW)
     for _ in range(10):
-        assert quotas.on_accepted(PROXIED, None, NOW).outcome is Outcome.ADMIT
+        assert quotas.on_accepted(PROXIED, None, NOW).outcome is AcceptOutcome.ADMIT
     late, all_forgotten = NOW + 4_900, NOW + 1_000 * (windows + 1)
     for _ in range(10):
         quotas.on_identified(PROXIED, ALICE, late, waited_ms=late - NOW)
@@ -60,7 +60,7 @@ def test_clients_that_are_refused_late_let_no_others_in_above_the_rate(windows: 
 def test_the_listener_of_brokers_counts_no_address() -> None:
     quotas = quotas_of(QuotaSettings(max_connections_per_ip=0, inter_broker_listener=BROKERS))
     quotas.on_accepted(BROKERS, None, NOW)
-    assert quotas.on_identified(BROKERS, ALICE, NOW).outcome is Outcome.ADMIT
+    assert quotas.on_identified(BROKERS, ALICE, NOW).outcome is AcceptOutcome.ADMIT
     quotas.on_closed(BROKERS, ALICE, NOW)
     assert (quotas.total, quotas.ip_count(ALICE)) == (0, 0)
 
@@ -79,7 +79,7 @@ def test_whatever_comes_and_goes_the_counts_are_those_of_what_is_open(acts: list
             silent[name] += 1
         elif act == "say" and silent[name]:
             silent[name] -= 1
-            if quotas.on_identified(name, ip, NOW).outcome is Outcome.ADMIT:
+            if quotas.on_identified(name, ip, NOW).outcome is AcceptOutcome.ADMIT:
                 opened[name, ip] += 1
         elif act == "leave" and silent[name]:
             silent[name] -= 1
@@ -104,12 +104,12 @@ def test_whatever_comes_and_goes_the_counts_are_those_of_what_is_open(acts: list
 
 def test_a_connection_group_holds_the_client_and_not_its_proxy() -> None:
     quotas = quotas_of(QuotaSettings(max_connection_creation_rate=100))
-    quotas.groups.set_limits("g", GroupLimits(rate=1_000, max_connections=1), NOW)
+    quotas.groups.set_limits("g", AddressGroupLimits(rate=1_000, max_connections=1), NOW)
     quotas.groups.add_member("g", "203.0.113.0/24", NOW)
     outcomes = []
     for ip in (ALICE, ALICE, BOB):
         quotas.on_accepted(PROXIED, None, NOW)
         outcomes.append(quotas.on_identified(PROXIED, ip, NOW).outcome)
-    assert outcomes == [Outcome.ADMIT, Outcome.REFUSE_TOO_MANY, Outcome.ADMIT]
+    assert outcomes == [AcceptOutcome.ADMIT, AcceptOutcome.REFUSE_TOO_MANY, AcceptOutcome.ADMIT]
     quotas.on_closed(PROXIED, BOB, NOW)
     assert quotas.groups.by_name["g"].connections == 1

@@ -2,8 +2,8 @@
 
 import pytest
 
-from broker_runtime.network.quotas.connection_group import NO_LIMITS, GroupLimits
-from broker_runtime.network.quotas.quotas import AcceptDecision, ConnectionQuotas, Outcome
+from broker_runtime.network.quotas.connection_group import NO_LIMITS, AddressGroupLimits
+from broker_runtime.network.quotas.quotas import AcceptDecision, AcceptOutcome, ConnectionQuotas
 from broker_runtime.network.settings import IpAction, QuotaSettings, Strategy
 
 NOW = 1_000_000
@@ -21,7 +21,7 @@ class Scene:
         self.groups = self.quotas.groups
 
     def group(self, name: str, *members: str, at: int = NOW, **limits: int) -> None:
-        self.groups.set_limits(name, GroupLimits(**limits), at)  # type: ignore[arg-type]
+        self.groups.set_limits(name, AddressGroupLimits(**limits), at)  # type: ignore[arg-type]
         for member in members:
             self.groups.add_member(name, member, at)
         self.settle()
@@ -34,7 +34,7 @@ class Scene:
         return self.quotas.on_accepted(L, ip, at)
 
     def admitted(self, ip: str, times: int, at: int = NOW) -> int:
-        return sum(self.connect(ip, at).outcome is Outcome.ADMIT for _ in range(times))
+        return sum(self.connect(ip, at).outcome is AcceptOutcome.ADMIT for _ in range(times))
 
     def close(self, ip: str, times: int = 1) -> None:
         for _ in range(times):
@@ -50,7 +50,7 @@ def test_a_group_with_one_address_and_a_rate() -> None:
     scene.group("g", A, rate=2)
     assert scene.admitted(A, 30) == scene.admitted(A, 1) + 20
     refused = scene.connect(A)
-    assert (refused.outcome, refused.group) == (Outcome.REFUSE_DELAYED, "g")
+    assert (refused.outcome, refused.group) == (AcceptOutcome.REFUSE_DELAYED, "g")
     assert refused.at_ms > NOW
     assert scene.admitted(B, 30) == 30
     assert scene.groups.by_name["g"].held == {"delayed": 12}
@@ -65,7 +65,7 @@ def test_members_of_a_shared_group_have_one_rate_and_one_count() -> None:
     scene.group("g", max_connections=5, shared=1)
     assert scene.connections("g") == 4
     assert [scene.admitted(ip, 1) for ip in (V6, C)] == [1, 0]
-    assert scene.connect(A).outcome is Outcome.REFUSE_TOO_MANY
+    assert scene.connect(A).outcome is AcceptOutcome.REFUSE_TOO_MANY
     scene.close(V6)
     assert scene.admitted(C, 2) == 1
 
@@ -131,7 +131,9 @@ def test_a_group_that_observes_holds_nobody_and_counts_whom_it_would() -> None:
     scene.close(A, 7)
     scene.group("seen", rate=2)
     refused = scene.connect(A)
-    assert (refused.outcome, refused.group) == (Outcome.REFUSE_DROPPED, "seen"), "it goes on with what it has seen"
+    assert (refused.outcome, refused.group) == (AcceptOutcome.REFUSE_DROPPED, "seen"), (
+        "it goes on with what it has seen"
+    )
 
 
 def test_open_connections_follow_their_address_from_group_to_group() -> None:
@@ -203,7 +205,7 @@ def test_a_lowered_limit_holds_at_once_and_a_raised_one_too() -> None:
 def test_a_connection_that_comes_while_others_are_counted_again_is_judged_by_what_is_in_force() -> None:
     scene = Scene()
     assert [scene.admitted(ip, 2) for ip in (A, B)] == [2, 2]
-    scene.groups.set_limits("g", GroupLimits(max_connections=3), NOW)
+    scene.groups.set_limits("g", AddressGroupLimits(max_connections=3), NOW)
     scene.groups.add_member("g", "10.0.0.0/8", NOW)
     assert [scene.admitted(ip, 2) for ip in (A, B)] == [1, 1]
     scene.close(A)

@@ -8,8 +8,8 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from broker_runtime.network.quotas.connection_group import ANYBODY, NO_LIMITS, GroupLimits
-from broker_runtime.network.quotas.quotas import ConnectionQuotas, Outcome
+from broker_runtime.network.quotas.connection_group import ANYBODY, NO_LIMITS, AddressGroupLimits
+from broker_runtime.network.quotas.quotas import AcceptOutcome, ConnectionQuotas
 from broker_runtime.network.quotas.rate import Meter, meter
 from broker_runtime.network.settings import UNLIMITED, IpAction, QuotaSettings
 
@@ -31,7 +31,7 @@ Member = tuple[str, str, Since]
 """Group, address or range, and the membership's identity."""
 NUMBERS = st.sampled_from([ANYBODY, 7.0, 8.0])
 LIMITS = st.builds(
-    GroupLimits,
+    AddressGroupLimits,
     rate=st.sampled_from([1, 2, 4, UNLIMITED]),
     max_connections=st.sampled_from([1, 3, 5, UNLIMITED, UNLIMITED]),
     shared=st.booleans(),
@@ -52,7 +52,7 @@ class Model:
     """The settings in plain lists, and a meter for each rate."""
 
     def __init__(self) -> None:
-        self.limits: dict[str, GroupLimits] = {}
+        self.limits: dict[str, AddressGroupLimits] = {}
         self.lives: dict[str, object] = {}
         self.members: list[Member] = []
         self.open: list[Client] = []
@@ -65,7 +65,7 @@ class Model:
     def in_force(self, name: str) -> bool:
         return self.limits.get(name, NO_LIMITS).limit_something
 
-    def set_limits(self, name: str, limits: GroupLimits) -> None:
+    def set_limits(self, name: str, limits: AddressGroupLimits) -> None:
         if not limits.limit_something:
             self.lives.pop(name, None)
             self.would_hold.pop(name, None)
@@ -150,7 +150,7 @@ class Model:
                 return name
         return None
 
-    def connect(self, ip: str, now_ms: int) -> tuple[Outcome, str | None]:
+    def connect(self, ip: str, now_ms: int) -> tuple[AcceptOutcome, str | None]:
         holders = self.holders(ip, observing=False)
         limit = self.own.get(ip, self.default if not holders else None)
         own = None
@@ -160,24 +160,24 @@ class Model:
             own.record(now_ms)
             if own.throttle_ms(now_ms):
                 own.unrecord(now_ms)
-                return Outcome.REFUSE_DROPPED, None
+                return AcceptOutcome.REFUSE_DROPPED, None
         over = self.over(holders, ip, now_ms)
         if over is not None:
             if own is not None:
                 own.unrecord(now_ms)
-            return Outcome.REFUSE_DROPPED, over
+            return AcceptOutcome.REFUSE_DROPPED, over
         full = self.full(holders, ip)
         if full is not None:
-            return Outcome.REFUSE_TOO_MANY, full
+            return AcceptOutcome.REFUSE_TOO_MANY, full
         if self.of_address(ip) >= SETTINGS.max_connections_per_ip:
-            return Outcome.REFUSE_TOO_MANY, None
+            return AcceptOutcome.REFUSE_TOO_MANY, None
         for one in self.holders(ip, observing=True):
             if self.over([one], ip, now_ms) is not None:
                 self.would_hold[one[0]]["dropped"] += 1
             elif self.full([one], ip) is not None:
                 self.would_hold[one[0]]["too_many"] += 1
         self.open.append(Client(ip, now_ms))
-        return Outcome.ADMIT, None
+        return AcceptOutcome.ADMIT, None
 
 
 def counts(client: Client, member: str) -> bool:
@@ -202,13 +202,13 @@ class GroupsMachine(RuleBasedStateMachine):
             pass
 
     @initialize(limits=st.tuples(LIMITS, LIMITS), members=st.tuples(st.sampled_from(MEMBERS), st.sampled_from(MEMBERS)))
-    def begin(self, limits: Sequence[GroupLimits], members: Sequence[str]) -> None:
+    def begin(self, limits: Sequence[AddressGroupLimits], members: Sequence[str]) -> None:
         for name, limit, member in zip(NAMES, limits, members, strict=True):
             self.set_limits(name, limit)
             self.add_member(name, member, ANYBODY)
 
     @rule(name=st.sampled_from(NAMES), limits=LIMITS | st.just(NO_LIMITS))
-    def set_limits(self, name: str, limits: GroupLimits) -> None:
+    def set_limits(self, name: str, limits: AddressGroupLimits) -> None:
         self.groups.set_limits(name, limits, self.now_ms)
         self.model.set_limits(name, limits)
         self.settle()
@@ -245,7 +245,7 @@ class GroupsMachine(RuleBasedStateMachine):
             decision = self.quotas.on_accepted(LISTENER, ip, self.now_ms)
             assert (decision.outcome, decision.group) == expected
             if decision.group is not None:
-                reason = "dropped" if decision.outcome is Outcome.REFUSE_DROPPED else "too_many"
+                reason = "dropped" if decision.outcome is AcceptOutcome.REFUSE_DROPPED else "too_many"
                 self.held[decision.group, self.model.lives[decision.group], reason] += 1
 
     @precondition(lambda self: self.model.open)
@@ -290,7 +290,7 @@ class HastyMachine(GroupsMachine):
     @rule(ip=st.sampled_from(IPS), times=st.integers(2, 6))
     def connect(self, ip: str, times: int) -> None:
         for _ in range(times):
-            if self.quotas.on_accepted(LISTENER, ip, self.now_ms).outcome is Outcome.ADMIT:
+            if self.quotas.on_accepted(LISTENER, ip, self.now_ms).outcome is AcceptOutcome.ADMIT:
                 self.model.open.append(Client(ip, self.now_ms))
 
     @invariant()

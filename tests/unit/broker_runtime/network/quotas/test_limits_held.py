@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from broker_runtime.network.quotas.connection_group import GroupLimits
+from broker_runtime.network.quotas.connection_group import AddressGroupLimits
 from broker_runtime.network.quotas.limit_met import limit_met
 from broker_runtime.network.quotas.limits_held import SHOWN_MAX, LimitsHeld
-from broker_runtime.network.quotas.quotas import AcceptDecision, ConnectionQuotas, Outcome
+from broker_runtime.network.quotas.quotas import AcceptDecision, AcceptOutcome, ConnectionQuotas
 from broker_runtime.network.settings import QuotaSettings, Strategy
 
 NOW = 5_000_000
@@ -34,7 +34,7 @@ def storm(quotas: ConnectionQuotas, listener: str, seconds: int) -> tuple[int, s
     now_ms, end_ms, met = NOW, NOW + 1000 * seconds, ""
     while now_ms < end_ms:
         decision = quotas.on_accepted(listener, "10.0.0.1", now_ms)
-        while decision.outcome is Outcome.WAIT_UNTIL:
+        while decision.outcome is AcceptOutcome.WAIT_UNTIL:
             met = limit_met(quotas, listener, decision)
             now_ms = max(now_ms, decision.at_ms)
             decision = quotas.on_wait_over(listener, "10.0.0.1", now_ms)
@@ -97,27 +97,27 @@ def test_a_brokers_rate_is_what_holds_the_listeners_that_inherit_it() -> None:
 def test_a_count_that_is_full_holds(settings: dict[str, Any], which: str) -> None:
     quotas = quotas_of(**settings)
     decisions = [quotas.on_accepted("EXTERNAL", "10.0.0.1", NOW).outcome for _ in range(3)]
-    assert decisions == [Outcome.ADMIT, Outcome.ADMIT, Outcome.WAIT_FOR_SLOT]
+    assert decisions == [AcceptOutcome.ADMIT, AcceptOutcome.ADMIT, AcceptOutcome.WAIT_FOR_SLOT]
     found = page(quotas, NOW + 4_000)
     shares = {"broker": found["broker"], "listener": found["listeners"]["EXTERNAL"]}
     assert shares.pop(which)["blocked_share"] == 1.0
     assert [other["blocked_share"] for other in shares.values()] == [0.0]
     own = "listener.name.external." if which == "listener" else ""
-    assert limit_met(quotas, "EXTERNAL", AcceptDecision(Outcome.WAIT_FOR_SLOT)) == f"{own}max.connections"
+    assert limit_met(quotas, "EXTERNAL", AcceptDecision(AcceptOutcome.WAIT_FOR_SLOT)) == f"{own}max.connections"
 
 
 def test_one_wait_may_be_for_two_limits_one_after_the_other() -> None:
     quotas = quotas_of(listener_max_connection_creation_rate={"EXTERNAL": 1}, max_connections=1)
     quotas.on_accepted("EXTERNAL", "10.0.0.1", NOW)
     waits = quotas.on_accepted("EXTERNAL", "10.0.0.1", NOW)
-    assert waits.outcome is Outcome.WAIT_UNTIL
-    assert quotas.on_wait_over("EXTERNAL", "10.0.0.1", waits.at_ms).outcome is Outcome.WAIT_FOR_SLOT
+    assert waits.outcome is AcceptOutcome.WAIT_UNTIL
+    assert quotas.on_wait_over("EXTERNAL", "10.0.0.1", waits.at_ms).outcome is AcceptOutcome.WAIT_FOR_SLOT
     now_ms = waits.at_ms + 3_000
     found = page(quotas, now_ms)
     assert found["listeners"]["EXTERNAL"]["blocked_share"] == pytest.approx(0.25)
     assert found["broker"]["blocked_share"] == pytest.approx(0.75)
     quotas.on_closed("EXTERNAL", "10.0.0.1", now_ms)
-    assert quotas.on_wait_over("EXTERNAL", "10.0.0.1", now_ms).outcome is Outcome.ADMIT
+    assert quotas.on_wait_over("EXTERNAL", "10.0.0.1", now_ms).outcome is AcceptOutcome.ADMIT
     assert page(quotas, now_ms + 20_000)["broker"]["blocked_share"] == 0.0
     assert (found["listeners"]["EXTERNAL"]["held"], found["broker"]["held"]) == (
         {"rate": 1, "connections": 0},
@@ -183,8 +183,8 @@ def test_only_what_has_held_a_connection_is_asked_for_all_the_time() -> None:
         for _ in range(4 if number == 77 else 2):
             quotas.on_accepted("EXTERNAL", ip, NOW)
     quotas.update_ip_rate("192.0.2.1", 1, NOW)
-    quotas.groups.set_limits("shop/pods", GroupLimits(rate=1), NOW)
-    quotas.groups.set_limits("shop/quiet", GroupLimits(rate=1), NOW)
+    quotas.groups.set_limits("shop/pods", AddressGroupLimits(rate=1), NOW)
+    quotas.groups.set_limits("shop/quiet", AddressGroupLimits(rate=1), NOW)
     quotas.groups.add_member("shop/pods", "172.16.0.0/12", NOW)
     for _ in range(3):
         quotas.on_accepted("EXTERNAL", "172.16.0.1", NOW)

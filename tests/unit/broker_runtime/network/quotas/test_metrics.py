@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from itertools import groupby
 
-from broker_runtime.network.quotas.connection_group import GroupLimits
-from broker_runtime.network.quotas.metrics import MAX_GROUP_SERIES, MAX_IP_SERIES, NetworkFigures, Sample, collect
+from broker_runtime.network.quotas.connection_group import AddressGroupLimits
+from broker_runtime.network.quotas.metrics import MAX_GROUP_SERIES, MAX_IP_SERIES, NetworkMetrics, Sample, collect
 from broker_runtime.network.quotas.quotas import ConnectionQuotas
 from broker_runtime.network.quotas.refusals import RefusalLog
 from broker_runtime.network.settings import QuotaSettings
@@ -21,7 +21,7 @@ class Acceptor:
 
 
 def samples(quotas: ConnectionQuotas, refusals: RefusalLog | None = None) -> list[Sample]:
-    return list(collect(quotas, NetworkFigures(), refusals or RefusalLog(1_000), [Acceptor()], NOW))
+    return list(collect(quotas, NetworkMetrics(), refusals or RefusalLog(1_000), [Acceptor()], NOW))
 
 
 def value(found: list[Sample], name: str, **labels: str) -> float:
@@ -92,7 +92,7 @@ def test_a_flood_of_addresses_does_not_flood_the_scrape() -> None:
 def test_a_group_is_shown_by_name_and_there_may_be_more_than_are_shown() -> None:
     quotas = quotas_with_traffic()
     for n in range(MAX_GROUP_SERIES + 2):
-        quotas.groups.set_limits(f"{n:05}", GroupLimits(max_connections=1, observe=n == 1), NOW)
+        quotas.groups.set_limits(f"{n:05}", AddressGroupLimits(max_connections=1, observe=n == 1), NOW)
     for n in range(2):
         quotas.groups.add_member(f"{n:05}", f"10.0.1.{n}", NOW)
         for _ in range(3):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from broker_runtime.errors import ConfigError
-from broker_runtime.network.quotas.quotas import ConnectionQuotas, Outcome, UnknownListenerError
+from broker_runtime.network.quotas.quotas import AcceptOutcome, ConnectionQuotas, UnknownListenerError
 from broker_runtime.network.settings import UNLIMITED, IpAction, QuotaSettings, Strategy
 
 NOW = 1_000_000
@@ -26,7 +26,7 @@ def quotas_of(settings: QuotaSettings, *listeners: str) -> ConnectionQuotas:
 
 def test_a_waiting_listener_must_not_accept_another_connection() -> None:
     quotas = quotas_of(QuotaSettings(max_connections=0))
-    assert quotas.on_accepted(CLIENTS, IPS[0], NOW).outcome is Outcome.WAIT_FOR_SLOT
+    assert quotas.on_accepted(CLIENTS, IPS[0], NOW).outcome is AcceptOutcome.WAIT_FOR_SLOT
     with pytest.raises(RuntimeError, match="told to wait"):
         quotas.on_accepted(CLIENTS, IPS[0], NOW)
 
@@ -48,14 +48,14 @@ def test_an_abandoned_wait_frees_the_listener_and_ends_the_blocked_time() -> Non
     quotas.on_accepted(CLIENTS, IPS[0], NOW)
     quotas.on_wait_abandoned(CLIENTS, NOW + 500)
     assert quotas.listeners[CLIENTS].blocked.total_s(NOW + 900) == 0.5
-    assert quotas.on_accepted(CLIENTS, IPS[0], NOW).outcome is Outcome.WAIT_FOR_SLOT
+    assert quotas.on_accepted(CLIENTS, IPS[0], NOW).outcome is AcceptOutcome.WAIT_FOR_SLOT
 
 
 @pytest.mark.parametrize("strategy", Strategy)
 def test_a_client_that_hangs_up_while_it_waits_costs_no_rate(strategy: Strategy) -> None:
     quotas = quotas_of(QuotaSettings(max_connection_creation_rate=1, quota_window_num=2, strategy=strategy))
     meters = [quotas.broker_meter, quotas.listeners[CLIENTS].meter]
-    while quotas.on_accepted(CLIENTS, IPS[0], NOW).outcome is Outcome.ADMIT:
+    while quotas.on_accepted(CLIENTS, IPS[0], NOW).outcome is AcceptOutcome.ADMIT:
         pass
     with_the_wait = [meter.measure(NOW + 300) for meter in meters]
     quotas.on_wait_abandoned(CLIENTS, NOW + 300, by_client=True)
@@ -65,7 +65,7 @@ def test_a_client_that_hangs_up_while_it_waits_costs_no_rate(strategy: Strategy)
 
 def test_after_more_than_a_window_nothing_is_taken_back_for_a_client_that_hangs_up() -> None:
     quotas = quotas_of(QuotaSettings(max_connections=0))
-    assert quotas.on_accepted(CLIENTS, IPS[0], NOW).outcome is Outcome.WAIT_FOR_SLOT
+    assert quotas.on_accepted(CLIENTS, IPS[0], NOW).outcome is AcceptOutcome.WAIT_FOR_SLOT
     before = quotas.listeners[CLIENTS].meter.measure(NOW + 1_001)
     quotas.on_wait_abandoned(CLIENTS, NOW + 1_001, by_client=True)
     assert quotas.listeners[CLIENTS].meter.measure(NOW + 1_001) == before
@@ -73,10 +73,10 @@ def test_after_more_than_a_window_nothing_is_taken_back_for_a_client_that_hangs_
 
 def test_the_next_client_takes_a_wait_over_and_is_judged_by_its_own_address() -> None:
     quotas = quotas_of(QuotaSettings(max_connection_creation_rate=1, quota_window_num=2, max_connections_per_ip=1))
-    assert quotas.on_accepted(CLIENTS, IPS[0], NOW).outcome is Outcome.ADMIT
+    assert quotas.on_accepted(CLIENTS, IPS[0], NOW).outcome is AcceptOutcome.ADMIT
     waits = quotas.on_accepted(CLIENTS, IPS[0], NOW)
-    assert waits.outcome is Outcome.WAIT_UNTIL
-    assert quotas.on_wait_over(CLIENTS, IPS[1], waits.at_ms).outcome is Outcome.ADMIT
+    assert waits.outcome is AcceptOutcome.WAIT_UNTIL
+    assert quotas.on_wait_over(CLIENTS, IPS[1], waits.at_ms).outcome is AcceptOutcome.ADMIT
     assert (quotas.ip_count(IPS[0]), quotas.ip_count(IPS[1])) == (1, 1)
     assert quotas.listeners[CLIENTS].waits_total == 1
 
@@ -104,7 +104,7 @@ def test_a_listener_that_is_added_again_before_its_last_connection_has_ended_sta
     quotas.retire_listener(CLIENTS, NOW)
     quotas.add_listener(CLIENTS, NOW)
     quotas.on_closed(CLIENTS, IPS[0], NOW)
-    assert quotas.on_accepted(CLIENTS, IPS[0], NOW).outcome is Outcome.ADMIT
+    assert quotas.on_accepted(CLIENTS, IPS[0], NOW).outcome is AcceptOutcome.ADMIT
     assert quotas.listeners[CLIENTS].admitted_total == 2
 
 
@@ -135,7 +135,7 @@ def test_a_broker_rate_of_zero_is_refused_where_a_listener_would_inherit_it() ->
     quotas.update(
         QuotaSettings(max_connection_creation_rate=0, listener_max_connection_creation_rate={CLIENTS: 5}), NOW
     )
-    assert quotas.on_accepted(CLIENTS, IPS[0], NOW).outcome is Outcome.WAIT_UNTIL
+    assert quotas.on_accepted(CLIENTS, IPS[0], NOW).outcome is AcceptOutcome.WAIT_UNTIL
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_no_limit_for_clients_reaches_the_listener_that_brokers_and_the_operator
     quotas.on_accepted(CLIENTS, IPS[0], NOW)
     quotas.update(replace(settings, **limits), NOW)
     for _ in range(50):
-        assert quotas.on_accepted(BROKERS, IPS[0], NOW).outcome is Outcome.ADMIT
+        assert quotas.on_accepted(BROKERS, IPS[0], NOW).outcome is AcceptOutcome.ADMIT
     assert quotas.ip_count(IPS[0]) == 1
     for _ in range(50):
         quotas.on_closed(BROKERS, IPS[0], NOW)
@@ -163,8 +163,8 @@ def test_no_limit_for_clients_reaches_the_listener_that_brokers_and_the_operator
 def test_a_limit_of_its_own_holds_on_the_listener_between_brokers() -> None:
     settings = QuotaSettings(inter_broker_listener=BROKERS, listener_max_connections={BROKERS: 1})
     quotas = quotas_of(settings, CLIENTS, BROKERS)
-    assert quotas.on_accepted(BROKERS, IPS[0], NOW).outcome is Outcome.ADMIT
-    assert quotas.on_accepted(BROKERS, IPS[0], NOW).outcome is Outcome.WAIT_FOR_SLOT
+    assert quotas.on_accepted(BROKERS, IPS[0], NOW).outcome is AcceptOutcome.ADMIT
+    assert quotas.on_accepted(BROKERS, IPS[0], NOW).outcome is AcceptOutcome.WAIT_FOR_SLOT
 
 
 def test_a_negative_limit_is_refused() -> None:
@@ -184,7 +184,7 @@ def test_a_flood_of_addresses_keeps_the_number_of_tracked_ones(strategy: Strateg
         quotas.on_accepted(CLIENTS, "10.0.0.1", NOW + number)
     assert len(quotas.ip_rates) == 50
     # The busy address was never evicted: its burst is spent.
-    assert quotas.on_accepted(CLIENTS, "10.0.0.1", NOW + 999).outcome is Outcome.REFUSE_DELAYED
+    assert quotas.on_accepted(CLIENTS, "10.0.0.1", NOW + 999).outcome is AcceptOutcome.REFUSE_DELAYED
 
 
 def test_an_address_is_forgotten_after_an_hour() -> None:
@@ -227,9 +227,9 @@ class QuotaMachine(RuleBasedStateMachine):
         meters = [self.quotas.broker_meter, *(known.meter for known in self.quotas.listeners.values())]
         return [meter.measure(self.now_ms) for meter in meters]
 
-    def settle(self, name: str, ip: str, decision_outcome: Outcome, at_ms: int) -> None:
+    def settle(self, name: str, ip: str, decision_outcome: AcceptOutcome, at_ms: int) -> None:
         settings = self.quotas.settings
-        if decision_outcome is Outcome.ADMIT:
+        if decision_outcome is AcceptOutcome.ADMIT:
             if name == CLIENTS:
                 assert len(self.open) < settings.max_connections
             limit = settings.max_connections_of(name, protected=name == BROKERS)
@@ -237,11 +237,11 @@ class QuotaMachine(RuleBasedStateMachine):
             if name == CLIENTS:
                 assert self.open.count((CLIENTS, ip)) < settings.max_connections_per_ip
             self.open.append((name, ip))
-        elif decision_outcome in (Outcome.WAIT_UNTIL, Outcome.WAIT_FOR_SLOT):
-            if decision_outcome is Outcome.WAIT_UNTIL:
+        elif decision_outcome in (AcceptOutcome.WAIT_UNTIL, AcceptOutcome.WAIT_FOR_SLOT):
+            if decision_outcome is AcceptOutcome.WAIT_UNTIL:
                 assert self.now_ms < at_ms <= self.now_ms + settings.window_ms
             self.held[name] = (ip, at_ms)
-        elif decision_outcome is Outcome.REFUSE_DELAYED:
+        elif decision_outcome is AcceptOutcome.REFUSE_DELAYED:
             assert self.now_ms < at_ms <= self.now_ms + settings.window_ms
 
     @rule(name=st.sampled_from([CLIENTS, BROKERS]), ip=st.sampled_from(IPS))
@@ -250,7 +250,7 @@ class QuotaMachine(RuleBasedStateMachine):
             return
         before = self.sums()
         decision = self.quotas.on_accepted(name, ip, self.now_ms)
-        if decision.outcome in (Outcome.REFUSE_DELAYED, Outcome.REFUSE_DROPPED):
+        if decision.outcome in (AcceptOutcome.REFUSE_DELAYED, AcceptOutcome.REFUSE_DROPPED):
             assert self.sums() == before
         self.settle(name, ip, decision.outcome, decision.at_ms)
 

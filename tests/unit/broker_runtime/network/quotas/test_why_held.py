@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from broker_runtime.network.quotas.connection_group import NO_LIMITS, GroupLimits
+from broker_runtime.network.quotas.connection_group import NO_LIMITS, AddressGroupLimits
 from broker_runtime.network.quotas.limits_held import LimitsHeld
 from broker_runtime.network.quotas.quotas import ConnectionQuotas
 from broker_runtime.network.quotas.why_held import GROUPS_PER_ANSWER, WhyHeld
@@ -13,7 +13,7 @@ WALL_MS = 1_700_000_000_000
 A = "10.0.0.1"
 
 
-def quotas_of(**groups: GroupLimits) -> ConnectionQuotas:
+def quotas_of(**groups: AddressGroupLimits) -> ConnectionQuotas:
     quotas = ConnectionQuotas(QuotaSettings(quota_window_num=2, max_connections_per_ip=30), NOW - 60_000)
     quotas.add_listener("EXTERNAL", NOW)
     for name, limits in groups.items():
@@ -26,7 +26,9 @@ def told(quotas: ConnectionQuotas, ip: str = A) -> dict[str, Any]:
 
 
 def test_the_groups_that_hold_an_address_and_those_that_look_on() -> None:
-    quotas = quotas_of(each=GroupLimits(rate=2), all=GroupLimits(max_connections=5, shared=True, observe=True))
+    quotas = quotas_of(
+        each=AddressGroupLimits(rate=2), all=AddressGroupLimits(max_connections=5, shared=True, observe=True)
+    )
     quotas.groups.add_member("each", "10.0.0.0/24", NOW - 1_000)
     quotas.groups.add_member("all", "10.0.0.0/8", NOW - 5_000)
     for ip in (A, A, A, "10.9.9.9"):
@@ -74,7 +76,7 @@ def test_the_groups_that_hold_an_address_and_those_that_look_on() -> None:
 
 
 def test_a_rate_of_the_address_itself_and_that_of_all_others() -> None:
-    quotas = quotas_of(each=GroupLimits(rate=2))
+    quotas = quotas_of(each=AddressGroupLimits(rate=2))
     quotas.groups.add_member("each", "2001:db8::1", NOW)
     quotas.update_ip_rate("2001:db8::1", 7, NOW - 500)
     quotas.update_ip_rate("2001:db8::1", 7, NOW)
@@ -111,7 +113,7 @@ def test_the_limits_that_all_clients_meet_are_told_with_each_address() -> None:
 
 def test_groups_come_by_name_and_so_many_at_a_time() -> None:
     names = [f"{n:04}" for n in range(GROUPS_PER_ANSWER + 3)]
-    quotas = quotas_of(**dict.fromkeys(names, GroupLimits(rate=2)))
+    quotas = quotas_of(**dict.fromkeys(names, AddressGroupLimits(rate=2)))
     quotas.groups.set_limits("0001", NO_LIMITS, NOW)
     quotas.groups.add_member("0000", "::/0", NOW)
     why = WhyHeld(quotas, NOW, WALL_MS)

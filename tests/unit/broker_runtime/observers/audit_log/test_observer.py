@@ -11,7 +11,7 @@ from audit_pipeline.spool.spool_folder import boots, spools_of
 from broker_runtime.apis.request.call import Ending
 from broker_runtime.exposition import render
 from broker_runtime.observers.audit_log.observer import AuditLogObserver, new_boot_id
-from broker_runtime.observers.surroundings import HeldPartition, Surroundings
+from broker_runtime.observers.surroundings import BrokerFacts, HostedPartition
 from tests.support.audit.audit import ManualTimers, ended_call
 from tests.support.fakes.manual_clock import ManualClock
 from tests.support.requests.calls import NotedConnection
@@ -24,12 +24,12 @@ class Bench:
         self.log_dir = log_dir
         self.clock = ManualClock()
         self.timers = ManualTimers(self.clock)
-        self.held = [HeldPartition("orders", number, 10, 0, 5, True) for number in range(partitions)]
+        self.held = [HostedPartition("orders", number, 10, 0, 5, True) for number in range(partitions)]
 
     def loaded(self, **config: str) -> AuditLogObserver:
         observer = AuditLogObserver()
         observer.attach(
-            Surroundings(
+            BrokerFacts(
                 7, "cluster", str(self.log_dir), self.clock, lambda call: call(), self.timers.call_later,
                 lambda: iter(self.held),
             )

@@ -8,7 +8,7 @@ import pytest
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import KafkaError
 from broker_runtime.slicing.steps import at_once
-from broker_runtime.storage.damage.mending import NotSuppliedError, Supplied, Wanted, mend, nothing_for
+from broker_runtime.storage.damage.mending import MissingBatches, NotSuppliedError, Supplied, mend, nothing_for
 from broker_runtime.storage.log.replacing import ReplacingStoppedError
 from broker_runtime.storage.records.batch import HEADER_BYTES, encode_batch, iter_batches
 from tests.support.fakes.memory_filesystem import MemoryFileSystem
@@ -214,7 +214,7 @@ def test_what_does_not_fit_is_not_taken(supplied: Supplied) -> None:
     house = DamagedHouse()
     house.find(20, 21)
 
-    async def supply(_: Wanted) -> Supplied:
+    async def supply(_: MissingBatches) -> Supplied:
         return supplied
 
     segment, _ = house.place_of(19)
@@ -231,7 +231,7 @@ def test_what_a_cleaned_replica_has_not_any_more_is_taken_by_batches_without_rec
     house = DamagedHouse()
     house.find(20, 21, 22)
 
-    async def supply(_: Wanted) -> Supplied:
+    async def supply(_: MissingBatches) -> Supplied:
         return Supplied(_records(21, epoch=2, value=b"21"), 23, may_have_gaps=True)
 
     segment, _ = house.place_of(19)
@@ -254,7 +254,7 @@ def test_an_accepted_loss_leaves_offsets_without_records() -> None:
     house = DamagedHouse()
     house.find(20, 21, 30)
 
-    async def supply(wanted: Wanted) -> Supplied:
+    async def supply(wanted: MissingBatches) -> Supplied:
         return nothing_for(wanted)
 
     for offset in (19, 29):
@@ -292,7 +292,7 @@ def test_a_log_that_changes_under_a_mending_stays_as_it_is_then(change: Callable
     house = DamagedHouse()
     house.find(20, 21)
 
-    async def supply(wanted: Wanted) -> Supplied:
+    async def supply(wanted: MissingBatches) -> Supplied:
         change(house)
         return await house.supply(wanted)
 

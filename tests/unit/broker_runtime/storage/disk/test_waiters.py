@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
-from broker_runtime.storage.disk.waiters import AtOnce, InTurns, OffsetWaiters, Watchers
+from broker_runtime.storage.disk.waiters import AtOnce, OffsetWaiters, SlicedCallbacks, Watchers
 
 
 def test_waiters_are_called_once_when_their_offset_is_passed() -> None:
@@ -72,7 +72,7 @@ class Loop:
     def __init__(self) -> None:
         self.now_s = 0.0
         self.soon: list[Callable[[], None]] = []
-        self.wakes = InTurns(self.soon.append, lambda: self.now_s, 3.0)
+        self.wakes = SlicedCallbacks(self.soon.append, lambda: self.now_s, 3.0)
         self.called: list[str] = []
 
     def turn(self) -> list[str]:

@@ -7,7 +7,7 @@ import pytest
 from broker_runtime.config import BROKER_KEYS, TOPIC_KEYS, ConfigKey
 from broker_runtime.errors import ConfigError
 from sluicegate_operator.api.configs.config_keys import BROKER_CONFIG, TOPIC_CONFIG
-from sluicegate_operator.api.schema.config_values import ConfigValue, Whole
+from sluicegate_operator.api.schema.config_values import ConfigValue, WholeNumber
 
 NUMBERS = [-2, -1, 0, 1, 3, 4, 13, 14, 64, 65, 1023, 1024, 2**31 - 1, 2**31, 2**63 - 1, 2**63, 10**30]
 WORDS = ["", "abc", "1_000", "1.5", "0x10", "1e3", "true", "False", "yes", "gzip", "GZIP", "LogAppendTime", "delete"]
@@ -39,7 +39,7 @@ def test_every_number_that_the_broker_takes_is_accepted(
     key: str, ours: Mapping[str, ConfigValue], brokers: Mapping[str, ConfigKey]
 ) -> None:
     value = ours[key]
-    if not isinstance(value, Whole):
+    if not isinstance(value, WholeNumber):
         return
     unbounded = brokers[key].validator is None
     refused = [n for n in NUMBERS if taken(brokers[key], str(n)) and not value.accepts(str(n))]

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from sluicegate_operator.cli.asking.quota_rows import QuotaRow
 from sluicegate_operator.cli.fleets.fleet_tables import brokers_table, quotas_table
-from sluicegate_operator.cli.fleets.fleet_view import ClusterView, broker_rows
+from sluicegate_operator.cli.fleets.fleet_view import ShownCluster, broker_rows
 from sluicegate_operator.fleet.kafka.controllers import ControllerView
 from sluicegate_operator.planning.registrations.overview import BrokerOverview, BrokerState, ClusterOverview
 
@@ -29,13 +29,13 @@ def printed(table: Table, width: int) -> str:
 
 
 def shown(progress: dict[str, Any], view: ControllerView = VIEW, width: int = 160) -> str:
-    cluster = ClusterView("shop", (), broker_rows(view.overview, NODES), view.unseen, progress, (), ())
+    cluster = ShownCluster("shop", (), broker_rows(view.overview, NODES), view.unseen, progress, (), ())
     return printed(brokers_table(cluster), width)
 
 
 def test_a_terminal_of_80_columns_shows_whole_headings() -> None:
     rows = (QuotaRow(0, "listener EXTERNAL", 50, None, 2690.5, 1234, 0.91, 40961), QuotaRow(0, "ip 127.0.1.7", 5))
-    quotas = printed(quotas_table([ClusterView("shop", (), (), "", {}, rows, ())]), 80)
+    quotas = printed(quotas_table([ShownCluster("shop", (), (), "", {}, rows, ())]), 80)
     assert "2690.5" in quotas
     assert "…" not in quotas
     assert all(heading in quotas for heading in ("limit", "rate/s", "blocked", "max", "open", "held"))

@@ -25,7 +25,7 @@ from sluicegate_operator.cli.asking.brokers_asked import (
     brokers_in_kubernetes,
 )
 from sluicegate_operator.cli.asking.quotas_named import behind, quotas_here
-from sluicegate_operator.cli.asking.why_report import BrokerAnswer, Found, document, silent_words, why_tables
+from sluicegate_operator.cli.asking.why_report import AddressAnswers, BrokerAnswer, document, silent_words, why_tables
 from sluicegate_operator.cli.fleets.why import why
 from sluicegate_operator.fleet.local.local_data import DataDir
 from sluicegate_operator.kube.http.errors import KubeError
@@ -63,7 +63,7 @@ NOW = datetime(2026, 11, 23, 18, 20, tzinfo=UTC)
 def shown(*answers: BrokerAnswer) -> list[list[str]]:
     """The words of each line, at the width of a small terminal."""
     out = io.StringIO()
-    for table in why_tables(Found("10.0.0.1", answers), NOW):
+    for table in why_tables(AddressAnswers("10.0.0.1", answers), NOW):
         Console(file=out, width=80).print(table)
     return [line.split() for line in out.getvalue().splitlines() if line.strip()]
 
@@ -97,14 +97,16 @@ def test_limits_that_all_clients_share_are_named_with_the_time_that_they_block()
     named = behind([a_quota("rate", listener="EXTERNAL"), a_quota("all", broker={})], "10.0.0.1")
     for quotas, words in ((named, ("default/rate", "default/all")), ({}, ("set on the brokers",) * 2)):
         out = io.StringIO()
-        [table] = why_tables(Found("10.0.0.1", (BrokerAnswer("shop", 0, said),), quotas), NOW)
+        [table] = why_tables(AddressAnswers("10.0.0.1", (BrokerAnswer("shop", 0, said),), quotas), NOW)
         Console(file=out, width=110).print(table)
         rows = [" ".join(line.split()) for line in out.getvalue().splitlines() if line.strip().startswith("0 ")]
         assert rows == [
             f"0 {words[0]} listener EXTERNAL 50.0/50 - 82% 4094 -",
             f"0 {words[1]} broker 50.0/300 7/900 <1% 4094 -",
         ]
-    assert document([Found("10.0.0.1", (BrokerAnswer("shop", 0, said),), named)])["addresses"][0]["quotas"] == [
+    assert document([AddressAnswers("10.0.0.1", (BrokerAnswer("shop", 0, said),), named)])["addresses"][0][
+        "quotas"
+    ] == [
         {"cluster": "shop", "kind": "broker", "names": ["default/all"]},
         {"cluster": "shop", "kind": "listener EXTERNAL", "names": ["default/rate"]},
     ]
@@ -122,7 +124,7 @@ def test_clusters_are_apart_and_a_silent_broker_is_told_once() -> None:
     answers = (BrokerAnswer("bar", 0, FREE), BrokerAnswer("shop", 0, FREE), BrokerAnswer("shop", 2, None, "away"))
     titles = [line for line in shown(*answers) if line[:2] == ["What", "holds"]]
     assert [title[-1] for title in titles] == ["bar", "shop"]
-    found = [Found("10.0.0.1", answers), Found("2001:db8::1", answers)]
+    found = [AddressAnswers("10.0.0.1", answers), AddressAnswers("2001:db8::1", answers)]
     assert silent_words(found) == ["broker 2 of shop did not answer: away"]
 
 
@@ -156,12 +158,12 @@ def test_a_limit_of_one_address_or_of_all_is_said_by_the_quotas_that_ask_for_it(
     }
     said = BrokerAnswer("shop", 0, FREE | {"holders": [OF_ADDRESS, OF_ALL]})
     for quotas, words in ((named, ["default/one", "default/everybody"]), ({}, ["set for this", "set for all"])):
-        found = Found("2001:db8::1", (said,), quotas)
+        found = AddressAnswers("2001:db8::1", (said,), quotas)
         out = io.StringIO()
         [table] = why_tables(found, NOW)
         Console(file=out, width=200).print(table)
         assert [word for word in words if word not in out.getvalue()] == []
-    assert document([Found("2001:db8::1", (said,), named)])["addresses"][0]["quotas"][2] == {
+    assert document([AddressAnswers("2001:db8::1", (said,), named)])["addresses"][0]["quotas"][2] == {
         "cluster": "shop",
         "kind": "ip",
         "names": ["default/one"],
@@ -175,7 +177,7 @@ def test_quotas_of_this_machine_are_those_that_up_has_read(tmp_path: Path) -> No
 
 
 def test_machines_get_all_that_brokers_have_said() -> None:
-    found = Found("10.0.0.1", (BrokerAnswer("shop", 0, SAID), BrokerAnswer("shop", 2, None, "away")))
+    found = AddressAnswers("10.0.0.1", (BrokerAnswer("shop", 0, SAID), BrokerAnswer("shop", 2, None, "away")))
     assert document([found]) == {
         "addresses": [
             {

@@ -10,7 +10,7 @@ from sluicegate_operator.cli.groups.offset_resets import (
     LogEnds,
     Reset,
     ResetError,
-    Target,
+    ResetTarget,
     Way,
     chosen_partitions,
     parse_datetime,
@@ -28,35 +28,35 @@ LOG = {("orders", 0): LogEnds(earliest=10, latest=100, at_time=40)}
 @pytest.mark.parametrize(
     ("target", "after"),
     [
-        (Target(Way.EARLIEST), 10),
-        (Target(Way.LATEST), 100),
-        (Target(Way.OFFSET, 55), 55),
-        (Target(Way.OFFSET, 5), 10),
-        (Target(Way.OFFSET, 101), 100),
-        (Target(Way.SHIFT, -20), 30),
-        (Target(Way.SHIFT, -41), 10),
-        (Target(Way.SHIFT, 51), 100),
-        (Target(Way.DURATION, 7), 40),
-        (Target(Way.DATETIME, 7), 40),
+        (ResetTarget(Way.EARLIEST), 10),
+        (ResetTarget(Way.LATEST), 100),
+        (ResetTarget(Way.OFFSET, 55), 55),
+        (ResetTarget(Way.OFFSET, 5), 10),
+        (ResetTarget(Way.OFFSET, 101), 100),
+        (ResetTarget(Way.SHIFT, -20), 30),
+        (ResetTarget(Way.SHIFT, -41), 10),
+        (ResetTarget(Way.SHIFT, 51), 100),
+        (ResetTarget(Way.DURATION, 7), 40),
+        (ResetTarget(Way.DATETIME, 7), 40),
     ],
 )
-def test_each_way_leads_into_the_log(target: Target, after: int) -> None:
+def test_each_way_leads_into_the_log(target: ResetTarget, after: int) -> None:
     assert plan_resets(target, {("orders", 0): 50}, LOG) == [Reset("orders", 0, 50, after, 100 - after)]
 
 
 def test_where_no_record_is_as_young_it_is_the_end() -> None:
-    (reset,) = plan_resets(Target(Way.DATETIME, 7), {}, {("orders", 0): LogEnds(10, 100, None)})
+    (reset,) = plan_resets(ResetTarget(Way.DATETIME, 7), {}, {("orders", 0): LogEnds(10, 100, None)})
     assert (reset.before, reset.after) == (None, 100)
 
 
 def test_a_shift_needs_something_to_shift() -> None:
     with pytest.raises(ResetError, match="nothing is committed for orders-0"):
-        plan_resets(Target(Way.SHIFT, 1), {("orders", 1): 50}, LOG)
+        plan_resets(ResetTarget(Way.SHIFT, 1), {("orders", 1): 50}, LOG)
 
 
 @given(st.sampled_from([way for way in Way if way is not Way.SHIFT]), st.integers(), st.integers(0), st.integers(0))
 def test_nothing_leads_out_of_the_log(way: Way, value: int, earliest: int, length: int) -> None:
-    (reset,) = plan_resets(Target(way, value), {}, {("a", 0): LogEnds(earliest, earliest + length)})
+    (reset,) = plan_resets(ResetTarget(way, value), {}, {("a", 0): LogEnds(earliest, earliest + length)})
     assert earliest <= reset.after <= earliest + length
     assert reset.lag == earliest + length - reset.after
 

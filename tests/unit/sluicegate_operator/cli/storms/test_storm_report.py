@@ -1,7 +1,7 @@
 import pytest
 from rich.console import Console
 
-from sluicegate_operator.cli.storms.storm_report import Outcome, StormReport, percentile
+from sluicegate_operator.cli.storms.storm_report import AttemptOutcome, StormReport, percentile
 from sluicegate_operator.cli.storms.storm_tables import storm_table
 
 
@@ -16,7 +16,7 @@ def test_counts_add_up_for_each_source_and_in_total() -> None:
     for source in ("127.0.1.1", "127.0.1.1", "127.0.1.2"):
         report.started(source)
     report.answered("127.0.1.1", 0.004, 1.2)
-    report.ended("127.0.1.1", Outcome.TIMED_OUT)
+    report.ended("127.0.1.1", AttemptOutcome.TIMED_OUT)
     report.failed_here("127.0.1.2", "Cannot assign requested address")
 
     shown = report.as_dict()

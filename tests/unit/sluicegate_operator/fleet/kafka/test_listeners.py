@@ -2,7 +2,7 @@
 
 import pytest
 
-from sluicegate_operator.fleet.kafka.listeners import Told, ask_listeners, tell_listeners
+from sluicegate_operator.fleet.kafka.listeners import ListenerOutcome, ask_listeners, tell_listeners
 from sluicegate_operator.planning.listeners.exposure import Address
 from sluicegate_operator.planning.listeners.listeners import OpenListener, OpenListeners
 from tests.support.fakes.scripted_cluster import ScriptedCluster
@@ -23,7 +23,7 @@ def shop(brokers: int = 2) -> ScriptedCluster:
     return cluster
 
 
-async def tell(cluster: ScriptedCluster, **ports: int) -> tuple[dict[int, Told], dict[int, OpenListeners]]:
+async def tell(cluster: ScriptedCluster, **ports: int) -> tuple[dict[int, ListenerOutcome], dict[int, OpenListeners]]:
     """Open these ports; return the outcome, and the brokers' listeners afterwards."""
     pool = cluster.pool()
     async with pool.admin:
@@ -36,7 +36,7 @@ async def tell(cluster: ScriptedCluster, **ports: int) -> tuple[dict[int, Told],
 async def test_each_broker_is_told_once_and_for_itself() -> None:
     cluster = shop()
     told, after = await tell(cluster, A=9094)
-    assert told == {0: Told(("A",)), 1: Told(("A",))}
+    assert told == {0: ListenerOutcome(("A",)), 1: ListenerOutcome(("A",))}
     assert after == {0: opened("b0", A=9094), 1: opened("b1", A=9094)}
     assert cluster.alterations == 2
     assert cluster.defaults == {}
@@ -66,7 +66,7 @@ async def test_a_broker_that_is_away_is_left_out_and_the_others_are_done() -> No
     cluster = shop()
     cluster.peers[1].refuse = True
     told, after = await tell(cluster, A=9094)
-    assert told == {0: Told(("A",))}
+    assert told == {0: ListenerOutcome(("A",))}
     assert list(after) == [0]
 
 
@@ -74,4 +74,4 @@ async def test_a_broker_that_goes_silent_meanwhile_has_changed_nothing_as_far_as
     cluster = shop(1)
     cluster.peers[0].script(44, lambda _: None)
     told, _ = await tell(cluster, A=9094)
-    assert told == {0: Told()}
+    assert told == {0: ListenerOutcome()}

@@ -11,11 +11,11 @@ import pytest
 from sluicegate_operator.api.manifests import read_stored
 from sluicegate_operator.handlers.admission import admission, admission_world
 from sluicegate_operator.handlers.admission.admission import CHECK, CHECK_ANSWER, WARNINGS, Admission, Warner
-from sluicegate_operator.handlers.admission.admission_figures import AdmissionFigures, AdmissionResult
-from sluicegate_operator.handlers.admission.admission_world import AdmissionWorld, SharedPlaces, UnknownWorldError
+from sluicegate_operator.handlers.admission.admission_figures import AdmissionMetrics, AdmissionResult
+from sluicegate_operator.handlers.admission.admission_world import AdmissionWorld, SharedPlaces, UncachedWorldError
 from sluicegate_operator.handlers.kopf_operator import KopfOperator
 from sluicegate_operator.kube.cache.cache import Cache
-from sluicegate_operator.kube.cache.held import Held, Reader
+from sluicegate_operator.kube.cache.held import CachedObject, Reader
 from sluicegate_operator.kube.cache.watched import Watched
 from sluicegate_operator.kube.http.kinds import (
     AUDIT_PIPELINE,
@@ -42,7 +42,7 @@ def stored(document: Json, name: str = "", version: int = 3, **meta: Any) -> Jso
     return {**document, "metadata": {"creationTimestamp": "2026-01-01T00:00:00Z", **own, **meta}}
 
 
-def held(document: Json, name: str = "", **meta: Any) -> Held:
+def held(document: Json, name: str = "", **meta: Any) -> CachedObject:
     body = stored(document, name, **meta)
     return Reader().held(KINDS[body["kind"]], body)
 
@@ -93,7 +93,7 @@ async def test_of_many_rivals_those_that_decide_are_found(monkeypatch: pytest.Mo
     itself = read_stored(stored(quota(target, maxConnections=5), "strict"))
     assert "ConnectionQuota strict" not in names(world.around(itself, NOW))
     monkeypatch.setattr(admission_world, "RIVALS_MAX", 100)
-    with pytest.raises(UnknownWorldError, match="203 objects compete with ConnectionQuota new"):
+    with pytest.raises(UncachedWorldError, match="203 objects compete with ConnectionQuota new"):
         world.around(applied, NOW)
 
 
@@ -125,7 +125,7 @@ async def test_objects_of_other_clusters_and_namespaces_are_not_looked_at() -> N
 )
 async def test_a_kind_that_is_not_known_is_no_empty_world(applied: Json, kind: Kind) -> None:
     world = await world_of(cluster(), listener(), unlisted=(kind,))
-    with pytest.raises(UnknownWorldError):
+    with pytest.raises(UncachedWorldError):
         world.around(read_stored(stored(applied)), NOW)
 
 
@@ -133,7 +133,7 @@ async def test_a_listener_that_cannot_be_read_may_be_the_one_that_is_missing() -
     unreadable = listener()
     unreadable["spec"] = {**unreadable["spec"], "port": "many"}
     world = await world_of(cluster(), unreadable)
-    with pytest.raises(UnknownWorldError):
+    with pytest.raises(UncachedWorldError):
         world.around(read_stored(stored(quota({"listener": "EXTERNAL"}))), NOW)
 
 
@@ -156,8 +156,8 @@ def test_places_follow_what_is_applied_moved_and_deleted() -> None:
     assert list(places.names(read_stored(stored(topic("second", topicName="orders"))))) == ["orders"]
 
 
-async def warner_of(*documents: Json, unlisted: tuple[Kind, ...] = ()) -> tuple[Warner, AdmissionFigures, Stored]:
-    cache, figures = Stored(*documents, unlisted=unlisted), AdmissionFigures()
+async def warner_of(*documents: Json, unlisted: tuple[Kind, ...] = ()) -> tuple[Warner, AdmissionMetrics, Stored]:
+    cache, figures = Stored(*documents, unlisted=unlisted), AdmissionMetrics()
     warner = Warner(cache, figures, Images(), lambda: NOW)
     await warner.world.follow()
     return warner, figures, cache

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from sluicegate_operator.handlers.admission.admission_certificates import RENEWED_BEFORE_S, CertificateKeeper
-from sluicegate_operator.handlers.admission.admission_figures import AdmissionFigures
+from sluicegate_operator.handlers.admission.admission_figures import AdmissionMetrics
 from sluicegate_operator.handlers.admission.serving_certificate import ServingCertificate
 from sluicegate_operator.kube.certificates.new_certificate import new_pair
 from sluicegate_operator.kube.certificates.tls_pair import CertificateError, TlsPair
@@ -141,8 +141,8 @@ async def test_an_object_of_the_chart_that_is_gone_is_named(kind: Kind, said: st
         await keeper(api).keep()
 
 
-def serving(api: Api) -> tuple[ServingCertificate, AdmissionFigures]:
-    figures = AdmissionFigures()
+def serving(api: Api) -> tuple[ServingCertificate, AdmissionMetrics]:
+    figures = AdmissionMetrics()
     return ServingCertificate(cast(KubeClient, api), "ops", SETTINGS, figures), figures
 
 

@@ -9,10 +9,10 @@ from prometheus_client import CollectorRegistry, generate_latest
 from sluicegate_operator.fleet.kafka.controllers import ControllerView
 from sluicegate_operator.fleet.kubernetes.kubernetes import KubernetesFleet, Sighting
 from sluicegate_operator.handlers.context import Context
-from sluicegate_operator.handlers.process.term_figures import PipelineFigures, TermFigures
+from sluicegate_operator.handlers.process.term_figures import PipelineMetrics, TermMetrics
 from sluicegate_operator.handlers.term import reconcilers
 from sluicegate_operator.planning.registrations.overview import BrokerOverview, BrokerState, ClusterOverview
-from sluicegate_operator.planning.rolls.roll import Done, Wait, WaitReason
+from sluicegate_operator.planning.rolls.roll import Done, WaitForNodes, WaitReason
 from sluicegate_operator.settings import read_settings
 from tests.support.fakes.memory_kube import MemoryKube
 from tests.support.manifests.bad_manifests import cluster, quota
@@ -23,18 +23,18 @@ OF_SHOP = 'broker_cluster="shop",namespace="default"'
 
 
 @pytest.fixture
-def figures() -> TermFigures:
-    return TermFigures()
+def figures() -> TermMetrics:
+    return TermMetrics()
 
 
-def shown(figures: TermFigures) -> dict[str, float]:
+def shown(figures: TermMetrics) -> dict[str, float]:
     registry = CollectorRegistry()
     registry.register(figures)
     lines = [line for line in generate_latest(registry).decode().splitlines() if not line.startswith("#")]
     return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
 
 
-def test_quotas_and_brokers_are_counted_by_state_and_what_is_gone_is_not_shown(figures: TermFigures) -> None:
+def test_quotas_and_brokers_are_counted_by_state_and_what_is_gone_is_not_shown(figures: TermMetrics) -> None:
     figures.note_quotas(SHOP, {"a": "Enforced", "b": "Applying", "c": "Enforced"})
     figures.note_brokers(SHOP, "uid", 3, ["Online", "Fenced", "Online"])
     found = shown(figures)
@@ -52,25 +52,25 @@ def test_quotas_and_brokers_are_counted_by_state_and_what_is_gone_is_not_shown(f
 @pytest.mark.parametrize(
     ("step", "blocked"),
     [
-        (Wait(WaitReason.BELOW_MIN_ISR, "orders-0"), True),
-        (Wait(WaitReason.NODE_FAILING, "ImagePullBackOff"), True),
-        (Wait(WaitReason.PAUSED, "a person wants it so"), False),
-        (Wait(WaitReason.NODE_NOT_READY, "it is coming back"), False),
+        (WaitForNodes(WaitReason.BELOW_MIN_ISR, "orders-0"), True),
+        (WaitForNodes(WaitReason.NODE_FAILING, "ImagePullBackOff"), True),
+        (WaitForNodes(WaitReason.PAUSED, "a person wants it so"), False),
+        (WaitForNodes(WaitReason.NODE_NOT_READY, "it is coming back"), False),
         (Done(), False),
         (None, False),
     ],
 )
 def test_a_roll_is_blocked_by_what_does_not_pass_by_itself(
-    figures: TermFigures, step: Wait | Done | None, blocked: bool
+    figures: TermMetrics, step: WaitForNodes | Done | None, blocked: bool
 ) -> None:
-    figures.note_roll(SHOP, Wait(WaitReason.CONTROLLER_UNKNOWN, "it does not answer"))
+    figures.note_roll(SHOP, WaitForNodes(WaitReason.CONTROLLER_UNKNOWN, "it does not answer"))
     figures.note_roll(SHOP, step)
     series = [name for name in shown(figures) if name.startswith("sluicegate_roll_blocked")]
     assert series == ([f'sluicegate_roll_blocked{{{OF_SHOP},reason="{step.reason}"}}'] if blocked else [])  # type: ignore[union-attr]
 
 
-def test_pipelines_are_shown_as_they_were_last_seen(figures: TermFigures) -> None:
-    figures.note_pipelines(SHOP, {"daily": PipelineFigures(True, None), "hourly": PipelineFigures(False, 7)})
+def test_pipelines_are_shown_as_they_were_last_seen(figures: TermMetrics) -> None:
+    figures.note_pipelines(SHOP, {"daily": PipelineMetrics(True, None), "hourly": PipelineMetrics(False, 7)})
     found = {name: value for name, value in shown(figures).items() if "pipeline" in name}
     assert found == {
         f'sluicegate_audit_pipeline_failing{{{OF_SHOP},pipeline="daily"}}': 1,

@@ -12,7 +12,7 @@ from sluicegate_operator.api.models.connection_quota import ConnectionQuota
 from sluicegate_operator.kube.cache import cache as cache_module
 from sluicegate_operator.kube.cache import informer, reflector
 from sluicegate_operator.kube.cache.cache import Cache
-from sluicegate_operator.kube.cache.held import Held
+from sluicegate_operator.kube.cache.held import CachedObject
 from sluicegate_operator.kube.cache.watched import Watched
 from sluicegate_operator.kube.http.errors import KubeError, KubeUnavailableError
 from sluicegate_operator.kube.http.kinds import CONFIG_MAP, CONNECTION_QUOTA
@@ -39,7 +39,7 @@ async def names(cache: Cache) -> list[str]:
     return sorted(one.name for one in found if isinstance(one, ConnectionQuota))
 
 
-def named(held: Held | None) -> str | None:
+def named(held: CachedObject | None) -> str | None:
     return None if held is None else held.name
 
 
@@ -183,7 +183,7 @@ async def test_who_subscribes_hears_of_what_is_there_and_of_each_change() -> Non
     script = Script(page(quota("a", 3)))
     told: list[tuple[str | None, str | None]] = []
 
-    def hear(_: object, before: Held | None, after: Held | None) -> None:
+    def hear(_: object, before: CachedObject | None, after: CachedObject | None) -> None:
         told.append((named(before), named(after)))
 
     async with cached(script, QUOTAS) as cache:
@@ -285,7 +285,7 @@ async def test_a_past_that_is_forgotten_each_time_is_not_listed_without_a_pause(
 async def test_who_fails_at_one_object_hears_of_the_others(caplog: pytest.LogCaptureFixture) -> None:
     told: list[str | None] = []
 
-    def hear(_: object, before: Held | None, after: Held | None) -> None:
+    def hear(_: object, before: CachedObject | None, after: CachedObject | None) -> None:
         if "odd" in (named(before), named(after)):
             raise ValueError("what is this?")
         told.append(named(after))

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.api.models.connection_quota import ConnectionQuota
-from sluicegate_operator.kube.cache.held import Misread, Reader
+from sluicegate_operator.kube.cache.held import Reader, UnreadableObject
 from sluicegate_operator.kube.http.kinds import BROKER_CLUSTER, CONFIG_MAP, CONNECTION_QUOTA, POD, SERVICE
 from sluicegate_operator.resources.labels import CLUSTER_LABEL
 
@@ -44,7 +44,7 @@ def test_equal_parts_of_models_are_one_in_memory() -> None:
 def test_an_object_says_where_it_belongs_also_when_it_cannot_be_read() -> None:
     held = Reader().held(CONNECTION_QUOTA, quota("a", maxConnections="many"))
     assert (held.key, held.uid, held.version, held.cluster) == (("default", "a"), "uid-a", 7, "shop")
-    assert isinstance(held.value, Misread)
+    assert isinstance(held.value, UnreadableObject)
     assert "maxConnections" in held.value.why
     assert held.value.body["kind"] == "ConnectionQuota"
     shop = Reader().held(BROKER_CLUSTER, {"metadata": {"name": "shop", "namespace": "default"}, "spec": {}})
@@ -57,7 +57,7 @@ def test_an_object_says_where_it_belongs_also_when_it_cannot_be_read() -> None:
 def test_an_object_of_another_schema_belongs_to_no_cluster_and_keeps_no_other_from_being_read(spec: Any) -> None:
     held = Reader().held(CONNECTION_QUOTA, quota("a") | {"spec": spec})
     assert (held.key, held.cluster) == (("default", "a"), "")
-    assert isinstance(held.value, Misread)
+    assert isinstance(held.value, UnreadableObject)
 
 
 def test_documents_keep_what_is_planned_by() -> None:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from sluicegate_operator.kube.cache.rounds import Rounds
+from sluicegate_operator.kube.cache.rounds import SingleFlight
 
 pytestmark = pytest.mark.virtual_time
 
@@ -25,7 +25,7 @@ class Source:
 
 
 async def test_those_who_ask_meanwhile_share_an_answer_that_was_begun_after_they_asked() -> None:
-    rounds, source = Rounds[int](), Source()
+    rounds, source = SingleFlight[int](), Source()
     first = asyncio.create_task(rounds.ask("a", source))
     await asyncio.sleep(0.5)
     rest = [asyncio.create_task(rounds.ask("a", source)) for _ in range(50)]
@@ -35,7 +35,7 @@ async def test_those_who_ask_meanwhile_share_an_answer_that_was_begun_after_they
 
 
 async def test_different_questions_do_not_wait_for_each_other() -> None:
-    rounds, source = Rounds[int](), Source()
+    rounds, source = SingleFlight[int](), Source()
     loop = asyncio.get_running_loop()
     started_s = loop.time()
     assert sorted(await asyncio.gather(rounds.ask("a", source), rounds.ask("b", source))) == [1, 2]
@@ -43,7 +43,7 @@ async def test_different_questions_do_not_wait_for_each_other() -> None:
 
 
 async def test_an_error_is_for_all_who_shared_the_question_and_the_next_one_is_asked_anew() -> None:
-    rounds, source = Rounds[int](), Source()
+    rounds, source = SingleFlight[int](), Source()
     source.asked = 2
     shared = [rounds.ask("a", source) for _ in range(2)]
     first, second = await asyncio.gather(*shared, return_exceptions=True)
@@ -53,7 +53,7 @@ async def test_an_error_is_for_all_who_shared_the_question_and_the_next_one_is_a
 
 
 async def test_one_who_goes_leaves_the_answer_to_the_others() -> None:
-    rounds, source = Rounds[int](), Source()
+    rounds, source = SingleFlight[int](), Source()
     gone = asyncio.create_task(rounds.ask("a", source))
     await asyncio.sleep(0.5)
     waiting = asyncio.create_task(rounds.ask("a", source))

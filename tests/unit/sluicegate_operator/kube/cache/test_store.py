@@ -1,11 +1,11 @@
 """The stored objects of one kind, for any order of events."""
 
-from sluicegate_operator.kube.cache.held import Held
+from sluicegate_operator.kube.cache.held import CachedObject
 from sluicegate_operator.kube.cache.store import Store
 
 
-def held(name: str, version: int, *, uid: str = "", cluster: str = "shop") -> Held:
-    return Held("default", name, uid or f"uid-{name}", version, cluster, {"metadata": {"name": name}})
+def held(name: str, version: int, *, uid: str = "", cluster: str = "shop") -> CachedObject:
+    return CachedObject("default", name, uid or f"uid-{name}", version, cluster, {"metadata": {"name": name}})
 
 
 def names(cache: Store, cluster: str = "shop") -> list[str]:

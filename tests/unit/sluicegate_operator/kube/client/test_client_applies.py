@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sluicegate_operator.kube.cache.held import Held
+from sluicegate_operator.kube.cache.held import CachedObject
 from sluicegate_operator.kube.cache.informer import Informer
 from sluicegate_operator.kube.cache.watched import Watched
 from sluicegate_operator.kube.client.client import KubeClient
@@ -74,7 +74,7 @@ class Cached:
     def informers(self) -> Mapping[Kind, Informer]:
         seen = Informer(Watched(STATEFUL_SET, 30))
         if (found := self.peek()[1]) is not None:
-            seen.store.put(Held("default", "shop-broker", found["metadata"]["uid"], 1, "shop", found))
+            seen.store.put(CachedObject("default", "shop-broker", found["metadata"]["uid"], 1, "shop", found))
         return {STATEFUL_SET: seen}
 
     def note(self, kind: Kind, answer: Mapping[str, Any]) -> None:

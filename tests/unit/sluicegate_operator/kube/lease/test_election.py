@@ -7,10 +7,10 @@ import pytest
 from sluicegate_operator.kube.lease.election import (
     Create,
     Decision,
-    Observed,
+    ObservedLease,
     Renew,
     TakeOver,
-    Wait,
+    WaitForLease,
     decide,
     held_lease,
     observe,
@@ -38,23 +38,23 @@ def lease(holder: str | None, duration_s: int | None = 15, renewed: str = "t1") 
         (lease(None), 0, TakeOver("")),
         (lease(""), 0, TakeOver("")),
         ({"metadata": {}}, 0, TakeOver("")),
-        (lease("other"), 0, Wait("other", NOW_S + 15)),
-        (lease("other"), 14.9, Wait("other", NOW_S - 14.9 + 15)),
+        (lease("other"), 0, WaitForLease("other", NOW_S + 15)),
+        (lease("other"), 14.9, WaitForLease("other", NOW_S - 14.9 + 15)),
         (lease("other"), 15, TakeOver("other")),
-        (lease("other", duration_s=60), 15, Wait("other", NOW_S + 45)),
+        (lease("other", duration_s=60), 15, WaitForLease("other", NOW_S + 45)),
         (lease("other", duration_s=None), 0, TakeOver("other")),
     ],
 )
 def test_decision(found: dict[str, Any] | None, seen_ago_s: float, expected: Decision) -> None:
-    observed = None if found is None else Observed(found.get("spec") or {}, NOW_S - seen_ago_s)
+    observed = None if found is None else ObservedLease(found.get("spec") or {}, NOW_S - seen_ago_s)
     assert decide(found, "me", NOW_S, observed) == expected
 
 
 def test_a_renewal_starts_the_wait_anew_whatever_its_own_time_says() -> None:
     first = observe(None, lease("other", renewed="1970-01-01"), 0)
-    assert decide(lease("other", renewed="1970-01-01"), "me", 14, first) == Wait("other", 15)
+    assert decide(lease("other", renewed="1970-01-01"), "me", 14, first) == WaitForLease("other", 15)
     again = observe(first, lease("other", renewed="1969-01-01"), 14)
-    assert decide(lease("other", renewed="1969-01-01"), "me", 15, again) == Wait("other", 29)
+    assert decide(lease("other", renewed="1969-01-01"), "me", 15, again) == WaitForLease("other", 29)
 
 
 def test_a_write_that_is_no_renewal_does_not_prolong_it() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.api import BrokerCluster, parse_resource
-from sluicegate_operator.planning.clusters.claims import Claim, plan_claims
+from sluicegate_operator.planning.clusters.claims import VolumeClaim, plan_claims
 from sluicegate_operator.planning.layout.cluster_layout import Role, cluster_id, plan_cluster
 from tests.support.manifests.bad_manifests import cluster
 
@@ -23,10 +23,10 @@ def shop(**spec: Any) -> BrokerCluster:
     return of
 
 
-def claim(ordinal: int, cluster_id: str | None = None, *, age_s: int = -5, role: Role = Role.BROKER) -> Claim:
+def claim(ordinal: int, cluster_id: str | None = None, *, age_s: int = -5, role: Role = Role.BROKER) -> VolumeClaim:
     name = f"data-shop-{role}s-{ordinal}"
     made = MADE - timedelta(seconds=age_s)
-    return Claim(name, f"uid of {name}", role, ordinal, made, cluster_id, of_cluster="shop")
+    return VolumeClaim(name, f"uid of {name}", role, ordinal, made, cluster_id, of_cluster="shop")
 
 
 def test_claims_of_another_cluster_stop_it_and_the_way_out_is_told() -> None:

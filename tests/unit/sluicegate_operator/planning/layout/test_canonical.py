@@ -16,7 +16,7 @@ from sluicegate_operator.api.configs.config_defaults import BROKER_DEFAULTS
 from sluicegate_operator.api.configs.config_keys import BROKER_CONFIG, DYNAMIC_CONFIG_KEYS, TOPIC_CONFIG, WINDOW_KEYS
 from sluicegate_operator.api.configs.config_orders import BROKER_ORDERS
 from sluicegate_operator.api.models.broker_cluster import BrokerClusterSpec
-from sluicegate_operator.api.schema.config_values import ConfigValue, Matching, Whole
+from sluicegate_operator.api.schema.config_values import ConfigValue, Matching, WholeNumber
 from sluicegate_operator.api.schema.quantities import amount, canonical_quantity
 from sluicegate_operator.api.schema.rules import Model
 from sluicegate_operator.planning.layout.broker_config import plan_broker_config
@@ -66,7 +66,7 @@ def assert_same(*spellings: BrokerCluster) -> None:
 
 def spelled(text: str, value: ConfigValue) -> Iterator[str]:
     """Other texts of the same value."""
-    if isinstance(value, Whole):
+    if isinstance(value, WholeNumber):
         sign, digits = ("-", text[1:]) if text.startswith("-") else ("", text)
         if len(digits) < 18:
             yield f"{sign}0{digits}"
@@ -90,7 +90,7 @@ def spelled(text: str, value: ConfigValue) -> Iterator[str]:
 
 def values(value: ConfigValue) -> list[str]:
     """Two accepted texts with different meanings."""
-    if isinstance(value, Whole):
+    if isinstance(value, WholeNumber):
         low = max(value.low, 1)
         return [str(low), str(low + 1)]
     candidates = ["true", "false", "0.25", "0.5", "100", "200.5", "classic", "classic,consumer", "range,uniform"]

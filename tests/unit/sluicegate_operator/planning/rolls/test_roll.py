@@ -23,7 +23,7 @@ from sluicegate_operator.planning.rolls.roll import (
     Restart,
     RollStep,
     RollView,
-    Wait,
+    WaitForNodes,
     WaitReason,
     plan_roll,
 )
@@ -68,8 +68,8 @@ def restarted(step: RollStep) -> list[str]:
     return [node.name.removeprefix("shop-") for node in step.nodes]
 
 
-def waits(step: RollStep) -> Wait:
-    assert isinstance(step, Wait), step
+def waits(step: RollStep) -> WaitForNodes:
+    assert isinstance(step, WaitForNodes), step
     return step
 
 

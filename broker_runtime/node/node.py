@@ -22,7 +22,7 @@ from broker_runtime.cluster.identity import boot_id, claim_folder, new_incarnati
 from broker_runtime.cluster.link import ControllerClient, ControllerLink
 from broker_runtime.cluster.loopback_link import LoopbackLink
 from broker_runtime.cluster.membership import Membership, Timing
-from broker_runtime.cluster.registration import Identity, MembershipError
+from broker_runtime.cluster.registration import BrokerIdentity, MembershipError
 from broker_runtime.cluster.self_description import self_description
 from broker_runtime.cluster.socket_link import SocketLink
 from broker_runtime.config import BrokerSettings
@@ -45,9 +45,9 @@ from broker_runtime.http_listener import (
 )
 from broker_runtime.metadata.brokers import BrokerInfo
 from broker_runtime.metadata.figures import (
-    ControllerFigures,
+    ControllerMetrics,
     OncePerState,
-    ReplicationFigures,
+    ReplicationMetrics,
     controller_figures,
     replication_figures,
 )
@@ -84,7 +84,7 @@ from broker_runtime.node.metrics import (
 from broker_runtime.node.process_metrics import process_families
 from broker_runtime.storage.disk.disk import ThreadedDisk
 from broker_runtime.storage.disk.filesystem import OsFileSystem
-from broker_runtime.storage.disk.waiters import InTurns
+from broker_runtime.storage.disk.waiters import SlicedCallbacks
 from broker_runtime.storage.log_dir.log_dir_health import RESERVE_BYTES, LogDirHealth
 from broker_runtime.storage.log_dir.manager import LogManager
 
@@ -154,7 +154,7 @@ class _ClientDoor:
         self._node.listeners.pause(reason)
 
 
-class Broker:
+class Node:
     """One process: the node of a broker, of a controller, or both, with their logs, listeners and background tasks.
 
     It starts the parts in order and stops them in reverse order. Raises ConfigError and StartError while it starts.
@@ -166,9 +166,9 @@ class Broker:
         self._clock = clock or SystemClock()
         self._views_waited_for = LongPolls()
         self._watch = watch
-        self._wakes: InTurns | None = None
-        self._replication: OncePerState[ReplicationFigures] = OncePerState()
-        self._control: OncePerState[ControllerFigures] = OncePerState()
+        self._wakes: SlicedCallbacks | None = None
+        self._replication: OncePerState[ReplicationMetrics] = OncePerState()
+        self._control: OncePerState[ControllerMetrics] = OncePerState()
         self._undo: list[Callable[[], Awaitable[None]]] = []
         self._background: set[asyncio.Task[None]] = set()
         self._failed: asyncio.Future[None] | None = None
@@ -207,7 +207,7 @@ class Broker:
         threads = ThreadPoolExecutor(settings.config.background_threads, "disk")
         disk = ThreadedDisk(threads)
         turn_s = settings.config.sluicegate_network_turn_max_us / 1_000_000
-        wakes = self._wakes = InTurns(asyncio.get_running_loop().call_soon, self._clock.monotonic, turn_s)
+        wakes = self._wakes = SlicedCallbacks(asyncio.get_running_loop().call_soon, self._clock.monotonic, turn_s)
         logs = LogManager(
             log_dir,
             fs=OsFileSystem(),
@@ -259,7 +259,7 @@ class Broker:
         follower = self._follower = broker.follow(ControllerClient(self._link_to_controller(), timeout_s))
         self._spawn(follower.run(), "metadata")
         timing, door = _timing(settings), _ClientDoor(broker, follower)
-        identity = Identity(
+        identity = BrokerIdentity(
             settings.node_id,
             cluster_id,
             new_incarnation(self._clock.wall_ms()),
@@ -483,7 +483,7 @@ class Broker:
         yield from turn_families(turns, self._watch.delays, self._clock.monotonic())
         yield garbage_family(self._watch.garbage.found)
 
-    def _replication_figures(self, node: BrokerNode) -> ReplicationFigures:
+    def _replication_figures(self, node: BrokerNode) -> ReplicationMetrics:
         me, changes = self.settings.node_id, node.replicas.in_sync_sets.counts
         figures = self._replication.get(
             node.image,
@@ -493,7 +493,7 @@ class Broker:
         )
         return replace(figures, isr_shrinks=changes.shrinks, isr_expands=changes.expands)
 
-    def _controller_figures(self, node: ControllerNode) -> ControllerFigures:
+    def _controller_figures(self, node: ControllerNode) -> ControllerMetrics:
         if not node.controller.active:
             return controller_figures(node.image, active=False)
         return self._control.get(node.image, lambda: controller_figures(node.image, active=True))
