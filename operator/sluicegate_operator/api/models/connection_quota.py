@@ -267,7 +267,7 @@ class ConnectionQuota(Resource):
     short_name: ClassVar = "cq"
     columns: ClassVar = (
         CLUSTER_COLUMN,
-        PrinterColumn(name="QuotaTarget", json_path=".status.target"),
+        PrinterColumn(name="Target", json_path=".status.target"),
         PrinterColumn(name="Rate", json_path=".spec.maxConnectionCreationRate", type="integer"),
         PrinterColumn(name="Max", json_path=".spec.maxConnections", type="integer"),
         PrinterColumn(name="Mode", json_path=".spec.mode", priority=1),
