@@ -7,10 +7,10 @@ from broker_runtime.config import BROKER_KEYS, TOPIC_KEYS, ConfigKey
 from broker_runtime.config.declaring.unused import UNUSED_BROKER_KEYS, UNUSED_GROUP_KEYS, UNUSED_TOPIC_KEYS
 from broker_runtime.config.keys.client_metrics import CLIENT_METRICS_KEYS
 from broker_runtime.config.keys.group_resource import GROUP_KEYS
-from broker_runtime.groups.coordinator_figures import CoordinatorMetrics
-from broker_runtime.groups.lag.figures import LagMetrics
+from broker_runtime.groups.coordinator_metrics import CoordinatorMetrics
+from broker_runtime.groups.lag.metrics import LagMetrics
 from broker_runtime.groups.tally import PushTally, Tally
-from broker_runtime.metadata.figures import ControllerMetrics, ReplicationMetrics
+from broker_runtime.metadata.metrics import ControllerMetrics, ReplicationMetrics
 from broker_runtime.network.quotas.connection_group import AddressGroupLimits
 from broker_runtime.network.quotas.metrics import NetworkMetrics, collect
 from broker_runtime.network.quotas.quotas import ConnectionQuotas
@@ -36,13 +36,13 @@ from broker_runtime.node.metrics import (
     turn_families,
     unused_configs_family,
 )
-from broker_runtime.observers.figures import observer_families
+from broker_runtime.observers.metrics import observer_families
 from broker_runtime.slicing.turn_lengths import TurnLengths
-from broker_runtime.storage.compaction.figures import CleanerMetrics
-from sluicegate_operator.handlers.admission.admission_figures import AdmissionMetrics
-from sluicegate_operator.handlers.process.cache_figures import CacheMetrics
+from broker_runtime.storage.compaction.metrics import CleanerMetrics
+from sluicegate_operator.handlers.admission.admission_metrics import AdmissionMetrics
+from sluicegate_operator.handlers.process.cache_metrics import CacheMetrics
 from sluicegate_operator.handlers.process.telemetry import REGISTRY
-from sluicegate_operator.handlers.process.term_figures import TermMetrics
+from sluicegate_operator.handlers.process.term_metrics import TermMetrics
 from tools import (
     alerts_page,
     audit_events_page,

@@ -14,7 +14,7 @@ from uuid import UUID
 from broker_runtime.clock import Clock
 from broker_runtime.config.keys.broker import BrokerConfig
 from broker_runtime.coordination.replicated_log import LedPartition
-from broker_runtime.groups.coordinator_figures import CoordinatorMetrics
+from broker_runtime.groups.coordinator_metrics import CoordinatorMetrics
 from broker_runtime.groups.partition_leaders import PartitionLeaders
 from broker_runtime.groups.tally import Census, Tally
 from broker_runtime.metadata.image import MetadataImage

@@ -21,7 +21,7 @@ from broker_runtime.coordination.replicated_log import LeadershipLostError, LedP
 from broker_runtime.coordination.runtime import TermPhase
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.answers import DeferredAnswer
-from broker_runtime.groups.coordinator_figures import CoordinatorMetrics
+from broker_runtime.groups.coordinator_metrics import CoordinatorMetrics
 from broker_runtime.groups.epoch_ends import EpochEnds
 from broker_runtime.groups.partition_of import partition_of
 from broker_runtime.groups.push.calls import Callers

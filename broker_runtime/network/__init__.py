@@ -12,8 +12,8 @@ Idea:
   `quotas` decides about each accepted socket, and `acceptor` carries that out. `connection.machine` decides what a
   connection may do, by the table in `connection.connection_states`, and `connection.connection` owns its socket.
 - Everything that takes long is bounded (decision 16). An acceptor takes a few clients and pauses while established
-  clients are busy (decision 4). Requests beyond one turn wait in `turns`. A file or many replies leave in pieces
-  (`output`).
+  clients are busy (decision 4). Requests beyond one time slice wait in `connection.time_slices`. A file or many replies
+  leave in pieces (`output`).
 
 Invariants:
 

@@ -21,8 +21,8 @@ from typing import Protocol
 from broker_runtime.config.declaring.addresses import is_within, peer_host
 from broker_runtime.network.connection.awaited_headers import AwaitedHeaders
 from broker_runtime.network.connection.connection_notices import ABANDONED, BACKLOG, ConnectionNotice, NoticeKind
-from broker_runtime.network.connection.held_clients import HELD_MAX, WaitingClient, WaitingClients
 from broker_runtime.network.connection.shared import Shared
+from broker_runtime.network.connection.waiting_clients import HELD_MAX, WaitingClient, WaitingClients
 from broker_runtime.network.quotas.limit_met import limit_met
 from broker_runtime.network.quotas.quotas import AcceptDecision, AcceptOutcome, ConnectionQuotas
 from broker_runtime.network.quotas.refusals import RefusalLog

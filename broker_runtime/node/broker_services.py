@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, TypeVar
 from broker_runtime.apis.fetch_sessions.fetch_sessions import FetchSessionCache
 from broker_runtime.apis.fetch_sessions.repeated_fetch import RepeatedFetches
 from broker_runtime.apis.produce.producer_ids import ProducerIdBlocks
+from broker_runtime.apis.request.answer_cache import AnswerCache
 from broker_runtime.apis.request.context import ControllerRequests, OwnListeners
-from broker_runtime.apis.request.kept_answers import AnswerCache
 from broker_runtime.apis.request.refused_transactions import RefusedTransactions
 from broker_runtime.apis.topics.auto_topic_creation import AutoTopicCreation
 from broker_runtime.apis.topics.internal_topics import made_as

@@ -4,14 +4,14 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from broker_runtime.apis.request.request_metrics import RequestCount
 from broker_runtime.exposition import MetricFamily, counter, gauge
-from broker_runtime.groups.coordinator_figures import CoordinatorMetrics
+from broker_runtime.groups.coordinator_metrics import CoordinatorMetrics
 from broker_runtime.groups.kinds import GroupType
-from broker_runtime.groups.lag.figures import LagMetrics
+from broker_runtime.groups.lag.metrics import LagMetrics
 from broker_runtime.groups.tally import Counts, Loss, PushTally, Tally
-from broker_runtime.metadata.figures import ControllerMetrics, ReplicationMetrics
+from broker_runtime.metadata.metrics import ControllerMetrics, ReplicationMetrics
 from broker_runtime.network.quotas.metrics import Sample
 from broker_runtime.slicing.turn_lengths import BOUNDS_S, TurnLengths
-from broker_runtime.storage.compaction.figures import CleanerMetrics
+from broker_runtime.storage.compaction.metrics import CleanerMetrics
 
 
 def families(samples: Iterable[Sample]) -> Iterator[MetricFamily]:

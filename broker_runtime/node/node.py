@@ -44,14 +44,14 @@ from broker_runtime.http_listener import (
     wanted_wait_s,
 )
 from broker_runtime.metadata.brokers import BrokerInfo
-from broker_runtime.metadata.figures import (
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.metrics import (
     ControllerMetrics,
     OncePerState,
     ReplicationMetrics,
     controller_figures,
     replication_figures,
 )
-from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
 from broker_runtime.network.connection.client_connection import ClientConnector
 from broker_runtime.network.quotas.limits_held import LimitsHeld

@@ -15,10 +15,10 @@ from broker_runtime.config.in_force.effective import EffectiveConfig
 from broker_runtime.exposition import MetricFamily, render
 from broker_runtime.observers.base import ConfigurableObserver
 from broker_runtime.observers.budget import Budget, ThreadUsage
-from broker_runtime.observers.figures import observer_families
 from broker_runtime.observers.hub import ObserverHub
 from broker_runtime.observers.in_service import ObserverInService, Readings, first_line
 from broker_runtime.observers.loading import BUILT_IN, ObserverLoadError, ObserverSpec, load, wanted_observers
+from broker_runtime.observers.metrics import observer_families
 from broker_runtime.observers.states import ObserverState, States
 from broker_runtime.observers.surroundings import BrokerFacts, ObservedParts, TopicName
 from broker_runtime.observers.threads import CallFailedError, LeftBehindError, ObserverThreads

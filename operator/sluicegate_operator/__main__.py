@@ -17,7 +17,7 @@ from functools import partial
 
 from sluicegate_operator.handlers.admission.admission import Admission
 from sluicegate_operator.handlers.kopf_operator import KopfOperator
-from sluicegate_operator.handlers.process.cache_figures import CacheMetrics
+from sluicegate_operator.handlers.process.cache_metrics import CacheMetrics
 from sluicegate_operator.handlers.process.garbage import GarbageCollector
 from sluicegate_operator.handlers.process.health import Liveness, Readiness
 from sluicegate_operator.handlers.process.loop_turns import TimedSelector, loop_on

@@ -15,8 +15,8 @@ from uuid import UUID
 
 from broker_runtime.apis.fetch_sessions.fetch_sessions import FetchSessionCache
 from broker_runtime.apis.fetch_sessions.repeated_fetch import RepeatedFetches
+from broker_runtime.apis.request.answer_cache import AnswerCache
 from broker_runtime.apis.request.call import Call
-from broker_runtime.apis.request.kept_answers import AnswerCache
 from broker_runtime.apis.request.refused_transactions import RefusedTransactions
 from broker_runtime.clock import Clock, Timer
 from broker_runtime.config import BrokerSettings

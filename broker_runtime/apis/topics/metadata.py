@@ -12,10 +12,10 @@
 from collections.abc import Sequence
 from uuid import UUID
 
+from broker_runtime.apis.request.answer_cache import Body
 from broker_runtime.apis.request.authorized_operations import NOT_ASKED, ON_CLUSTER, ON_TOPIC
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ZERO_UUID, ApiSpec, BrokerContext
-from broker_runtime.apis.request.kept_answers import Body
 from broker_runtime.apis.topics.packed_topics import PackedTopics, offline, visible_leader
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from broker_runtime.clock import Clock
 from broker_runtime.config.keys.groups import LagConfig
 from broker_runtime.errors import KafkaError
-from broker_runtime.groups.lag.figures import LagMetrics, Offsets, Partition, Sampled, lag_by_topic, sample
+from broker_runtime.groups.lag.metrics import LagMetrics, Offsets, Partition, Sampled, lag_by_topic, sample
 
 if TYPE_CHECKING:
     from broker_runtime.groups.state import CommittedOffsets

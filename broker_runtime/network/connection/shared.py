@@ -8,7 +8,7 @@ from broker_runtime.clock import Clock
 from broker_runtime.network.connection.connection_notices import ConnectionNotices
 from broker_runtime.network.connection.connection_states import ConnectionEvent
 from broker_runtime.network.connection.machine import SharedBuffers
-from broker_runtime.network.connection.turns import TimeSlices
+from broker_runtime.network.connection.time_slices import TimeSlices
 from broker_runtime.network.settings import NetworkLimits
 from broker_runtime.network.sockets.poller import Poller
 from broker_runtime.wire.handler import FrameHandler, ServedConnection

@@ -3,8 +3,8 @@
 from collections import Counter
 from enum import Enum
 
-from broker_runtime.network.quotas.figures import BlockedTime, ThrottleAverage
 from broker_runtime.network.quotas.rate import Meter, meter
+from broker_runtime.network.quotas.throttle_averages import BlockedTime, ThrottleAverage
 from broker_runtime.network.settings import QuotaSettings
 
 

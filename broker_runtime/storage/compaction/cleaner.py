@@ -16,7 +16,7 @@ from broker_runtime.config import BrokerConfig
 from broker_runtime.errors import KafkaError
 from broker_runtime.on_demand import Importer, imported
 from broker_runtime.storage.compaction.dirt import Dirt
-from broker_runtime.storage.compaction.figures import CleanerMetrics
+from broker_runtime.storage.compaction.metrics import CleanerMetrics
 from broker_runtime.storage.disk.checkpoint import Partition
 from broker_runtime.storage.disk.disk import Disk, done_by
 from broker_runtime.storage.log.log import Log

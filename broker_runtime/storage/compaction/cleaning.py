@@ -21,8 +21,8 @@ from broker_runtime.storage.compaction.steps import (
     note_newest,
     write_kept,
 )
+from broker_runtime.storage.disk.disk_slices import DiskSlices, Work
 from broker_runtime.storage.disk.filesystem import File
-from broker_runtime.storage.disk.turns import DiskSlices, Work
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.log.replacing import ReplacingStoppedError, put_in_place, tidy
 from broker_runtime.storage.log.swap import Swap

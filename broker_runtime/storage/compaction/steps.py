@@ -12,8 +12,8 @@ from typing import NamedTuple
 from broker_runtime.config import LONG_MAX
 from broker_runtime.storage.compaction.offset_map import OffsetMap
 from broker_runtime.storage.compaction.records import StoredRecord, body_of, rewritten, stored_records
+from broker_runtime.storage.disk.disk_slices import Steps
 from broker_runtime.storage.disk.filesystem import File
-from broker_runtime.storage.disk.turns import Steps
 from broker_runtime.storage.records.batch import CONTROL, DELETE_HORIZON, Header
 from broker_runtime.storage.records.producers import StoredBatch
 from broker_runtime.storage.segment.batch_writer import BatchWriter

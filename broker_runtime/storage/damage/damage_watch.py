@@ -14,7 +14,7 @@ from broker_runtime.clock import Clock
 from broker_runtime.errors import KafkaError
 from broker_runtime.storage.disk.checkpoint import Partition
 from broker_runtime.storage.disk.disk import Disk
-from broker_runtime.storage.disk.turns import DiskSlices, Work
+from broker_runtime.storage.disk.disk_slices import DiskSlices, Work
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.recovery.recovery import BatchScan, Damage
 from broker_runtime.storage.recovery.scan_past import steps_past

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.disk.disk import done_by
-from broker_runtime.storage.disk.turns import DiskSlices, Steps, Work
+from broker_runtime.storage.disk.disk_slices import DiskSlices, Steps, Work
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.log.replacing import ReplacingStoppedError, put_in_place, tidy
 from broker_runtime.storage.log.swap import Swap

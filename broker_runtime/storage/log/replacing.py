@@ -5,7 +5,7 @@ The generators yield the work. The caller runs each in a thread, and continues t
 
 from collections.abc import Callable, Generator
 
-from broker_runtime.storage.disk.turns import Work
+from broker_runtime.storage.disk.disk_slices import Work
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.log.swap import Swap
 

@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import dataclass, field
 
-from sluicegate_operator.engine.said import ChangedMessages
+from sluicegate_operator.engine.changed_messages import ChangedMessages
 from sluicegate_operator.kube.http.errors import KubeError, NamespaceGoingError
 
 TOLD_AFTER_S = 60.0

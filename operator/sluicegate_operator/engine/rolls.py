@@ -13,10 +13,10 @@ from functools import partial
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.broker_listener import BrokerListener
+from sluicegate_operator.engine.changed_messages import ChangedMessages
 from sluicegate_operator.engine.context import FleetContext, look_again_s
 from sluicegate_operator.engine.lasting_refusals import LastingRefusals
 from sluicegate_operator.engine.progress import ClusterProgress
-from sluicegate_operator.engine.said import ChangedMessages
 from sluicegate_operator.engine.scaling import CHANGED_RETRY, Scale, Scaling
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
 from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again, Retry, unless_refused

@@ -5,10 +5,10 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Generic, NoReturn, TypeVar
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
+from sluicegate_operator.engine.changed_messages import ChangedMessages
 from sluicegate_operator.engine.first_seen import FirstSeen
 from sluicegate_operator.engine.pools import Pools
 from sluicegate_operator.engine.progress import ClusterProgress
-from sluicegate_operator.engine.said import ChangedMessages
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.external.external import ExternalFleet

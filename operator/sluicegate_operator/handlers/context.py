@@ -20,9 +20,9 @@ from sluicegate_operator.engine.shared_context import SharedContext
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot, Unreadable
 from sluicegate_operator.fleet.kubernetes.kubernetes import KubernetesFleet
 from sluicegate_operator.handlers.following import Followers
-from sluicegate_operator.handlers.process.term_figures import TermMetrics
+from sluicegate_operator.handlers.process.term_metrics import TermMetrics
 from sluicegate_operator.handlers.snapshot import gather_snapshot
-from sluicegate_operator.kube.cache.held import UnreadableObject
+from sluicegate_operator.kube.cache.cached_object import UnreadableObject
 from sluicegate_operator.kube.cache.undeclared import without_fields
 from sluicegate_operator.kube.client.client import CONFIG_STATUS_MANAGER, LIMITS_STATUS_MANAGER, KubeClient
 from sluicegate_operator.kube.client.events import EventRecorder

@@ -15,7 +15,7 @@ from sluicegate_operator.engine.snapshot import (
     Unreadable,
     UnreadableClusterError,
 )
-from sluicegate_operator.kube.cache.held import UnreadableObject, cluster_of, read_object
+from sluicegate_operator.kube.cache.cached_object import UnreadableObject, cluster_of, read_object
 from sluicegate_operator.kube.client.client import KubeClient
 from sluicegate_operator.kube.http.kinds import (
     BROKER_CLUSTER,

@@ -16,7 +16,7 @@ from sluicegate_operator.engine.work_queue import WorkQueue
 from sluicegate_operator.fleet.pods.pods import node_pod
 from sluicegate_operator.handlers.context import Departed
 from sluicegate_operator.handlers.reconcilers.pipeline_places import PipelinePlaces
-from sluicegate_operator.kube.cache.held import CachedObject, UnreadableObject
+from sluicegate_operator.kube.cache.cached_object import CachedObject, UnreadableObject
 from sluicegate_operator.kube.http.kinds import (
     AUDIT_PIPELINE,
     BROKER_CLUSTER,

@@ -4,8 +4,8 @@ Reconcilers read many objects of many clusters, so they read a cache and not the
 never write at the same time, so each write depends on a Lease.
 
 Reads (`cache`): kopf lists and watches each kind in `watched` through the HTTP session in `reflector`. That session and
-kopf's event handler (handlers.kopf_operator) write through `feed` to an `informer` for each kind. `held` parses the
-objects, `store` indexes them, and `cache.cache` serves them and notifies its subscribers.
+kopf's event handler (handlers.kopf_operator) write through `feed` to an `informer` for each kind. `cached_object`
+parses the objects, `store` indexes them, and `cache.cache` serves them and notifies its subscribers.
 
 Writes: `client` has the operator's actions, and `http.api_server` sends their requests in threads with a time limit.
 `lease` decides whether this process may write.

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass, field
 
 from sluicegate_operator.planning.layout.limits import LimitKey, Missing, ObservedLimits
-from sluicegate_operator.quotas.doubts import UnconfirmedLimits
+from sluicegate_operator.quotas.unconfirmed_limits import UnconfirmedLimits
 
 
 @dataclass(slots=True)

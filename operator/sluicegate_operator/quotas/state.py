@@ -23,8 +23,8 @@ from sluicegate_operator.quotas.ledger import LimitLedger, Standing
 from sluicegate_operator.quotas.model import QuotaOutcome, TargetKind, Verdict
 from sluicegate_operator.quotas.newest_first import NewestFirst
 from sluicegate_operator.quotas.plan import COMPARED_A_TURN, Claim, QuotaPlan, Ruling, Scope, is_governed, plan_in_steps
-from sluicegate_operator.quotas.silences import UnresponsiveBrokers
 from sluicegate_operator.quotas.status import ENFORCED, Enforcement, quota_status
+from sluicegate_operator.quotas.unresponsive_brokers import UnresponsiveBrokers
 
 ASSESSED_A_TURN = 500
 """Number of quotas in one step: a few milliseconds."""

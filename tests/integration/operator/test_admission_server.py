@@ -12,7 +12,7 @@ import aiohttp
 import kopf
 import pytest
 
-from sluicegate_operator.handlers.admission.admission_figures import AdmissionMetrics, AdmissionResult
+from sluicegate_operator.handlers.admission.admission_metrics import AdmissionMetrics, AdmissionResult
 from sluicegate_operator.handlers.admission.admission_server import AdmissionServer
 from sluicegate_operator.handlers.admission.serving_certificate import ServingCertificate
 from sluicegate_operator.kube.certificates.new_certificate import new_pair

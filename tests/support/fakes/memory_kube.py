@@ -10,7 +10,7 @@ from itertools import count
 from typing import Any, Protocol, TypeVar
 
 from sluicegate_operator.api.schema.metadata import Resource
-from sluicegate_operator.kube.cache.held import CachedObject, UnreadableObject, Value, cluster_of, read_object
+from sluicegate_operator.kube.cache.cached_object import CachedObject, UnreadableObject, Value, cluster_of, read_object
 from sluicegate_operator.kube.cache.informer import Informer
 from sluicegate_operator.kube.cache.undeclared import UndeclaredFields, without_fields
 from sluicegate_operator.kube.cache.watched import Watched

@@ -17,10 +17,10 @@ ON_DEMAND = (SERVICE, PUSH, IN_FORCE, CLEANING, REPAIRING, MENDING, *(api.module
 """Modules of the broker that it imports on first use."""
 LIGHT_PARTS_OF_GROUPS = {
     "broker_runtime.groups",
-    "broker_runtime.groups.coordinator_figures",
+    "broker_runtime.groups.coordinator_metrics",
     "broker_runtime.groups.kinds",
     "broker_runtime.groups.lag",
-    "broker_runtime.groups.lag.figures",
+    "broker_runtime.groups.lag.metrics",
     "broker_runtime.groups.lag.log_ends",
     "broker_runtime.groups.lag.watch",
     "broker_runtime.groups.on_demand",

@@ -11,7 +11,7 @@ from pathlib import Path
 from sluicegate_operator.api.manifests import load_manifests
 from sluicegate_operator.api.models.connection_quota import ConnectionQuota
 from sluicegate_operator.fleet.local.local_data import manifests_file
-from sluicegate_operator.kube.cache.held import read_object
+from sluicegate_operator.kube.cache.cached_object import read_object
 from sluicegate_operator.kube.client.client import KubeClient
 from sluicegate_operator.kube.http.kinds import CONNECTION_QUOTA
 from sluicegate_operator.quotas.model import TargetKey, TargetKind

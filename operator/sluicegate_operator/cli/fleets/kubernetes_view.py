@@ -23,7 +23,7 @@ from sluicegate_operator.cli.asking.limits_asked import ask_limits
 from sluicegate_operator.cli.asking.quota_rows import BrokerLimits, quota_rows
 from sluicegate_operator.cli.fleets.fleet_view import BrokerRow, ShownCluster, ShownNode, broker_row
 from sluicegate_operator.fleet.kafka.controllers import VIEW_PATH
-from sluicegate_operator.kube.cache.held import cluster_of
+from sluicegate_operator.kube.cache.cached_object import cluster_of
 from sluicegate_operator.kube.client.client import KubeClient
 from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.kube.http.kinds import BROKER_CLUSTER, CUSTOM, POD, Kind, kind_of

@@ -7,7 +7,7 @@ from http import HTTPStatus
 
 from sluicegate_operator.api.models.audit_pipeline import AuditPipeline
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
-from sluicegate_operator.kube.cache.held import Json, UnreadableObject
+from sluicegate_operator.kube.cache.cached_object import Json, UnreadableObject
 from sluicegate_operator.kube.client.client import KubeClient
 from sluicegate_operator.kube.http.errors import NOT_SERVED, KubeError, LandingTakenError
 from sluicegate_operator.kube.http.kinds import AUDIT_PIPELINE, BROKER_CLUSTER, POD, STATEFUL_SET

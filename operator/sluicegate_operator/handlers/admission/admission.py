@@ -13,7 +13,7 @@ from typing import Any
 from sluicegate_operator.api.manifests import InvalidManifest, read_stored
 from sluicegate_operator.api.schema.metadata import API_VERSION, Resource
 from sluicegate_operator.handlers.admission.admission_certificates import CertificateKeeper
-from sluicegate_operator.handlers.admission.admission_figures import AdmissionMetrics, AdmissionResult
+from sluicegate_operator.handlers.admission.admission_metrics import AdmissionMetrics, AdmissionResult
 from sluicegate_operator.handlers.admission.admission_server import AdmissionServer
 from sluicegate_operator.handlers.admission.admission_world import AdmissionWorld, UncachedWorldError
 from sluicegate_operator.handlers.admission.serving_certificate import ServingCertificate

@@ -13,7 +13,7 @@ from typing import Any, cast
 import kopf
 from aiohttp import web
 
-from sluicegate_operator.handlers.admission.admission_figures import AdmissionMetrics, AdmissionResult
+from sluicegate_operator.handlers.admission.admission_metrics import AdmissionMetrics, AdmissionResult
 from sluicegate_operator.handlers.admission.serving_certificate import ServingCertificate
 from sluicegate_operator.settings import AdmissionSettings
 

@@ -13,7 +13,7 @@ from sluicegate_operator.api.models.connection_quota import ConnectionQuota
 from sluicegate_operator.api.models.topic import Topic
 from sluicegate_operator.api.schema.metadata import Resource
 from sluicegate_operator.kube.cache.cache import Cache
-from sluicegate_operator.kube.cache.held import CachedObject
+from sluicegate_operator.kube.cache.cached_object import CachedObject
 from sluicegate_operator.kube.cache.store import Store
 from sluicegate_operator.kube.http.kinds import (
     AUDIT_PIPELINE,

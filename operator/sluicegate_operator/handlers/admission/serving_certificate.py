@@ -5,7 +5,7 @@ import logging
 import ssl
 import time
 
-from sluicegate_operator.handlers.admission.admission_figures import AdmissionMetrics
+from sluicegate_operator.handlers.admission.admission_metrics import AdmissionMetrics
 from sluicegate_operator.kube.certificates.tls_pair import CertificateError, TlsPair
 from sluicegate_operator.kube.client.client import KubeClient
 from sluicegate_operator.kube.http.errors import KubeError

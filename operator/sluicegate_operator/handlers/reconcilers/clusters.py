@@ -24,7 +24,7 @@ from sluicegate_operator.fleet.pods.pods import NodePod, broker_count
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.reconcilers.settling import Settling
 from sluicegate_operator.handlers.snapshot import gather_snapshot
-from sluicegate_operator.kube.cache.held import UnreadableObject
+from sluicegate_operator.kube.cache.cached_object import UnreadableObject
 from sluicegate_operator.kube.client.one_by_one import Refusals
 from sluicegate_operator.kube.http.errors import ClaimsTakenError, KubeError, NameTakenError
 from sluicegate_operator.kube.http.kinds import BROKER_LISTENER

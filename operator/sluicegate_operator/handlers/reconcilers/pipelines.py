@@ -14,7 +14,7 @@ from sluicegate_operator.engine.telling import write_one_of_many
 from sluicegate_operator.engine.work_queue import Again, Retry, unless_refused
 from sluicegate_operator.fleet.pods.landing_places import landers_of_all, results_of_all
 from sluicegate_operator.handlers.context import Context
-from sluicegate_operator.handlers.process.term_figures import PipelineMetrics
+from sluicegate_operator.handlers.process.term_metrics import PipelineMetrics
 from sluicegate_operator.handlers.snapshot import gather_snapshot
 from sluicegate_operator.kube.client.children import name_taken
 from sluicegate_operator.kube.client.one_by_one import Refusals

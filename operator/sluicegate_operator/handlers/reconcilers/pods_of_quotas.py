@@ -11,7 +11,7 @@ from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.fleet.pods.workload_pods import trimmed, workload_pod
 from sluicegate_operator.handlers.reconcilers.workloads import Workloads
 from sluicegate_operator.kube.cache.cache import Cache
-from sluicegate_operator.kube.cache.held import CachedObject, Json
+from sluicegate_operator.kube.cache.cached_object import CachedObject, Json
 from sluicegate_operator.kube.cache.watched import Watched
 from sluicegate_operator.kube.http.kinds import NAMESPACE, POD, Kind
 from sluicegate_operator.planning.layout.workloads import Members

@@ -13,9 +13,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.broker_cluster_status import NO_CONTROLLER
 from sluicegate_operator.api.models.broker_registration import BrokerRegistration
+from sluicegate_operator.engine.changed_messages import ChangedMessages
 from sluicegate_operator.engine.context import look_again_s, now
 from sluicegate_operator.engine.progress import ClusterProgress
-from sluicegate_operator.engine.said import ChangedMessages
 from sluicegate_operator.engine.snapshot import ClusterKey, Unreadable
 from sluicegate_operator.engine.telling import pass_over, write_one_of_many
 from sluicegate_operator.engine.work_queue import Again, Retry, unless_refused
@@ -29,7 +29,7 @@ from sluicegate_operator.handlers.process.telemetry import FENCED_AT_ONCE
 from sluicegate_operator.handlers.reconcilers.external import ExternalBrokers
 from sluicegate_operator.handlers.snapshot import gather_cluster, readable
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
-from sluicegate_operator.kube.cache.held import read_object
+from sluicegate_operator.kube.cache.cached_object import read_object
 from sluicegate_operator.kube.client.one_by_one import Refusals
 from sluicegate_operator.kube.http.errors import KubeError, NameTakenError
 from sluicegate_operator.kube.http.kinds import BROKER_REGISTRATION, POD

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from sluicegate_operator.api.schema.metadata import Resource
+from sluicegate_operator.kube.cache.cached_object import CachedObject, UnreadableObject, Value
 from sluicegate_operator.kube.cache.feed import Feed
-from sluicegate_operator.kube.cache.held import CachedObject, UnreadableObject, Value
 from sluicegate_operator.kube.cache.informer import Informer, key_of
 from sluicegate_operator.kube.cache.store import Change, Store
 from sluicegate_operator.kube.cache.watched import Watched

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sluicegate_operator.kube.cache.held import Reader, version_of
+from sluicegate_operator.kube.cache.cached_object import Reader, version_of
 from sluicegate_operator.kube.cache.store import Change, Key, Store
 from sluicegate_operator.kube.cache.watched import Watched
 from sluicegate_operator.kube.http.errors import NOT_SERVED, KubeError, KubeUnavailableError

@@ -7,7 +7,7 @@ The only exception is an API server whose storage was restored, which counts fro
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
-from sluicegate_operator.kube.cache.held import CachedObject
+from sluicegate_operator.kube.cache.cached_object import CachedObject
 
 Key = tuple[str, str]
 """Namespace and name."""

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sluicegate_operator.kube.cache.cache import Cache
-from sluicegate_operator.kube.cache.held import CachedObject
-from sluicegate_operator.kube.cache.rounds import SingleFlight
+from sluicegate_operator.kube.cache.cached_object import CachedObject
+from sluicegate_operator.kube.cache.single_flight import SingleFlight
 from sluicegate_operator.kube.cache.undeclared import UndeclaredFields, undeclared_fields, without_fields
 from sluicegate_operator.kube.cache.watched import Watched
 from sluicegate_operator.kube.client.applied import AppliedChildren

@@ -11,7 +11,7 @@ import pytest
 from sluicegate_operator.handlers import kopf_operator
 from sluicegate_operator.handlers.kopf_operator import KOPF, KopfOperator, kopf_warning
 from sluicegate_operator.kube.cache.cache import Cache
-from sluicegate_operator.kube.cache.held import CachedObject, Reader
+from sluicegate_operator.kube.cache.cached_object import CachedObject, Reader
 from sluicegate_operator.kube.cache.watched import Watched
 from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.kube.http.kinds import CONFIG_MAP, Kind

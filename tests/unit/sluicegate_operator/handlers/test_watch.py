@@ -10,7 +10,7 @@ from sluicegate_operator.api.manifests import parse_resource
 from sluicegate_operator.engine.first_seen import FirstSeen
 from sluicegate_operator.handlers.context import Departed
 from sluicegate_operator.handlers.watch import Watch
-from sluicegate_operator.kube.cache.held import CachedObject, Reader
+from sluicegate_operator.kube.cache.cached_object import CachedObject, Reader
 from sluicegate_operator.kube.http.kinds import (
     AUDIT_PIPELINE,
     BROKER_CLUSTER,

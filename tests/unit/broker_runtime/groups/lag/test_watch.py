@@ -8,8 +8,8 @@ import pytest
 
 from broker_runtime.config.keys.groups import LagConfig
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.groups.lag.figures import LagMetrics
 from broker_runtime.groups.lag.log_ends import LogEndReader
+from broker_runtime.groups.lag.metrics import LagMetrics
 from broker_runtime.groups.lag.watch import LagWatch
 from broker_runtime.groups.records import OffsetCommitKey, OffsetCommitValue
 from broker_runtime.groups.state import CommittedOffsets

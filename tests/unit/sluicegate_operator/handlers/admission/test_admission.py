@@ -11,11 +11,11 @@ import pytest
 from sluicegate_operator.api.manifests import read_stored
 from sluicegate_operator.handlers.admission import admission, admission_world
 from sluicegate_operator.handlers.admission.admission import CHECK, CHECK_ANSWER, WARNINGS, Admission, Warner
-from sluicegate_operator.handlers.admission.admission_figures import AdmissionMetrics, AdmissionResult
+from sluicegate_operator.handlers.admission.admission_metrics import AdmissionMetrics, AdmissionResult
 from sluicegate_operator.handlers.admission.admission_world import AdmissionWorld, SharedPlaces, UncachedWorldError
 from sluicegate_operator.handlers.kopf_operator import KopfOperator
 from sluicegate_operator.kube.cache.cache import Cache
-from sluicegate_operator.kube.cache.held import CachedObject, Reader
+from sluicegate_operator.kube.cache.cached_object import CachedObject, Reader
 from sluicegate_operator.kube.cache.watched import Watched
 from sluicegate_operator.kube.http.kinds import (
     AUDIT_PIPELINE,

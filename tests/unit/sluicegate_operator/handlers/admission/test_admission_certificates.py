@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from sluicegate_operator.handlers.admission.admission_certificates import RENEWED_BEFORE_S, CertificateKeeper
-from sluicegate_operator.handlers.admission.admission_figures import AdmissionMetrics
+from sluicegate_operator.handlers.admission.admission_metrics import AdmissionMetrics
 from sluicegate_operator.handlers.admission.serving_certificate import ServingCertificate
 from sluicegate_operator.kube.certificates.new_certificate import new_pair
 from sluicegate_operator.kube.certificates.tls_pair import CertificateError, TlsPair

@@ -9,7 +9,7 @@ from sluicegate_operator.api import ConnectionQuota, parse_resource
 from sluicegate_operator.handlers.reconcilers import pods_of_quotas
 from sluicegate_operator.handlers.reconcilers.pods_of_quotas import PodsOfQuotas
 from sluicegate_operator.kube.cache.cache import Cache
-from sluicegate_operator.kube.cache.held import CachedObject
+from sluicegate_operator.kube.cache.cached_object import CachedObject
 from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.kube.http.kinds import NAMESPACE, POD, Kind
 from sluicegate_operator.planning.layout.connection_groups import number_of_pod

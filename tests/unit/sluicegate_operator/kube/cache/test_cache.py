@@ -12,7 +12,7 @@ from sluicegate_operator.api.models.connection_quota import ConnectionQuota
 from sluicegate_operator.kube.cache import cache as cache_module
 from sluicegate_operator.kube.cache import informer, reflector
 from sluicegate_operator.kube.cache.cache import Cache
-from sluicegate_operator.kube.cache.held import CachedObject
+from sluicegate_operator.kube.cache.cached_object import CachedObject
 from sluicegate_operator.kube.cache.watched import Watched
 from sluicegate_operator.kube.http.errors import KubeError, KubeUnavailableError
 from sluicegate_operator.kube.http.kinds import CONFIG_MAP, CONNECTION_QUOTA

@@ -1,6 +1,6 @@
 """The stored objects of one kind, for any order of events."""
 
-from sluicegate_operator.kube.cache.held import CachedObject
+from sluicegate_operator.kube.cache.cached_object import CachedObject
 from sluicegate_operator.kube.cache.store import Store
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sluicegate_operator.kube.cache.held import CachedObject
+from sluicegate_operator.kube.cache.cached_object import CachedObject
 from sluicegate_operator.kube.cache.informer import Informer
 from sluicegate_operator.kube.cache.watched import Watched
 from sluicegate_operator.kube.client.client import KubeClient

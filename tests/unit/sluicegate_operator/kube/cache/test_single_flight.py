@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from sluicegate_operator.kube.cache.rounds import SingleFlight
+from sluicegate_operator.kube.cache.single_flight import SingleFlight
 
 pytestmark = pytest.mark.virtual_time
 

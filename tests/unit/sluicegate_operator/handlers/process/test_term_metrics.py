@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from sluicegate_operator.fleet.kafka.controllers import ControllerView
 from sluicegate_operator.fleet.kubernetes.kubernetes import KubernetesFleet, Sighting
 from sluicegate_operator.handlers.context import Context
-from sluicegate_operator.handlers.process.term_figures import PipelineMetrics, TermMetrics
+from sluicegate_operator.handlers.process.term_metrics import PipelineMetrics, TermMetrics
 from sluicegate_operator.handlers.term import reconcilers
 from sluicegate_operator.planning.registrations.overview import BrokerOverview, BrokerState, ClusterOverview
 from sluicegate_operator.planning.rolls.roll import Done, WaitForNodes, WaitReason

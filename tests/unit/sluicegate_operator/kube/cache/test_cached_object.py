@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.api.models.connection_quota import ConnectionQuota
-from sluicegate_operator.kube.cache.held import Reader, UnreadableObject
+from sluicegate_operator.kube.cache.cached_object import Reader, UnreadableObject
 from sluicegate_operator.kube.http.kinds import BROKER_CLUSTER, CONFIG_MAP, CONNECTION_QUOTA, POD, SERVICE
 from sluicegate_operator.resources.labels import CLUSTER_LABEL
 

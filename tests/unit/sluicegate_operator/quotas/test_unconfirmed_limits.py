@@ -3,7 +3,7 @@
 from math import inf
 
 from sluicegate_operator.planning.layout.limits import LimitKey
-from sluicegate_operator.quotas.doubts import AGAIN_S, LATE_S, UnconfirmedLimits
+from sluicegate_operator.quotas.unconfirmed_limits import AGAIN_S, LATE_S, UnconfirmedLimits
 
 RATE: frozenset[LimitKey] = frozenset(("max.connection.creation.rate",))
 COUNT: frozenset[LimitKey] = frozenset(("max.connections",))

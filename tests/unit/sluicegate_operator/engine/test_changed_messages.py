@@ -2,7 +2,7 @@
 
 import pytest
 
-from sluicegate_operator.engine.said import ChangedMessages
+from sluicegate_operator.engine.changed_messages import ChangedMessages
 
 
 def test_a_sentence_is_news_once_and_then_how_long_it_has_been_so() -> None:
@@ -16,7 +16,7 @@ def test_a_sentence_is_news_once_and_then_how_long_it_has_been_so() -> None:
 
 
 def test_who_was_spoken_of_longest_ago_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sluicegate_operator.engine.said.SUBJECTS_MAX", 2)
+    monkeypatch.setattr("sluicegate_operator.engine.changed_messages.SUBJECTS_MAX", 2)
     said: ChangedMessages[str] = ChangedMessages()
     for subject in ("one", "two", "one", "three"):
         said.note(subject, "waits", 1.0)

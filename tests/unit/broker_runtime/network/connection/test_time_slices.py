@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from broker_runtime.network.connection.turns import TimeSlices
+from broker_runtime.network.connection.time_slices import TimeSlices
 from tests.support.fakes.manual_clock import ManualClock
 
 

@@ -1,6 +1,6 @@
 """Counts of the cluster's and a broker's partitions, from metadata."""
 
-from broker_runtime.metadata.figures import (
+from broker_runtime.metadata.metrics import (
     ControllerMetrics,
     OncePerState,
     ReplicationMetrics,

@@ -5,8 +5,8 @@ from typing import Any, cast
 
 import pytest
 
+from broker_runtime.apis.request.answer_cache import AnswerCache, Body
 from broker_runtime.apis.request.call import Call
-from broker_runtime.apis.request.kept_answers import AnswerCache, Body
 from broker_runtime.apis.topics.metadata import API
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.slicing.steps import Steps
