@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MODULE_LINES_MAX = 600
 FUNCTION_LINES_MAX = 70
 PUBLIC_METHODS_MAX = 12
+METHODS_MAX = 20
 CONSTRUCTOR_ARGUMENTS_MAX = 7
 VAGUE_NAMES = {"utils", "helpers", "common", "misc"}
 
@@ -34,6 +35,22 @@ PRODUCT = ("broker_runtime/", "operator/sluicegate_operator/", "sluicegate_consu
 EVERYWHERE = (*PRODUCT, "tests/", "e2e/", "benchmarks/", "demo/", "tools/")
 MODELS = "operator/sluicegate_operator/api/"
 """A model's docstring would be the text of `kubectl explain` for each field that has it."""
+LARGE_CLASSES = {
+    "Acceptor",
+    "Checkpoints",
+    "Connection",
+    "ConnectionGroups",
+    "ConnectionQuotas",
+    "CoordinatorRuntime",
+    "LocalFleet",
+    "LogManager",
+    "Membership",
+    "MetadataPublisher",
+    "Node",
+    "ReplicaManager",
+    "WorkloadIndex",
+}
+"""Classes that still have more than METHODS_MAX methods."""
 NOT_SPLIT_YET = ("broker_runtime/cluster/follower.py",)
 """Modules with a class that still has banners."""
 DEEDS_OF_SPARK = re.compile(
@@ -85,11 +102,14 @@ def long_functions(source: Source) -> Iterator[str]:
 
 
 def large_classes(source: Source) -> Iterator[str]:
-    """Classes with too many public methods, including properties, without inherited ones."""
+    """Classes with too many methods, or too many public ones, including properties, without inherited ones."""
     for node in source.classes:
-        public = {part.name for part in node.body if isinstance(part, FUNCTIONS) and not part.name.startswith("_")}
+        methods = {part.name for part in node.body if isinstance(part, FUNCTIONS)}
+        public = {name for name in methods if not name.startswith("_")}
         if len(public) > PUBLIC_METHODS_MAX:
             yield f"{source.path}: {node.name} has {len(public)} public methods"
+        if len(methods) > METHODS_MAX and node.name not in LARGE_CLASSES:
+            yield f"{source.path}: {node.name} has {len(methods)} methods"
 
 
 def silent_classes(source: Source) -> Iterator[str]:
@@ -175,6 +195,13 @@ def test_the_repository_keeps_to_its_rules() -> None:
 )
 def test_a_rule_finds_a_fault(rule: Rule, bad: str) -> None:
     assert list(rule(Source.of("bad.py", bad)))
+
+
+@pytest.mark.parametrize("package", [*PRODUCT, "audit_pipeline/"])
+def test_a_package_has_one_class_of_a_name(package: str) -> None:
+    sources = (Source.of(path, text) for path, text in TEXTS.items() if path.startswith(package))
+    names = Counter(node.name for source in sources for node in source.classes if not node.name.startswith("_"))
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_a_folder_has_few_files() -> None:
