@@ -87,6 +87,14 @@ def folders(on: Play) -> None:
     """Paths of folders and sizes of disks differ between any two nodes."""
     on.quietly("create_topics", 7, topics=[new("held", 2)], timeout=TIMEOUT_MS, validate_only=False)
     settle(on)
+
+    def has_logs() -> bool:
+        topics = [{"topic": "held", "partitions": [0, 1]}]
+        (folder,) = on.quietly("describe_log_dirs", 1, topics=topics)["results"]
+        return sum(len(topic["partitions"]) for topic in folder["topics"]) == 2
+
+    # A broker creates the logs of new partitions after the configuration that `settle` waits for is in force.
+    on.until(has_logs)
     ways = {"held": [("held", [0, 1])], "unknown": [("held", [7]), ("not-there", [0])], "nothing": []}
     for step, wanted in ways.items():
         topics = [{"topic": name, "partitions": indexes} for name, indexes in wanted]
