@@ -115,6 +115,8 @@ class HttpListener:
         } | dict(more or {})
         self._server: asyncio.Server | None = None
         self._open = 0
+        self._silent: dict[asyncio.StreamWriter, None] = {}
+        """Connections that have not sent a request yet, oldest first. Any number of them must not delay a probe."""
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
         """Start, and return the bound address. Raises OSError if it is taken."""
@@ -130,12 +132,10 @@ class HttpListener:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._open += 1
         try:
-            if self._open > _CONNECTIONS_MAX:
+            if self._open > _CONNECTIONS_MAX and not self._dropped_silent():
                 answer = text_answer(503, "too many connections")
             else:
-                async with asyncio.timeout(_TIMEOUT_S):
-                    head = await reader.readuntil(b"\r\n\r\n")
-                answer = await self._answer(_request(head, writer))
+                answer = await self._answer(_request(await self._head(reader, writer), writer))
             writer.write(_encoded(answer))
             async with asyncio.timeout(_TIMEOUT_S):
                 await writer.drain()
@@ -144,6 +144,23 @@ class HttpListener:
         finally:
             self._open -= 1
             writer.close()
+
+    async def _head(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+        self._silent[writer] = None
+        try:
+            async with asyncio.timeout(_TIMEOUT_S):
+                return await reader.readuntil(b"\r\n\r\n")
+        finally:
+            self._silent.pop(writer, None)
+
+    def _dropped_silent(self) -> bool:
+        """Close the connection that has sent no request for the longest time. Return False if there is none."""
+        oldest = next(iter(self._silent), None)
+        if oldest is None:
+            return False
+        del self._silent[oldest]
+        oldest.transport.abort()
+        return True
 
     async def _answer(self, request: HttpRequest) -> HttpAnswer:
         method = "GET" if request.method == "HEAD" else request.method

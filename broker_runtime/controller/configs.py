@@ -21,7 +21,7 @@ from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import check_topic_name
 
 VALUE_LENGTH_MAX = 32_767
-"""As in Kafka's controller, whose records contain values of at most this many characters."""
+"""Bytes, as in Kafka's controller: older versions of responses cannot have a longer text."""
 _TAKEN_APART_LENGTH_MAX = 2 * VALUE_LENGTH_MAX
 """Maximum of characters of lists to append or subtract. Splitting this many blocks the event loop for 3 ms."""
 CONFIGS_MAX = 1_000
@@ -231,12 +231,12 @@ def _check_lists(changes: Sequence[Change]) -> None:
 
 def _check_lengths(values: Mapping[str, str]) -> None:
     """Check the lengths of the resulting values. Raises KafkaError (INVALID_CONFIG)."""
-    too_long = [key for key, value in values.items() if len(value) > VALUE_LENGTH_MAX]
+    too_long = [key for key, value in values.items() if len(value.encode()) > VALUE_LENGTH_MAX]
     if too_long:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
             f"The configuration value cannot be added because it exceeds the maximum value size of {VALUE_LENGTH_MAX} "
-            f"characters: {', '.join(too_long)}",
+            f"bytes: {', '.join(too_long)}",
         )
 
 

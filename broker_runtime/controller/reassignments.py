@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from broker_runtime.controller.elections import candidates, changed_partition
 from broker_runtime.controller.placement import check_assignment
-from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.errors import ErrorCode, KafkaError, quoted
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.metadata.topics import Partition
@@ -26,10 +26,10 @@ def reassign(
     """
     topic = image.topics.get(name)
     if topic is None:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name}.")
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {quoted(name)}.")
     part = topic.partitions.get(index)
     if part is None:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name}:{index}.")
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {quoted(name)}:{index}.")
     rules = candidates(name, image)
     if target is None:
         wanted = _cancelled(name, index, part, rules.unclean)

@@ -14,7 +14,7 @@ from uuid import UUID
 from broker_runtime.clock import Clock
 from broker_runtime.config import BrokerSettings, TopicConfig
 from broker_runtime.coordination.backoff import Backoff
-from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.errors import ErrorCode, KafkaError, quoted
 from broker_runtime.metadata.changes import Removals
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topics import Partition, Topic
@@ -163,7 +163,8 @@ class ReplicaManager:
     def _not_led(self, topic: str, index: int) -> KafkaError:
         known = self._image.topics.get(topic)
         if known is None or index not in known.partitions:
-            return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {index} of topic {topic}")
+            text = f"there is no partition {index} of topic {quoted(topic)}"
+            return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
         if self._should_lead(topic, index) and (topic, index) in self.offline:
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{topic}-{index} could not be opened on this broker")
         return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead partition {index} of {topic}")

@@ -62,6 +62,7 @@ class Pieces:
             self._join()
             self._pieces.append(part)
             self.size += size
+            self._check_size(self.size)
             return
         self._parts.append(part)
         self._parts_bytes += size

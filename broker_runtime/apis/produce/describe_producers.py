@@ -1,5 +1,7 @@
 """DescribeProducers (61), version 0 (KIP-664): the idempotent producers known to the leader of a partition."""
 
+from typing import cast
+
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext
 from broker_runtime.errors import ErrorCode, KafkaError
@@ -9,13 +11,20 @@ from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import DescribeProducersRequest
 from broker_runtime.wire.versions import DESCRIBE_PRODUCERS
 
+_PRODUCER_BYTES = 35
+"""Size of one producer in the response."""
+
 
 def handle(request: DescribeProducersRequest, call: Call, context: BrokerContext) -> Steps[Fields]:
-    topics = []
+    topics, size = [], 0
     for topic in request.topics:
         partitions = []
-        for index in topic.partition_indexes:
-            partitions.append((yield from _described(topic.name, index, context)))
+        # Kafka's clients name a partition once; one that is named again would be described again.
+        for index in dict.fromkeys(topic.partition_indexes):
+            described = yield from _described(topic.name, index, context)
+            size += len(cast("list[Fields]", described["active_producers"])) * _PRODUCER_BYTES
+            call.limits.check_response(size)
+            partitions.append(described)
             yield
         topics.append({"name": topic.name, "partitions": partitions})
         yield

@@ -175,7 +175,7 @@ class _Working(PendingReply):
 
     def joined(self, parts: list[bytes]) -> Steps[Reply]:
         """The response with these parts as its body, joined in steps. The list is empty afterwards."""
-        pieces = Pieces()
+        pieces = Pieces(self.limits.check_response)
         parts.reverse()
         while parts:
             some = parts[: -_PARTS_OF_A_STEP - 1 : -1]

@@ -6,7 +6,7 @@ from typing import cast
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, ControllerContext
 from broker_runtime.controller.elections import ElectionType, elect
-from broker_runtime.errors import ErrorCode, KafkaError, detached
+from broker_runtime.errors import ErrorCode, KafkaError, detached, quoted
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.slicing.steps import Steps, chosen, drain, each, let_go
@@ -74,7 +74,7 @@ def _asked(request: ElectLeadersRequest, image: MetadataImage) -> Steps[Sequence
 def _elect(name: str, index: int, kind: ElectionType, image: MetadataImage) -> MetadataRecord | KafkaError:
     topic = image.topics.get(name)
     if topic is None:
-        return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
+        return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {quoted(name)}")
     try:
         return elect(topic, index, kind, image)
     except KafkaError as refusal:

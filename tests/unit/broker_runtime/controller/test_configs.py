@@ -113,6 +113,15 @@ def test_a_value_that_is_too_long_is_refused_before_it_is_taken_apart(
     assert (code, why in message) == (ErrorCode.INVALID_CONFIG, True)
 
 
+def test_a_value_has_a_limit_of_bytes(metadata: Metadata) -> None:
+    """Older versions of DescribeConfigs cannot have a longer text: every later request would fail."""
+    topics = "\N{LATIN SMALL LETTER E WITH ACUTE}" * (VALUE_LENGTH_MAX // 2 + 1)
+    code, message = refusal(
+        metadata, TOPIC, "orders", ("follower.replication.throttled.replicas", Operation.SET, topics)
+    )
+    assert (code, "exceeds the maximum value size" in message) == (ErrorCode.INVALID_CONFIG, True)
+
+
 def test_only_the_value_that_results_has_a_limit_as_in_kafka(metadata: Metadata) -> None:
     key, longer = "leader.replication.throttled.replicas", ",".join(f"{number}:1" for number in range(6_000))
     assert len(longer) > VALUE_LENGTH_MAX

@@ -358,6 +358,17 @@ async def test_an_answer_that_would_be_too_large_is_an_error() -> None:
     assert [kind for kind, _ in served.connection.noted] == ["response-too-large"]
 
 
+async def test_an_answer_of_parts_that_would_be_too_large_is_an_error() -> None:
+    def many_parts(request: Any, call: Call, context: Any) -> Steps[Reply]:
+        return call.joined([bytes(1_000) for _ in range(1_000)])
+
+    api: ApiSpec[Any] = ApiSpec(LIST_GROUPS, "ListGroups", (0, 3), many_parts)
+    served = Served(api, Bare(), RequestLimits(response_bytes_max=100_000))
+    reply = cast("Reply", served.send(LIST_GROUPS, 1, {}))
+    assert int(decoded(LIST_GROUPS, 1, reply, 8).error_code) == ErrorCode.INVALID_REQUEST
+    assert [kind for kind, _ in served.connection.noted] == ["response-too-large"]
+
+
 async def test_steps_of_a_client_that_has_gone_are_not_made() -> None:
     served = list_groups()
     reply = served.send(LIST_GROUPS, 1, {})
