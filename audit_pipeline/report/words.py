@@ -99,13 +99,6 @@ def length(length_us: int) -> str:
     return " ".join(parts[:2]) or "less than 1 s"
 
 
-def spoken_length(length_us: int) -> str:
-    for unit_us, name in ((DAY_US, "day"), (HOUR_US, "hour"), (MINUTE_US, "minute"), (SECOND_US, "second")):
-        if length_us >= unit_us and length_us % unit_us == 0:
-            return number_of(length_us // unit_us, name)
-    return length(length_us)
-
-
 def moment(at_us: int, *, seconds: bool = False) -> str:
     return f"{_utc(at_us):{'%Y-%m-%d %H:%M:%S' if seconds else '%Y-%m-%d %H:%M'}}"
 

@@ -12,7 +12,7 @@ from broker_runtime.storage.records.batch import Header
 from broker_runtime.storage.segment.index import OFFSET_ENTRY, TIME_ENTRY, Entries
 from broker_runtime.storage.segment.segment_indexes import SegmentIndexes, keep_in_memory, segment_path
 from broker_runtime.storage.segment.segment_reader import SegmentReader
-from broker_runtime.storage.segment.stored_batches import damaged_at
+from broker_runtime.storage.segment.stored_batches import DamagedFileError
 
 
 class Segment(SegmentReader):
@@ -137,7 +137,7 @@ class Segment(SegmentReader):
             at = self.position_of(self.base_offset + newest[1])
             known = None if at is None else self._header_at(at, end)
             if known is None or (known.newest_ms, known.last_offset) != (newest[0], self.base_offset + newest[1]):
-                raise damaged_at(self.path, last[1])
+                raise DamagedFileError(self.path, last[1])
             self.first_timestamp = self._header_at(0, end).newest_ms
         except KafkaError:
             self.reset()
@@ -152,7 +152,7 @@ class Segment(SegmentReader):
         """The header at `position`. Raises KafkaError if there is none."""
         for _, header in self.headers(position, end):
             return header
-        raise damaged_at(self.path, position)
+        raise DamagedFileError(self.path, position)
 
     def unlink(self) -> None:
         """Delete the files, the log first; readers that have it open may finish."""
