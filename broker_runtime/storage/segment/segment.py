@@ -8,6 +8,7 @@ from pathlib import Path
 
 from broker_runtime.errors import KafkaError
 from broker_runtime.storage.disk.filesystem import Buffer, File, FileSystem
+from broker_runtime.storage.disk.place import LogPlace
 from broker_runtime.storage.records.batch import Header
 from broker_runtime.storage.segment.index import OFFSET_ENTRY, TIME_ENTRY, Entries
 from broker_runtime.storage.segment.segment_indexes import SegmentIndexes, keep_in_memory, segment_path
@@ -178,3 +179,10 @@ class Segment(SegmentReader):
             if self.fs.exists(path):
                 self.fs.rename(path, target)
                 moved.append(target)
+
+
+def new_segment(place: LogPlace, base_offset: int) -> Segment:
+    """Create an empty segment with its files. Raises OSError."""
+    segment = Segment(place.fs, place.folder, base_offset, place.clock.wall_ms())
+    segment.create()
+    return segment
