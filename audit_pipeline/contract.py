@@ -34,11 +34,6 @@ class Table:
     key: tuple[str, ...]
     fields: tuple[Field, ...]
 
-    @property
-    def own_fields(self) -> tuple[Field, ...]:
-        """The fields after the common ones."""
-        return self.fields[len(COMMON) :]
-
 
 @dataclass(frozen=True, slots=True)
 class Contract:

@@ -3,22 +3,17 @@
 import contextlib
 
 from benchmarks import workloads
-from benchmarks.clusters import Cluster, ClusterMaker
-from benchmarks.replicated_rows import CLUSTERS, MANY, MANY_PARTITIONS, TOPIC, ClusterRow
+from benchmarks.clusters import ClusterMaker
+from benchmarks.replicated_rows import CLUSTERS, MANY, MANY_PARTITIONS, TOPIC, ClusterRow, create_topic
 
 WAITED_ON = 1_000
 CONSUMERS = 4
 
 
-def _create(cluster: Cluster) -> None:
-    workloads.create_topic(cluster.bootstrap, TOPIC, partitions=1, replicas=3)
-    cluster.wait_in_sync(TOPIC)
-
-
 def _idle_partitions(make: ClusterMaker) -> tuple[float, ...]:
     """Produce one small record at a time with acks=all."""
     with make() as cluster:
-        _create(cluster)
+        create_topic(cluster)
         workloads.create_topic(cluster.bootstrap, MANY, partitions=MANY_PARTITIONS, replicas=3)
         cluster.wait_in_sync(MANY)
         leader = cluster.leader_of(TOPIC)

@@ -38,7 +38,7 @@ class ClusterRow(Generic[ClusterT]):
     """Returns what this machine lacks for the row, beyond the needs of all rows."""
 
 
-def _create(cluster: Cluster) -> None:
+def create_topic(cluster: Cluster) -> None:
     workloads.create_topic(cluster.bootstrap, TOPIC, partitions=1, replicas=3)
     cluster.wait_in_sync(TOPIC)
 
@@ -46,7 +46,7 @@ def _create(cluster: Cluster) -> None:
 def _produce_wire(batch_bytes: int) -> Callable[[ClusterMaker], tuple[float, ...]]:
     def measure(make: ClusterMaker) -> tuple[float, ...]:
         with make() as cluster:
-            _create(cluster)
+            create_topic(cluster)
             leader = cluster.leader_of(TOPIC)
             options = {"size": 1000, "batch_bytes": batch_bytes, "acks": -1}
             workloads.run("produce_wire", leader.host, leader.port(), TOPIC, megabytes=300, **options)
@@ -58,7 +58,7 @@ def _produce_wire(batch_bytes: int) -> Callable[[ClusterMaker], tuple[float, ...
 
 def _produce_small(make: ClusterMaker) -> tuple[float, ...]:
     with make() as cluster:
-        _create(cluster)
+        create_topic(cluster)
         options = {"size": 100, "batch_bytes": 65_536, "one": True, "acks": "all"}
         workloads.run("produce", cluster.bootstrap, TOPIC, seconds=2, **options)
         return (workloads.run("produce", cluster.bootstrap, TOPIC, seconds=4, **options)["messages_per_s"],)
@@ -76,7 +76,7 @@ def _leader_killed(make: ClusterMaker) -> tuple[float, ...]:
     The session timeout is 3 s.
     """
     with make() as cluster:
-        _create(cluster)
+        create_topic(cluster)
         workloads.run("paced_produce", cluster.bootstrap, TOPIC, seconds=3, acks="all")
         client = workloads.start("paced_produce", cluster.bootstrap, TOPIC, seconds=10, acks="all")
         let_run(client, 3)
@@ -87,7 +87,7 @@ def _leader_killed(make: ClusterMaker) -> tuple[float, ...]:
 def _restarted(make: ClusterMaker) -> tuple[float, ...]:
     """Measure p99 and the longest gap while the leader is stopped and started again."""
     with make() as cluster:
-        _create(cluster)
+        create_topic(cluster)
         workloads.run("paced_produce", cluster.bootstrap, TOPIC, seconds=4, acks="all")
         client = workloads.start("paced_produce", cluster.bootstrap, TOPIC, seconds=16, acks="all")
         let_run(client, 2)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from broker_runtime.config import BROKER_KEYS, TOPIC_KEYS, ConfigKey
-from broker_runtime.config.declaring.unused import UNUSED_BROKER_KEYS, UNUSED_GROUP_KEYS, UNUSED_TOPIC_KEYS
+from broker_runtime.config.declaring.unused import unused_keys
 from broker_runtime.config.keys.client_metrics import CLIENT_METRICS_KEYS
 from broker_runtime.config.keys.group_resource import GROUP_KEYS
 from broker_runtime.groups.coordinator_metrics import CoordinatorMetrics
@@ -143,7 +143,7 @@ def broker_page() -> str:
     return f"{_BROKER_HEAD}{_keys(BROKER_KEYS)}{_TOPIC_HEAD}{_keys(TOPIC_KEYS)}{named}\n{_UNUSED_HEAD}{unused}"
 
 
-_UNUSED = {"Of brokers": UNUSED_BROKER_KEYS, "Of topics": UNUSED_TOPIC_KEYS, "Of groups": UNUSED_GROUP_KEYS}
+_UNUSED = {"Of brokers": unused_keys("broker"), "Of topics": unused_keys("topic"), "Of groups": unused_keys("group")}
 
 
 def _names(keys: Mapping[str, ConfigKey]) -> str:

@@ -14,7 +14,8 @@ from threading import Event
 from typing import Any
 
 from audit_pipeline.errors import BadUseError, StoppedError
-from audit_pipeline.ingest.tail import SpoolTail, as_json, as_line, follow, printable
+from audit_pipeline.ingest.tail import SpoolTail, as_json, as_line, follow
+from audit_pipeline.printable import printable
 from audit_pipeline.spool.spool import OtherVersionError
 from audit_pipeline.upkeep.keep import keep as keep_landing
 from audit_pipeline.upkeep.upkeep import UPKEEP_S, HourlyUpkeep

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from audit_pipeline.errors import never
+from audit_pipeline.printable import printable
 from audit_pipeline.spool.events import Event, events_of
 from audit_pipeline.spool.spool import HEAD_BYTES, SUFFIX, Damage, EventBlock, Header, read_header, whole_blocks
 
@@ -83,11 +84,6 @@ def as_line(table: str, event: Event) -> str:
     who = f"broker {event['broker_id']} #{event['seq']}"
     show = _LINES.get(table)
     return printable(f"{moment} {who} {table} {show(event) if show else json.dumps(_own(event), default=_moment)}")
-
-
-def printable(text: str) -> str:
-    """Escape line breaks and control characters, which clients may use in the names that they choose."""
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 def _request(event: Event) -> str:

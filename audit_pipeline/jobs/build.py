@@ -133,11 +133,9 @@ class _Build:
         request = self._request
         oldest = None
         if request.retention_days is not None:
-            oldest = self._today() - timedelta(days=request.retention_days)
+            today = datetime.fromtimestamp(request.now_us / 1_000_000, UTC).date()
+            oldest = today - timedelta(days=request.retention_days)
         return AskedDays(request.first, request.last, oldest)
-
-    def _today(self) -> date:
-        return datetime.fromtimestamp(self._request.now_us / 1_000_000, UTC).date()
 
     def _build_days(self, source: EventSource, days: Sequence[date]) -> None:
         """Build the facts of these days."""

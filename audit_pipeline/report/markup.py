@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from html import escape
 from typing import TypeAlias
 
+from audit_pipeline.printable import printable
+
 LONG = 90
 """Longer names are cut where they are shown."""
 _VOID = frozenset({"br", "input", "link", "meta"})
@@ -29,11 +31,6 @@ def together(*children: Child) -> Markup:
     return Markup("".join(_parts(children)))
 
 
-def visible(text: str) -> str:
-    """Replace invisible and direction-changing characters by their codes: clients choose the names that are shown."""
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
-
-
 def named(text: str) -> Markup:
     """Return a name that a user chose, isolated from the text around it, whatever its writing direction.
 
@@ -48,7 +45,7 @@ def _parts(child: Child) -> Iterable[str]:
     if isinstance(child, Markup):
         yield child
     elif isinstance(child, str):
-        yield escape(visible(child))
+        yield escape(printable(child))
     else:
         for each in child:
             yield from _parts(each)
@@ -61,4 +58,4 @@ def _attribute(key: str, value: str | float | bool | None) -> str:
     if value is True:
         return f" {name}"
     shown = value if isinstance(value, str) else f"{value:.6g}" if isinstance(value, float) else str(value)
-    return f' {name}="{escape(visible(shown))}"'
+    return f' {name}="{escape(printable(shown))}"'

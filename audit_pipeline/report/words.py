@@ -1,7 +1,6 @@
 """Numbers, sizes, times and lists in readable form. Pure."""
 
 import math
-from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from audit_pipeline.report.window import DAY_US, HOUR_US, MINUTE_US, SECOND_US, Span
@@ -99,13 +98,6 @@ def length(length_us: int) -> str:
     return " ".join(parts[:2]) or "less than 1 s"
 
 
-def spoken_length(length_us: int) -> str:
-    for unit_us, name in ((DAY_US, "day"), (HOUR_US, "hour"), (MINUTE_US, "minute"), (SECOND_US, "second")):
-        if length_us >= unit_us and length_us % unit_us == 0:
-            return number_of(length_us // unit_us, name)
-    return length(length_us)
-
-
 def moment(at_us: int, *, seconds: bool = False) -> str:
     return f"{_utc(at_us):{'%Y-%m-%d %H:%M:%S' if seconds else '%Y-%m-%d %H:%M'}}"
 
@@ -116,15 +108,6 @@ def moment_utc(at_us: int, *, seconds: bool = False) -> str:
 
 def span(stretch: Span) -> str:
     return f"{moment(stretch.from_us)} to {moment(stretch.to_us)} UTC"
-
-
-def listed(names: Sequence[str], total: int | None = None) -> str:
-    """Return `a, b and c`, at most NAMED_MAX of them, and the number of the others."""
-    named = list(names[:NAMED_MAX])
-    others = (len(names) if total is None else total) - len(named)
-    if others:
-        return f"{', '.join(named)} and {count(others)} more"
-    return named[0] if len(named) == 1 else f"{', '.join(named[:-1])} and {named[-1]}"
 
 
 def _utc(at_us: int) -> datetime:

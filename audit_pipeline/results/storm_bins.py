@@ -31,19 +31,19 @@ def storm_bins(connection: DataFrame, request: DataFrame, limits: StormLimits) -
     )
     stormy = attempts.join(F.broadcast(_stormy(attempts, limits)), [*_BIN], how="left_semi")
     # Refused connections have no ID: they are summed here, so that they do not become a hot key of the join.
-    connections = stormy.groupBy(*_BIN, *_CONNECTION[2:], *CLIENT[1:], "limit_met").agg(*_sums())
+    connections = stormy.groupBy(*_BIN, *_CONNECTION[2:], *CLIENT[1:], "limit_met").agg(*sums())
     told = _told(connections, connection, request)
     known = connections.join(told, [*_CONNECTION], how="left").withColumns(
         {name: F.when(F.col("told").isNotNull(), F.col(f"told.{name}")).otherwise(F.col(name)) for name in _WHO}
     )
-    return as_table(known.groupBy("event_date", "bin", "cluster_id", *CLIENT, "limit_met").agg(*_sums()), "storm_bins")
+    return as_table(known.groupBy("event_date", "bin", "cluster_id", *CLIENT, "limit_met").agg(*sums()), "storm_bins")
 
 
 def _stormy(attempts: DataFrame, limits: StormLimits) -> DataFrame:
     is_stormy = (F.col("accepted") + F.col("refused") >= limits.connections) | (
         F.col("limited") + F.col("refused") >= limits.held
     )
-    return attempts.groupBy(*_BIN).agg(*_sums()).where(is_stormy).select(*_BIN)
+    return attempts.groupBy(*_BIN).agg(*sums()).where(is_stormy).select(*_BIN)
 
 
 def _told(connections: DataFrame, connection: DataFrame, request: DataFrame) -> DataFrame:
@@ -64,5 +64,6 @@ def _telling(frame: DataFrame, is_end: bool) -> DataFrame:
     return frame.select(day, *_CONNECTION[1:], F.lit(is_end).alias("is_end"), "seq", *_WHO)
 
 
-def _sums() -> list[Column]:
+def sums() -> list[Column]:
+    """Return the sums of the counts of attempts, under the names of these."""
     return [F.sum(name).alias(name) for name in _ATTEMPTS]

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users w
 
 from audit_pipeline.results.frames import CLIENT, as_table
 from audit_pipeline.results.histogram import merged, percentiles
+from audit_pipeline.results.storm_bins import sums
 from audit_pipeline.results.tables import BIN_S
 from audit_pipeline.results.times import after, begun
 
@@ -15,11 +16,10 @@ CALM_S: Final = 60
 BEFORE_MINUTES: Final = 10
 
 _STORM: Final = ("cluster_id", "listener", "started")
-_ATTEMPTS: Final = ("accepted", "limited", "refused")
 
 
 def storm_sources(storm_bins: DataFrame) -> DataFrame:
-    clients = _with_start(storm_bins).groupBy(*_STORM, *CLIENT[1:]).agg(*_sums())
+    clients = _with_start(storm_bins).groupBy(*_STORM, *CLIENT[1:]).agg(*sums())
     return as_table(clients, "storm_sources")
 
 
@@ -46,13 +46,13 @@ def _with_start(storm_bins: DataFrame) -> DataFrame:
 def _totals(bins: DataFrame) -> DataFrame:
     return (
         bins.groupBy(*_STORM, "bin")
-        .agg(*_sums())
+        .agg(*sums())
         .groupBy(*_STORM)
         .agg(
             after(F.max("bin"), BIN_S).alias("ended"),
             F.max(F.col("accepted") + F.col("refused")).alias("peak_attempts"),
             F.max(F.when(_held() > 0, F.col("accepted"))).alias("held_accepted"),
-            *_sums(),
+            *sums(),
         )
     )
 
@@ -126,7 +126,3 @@ def _minutes(phase: str, first: Column, last: Column) -> Column:
 
 def _held() -> Column:
     return F.col("limited") + F.col("refused")
-
-
-def _sums() -> list[Column]:
-    return [F.sum(name).alias(name) for name in _ATTEMPTS]

@@ -18,7 +18,6 @@ from audit_pipeline.sources.catalogue import SegmentEntry
 _BUCKET: Final = 4096
 """Numbers of a boot per join bucket: a segment has several buckets, or shares one with other segments."""
 _BOOT: Final = NUMBERED[:3]
-_COLUMNS: Final = ("number", *_BOOT, "bucket", "first", "last", "earliest_us", "latest_us")
 
 
 class SegmentRows(NamedTuple):

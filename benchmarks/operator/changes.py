@@ -46,44 +46,45 @@ async def change_at_once(writers: Writers, served: ServedClusters, quotas: Seque
     Returns the seconds for the writes, and the seconds from the last write until the brokers have all limits. The
     latter is infinite if one limit is not in force after GIVE_UP_S.
     """
-    enforced, rates = [], {}
-    for quota in quotas:
-        rate, cluster = next(RATES), served.clusters[quota["spec"]["clusterRef"]["name"]]
-        rates[quota["metadata"]["name"]] = rate
-        enforced.append(cluster.expect(quota["spec"]["target"]["ip"], float(rate)))
+    expected = [_expect(served, quota) for quota in quotas]
     started_s = time.monotonic()
-    await asyncio.gather(
-        *(
-            asyncio.to_thread(writers.change, PLURAL, name, {"maxConnectionCreationRate": rate})
-            for name, rate in rates.items()
-        )
-    )
+    await asyncio.gather(*(_write(writers, quota, rate) for quota, (rate, _) in zip(quotas, expected, strict=True)))
     written_s = time.monotonic()
     try:
         async with asyncio.timeout(GIVE_UP_S):
-            last_s = max(await asyncio.gather(*enforced))
+            last_s = max(await asyncio.gather(*(enforced for _, enforced in expected)))
     except TimeoutError:
         return written_s - started_s, math.inf
     return written_s - started_s, max(0.0, last_s - written_s)
 
 
 async def _change(writers: Writers, served: ServedClusters, seen: Seen, quota: Json) -> Took:
-    rate, name = next(RATES), quota["metadata"]["name"]
-    cluster = served.clusters[quota["spec"]["clusterRef"]["name"]]
-    enforced = cluster.expect(quota["spec"]["target"]["ip"], float(rate))
+    rate, enforced = _expect(served, quota)
     started_s = time.monotonic()
-    generation = await asyncio.to_thread(writers.change, PLURAL, name, {"maxConnectionCreationRate": rate})
+    generation = await _write(writers, quota, rate)
     try:
         async with asyncio.timeout(GIVE_UP_S):
             enforced_s = await enforced - started_s
     except TimeoutError:
         return Took(math.inf, math.inf)
     for _ in range(round(GIVE_UP_S / LOOK_EVERY_S)):
-        told_s = seen.ready_at_s(PLURAL, name, generation)
+        told_s = seen.ready_at_s(PLURAL, quota["metadata"]["name"], generation)
         if told_s is not None:
             return Took(enforced_s, told_s - started_s)
         await asyncio.sleep(LOOK_EVERY_S)
     return Took(enforced_s, math.inf)
+
+
+def _expect(served: ServedClusters, quota: Json) -> tuple[int, asyncio.Future[float]]:
+    """Return a new rate for the quota, and the time at which the brokers have it."""
+    rate, cluster = next(RATES), served.clusters[quota["spec"]["clusterRef"]["name"]]
+    return rate, cluster.expect(quota["spec"]["target"]["ip"], float(rate))
+
+
+async def _write(writers: Writers, quota: Json, rate: int) -> int:
+    """Set the rate, and return the generation of the quota."""
+    spec = {"maxConnectionCreationRate": rate}
+    return await asyncio.to_thread(writers.change, PLURAL, quota["metadata"]["name"], spec)
 
 
 class OthersChange:

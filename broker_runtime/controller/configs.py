@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from broker_runtime.config import TOPIC_KEYS, ConfigKey, TopicConfig, Type, broker_key
-from broker_runtime.config.declaring.unused import UNUSED_TOPIC_KEYS
+from broker_runtime.config.declaring.unused import unused_keys
 from broker_runtime.config.keys.client_metrics import SUBSCRIPTIONS_MAX, check_client_metrics
 from broker_runtime.config.keys.group_resource import group_resource_problem
 from broker_runtime.config.keys.topic import topic_key
@@ -174,7 +174,7 @@ def _key_of(resource: Resource, name: str) -> ConfigKey | None:
     if resource[0] in _NAMED:
         # As in Kafka, the lists of client metrics are set as a whole.
         return None
-    return TOPIC_KEYS.get(name) or UNUSED_TOPIC_KEYS.get(name)
+    return TOPIC_KEYS.get(name) or unused_keys("topic").get(name)
 
 
 def _changed(resource: Resource, change: Change, before: Mapping[str, str]) -> str | None:

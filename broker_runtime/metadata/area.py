@@ -82,6 +82,12 @@ class ReadOnlyTable(Mapping[K, V]):
     def items(self) -> ItemsView[K, V]:
         return self._entries.items()
 
+    def copy(self) -> Self:
+        """See `Area.copy`. An area with more state than its entries copies that, too."""
+        other = type(self)()
+        other._entries = self._entries.copy()
+        return other
+
 
 def either(one: Mapping[K, object], other: Mapping[K, object]) -> Iterator[K]:
     """The keys of both mappings, each once. Building a set of them would take one long step."""

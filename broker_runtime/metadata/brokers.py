@@ -196,11 +196,6 @@ class Brokers(ReadOnlyTable[int, BrokerInfo]):
             if broker.stopping_offset is not None:
                 yield StopBroker(broker.id, broker.epoch, broker.stopping_offset)
 
-    def copy(self) -> Self:
-        other = type(self)()
-        other._entries = dict(self._entries)
-        return other
-
     def note_differences(self, newer: Self, changes: Changes) -> Steps[None]:
         changes.brokers.update((yield from differing(self, newer)))
 

@@ -85,8 +85,7 @@ class ConnectionGroupTable(ReadOnlyTable[str, ConnectionGroup]):
                 yield ClientQuotaRecord((*entity, (IP, member)), MEMBER_KEY, group.members[member])
 
     def copy(self) -> Self:
-        other = type(self)()
-        other._entries = dict(self._entries)
+        other = super().copy()
         other.members_total = self.members_total
         self._own = set()
         return other

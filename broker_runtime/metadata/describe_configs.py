@@ -20,7 +20,7 @@ from broker_runtime.config import (
     broker_key,
     split_listener_prefix,
 )
-from broker_runtime.config.declaring.unused import UNUSED_GROUP_KEYS, UNUSED_TOPIC_KEYS
+from broker_runtime.config.declaring.unused import unused_keys
 from broker_runtime.config.keys.client_metrics import CLIENT_METRICS_KEYS
 from broker_runtime.config.keys.group_resource import GROUP_KEYS
 from broker_runtime.errors import ErrorCode, KafkaError
@@ -119,9 +119,10 @@ def describe_topic(configs: Mapping[str, str], image: MetadataImage, settings: B
     for name, key in TOPIC_KEYS.items():
         own = [Synonym(name, configs[name], ConfigSource.DYNAMIC_TOPIC)] if name in configs else []
         yield _described(name, key, [*own, *_broker_synonyms(BROKER_SYNONYMS[name], image, settings)], False)
-    for name in sorted(configs.keys() & UNUSED_TOPIC_KEYS.keys()):
+    unused = unused_keys("topic")
+    for name in sorted(configs.keys() & unused.keys()):
         own = [Synonym(name, configs[name], ConfigSource.DYNAMIC_TOPIC)]
-        yield _described(name, UNUSED_TOPIC_KEYS[name], own, False)
+        yield _described(name, unused[name], own, False)
 
 
 def _group(configs: Mapping[str, str], image: MetadataImage, settings: BrokerSettings) -> Iterator[Described]:
@@ -129,8 +130,9 @@ def _group(configs: Mapping[str, str], image: MetadataImage, settings: BrokerSet
         own = [Synonym(name, configs[name], ConfigSource.GROUP)] if name in configs else []
         defaults = _broker_synonyms(key.synonym or name, image, settings)
         yield _described(name, key, [*own, *defaults], False)
-    for name in sorted(configs.keys() & UNUSED_GROUP_KEYS.keys()):
-        yield _described(name, UNUSED_GROUP_KEYS[name], [Synonym(name, configs[name], ConfigSource.GROUP)], False)
+    unused = unused_keys("group")
+    for name in sorted(configs.keys() & unused.keys()):
+        yield _described(name, unused[name], [Synonym(name, configs[name], ConfigSource.GROUP)], False)
 
 
 def _client_metrics(configs: Mapping[str, str]) -> Iterator[Described]:

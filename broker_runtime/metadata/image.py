@@ -20,7 +20,7 @@ from broker_runtime.metadata.producers import Producers
 from broker_runtime.metadata.quotas import Quotas
 from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.metadata.topics import Topics
-from broker_runtime.slicing.steps import Steps, at_once
+from broker_runtime.slicing.steps import Steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +67,11 @@ class MetadataImage:
     """Neither limits nor defaults are part of the metadata: no record changes them, and no snapshot has them."""
 
     @classmethod
-    def of_snapshot(cls, records: Iterable[MetadataRecord], end_offset: int) -> Self:
+    def of_snapshot(cls, records: Iterable[MetadataRecord], end_offset: int) -> Steps[Self]:
         """An image of all records of a snapshot. Raises ValueError when a record does not fit.
 
         `end_offset` is the offset that the next record gets.
         """
-        return at_once(cls.of_snapshot_in_steps(records, end_offset))
-
-    @classmethod
-    def of_snapshot_in_steps(cls, records: Iterable[MetadataRecord], end_offset: int) -> Steps[Self]:
-        """Like `of_snapshot`, with a break after some records."""
         image = cls()
         changes = Changes()
         for number, record in enumerate(records, 1):

@@ -81,11 +81,6 @@ class Quotas(ReadOnlyTable[QuotaEntity, Mapping[str, float]]):
             for key in sorted(quotas):
                 yield ClientQuotaRecord(entity, key, quotas[key])
 
-    def copy(self) -> Self:
-        other = type(self)()
-        other._entries = dict(self._entries)
-        return other
-
     def note_differences(self, newer: Self, changes: Changes) -> Steps[None]:
         def differs(entity: QuotaEntity) -> bool:
             return any(self.ip_rate(ip) != newer.ip_rate(ip) for ip in _ips([entity]))

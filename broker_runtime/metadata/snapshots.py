@@ -11,7 +11,7 @@ from broker_runtime.errors import KafkaError
 from broker_runtime.metadata.codec import RecordFormatError, decode_record, encode_record
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import MetadataRecord
-from broker_runtime.slicing.steps import Steps, at_once
+from broker_runtime.slicing.steps import Steps
 from broker_runtime.storage.records.batch import checksum, encode_batch, iter_batches, iter_records
 from broker_runtime.storage.records.batching import in_batches
 
@@ -45,14 +45,9 @@ def read_snapshot(payload: bytes) -> Iterator[MetadataRecord]:
         raise SnapshotFormatError(f"it ends in the middle of a batch, at byte {read} of {len(payload)}")
 
 
-def load_image(payload: bytes, end_offset: int) -> MetadataImage:
-    """The image of a snapshot. Raises SnapshotFormatError."""
-    return at_once(load_in_steps(payload, end_offset))
-
-
 def load_in_steps(payload: bytes, end_offset: int) -> Steps[MetadataImage]:
-    """Like `load_image`, with a break after some records."""
+    """The image of a snapshot. Raises SnapshotFormatError."""
     try:
-        return (yield from MetadataImage.of_snapshot_in_steps(read_snapshot(payload), end_offset))
+        return (yield from MetadataImage.of_snapshot(read_snapshot(payload), end_offset))
     except ValueError as error:
         raise SnapshotFormatError(str(error)) from error

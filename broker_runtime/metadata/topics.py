@@ -164,8 +164,8 @@ class Topics(ReadOnlyTable[str, Topic]):
                 yield topic.partitions[index].record(topic.id, index)
 
     def copy(self) -> Self:
-        other = type(self)()
-        other._entries, other._by_id = self._entries.copy(), self._by_id.copy()
+        other = super().copy()
+        other._by_id = self._by_id.copy()
         self._own, other._own = set(), set()
         other._led = self._led.copy()
         return other

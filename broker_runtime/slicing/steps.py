@@ -70,16 +70,17 @@ def drain(items: set[Any] | deque[Any] | dict[Any, Any]) -> Steps[None]:
 # The caller passes a copy, `list(topics)`, of a collection that may change between two steps.
 
 
-def _parts(items: Iterable[A], size: int) -> Iterator[list[A]]:
+def pages(items: Iterable[A], size: int) -> Iterator[list[A]]:
+    """Yield all items in order, at most `size` at a time."""
     rest = iter(items)
-    while some := list(islice(rest, size)):
-        yield some
+    while page := list(islice(rest, size)):
+        yield page
 
 
 def each(items: Iterable[A], make: Callable[[A], T]) -> Steps[list[T]]:
     """Return `make(item)` for each item."""
     found: list[T] = []
-    for some in _parts(items, _ITEMS_OF_A_STEP):
+    for some in pages(items, _ITEMS_OF_A_STEP):
         found += map(make, some)
         yield
     return found
@@ -88,7 +89,7 @@ def each(items: Iterable[A], make: Callable[[A], T]) -> Steps[list[T]]:
 def chosen(items: Iterable[A], test: Callable[[A], object]) -> Steps[list[A]]:
     """Return the items that pass the test."""
     found: list[A] = []
-    for some in _parts(items, _QUICK_ITEMS_OF_A_STEP):
+    for some in pages(items, _QUICK_ITEMS_OF_A_STEP):
         found += filter(test, some)
         yield
     return found
@@ -97,7 +98,7 @@ def chosen(items: Iterable[A], test: Callable[[A], object]) -> Steps[list[A]]:
 def listed(items: Iterable[A]) -> Steps[list[A]]:
     """Return the items of an iterable that produces each of them quickly."""
     found: list[A] = []
-    for some in _parts(items, _QUICK_ITEMS_OF_A_STEP):
+    for some in pages(items, _QUICK_ITEMS_OF_A_STEP):
         found += some
         yield
     return found
@@ -106,7 +107,7 @@ def listed(items: Iterable[A]) -> Steps[list[A]]:
 def counted(items: Iterable[K]) -> Steps[Counter[K]]:
     """Count how often each item occurs."""
     found: Counter[K] = Counter()
-    for some in _parts(items, _QUICK_ITEMS_OF_A_STEP):
+    for some in pages(items, _QUICK_ITEMS_OF_A_STEP):
         found.update(some)
         yield
     return found
@@ -115,7 +116,7 @@ def counted(items: Iterable[K]) -> Steps[Counter[K]]:
 def distinct(items: Iterable[K]) -> Steps[list[K]]:
     """Return each item once, in the order of the first occurrences."""
     found: dict[K, None] = {}
-    for some in _parts(items, _QUICK_ITEMS_OF_A_STEP):
+    for some in pages(items, _QUICK_ITEMS_OF_A_STEP):
         found.update(dict.fromkeys(some))
         yield
     return list(found)
@@ -124,7 +125,7 @@ def distinct(items: Iterable[K]) -> Steps[list[K]]:
 def gathered(items: Iterable[K]) -> Steps[set[K]]:
     """Return the set of the items."""
     found: set[K] = set()
-    for some in _parts(items, _QUICK_ITEMS_OF_A_STEP):
+    for some in pages(items, _QUICK_ITEMS_OF_A_STEP):
         found.update(some)
         yield
     return found
@@ -133,7 +134,7 @@ def gathered(items: Iterable[K]) -> Steps[set[K]]:
 def in_order(items: Iterable[A], key: Callable[[A], Any] | None = None) -> Steps[list[A]]:
     """Return the items sorted: sort parts of them, then merge these."""
     parts: list[list[A]] = []
-    for some in _parts(items, _SORTED_IN_A_STEP):
+    for some in pages(items, _SORTED_IN_A_STEP):
         some.sort(key=key)
         parts.append(some)
         yield

@@ -16,7 +16,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from broker_runtime.slicing.steps import Steps
 from broker_runtime.wire.decode import zeros
-from broker_runtime.wire.primitives import is_struct, number_layout, without_none
+from broker_runtime.wire.primitives import NUMBERS, is_struct, without_none
 from broker_runtime.wire.varint import write_uvarint
 
 Fields = Mapping[str, object]
@@ -307,7 +307,7 @@ def _array(item: _Form, flexible: bool, nullable: bool) -> _Form:
 
 def _value(field: Any, flexible: bool, *, nullable: bool) -> _Form:
     kind = field.metadata["kafka_type"]
-    layout = number_layout(kind)
+    layout = NUMBERS.get(kind)
     if layout is not None:
         return _Form(layout.pack, layout)
     if kind == "string":

@@ -11,8 +11,6 @@ from broker_runtime.errors import ProtocolError
 
 SMALL_BYTES = 1024
 """A request of at most so many bytes cannot exceed any limit of items, and is read at once."""
-ITEMS_MAX_LEAST = SMALL_BYTES
-"""The smallest limit of items that may be configured."""
 
 READ_TEXT_BYTES_MAX = 65_536
 """Bytes of the longest text that is read. Kafka reads 32,767; handlers reject longer ones with errors of their own."""

@@ -16,7 +16,6 @@ from broker_runtime.wire.encode import Fields as Fields
 from broker_runtime.wire.encode import Pieces, encode_entity, encode_in_steps
 from broker_runtime.wire.header import response_prefix
 from broker_runtime.wire.limits import DEFAULT_LIMITS, ItemBudget, RequestLimits, RequestTooLargeError
-from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import FORMATS, OWN_MESSAGES
 
 Entity = Any
@@ -101,16 +100,6 @@ def encode_response(api_key: int, version: int, correlation_id: int, answer: Fie
     """The whole response frame, size field included."""
     body = encode_response_body(api_key, version, answer)
     return response_prefix(api_key, version, correlation_id, len(body)) + body
-
-
-def encode_response_in_steps(
-    api_key: int, version: int, correlation_id: int, answer: Fields, limits: RequestLimits
-) -> Steps[Reply]:
-    """Like `encode_response`, for a response of any length. Raises ResponseTooLargeError."""
-    pieces = Pieces(limits.check_response)
-    yield from encode_in_steps(message_type(api_key, version, "Response"), answer, pieces)
-    parts = pieces.all()
-    return (response_prefix(api_key, version, correlation_id, pieces.size), *parts)
 
 
 def encode_response_body(api_key: int, version: int, answer: Fields) -> bytes:

@@ -27,7 +27,7 @@ ReadInSteps = Callable[[Buffer, int, ItemBudget], Steps[tuple[Any, int]]]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _INT16, _INT32, _INT64 = Struct(">h"), Struct(">i"), Struct(">q")
-_NUMBERS: Mapping[str, Struct] = {
+NUMBERS: Mapping[str, Struct] = {
     "bool": Struct(">?"),
     "int8": Struct(">b"),
     "int16": _INT16,
@@ -39,6 +39,7 @@ _NUMBERS: Mapping[str, Struct] = {
     "uint64": Struct(">Q"),
     "float64": Struct(">d"),
 }
+"""Layouts of Kafka's kinds of numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +69,9 @@ def is_struct(hint: Any) -> bool:
     return is_dataclass(hint)
 
 
-def number_layout(kind: str) -> Struct | None:
-    """The layout of one of Kafka's kinds of numbers; None for other kinds."""
-    return _NUMBERS.get(kind)
-
-
 def primitive(field: Any, flexible: bool) -> Part:
     kind = field.metadata["kafka_type"]
-    layout = _NUMBERS.get(kind)
+    layout = NUMBERS.get(kind)
     if layout is not None:
         return Part(_number(layout), layout.size, layout)
     if kind == "string":

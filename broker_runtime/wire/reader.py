@@ -43,7 +43,12 @@ class FrameCursor:
 
     def view(self, length: int) -> memoryview:
         """The next bytes, valid as long as the frame is."""
-        return self._take(length)
+        end = self.position + length
+        if end > len(self._frame):
+            raise self._cut_short()
+        view = self._frame[self.position : end]
+        self.position = end
+        return view
 
     def fixed(self, layout: Struct) -> tuple[int, ...]:
         """Read adjacent fixed-size fields at once."""
@@ -60,15 +65,7 @@ class FrameCursor:
         return bytes(self._frame[position : self.position])
 
     def uuid(self) -> UUID:
-        return _uuid(bytes(self._take(16)))
-
-    def _take(self, length: int) -> memoryview:
-        end = self.position + length
-        if end > len(self._frame):
-            raise self._cut_short()
-        view = self._frame[self.position : end]
-        self.position = end
-        return view
+        return _uuid(bytes(self.view(16)))
 
     def _cut_short(self) -> ProtocolError:
         return ProtocolError("truncated", "the request ends before its fields do")
@@ -156,7 +153,7 @@ class RequestReader(FrameCursor):
         for _ in range(count):
             tag, self.position = read_uvarint(self._frame, self.position)
             size, self.position = read_uvarint(self._frame, self.position)
-            content = self._take(size)
+            content = self.view(size)
             if tag == wanted:
                 found = content
         self.limits.check_tagged_bytes(self.position - begin)

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from audit_pipeline.printable import printable
 from audit_pipeline.report.figures.report import Subjects
-from audit_pipeline.report.markup import visible
 
 
 class Name(str):
@@ -44,7 +44,7 @@ class Answer:
 
     def as_text(self) -> str:
         """Return one line for a terminal."""
-        return visible(f"{self.question} {''.join(self.verdict)}. {''.join(self.sentences[0])}")
+        return printable(f"{self.question} {''.join(self.verdict)}. {''.join(self.sentences[0])}")
 
     def as_json(self) -> dict[str, Any]:
         return {

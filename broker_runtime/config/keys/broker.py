@@ -19,7 +19,7 @@ from broker_runtime.config.declaring.definition import (
 )
 from broker_runtime.config.declaring.log_times import LogTimesConfig
 from broker_runtime.config.declaring.resources import ResourcesConfig
-from broker_runtime.config.declaring.unused import UNUSED_BROKER_KEYS
+from broker_runtime.config.declaring.unused import unused_keys
 from broker_runtime.config.keys.cleaner import LogCleanerConfig
 from broker_runtime.config.keys.connection_limits import QuotaConfig
 from broker_runtime.config.keys.groups import GroupConfig
@@ -495,8 +495,9 @@ def split_listener_prefix(name: str) -> tuple[str | None, str]:
 
 def _unused(base: str) -> ConfigKey | None:
     """The unused key; a listener's key may begin with the SASL mechanism: `plain.sasl.jaas.config`."""
-    _, dot, rest = base.partition(".")
-    return UNUSED_BROKER_KEYS.get(base) or (UNUSED_BROKER_KEYS.get(rest) if dot and rest.startswith("sasl.") else None)
+    _, _, rest = base.partition(".")
+    keys = unused_keys("broker")
+    return keys.get(base) or (keys.get(rest) if rest.startswith("sasl.") else None)
 
 
 def broker_key(name: str) -> ConfigKey | None:

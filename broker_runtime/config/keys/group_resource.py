@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from broker_runtime.config.declaring.declaration import Config
 from broker_runtime.config.declaring.definition import ConfigKey, Key, Type, UpdateMode
-from broker_runtime.config.declaring.unused import UNUSED_GROUP_KEYS
+from broker_runtime.config.declaring.unused import unused_keys
 from broker_runtime.config.keys.groups import ConsumerGroupConfig, assignment_interval_ms
 from broker_runtime.errors import ConfigError
 
@@ -116,11 +116,11 @@ def _typed(own: tuple[tuple[str, str], ...]) -> Mapping[str, int]:
 def group_resource_problem(own: Mapping[str, str], broker: ConsumerGroupConfig) -> str | None:
     """The first fault of the configuration of a group, or None."""
     for name in own:
-        if name not in GROUP_KEYS and name not in UNUSED_GROUP_KEYS:
+        if name not in GROUP_KEYS and name not in unused_keys("group"):
             return f"Unknown group config name: {name}"
     try:
         for name, text in own.items():
-            (GROUP_KEYS.get(name) or UNUSED_GROUP_KEYS[name]).parse(text)
+            (GROUP_KEYS.get(name) or unused_keys("group")[name]).parse(text)
     except ConfigError as error:
         return str(error)
     return _value_problem(_typed(tuple(own.items())), broker)

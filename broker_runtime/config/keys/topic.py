@@ -18,7 +18,7 @@ from broker_runtime.config.declaring.definition import (
     Validator,
     Value,
 )
-from broker_runtime.config.declaring.unused import UNUSED_TOPIC_KEYS
+from broker_runtime.config.declaring.unused import unused_keys
 from broker_runtime.errors import ConfigError
 
 _COMPRESSIONS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
@@ -245,7 +245,7 @@ BROKER_SYNONYMS: Mapping[str, str] = {name: key.synonym for name, key in TOPIC_K
 
 
 def topic_key(name: str) -> ConfigKey:
-    key = TOPIC_KEYS.get(name) or UNUSED_TOPIC_KEYS.get(name)
+    key = TOPIC_KEYS.get(name) or unused_keys("topic").get(name)
     if key is None:
         raise ConfigError(f"Unknown topic config name: {name}")
     return key

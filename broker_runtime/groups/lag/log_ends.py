@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 
 from broker_runtime.errors import ErrorCode, KafkaError, detached
-from broker_runtime.groups.lag.metrics import Partition, pages
+from broker_runtime.groups.lag.metrics import Partition
 from broker_runtime.groups.partition_leaders import PAGE, Link, PartitionLeaders
 from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.slicing.steps import pages
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.versions import LIST_OFFSETS
 

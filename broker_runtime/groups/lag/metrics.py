@@ -6,7 +6,7 @@ same groups are shown each time.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import chain
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -69,9 +69,3 @@ def lag_by_topic(committed: Offsets, ends: Offsets) -> dict[str, int]:
         if end is not None:
             lag[topic] = lag.get(topic, 0) + max(0, end - offset)
     return lag
-
-
-def pages(partitions: Iterable[Partition], size: int) -> Iterator[list[Partition]]:
-    rest = iter(partitions)
-    while page := list(islice(rest, size)):
-        yield page

@@ -7,7 +7,7 @@ loss keeps the changes. Followers cut what the leader does not have (KIP-101).
 from broker_runtime.storage.disk.place import LogPlace
 from broker_runtime.storage.records.producers import ProducerStates
 from broker_runtime.storage.recovery.snapshots import forget_snapshots, load_snapshot, replay_producers
-from broker_runtime.storage.segment.segment import Segment
+from broker_runtime.storage.segment.segment import Segment, new_segment
 
 
 def end_before(segments: list[Segment], offset: int) -> int:
@@ -35,7 +35,7 @@ def cut_back(place: LogPlace, segments: list[Segment], end: int, index_interval:
     last.flush()
     if last.damage:
         # Nothing is appended to a damaged segment.
-        segments.append(_begun(place, last.next_offset))
+        segments.append(new_segment(place, last.next_offset))
     forget_snapshots(place.fs, place.folder, end)
     place.sync_folder()
 
@@ -45,14 +45,8 @@ def begin_anew(place: LogPlace, segments: list[Segment], offset: int) -> None:
     for segment in reversed(segments):
         segment.unlink()
     forget_snapshots(place.fs, place.folder, -1)
-    segments[:] = [_begun(place, offset)]
+    segments[:] = [new_segment(place, offset)]
     place.sync_folder()
-
-
-def _begun(place: LogPlace, offset: int) -> Segment:
-    segment = Segment(place.fs, place.folder, offset, place.clock.wall_ms())
-    segment.create()
-    return segment
 
 
 def reload_producers(place: LogPlace, segments: list[Segment], producers: ProducerStates) -> int:

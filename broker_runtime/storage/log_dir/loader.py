@@ -32,7 +32,7 @@ from broker_runtime.storage.recovery.scan_past import scan_past
 from broker_runtime.storage.recovery.snapshots import load_snapshot, replay_producers
 from broker_runtime.storage.recovery.stand_in import UnreadableFile, stand_in
 from broker_runtime.storage.segment.damaged_ranges import DamagedRange, range_at
-from broker_runtime.storage.segment.segment import Segment
+from broker_runtime.storage.segment.segment import Segment, new_segment
 
 _LEFTOVERS = (".tmp", ".cleaned", ".swap")
 _INDEXES = (".index", ".timeindex")
@@ -41,13 +41,6 @@ _INDEXES = (".index", ".timeindex")
 def new_log(place: LogPlace, config: TopicConfig, segment: Segment) -> Log:
     """A log without records; the segment is one that `new_segment` made."""
     return Log(place, config, LoadedLog([segment], ProducerStates(), has_new_names=True))
-
-
-def new_segment(place: LogPlace, base_offset: int) -> Segment:
-    """Create an empty segment with its files. Raises OSError."""
-    segment = Segment(place.fs, place.folder, base_offset, place.clock.wall_ms())
-    segment.create()
-    return segment
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,7 @@ from broker_runtime.storage.disk.disk import Disk
 from broker_runtime.storage.disk.filesystem import draft_of
 from broker_runtime.storage.disk.place import LogPlace
 from broker_runtime.storage.log_dir.deleted import remove_folder
-from broker_runtime.storage.log_dir.loader import new_segment
-from broker_runtime.storage.segment.segment import Segment
+from broker_runtime.storage.segment.segment import Segment, new_segment
 
 
 class NewLogs:

@@ -8,11 +8,12 @@ from pathlib import Path
 
 from broker_runtime.errors import KafkaError
 from broker_runtime.storage.disk.filesystem import Buffer, File, FileSystem
+from broker_runtime.storage.disk.place import LogPlace
 from broker_runtime.storage.records.batch import Header
 from broker_runtime.storage.segment.index import OFFSET_ENTRY, TIME_ENTRY, Entries
 from broker_runtime.storage.segment.segment_indexes import SegmentIndexes, keep_in_memory, segment_path
 from broker_runtime.storage.segment.segment_reader import SegmentReader
-from broker_runtime.storage.segment.stored_batches import damaged_at
+from broker_runtime.storage.segment.stored_batches import DamagedFileError
 
 
 class Segment(SegmentReader):
@@ -137,7 +138,7 @@ class Segment(SegmentReader):
             at = self.position_of(self.base_offset + newest[1])
             known = None if at is None else self._header_at(at, end)
             if known is None or (known.newest_ms, known.last_offset) != (newest[0], self.base_offset + newest[1]):
-                raise damaged_at(self.path, last[1])
+                raise DamagedFileError(self.path, last[1])
             self.first_timestamp = self._header_at(0, end).newest_ms
         except KafkaError:
             self.reset()
@@ -152,7 +153,7 @@ class Segment(SegmentReader):
         """The header at `position`. Raises KafkaError if there is none."""
         for _, header in self.headers(position, end):
             return header
-        raise damaged_at(self.path, position)
+        raise DamagedFileError(self.path, position)
 
     def unlink(self) -> None:
         """Delete the files, the log first; readers that have it open may finish."""
@@ -178,3 +179,10 @@ class Segment(SegmentReader):
             if self.fs.exists(path):
                 self.fs.rename(path, target)
                 moved.append(target)
+
+
+def new_segment(place: LogPlace, base_offset: int) -> Segment:
+    """Create an empty segment with its files. Raises OSError."""
+    segment = Segment(place.fs, place.folder, base_offset, place.clock.wall_ms())
+    segment.create()
+    return segment

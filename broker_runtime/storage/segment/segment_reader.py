@@ -12,7 +12,7 @@ from broker_runtime.storage.disk.filesystem import File
 from broker_runtime.storage.records.batch import Header
 from broker_runtime.storage.segment.damaged_ranges import DamagedRange, range_at, stretches, unreadable
 from broker_runtime.storage.segment.segment_indexes import SegmentIndexes
-from broker_runtime.storage.segment.stored_batches import damaged_at, extents, headers, holds_batch_for
+from broker_runtime.storage.segment.stored_batches import DamagedFileError, extents, headers, holds_batch_for
 from broker_runtime.wire.reply import FileRegion
 
 _HINTS_MAX = 64
@@ -121,7 +121,7 @@ class SegmentReader:
             if last_offset >= offset:
                 return position
             last_there = None
-        raise damaged_at(self.path, start)
+        raise DamagedFileError(self.path, start)
 
     def end_position(self, offset: int) -> int | None:
         """Position to cut the file at, so that the segment ends at `offset`; None past the end.
@@ -157,10 +157,10 @@ class SegmentReader:
         end, begin, last_there = (self.base_offset, 0, None) if entry is None else (-1, entry[1], entry[0])
         for at, _, _, last_offset in self._extents(begin, position):
             if last_there is not None and last_offset != self.base_offset + last_there:
-                raise damaged_at(self.path, at)
+                raise DamagedFileError(self.path, at)
             end, last_there = last_offset + 1, None
         if end < 0:
-            raise damaged_at(self.path, begin)
+            raise DamagedFileError(self.path, begin)
         return end
 
     def _end_within(self, start: int, limit: int, stop: int) -> tuple[int, int]:
@@ -179,7 +179,7 @@ class SegmentReader:
                 _, first_end, _, _ = next(self._extents(start, self.size))
                 if first_end > entry[1]:
                     # The reader would get a part of an oversized batch, and repeat the same request forever.
-                    raise damaged_at(self.path, start)
+                    raise DamagedFileError(self.path, start)
                 return found
         return self._end_from(start, start, limit, stop)
 
@@ -188,13 +188,13 @@ class SegmentReader:
     ) -> tuple[int, int]:
         for position, end, base_offset, last_offset in extents(self.file, self.path, begin, stop):
             if last_there is not None and last_offset != last_there:
-                raise damaged_at(self.path, begin)
+                raise DamagedFileError(self.path, begin)
             last_there = None
             if end > limit and position > start:
                 return position, base_offset
             if end >= limit:
                 return end, last_offset + 1
-        raise damaged_at(self.path, begin)
+        raise DamagedFileError(self.path, begin)
 
     def region(self, start: int, max_bytes: int, *, min_one: bool, up_to: int) -> FileRegion | None:
         """The whole batches from the position `start`, below the offset `up_to`."""
@@ -211,7 +211,7 @@ class SegmentReader:
         if size - start > max_bytes:
             end, next_offset = self._end_within(start, start + max_bytes, size)
             if end > size:
-                raise damaged_at(self.path, start)
+                raise DamagedFileError(self.path, start)
             if end - start > max_bytes and not min_one:
                 return None
             size = end
@@ -229,7 +229,7 @@ class SegmentReader:
         This is slow, but without it each reader would lose its connection.
         """
         if len(self.file.pread(end - start, start)) < end - start:
-            raise damaged_at(self.path, start)
+            raise DamagedFileError(self.path, start)
         self._is_doubtful = False
 
     def _remember(self, offset: int, position: int) -> None:

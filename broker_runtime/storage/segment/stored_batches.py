@@ -25,10 +25,6 @@ class DamagedFileError(KafkaError):
         self.path = path
 
 
-def damaged_at(path: Path, position: int) -> KafkaError:
-    return DamagedFileError(path, position)
-
-
 def extents(file: File, path: Path, position: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
     """(position, end, base offset, last offset) of the batches from `position` up to `stop`, for the fetch path."""
     chunk = b""
@@ -40,10 +36,10 @@ def extents(file: File, path: Path, position: int, stop: int) -> Iterator[tuple[
             start, at = position, 0
             chunk = file.pread(min(_LOOK_BYTES, stop - position), position)
             if len(chunk) < HEADER_BYTES:
-                raise damaged_at(path, position)
+                raise DamagedFileError(path, position)
         base_offset, length, magic, last_delta = unpack(chunk, at)
         if magic != MAGIC or length < HEADER_BYTES - OVERHEAD_BYTES:
-            raise damaged_at(path, position)
+            raise DamagedFileError(path, position)
         end = position + length + OVERHEAD_BYTES
         yield position, end, base_offset, base_offset + last_delta
         position = end
@@ -74,18 +70,18 @@ def batches(
         at = position - start
         header = parse_header(chunk, at) if at + HEADER_BYTES <= len(chunk) else None
         if header is not None and header.length < HEADER_BYTES - OVERHEAD_BYTES:
-            raise damaged_at(path, position)
+            raise DamagedFileError(path, position)
         if header is None or at + header.size > len(chunk):
             needed = HEADER_BYTES if header is None else header.size
             start, chunk = position, memoryview(file.pread(min(max(read_bytes, needed), stop - position), position))
             if len(chunk) < needed:
-                raise damaged_at(path, position)
+                raise DamagedFileError(path, position)
             continue
         batch = chunk[at : at + header.size]
         if header.magic != MAGIC or checksum(batch) != header.crc:
-            raise damaged_at(path, position)
+            raise DamagedFileError(path, position)
         if not expected <= header.base_offset <= header.last_offset < end_offset:
-            raise damaged_at(path, position)
+            raise DamagedFileError(path, position)
         yield header, batch
         position += header.size
         expected = header.last_offset + 1
@@ -101,9 +97,9 @@ def headers(file: File, path: Path, position: int, stop: int) -> Iterator[tuple[
             start, at = position, 0
             chunk = file.pread(min(_SCAN_BYTES, stop - position), position)
             if len(chunk) < HEADER_BYTES:
-                raise damaged_at(path, position)
+                raise DamagedFileError(path, position)
         header = parse_header(chunk, at)
         if header.magic != MAGIC or header.length < HEADER_BYTES - OVERHEAD_BYTES:
-            raise damaged_at(path, position)
+            raise DamagedFileError(path, position)
         yield position, header
         position += header.size

@@ -63,7 +63,7 @@ def decisive(rivals: Sequence[Resource], now: datetime) -> list[Resource]:
     """
     found: list[Resource] = []
     living = [one for one in rivals if one.metadata.deletion_timestamp is None]
-    quotas = [one for one in living if isinstance(one, ConnectionQuota) and _is_in_time(one, now)]
+    quotas = [one for one in living if isinstance(one, ConnectionQuota) and one.spec.expires > now]
     for limit in LimitField:
         stated = [(value, seniority(one), one) for one in quotas if (value := limit_of(one, limit)) is not None]
         if stated:
@@ -72,10 +72,6 @@ def decisive(rivals: Sequence[Resource], now: datetime) -> list[Resource]:
     if topics:
         found.append(min(topics, key=seniority))
     return list({one.identity: one for one in found}.values())
-
-
-def _is_in_time(quota: ConnectionQuota, now: datetime) -> bool:
-    return quota.spec.expires is None or quota.spec.expires > now
 
 
 def _as_stored(applied: Resource, old: Resource | None, now: datetime) -> Resource:

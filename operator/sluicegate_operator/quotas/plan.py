@@ -15,7 +15,7 @@ from typing import Any
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.broker_listener import BrokerListener
-from sluicegate_operator.api.models.connection_quota import ConnectionQuota
+from sluicegate_operator.api.models.connection_quota import AFTER_ALL, ConnectionQuota
 from sluicegate_operator.planning.layout.cluster_layout import cluster_listeners
 from sluicegate_operator.planning.layout.connection_groups import ANYBODY
 from sluicegate_operator.planning.layout.limits import COUNT_PER_IP_OVERRIDES, DesiredLimits, LimitKey, QuotaKey
@@ -47,7 +47,6 @@ COMPARED_A_TURN = 1000
 PLANNED_A_TURN = 100
 """Number of quotas in one step: a few milliseconds."""
 BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
-AFTER_ALL = datetime.max.replace(tzinfo=UTC)
 _NOTHING: Mapping[Any, Any] = MappingProxyType({})
 _NOBODY = frozenset[str]()
 
@@ -90,7 +89,7 @@ class Claim:
 
     @classmethod
     def of(cls, quota: ConnectionQuota, addresses: Mapping[str, float] | None = None) -> "Claim":
-        return cls(quota, TargetKey.of_quota(quota), quota.spec.expires or AFTER_ALL, addresses)
+        return cls(quota, TargetKey.of_quota(quota), quota.spec.expires, addresses)
 
 
 @dataclass(frozen=True, slots=True)

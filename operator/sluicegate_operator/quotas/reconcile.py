@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
-from sluicegate_operator.api.models.connection_quota import ConnectionQuota
+from sluicegate_operator.api.models.connection_quota import AFTER_ALL, ConnectionQuota
 from sluicegate_operator.engine.context import QuotaContext
 from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
@@ -28,7 +28,7 @@ from sluicegate_operator.planning.layout.workloads import Members
 from sluicegate_operator.planning.listeners.exposure import hiding_of_all
 from sluicegate_operator.quotas.brokers import EnforcementResult, EnforcementState, WantedLimits, enforce
 from sluicegate_operator.quotas.external import ExternalLimits
-from sluicegate_operator.quotas.plan import AFTER_ALL, Scope
+from sluicegate_operator.quotas.plan import Scope
 from sluicegate_operator.quotas.state import ClusterFacts, GovernedQuotas
 
 log = logging.getLogger(__name__)

@@ -19,10 +19,10 @@ from sluicegate_operator.resources.audit_run import (
     passwd_mount,
     pod_security,
     run_labels,
+    schedule_metadata,
     volumes,
 )
 from sluicegate_operator.resources.container_resources import AUDIT_JOB, container_resources
-from sluicegate_operator.resources.owner import child_metadata
 
 DEFAULT_IMAGE = "sluicegate-audit:0.1.0"
 RETRIES = 1
@@ -42,15 +42,11 @@ _CONF = {
 }
 
 
-def cron_job_metadata(pipeline: AuditPipeline) -> dict[str, Any]:
-    return child_metadata(pipeline, pipeline.name, run_labels(pipeline))
-
-
 def cron_job(pipeline: AuditPipeline, places: AuditPlaces) -> dict[str, Any]:
     return {
         "apiVersion": "batch/v1",
         "kind": "CronJob",
-        "metadata": cron_job_metadata(pipeline),
+        "metadata": schedule_metadata(pipeline),
         "spec": {
             "schedule": pipeline.spec.schedule,
             "timeZone": "Etc/UTC",

@@ -8,6 +8,7 @@ from sluicegate_operator.api.schema.metadata import GROUP
 from sluicegate_operator.api.schema.quantities import amount
 from sluicegate_operator.resources.audit_files import COMPONENT, FILES_PATH, PASSWD, THEN, USER_ID, audit_files_name
 from sluicegate_operator.resources.labels import labels
+from sluicegate_operator.resources.owner import child_metadata
 
 PIPELINE_LABEL = f"{GROUP}/pipeline"
 """Label of Jobs, SparkApplications and pods: the name of the AuditPipeline."""
@@ -78,6 +79,11 @@ def arguments(pipeline: AuditPipeline, places: AuditPlaces) -> list[str]:
 
 def run_labels(pipeline: AuditPipeline) -> dict[str, str]:
     return labels(pipeline.spec.cluster_ref.name, COMPONENT) | {PIPELINE_LABEL: pipeline.name}
+
+
+def schedule_metadata(pipeline: AuditPipeline) -> dict[str, Any]:
+    """Return the metadata of the object that creates the runs: a CronJob or a ScheduledSparkApplication."""
+    return child_metadata(pipeline, pipeline.name, run_labels(pipeline))
 
 
 def volumes(pipeline: AuditPipeline, places: AuditPlaces) -> list[dict[str, Any]]:

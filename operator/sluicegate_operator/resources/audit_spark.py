@@ -19,6 +19,7 @@ from sluicegate_operator.resources.audit_run import (
     mounts,
     pod_security,
     run_labels,
+    schedule_metadata,
     volumes,
 )
 from sluicegate_operator.resources.owner import child_metadata
@@ -73,10 +74,6 @@ def spark_application(pipeline: AuditPipeline, places: AuditPlaces, time: dateti
     }
 
 
-def scheduled_application_metadata(pipeline: AuditPipeline) -> dict[str, Any]:
-    return child_metadata(pipeline, pipeline.name, run_labels(pipeline))
-
-
 def scheduled_spark_application(pipeline: AuditPipeline, places: AuditPlaces) -> dict[str, Any]:
     """Return the object for kubeflow's Spark operator, which copies its labels to each SparkApplication."""
     spec = pipeline.spec
@@ -85,7 +82,7 @@ def scheduled_spark_application(pipeline: AuditPipeline, places: AuditPlaces) ->
     return {
         "apiVersion": "sparkoperator.k8s.io/v1beta2",
         "kind": "ScheduledSparkApplication",
-        "metadata": scheduled_application_metadata(pipeline),
+        "metadata": schedule_metadata(pipeline),
         "spec": {
             "schedule": spec.schedule,
             "timeZone": "UTC",

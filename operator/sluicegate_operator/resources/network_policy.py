@@ -10,10 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
-from sluicegate_operator.resources.labels import MANAGER, labels, node_set_name, selector
-from sluicegate_operator.resources.owner import child_metadata
-
-BROKER = "broker"
+from sluicegate_operator.resources.labels import MANAGER, selector
+from sluicegate_operator.resources.statefulset import BROKER, node_set_metadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +34,7 @@ def network_policy(cluster: BrokerCluster, ports: OpenPorts, operator_namespace:
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
-        "metadata": network_policy_metadata(cluster, ports.role),
+        "metadata": node_set_metadata(cluster, ports.role),
         "spec": {
             "podSelector": {"matchLabels": selector(cluster.name, ports.role)},
             "policyTypes": ["Ingress"],
@@ -46,10 +44,6 @@ def network_policy(cluster: BrokerCluster, ports: OpenPorts, operator_namespace:
             ],
         },
     }
-
-
-def network_policy_metadata(cluster: BrokerCluster, role: str) -> dict[str, Any]:
-    return child_metadata(cluster, node_set_name(cluster.name, role), labels(cluster.name, role))
 
 
 def _ports(ports: Sequence[int]) -> list[dict[str, Any]]:

@@ -15,10 +15,11 @@ from broker_runtime.config import TopicConfig
 from broker_runtime.controller.journal.choice import JournalParts, backing
 from broker_runtime.metadata.codec import decode_record
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.snapshots import load_image
+from broker_runtime.metadata.snapshots import load_in_steps
 from broker_runtime.metadata.topic_names import INTERNAL_TOPICS, METADATA_TOPIC, METADATA_TOPIC_ID
 from broker_runtime.metadata.topics import Partition
 from broker_runtime.node.controller_node import JOURNAL_CONFIG
+from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.log_dir.manager import LogManager
 from broker_runtime.storage.records.batch import iter_batches, iter_records
@@ -325,7 +326,7 @@ async def _replayed(cluster: "Cluster", active: Process) -> MetadataImage:
     parts = JournalParts(InlineExecutor(), "judge", MemoryStore(cluster.around.objects))
     journal = backing(active.settings, log, active.clock, parts).journal
     snapshot = await journal.load()
-    image = MetadataImage() if snapshot is None else load_image(snapshot.payload, snapshot.end_offset)
+    image = MetadataImage() if snapshot is None else at_once(load_in_steps(snapshot.payload, snapshot.end_offset))
     offset = log.log_start_offset if snapshot is None else snapshot.end_offset
     while (region := log.read(offset, _READ_BYTES, min_one=True, up_to=log.log_end_offset)) is not None:
         for header, batch in iter_batches(region.read()):

@@ -1,7 +1,7 @@
 """ConnectionQuota: one limit on connections of a cluster, a listener, addresses or pods (KIP-612, KIP-308)."""
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import ClassVar, Literal
 
 from pydantic import Field
@@ -28,6 +28,7 @@ MOMENT_PATTERN = (
     "(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$"
 )
 
+AFTER_ALL = datetime.max.replace(tzinfo=UTC)
 _MEMBERS = ("broker", "listener", "ip", "defaultIp", "cidr", "workload")
 
 
@@ -189,8 +190,9 @@ class ConnectionQuotaSpec(Model):
         return self.mode == "Observe"
 
     @property
-    def expires(self) -> datetime | None:
-        return None if self.expires_at is None else datetime.fromisoformat(self.expires_at)
+    def expires(self) -> datetime:
+        """The time at which the limits end; AFTER_ALL for limits without an end."""
+        return AFTER_ALL if self.expires_at is None else datetime.fromisoformat(self.expires_at)
 
 
 class Effective(Model):

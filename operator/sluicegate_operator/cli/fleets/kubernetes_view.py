@@ -35,9 +35,10 @@ from sluicegate_operator.planning.layout.cluster_layout import (
     INTERNAL,
     INTERNAL_PORT,
     Role,
+    role_of,
 )
 from sluicegate_operator.planning.registrations.overview import ClusterOverview, OverviewError, parse_overview
-from sluicegate_operator.resources.labels import CLUSTER_LABEL, MANAGED_BY_LABEL, MANAGER, ROLE_LABEL
+from sluicegate_operator.resources.labels import CLUSTER_LABEL, MANAGED_BY_LABEL, MANAGER
 
 Json = dict[str, Any]
 ASKED_AT_A_TIME = 16
@@ -94,7 +95,7 @@ class KubernetesView:
         pods = [pod for pod in objects.pods if pod["metadata"]["labels"][CLUSTER_LABEL] == name]
         answers, seen = await asyncio.gather(
             asyncio.gather(*(self._node(pod, objects.listeners(name)) for pod in pods)),
-            self._overview([pod for pod in pods if _role(pod) is Role.CONTROLLER]),
+            self._overview([pod for pod in pods if role_of(pod) is Role.CONTROLLER]),
         )
         nodes = sorted((node for node, _ in answers), key=lambda node: (node.role, node.id))
         overview, unseen = seen
@@ -113,7 +114,7 @@ class KubernetesView:
 
     async def _node(self, pod: Json, listeners: Mapping[str, int]) -> tuple[ShownNode, BrokerLimits | None]:
         node, limits = node_view(pod, listeners), None
-        if node.problem is None and _role(pod) is Role.BROKER:
+        if node.problem is None and role_of(pod) is Role.BROKER:
             try:
                 async with self._slots, asyncio.timeout(ANSWER_TIMEOUT_S):
                     limits = await ask_limits(broker_in_pod(self._kube, self._namespace, pod))
@@ -141,7 +142,7 @@ class KubernetesView:
 def node_view(pod: Json, listeners: Mapping[str, int], problem: str | None = None) -> ShownNode:
     """Return a node from its pod; `listeners` are the listeners for clients."""
     status = pod.get("status") or {}
-    host, role = status.get("podIP") or "-", _role(pod)
+    host, role = status.get("podIP") or "-", role_of(pod)
     ordinal = int(pod["metadata"]["name"].rpartition("-")[2])
     ports = {INTERNAL: INTERNAL_PORT, **listeners} if role is Role.BROKER else {CONTROLLER: CONTROLLER_PORT}
     return ShownNode(
@@ -167,10 +168,6 @@ def _why_not_ready(status: Json) -> str | None:
         if condition is not None and condition["status"] != "True":
             return condition.get("message") or condition.get("reason") or f"{kind} is {condition['status']}"
     return None if "Ready" in conditions else status.get("phase") or "Pending"
-
-
-def _role(pod: Json) -> Role:
-    return Role(pod["metadata"]["labels"][ROLE_LABEL])
 
 
 def _broker_rows(overview: ClusterOverview | None, nodes: Sequence[ShownNode]) -> tuple[BrokerRow, ...]:

@@ -30,7 +30,7 @@ from sluicegate_operator.kube.client.one_by_one import Refusals
 from sluicegate_operator.kube.http.errors import KubeConflictError, KubeError
 from sluicegate_operator.kube.http.kinds import CONFIG_MAP, NETWORK_POLICY, POD, STATEFUL_SET
 from sluicegate_operator.planning.layout.children import cluster_children, network_policies, wanted_revision
-from sluicegate_operator.planning.layout.cluster_layout import Role, plan_cluster
+from sluicegate_operator.planning.layout.cluster_layout import Role, plan_cluster, role_of
 from sluicegate_operator.planning.layout.images import Images
 from sluicegate_operator.planning.layout.restart_reasons import NodeRevision
 from sluicegate_operator.planning.layout.volumes import VolumesSeen
@@ -41,7 +41,7 @@ from sluicegate_operator.planning.registrations.fencing import (
     plan_fencing,
     session_pods,
 )
-from sluicegate_operator.resources.labels import RESTARTED_AT, REVISION, ROLE_LABEL, node_set_name
+from sluicegate_operator.resources.labels import RESTARTED_AT, REVISION, node_set_name
 from sluicegate_operator.resources.observer_code import observer_code
 from sluicegate_operator.resources.owner import is_controlled_by, why_not_ours
 
@@ -153,7 +153,7 @@ class KubernetesFleet:
 
         for child in children:
             if child["kind"] == STATEFUL_SET.kind:
-                await make_claims(self._kube, cluster, [new for new in claims.make if new.role is _role(child)])
+                await make_claims(self._kube, cluster, [new for new in claims.make if new.role is role_of(child)])
             await self._kube.apply(child, seen)
         refusals = Refusals()
         if claims.retried is not None:
@@ -171,7 +171,7 @@ class KubernetesFleet:
         for child in children:
             if child["kind"] != STATEFUL_SET.kind:
                 continue
-            found = there[_role(child)]
+            found = there[role_of(child)]
             if found is None or _revision(found) != _revision(child):
                 await self._kube.try_out(child)
 
@@ -335,7 +335,7 @@ def _with_claims_as_they_are(
 ) -> Mapping[str, Any]:
     if child["kind"] != STATEFUL_SET.kind:
         return child
-    found = there[_role(child)]
+    found = there[role_of(child)]
     return child if found is None else keep_template_size(child, found)
 
 
@@ -347,10 +347,6 @@ async def has_started(kube: KubeClient, cluster: BrokerCluster) -> bool:
 
 def _any_of(cluster: BrokerCluster, node_sets: Iterable[Mapping[str, Any] | None]) -> bool:
     return any(found is not None and is_controlled_by(found, cluster.metadata.uid) for found in node_sets)
-
-
-def _role(node_set: Mapping[str, Any]) -> Role:
-    return Role(node_set["metadata"]["labels"][ROLE_LABEL])
 
 
 def _broker_pods(pods: Sequence[NodePod]) -> tuple[BrokerPod, ...]:

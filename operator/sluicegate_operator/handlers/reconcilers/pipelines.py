@@ -46,9 +46,8 @@ from sluicegate_operator.planning.pipelines.schedule import CronSchedule
 from sluicegate_operator.planning.rolls.pod_failures import events_of, why_not_made
 from sluicegate_operator.planning.status.conditions import NAME_TAKEN, NOT_APPLIED, STALLED, not_applied_words
 from sluicegate_operator.planning.status.paused import paused_status
-from sluicegate_operator.resources.audit_job import cron_job_metadata
-from sluicegate_operator.resources.audit_run import PIPELINE_LABEL
-from sluicegate_operator.resources.audit_spark import scheduled_application_metadata, spark_application
+from sluicegate_operator.resources.audit_run import PIPELINE_LABEL, schedule_metadata
+from sluicegate_operator.resources.audit_spark import spark_application
 from sluicegate_operator.resources.owner import why_not_ours
 
 NOT_FOUND = 404
@@ -57,7 +56,7 @@ CHANGING_RETRY = Retry(2.0, 30.0)
 
 A Job reports its end a moment after its pod, and a pod reports later why it does not start.
 """
-_SCHEDULED = {CRON_JOB: cron_job_metadata, SCHEDULED_SPARK_APPLICATION: scheduled_application_metadata}
+_SCHEDULED = (CRON_JOB, SCHEDULED_SPARK_APPLICATION)
 
 
 class PipelineReconciler:
@@ -149,18 +148,17 @@ class PipelineReconciler:
         for child in children:
             await self._context.kube.apply(child)
         made = {kind_of(child) for child in children}
-        for kind, metadata in _SCHEDULED.items():
+        for kind in _SCHEDULED:
             if kind not in made:
-                await self._take_away(kind, metadata(pipeline))
+                await self._take_away(kind, schedule_metadata(pipeline))
 
     async def _suspend(self, pipeline: AuditPipeline) -> None:
         """Let an AuditPipeline that is not accepted any more begin no run: another object may have its place.
 
         A run that is under way continues.
         """
-        kube = self._context.kube
-        for kind, metadata in _SCHEDULED.items():
-            wanted = metadata(pipeline)
+        kube, wanted = self._context.kube, schedule_metadata(pipeline)
+        for kind in _SCHEDULED:
             found = await kube.get(kind, wanted["namespace"], wanted["name"])
             if found is None or why_not_ours(found, {"metadata": wanted}) or found["spec"].get("suspend"):
                 continue

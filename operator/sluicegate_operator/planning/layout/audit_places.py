@@ -28,9 +28,6 @@ class Lander:
     cluster: str
     uri: str
 
-    def is_of(self, cluster: BrokerCluster) -> bool:
-        return (self.namespace, self.cluster) == (cluster.namespace, cluster.name)
-
 
 @dataclass(frozen=True, slots=True)
 class Results:
@@ -76,15 +73,15 @@ def why_landing_taken(
     if uri is None:
         return ""
     place = store_place(uri)
-    lands_there = any(one.is_of(cluster) and store_place(one.uri) == place for one in landers)
-    theirs = [one for one in landers if not one.is_of(cluster) and store_place(one.uri).overlaps(place)]
+    lands_there = any(_is_of(one, cluster) and store_place(one.uri) == place for one in landers)
+    theirs = [one for one in landers if not _is_of(one, cluster) and store_place(one.uri).overlaps(place)]
     if theirs and not lands_there:
         return _landers_words(uri, theirs[0], cluster)
     for other in clusters:
         others = _landing_uri(other)
         if others is None or not store_place(others).overlaps(place) or seniority(other) >= seniority(cluster):
             continue
-        if lands_there and not any(one.is_of(other) for one in theirs):
+        if lands_there and not any(_is_of(one, other) for one in theirs):
             continue
         return (
             f"audit.landing.uri {_shown(uri)} cannot be used: BrokerCluster {_name(other, cluster)} is older and lands"
@@ -163,9 +160,9 @@ def _in_source_words(uri: str) -> str:
     return f"results lie among the segments, in {uri}, and would be read as such: choose another place"
 
 
-def _is_of(results: Results, cluster: BrokerCluster) -> bool:
-    """Whether the pipeline reads the audit log of that cluster."""
-    return (results.namespace, results.cluster) == (cluster.namespace, cluster.name)
+def _is_of(place: Lander | Results, cluster: BrokerCluster) -> bool:
+    """Whether the place is for the audit log of that cluster."""
+    return (place.namespace, place.cluster) == (cluster.namespace, cluster.name)
 
 
 def _landing_uri(cluster: BrokerCluster) -> str | None:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from ipaddress import ip_network
+from typing import Any
 
 from sluicegate_operator.api.configs.config_keys import DYNAMIC_CONFIG_KEYS, LISTENER_PREFIX
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster, ConnectionQuotaSettings
@@ -21,6 +22,7 @@ from sluicegate_operator.api.models.broker_listener import BrokerListener
 from sluicegate_operator.api.models.broker_tags import tag_key
 from sluicegate_operator.api.schema.metadata import API_VERSION
 from sluicegate_operator.planning.status.seniority import seniority
+from sluicegate_operator.resources.labels import ROLE_LABEL
 
 INTERNAL = "INTERNAL"
 """Listener for traffic between brokers and from the operator to brokers; no ConnectionQuota can target it."""
@@ -38,6 +40,11 @@ class Role(StrEnum):
 
     BROKER = "broker"
     CONTROLLER = "controller"
+
+
+def role_of(found: Mapping[str, Any]) -> Role:
+    """Return the role that the labels of a pod or a StatefulSet name."""
+    return Role(found["metadata"]["labels"][ROLE_LABEL])
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ from html.parser import HTMLParser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audit_pipeline.report.markup import LONG, Markup, named, tag, together, visible
+from audit_pipeline.printable import printable
+from audit_pipeline.report.markup import LONG, Markup, named, tag, together
 
 
 class Read(HTMLParser):
@@ -28,13 +29,13 @@ class Read(HTMLParser):
 @given(st.text())
 def test_any_text_stays_text(text: str) -> None:
     read = Read(tag("p", text, title=text))
-    assert read.tags == [("p", {"title": visible(text)})]
-    assert read.text == visible(text)
+    assert read.tags == [("p", {"title": printable(text)})]
+    assert read.text == printable(text)
 
 
 @given(st.text())
 def test_what_cannot_be_seen_is_written_out(text: str) -> None:
-    assert visible(text).isprintable()
+    assert printable(text).isprintable()
 
 
 def test_elements_are_put_together() -> None:

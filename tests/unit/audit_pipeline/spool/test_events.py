@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audit_pipeline.ingest.tail import SpoolTail, as_line, printable
+from audit_pipeline.ingest.tail import SpoolTail, as_line
+from audit_pipeline.printable import printable
 from audit_pipeline.spool.events import events_of
 from audit_pipeline.spool.spool import SpoolContent, read_spool
 from audit_pipeline.spool.tables import tables_of

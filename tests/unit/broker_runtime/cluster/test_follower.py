@@ -222,7 +222,7 @@ async def test_a_log_that_never_goes_on_from_its_snapshot_is_asked_with_pauses(
             return Changes()
 
         def empty(payload: bytes, end_offset: int) -> Steps[MetadataImage]:
-            return MetadataImage.of_snapshot_in_steps([], end_offset)
+            return MetadataImage.of_snapshot([], end_offset)
 
         monkeypatch.setattr("broker_runtime.cluster.follower.load_in_steps", empty)
         monkeypatch.setattr(MetadataImage, "replace_by", no_change)

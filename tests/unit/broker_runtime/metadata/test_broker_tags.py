@@ -9,6 +9,7 @@ from broker_runtime.metadata.brokers import BrokerEndpoint, RegisterBroker
 from broker_runtime.metadata.codec import decode_record, encode_record
 from broker_runtime.metadata.configs import ConfigRecord, ResourceType
 from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.slicing.steps import at_once
 
 ENDPOINTS = (
     BrokerEndpoint("PLAINTEXT", "host", 9092),
@@ -78,7 +79,7 @@ def test_a_broker_of_an_earlier_release_has_what_its_registration_says() -> None
 def test_what_is_told_outlives_the_journal_and_snapshots() -> None:
     before = image()
     records = [decode_record(encode_record(record)) for record in before.brokers.records()]
-    after = MetadataImage.of_snapshot(records, before.next_offset)
+    after = at_once(MetadataImage.of_snapshot(records, before.next_offset))
     assert after.brokers[3] == before.brokers[3]
     assert after.brokers[3].tags == TOLD
     assert after.brokers[3].protocol_versions == (1, 2)

@@ -19,8 +19,9 @@ from broker_runtime.metadata.image import RECORD_TYPES, MetadataImage
 from broker_runtime.metadata.producers import ProducerIdsRecord
 from broker_runtime.metadata.quotas import ClientQuotaRecord
 from broker_runtime.metadata.record import MetadataRecord
-from broker_runtime.metadata.snapshots import load_image, snapshot_pieces
+from broker_runtime.metadata.snapshots import load_in_steps, snapshot_pieces
 from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
+from broker_runtime.slicing.steps import at_once
 
 ORDERS, GONE = UUID(int=5), UUID(int=6)
 ENDPOINTS = (BrokerEndpoint("INTERNAL", "broker-0", 9092), BrokerEndpoint("EXTERNAL", "::1", 9094, 1))
@@ -133,4 +134,4 @@ def test_the_bytes_of_every_kind_of_record_are_told() -> None:
 
 def test_the_bytes_of_a_snapshot() -> None:
     assert b"".join(snapshot_pieces(image(), TAKEN_MS)).hex() == SNAPSHOT
-    assert load_image(bytes.fromhex(SNAPSHOT), len(HISTORY)) == image()
+    assert at_once(load_in_steps(bytes.fromhex(SNAPSHOT), len(HISTORY))) == image()

@@ -23,7 +23,6 @@ from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.metadata.snapshots import (
     SNAPSHOT_BATCH_BYTES,
     SnapshotFormatError,
-    load_image,
     load_in_steps,
     snapshot_pieces,
 )
@@ -128,7 +127,7 @@ def at_its_offset(record: MetadataRecord, image: MetadataImage) -> MetadataRecor
 @given(_histories)
 def test_a_snapshot_is_the_image(history: list[MetadataRecord]) -> None:
     image = image_of([ClusterRecord("cluster"), *history])
-    again = load_image(whole_snapshot(image, 5), image.offset + 1)
+    again = at_once(load_in_steps(whole_snapshot(image, 5), image.offset + 1))
     assert again == image
     assert whole_snapshot(again, 5) == whole_snapshot(image, 5)
 
@@ -185,7 +184,7 @@ def test_a_large_snapshot_comes_in_pieces_of_bounded_size() -> None:
     pieces = list(snapshot_pieces(image, 0))
     assert len(pieces) > 1
     assert max(map(len, pieces)) < 2 * SNAPSHOT_BATCH_BYTES
-    assert load_image(b"".join(pieces), image.offset + 1) == image
+    assert at_once(load_in_steps(b"".join(pieces), image.offset + 1)) == image
 
 
 def _image_of_partitions(leader: int) -> MetadataImage:
@@ -262,10 +261,10 @@ def test_same_looks_at_the_offset_too() -> None:
 def test_a_damaged_or_cut_snapshot_is_refused() -> None:
     image = image_of([ClusterRecord("cluster"), *(ConfigRecord(4, "", f"key-{n}", "x" * 100) for n in range(6000))])
     whole = whole_snapshot(image, 0)
-    assert load_image(whole, 6001).configs.of_broker(None) == image.configs.of_broker(None)
+    assert at_once(load_in_steps(whole, 6001)).configs.of_broker(None) == image.configs.of_broker(None)
     for damaged in (b"", whole[:-1], whole[:30], whole[:700_000] + b"!" + whole[700_001:]):
         with pytest.raises(SnapshotFormatError):
-            load_image(damaged, 6001)
+            at_once(load_in_steps(damaged, 6001))
 
 
 def test_a_snapshot_is_loaded_in_steps() -> None:

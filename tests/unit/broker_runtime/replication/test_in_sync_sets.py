@@ -13,6 +13,7 @@ from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.metadata.topics import Partition
 from broker_runtime.replication.in_sync_sets import InSyncSets, InSyncSettings
 from broker_runtime.replication.leader import LeaderReplica
+from broker_runtime.slicing.steps import at_once
 from broker_runtime.wire.messages import Entity, Fields
 from tests.support.fakes import virtual_time
 from tests.support.logs.logs import LogHouse
@@ -54,7 +55,7 @@ class Scene:
         registered: list[MetadataRecord] = []
         for info in brokers(1, 2).values():
             registered += [info.registration, UnfenceBroker(info.id, info.epoch)]
-        image = MetadataImage.of_snapshot(registered, 10)
+        image = at_once(MetadataImage.of_snapshot(registered, 10))
         led = {("orders", 0): self.leader}
         self.sets = InSyncSets(SETTINGS, self.house.clock, image, led, lambda: 11)
         self.controller = Controller(self.leader, self.house)

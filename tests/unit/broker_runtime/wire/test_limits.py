@@ -7,8 +7,9 @@ import pytest
 
 from broker_runtime.errors import ProtocolError
 from broker_runtime.slicing.steps import at_once
+from broker_runtime.wire.encode import Pieces, encode_in_steps
 from broker_runtime.wire.limits import ItemBudget, RequestLimits, RequestTooLargeError, ResponseTooLargeError
-from broker_runtime.wire.messages import decode_request_in_steps, encode_request_body, encode_response_in_steps
+from broker_runtime.wire.messages import decode_request_in_steps, encode_request_body, message_type
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.varint import skip_tagged_fields, write_uvarint
 from broker_runtime.wire.versions import DELETE_TOPICS, METADATA
@@ -103,8 +104,9 @@ def test_millions_of_tagged_fields_are_refused_by_their_number() -> None:
 
 def test_an_answer_that_would_be_too_large_is_refused() -> None:
     answer = {"error_code": 0, "groups": [{"group_id": "g" * 1_000, "protocol_type": ""} for _ in range(2_000)]}
+    pieces = Pieces(RequestLimits(response_bytes_max=1_000_000).check_response)
     with pytest.raises(ResponseTooLargeError, match=r"sluicegate\.response\.max\.bytes"):
-        at_once(encode_response_in_steps(16, 1, 1, answer, RequestLimits(response_bytes_max=1_000_000)))
+        at_once(encode_in_steps(message_type(16, 1, "Response"), answer, pieces))
 
 
 def test_a_text_of_a_compact_format_has_a_greatest_length() -> None:

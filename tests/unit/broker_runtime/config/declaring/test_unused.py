@@ -3,7 +3,7 @@
 import pytest
 
 from broker_runtime.config import BROKER_KEYS, TOPIC_KEYS, TopicConfig, broker_key, broker_settings, parse_properties
-from broker_runtime.config.declaring.unused import UNUSED_BROKER_KEYS, UNUSED_TOPIC_KEYS
+from broker_runtime.config.declaring.unused import unused_keys
 from broker_runtime.config.in_force.effective import effective_config
 from broker_runtime.errors import ConfigError
 
@@ -52,8 +52,8 @@ def test_apache_kafkas_own_file_is_fine_and_what_it_does_not_change_is_known() -
 
 
 def test_a_key_is_used_or_not() -> None:
-    assert not BROKER_KEYS.keys() & UNUSED_BROKER_KEYS.keys()
-    assert not TOPIC_KEYS.keys() & UNUSED_TOPIC_KEYS.keys()
+    assert not BROKER_KEYS.keys() & unused_keys("broker").keys()
+    assert not TOPIC_KEYS.keys() & unused_keys("topic").keys()
     assert all(key.used for key in (*BROKER_KEYS.values(), *TOPIC_KEYS.values()))
 
 
@@ -82,7 +82,7 @@ def test_keys_of_a_listener(key: str) -> None:
 
 
 def test_passwords_are_sensitive() -> None:
-    assert {key.name for key in UNUSED_BROKER_KEYS.values() if key.sensitive} >= {"ssl.key.password"}
+    assert {key.name for key in unused_keys("broker").values() if key.sensitive} >= {"ssl.key.password"}
     jaas = broker_key("listener.name.x.plain.sasl.jaas.config")
     assert jaas is not None
     assert jaas.sensitive

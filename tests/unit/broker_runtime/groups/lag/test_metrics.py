@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_runtime.groups.lag.metrics import Sampled, lag_by_topic, pages, sample
+from broker_runtime.groups.lag.metrics import Sampled, lag_by_topic, sample
 from broker_runtime.groups.records import OffsetCommitKey, OffsetCommitValue
 from broker_runtime.groups.state import CommittedOffsets
+from broker_runtime.slicing.steps import pages
 
 
 def committed(offsets: dict[str, dict[tuple[str, int], int]]) -> CommittedOffsets:
