@@ -80,6 +80,10 @@ class Checkpoints:
         """The durable entries on disk."""
         return self._ledger.on_disk
 
+    def misses(self, key: Partition) -> bool:
+        """Whether the next start would report the partition as missing if its folder were removed."""
+        return key in self._ledger.on_disk and key not in self._logs
+
     def said_of(self, key: Partition) -> CheckpointedOffsets:
         return CheckpointedOffsets(
             self._log_starts.on_disk.get(key, 0),
