@@ -21,7 +21,7 @@ class FreedNames:
 
     def __init__(self, log_dir: Path, fs: FileSystem, disk: Disk, clock: Clock, checkpoints: Checkpoints) -> None:
         self.strays = StrayFolders(fs, log_dir)
-        self.deleted = DeletedFolders(fs, log_dir, disk, checkpoints.misses)
+        self.deleted = DeletedFolders(fs, log_dir, disk, checkpoints.ledger.misses)
         self._fs = fs
         self._clock = clock
         self._checkpoints = checkpoints

@@ -125,7 +125,7 @@ class LogManager:
                 self._add_loaded(key, loaded)
         self.damage.accepted_ranges += loader.accepted_ranges
         if self.run_record.kept_ledger:
-            for key in missing_partitions(checkpoints.ledger.keys() - found.keys(), parted):
+            for key in missing_partitions(checkpoints.ledger.on_disk.keys() - found.keys(), parted):
                 missing = loader.missing(key)
                 if missing is not None:
                     self.damaged[key] = missing

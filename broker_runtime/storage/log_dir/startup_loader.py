@@ -63,7 +63,7 @@ class StartupLoader:
         except OSError as error:
             if not is_damage(error):
                 raise
-            promise, known = self._promise(key), self._checkpoints.ledger.get(key)
+            promise, known = self._promise(key), self._checkpoints.ledger.on_disk.get(key)
             topic_id, start = None if known is None else known.topic_id, promise.log_start_offset
             return self._damaged(key, DamagedPartition(topic_id, start, promise, str(error)))
 
@@ -72,7 +72,7 @@ class StartupLoader:
 
         None if a power loss can explain it, because nothing of the folder was synced.
         """
-        promise, known = self._promise(key), self._checkpoints.ledger[key]
+        promise, known = self._promise(key), self._checkpoints.ledger.on_disk[key]
         if not promise.whole and not promise.recovery_point:
             return None
         reason = f"the folder {self._places.folder(key)} is lost"
@@ -131,7 +131,7 @@ class StartupLoader:
         If the file is damaged, it is rewritten from the ledger.
         """
         folder = self._places.folder(key)
-        found, known = None, self._checkpoints.ledger.get(key)
+        found, known = None, self._checkpoints.ledger.on_disk.get(key)
         try:
             found = read_topic_id(self._fs, folder)
         except ValueError as error:
@@ -155,7 +155,7 @@ class StartupLoader:
         if key[0] == self._places.copy:
             return Promise(clean=clean)
         record = self._run_record
-        said, known = self._checkpoints.said_of(key), self._checkpoints.ledger.get(key)
+        said, known = self._checkpoints.said_of(key), self._checkpoints.ledger.on_disk.get(key)
         is_journal = key[0] == self._places.journal
         return Promise(
             said.log_start,
