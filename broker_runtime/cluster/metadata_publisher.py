@@ -135,7 +135,7 @@ class MetadataPublisher:
 
     def _apply_to_replicas(self, changes: Changes) -> None:
         if changes.brokers:
-            self.reactions.run_over_turns("applying which brokers there are", self._replicas.apply_brokers)
+            self.reactions.run_over_turns("applying which brokers there are", self._replicas.led_replicas.apply_brokers)
         if changes.partitions or changes.topics_removed:
             self._untold.append(changes)
             self.reactions.run_over_turns("telling which topics have changed", self._tell_topics)

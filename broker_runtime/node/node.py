@@ -278,7 +278,7 @@ class Node:
         )
         membership = self.membership
         broker.listeners.changed = lambda: membership.reregister(broker.listeners.advertised())
-        broker.replicas.failed = lambda error: self._fail("replication", error)
+        broker.replicas.tasks.failed = lambda error: self._fail("replication", error)
         self._spawn(self.membership.run(), "membership")
         self._spawn(broker.group_lag.run(), "lag of groups")
         self._spawn(broker.groups.census.run(), "census of groups")
