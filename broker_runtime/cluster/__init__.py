@@ -5,8 +5,9 @@ controller does not answer, and its limits, listeners and replicas must follow t
 
 Idea:
 
-- `membership` registers, heartbeats and leaves. `lifecycle` is its pure table of phases. A broker without an answer for
-  a session fences itself (decision 7). The session counts from when the last answered heartbeat was sent.
+- `membership` registers, heartbeats and leaves. `lifecycle` is its pure table of phases, and `membership_status` admits
+  and rejects clients by them. A broker without an answer for a session fences itself (decision 7). The session counts
+  from when the last answered heartbeat was sent.
 - `follower` fetches the controller's log and applies it to the image, the node's copy of the metadata. A node whose
   next record is not in the log loads the newest snapshot.
 - `metadata_publisher` publishes the changes to limits, listeners, observers and replicas. `reactions` runs these steps:
