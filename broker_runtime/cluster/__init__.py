@@ -10,8 +10,8 @@ Idea:
   from when the last answered heartbeat was sent.
 - `follower` fetches the controller's log and applies it to the image, the node's copy of the metadata. A node whose
   next record is not in the log loads the newest snapshot.
-- `metadata_publisher` publishes the changes to limits, listeners, observers and replicas. `reactions` runs these steps:
-  each is isolated, retried after a failure, and cut into pieces if it is long.
+- `metadata_publisher` publishes the changes to limits, listeners and observers, and `replica_publisher` to replicas.
+  `reactions` runs these steps: each is isolated, retried after a failure, and cut into pieces if it is long.
 - `link` sends requests to the active controller, over a socket or directly within the process. `peers` connects to
   other brokers.
 

@@ -124,7 +124,7 @@ class BrokerNode:
         )
         self._services.groups_on_demand = self.groups
         led.observers[GROUPS_TOPIC] = self.groups
-        self.metadata.on_topics = self.groups.topics_changed
+        self.metadata.replica_publisher.on_topics = self.groups.topics_changed
         ends = LogEndReader(
             settings.node_id, self.image, self._own_end, peers.link_to, settings.config.request_timeout_ms / 1000
         )
