@@ -165,7 +165,7 @@ class Consumer:
     @property
     def assignment(self) -> frozenset[TopicPartition]:
         """The partitions that are read now."""
-        return self._membership.assignment
+        return self._membership.assignment.partitions
 
 
 def _new_id() -> str:

@@ -1,6 +1,6 @@
 """The consumer in its group: finds the coordinator, registers, answers its calls, suspects it if silent, and leaves.
 
-It reads exactly what the coordinator assigns. This module owns the assignment.
+It reads exactly what the coordinator assigns.
 
 The protocol is the reverse of Kafka's groups: the coordinator calls the consumer (docs/reference/push-protocol.md).
 
@@ -15,38 +15,36 @@ The protocol is the reverse of Kafka's groups: the coordinator calls the consume
 Invariants: delivery is at least once. After the answer to a StopFetcher nothing is delivered or acknowledged. Calls of
 the listener run one after the other.
 
-`session` has the state of one registration, `fetching` reads the partitions, and `streams` delivers their records.
-Tests: tests/unit/sluicegate_consumer/test_membership.py, test_session.py, and
+`session` has the state of one registration. `assignment` has the assigned partitions, `fetching` reads them, and
+`streams` delivers their records. `listener_calls` notifies the application. Tests:
+tests/unit/sluicegate_consumer/test_membership.py, test_session.py, and
 tests/integration/push/test_sluicegate_consumer.py.
 """
 
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from sluicegate_consumer.assignment import Assignment
 from sluicegate_consumer.backoff import Backoff
 from sluicegate_consumer.brokers import Brokers
 from sluicegate_consumer.config import Settings
 from sluicegate_consumer.connection import FrameConnection
 from sluicegate_consumer.errors import (
-    CallbackFailedError,
     Code,
     CommitRefusedError,
     ProtocolError,
     RegistrationRefusedError,
     code_name,
 )
-from sluicegate_consumer.fetching import Fetching
 from sluicegate_consumer.listener import Listener
-from sluicegate_consumer.reading import PartitionReader
-from sluicegate_consumer.record import TopicPartition
+from sluicegate_consumer.listener_calls import ListenerCalls
 from sluicegate_consumer.session import IdTakenError, NotThereYet, Session, TryAgain, check_code
 from sluicegate_consumer.streams import Flow, StreamQueue
 from sluicegate_consumer.wire.kafka import offset_commit_request, read_offset_commit
 from sluicegate_consumer.wire.push import (
-    PartitionOffset,
     Ping,
     Registration,
     StartFetcher,
@@ -59,11 +57,6 @@ log = logging.getLogger(__name__)
 
 _ID_TAKEN_SESSIONS = 3
 """Sessions for which the ID may be taken by the consumer's own last connection, until the coordinator gives that up."""
-_PLACES = {"earliest": -2, "latest": -1}
-
-
-Tell = Callable[[frozenset[TopicPartition]], Awaitable[None]]
-"""A method of the listener."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,31 +78,14 @@ class Membership:
         self._settings = settings
         self._session: Session | None = None
         self._connection: FrameConnection | None = None
-        self._readers: dict[TopicPartition, PartitionReader] = {}
-        self._fetching: Fetching | None = None
-        self._reset_from: dict[TopicPartition, int] = {}
-        """Offsets that were out of range: a partition assigned at such an offset begins as `auto_offset_reset` says."""
-        self._telling: asyncio.Task[None] | None = None
-        """The last of the listener calls, which run one after the other."""
-        self._told: frozenset[TopicPartition] = frozenset()
-        """The partitions that the listener was notified of."""
-        self._failure: BaseException | None = None
-        """The error of a listener call."""
+        self._calls = ListenerCalls(delivery.listener, settings.callback_timeout_s, self._listener_failed)
+        self.assignment = Assignment(delivery.queues, delivery.flow, brokers, settings)
         self._commits: set[asyncio.Future[None]] = set()
         """Commits in progress."""
         self._coordinator_id = -1
         self._heard_s = 0.0
         """Time of the coordinator's last call, or of the last warning that it is silent."""
         self._leaving = False
-
-    @property
-    def assignment(self) -> frozenset[TopicPartition]:
-        return frozenset(self._readers)
-
-    @property
-    def positions(self) -> Sequence[PartitionOffset]:
-        """Positions of all assigned partitions."""
-        return [PartitionOffset(*tp, reader.told) for tp, reader in self._readers.items()]
 
     async def run(self) -> None:
         """Run until the consumer has left. Raises ConsumerError if it cannot continue."""
@@ -133,10 +109,10 @@ class Membership:
                 # Attempts that cost brokers little. A broker that closes the connection or does not answer may be
                 # overloaded.
                 soon = isinstance(error, NotThereYet | ConnectionRefusedError)
-                if self._failure is None:
+                if self._calls.failure is None:
                     self._look_on(error, now())
-            if self._failure is not None:
-                raise self._failure
+            if self._calls.failure is not None:
+                raise self._calls.failure
             if not self._leaving:
                 await asyncio.sleep(backoff.next_s(soon=soon))
 
@@ -203,7 +179,7 @@ class Membership:
 
     async def commit(self) -> None:
         """Commit like members of other protocols, but through the coordinator with which the consumer is registered."""
-        offsets = [(each.topic, each.partition, each.offset) for each in self.positions if each.offset >= 0]
+        offsets = [(each.topic, each.partition, each.offset) for each in self.assignment.positions if each.offset >= 0]
         if not offsets:
             return
         registration, link = self._registration, self._brokers.link(self._coordinator_id)
@@ -228,142 +204,64 @@ class Membership:
 
         The answer then reports the other positions a last time, so that their records are not read again.
         """
-        connection.send(session.answer_ping(lambda: self.positions))
-        out_of_range = [reader for reader in self._readers.values() if reader.out_of_range]
+        connection.send(session.answer_ping(lambda: self.assignment.positions))
+        out_of_range = self.assignment.note_out_of_range()
         if out_of_range:
-            self._reset_from.update((reader.tp, reader.fetch_offset) for reader in out_of_range)
-            raise TryAgain(f"the offsets of {len(out_of_range)} partitions are out of their logs")
+            raise TryAgain(f"the offsets of {out_of_range} partitions are out of their logs")
 
     def _stopped(self, session: Session, connection: FrameConnection) -> None:
         """Discard undelivered records at once; the answer waits for the application."""
-        self._stop_fetching()
+        self.assignment.stop_fetching()
 
         async def tell_and_answer() -> None:
-            await self._tell_revoked()
+            await self._calls.revoked()
             if self._commits:
                 # A commit that arrives after other consumers have read on would reset their offsets.
                 await asyncio.wait(self._commits, timeout=self._settings.callback_timeout_s)
-            answer = session.answer_stop(lambda: self.positions)
-            self._revoke()
+            answer = session.answer_stop(lambda: self.assignment.positions)
+            self.assignment.revoke()
             connection.send(answer)
 
-        self._next_to_tell(tell_and_answer)
+        self._calls.next(tell_and_answer)
 
     def _started(self, call: StartFetcher, session: Session, connection: FrameConnection) -> None:
         """Fetch at once, and deliver once the application has been notified."""
-        self._stop_fetching()
-        self._revoke()
+        self.assignment.stop_fetching()
         self._brokers.learn(call.brokers)
-        for number, parts in call.streams:
-            if number >= len(self._delivery.queues):
-                raise ProtocolError(f"stream {number} was assigned, and there are {len(self._delivery.queues)}")
-            for part in parts:
-                self._add_reader(part, number)
+        self.assignment.replace(call.streams)
         connection.send(session.answer_start())
         if self._leaving:
             return
         flow = self._delivery.flow
         flow.held = True
-        readers = list(self._readers.values())
-        self._fetching = Fetching(readers, self._brokers, self._settings, self._deliver, flow.fail)
-        self._fetching.start()
-        self._next_to_tell(self._tell_assigned)
+        self.assignment.fetch()
+        self._calls.next(self._tell_assigned)
 
     async def _tell_assigned(self) -> None:
-        self._told = self.assignment
-        await self._tell(self._delivery.listener.assigned, self._told)
+        await self._calls.assigned(self.assignment.partitions)
         self._delivery.flow.held = False
         self._delivery.flow.wake()
 
-    async def _tell_revoked(self) -> None:
-        """Call `revoked` once for each assignment."""
-        told, self._told = self._told, frozenset()
-        if told:
-            await self._tell(self._delivery.listener.revoked, told)
-
-    def _add_reader(self, part: PartitionOffset, stream: int) -> None:
-        tp = TopicPartition(part.topic, part.partition)
-        if self._reset_from.get(tp) == part.offset:
-            # Reset again if necessary: the offset found before may not have been reported before the partition was
-            # revoked.
-            part = part._replace(offset=_PLACES[self._settings.auto_offset_reset])
-        else:
-            self._reset_from.pop(tp, None)
-        self._readers[tp] = PartitionReader(part, stream, self._settings.unpacked_bytes_max, self._has_room)
-
-    def _deliver(self, reader: PartitionReader) -> None:
-        self._delivery.queues[reader.stream].put(reader)
-        self._delivery.flow.wake()
-
-    def _has_room(self) -> None:
-        if self._fetching is not None:
-            self._fetching.wake()
-
-    def _stop_fetching(self) -> None:
-        if self._fetching is not None:
-            self._fetching.stop()
-            self._fetching = None
-
-    def _revoke(self) -> None:
-        for reader in self._readers.values():
-            reader.revoke()
-        self._readers.clear()
-
-    def _next_to_tell(self, work: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
-        before = self._telling
-
-        async def in_turn() -> None:
-            if before is not None:
-                try:
-                    await asyncio.wait([before])
-                except asyncio.CancelledError:
-                    before.cancel()
-                    await asyncio.wait([before])
-                    raise
-            await work()
-
-        self._telling = asyncio.create_task(in_turn())
-        self._telling.add_done_callback(self._has_told)
-        return self._telling
-
-    def _has_told(self, telling: asyncio.Task[None]) -> None:
-        if not telling.cancelled() and telling.exception() is not None:
-            self._failure = telling.exception()
-            if self._connection is not None:
-                self._connection.close()
-
-    async def _tell(self, method: Tell, partitions: frozenset[TopicPartition]) -> None:
-        limit_s = self._settings.callback_timeout_s
-        deadline = asyncio.timeout(limit_s)
-        try:
-            async with deadline:
-                await method(partitions)
-        except Exception as error:
-            if not deadline.expired():
-                raise CallbackFailedError(f"the listener of the consumer has failed: {error!r}") from error
-            log.warning("the listener took more than callback_timeout_s=%s s, and is not waited for", limit_s)
+    def _listener_failed(self) -> None:
+        """End the registration, so that `run` raises the listener's error."""
+        if self._connection is not None:
+            self._connection.close()
 
     async def _lost(self) -> None:
         """Handle the end of the connection: nothing is read until the consumer has registered again."""
-        self._stop_fetching()
-        telling, self._telling = self._telling, None
-        if telling is not None:
-            telling.cancel()
-            await asyncio.wait([telling])
-        self._revoke()
-        told, self._told = self._told, frozenset()
-        if told and self._failure is None:
-            await self._tell(self._delivery.listener.lost, told)
+        self.assignment.stop_fetching()
+        await self._calls.cancel()
+        self.assignment.revoke()
+        await self._calls.lost()
 
     async def leave(self) -> bool:
         """Deliver nothing any more; return whether `run` has to continue until the last offsets have arrived."""
-        self._stop_fetching()
+        self.assignment.stop_fetching()
         self._leaving = True
-        await asyncio.wait([self._next_to_tell(self._tell_revoked)])
-        for reader in self._readers.values():
-            # Whether later acknowledgements would be reported is uncertain, so they do not count.
-            reader.revoke()
-        has_offsets = bool(self._readers) and self._registration.auto_commit
+        await asyncio.wait([self._calls.next(self._calls.revoked)])
+        # Whether later acknowledgements would be reported is uncertain, so they do not count.
+        self.assignment.stop_acknowledging()
+        has_offsets = bool(self.assignment.partitions) and self._registration.auto_commit
         if has_offsets and self._settings.close_by == "commit":
             try:
                 await self.commit()

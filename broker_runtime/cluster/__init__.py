@@ -5,12 +5,13 @@ controller does not answer, and its limits, listeners and replicas must follow t
 
 Idea:
 
-- `membership` registers, heartbeats and leaves. `lifecycle` is its pure table of phases. A broker without an answer for
-  a session fences itself (decision 7). The session counts from when the last answered heartbeat was sent.
+- `membership` registers, heartbeats and leaves. `lifecycle` is its pure table of phases, and `membership_status` admits
+  and rejects clients by them. A broker without an answer for a session fences itself (decision 7). The session counts
+  from when the last answered heartbeat was sent.
 - `follower` fetches the controller's log and applies it to the image, the node's copy of the metadata. A node whose
   next record is not in the log loads the newest snapshot.
-- `metadata_publisher` publishes the changes to limits, listeners, observers and replicas. `reactions` runs these steps:
-  each is isolated, retried after a failure, and cut into pieces if it is long.
+- `metadata_publisher` publishes the changes to limits, listeners and observers, and `replica_publisher` to replicas.
+  `reactions` runs these steps: each is isolated, retried after a failure, and cut into pieces if it is long.
 - `link` sends requests to the active controller, over a socket or directly within the process. `peers` connects to
   other brokers.
 

@@ -1,6 +1,7 @@
 """A broker's state in the cluster from its own point of view (KIP-631, seed 004): an enum, events and one table.
 
-Pure: time comes as an argument; the shell (membership.py) sends heartbeats and notifies of changes.
+Pure: time comes as an argument. In the shell, membership.py sends heartbeats and membership_status.py notifies of
+changes.
 
 Unlike an Apache Kafka broker, a broker fences itself if no heartbeat was answered for a session. The session counts
 from when the last answered heartbeat was sent, so the controller cannot have expired it before. The broker then serves

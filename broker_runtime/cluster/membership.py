@@ -1,8 +1,8 @@
 """A broker's membership: it registers with the controller, heartbeats, and leaves by a controlled shutdown (KIP-631).
 
-The shell around lifecycle.py: requests, waits and log lines. One request is in flight at a time. After a lost
-registration the broker registers again under the same incarnation; Apache Kafka only logs it. This broker fences itself
-even if the controller cannot be reached: a task beside the requests watches the session.
+The shell around lifecycle.py: requests and waits. `membership_status` has the resulting state. One request is in flight
+at a time. After a lost registration the broker registers again under the same incarnation; Apache Kafka only logs it.
+This broker fences itself even if the controller cannot be reached: a task beside the requests watches the session.
 """
 
 import asyncio
@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from broker_runtime.clock import Clock
-from broker_runtime.cluster.lifecycle import BrokerState, Lifecycle, LifecycleEvent, Phase
+from broker_runtime.cluster.lifecycle import LifecycleEvent, Phase
 from broker_runtime.cluster.link import ControllerClient
+from broker_runtime.cluster.membership_status import ClientDoor, MembershipStatus
 from broker_runtime.cluster.registration import (
     BrokerIdentity,
     RegistrationTimeoutError,
@@ -60,22 +61,6 @@ class Survival(Protocol):
         ...
 
 
-class ClientDoor(Protocol):
-    """Receives whether clients are to be served; calls alternate, and the first is `on_unfenced`."""
-
-    def progress(self) -> tuple[int, bool]:
-        """Return the metadata offset, and whether this broker has enough metadata to serve."""
-        ...
-
-    def knows_unfenced(self, epoch: int) -> bool:
-        """Return whether this broker is unfenced with this epoch in the metadata in force here."""
-        ...
-
-    def on_fenced(self, reason: str) -> None: ...
-
-    def on_unfenced(self) -> None: ...
-
-
 class Membership:
     """The membership of one broker, from its registration to the end of its controlled shutdown.
 
@@ -98,8 +83,7 @@ class Membership:
         self._clock = clock
         self._door = door
         self._survival = survival
-        self._lifecycle = Lifecycle(timing.session_timeout_s)
-        self._serving = False
+        self.status = MembershipStatus(identity.broker_id, timing.session_timeout_s, door, self._end)
         self._failures = 0
         self._wake = asyncio.Event()
         self._gone = asyncio.Event()
@@ -107,30 +91,15 @@ class Membership:
         self._leave_by_s: float | None = None
         self._is_news = False
         """Whether the listeners have changed since they were sent to the controller."""
-        self.epoch = -1
 
-    @property
-    def state(self) -> BrokerState:
-        return self._lifecycle.state
-
-    @property
-    def phase(self) -> Phase:
-        return self._lifecycle.phase
-
-    @property
-    def serving(self) -> bool:
-        return self._serving
-
-    @property
-    def self_fenced(self) -> bool:
-        return self._lifecycle.phase is Phase.CUT_OFF
-
-    def why_not_ready(self) -> str | None:
-        return self._lifecycle.why_not_ready()
+    def _end(self) -> None:
+        """Stop waiting: the broker has left its cluster, or was replaced."""
+        self._gone.set()
+        self._wake.set()
 
     async def run(self) -> None:
         """Register, then heartbeat until the broker has left. Raises MembershipError."""
-        self._on(LifecycleEvent.START)
+        self.status.on(LifecycleEvent.START)
         await self._register()
         tasks = [asyncio.create_task(self._beat()), asyncio.create_task(self._watch_silence())]
         try:
@@ -149,26 +118,26 @@ class Membership:
         """
         if self._leave_by_s is None:
             self._leave_by_s = self._clock.monotonic() + deadline_s
-            self._on(LifecycleEvent.LEAVE)
+            self.status.on(LifecycleEvent.LEAVE)
             # A broker that is not registered, cut off or replaced has nothing to hand over.
-            self._released = self._lifecycle.phase is not Phase.STOPPING
+            self._released = self.status.phase is not Phase.STOPPING
             self._wake.set()
         try:
             async with asyncio.timeout(max(self._leave_by_s - self._clock.monotonic(), 0)):
                 await self._gone.wait()
         except TimeoutError:
-            self._on(LifecycleEvent.DEADLINE)
+            self.status.on(LifecycleEvent.DEADLINE)
         return self._released
 
     def beat_soon(self) -> None:
         """Send a heartbeat soon: another broker's shutdown waits until this one's metadata includes its beginning."""
-        if self._lifecycle.phase is Phase.RUNNING:
+        if self.status.phase is Phase.RUNNING:
             self._wake.set()
 
     def wait_no_longer(self) -> None:
         """End a controlled shutdown that is in progress, after a second SIGTERM."""
         if self._leave_by_s is not None:
-            self._on(LifecycleEvent.DEADLINE)
+            self.status.on(LifecycleEvent.DEADLINE)
 
     def reregister(self, endpoints: Sequence[Endpoint]) -> None:
         """Register these listeners for clients: the same incarnation registers again."""
@@ -177,12 +146,12 @@ class Membership:
         self._wake.set()
 
     async def _beat(self) -> None:
-        while self._lifecycle.phase is not Phase.GONE:
+        while self.status.phase is not Phase.GONE:
             self._wake.clear()
             if self._is_news:
                 await self._tell_of_listeners()
             delay_s = await self._heartbeat()
-            if self._lifecycle.phase is Phase.REJOINING:
+            if self.status.phase is Phase.REJOINING:
                 await self._register()
                 continue
             await self._sleep(delay_s)
@@ -198,43 +167,20 @@ class Membership:
     async def _watch_silence(self) -> None:
         """Detect the end of the session independently of requests, because an unanswered one must not hide it."""
         while True:
-            cut_off_s = self._lifecycle.cut_off_s
+            cut_off_s = self.status.lifecycle.cut_off_s
             now_s = self._clock.monotonic()
             if cut_off_s is not None and now_s >= cut_off_s:
-                self._on(LifecycleEvent.SILENCE)
+                self.status.on(LifecycleEvent.SILENCE)
                 continue
             # While silence has no effect, checking each quarter of a session is often enough to detect the next one in
             # time.
             await asyncio.sleep(self._timing.session_timeout_s / 4 if cut_off_s is None else cut_off_s - now_s)
 
-    def _on(self, event: LifecycleEvent) -> None:
-        before = self._lifecycle.phase
-        self._lifecycle.on(event)
-        self._changed(before)
-
-    def _changed(self, before: Phase) -> None:
-        after = self._lifecycle.phase
-        if after is before:
-            return
-        log.debug("broker %d: %s -> %s", self._identity.broker_id, before.name, after.name)
-        if after in (Phase.GONE, Phase.REPLACED):
-            self._gone.set()
-            self._wake.set()
-        if self._serving and not self._lifecycle.serves:
-            self._serving = False
-            reason = self._lifecycle.why_not_ready() or "stopping"
-            log.warning("broker %d serves no clients: %s", self._identity.broker_id, reason)
-            self._door.on_fenced(reason)
-        elif not self._serving and self._lifecycle.serves:
-            self._serving = True
-            log.info("broker %d is unfenced with epoch %d and serves clients", self._identity.broker_id, self.epoch)
-            self._door.on_unfenced()
-
     async def _register(self) -> None:
         give_up_s = self._clock.monotonic() + self._timing.registration_timeout_s
         delay_s = _RETRY_DELAY_S
         warned: ErrorCode | None = None
-        while self._lifecycle.phase is not Phase.GONE:
+        while self.status.phase is not Phase.GONE:
             self._wake.clear()
             try:
                 self._is_news = False
@@ -259,9 +205,9 @@ class Membership:
             self._is_news = True
             log.warning("the controller is not told of this broker's listeners yet: %s", self._explained(error))
             return
-        if answer.broker_epoch != self.epoch:
+        if answer.broker_epoch != self.status.epoch:
             # The controller has lost this broker's registration meanwhile.
-            self._on(LifecycleEvent.REGISTRATION_LOST)
+            self.status.on(LifecycleEvent.REGISTRATION_LOST)
             self._has_epoch(answer.broker_epoch)
 
     async def _ask_to_register(self) -> Entity:
@@ -269,21 +215,19 @@ class Membership:
         return await self._request(BROKER_REGISTRATION, _REGISTRATION_VERSION, content)
 
     def _has_epoch(self, epoch: int) -> None:
-        self.epoch = epoch
         # Stored before a heartbeat can let this broker acknowledge anything under this epoch.
         self._survival.registered(epoch)
-        log.info("broker %d is registered with epoch %d", self._identity.broker_id, epoch)
-        self._on(LifecycleEvent.REGISTERED)
+        self.status.registered(epoch)
 
     def _registration_refused(self, error: KafkaError, give_up_s: float) -> None:
         """Raise MembershipError if another attempt would fail as well."""
         me = self._identity.broker_id
         check_not_final(error, me)
-        if error.code == ErrorCode.DUPLICATE_BROKER_REGISTRATION and self._lifecycle.phase is Phase.REJOINING:
+        if error.code == ErrorCode.DUPLICATE_BROKER_REGISTRATION and self.status.phase is Phase.REJOINING:
             # The registration was lost, and not by a restart of the controller: another live process has this id.
-            self._on(LifecycleEvent.REPLACED)
+            self.status.on(LifecycleEvent.REPLACED)
             raise replaced(me) from error
-        if self._lifecycle.phase is Phase.STARTING and self._clock.monotonic() >= give_up_s:
+        if self.status.phase is Phase.STARTING and self._clock.monotonic() >= give_up_s:
             raise RegistrationTimeoutError(
                 f"not registered within {self._timing.registration_timeout_s:g} s "
                 f"(initial.broker.registration.timeout.ms): {self._explained(error)}"
@@ -302,10 +246,10 @@ class Membership:
                 _HEARTBEAT_VERSION,
                 {
                     "broker_id": self._identity.broker_id,
-                    "broker_epoch": self.epoch,
+                    "broker_epoch": self.status.epoch,
                     "current_metadata_offset": offset,
-                    "want_fence": self._lifecycle.wants_fence(ready),
-                    "want_shut_down": self._lifecycle.wants_shut_down,
+                    "want_fence": self.status.lifecycle.wants_fence(ready),
+                    "want_shut_down": self.status.lifecycle.wants_shut_down,
                 },
             )
         except KafkaError as error:
@@ -313,17 +257,15 @@ class Membership:
         if self._failures:
             log.info("the controller answers heartbeats again, after %d failures", self._failures)
             self._failures = 0
-        before = self._lifecycle.phase
         self._released = self._released or answer.should_shut_down
         # This broker may have fenced itself since it sent the heartbeat, and its readiness at that time is obsolete.
         # And the answer arrives before the record that it reports. A client let in meanwhile would get metadata
         # without any broker or leader, and a client that then discards all its brokers never reconnects.
-        is_ready = ready and self._door.progress()[1] and self._door.knows_unfenced(self.epoch)
-        self._lifecycle.heartbeat_answered(
+        is_ready = ready and self._door.progress()[1] and self._door.knows_unfenced(self.status.epoch)
+        self.status.heartbeat_answered(
             sent_s, self._clock.monotonic(), fenced=answer.is_fenced, released=answer.should_shut_down, ready=is_ready
         )
-        self._changed(before)
-        running = self._lifecycle.phase is Phase.RUNNING
+        running = self.status.phase is Phase.RUNNING
         return self._timing.heartbeat_interval_s if running else _FAST_HEARTBEAT_S
 
     def _heartbeat_failed(self, error: KafkaError) -> float:
@@ -331,7 +273,7 @@ class Membership:
             log.warning("heartbeats fail and are tried again: %s", error)
         self._failures += 1
         if error.code in _LOST:
-            self._on(LifecycleEvent.REGISTRATION_LOST)
+            self.status.on(LifecycleEvent.REGISTRATION_LOST)
         delay_s = _RETRY_DELAY_S * (1 << min(self._failures - 1, 10))
         return min(delay_s, _RETRY_DELAY_MAX_S, self._timing.heartbeat_interval_s)
 

@@ -11,7 +11,8 @@ Idea. `runtime.CoordinatorRuntime` is the single writer of one log. It repeats f
 3. commit the log once for all of them (group commit);
 4. send the answers.
 
-A failover is a load: the next writer replays the log and gets the same state. The runtime knows neither the log nor the
+A failover is a load: the next writer replays the log and gets the same state. `decider` makes one decision, and
+`record_writer` appends its records and applies them. Neither they nor the runtime know the log or the contents of
 records; `seam` has their interfaces. A `DurableLog` is the controller's journal or a replicated partition
 (`replicated_log`). A `Shard` encodes records and loads the state.
 

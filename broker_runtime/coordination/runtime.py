@@ -19,14 +19,14 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic
 
 from broker_runtime.coordination.backoff import Backoff
+from broker_runtime.coordination.decider import Decider, Waiting
 from broker_runtime.coordination.deciding_turns import DecidingTurns
+from broker_runtime.coordination.record_writer import RecordWriter
 from broker_runtime.coordination.seam import (
-    AtomicBatch,
     Deciding,
     Decision,
     DurableLog,
@@ -35,12 +35,10 @@ from broker_runtime.coordination.seam import (
     S,
     Shard,
     T,
-    in_one_go,
 )
 from broker_runtime.coordination.timer_service import TimerService
 from broker_runtime.errors import ErrorCode, KafkaError, detached
 from broker_runtime.slicing.steps import Steps
-from broker_runtime.storage.records.batching import Batches, KeyValue, in_batches
 
 log = logging.getLogger(__name__)
 
@@ -51,9 +49,6 @@ _NEVER_TAKEN = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 """Errors for records that the log will not accept later either."""
 _GROUP_TIMERS_MIN = 100
 """Due timers that are decided in each group, however many requests are queued, so that no timer waits forever."""
-_RECORDS_AT_ONCE_MAX = 50
-"""If a decision has more records than this, they are written and applied in steps."""
-_RECORDS_OF_A_STEP = 8
 _STEPS_OF_A_TURN = 500
 """A time slice also ends after this many steps, because a simulation's clock does not advance within a slice."""
 _TURN_ANSWERS = 50
@@ -69,19 +64,6 @@ class TermPhase(Enum):
     """From the first read of the log until the opening records are durable. All requests are refused."""
     ACTIVE = "active"
     """Until the log fails, or the owner of the runtime ends the term."""
-
-
-@dataclass(slots=True)
-class _Waiting:
-    decide: Decision[Any, Any, Any]
-    answer: asyncio.Future[Any] | None = None
-    """None if no caller waits for an answer: for posted decisions and timers."""
-    decided: Any = None
-    refused: Exception | None = None
-    timer: Hashable = None
-    """The key of a timer."""
-    again: Decision[Any, Any, None] | None = None
-    """For a timer, the decision to retry if the log refuses it temporarily."""
 
 
 class CoordinatorRuntime(Generic[S, R]):
@@ -105,11 +87,13 @@ class CoordinatorRuntime(Generic[S, R]):
         self.phase = TermPhase.UNLOADED
         self._shard = shard
         self._durable = durable
-        self._queue: deque[_Waiting] = deque()
-        self._due: deque[_Waiting] = deque()
+        self._queue: deque[Waiting] = deque()
+        self._due: deque[Waiting] = deque()
         """Due timers that wait to be decided."""
         self._queue_max = queue_max
         self._turns = turns
+        self._writer = RecordWriter(shard, durable)
+        self._decider = Decider(shard, self._writer, timers)
         self._wake = asyncio.Event()
         self._deciding = False
         """Whether there are decisions that are not known to be durable."""
@@ -135,7 +119,7 @@ class CoordinatorRuntime(Generic[S, R]):
         if len(self._queue) >= self._queue_max:
             raise self._shard.refuse(Refusal.QUEUE_FULL)
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._queue.append(_Waiting(decide, answer))
+        self._queue.append(Waiting(decide, answer))
         self._wake.set()
         return answer
 
@@ -145,7 +129,7 @@ class CoordinatorRuntime(Generic[S, R]):
         A posted decision is dropped if the log refuses its records, or when the term ends.
         """
         self._check_active()
-        self._queue.append(_Waiting(decide))
+        self._queue.append(Waiting(decide))
         self._wake.set()
 
     def _check_active(self) -> None:
@@ -169,12 +153,12 @@ class CoordinatorRuntime(Generic[S, R]):
         self._due.append(self._of_timer(key, decide))
         self._wake.set()
 
-    def _of_timer(self, key: Hashable, decide: Decision[S, R, None]) -> _Waiting:
+    def _of_timer(self, key: Hashable, decide: Decision[S, R, None]) -> Waiting:
         def decide_in_turn(state: S) -> Deciding[R, None]:
             self._timers.begin(key)
             return ((), None) if key in self._timers else decide(state)
 
-        return _Waiting(decide_in_turn, timer=key, again=decide)
+        return Waiting(decide_in_turn, timer=key, again=decide)
 
     def _timer_was_decided(self, key: Hashable, decide: Decision[S, R, None], error: Exception | None) -> None:
         if error is None:
@@ -206,7 +190,7 @@ class CoordinatorRuntime(Generic[S, R]):
     def _open(self, decide: Decision[S, R, None]) -> Steps[None]:
         decided = decide(self.state)
         records, _ = decided if isinstance(decided, tuple) else (yield from decided)
-        yield from self._append_in_steps(records)
+        yield from self._writer.append_in_steps(records, self.state)
 
     async def run(self) -> None:
         """Decide submitted requests until cancelled, or until the log fails; raises the log's exception."""
@@ -233,7 +217,7 @@ class CoordinatorRuntime(Generic[S, R]):
         self._queue.clear()
         self._due.clear()
 
-    def _waiting_now(self) -> Iterator[_Waiting]:
+    def _waiting_now(self) -> Iterator[Waiting]:
         """Queued requests up to a limit, then due timers, so that a queued heartbeat is decided before its timer."""
         requests = min(len(self._queue), _GROUP_MAX)
         for _ in range(requests):
@@ -243,7 +227,7 @@ class CoordinatorRuntime(Generic[S, R]):
 
     async def _decide_some(self) -> None:
         """Decide what is queued now, up to a limit, with one commit. Other tasks run between the time slices."""
-        now, group = asyncio.get_running_loop().time, list[_Waiting]()
+        now, group = asyncio.get_running_loop().time, list[Waiting]()
         try:
             stop_s = await self._turns.begin()
             for waiting in self._waiting_now():
@@ -254,7 +238,7 @@ class CoordinatorRuntime(Generic[S, R]):
                         self._turns.end()
                         stop_s = await self._turns.begin()
                     group.append(next_ones.popleft())
-                    steps = self._decide(group[-1])
+                    steps = self._decider.decide(group[-1], self.state)
                     if steps is not None:
                         stop_s = await self._over_turns(steps, stop_s)
                     self._timers.was_taken()
@@ -271,7 +255,7 @@ class CoordinatorRuntime(Generic[S, R]):
                 self._fail(waiting, Refusal.LOST)
             raise
 
-    async def _answer_all(self, group: Sequence[_Waiting]) -> None:
+    async def _answer_all(self, group: Sequence[Waiting]) -> None:
         answered = 0
         for waiting in group:
             if waiting.again is not None:
@@ -282,7 +266,7 @@ class CoordinatorRuntime(Generic[S, R]):
                 if answered % _TURN_ANSWERS == 0:
                     await asyncio.sleep(0)
 
-    def _fail(self, waiting: _Waiting, why: Refusal) -> None:
+    def _fail(self, waiting: Waiting, why: Refusal) -> None:
         if waiting.answer is not None and not waiting.answer.done():
             waiting.answer.set_exception(self._shard.refuse(why))
 
@@ -296,137 +280,8 @@ class CoordinatorRuntime(Generic[S, R]):
                 stop_s = await self._turns.begin()
         return stop_s
 
-    def _decide(self, waiting: _Waiting) -> Steps[None] | None:
-        """Decide one request. Returns the remaining steps if they take long.
 
-        A request refused with its own error has written nothing; Refusal.LOST means that the log has accepted some of
-        its records. An exception from here or from a step would mean that state and log differ.
-        """
-        try:
-            decided = waiting.decide(self.state)
-        except Exception as error:  # noqa: BLE001 - it is raised where the answer is awaited
-            self._refuse(waiting, error)
-            return None
-        if not isinstance(decided, tuple):
-            return self._decide_in_steps(waiting, decided)
-        records, waiting.decided = decided
-        if len(records) > _RECORDS_AT_ONCE_MAX:
-            return self._take_in_steps(waiting, records)
-        before = self.state.next_offset
-        try:
-            self._append(records)
-        except KafkaError as error:
-            self._not_taken(waiting, error, before)
-            return None
-        following = self._shard.consequences(records, self.state)
-        return None if following is None else self._take_following(waiting, following, before)
-
-    def _decide_in_steps(self, waiting: _Waiting, deciding: Steps[tuple[Sequence[R], Any]]) -> Steps[None]:
-        try:
-            records, waiting.decided = yield from deciding
-        except Exception as error:  # noqa: BLE001 - as in `_decide`
-            self._refuse(waiting, error)
-            return
-        yield from self._take_in_steps(waiting, records)
-
-    def _take_in_steps(self, waiting: _Waiting, records: Sequence[R]) -> Steps[None]:
-        before = self.state.next_offset
-        try:
-            yield from self._append_in_steps(records)
-        except KafkaError as error:
-            self._not_taken(waiting, error, before)
-            return
-        following = self._shard.consequences(records, self.state)
-        if following is not None:
-            yield from self._take_following(waiting, following, before)
-
-    def _take_following(self, waiting: _Waiting, following: Steps[Sequence[R]], before: int) -> Steps[None]:
-        """Append the records that follow from those of the request, whose first record has the offset `before`."""
-        records = yield from following
-        try:
-            yield from self._append_in_steps(records)
-        except KafkaError as error:
-            self._not_taken(waiting, error, before)
-
-    def _refuse(self, waiting: _Waiting, error: Exception) -> None:
-        if not isinstance(error, KafkaError):
-            log.error("a request to a coordinator failed", exc_info=error)
-        waiting.refused = detached(error)
-        self._timers.was_refused()
-
-    def _not_taken(self, waiting: _Waiting, error: KafkaError, before: int) -> None:
-        """Refuse a request whose records the log has refused; those already applied begin at offset `before`."""
-        if self.state.next_offset == before:
-            self._refuse(waiting, error)
-        else:
-            waiting.refused = self._shard.refuse(Refusal.LOST)
-        if waiting.timer is not None:
-            # The timer has scheduled its next step, which relies on the refused records. The same decision is retried
-            # instead.
-            self._timers.cancel(waiting.timer)
-
-    def _append(self, records: Sequence[R]) -> None:
-        """Append records to the log, then apply them.
-
-        Very many records are split into several batches, each of which leaves a valid state; `AtomicBatch` records are
-        not split. If one record is too large for the log, none is written. Otherwise the log might contain, for
-        example, the end of a group without the group that replaces it.
-        """
-        batches: Sequence[list[tuple[R, KeyValue]]]
-        encode = self._shard.encode
-        batches = list(in_batches(records, lambda one: in_one_go(encode(one)), self._durable.batch_bytes_max))
-        for batch in self._checked(records, batches):
-            base = self._durable.append([encoded for _, encoded in batch])
-            for offset, (record, _) in enumerate(batch, base):
-                self.state.apply(record, offset)
-                self._shard.applied(record, self.state)
-
-    def _append_in_steps(self, records: Sequence[R]) -> Steps[None]:
-        """`_append` in steps."""
-        batches: Batches[R] = Batches(self._durable.batch_bytes_max)
-        for number, record in enumerate(records):
-            encoded = self._shard.encode(record)
-            batches.add(record, encoded if isinstance(encoded, tuple) else (yield from encoded))
-            if number % _RECORDS_OF_A_STEP == 0:
-                yield
-        for batch in self._checked(records, batches.all):
-            base = yield from self._durable.append_in_steps([encoded for _, encoded in batch])
-            for offset, (record, _) in enumerate(batch, base):
-                self.state.apply(record, offset)
-                self._shard.applied(record, self.state)
-                if offset % _RECORDS_OF_A_STEP == 0:
-                    yield
-
-    def _checked(
-        self, records: Sequence[R], batches: Sequence[list[tuple[R, KeyValue]]]
-    ) -> Sequence[list[tuple[R, KeyValue]]]:
-        """`batches` of these records in the form in which they are written. Raises KafkaError if one is too large."""
-        if len(batches) > 1:
-            self._check_sizes(batches)
-            if isinstance(records, AtomicBatch):
-                return [self._as_one(batches)]
-        return batches
-
-    def _as_one(self, batches: Sequence[Sequence[tuple[R, KeyValue]]]) -> list[tuple[R, KeyValue]]:
-        """All batches joined into one. Raises KafkaError if its keys and values are too large for the log.
-
-        The log itself refuses a batch that is too large only because of its headers.
-        """
-        one = [item for batch in batches for item in batch]
-        size = sum(len(part or b"") for _, encoded in one for part in encoded)
-        if size > self._durable.record_bytes_max:
-            raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, f"{len(one)} records of {size} bytes, which go together")
-        return one
-
-    def _check_sizes(self, batches: Sequence[Sequence[tuple[R, KeyValue]]]) -> None:
-        """Raise KafkaError for a record that is too large. A batch of several records is always small enough."""
-        for batch in batches:
-            size = sum(len(part or b"") for part in batch[0][1])
-            if size > self._durable.record_bytes_max:
-                raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"a record of {size} bytes, of several that go together")
-
-
-def _answer(waiting: _Waiting, answer: asyncio.Future[Any]) -> None:
+def _answer(waiting: Waiting, answer: asyncio.Future[Any]) -> None:
     if answer.done():
         return
     if waiting.refused is not None:

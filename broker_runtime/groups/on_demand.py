@@ -36,7 +36,8 @@ connections to other leaders."""
 class GroupsOnDemand:
     """Owns the GroupCoordinatorService once it is needed, and until then the partitions that this broker leads.
 
-    Implements `replication.manager.LeadershipObserver`. All calls are made on the event loop. Its state is not durable.
+    Implements `replication.led_replicas.LeadershipObserver`. All calls are made on the event loop. Its state is not
+    durable.
     """
 
     def __init__(

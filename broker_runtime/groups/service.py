@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 IsToLead = Callable[[str, int], bool]
-"""`replication.manager.ReplicaManager.is_to_lead`."""
+"""`replication.led_replicas.LedReplicas.is_to_lead`."""
 
 _RETRY_MAX_S = 30.0
 _LOADS_AT_ONCE = 2
@@ -55,7 +55,7 @@ _partition_of = lru_cache(_GROUPS_REMEMBERED)(partition_of)
 class GroupCoordinatorService:
     """Owns a term and its task for each partition of __consumer_offsets that this broker leads.
 
-    Implements `replication.manager.LeadershipObserver`. All calls are made on the event loop.
+    Implements `replication.led_replicas.LeadershipObserver`. All calls are made on the event loop.
     """
 
     def __init__(

@@ -118,12 +118,13 @@ class BrokerNode:
         )
         check_timeout_s = settings.config.sluicegate_group_push_offsets_check_timeout_ms / 1000
         epochs = (settings.node_id, self._own_epoch_end, PartitionLeaders(self.image, peers.link_to, check_timeout_s))
+        led = self.replicas.led_replicas
         self.groups = GroupsOnDemand(
-            lambda: self.metadata.effective.config, self.image, clock, importer, epochs, self.replicas.is_to_lead
+            lambda: self.metadata.effective.config, self.image, clock, importer, epochs, led.is_to_lead
         )
         self._services.groups_on_demand = self.groups
-        self.replicas.observers[GROUPS_TOPIC] = self.groups
-        self.metadata.on_topics = self.groups.topics_changed
+        led.observers[GROUPS_TOPIC] = self.groups
+        self.metadata.replica_publisher.on_topics = self.groups.topics_changed
         ends = LogEndReader(
             settings.node_id, self.image, self._own_end, peers.link_to, settings.config.request_timeout_ms / 1000
         )
@@ -178,7 +179,7 @@ class BrokerNode:
         None if this broker does not lead it, or has just become its leader and does not know the end yet (KIP-207).
         """
         try:
-            leader = self.replicas.led(topic, index)
+            leader = self.replicas.led_replicas.led(topic, index)
         except KafkaError:
             return None
         return leader.log.high_watermark if leader.log.high_watermark >= leader.start_offset else None
@@ -186,7 +187,7 @@ class BrokerNode:
     def _own_epoch_end(self, topic: str, index: int, epoch: int) -> int | None:
         """Return the offset where a leader epoch ends in a partition's log; None if this broker does not lead it."""
         try:
-            leader = self.replicas.led(topic, index)
+            leader = self.replicas.led_replicas.led(topic, index)
             if epoch == leader.leader_epoch:
                 return leader.log.log_end_offset
             _, end = leader.log.end_offset_for_epoch(epoch)

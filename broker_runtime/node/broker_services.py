@@ -81,8 +81,8 @@ class BrokerServices:
             lambda name: made_as(name, image, settings.config),
         )
         # The bound method itself: one call less for each partition of a produce request.
-        self.led = replicas.led
-        self._leaders = replicas.leaders
+        self.led = replicas.led_replicas.led
+        self._leaders = replicas.led_replicas.leaders
         self.replica_log = replicas.replica_log
         self.offline_replicas = replicas.offline
         self._repairs = replicas.repairs

@@ -278,7 +278,7 @@ class Node:
         )
         membership = self.membership
         broker.listeners.changed = lambda: membership.reregister(broker.listeners.advertised())
-        broker.replicas.failed = lambda error: self._fail("replication", error)
+        broker.replicas.tasks.failed = lambda error: self._fail("replication", error)
         self._spawn(self.membership.run(), "membership")
         self._spawn(broker.group_lag.run(), "lag of groups")
         self._spawn(broker.groups.census.run(), "census of groups")
@@ -433,7 +433,7 @@ class Node:
             return "starting"
         if not self.broker.open and self.broker.observers.loading:
             return "its observers are being loaded"
-        reason = self.membership.why_not_ready()
+        reason = self.membership.status.why_not_ready()
         return "taking up its replicas" if reason is None and not self.broker.open else reason
 
     def _metrics(self) -> Iterator[MetricFamily]:
@@ -449,7 +449,7 @@ class Node:
             yield from metadata_families(serving.image.offset, lag)
         if self.controller is not None:
             yield from controller_families(self._controller_figures(self.controller))
-        member = self.membership
+        member = None if self.membership is None else self.membership.status
         if self.broker is not None and member is not None:
             yield from membership_families(
                 member.state, member.epoch, fenced=not member.serving, self_fenced=member.self_fenced

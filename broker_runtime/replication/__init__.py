@@ -3,12 +3,12 @@
 Problem. Every broker that may be elected as the next leader must have every acknowledged record. Logs of different
 brokers must never differ below the high watermark.
 
-Idea. `manager` follows the metadata: it opens the logs (`local_logs`) and makes each replica a leader or a follower.
-A follower (`fetcher`) has one fetch session for each leader (`follower_session`, KIP-227). Before its first fetch from
-a new leader, it cuts its log to the part that both share (`truncation`, KIP-101, KIP-279). The leader (`leader`)
-derives the high watermark from its followers' fetch offsets. It proposes in-sync sets (`wanted_isr`, `in_sync_sets`),
-and the controller decides (`isr_changes`, KIP-497). `repairs` and `repairing` replace damaged ranges by batches of
-another replica, which reads them with `replica_ranges` (decision 46).
+Idea. `manager` follows the metadata: it opens the logs (`local_logs`) and makes each replica a leader (`led_replicas`)
+or a follower (`followed_replicas`). A follower (`fetcher`) has one fetch session for each leader (`follower_session`,
+KIP-227). Before its first fetch from a new leader, it cuts its log to the part that both share (`truncation`, KIP-101,
+KIP-279). The leader (`leader`) derives the high watermark from its followers' fetch offsets. It proposes in-sync sets
+(`wanted_isr`, `in_sync_sets`), and the controller decides (`isr_changes`, KIP-497). `repairs` and `repairing` replace
+damaged ranges by batches of another replica, which reads them with `replica_ranges` (decision 46).
 
 Invariants:
 

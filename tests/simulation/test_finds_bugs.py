@@ -258,7 +258,8 @@ def keep_what_comes_after_a_lost_beginning(monkeypatch: pytest.MonkeyPatch) -> N
     def load(place: LogPlace, config: TopicConfig, promise: Promise, report: RecoveryReport) -> Log:
         return load_log(place, config, promise if promise.whole else replace(promise, begin=-1), report)
 
-    monkeypatch.setattr("broker_runtime.storage.log_dir.manager.load_log", load)
+    for module in ("manager", "startup_loader"):
+        monkeypatch.setattr(f"broker_runtime.storage.log_dir.{module}.load_log", load)
 
 
 @FULL

@@ -1,16 +1,15 @@
 """Persists the start offsets of logs, at once or for many logs with one write, so that deleted records stay deleted."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.storage.disk.checkpoint import Partition
 from broker_runtime.storage.disk.checkpoint_file import CheckpointFile
 from broker_runtime.storage.disk.disk import Done
 
 
 class LogStarts:
-    """`now` returns the starts of logs that begin after their first segment; `write` and `write_soon` store them.
+    """`write` and `write_soon` store the starts that all logs have now, those that begin after their first segment.
 
     A start that moves is durable when `moved` returns. Starts that are `gathered` are durable when the following
     `write_soon` calls back without an error.
@@ -19,12 +18,10 @@ class LogStarts:
     def __init__(
         self,
         file: CheckpointFile[int],
-        now: Callable[[], Mapping[Partition, int]],
-        write: Callable[[Mapping[Partition, int]], None],
-        write_soon: Callable[[Mapping[Partition, int], Done], None],
+        write: Callable[[], None],
+        write_soon: Callable[[Done], None],
     ) -> None:
         self._file = file
-        self._now = now
         self._write = write
         self._write_soon = write_soon
         self._are_gathered = self._have_moved = False
@@ -49,7 +46,7 @@ class LogStarts:
         """Persist all starts now. Raises KafkaError."""
         self._have_moved = False
         try:
-            self._write(self._now())
+            self._write()
         except OSError as error:
             self._have_moved = True
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"writing {self._file.name} failed: {error}") from error
@@ -58,6 +55,6 @@ class LogStarts:
         """Persist all moved starts with one write in a thread; `done` gets None once it is durable, or the error."""
         if self._have_moved or not self._file.is_settled:
             self._have_moved = False
-            self._write_soon(self._now(), done)
+            self._write_soon(done)
         else:
             done(None)

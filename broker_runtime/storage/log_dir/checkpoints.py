@@ -4,27 +4,19 @@ A partition is durable in the ledger before it is in a checkpoint. It is removed
 again.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.storage.disk.checkpoint import (
-    FIRST_DIRTY,
-    HIGH_WATERMARKS,
-    LOG_STARTS,
-    RECOVERY_POINTS,
-    Partition,
-    read_offsets,
-    write_offsets,
-)
-from broker_runtime.storage.disk.checkpoint_file import CheckpointFile, PendingWrite
-from broker_runtime.storage.disk.disk import Disk, Done
+from broker_runtime.storage.disk.checkpoint import FIRST_DIRTY, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, Partition
+from broker_runtime.storage.disk.disk import Disk
 from broker_runtime.storage.disk.filesystem import FileSystem
-from broker_runtime.storage.disk.ledger import FILE_NAME, Entry, read_ledger, write_ledger
+from broker_runtime.storage.disk.ledger import Entry
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.log.log_starts import LogStarts
+from broker_runtime.storage.log_dir.checkpoint_writer import CheckpointWriter, LedgerFile, Logs, OffsetsFile
 
 
 class CheckpointedOffsets(NamedTuple):
@@ -47,38 +39,30 @@ class Checkpoints:
         self,
         fs: FileSystem,
         log_dir: Path,
-        logs: Mapping[Partition, Log],
+        logs: Logs,
         disk: Disk,
         on_failed: Callable[[str, Exception], None],
     ) -> None:
         """`on_failed` is called on the event loop with a description of the failed write."""
         self._logs = logs
-        self._disk = disk
         self._on_failed = on_failed
-        self._recovery_points = _offsets_file(fs, log_dir, RECOVERY_POINTS)
-        self._high_watermarks = _offsets_file(fs, log_dir, HIGH_WATERMARKS)
-        self._log_starts = _offsets_file(fs, log_dir, LOG_STARTS)
-        self._first_dirty = _offsets_file(fs, log_dir, FIRST_DIRTY)
+        self._recovery_points = OffsetsFile(fs, log_dir / RECOVERY_POINTS, logs, _recovery_points)
+        self._high_watermarks = OffsetsFile(fs, log_dir / HIGH_WATERMARKS, logs, _high_watermarks)
+        self._log_starts = OffsetsFile(fs, log_dir / LOG_STARTS, logs, _log_starts)
+        self._first_dirty = OffsetsFile(fs, log_dir / FIRST_DIRTY, logs, _first_dirty)
         self._offset_files = (self._recovery_points, self._high_watermarks, self._log_starts, self._first_dirty)
-        self._ledger: CheckpointFile[Entry] = CheckpointFile(
-            FILE_NAME, lambda: read_ledger(fs, log_dir), lambda entries, _sync: write_ledger(fs, log_dir, entries)
-        )
+        self.ledger = LedgerFile(fs, log_dir, logs)
+        self._writer = CheckpointWriter(self.ledger, disk)
         self._under_way: set[str] = set()
         self.log_starts = LogStarts(
             self._log_starts,
-            self._starts_now,
-            partial(self._write, self._log_starts),
-            partial(self._write_soon, self._log_starts),
+            partial(self._writer.write, self._log_starts),
+            partial(self._writer.write_soon, self._log_starts),
         )
 
     def read(self) -> None:
-        for file in (self._ledger, *self._offset_files):
+        for file in (self.ledger, *self._offset_files):
             file.read()
-
-    @property
-    def ledger(self) -> Mapping[Partition, Entry]:
-        """The durable entries on disk."""
-        return self._ledger.on_disk
 
     def said_of(self, key: Partition) -> CheckpointedOffsets:
         return CheckpointedOffsets(
@@ -97,33 +81,33 @@ class Checkpoints:
             if key in file.on_disk:
                 file.kept[key] = file.on_disk[key]
         self._recovery_points.kept[key] = least_end
-        if key in self.ledger:
-            self._ledger.kept[key] = self.ledger[key]
+        if key in self.ledger.on_disk:
+            self.ledger.kept[key] = self.ledger.on_disk[key]
 
     def keep_no_longer(self, key: Partition) -> None:
-        self._ledger.kept.pop(key, None)
+        self.ledger.kept.pop(key, None)
         for file in self._offset_files:
             file.kept.pop(key, None)
 
     def forget(self, key: Partition) -> None:
         """Remove durably everything about a partition without a log. Raises OSError, KafkaError."""
         self.forget_offsets(key)
-        self._ledger.kept.pop(key, None)
-        if self._ledger.may_say(key):
-            self._write_ledger()
+        self.ledger.kept.pop(key, None)
+        if self.ledger.may_say(key):
+            self.ledger.write_now()
 
     def forget_offsets(self, key: Partition) -> None:
         """Like `forget`, for the offsets only: the first offset of its log stays known. Raises OSError, KafkaError."""
         for file in self._offset_files:
             file.kept.pop(key, None)
         if self._recovery_points.may_say(key):
-            self._write(self._recovery_points, self._points_now())
+            self._writer.write(self._recovery_points)
         if self._high_watermarks.may_say(key):
-            self._write(self._high_watermarks, self._watermarks_now())
+            self._writer.write(self._high_watermarks)
         if self._log_starts.may_say(key):
             self.log_starts.write()
         if self._first_dirty.may_say(key):
-            self._write(self._first_dirty, self._first_dirty_now())
+            self._writer.write(self._first_dirty)
 
     def forget_stale(self, key: Partition) -> None:
         """Forget entries of an earlier topic of that name, while a folder is opened."""
@@ -132,13 +116,13 @@ class Checkpoints:
 
     def write_recovery_points(self) -> None:
         """Write the ledger and the recovery points."""
-        self._write_ledger()
-        self._recovery_points.write(self._points_now())
+        self.ledger.write_now()
+        self._recovery_points.write(self._recovery_points.now())
 
     def write_all(self, *, sync_high_watermarks: bool) -> None:
         self.write_recovery_points()
-        self._write(self._log_starts, self._starts_now())
-        self._write(self._first_dirty, self._first_dirty_now())
+        self._writer.write(self._log_starts)
+        self._writer.write(self._first_dirty)
         self._write_high_watermarks(sync=sync_high_watermarks)
 
     def _write_high_watermarks(self, *, sync: bool) -> None:
@@ -146,7 +130,7 @@ class Checkpoints:
 
         A crash may lose them: a value that is too low only makes the start slower.
         """
-        self._write(self._high_watermarks, self._watermarks_now(), sync=sync)
+        self._writer.write(self._high_watermarks, sync=sync)
 
     def write_soon(self, name: str) -> None:
         """Write one of the three files in a thread, unless its earlier write is still under way."""
@@ -155,12 +139,11 @@ class Checkpoints:
         self._under_way.add(name)
         done = partial(self._is_written, name)
         if name == HIGH_WATERMARKS:
-            self._write_soon(self._high_watermarks, self._watermarks_now(), done, sync=False)
+            self._writer.write_soon(self._high_watermarks, done, sync=False)
         elif name == FIRST_DIRTY:
-            self._write_soon(self._first_dirty, self._first_dirty_now(), done)
+            self._writer.write_soon(self._first_dirty, done)
         else:
-            pending = [self._ledger.begin(self._entries_now()), self._recovery_points.begin(self._points_now())]
-            self._submit([write for write in pending if write is not None], done)
+            self._writer.write_with_ledger_soon(self._recovery_points, done)
 
     def _is_written(self, name: str, error: Exception | None) -> None:
         self._under_way.discard(name)
@@ -180,54 +163,12 @@ class Checkpoints:
             if max(self._first_dirty.may_say(key), default=0) > log.first_dirty_offset:
                 # Records written in their place would count as cleaned: a key could keep a record that a tombstone has
                 # deleted.
-                self._write(self._first_dirty, self._first_dirty_now())
-            if key in self._logs and not knows_begin(self.ledger.get(key), log):
-                self._write_ledger()
+                self._writer.write(self._first_dirty)
+            if key in self._logs and not knows_begin(self.ledger.on_disk.get(key), log):
+                self.ledger.write_now()
         except OSError as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"writing the checkpoints failed: {error}") from error
         self.log_starts.write()
-
-    def _entries_now(self) -> Mapping[Partition, Entry]:
-        begins = {key: Entry(log.topic_id, log.files.old.durable_base) for key, log in self._logs.items()}
-        return {**self._ledger.kept, **begins}
-
-    def _points_now(self) -> Mapping[Partition, int]:
-        return {**self._recovery_points.kept, **{key: log.recovery_point for key, log in self._logs.items()}}
-
-    def _watermarks_now(self) -> Mapping[Partition, int]:
-        return {**self._high_watermarks.kept, **{key: log.high_watermark for key, log in self._logs.items()}}
-
-    def _starts_now(self) -> Mapping[Partition, int]:
-        logs = self._logs.items()
-        found = {key: log.log_start_offset for key, log in logs if log.log_start_offset > log.files.old.durable_base}
-        return {**self._log_starts.kept, **found}
-
-    def _first_dirty_now(self) -> Mapping[Partition, int]:
-        logs = self._logs.items()
-        found = {key: log.first_dirty_offset for key, log in logs if log.first_dirty_offset}
-        return {**self._first_dirty.kept, **found}
-
-    def _write_ledger(self) -> None:
-        self._ledger.write(self._entries_now())
-
-    def _write(self, file: CheckpointFile[int], offsets: Mapping[Partition, int], *, sync: bool = True) -> None:
-        if not offsets.keys() <= self.ledger.keys():
-            self._write_ledger()
-        file.write(offsets, sync=sync)
-
-    def _write_soon(
-        self, file: CheckpointFile[int], offsets: Mapping[Partition, int], done: Done, *, sync: bool = True
-    ) -> None:
-        names = None if offsets.keys() <= self.ledger.keys() else self._ledger.begin(self._entries_now())
-        pending = (names, file.begin(offsets, sync=sync))
-        self._submit([write for write in pending if write is not None], done)
-
-    def _submit(self, writes: Sequence[PendingWrite], done: Done) -> None:
-        """Run the writes one after another, in one thread."""
-        if writes:
-            self._disk.submit(partial(_run, writes), partial(_ended, writes, done))
-        else:
-            done(None)
 
 
 def knows_begin(entry: Entry | None, log: Log) -> bool:
@@ -235,22 +176,19 @@ def knows_begin(entry: Entry | None, log: Log) -> bool:
     return entry is not None and entry.topic_id == log.topic_id and entry.begin >= log.segments[0].base_offset
 
 
-def _offsets_file(fs: FileSystem, log_dir: Path, name: str) -> CheckpointFile[int]:
-    path = log_dir / name
-    return CheckpointFile(
-        name, lambda: read_offsets(fs, path), lambda offsets, sync: write_offsets(fs, path, offsets, sync=sync)
-    )
+def _recovery_points(logs: Logs) -> dict[Partition, int]:
+    return {key: log.recovery_point for key, log in logs.items()}
 
 
-def _run(writes: Sequence[PendingWrite]) -> None:
-    for write in writes:
-        write.run()
+def _high_watermarks(logs: Logs) -> dict[Partition, int]:
+    return {key: log.high_watermark for key, log in logs.items()}
 
 
-def _ended(writes: Sequence[PendingWrite], done: Done, error: Exception | None) -> None:
-    for write in writes:
-        if error is None:
-            write.is_there()
-        else:
-            write.has_failed()
-    done(error)
+def _log_starts(logs: Logs) -> dict[Partition, int]:
+    """The starts of logs that begin after the offset that the ledger has."""
+    found = logs.items()
+    return {key: log.log_start_offset for key, log in found if log.log_start_offset > log.files.old.durable_base}
+
+
+def _first_dirty(logs: Logs) -> dict[Partition, int]:
+    return {key: log.first_dirty_offset for key, log in logs.items() if log.first_dirty_offset}

@@ -120,7 +120,7 @@ class LogUpkeep:
             if log.waits_for_sync or log.files.syncs.is_due(now_ms, log.config.flush_ms):
                 # A log that waits has its sync under way, unless that was put off.
                 log.files.syncs.begin()
-            if knows_begin(self._checkpoints.ledger.get((log.topic, log.partition)), log):
+            if knows_begin(self._checkpoints.ledger.on_disk.get((log.topic, log.partition)), log):
                 log.files.old.remove_renamed(now_ms - log.config.file_delete_delay_ms)
         except (OSError, KafkaError) as error:
             _LOGGER.error("upkeep of %s-%d failed, it is tried again: %s", log.topic, log.partition, error)

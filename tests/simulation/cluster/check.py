@@ -48,7 +48,7 @@ class Entry:
 def everybody_serves(cluster: "Cluster") -> bool | str:
     for process in cluster.brokers:
         member = None if process.broker is None else process.broker.membership
-        if member is None or not member.serving:
+        if member is None or not member.status.serving:
             return f"{process.name} does not serve"
     return True
 
@@ -58,7 +58,7 @@ def serves(process: Process) -> bool:
     if not process.alive or process.broker is None:
         return False
     if process.broker.membership is not None:
-        return process.broker.membership.serving
+        return process.broker.membership.status.serving
     return process.broker.controller is not None and process.broker.controller.ready
 
 
@@ -70,7 +70,7 @@ def in_sync(cluster: "Cluster") -> bool | str:
     for process in cluster.brokers:
         member = None if process.broker is None else process.broker.membership
         info = image.brokers.get(process.node_id)
-        if member is None or info is None or info.epoch != member.epoch:
+        if member is None or info is None or info.epoch != member.status.epoch:
             # A controller that was deposed without noticing has an earlier incarnation.
             return f"{process.name} is registered with another epoch"
     for topic in image.topics.values():

@@ -81,9 +81,9 @@ class CoordinatingBroker(AbstractAsyncContextManager["CoordinatingBroker"]):
         node_id, own_end, leaders = self.ends_made_of()
         ends = EpochEnds(node_id, self.image, own_end, leaders)
         self.groups = GroupCoordinatorService(
-            self.replicas.is_to_lead, lambda: self.settings.config, self.image, self.clock, ends
+            self.replicas.led_replicas.is_to_lead, lambda: self.settings.config, self.image, self.clock, ends
         )
-        self.replicas.observers[GROUPS_TOPIC] = self.groups
+        self.replicas.led_replicas.observers[GROUPS_TOPIC] = self.groups
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -156,7 +156,7 @@ class CoordinatingBroker(AbstractAsyncContextManager["CoordinatingBroker"]):
         leader.on_fetch(2, self.image.brokers[2].epoch, leader.log.log_end_offset, self.clock.monotonic())
 
     def leader(self, index: int = 0) -> LeaderReplica:
-        return self.replicas.led(GROUPS_TOPIC, index)
+        return self.replicas.led_replicas.led(GROUPS_TOPIC, index)
 
     async def ask(self, api: ApiSpec[Any], version: int, content: dict[str, Any]) -> Entity:
         """The answer to an encoded request, as a client decodes it."""

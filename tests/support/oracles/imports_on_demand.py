@@ -9,7 +9,7 @@ from broker_runtime.groups.on_demand import SERVICE
 from broker_runtime.observers.on_demand import IN_FORCE
 from broker_runtime.replication.repairs import REPAIRING
 from broker_runtime.storage.compaction.cleaner import CLEANING
-from broker_runtime.storage.log_dir.manager import MENDING
+from broker_runtime.storage.log_dir.startup_loader import MENDING
 
 _SERVED: tuple[object, ...] = BROKER_APIS
 APIS = tuple(api for api in _SERVED if isinstance(api, ApiOnDemand))

@@ -181,8 +181,8 @@ class Processes:
         self.fleet = LocalFleet(data, lambda _: None, lambda: None)
         self.context = LocalContext(self.objects, self.fleet, lambda _: None, lambda: None)
         self.context.mark = lambda queue, key: None
-        monkeypatch.setattr("sluicegate_operator.fleet.local.local.Child", self._child)
-        monkeypatch.setattr("sluicegate_operator.fleet.local.local.controller_view", self._view)
+        monkeypatch.setattr("sluicegate_operator.fleet.local.node_processes.Child", self._child)
+        monkeypatch.setattr("sluicegate_operator.fleet.local.node_processes.controller_view", self._view)
 
     def _child(self, spec: ChildSpec, watcher: Watcher, back_off: BackOff) -> PlayedChild:
         child = PlayedChild(spec, watcher, back_off)

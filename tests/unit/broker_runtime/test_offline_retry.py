@@ -17,13 +17,13 @@ async def test_a_partition_that_could_not_be_opened_is_tried_again_less_and_less
     await scene.change(*made(4))
     assert scene.led == {"topic-1", "topic-2", "topic-3"}
     tries: list[str] = []
-    real = scene.node.metadata._apply_topic
+    real = scene.node.metadata.replica_publisher._apply_topic
 
     def again(name: str) -> Iterator[Pause | None]:
         tries.append(name)
         return real(name)
 
-    scene.node.metadata._apply_topic = again  # type: ignore[method-assign]
+    scene.node.metadata.replica_publisher._apply_topic = again  # type: ignore[method-assign]
     await asyncio.sleep(600)
     assert 10 < len(tries) < 25
     assert "topic-4-0 is not served" in scene.node.replicas.offline_notes()[0]

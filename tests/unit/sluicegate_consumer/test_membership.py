@@ -166,7 +166,7 @@ class Scene:
         self.running = asyncio.create_task(self.membership.run())
 
     def acknowledge(self, offset: int) -> None:
-        for reader in self.membership._readers.values():
+        for reader in self.membership.assignment._readers.values():
             assert reader.acknowledge(offset)
 
 
@@ -189,7 +189,7 @@ async def test_start_ping_and_stop_are_answered_with_what_was_acknowledged() -> 
         coordinator = await here.net.registered()
         coordinator.say(start())
         await settled()
-        assert here.membership.assignment == {ONE}
+        assert here.membership.assignment.partitions == {ONE}
         assert here.flow.may_deliver
         here.acknowledge(9)
         coordinator.say(PING, STOP)
@@ -197,7 +197,7 @@ async def test_start_ping_and_stop_are_answered_with_what_was_acknowledged() -> 
         assert list(coordinator.sent) == [
             push.start_answer("c"), push.ping_answer("c", told(10)), push.stop_answer("c", told(10))
         ]  # fmt: skip
-        assert here.membership.assignment == set()
+        assert here.membership.assignment.partitions == set()
         assert here.listener.told == [("assigned", {ONE}), ("revoked", {ONE})]
 
 
@@ -254,11 +254,11 @@ async def test_after_a_silent_session_it_reads_nothing_and_looks_for_its_coordin
         await asyncio.sleep(SESSION_S - 0.1)
         coordinator.say(PING)
         await asyncio.sleep(SESSION_S - 0.1)
-        assert here.membership.assignment == {ONE}
+        assert here.membership.assignment.partitions == {ONE}
         assert here.flow.may_deliver
         await asyncio.sleep(0.2)
         assert not here.flow.may_deliver
-        assert here.membership.assignment == set()
+        assert here.membership.assignment.partitions == set()
         assert coordinator.closed
         assert here.listener.told[-1] == ("lost", {ONE})
         await here.net.registered()
@@ -284,7 +284,7 @@ async def test_a_connection_that_ends_or_brings_what_it_may_not_is_replaced(why:
         coordinator.say(why)
         await settled()
         assert coordinator.closed
-        assert here.membership.assignment == set()
+        assert here.membership.assignment.partitions == set()
         await here.net.registered()
         assert here.listener.told[1:] == [("lost", {ONE})]
 
@@ -324,7 +324,7 @@ async def test_an_offset_out_of_its_log_has_it_registered_anew_and_begin_elsewhe
         coordinator = await here.net.registered()
         coordinator.say(start(7))
         await settled()
-        here.membership._readers[ONE].out_of_range = True
+        here.membership.assignment._readers[ONE].out_of_range = True
         coordinator.say(PING)
         await settled()
         assert coordinator.closed
@@ -332,7 +332,7 @@ async def test_an_offset_out_of_its_log_has_it_registered_anew_and_begin_elsewhe
         coordinator = await here.net.registered()
         coordinator.say(start(7))
         await settled()
-        assert [each.offset for each in here.membership.positions] == [-2]
+        assert [each.offset for each in here.membership.assignment.positions] == [-2]
 
 
 async def test_partitions_that_run_out_of_their_logs_one_after_the_other_are_all_read_in_the_end() -> None:
@@ -342,9 +342,9 @@ async def test_partitions_that_run_out_of_their_logs_one_after_the_other_are_all
             coordinator = await here.net.registered()
             coordinator.say(start(7, 9))
             await settled()
-            assert [each.offset for each in here.membership.positions] == begun
+            assert [each.offset for each in here.membership.assignment.positions] == begun
             if out_of_range is not None:
-                here.membership._readers[TopicPartition("t", out_of_range)].out_of_range = True
+                here.membership.assignment._readers[TopicPartition("t", out_of_range)].out_of_range = True
                 coordinator.say(PING)
                 await settled()
                 assert coordinator.closed
@@ -353,7 +353,9 @@ async def test_partitions_that_run_out_of_their_logs_one_after_the_other_are_all
             await settled()
             coordinator.say(start(offset, 9))
             await settled()
-            assert [each.offset for each in here.membership.positions] == [offset, -2], "what was told since counts"
+            assert [each.offset for each in here.membership.assignment.positions] == [offset, -2], (
+                "what was told since counts"
+            )
 
 
 async def test_nothing_that_the_listener_is_told_outlives_the_connection() -> None:
@@ -419,7 +421,9 @@ async def test_who_is_stopped_while_it_leaves_is_done_when_others_start() -> Non
         coordinator.say(start())
         await settled()
         await here.membership.leave()
-        assert not here.membership._readers[ONE].acknowledge(8), "its last offsets are those when revoked returned"
+        assert not here.membership.assignment._readers[ONE].acknowledge(8), (
+            "its last offsets are those when revoked returned"
+        )
         coordinator.say(STOP, start())
         await here.running
         assert [each[0] for each in here.listener.told] == ["assigned", "revoked"]
@@ -436,7 +440,7 @@ async def test_a_place_of_the_log_is_no_offset_that_could_be_committed() -> None
         coordinator = await here.net.registered()
         coordinator.say(start(-2))
         await settled()
-        assert here.membership.assignment == {ONE}
+        assert here.membership.assignment.partitions == {ONE}
         async with asyncio.timeout(1.0):
             await here.membership.commit()
 

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 from sluicegate_operator.api.models.connection_quota import ConnectionQuota, Workload
 from sluicegate_operator.engine.snapshot import ClusterKey
-from sluicegate_operator.planning.layout.workloads import Members, QuotaKey, WorkloadIndex, WorkloadPod
+from sluicegate_operator.planning.layout.pod_index import WorkloadPod
+from sluicegate_operator.planning.layout.workloads import Members, QuotaKey, WorkloadIndex
 
 
 class Workloads:

@@ -1,47 +1,20 @@
 """Track the addresses of the pods that workload quotas select, as pods, namespaces and quotas change. Pure.
 
 A changed pod costs only the quotas that may match it: each quota is indexed under one label that its pods must have. An
-address belongs to one pod at a time, the newest that has it. So the quotas of its previous pod do not limit a reused
-address.
+address belongs to one pod at a time (`pod_index`). So the quotas of its previous pod do not limit a reused address.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
-from ipaddress import IPv6Address, ip_address
-from typing import TypeVar
 
 from sluicegate_operator.api.models.connection_quota import Workload
 from sluicegate_operator.planning.layout.connection_groups import number_of_pod
+from sluicegate_operator.planning.layout.pod_index import PodIndex, WorkloadPod, discard
 from sluicegate_operator.planning.status.label_selection import Pair, matches, one_of
 
 QuotaKey = tuple[str, str]
 """Namespace and name of a ConnectionQuota."""
-FINISHED_PHASES = ("Succeeded", "Failed")
-
-
-@dataclass(frozen=True, slots=True)
-class WorkloadPod:
-    """The indexed part of a pod; the uid stands for everything immutable.
-
-    `addresses` are canonical. `started` orders pods that had the same address one after the other: a time as Kubernetes
-    writes it, in UTC and to the second.
-    """
-
-    uid: str
-    namespace: str
-    name: str
-    labels: Mapping[str, str]
-    addresses: tuple[str, ...] = ()
-    host_network: bool = False
-    leaving: bool = False
-    """Whether it is terminating; its connections still belong to it."""
-    started: str = ""
-
-    @property
-    def age(self) -> tuple[bool, str, str]:
-        """Sort key: of two pods with one address, the pod with the larger key owns it."""
-        return (not self.leaving, self.started, self.uid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +27,6 @@ class Members:
 
     addresses: Mapping[str, float] = field(default_factory=dict)
     host_network_pods: int = 0
-
-
-def canonical(address: str) -> str:
-    """Return the address as brokers write it. Raises ValueError if it is not an address."""
-    parsed = ip_address(address)
-    if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is not None:
-        return str(parsed.ipv4_mapped)
-    return str(parsed)
 
 
 @dataclass(slots=True)
@@ -92,9 +57,7 @@ class WorkloadIndex:
     def __init__(self) -> None:
         self._quotas: dict[QuotaKey, _Quota] = {}
         self._places: defaultdict[_Place, set[QuotaKey]] = defaultdict(set)
-        self._pods: dict[str, WorkloadPod] = {}
-        self._by_namespace: defaultdict[str, set[str]] = defaultdict(set)
-        self._by_address: defaultdict[str, set[str]] = defaultdict(set)
+        self._pods = PodIndex()
         self._selected: dict[str, frozenset[QuotaKey]] = {}
         """The quotas that select a pod, by its uid; pods that no quota selects are left out."""
         self._namespaces: dict[str, Mapping[str, str]] = {}
@@ -126,7 +89,7 @@ class WorkloadIndex:
         for pod in self._pods_within(quota):
             if self._selects(quota, pod):
                 self._select(key, pod)
-                own = [address for address in pod.addresses if self._owner(address) == pod.uid]
+                own = [address for address in pod.addresses if self._pods.owner(address) == pod.uid]
                 quota.addresses |= dict.fromkeys(own, number_of_pod(pod.uid))
         return True
 
@@ -135,35 +98,28 @@ class WorkloadIndex:
         if quota is None:
             return
         for place in _places(quota):
-            _discard(self._places, place, key)
+            discard(self._places, place, key)
         for uid in list(quota.pods):
             self._unselect(key, uid)
         del self._quotas[key]
 
     def put_pod(self, pod: WorkloadPod) -> set[QuotaKey]:
-        before = self._pods.get(pod.uid)
+        before = self._pods.by_uid.get(pod.uid)
         if before == pod:
             return set()
         holders = self._holders({*(before.addresses if before else ()), *pod.addresses})
-        if before is not None:
-            self._take_away(before)
-        self._pods[pod.uid] = pod
-        self._by_namespace[pod.namespace].add(pod.uid)
-        if not pod.host_network:
-            for address in pod.addresses:
-                self._by_address[address].add(pod.uid)
+        self._pods.put(pod)
         return self._select_anew(pod) | self._hand_over(holders)
 
     def drop_pod(self, uid: str) -> set[QuotaKey]:
-        pod = self._pods.get(uid)
+        pod = self._pods.by_uid.get(uid)
         if pod is None:
             return set()
         holders = self._holders(pod.addresses)
         changed = set(self._selected.get(uid, _NOBODY)) if pod.host_network else set()
         for key in self._selected.get(uid, _NOBODY):
             self._unselect(key, uid)
-        self._take_away(pod)
-        del self._pods[uid]
+        self._pods.drop(uid)
         return changed | self._hand_over(holders)
 
     def put_namespace(self, name: str, labels: Mapping[str, str]) -> set[QuotaKey]:
@@ -180,16 +136,16 @@ class WorkloadIndex:
 
     def _select_namespace_anew(self, name: str) -> set[QuotaKey]:
         changed: set[QuotaKey] = set()
-        for uid in self._by_namespace.get(name, ()):
-            pod = self._pods[uid]
+        for uid in self._pods.of_namespace(name):
+            pod = self._pods.by_uid[uid]
             holders = self._holders(pod.addresses)
             changed |= self._select_anew(pod) | self._hand_over(holders)
         return changed
 
     def _pods_within(self, quota: _Quota) -> Iterable[WorkloadPod]:
         if quota.workload.namespace_selector is None:
-            return [self._pods[uid] for uid in self._by_namespace.get(quota.namespace, ())]
-        return self._pods.values()
+            return [self._pods.by_uid[uid] for uid in self._pods.of_namespace(quota.namespace)]
+        return self._pods.by_uid.values()
 
     def _selects(self, quota: _Quota, pod: WorkloadPod) -> bool:
         if not matches(quota.workload.pod_selector, pod.labels):
@@ -234,22 +190,9 @@ class WorkloadIndex:
         if not self._selected[uid]:
             del self._selected[uid]
 
-    def _take_away(self, pod: WorkloadPod) -> None:
-        _discard(self._by_namespace, pod.namespace, pod.uid)
-        for address in pod.addresses:
-            _discard(self._by_address, address, pod.uid)
-
-    def _owner(self, address: str) -> str | None:
-        """Return the uid of the pod that owns the address."""
-        uids = self._by_address.get(address, ())
-        if len(uids) == 1:
-            # Nearly always.
-            return next(iter(uids))
-        return max(uids, key=lambda uid: self._pods[uid].age, default=None)
-
     def _holders(self, addresses: Iterable[str]) -> dict[str, _Holder]:
         """Return by address the pod that owns it now, and the quotas that select this pod."""
-        owners = {address: self._owner(address) or "" for address in addresses}
+        owners = {address: self._pods.owner(address) or "" for address in addresses}
         return {address: (uid, self._selected.get(uid, _NOBODY)) for address, uid in owners.items()}
 
     def _hand_over(self, before: Mapping[str, _Holder]) -> set[QuotaKey]:
@@ -265,18 +208,6 @@ class WorkloadIndex:
                 self._quotas[key].addresses[address] = number_of_pod(pod)
             changed |= joined | (former - holders)
         return changed
-
-
-_At = TypeVar("_At")
-_Item = TypeVar("_Item")
-
-
-def _discard(sets: dict[_At, set[_Item]], at: _At, item: _Item) -> None:
-    found = sets.get(at)
-    if found is not None:
-        found.discard(item)
-        if not found:
-            del sets[at]
 
 
 def _places(quota: _Quota) -> list[_Place]:

@@ -131,8 +131,8 @@ def test_it_registers_and_is_let_in_within_a_moment(bench: Bench) -> None:
 
     bench.play(scene)
     assert [reason for _, reason in bench.door] == ["open"]
-    assert bench.membership.state is BrokerState.RUNNING
-    assert bench.membership.epoch == 100
+    assert bench.membership.status.state is BrokerState.RUNNING
+    assert bench.membership.status.epoch == 100
     assert bench.controller.asked[0][1]["previous_broker_epoch"] == -1
     assert bench.controller.asked[0][1]["listeners"] == [
         {"name": "PLAINTEXT", "host": "here", "port": 9092, "security_protocol": 0},
@@ -195,7 +195,7 @@ def test_an_unreachable_controller_fences_it_after_a_session_and_no_sooner(bench
         await asyncio.sleep(5)
         bench.controller.refuse = lambda _key, _content: bench_refuses
         await asyncio.sleep(20)
-        assert bench.membership.self_fenced
+        assert bench.membership.status.self_fenced
         bench.controller.refuse = lambda _key, _content: ErrorCode.NONE
         await asyncio.sleep(2)
 
@@ -223,10 +223,10 @@ def test_after_the_silence_it_serves_once_its_metadata_is_new_and_never_asks_to_
         bench.controller.refuse = lambda _key, _content: ErrorCode.NONE
         back = len(bench.controller.asked)
         await asyncio.sleep(3)
-        assert bench.membership.self_fenced
+        assert bench.membership.status.self_fenced
         bench.ready = True
         await asyncio.sleep(0.1)
-        assert bench.membership.serving
+        assert bench.membership.status.serving
         assert not any(content["want_fence"] for _, content in bench.controller.asked[back:])
 
     bench.play(scene)
@@ -237,14 +237,14 @@ def test_a_heartbeat_from_before_it_fenced_itself_does_not_let_it_in_with_metada
         await asyncio.sleep(5)
         bench.controller.slow_s = TIMING.session_timeout_s - 1.0
         await asyncio.sleep(TIMING.session_timeout_s - 0.5)
-        assert bench.membership.self_fenced
+        assert bench.membership.status.self_fenced
         bench.ready = False
         bench.controller.slow_s = 0.0
         await asyncio.sleep(3)
         assert [said == "open" for _, said in bench.door] == [True, False]
         bench.ready = True
         await asyncio.sleep(TIMING.heartbeat_interval_s)
-        assert bench.membership.serving
+        assert bench.membership.status.serving
 
     bench.play(scene)
 
@@ -268,10 +268,10 @@ def test_a_process_that_slept_through_its_session_does_not_serve_before_it_is_un
         bench.controller.fenced = True
         bench.clock.advance(60)
         await asyncio.sleep(0.5)
-        assert not bench.membership.serving
+        assert not bench.membership.status.serving
         bench.controller.fenced = False
         await asyncio.sleep(1)
-        assert bench.membership.serving
+        assert bench.membership.status.serving
 
     bench.play(scene)
     assert len(bench.door) == 3, "logged and told once each way"
@@ -282,11 +282,11 @@ def test_the_controllers_word_fences_it(bench: Bench) -> None:
         await asyncio.sleep(1)
         bench.controller.fenced = True
         await asyncio.sleep(3)
-        assert bench.membership.why_not_ready() == "fenced by the controller"
-        assert not bench.membership.self_fenced
+        assert bench.membership.status.why_not_ready() == "fenced by the controller"
+        assert not bench.membership.status.self_fenced
 
     bench.play(scene)
-    assert not bench.membership.serving
+    assert not bench.membership.status.serving
 
 
 @pytest.mark.parametrize("code", [ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED])
@@ -301,8 +301,8 @@ def test_a_lost_registration_is_made_anew_under_the_same_incarnation(bench: Benc
         await asyncio.sleep(5)
 
     bench.play(scene)
-    assert bench.membership.epoch == 200
-    assert bench.membership.serving
+    assert bench.membership.status.epoch == 200
+    assert bench.membership.status.serving
     first, second = [content for key, content in bench.controller.asked if key == BROKER_REGISTRATION]
     assert second["incarnation_id"] == first["incarnation_id"]
     assert second["previous_broker_epoch"] == 100
@@ -321,7 +321,7 @@ def test_a_duplicate_waits_with_one_warning_until_the_other_ones_session_is_over
 
     bench.controller.refuse = taken
     bench.play(scene)
-    assert bench.membership.serving
+    assert bench.membership.status.serving
     assert bench.door[0][0] < TIMING.session_timeout_s + 1.5
     assert len([r for r in caplog.records if "another process is registered with broker id 7" in r.getMessage()]) == 1
     assert bench.controller.count(BROKER_REGISTRATION) < 20, "it backs off"
@@ -350,7 +350,7 @@ def test_a_replaced_incarnation_stops_serving_and_ends(bench: Bench) -> None:
         bench.play(scene)
     assert bench.now_s < 4
     assert [reason == "open" for _, reason in bench.door] == [True, False]
-    assert bench.membership.phase is Phase.REPLACED
+    assert bench.membership.status.phase is Phase.REPLACED
 
 
 @pytest.mark.parametrize(
@@ -374,7 +374,7 @@ def test_a_clean_stop_is_quick_and_ends_the_heartbeats(bench: Bench) -> None:
         asked = len(bench.controller.asked)
         await asyncio.sleep(10)
         assert len(bench.controller.asked) == asked, "a heartbeat would make the id taken again"
-        assert bench.membership.serving, "until the process closes its listeners"
+        assert bench.membership.status.serving, "until the process closes its listeners"
 
     bench.play(scene)
 
@@ -390,7 +390,7 @@ def test_a_controller_that_does_not_let_go_is_waited_for_until_the_deadline(benc
         assert await bench.membership.leave(5) is False
 
     bench.play(scene)
-    assert bench.membership.phase is Phase.GONE
+    assert bench.membership.status.phase is Phase.GONE
 
 
 def test_a_heartbeat_can_be_had_before_its_time_and_only_one(bench: Bench) -> None:
@@ -498,7 +498,7 @@ def test_a_controller_that_cannot_be_told_of_listeners_is_told_later_and_heartbe
         )
         bench.membership.reregister(MOVED)
         await asyncio.sleep(20)
-        assert bench.membership.serving
+        assert bench.membership.status.serving
         bench.controller.refuse = lambda _key, _content: ErrorCode.NONE
         await asyncio.sleep(3)
         told = len(told_listeners(bench))
@@ -517,6 +517,6 @@ def test_a_controller_that_has_forgotten_it_meanwhile_lets_it_in_anew(bench: Ben
         await asyncio.sleep(3)
 
     bench.play(scene)
-    assert bench.membership.epoch == 200
+    assert bench.membership.status.epoch == 200
     assert bench.vouched.epochs == [100, 200]
     assert [reason == "open" for _, reason in bench.door] == [True, False, True]

@@ -68,7 +68,7 @@ class Bench:
             configured,
         )
         self.reactions = CountedReactions(asyncio.get_running_loop(), ManualClock().monotonic)
-        self.publisher.reactions = self.reactions
+        self.publisher.reactions = self.publisher.replica_publisher._reactions = self.reactions
         self.ids = [UUID(int=number + 1) for number in range(TOPICS)]
         for number, topic_id in enumerate(self.ids):
             self.metadata.write(TopicRecord(f"t{number}", topic_id))

@@ -43,9 +43,9 @@ class Node(CoordinatingBroker):
             self.clock,
             importer,
             self.ends_made_of(),
-            self.replicas.is_to_lead,
+            self.replicas.led_replicas.is_to_lead,
         )
-        self.replicas.observers[GROUPS_TOPIC] = self.on_demand
+        self.replicas.led_replicas.observers[GROUPS_TOPIC] = self.on_demand
         return self
 
     async def __aexit__(self, *_: object) -> None:

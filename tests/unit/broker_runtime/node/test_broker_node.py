@@ -59,7 +59,7 @@ class Scene:
 
     @property
     def led(self) -> set[str]:
-        return {topic for topic, _ in self.node.replicas._led}
+        return {topic for topic, _ in self.node.replicas.led_replicas.leaders}
 
 
 def made(number: int) -> tuple[TopicRecord, PartitionRecord]:
@@ -71,7 +71,7 @@ async def test_a_log_that_cannot_be_deleted_takes_nothing_else_with_it() -> None
     scene = await Scene.begun()
 
     def fail() -> None:
-        if scene.node.replicas._led and ("topic-1", 0) not in scene.node.replicas._led:
+        if scene.node.replicas.led_replicas.leaders and ("topic-1", 0) not in scene.node.replicas.led_replicas.leaders:
             scene.fs.before_change = lambda: None
             raise OSError("input/output error")
 
@@ -105,7 +105,7 @@ async def test_a_topic_that_fails_is_applied_again_and_the_others_at_once(
     assert scene.led == {"topic-1", "topic-2", "topic-3", "topic-5"}
     assert scene.node.metadata.reactions.failing == ["applying topic topic-4"]
     await scene.change(PartitionRecord(failing_id, 1, (1,), (1,), 1, 0, 0))
-    assert {index for topic, index in scene.node.replicas._led if topic == "topic-4"} == {0, 1}
+    assert {index for topic, index in scene.node.replicas.led_replicas.leaders if topic == "topic-4"} == {0, 1}
 
 
 async def test_a_change_of_one_partition_is_work_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,8 +141,8 @@ async def test_a_topic_that_is_made_again_does_not_wait_for_many_partitions_that
     small = asyncio.create_task(scene.change(RemoveTopic(UUID(int=1)), *again))
     for _ in range(20):
         await asyncio.sleep(0)
-    assert scene.node.replicas.led("topic-1", 0).topic_id == UUID(int=8)
-    assert ("many", 1_999) not in scene.node.replicas._led
+    assert scene.node.replicas.led_replicas.led("topic-1", 0).topic_id == UUID(int=8)
+    assert ("many", 1_999) not in scene.node.replicas.led_replicas.leaders
     assert not small.done(), "what is told is the offset up to which everything is in force"
     await large
     await small

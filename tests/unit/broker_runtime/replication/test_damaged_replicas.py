@@ -71,9 +71,9 @@ TOPIC = TopicRecord("orders", TOPIC_ID)
 def test_as_the_only_copy_it_is_offline_and_the_others_are_served(leader: int) -> None:
     broker = Broker()
     broker.hear(TOPIC, partition(0, leader), partition(1, ME))
-    assert broker.manager.led("orders", 1).log.log_end_offset == 10
+    assert broker.manager.led_replicas.led("orders", 1).log.log_end_offset == 10
     with pytest.raises(KafkaError) as refused:
-        broker.manager.led("orders", 0)
+        broker.manager.led_replicas.led("orders", 0)
     assert leader != ME or refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
     (note,) = broker.manager.offline_notes()
     assert note.startswith("orders-0 is not served: KAFKA_STORAGE_ERROR: its log is damaged on this broker")
@@ -97,7 +97,7 @@ def test_its_topic_may_be_deleted_and_made_again() -> None:
     broker.hear(RemoveTopic(TOPIC_ID))
     assert (broker.logs.holdings(), broker.manager.offline) == ([], {})
     broker.hear(TopicRecord("orders", UUID(int=9)), PartitionRecord(UUID(int=9), 0, (ME,), (ME,), ME, 0, 0))
-    assert broker.manager.led("orders", 0).log.log_end_offset == 0
+    assert broker.manager.led_replicas.led("orders", 0).log.log_end_offset == 0
 
 
 def test_one_that_the_metadata_does_not_name_is_set_aside() -> None:

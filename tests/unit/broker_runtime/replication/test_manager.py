@@ -31,13 +31,13 @@ def manager_of(house: LogHouse) -> ReplicaManager:
 
 def code_of(manager: ReplicaManager, topic: str = "orders", index: int = 0) -> ErrorCode | int:
     with pytest.raises(KafkaError) as refused:
-        manager.led(topic, index)
+        manager.led_replicas.led(topic, index)
     return refused.value.code
 
 
 def test_who_is_not_there_and_who_could_not_be_opened() -> None:
     house = LogHouse()
-    assert manager_of(house).led("orders", 0).log is house.log
+    assert manager_of(house).led_replicas.led("orders", 0).log is house.log
     assert code_of(manager_of(house), "other") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     house.logs.delete("orders", 0)
     house.fs.read_only = True
@@ -72,7 +72,7 @@ def test_a_removed_topics_log_takes_no_records_under_its_name_while_it_waits_to_
     assert code_of(manager) == ErrorCode.NOT_LEADER_OR_FOLLOWER
     list(manager.remove_topics({"orders"}))
     list(manager.apply_partitions(NEW_ID, [0], TopicConfig()))
-    assert manager.led("orders", 0).topic_id == NEW_ID
+    assert manager.led_replicas.led("orders", 0).topic_id == NEW_ID
 
 
 @pytest.mark.parametrize("leader", [ME, 2])
@@ -86,7 +86,9 @@ def test_a_topic_made_again_is_served_though_it_is_applied_before_the_removal(le
     make_again(manager, leader)
     list(manager.apply_partitions(NEW_ID, [0], TopicConfig()))
     list(manager.remove_topics({"orders"}))
-    replica = manager.led("orders", 0) if leader == ME else manager._followed["orders", 0]
+    replica = (
+        manager.led_replicas.led("orders", 0) if leader == ME else manager.followed_replicas.followers["orders", 0]
+    )
     assert (replica.topic_id, replica.log) == (NEW_ID, house.logs.get("orders", 0))
     assert replica.log.failure is None
 
@@ -127,7 +129,7 @@ def test_files_of_new_logs_are_made_beside_the_loop_before_they_are_served() -> 
     assert resumed == [None]
     house.fs.before_change = _nothing_is_to_change
     assert list(steps) == [None] * 3
-    assert manager.led("many", 2).log.log_end_offset == 0
+    assert manager.led_replicas.led("many", 2).log.log_end_offset == 0
 
 
 def _nothing_is_to_change() -> None:
@@ -159,5 +161,5 @@ def test_a_topic_that_goes_while_its_files_are_made_leaves_none(is_made_again: b
     assert not [name for name in house.fs.listdir(LOG_DIR) if name.startswith("short")]
     if is_made_again:
         list(manager.apply_partitions(UUID(int=78), [0], TopicConfig()))
-        assert manager.led("short", 0).topic_id == UUID(int=78)
+        assert manager.led_replicas.led("short", 0).topic_id == UUID(int=78)
     assert len(house.logs.strays) == 0

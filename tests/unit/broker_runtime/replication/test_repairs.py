@@ -128,7 +128,7 @@ class Cluster:
                 self.follower(broker).truncated = True
 
     def follower(self, broker: int) -> FollowerReplica:
-        return self.brokers[broker].manager._followed["orders", 0]
+        return self.brokers[broker].manager.followed_replicas.followers["orders", 0]
 
     def link_to(self, broker_id: int) -> Link:
         return Link(self.brokers[broker_id])
@@ -425,7 +425,7 @@ def test_a_part_that_was_cleaned_is_fetched_again_with_all_behind_it() -> None:
     cluster.run(1, until=lambda: cluster.clock.monotonic() > end_s)
     assert cluster.brokers[1].unreadable == [(7, 8)]
     assert "once another broker leads" in cluster.brokers[1].manager.repairs.said_of(("orders", 0))
-    assert cluster.brokers[1].manager._led["orders", 0].hands_over
+    assert cluster.brokers[1].manager.led_replicas.leaders["orders", 0].hands_over
     cluster.run(2, until=lambda: "CORRUPT" in cluster.brokers[2].manager.repairs.said_of(("orders", 0)))
     assert cluster.brokers[2].log.log_end_offset == COUNT, "the leader does not have it"
     cluster.elect(3, EPOCH + 1, isr=(1, 3))

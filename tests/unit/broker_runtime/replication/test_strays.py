@@ -139,7 +139,7 @@ def test_nothing_empty_leads_in_the_place_of_what_is_set_aside(caplog: pytest.Lo
     assert again.house.logs.get("orders", 0) is None
     assert f"its records are set aside in {again.folders('-stray')[0]}" in caplog.text
     with pytest.raises(KafkaError) as refused:
-        again.manager.led("orders", 0)
+        again.manager.led_replicas.led("orders", 0)
     assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
 
 

@@ -38,8 +38,8 @@ def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalFlee
 
     monkeypatch.setattr(SlowChild, "made", [])
     monkeypatch.setattr(SlowChild, "ends", asyncio.Event())
-    monkeypatch.setattr("sluicegate_operator.fleet.local.local.Child", SlowChild)
-    monkeypatch.setattr("sluicegate_operator.fleet.local.local.controller_view", view)
+    monkeypatch.setattr("sluicegate_operator.fleet.local.node_processes.Child", SlowChild)
+    monkeypatch.setattr("sluicegate_operator.fleet.local.node_processes.controller_view", view)
     with DataDir(tmp_path) as data:
         yield LocalFleet(data, lambda _: None, lambda: None)
 

@@ -11,7 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from sluicegate_operator.api.models.connection_quota import Workload
 from sluicegate_operator.api.models.label_selector import LabelSelector
 from sluicegate_operator.planning.layout.connection_groups import number_of_pod
-from sluicegate_operator.planning.layout.workloads import Members, WorkloadIndex, WorkloadPod, canonical
+from sluicegate_operator.planning.layout.pod_index import WorkloadPod, canonical
+from sluicegate_operator.planning.layout.workloads import Members, WorkloadIndex
 from sluicegate_operator.planning.status.label_selection import matches, one_of
 
 KEYS, VALUES = ("app", "tier"), ("web", "db", "")
