@@ -169,7 +169,7 @@ class Connections:
             self._figures.idle_closed_total += 1
             self._close(connection, IDLE)
         self._quotas.ip_rates.expire(int(now_s * 1000))
-        self._quotas.groups.meters.expire(int(now_s * 1000))
+        self._quotas.groups.rates.meters.expire(int(now_s * 1000))
 
     async def drain(self, drain_s: float) -> None:
         """Wait up to `drain_s` for requests in progress to be answered; accept no new ones."""

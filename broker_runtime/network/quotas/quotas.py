@@ -212,7 +212,7 @@ class ConnectionQuotas:
             listener.uncounted_ips -= Counter((ip,))
         else:
             self.ip_counts.remove(ip)
-            self.groups.closed(ip, accepted_ms)
+            self.groups.open_counts.closed(ip, accepted_ms)
         self._give_back_slot(listener, now_ms)
 
     def _give_back_slot(self, listener: ListenerQuota, now_ms: int) -> None:
@@ -281,7 +281,7 @@ class ConnectionQuotas:
             throttle_ms = self.ip_rates.record(ip, now_ms)
             if throttle_ms:
                 return throttle_ms, None
-        over = self.groups.record(holders.enforcing, ip, now_ms) if holders.enforcing else None
+        over = self.groups.rates.record(holders.enforcing, ip, now_ms) if holders.enforcing else None
         if over is not None and by_itself:
             self.ip_rates.unrecord(ip, now_ms)
         return over

@@ -63,7 +63,7 @@ class WhyHeld:
     def _member(self, one: GroupEntry, ip: str) -> Content:
         group = one.group
         shared = group.limits.shared
-        tally = group.tally if shared else self._quotas.groups.meters.get((one, group.life, ip))
+        tally = group.tally if shared else self._quotas.groups.rates.meters.get((one, group.life, ip))
         return {
             "kind": "connection-group",
             "group": group.name,
@@ -71,7 +71,7 @@ class WhyHeld:
             "prefix": int(one.member.partition("/")[2] or _bits(ip)),
             **_limits(group),
             "rate": 0.0 if tally is None else tally.measure(self._now_ms),
-            "connections": group.connections if shared else self._quotas.groups.connections_of(one, ip),
+            "connections": group.connections if shared else self._quotas.groups.open_counts.of_member(one, ip),
             "since": self._time(max(one.since_ms, group.since_ms)),
             **_counts(group),
         }

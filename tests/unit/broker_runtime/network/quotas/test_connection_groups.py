@@ -219,7 +219,7 @@ def test_meters_are_as_many_as_those_of_addresses_may_be() -> None:
     scene.group("g", "10.0.0.0/8", rate=1)
     for n in range(50):
         scene.connect(f"10.0.1.{n}")
-    assert len(scene.groups.meters) == 10
+    assert len(scene.groups.rates.meters) == 10
 
 
 @pytest.mark.parametrize("member", ["10.0.0.1/8", "shop/a", "10.0.0.0/40"])
