@@ -155,11 +155,11 @@ def metrics_page() -> str:
     quotas.add_listener("EXTERNAL", 0)
     quotas.on_accepted("EXTERNAL", "127.0.0.1", 0)
     for name, observe in (("held", False), ("observed", True)):
-        quotas.groups.set_limits(name, AddressGroupLimits(max_connections=1, observe=observe), 0)
-        quotas.groups.add_member(name, "127.0.0.2", 0)
+        quotas.addresses.groups.set_limits(name, AddressGroupLimits(max_connections=1, observe=observe), 0)
+        quotas.addresses.groups.add_member(name, "127.0.0.2", 0)
     for _ in range(2):
         quotas.on_accepted("EXTERNAL", "127.0.0.2", 0)
-    quotas.groups.by_name["observed"].would_hold["too_many"] += 1
+    quotas.addresses.groups.by_name["observed"].would_hold["too_many"] += 1
     refusals = RefusalLog(1000)
     refusals.note("frame-too-large", "an example", 0)
     samples = collect(quotas, NetworkMetrics(), refusals, [_IdleAcceptor()], 0)

@@ -23,8 +23,9 @@ from broker_runtime.network.connection.awaited_headers import AwaitedHeaders
 from broker_runtime.network.connection.connection_notices import ABANDONED, BACKLOG, ConnectionNotice, NoticeKind
 from broker_runtime.network.connection.shared import Shared
 from broker_runtime.network.connection.waiting_clients import HELD_MAX, WaitingClient, WaitingClients
+from broker_runtime.network.quotas.accept_decision import AcceptDecision, AcceptOutcome
 from broker_runtime.network.quotas.limit_met import limit_met
-from broker_runtime.network.quotas.quotas import AcceptDecision, AcceptOutcome, ConnectionQuotas
+from broker_runtime.network.quotas.quotas import ConnectionQuotas
 from broker_runtime.network.quotas.refusals import RefusalLog
 from broker_runtime.network.sockets.abandoned import is_abandoned
 from broker_runtime.network.sockets.listening import waiting_clients

@@ -168,8 +168,8 @@ class Connections:
         for connection in idle[:_CLOSES_PER_TURN]:
             self._figures.idle_closed_total += 1
             self._close(connection, IDLE)
-        self._quotas.ip_rates.expire(int(now_s * 1000))
-        self._quotas.groups.rates.meters.expire(int(now_s * 1000))
+        self._quotas.addresses.rates.expire(int(now_s * 1000))
+        self._quotas.addresses.groups.rates.meters.expire(int(now_s * 1000))
 
     async def drain(self, drain_s: float) -> None:
         """Wait up to `drain_s` for requests in progress to be answered; accept no new ones."""

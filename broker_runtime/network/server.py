@@ -42,7 +42,7 @@ class SocketServer:
         self._now = clock.monotonic
         self._poller = poller or default_poller(loop, clock.monotonic, limits.turn_s)
         self.quotas = ConnectionQuotas(limits.quotas, self._now_ms(), self._wake)
-        self.connection_groups = ChangingGroups(self.quotas.groups, self._now_ms, loop)
+        self.connection_groups = ChangingGroups(self.quotas.addresses.groups, self._now_ms, loop)
         self.refusals = RefusalLog(int(limits.log_interval_s * 1000))
         self.figures = NetworkMetrics()
         self._shared = Shared(loop, self._poller, clock, limits, handler)
@@ -107,7 +107,7 @@ class SocketServer:
 
     def update_ip_rate(self, ip: str | None, rate: int | None) -> None:
         """Change the rate of an `ip` quota entity; `ip` None is the default entity, `rate` None removes it."""
-        self.quotas.update_ip_rate(ip, rate, self._now_ms())
+        self.quotas.addresses.update_rate(ip, rate, self._now_ms())
 
     def _wake(self, listener: str) -> None:
         acceptor = self._acceptors.get(listener)

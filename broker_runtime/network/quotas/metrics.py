@@ -101,7 +101,7 @@ def collect(
     yield from _broker(quotas, figures, now_ms)
     yield from _by_listener(list(quotas.listeners.values()), now_ms)
     yield from _by_acceptor(acceptors)
-    yield from _by_group(quotas.groups)
+    yield from _by_group(quotas.addresses.groups)
     for kind, total in sorted(refusals.totals.items()):
         yield Sample(
             _SERVER + "refused_total",
@@ -144,8 +144,10 @@ def _broker(quotas: ConnectionQuotas, figures: NetworkMetrics, now_ms: int) -> I
         "gauge",
         "Requests whose rest is not read because unfinished requests fill queued.max.request.bytes",
     )
-    yield Sample(_SERVER + "tracked_ips", len(quotas.ip_rates), "gauge", "Addresses whose connection rate is tracked")
-    for ip, meter in islice(quotas.ip_rates.recent(), MAX_IP_SERIES):
+    yield Sample(
+        _SERVER + "tracked_ips", len(quotas.addresses.rates), "gauge", "Addresses whose connection rate is tracked"
+    )
+    for ip, meter in islice(quotas.addresses.rates.recent(), MAX_IP_SERIES):
         yield Sample(
             _SERVER + "ip_connection_accept_rate",
             meter.measure(now_ms),

@@ -33,7 +33,7 @@ def quotas_with_traffic() -> ConnectionQuotas:
     quotas = ConnectionQuotas(QuotaSettings(inter_broker_listener="REPLICATION"), NOW)
     for name in ("EXTERNAL", "REPLICATION"):
         quotas.add_listener(name, NOW)
-    quotas.update_ip_rate("10.0.0.1", 5, NOW)
+    quotas.addresses.update_rate("10.0.0.1", 5, NOW)
     for _ in range(60):
         quotas.on_accepted("EXTERNAL", "10.0.0.1", NOW)
     quotas.on_accepted("REPLICATION", "10.0.0.2", NOW)
@@ -81,7 +81,7 @@ def test_samples_of_a_metric_come_together_agree_and_never_repeat_labels() -> No
 
 def test_a_flood_of_addresses_does_not_flood_the_scrape() -> None:
     quotas = quotas_with_traffic()
-    quotas.update_ip_rate(None, 5, NOW)
+    quotas.addresses.update_rate(None, 5, NOW)
     for number in range(500):
         quotas.on_accepted("EXTERNAL", f"10.1.{number // 250}.{number % 250}", NOW)
     shown = [s.labels["ip"] for s in samples(quotas) if s.name.endswith("ip_connection_accept_rate")]
@@ -92,9 +92,9 @@ def test_a_flood_of_addresses_does_not_flood_the_scrape() -> None:
 def test_a_group_is_shown_by_name_and_there_may_be_more_than_are_shown() -> None:
     quotas = quotas_with_traffic()
     for n in range(MAX_GROUP_SERIES + 2):
-        quotas.groups.set_limits(f"{n:05}", AddressGroupLimits(max_connections=1, observe=n == 1), NOW)
+        quotas.addresses.groups.set_limits(f"{n:05}", AddressGroupLimits(max_connections=1, observe=n == 1), NOW)
     for n in range(2):
-        quotas.groups.add_member(f"{n:05}", f"10.0.1.{n}", NOW)
+        quotas.addresses.groups.add_member(f"{n:05}", f"10.0.1.{n}", NOW)
         for _ in range(3):
             quotas.on_accepted("EXTERNAL", f"10.0.1.{n}", NOW)
     found = samples(quotas)
