@@ -9,7 +9,8 @@ from functools import partial
 
 from broker_runtime.clock import Clock
 from broker_runtime.config.declaring.endpoints import SecurityProtocol
-from broker_runtime.network.acceptor import Acceptor, AcceptorRuntime
+from broker_runtime.network.accepting.acceptor import Acceptor
+from broker_runtime.network.accepting.acceptor_runtime import AcceptorRuntime
 from broker_runtime.network.connection.shared import Shared
 from broker_runtime.network.connections import Connections
 from broker_runtime.network.quotas.changing_groups import ChangingGroups
@@ -48,7 +49,7 @@ class SocketServer:
         self._shared = Shared(loop, self._poller, clock, limits, handler)
         self.connection_notices = self._shared.notices
         self._connections = Connections(self._shared, self.quotas, self.refusals, self.figures)
-        self._runtime = AcceptorRuntime(self._shared, self.refusals)
+        self._runtime = AcceptorRuntime(self._shared, self.quotas, self.refusals)
         self._acceptors: dict[str, Acceptor] = {}
         self.reserved = ReservedListeners(limits)
         self._closed = False
@@ -63,7 +64,7 @@ class SocketServer:
         connect = partial(self._connections.connect, TRANSPORTS[security_protocol])
         listening = self.reserved.take(name, host, port) or listening_socket(name, host, port, self.limits)
         self.quotas.add_listener(name, self._now_ms())
-        acceptor = self._acceptors[name] = Acceptor(name, listening, self.quotas, connect, self._runtime)
+        acceptor = self._acceptors[name] = Acceptor(name, listening, connect, self._runtime)
         return acceptor.address
 
     def start(self, listener: str | None = None) -> None:
@@ -119,7 +120,8 @@ class SocketServer:
         self.figures.buffered_bytes = memory.total
         self.figures.unfinished_requests = len(memory.holders)
         self.figures.requests_without_memory = len(memory)
-        return collect(self.quotas, self.figures, self.refusals, self._acceptors.values(), self._now_ms())
+        acceptors = [acceptor.metrics() for acceptor in self._acceptors.values()]
+        return collect(self.quotas, self.figures, self.refusals, acceptors, self._now_ms())
 
     @property
     def turn_lengths(self) -> Iterable[TurnLengths]:

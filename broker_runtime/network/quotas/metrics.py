@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from math import isnan
-from typing import Literal, Protocol
+from typing import Literal
 
 from broker_runtime.network.quotas.connection_group import AddressGroup
 from broker_runtime.network.quotas.connection_groups import ConnectionGroups
@@ -56,32 +56,18 @@ class NetworkMetrics:
         self.requests_without_memory = 0
 
 
-class AcceptorMetrics(Protocol):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptorMetrics:
     """Figures of one listener's acceptor."""
 
-    @property
-    def listener(self) -> str: ...
-
-    @property
-    def delayed_count(self) -> int: ...
-
-    @property
-    def accept_errors_total(self) -> int: ...
-
-    @property
-    def abandoned_total(self) -> int: ...
-
-    @property
-    def waiting_count(self) -> int: ...
-
-    @property
-    def is_for_proxies(self) -> bool: ...
-
-    @property
-    def awaited_headers(self) -> int: ...
-
-    @property
-    def header_outcomes(self) -> Mapping[HeaderOutcome, int]: ...
+    listener: str
+    delayed_count: int
+    accept_errors_total: int
+    abandoned_total: int
+    waiting_count: int
+    is_for_proxies: bool
+    awaited_headers: int
+    header_outcomes: Mapping[HeaderOutcome, int]
 
 
 _SERVER = "kafka_server_socket_server_"

@@ -1,27 +1,37 @@
 """Kafka's figures in Prometheus' form: names, labels, grouping, bounds."""
 
-from collections.abc import Mapping
 from itertools import groupby
 
 from broker_runtime.network.quotas.connection_group import AddressGroupLimits
-from broker_runtime.network.quotas.metrics import MAX_GROUP_SERIES, MAX_IP_SERIES, NetworkMetrics, Sample, collect
+from broker_runtime.network.quotas.metrics import (
+    MAX_GROUP_SERIES,
+    MAX_IP_SERIES,
+    AcceptorMetrics,
+    NetworkMetrics,
+    Sample,
+    collect,
+)
 from broker_runtime.network.quotas.quotas import ConnectionQuotas
 from broker_runtime.network.quotas.refusals import RefusalLog
 from broker_runtime.network.settings import QuotaSettings
-from broker_runtime.network.sockets.proxy_header import HeaderOutcome
 
 NOW = 1_000_000
 
 
-class Acceptor:
-    listener, delayed_count, accept_errors_total = "EXTERNAL", 3, 1
-    abandoned_total, waiting_count = 4, 2
-    is_for_proxies, awaited_headers = False, 0
-    header_outcomes: Mapping[HeaderOutcome, int] = {}
+ACCEPTOR = AcceptorMetrics(
+    listener="EXTERNAL",
+    delayed_count=3,
+    accept_errors_total=1,
+    abandoned_total=4,
+    waiting_count=2,
+    is_for_proxies=False,
+    awaited_headers=0,
+    header_outcomes={},
+)
 
 
 def samples(quotas: ConnectionQuotas, refusals: RefusalLog | None = None) -> list[Sample]:
-    return list(collect(quotas, NetworkMetrics(), refusals or RefusalLog(1_000), [Acceptor()], NOW))
+    return list(collect(quotas, NetworkMetrics(), refusals or RefusalLog(1_000), [ACCEPTOR], NOW))
 
 
 def value(found: list[Sample], name: str, **labels: str) -> float:
