@@ -6,6 +6,7 @@ import socket
 from collections.abc import Collection, Iterable
 from heapq import nsmallest
 
+from broker_runtime.network.connection.channel import Channel
 from broker_runtime.network.connection.connection import Connection
 from broker_runtime.network.connection.connection_notices import (
     EVICTED,
@@ -63,15 +64,15 @@ class Connections:
         self, wrap: TransportFactory, accepted: socket.socket, listener: str, peer: tuple[str, int], now_s: float
     ) -> None:
         """Take over an admitted, non-blocking socket; `wrap` creates its transport."""
-        self._next_id += 1
-        connection = Connection(wrap(accepted), (self._next_id, listener, peer, now_s), self._shared)
-        self._open[connection.id] = connection
+        connection_id = self._next_id = self._next_id + 1
+        channel = Channel(wrap(accepted), (connection_id, listener, peer, now_s), self._shared)
+        self._open[connection_id] = channel.connection
         if self._quotas.eviction_needed():
             self.evict_soon()
         tell = self._shared.notices.tell
         if tell is not None:
-            tell(ConnectionNotice(NoticeKind.ACCEPTED, listener, *peer, connection.id))
-        connection.start()
+            tell(ConnectionNotice(NoticeKind.ACCEPTED, listener, *peer, connection_id))
+        channel.start()
 
     def _close(self, connection: Connection, reason: str) -> None:
         if self._shared.notices.tell is not None:
