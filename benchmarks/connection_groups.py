@@ -10,8 +10,9 @@ import time
 import tracemalloc
 from collections.abc import Sequence
 
+from broker_runtime.network.quotas.accept_decision import AcceptOutcome
 from broker_runtime.network.quotas.connection_group import AddressGroupLimits
-from broker_runtime.network.quotas.quotas import AcceptOutcome, ConnectionQuotas
+from broker_runtime.network.quotas.quotas import ConnectionQuotas
 from broker_runtime.network.settings import QuotaSettings
 
 LISTENER = "EXTERNAL"
@@ -26,21 +27,22 @@ def address(number: int) -> str:
 def quotas_with(addresses: int, ranges: int, *, ip_rate: bool = False) -> ConnectionQuotas:
     quotas = ConnectionQuotas(QuotaSettings(), 0)
     quotas.add_listener(LISTENER, 0)
+    groups = quotas.addresses.groups
     if ip_rate:
-        quotas.update_ip_rate(None, 1_000_000, 0)
+        quotas.addresses.update_rate(None, 1_000_000, 0)
     for number in range(addresses):
         name = f"shop/quota-{number // 100}"
         if not number % 100:
-            quotas.groups.set_limits(name, AddressGroupLimits(1_000_000, 1_000_000, shared=number % 200 == 0), 0)
-        quotas.groups.add_member(name, address(number), 0)
+            groups.set_limits(name, AddressGroupLimits(1_000_000, 1_000_000, shared=number % 200 == 0), 0)
+        groups.add_member(name, address(number), 0)
     for number in range(ranges):
         name = f"shop/range-{number}"
-        quotas.groups.set_limits(name, AddressGroupLimits(rate=1_000_000), 0)
+        groups.set_limits(name, AddressGroupLimits(rate=1_000_000), 0)
         # The ranges have sixteen different prefix lengths.
         bits = 9 + number % 16
         network = (172 << 24 | number << 12) >> (32 - bits) << (32 - bits)
-        quotas.groups.add_member(name, f"{network >> 24}.{network >> 16 & 255}.{network >> 8 & 255}.0/{bits}", 0)
-    while quotas.groups.recount(1_000):
+        groups.add_member(name, f"{network >> 24}.{network >> 16 & 255}.{network >> 8 & 255}.0/{bits}", 0)
+    while groups.recount(1_000):
         pass
     return quotas
 
@@ -90,8 +92,8 @@ def us_per_change() -> float:
         quotas.on_accepted(LISTENER, address(number), 1)
     began = time.process_time()
     for number in range(ADDRESSES):
-        quotas.groups.remove_member(f"shop/quota-{number // 100}", address(number), 1)
-        quotas.groups.add_member("shop/quota-0", address(number), 1)
+        quotas.addresses.groups.remove_member(f"shop/quota-{number // 100}", address(number), 1)
+        quotas.addresses.groups.add_member("shop/quota-0", address(number), 1)
     return (time.process_time() - began) / (2 * ADDRESSES) * 1e6
 
 

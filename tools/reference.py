@@ -12,11 +12,10 @@ from broker_runtime.groups.lag.metrics import LagMetrics
 from broker_runtime.groups.tally import PushTally, Tally
 from broker_runtime.metadata.metrics import ControllerMetrics, ReplicationMetrics
 from broker_runtime.network.quotas.connection_group import AddressGroupLimits
-from broker_runtime.network.quotas.metrics import NetworkMetrics, collect
+from broker_runtime.network.quotas.metrics import AcceptorMetrics, NetworkMetrics, collect
 from broker_runtime.network.quotas.quotas import ConnectionQuotas
 from broker_runtime.network.quotas.refusals import RefusalLog
 from broker_runtime.network.settings import QuotaSettings
-from broker_runtime.network.sockets.proxy_header import HeaderOutcome
 from broker_runtime.node.metrics import (
     cleaner_families,
     controller_families,
@@ -54,6 +53,17 @@ from tools import (
     push_protocol_page,
     request_limits_page,
     resources_page,
+)
+
+_IDLE_ACCEPTOR = AcceptorMetrics(
+    listener="EXTERNAL",
+    delayed_count=0,
+    accept_errors_total=0,
+    abandoned_total=0,
+    waiting_count=0,
+    is_for_proxies=True,
+    awaited_headers=0,
+    header_outcomes={},
 )
 
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
@@ -155,14 +165,14 @@ def metrics_page() -> str:
     quotas.add_listener("EXTERNAL", 0)
     quotas.on_accepted("EXTERNAL", "127.0.0.1", 0)
     for name, observe in (("held", False), ("observed", True)):
-        quotas.groups.set_limits(name, AddressGroupLimits(max_connections=1, observe=observe), 0)
-        quotas.groups.add_member(name, "127.0.0.2", 0)
+        quotas.addresses.groups.set_limits(name, AddressGroupLimits(max_connections=1, observe=observe), 0)
+        quotas.addresses.groups.add_member(name, "127.0.0.2", 0)
     for _ in range(2):
         quotas.on_accepted("EXTERNAL", "127.0.0.2", 0)
-    quotas.groups.by_name["observed"].would_hold["too_many"] += 1
+    quotas.addresses.groups.by_name["observed"].would_hold["too_many"] += 1
     refusals = RefusalLog(1000)
     refusals.note("frame-too-large", "an example", 0)
-    samples = collect(quotas, NetworkMetrics(), refusals, [_IdleAcceptor()], 0)
+    samples = collect(quotas, NetworkMetrics(), refusals, [_IDLE_ACCEPTOR], 0)
     operator = (
         "\n## Operator\n\nThe operator serves them on `--metrics-listener`, /metrics, with the usual `process_*`.\n\n"
     )
@@ -198,17 +208,6 @@ def metrics_page() -> str:
         if not metric.name.startswith("process_")
     )
     return _METRICS_HEAD + _metrics(of_broker) + operator + _metrics(of_operator)
-
-
-class _IdleAcceptor:
-    listener = "EXTERNAL"
-    delayed_count = 0
-    accept_errors_total = 0
-    abandoned_total = 0
-    waiting_count = 0
-    is_for_proxies = True
-    awaited_headers = 0
-    header_outcomes: Mapping[HeaderOutcome, int] = {}
 
 
 def _metrics(found: Iterable[tuple[str, str, str]]) -> str:

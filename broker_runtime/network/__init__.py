@@ -9,8 +9,8 @@ Idea:
 - Sockets are raw and non-blocking, without asyncio's transports (decision 2). One epoll watches them
   (`sockets.poller`).
 - Decisions are pure modules: they do no I/O, read no clock, and get times as arguments. Shells move the bytes.
-  `quotas` decides about each accepted socket, and `acceptor` carries that out. `connection.machine` decides what a
-  connection may do, by the table in `connection.connection_states`, and `connection.connection` owns its socket.
+  `quotas` decides about each accepted socket, and `accepting.admission` carries that out. `connection.machine` decides
+  what a connection may do, by the table in `connection.connection_states`, and `connection.channel` owns its socket.
 - Everything that takes long is bounded (decision 16). An acceptor takes a few clients and pauses while established
   clients are busy (decision 4). Requests beyond one time slice wait in `connection.time_slices`. A file or many replies
   leave in pieces (`output`).

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Collection, Iterable
 from heapq import nsmallest
 
+from broker_runtime.network.connection.channel import Channel
 from broker_runtime.network.connection.connection import Connection
 from broker_runtime.network.connection.connection_notices import (
     EVICTED,
@@ -63,15 +64,15 @@ class Connections:
         self, wrap: TransportFactory, accepted: socket.socket, listener: str, peer: tuple[str, int], now_s: float
     ) -> None:
         """Take over an admitted, non-blocking socket; `wrap` creates its transport."""
-        self._next_id += 1
-        connection = Connection(wrap(accepted), (self._next_id, listener, peer, now_s), self._shared)
-        self._open[connection.id] = connection
+        connection_id = self._next_id = self._next_id + 1
+        channel = Channel(wrap(accepted), (connection_id, listener, peer, now_s), self._shared)
+        self._open[connection_id] = channel.connection
         if self._quotas.eviction_needed():
             self.evict_soon()
         tell = self._shared.notices.tell
         if tell is not None:
-            tell(ConnectionNotice(NoticeKind.ACCEPTED, listener, *peer, connection.id))
-        connection.start()
+            tell(ConnectionNotice(NoticeKind.ACCEPTED, listener, *peer, connection_id))
+        channel.start()
 
     def _close(self, connection: Connection, reason: str) -> None:
         if self._shared.notices.tell is not None:
@@ -168,8 +169,8 @@ class Connections:
         for connection in idle[:_CLOSES_PER_TURN]:
             self._figures.idle_closed_total += 1
             self._close(connection, IDLE)
-        self._quotas.ip_rates.expire(int(now_s * 1000))
-        self._quotas.groups.meters.expire(int(now_s * 1000))
+        self._quotas.addresses.rates.expire(int(now_s * 1000))
+        self._quotas.addresses.groups.rates.meters.expire(int(now_s * 1000))
 
     async def drain(self, drain_s: float) -> None:
         """Wait up to `drain_s` for requests in progress to be answered; accept no new ones."""

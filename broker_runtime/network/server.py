@@ -9,7 +9,8 @@ from functools import partial
 
 from broker_runtime.clock import Clock
 from broker_runtime.config.declaring.endpoints import SecurityProtocol
-from broker_runtime.network.acceptor import Acceptor, AcceptorRuntime
+from broker_runtime.network.accepting.acceptor import Acceptor
+from broker_runtime.network.accepting.acceptor_runtime import AcceptorRuntime
 from broker_runtime.network.connection.shared import Shared
 from broker_runtime.network.connections import Connections
 from broker_runtime.network.quotas.changing_groups import ChangingGroups
@@ -42,13 +43,13 @@ class SocketServer:
         self._now = clock.monotonic
         self._poller = poller or default_poller(loop, clock.monotonic, limits.turn_s)
         self.quotas = ConnectionQuotas(limits.quotas, self._now_ms(), self._wake)
-        self.connection_groups = ChangingGroups(self.quotas.groups, self._now_ms, loop)
+        self.connection_groups = ChangingGroups(self.quotas.addresses.groups, self._now_ms, loop)
         self.refusals = RefusalLog(int(limits.log_interval_s * 1000))
         self.figures = NetworkMetrics()
         self._shared = Shared(loop, self._poller, clock, limits, handler)
         self.connection_notices = self._shared.notices
         self._connections = Connections(self._shared, self.quotas, self.refusals, self.figures)
-        self._runtime = AcceptorRuntime(self._shared, self.refusals)
+        self._runtime = AcceptorRuntime(self._shared, self.quotas, self.refusals)
         self._acceptors: dict[str, Acceptor] = {}
         self.reserved = ReservedListeners(limits)
         self._closed = False
@@ -63,7 +64,7 @@ class SocketServer:
         connect = partial(self._connections.connect, TRANSPORTS[security_protocol])
         listening = self.reserved.take(name, host, port) or listening_socket(name, host, port, self.limits)
         self.quotas.add_listener(name, self._now_ms())
-        acceptor = self._acceptors[name] = Acceptor(name, listening, self.quotas, connect, self._runtime)
+        acceptor = self._acceptors[name] = Acceptor(name, listening, connect, self._runtime)
         return acceptor.address
 
     def start(self, listener: str | None = None) -> None:
@@ -107,7 +108,7 @@ class SocketServer:
 
     def update_ip_rate(self, ip: str | None, rate: int | None) -> None:
         """Change the rate of an `ip` quota entity; `ip` None is the default entity, `rate` None removes it."""
-        self.quotas.update_ip_rate(ip, rate, self._now_ms())
+        self.quotas.addresses.update_rate(ip, rate, self._now_ms())
 
     def _wake(self, listener: str) -> None:
         acceptor = self._acceptors.get(listener)
@@ -119,7 +120,8 @@ class SocketServer:
         self.figures.buffered_bytes = memory.total
         self.figures.unfinished_requests = len(memory.holders)
         self.figures.requests_without_memory = len(memory)
-        return collect(self.quotas, self.figures, self.refusals, self._acceptors.values(), self._now_ms())
+        acceptors = [acceptor.metrics() for acceptor in self._acceptors.values()]
+        return collect(self.quotas, self.figures, self.refusals, acceptors, self._now_ms())
 
     @property
     def turn_lengths(self) -> Iterable[TurnLengths]:

@@ -44,7 +44,7 @@ class QuotaSettings:
     """KIP-308, KIP-402 and KIP-612 limits. Listener maps are keyed by the listener's name; absent means inherited.
 
     `max_connection_creation_rate_per_ip` is the KIP-612 draft's key. A rate of the `ip` quota entity
-    (`ConnectionQuotas.update_ip_rate`), default entity included, overrides it.
+    (`AddressQuotas.update_rate`), default entity included, overrides it.
     """
 
     max_connections: int = BrokerConfig.max_connections.default

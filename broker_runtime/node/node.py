@@ -9,9 +9,8 @@ marker.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -26,66 +25,27 @@ from broker_runtime.cluster.registration import BrokerIdentity, MembershipError
 from broker_runtime.cluster.self_description import self_description
 from broker_runtime.cluster.socket_link import SocketLink
 from broker_runtime.config import BrokerSettings
-from broker_runtime.config.declaring.addresses import canonical_address
 from broker_runtime.controller.history import ReplayError
-from broker_runtime.controller.overview import not_active, overview, view_version
 from broker_runtime.errors import ConfigError, KafkaError
-from broker_runtime.exposition import MetricFamily
-from broker_runtime.http_listener import (
-    WAIT_MAX_S,
-    HttpAnswer,
-    HttpListener,
-    HttpRequest,
-    LongPolls,
-    Readiness,
-    Route,
-    json_answer,
-    text_answer,
-    wanted_wait_s,
-)
+from broker_runtime.http_listener import HttpListener
 from broker_runtime.metadata.brokers import BrokerInfo
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.metrics import (
-    ControllerMetrics,
-    OncePerState,
-    ReplicationMetrics,
-    controller_figures,
-    replication_figures,
-)
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
 from broker_runtime.network.connection.client_connection import ClientConnector
-from broker_runtime.network.quotas.limits_held import LimitsHeld
-from broker_runtime.network.quotas.why_held import WhyHeld
 from broker_runtime.network.sockets.dialling import SocketDialler
 from broker_runtime.network.sockets.listening import ListenerBindError
 from broker_runtime.node.broker_node import BrokerNode
 from broker_runtime.node.controller_node import JOURNAL_CONFIG, ControllerNode, has_file_journal
+from broker_runtime.node.http_routes import HttpRoutes
 from broker_runtime.node.limits import limits_to_controllers
 from broker_runtime.node.loop_watch import LoopWatch
-from broker_runtime.node.metrics import (
-    cleaner_families,
-    controller_families,
-    coordinator_families,
-    damage_families,
-    families,
-    garbage_family,
-    group_lag_families,
-    group_tally_families,
-    log_dir_families,
-    membership_families,
-    metadata_families,
-    push_families,
-    replication_families,
-    request_families,
-    storage_families,
-    turn_families,
-    unused_configs_family,
-)
-from broker_runtime.node.process_metrics import process_families
+from broker_runtime.node.node_metrics import NodeMetrics
+from broker_runtime.node.node_parts import NodeParts
+from broker_runtime.node.node_readiness import readiness
 from broker_runtime.storage.disk.disk import ThreadedDisk
 from broker_runtime.storage.disk.filesystem import OsFileSystem
 from broker_runtime.storage.disk.waiters import SlicedCallbacks
-from broker_runtime.storage.log_dir.log_dir_health import RESERVE_BYTES, LogDirHealth
+from broker_runtime.storage.log_dir.log_dir_health import RESERVE_BYTES
 from broker_runtime.storage.log_dir.manager import LogManager
 
 log = logging.getLogger(__name__)
@@ -164,21 +124,12 @@ class Node:
         """`watch` observes this process's event loop, if it is a real one; the metrics show it."""
         self.settings = settings
         self._clock = clock or SystemClock()
-        self._views_waited_for = LongPolls()
-        self._watch = watch
-        self._wakes: SlicedCallbacks | None = None
-        self._replication: OncePerState[ReplicationMetrics] = OncePerState()
-        self._control: OncePerState[ControllerMetrics] = OncePerState()
+        self.parts = NodeParts(settings, self._clock)
+        self._metrics = NodeMetrics(self.parts, watch)
         self._undo: list[Callable[[], Awaitable[None]]] = []
         self._background: set[asyncio.Task[None]] = set()
         self._failed: asyncio.Future[None] | None = None
-        self._stopping = False
         self._at_once = False
-        self.controller: ControllerNode | None = None
-        self.broker: BrokerNode | None = None
-        self.membership: Membership | None = None
-        self._follower: MetadataFollower | None = None
-        self._log_dir_health: LogDirHealth | None = None
 
     async def run_until(self, stop: asyncio.Event) -> None:
         """Start, serve until `stop` is set, stop. Raises ConfigError or StartError."""
@@ -196,8 +147,8 @@ class Node:
     def stop_at_once(self) -> None:
         """Stop waiting, both for the controller and for requests in progress."""
         self._at_once = True
-        if self.membership is not None:
-            self.membership.wait_no_longer()
+        if self.parts.membership is not None:
+            self.parts.membership.wait_no_longer()
 
     async def _start(self) -> None:
         settings = self.settings
@@ -207,7 +158,7 @@ class Node:
         threads = ThreadPoolExecutor(settings.config.background_threads, "disk")
         disk = ThreadedDisk(threads)
         turn_s = settings.config.sluicegate_network_turn_max_us / 1_000_000
-        wakes = self._wakes = SlicedCallbacks(asyncio.get_running_loop().call_soon, self._clock.monotonic, turn_s)
+        wakes = self.parts.wakes = SlicedCallbacks(asyncio.get_running_loop().call_soon, self._clock.monotonic, turn_s)
         logs = LogManager(
             log_dir,
             fs=OsFileSystem(),
@@ -217,7 +168,7 @@ class Node:
             boot_id=boot_id(),
             reserve_bytes=RESERVE_BYTES,
         )
-        self._log_dir_health = logs.dir_health
+        self.parts.log_dir_health = logs.dir_health
         logs.upkeep.configure(settings.config)
         logs.cleaner.config = settings.config
         # Nothing is deleted until the metadata defines how long each topic keeps its records.
@@ -231,10 +182,10 @@ class Node:
         cluster_id = claim_folder(log_dir, settings.node_id, self._wanted_cluster_id())
         await self._start_http()
         if settings.is_controller:
-            self.controller = ControllerNode(settings, self._clock, logs, cluster_id)
-            self._undo.append(self.controller.stop)
-            await self.controller.start()
-            self.controller.controller.failed.add_done_callback(self._controller_failed)
+            controller = self.parts.controller = ControllerNode(settings, self._clock, logs, cluster_id)
+            self._undo.append(controller.stop)
+            await controller.start()
+            controller.controller.failed.add_done_callback(self._controller_failed)
         if settings.is_broker:
             await self._start_broker(logs, cluster_id)
             if settings.config.log_cleaner_enable:
@@ -251,12 +202,12 @@ class Node:
         settings = self.settings
         timeout_s = settings.config.request_timeout_ms / 1000
         client, slow_client = (ControllerClient(self._link_to_controller(), timeout_s) for _ in range(2))
-        broker = self.broker = BrokerNode(settings, self._clock, logs, cluster_id, (client, slow_client))
+        broker = self.parts.broker = BrokerNode(settings, self._clock, logs, cluster_id, (client, slow_client))
         await broker.limits.start()
         await broker.observers.start(broker.metadata.effective)
         broker.listeners.bind()
         self._undo.append(lambda: broker.stop(0) if self._at_once else broker.stop())
-        follower = self._follower = broker.follow(ControllerClient(self._link_to_controller(), timeout_s))
+        follower = self.parts.follower = broker.follow(ControllerClient(self._link_to_controller(), timeout_s))
         self._spawn(follower.run(), "metadata")
         timing, door = _timing(settings), _ClientDoor(broker, follower)
         identity = BrokerIdentity(
@@ -267,7 +218,7 @@ class Node:
             broker.listeners.advertised(),
             description=self_description(settings),
         )
-        self.membership = Membership(
+        membership = self.parts.membership = Membership(
             identity,
             # Short enough that a second request fits into the session if the first is not answered.
             ControllerClient(self._link_to_controller(), min(timeout_s, timing.session_timeout_s / 3)),
@@ -276,13 +227,12 @@ class Node:
             door,
             logs.run_record,
         )
-        membership = self.membership
         broker.listeners.changed = lambda: membership.reregister(broker.listeners.advertised())
         broker.replicas.tasks.failed = lambda error: self._fail("replication", error)
-        self._spawn(self.membership.run(), "membership")
+        self._spawn(membership.run(), "membership")
         self._spawn(broker.group_lag.run(), "lag of groups")
         self._spawn(broker.groups.census.run(), "census of groups")
-        self._spawn(self._report_shutdowns(self.membership, follower), "shutdown reports")
+        self._spawn(self._report_shutdowns(membership, follower), "shutdown reports")
 
     async def _report_shutdowns(self, membership: Membership, follower: MetadataFollower) -> None:
         """Report metadata progress when another broker begins a controlled shutdown.
@@ -292,8 +242,8 @@ class Node:
         told = -1
         while True:
             if await follower.wait_until(partial(_shutdown_since, told), _SHUTDOWN_LOOK_S):
-                assert self.broker is not None
-                told = _newest_shutdown(self.broker.image)
+                assert self.parts.broker is not None
+                told = _newest_shutdown(self.parts.broker.image)
                 membership.beat_soon()
 
     def _link_to_controller(self) -> ControllerLink:
@@ -306,8 +256,9 @@ class Node:
         one.
         """
         link: ControllerLink
-        if self.controller is not None and self._is_only_controller:
-            link = LoopbackLink(self.controller.dispatcher)
+        controller = self.parts.controller
+        if controller is not None and self._is_only_controller:
+            link = LoopbackLink(controller.dispatcher)
         else:
             dialler = SocketDialler(asyncio.get_running_loop())
             link = SocketLink(self.settings.quorum, ClientConnector(dialler, limits_to_controllers(self.settings)))
@@ -328,175 +279,14 @@ class Node:
     async def _start_http(self) -> None:
         if self.settings.http is None:
             return
-        listener = HttpListener(self._readiness, self._metrics, self._routes())
+        routes = HttpRoutes(self.parts, self._leave).by_path()
+        listener = HttpListener(partial(readiness, self.parts), self._metrics.collect, routes)
         try:
             host, port = await listener.start(*self.settings.http)
         except OSError as error:
             raise StartError(f"sluicegate.http.listener: {self.settings.http} cannot be opened: {error}") from error
         self._undo.append(listener.close)
         log.info("metrics and health on http://%s:%d", host, port)
-
-    def _routes(self) -> dict[tuple[str, str], Route]:
-        routes: dict[tuple[str, str], Route] = {}
-        if self.settings.is_controller:
-            routes["GET", "/brokers"] = self._show_brokers
-        if self.settings.is_broker:
-            routes["POST", "/controlled-shutdown"] = self._leave_by_request
-            routes["GET", "/connection-quotas"] = self._show_quotas
-            routes["GET", "/connection-limits"] = self._show_limits
-        return routes
-
-    async def _show_brokers(self, request: HttpRequest) -> HttpAnswer:
-        """Show the brokers. With `after`, a version of the view, wait for a newer one, at most `wait` seconds."""
-        if self.controller is None:
-            return json_answer(503, not_active(None))
-        service = self.controller.controller
-        wait_s = wanted_wait_s(request)
-        if wait_s is None:
-            return text_answer(400, f"wait is a number of seconds, {WAIT_MAX_S} at most")
-
-        def nothing_new() -> bool:
-            version = view_version(service.image, service.sessions, self._clock.monotonic())
-            return service.active and version == request.query.get("after")
-
-        await self._views_waited_for.wait_while(nothing_new, wait_s)
-        if not service.active:
-            return json_answer(503, not_active(service.active_controller_id))
-        shown = overview(service.image, service.sessions, self._clock.monotonic(), self.settings.inter_broker_listener)
-        return json_answer(200, shown)
-
-    async def _show_quotas(self, request: HttpRequest) -> HttpAnswer:
-        """Show the quotas of one address, of one connection group, or of all groups after a name."""
-        if self.broker is None:
-            return text_answer(503, "this broker is starting")
-        address, group = request.query.get("address"), request.query.get("group")
-        why = WhyHeld(self.broker.server.quotas, int(self._clock.monotonic() * 1000), self._clock.wall_ms())
-        if address is not None:
-            known = canonical_address(address)
-            if known is None:
-                return text_answer(400, "address is one IPv4 or IPv6 address, such as 10.0.0.1")
-            return json_answer(200, why.address(known))
-        if group is not None:
-            found = why.group(group)
-            return text_answer(404, "no such group is in force here") if found is None else json_answer(200, found)
-        return json_answer(200, why.groups(request.query.get("after", "")))
-
-    async def _show_limits(self, request: HttpRequest) -> HttpAnswer:
-        """Show the limits of this broker, its listeners and addresses; with `held=true` of those that refused any."""
-        if self.broker is None:
-            return text_answer(503, "this broker is starting")
-        limits = LimitsHeld(self.broker.server.quotas, int(self._clock.monotonic() * 1000))
-        if request.query.get("held") == "true":
-            return json_answer(200, limits.held())
-        return json_answer(200, limits.page(request.query.get("after", "")))
-
-    async def _leave_by_request(self, request: HttpRequest) -> HttpAnswer:
-        """Run a controlled shutdown for a pod's preStop hook: a later SIGTERM finds it done."""
-        if not request.same_host:
-            return text_answer(403, "a controlled shutdown is only begun from this host")
-        if self.membership is None:
-            return text_answer(200, "not a member of the cluster yet")
-        if await self._leave(self.membership):
-            return text_answer(200, "the controller has released this broker")
-        return text_answer(504, "the controller has not released this broker; it may stop all the same")
-
-    def _readiness(self) -> Readiness:
-        broker = self.broker
-        notes = (
-            []
-            if broker is None
-            else [
-                *broker.limits.problems,
-                *broker.listeners.problems,
-                *broker.replicas.offline_notes(),
-                *broker.replicas.repairs.notes(),
-                *broker.groups.notes(),
-            ]
-        )
-        log_dir = self._log_dir_health
-        if log_dir is not None and log_dir.failure is not None:
-            notes.insert(0, log_dir.failure)
-        return Readiness(self._why_not_ready(), tuple(notes))
-
-    def _why_not_ready(self) -> str | None:
-        if self._stopping:
-            return "stopping"
-        if self.settings.is_controller and (self.controller is None or not self.controller.ready):
-            return "the controller is starting"
-        if self.settings.is_broker:
-            # The broker's clients do not depend on whether the controller beside it could take over.
-            return self._why_not_serving()
-        return None if self.controller is None else self.controller.controller.why_not_ready()
-
-    def _why_not_serving(self) -> str | None:
-        if self.membership is None or self.broker is None:
-            return "starting"
-        if not self.broker.open and self.broker.observers.loading:
-            return "its observers are being loaded"
-        reason = self.membership.status.why_not_ready()
-        return "taking up its replicas" if reason is None and not self.broker.open else reason
-
-    def _metrics(self) -> Iterator[MetricFamily]:
-        yield from process_families()
-        serving = self.broker or self.controller
-        if serving is not None:
-            yield from families(serving.server.collect())
-            yield from request_families(serving.request_metrics.collect())
-            yield from self._turn_families()
-            if (log_dir := self._log_dir_health) is not None:
-                yield from log_dir_families(log_dir.failed_writes, failing=log_dir.failure is not None)
-            lag = 0 if self._follower is None else self._follower.lag
-            yield from metadata_families(serving.image.offset, lag)
-        if self.controller is not None:
-            yield from controller_families(self._controller_figures(self.controller))
-        member = None if self.membership is None else self.membership.status
-        if self.broker is not None and member is not None:
-            yield from membership_families(
-                member.state, member.epoch, fenced=not member.serving, self_fenced=member.self_fenced
-            )
-            yield from replication_families(self._replication_figures(self.broker))
-            yield from cleaner_families(self.broker.logs.cleaner.figures, self._clock.monotonic())
-            yield from storage_families(len(self.broker.logs.strays), len(self.broker.replicas.offline))
-            damage = self.broker.logs.damage
-            yield from damage_families(damage.count, damage.mended_ranges, damage.accepted_ranges)
-            yield from coordinator_families(self.broker.groups.figures())
-            groups = self.broker.groups
-            yield from group_tally_families(groups.tally, groups.census.groups)
-            yield from push_families(groups.push_consumers, groups.tally.push)
-            if self.settings.config.sluicegate_group_lag_groups_max > 0:
-                behind = self.broker.group_lag
-                yield from group_lag_families(behind.shown.figures, behind.age_s())
-            yield unused_configs_family(len(self.broker.limits.problems) + len(self.broker.listeners.problems))
-            yield from self.broker.observers.collect()
-
-    def _turn_families(self) -> Iterator[MetricFamily]:
-        if self._watch is None:
-            return
-        turns = [self._watch.tasks, self._watch.garbage.lengths]
-        if self._wakes is not None:
-            turns.append(self._wakes.lengths)
-        turns.extend(node.slices.lengths for node in (self.broker, self.controller) if node is not None)
-        if self.broker is not None:
-            turns.extend((self.broker.metadata.reactions.lengths, *self.broker.server.turn_lengths))
-        elif self.controller is not None:
-            turns.extend(self.controller.server.turn_lengths)
-        yield from turn_families(turns, self._watch.delays, self._clock.monotonic())
-        yield garbage_family(self._watch.garbage.found)
-
-    def _replication_figures(self, node: BrokerNode) -> ReplicationMetrics:
-        me, changes = self.settings.node_id, node.replicas.in_sync_sets.counts
-        figures = self._replication.get(
-            node.image,
-            lambda: replication_figures(
-                node.image, me, lambda topic: node.topic_config(topic).min_insync_replicas, (0, 0)
-            ),
-        )
-        return replace(figures, isr_shrinks=changes.shrinks, isr_expands=changes.expands)
-
-    def _controller_figures(self, node: ControllerNode) -> ControllerMetrics:
-        if not node.controller.active:
-            return controller_figures(node.image, active=False)
-        return self._control.get(node.image, lambda: controller_figures(node.image, active=True))
 
     async def _tick(self, logs: LogManager) -> None:
         """Run retention, rolls by time and flush.ms once a second, which is precise enough for all of them."""
@@ -532,8 +322,9 @@ class Node:
             self._failed.set_exception(StartError(f"{part}: {error}"))
 
     async def _stop(self) -> None:
-        self._stopping = True
-        if self.membership is not None and not await self._leave(self.membership):
+        self.parts.stopping = True
+        membership = self.parts.membership
+        if membership is not None and not await self._leave(membership):
             log.warning("the controller has not released this broker; it stops all the same")
         for task in list(self._background):
             task.cancel()

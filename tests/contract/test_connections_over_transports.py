@@ -10,8 +10,8 @@ import pytest
 
 from broker_runtime.clock import SystemClock
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.network.connection.channel import Channel
 from broker_runtime.network.connection.client_connection import ClientConnection
-from broker_runtime.network.connection.connection import Connection
 from broker_runtime.network.connection.shared import Shared
 from broker_runtime.network.settings import ClientLimits, NetworkLimits
 from broker_runtime.network.sockets.poller import LoopPoller, Poller, default_poller
@@ -42,8 +42,9 @@ class Server:
         self._file = file
         shared = Shared(loop, self.poller, clock, NetworkLimits(), self._answer)
         shared.host = self
-        self.connection = Connection(transport, (1, "EXTERNAL", ("127.0.0.1", 1), clock.monotonic()), shared)
-        self.connection.start()
+        channel = Channel(transport, (1, "EXTERNAL", ("127.0.0.1", 1), clock.monotonic()), shared)
+        self.connection = channel.connection
+        channel.start()
 
     def _answer(self, frame: memoryview, connection: ServedConnection) -> Reply:
         correlation_id, end = read_header(frame)[2], read_header(frame)[4] + 1

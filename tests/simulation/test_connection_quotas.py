@@ -44,7 +44,7 @@ def test_no_limits_by_default(broker: Broker) -> None:
         assert len(broker.connect(listener, count=10_000).admitted_ms) == 10_000
         assert broker.quotas.listeners[listener].count == 10_000
         # The protected listener's connections are not in the address's count, as no limit is compared with it.
-        assert broker.quotas.ip_count(IP[listener]) == (0 if listener == REPLICATION else 10_000)
+        assert broker.quotas.addresses.counts.count(IP[listener]) == (0 if listener == REPLICATION else 10_000)
     for listener in LISTENERS:
         broker.close(listener)
         assert broker.quotas.listeners[listener].count == 9_999
@@ -61,12 +61,12 @@ def test_max_connections_per_ip() -> None:
     assert (len(tally.admitted_ms), tally.too_many) == (17, 0)
     broker.connect(count=2)
     assert (len(tally.admitted_ms), tally.too_many) == (17, 2)
-    assert broker.quotas.ip_count(IP[EXTERNAL]) == 17
+    assert broker.quotas.addresses.counts.count(IP[EXTERNAL]) == 17
     assert len(broker.connect(ip="192.168.1.9", count=17).admitted_ms) == 17
     broker.close(count=2)
-    assert broker.quotas.ip_count(IP[EXTERNAL]) == 15
+    assert broker.quotas.addresses.counts.count(IP[EXTERNAL]) == 15
     broker.connect(count=2)
-    assert broker.quotas.ip_count(IP[EXTERNAL]) == 17
+    assert broker.quotas.addresses.counts.count(IP[EXTERNAL]) == 17
     assert tally.too_many == 2
 
 
@@ -178,7 +178,7 @@ def test_a_listener_rate_that_is_exceeded_holds_on_every_listener() -> None:
 
 def test_an_ip_rate_that_is_not_reached_throttles_nobody(broker: Broker) -> None:
     """testIpConnectionRateWhenActualRateBelowLimit"""
-    broker.quotas.update_ip_rate(IP[EXTERNAL], 30, broker.now_ms)
+    broker.quotas.addresses.update_rate(IP[EXTERNAL], 30, broker.now_ms)
     limited_ip = broker.connect_paced(EXTERNAL, per_second=25, count=200)
     free_ip = broker.connect_paced(ADMIN, per_second=50, count=200)
     broker.run()
@@ -191,13 +191,13 @@ def test_an_ip_rate_that_is_not_reached_throttles_nobody(broker: Broker) -> None
 
 def test_an_ip_rate_that_is_exceeded_refuses_and_blocks_no_acceptor(broker: Broker) -> None:
     """testIpConnectionRateWhenActualRateAboveLimit"""
-    broker.quotas.update_ip_rate(IP[EXTERNAL], 20, broker.now_ms)
+    broker.quotas.addresses.update_rate(IP[EXTERNAL], 20, broker.now_ms)
     tally = broker.connect_paced(EXTERNAL, per_second=40, count=80)
     broker.run()
     assert len(tally.admitted_ms) + tally.throttled == 80
     assert len(tally.admitted_ms) / 2 == pytest.approx(20, abs=1)
     assert broker.ip_throttle_time(EXTERNAL) > 0
-    broker.quotas.update_ip_rate(None, 20, broker.now_ms)
+    broker.quotas.addresses.update_rate(None, 20, broker.now_ms)
     by_default = broker.connect_paced(ADMIN, per_second=40, count=80)
     broker.run()
     assert len(by_default.admitted_ms) / 2 == pytest.approx(20, abs=1)
@@ -209,7 +209,7 @@ def test_an_ip_rate_that_is_exceeded_refuses_and_blocks_no_acceptor(broker: Brok
 def test_an_ip_rate_beside_a_listener_rate() -> None:
     """testIpConnectionRateWithListenerConnectionRate"""
     broker = limited(listener_max_connection_creation_rate={**NO_LISTENER_LIMIT, EXTERNAL: 35})
-    broker.quotas.update_ip_rate(None, 25, broker.now_ms)
+    broker.quotas.addresses.update_rate(None, 25, broker.now_ms)
     tallies = [broker.connect_paced(EXTERNAL, 35, 35, ip) for ip in ("10.0.0.1", "10.0.0.2")]
     broker.run()
     assert broker.blocked_s(EXTERNAL) > 0
@@ -224,10 +224,10 @@ def test_a_connection_refused_for_its_address_is_unrecorded_everywhere(
 ) -> None:
     """testRejectedIpConnectionUnrecordedFromConnectionRateQuotas"""
     broker = limited(ip_action=action, strategy=strategy)
-    broker.quotas.update_ip_rate(IP[listener], 0, broker.now_ms)
+    broker.quotas.addresses.update_rate(IP[listener], 0, broker.now_ms)
     tally = broker.connect(listener)
     assert (tally.throttled, len(tally.admitted_ms)) == (1, 0)
-    assert broker.quotas.ip_rates.rate(IP[listener], broker.now_ms) == 0
+    assert broker.quotas.addresses.rates.rate(IP[listener], broker.now_ms) == 0
     assert broker.rate(listener) == 0
     assert broker.quotas.broker_meter.measure(broker.now_ms) == 0
     assert len(broker.delayed) == (1 if action is IpAction.DELAY else 0)
@@ -272,37 +272,37 @@ def test_meters_of_addresses_follow_their_limits(broker: Broker) -> None:
     quotas, by_default, own = broker.quotas, "10.0.0.1", "10.0.0.2"
 
     def limits() -> dict[str, int]:
-        return {ip: meter.limit for ip, meter in quotas.ip_rates.recent()}
+        return {ip: meter.limit for ip, meter in quotas.addresses.rates.recent()}
 
-    quotas.update_ip_rate(None, 50, broker.now_ms)
+    quotas.addresses.update_rate(None, 50, broker.now_ms)
     for ip in (by_default, own):
         broker.connect(ip=ip)
     assert limits() == {by_default: 50, own: 50}
-    quotas.update_ip_rate(own, 30, broker.now_ms)
+    quotas.addresses.update_rate(own, 30, broker.now_ms)
     assert limits() == {by_default: 50, own: 30}
-    quotas.update_ip_rate(None, 20, broker.now_ms)
+    quotas.addresses.update_rate(None, 20, broker.now_ms)
     assert limits() == {by_default: 20, own: 30}
-    quotas.update_ip_rate(None, None, broker.now_ms)
+    quotas.addresses.update_rate(None, None, broker.now_ms)
     assert limits() == {own: 30}
-    quotas.update_ip_rate(own, None, broker.now_ms)
+    quotas.addresses.update_rate(own, None, broker.now_ms)
     assert limits() == {}
-    assert not quotas.ip_rates.active
+    assert not quotas.addresses.rates.active
 
 
 def test_a_changed_ip_rate_is_enforced_and_keeps_what_was_counted(broker: Broker) -> None:
     """testEnforcedIpConnectionRateQuotaUpdate"""
     quotas = broker.quotas
-    quotas.update_ip_rate(IP[EXTERNAL], 20, broker.now_ms)
+    quotas.addresses.update_rate(IP[EXTERNAL], 20, broker.now_ms)
     tally = broker.connect(EXTERNAL, count=40)
     assert len(tally.admitted_ms) == 20
-    quotas.update_ip_rate(IP[EXTERNAL], 30, broker.now_ms)
+    quotas.addresses.update_rate(IP[EXTERNAL], 30, broker.now_ms)
     broker.connect(EXTERNAL, count=40)
     assert len(tally.admitted_ms) == 30
-    quotas.update_ip_rate(IP[EXTERNAL], None, broker.now_ms)
+    quotas.addresses.update_rate(IP[EXTERNAL], None, broker.now_ms)
     broker.connect(EXTERNAL, count=40)
     assert len(tally.admitted_ms) == 70
     other = broker.connect(ADMIN, count=40)
-    quotas.update_ip_rate(None, 20, broker.now_ms)
+    quotas.addresses.update_rate(None, 20, broker.now_ms)
     broker.connect(ADMIN, count=40)
     assert len(other.admitted_ms) == 60
 

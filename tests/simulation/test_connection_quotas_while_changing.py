@@ -60,9 +60,9 @@ def test_rates_of_broker_and_listeners_change_while_clients_come() -> None:
 def test_the_default_ip_rate_and_an_override_change_while_clients_come() -> None:
     """testDynamicIpConnectionRateQuota"""
     broker = Broker(QuotaSettings(quota_window_num=2), (EXTERNAL,))
-    broker.quotas.update_ip_rate(None, 10, broker.now_ms)
+    broker.quotas.addresses.update_rate(None, 10, broker.now_ms)
     assert 8 <= storm(broker, (EXTERNAL,))[EXTERNAL] <= 12
-    broker.quotas.update_ip_rate(IP[EXTERNAL], 18, broker.now_ms)
+    broker.quotas.addresses.update_rate(IP[EXTERNAL], 18, broker.now_ms)
     assert 14 <= storm(broker, (EXTERNAL,))[EXTERNAL] <= 21.6
 
 
@@ -92,7 +92,7 @@ def test_a_raised_or_inherited_limit_wakes_the_one_who_waits() -> None:
 def test_refused_connections_are_held_and_closed_earliest_first() -> None:
     """testConnectionRatePerIp, and Kafka's mistake with its max-heap, which our code does not make"""
     broker = Broker(QuotaSettings(quota_window_num=2), (EXTERNAL,))
-    broker.quotas.update_ip_rate(None, 5, broker.now_ms)
+    broker.quotas.addresses.update_rate(None, 5, broker.now_ms)
     broker.connect(EXTERNAL, count=6)
     first_ms = broker.now_ms + 200
     assert (len(broker.delayed), broker.delayed.next_ms) == (1, first_ms)
@@ -175,7 +175,7 @@ def test_a_wait_needs_both_the_delay_and_a_slot() -> None:
 
 def test_the_ip_rate_is_shared_between_the_listeners_of_clients_and_does_not_reach_the_brokers() -> None:
     broker = limited()
-    broker.quotas.update_ip_rate("10.0.0.1", 4, broker.now_ms)
+    broker.quotas.addresses.update_rate("10.0.0.1", 4, broker.now_ms)
     assert len(broker.connect(EXTERNAL, "10.0.0.1", 3).admitted_ms) == 3
     tally = broker.connect(ADMIN, "10.0.0.1", 3)
     assert (len(tally.admitted_ms), tally.throttled) == (1, 2)
@@ -185,7 +185,7 @@ def test_the_ip_rate_is_shared_between_the_listeners_of_clients_and_does_not_rea
 
 def test_a_refused_storm_leaves_the_listeners_budget_to_the_others() -> None:
     broker = limited(listener_max_connection_creation_rate={**NO_LISTENER_LIMIT, EXTERNAL: 50})
-    broker.quotas.update_ip_rate("10.0.0.1", 5, broker.now_ms)
+    broker.quotas.addresses.update_rate("10.0.0.1", 5, broker.now_ms)
     storm_tally = broker.connect_paced(EXTERNAL, 500, 5_000, "10.0.0.1")
     quiet = broker.connect_paced(EXTERNAL, 20, 200, "10.0.0.2")
     broker.run()
@@ -198,11 +198,11 @@ def test_the_drafts_key_limits_every_address_and_the_ip_entity_wins_over_it() ->
     broker = limited(max_connection_creation_rate_per_ip=5, ip_action=IpAction.DROP)
     assert len(broker.connect(ip="10.0.0.1", count=10).admitted_ms) == 5
     assert len(broker.delayed) == 0
-    broker.quotas.update_ip_rate(None, 7, broker.now_ms)
+    broker.quotas.addresses.update_rate(None, 7, broker.now_ms)
     assert len(broker.connect(ip="10.0.0.2", count=10).admitted_ms) == 7
-    broker.quotas.update_ip_rate("10.0.0.3", 9, broker.now_ms)
+    broker.quotas.addresses.update_rate("10.0.0.3", 9, broker.now_ms)
     assert len(broker.connect(ip="10.0.0.3", count=10).admitted_ms) == 9
-    broker.quotas.update_ip_rate(None, None, broker.now_ms)
+    broker.quotas.addresses.update_rate(None, None, broker.now_ms)
     assert len(broker.connect(ip="10.0.0.4", count=10).admitted_ms) == 5
 
 

@@ -35,22 +35,6 @@ PRODUCT = ("broker_runtime/", "operator/sluicegate_operator/", "sluicegate_consu
 EVERYWHERE = (*PRODUCT, "tests/", "e2e/", "benchmarks/", "demo/", "tools/")
 MODELS = "operator/sluicegate_operator/api/"
 """A model's docstring would be the text of `kubectl explain` for each field that has it."""
-LARGE_CLASSES = {
-    "Acceptor",
-    "Checkpoints",
-    "Connection",
-    "ConnectionGroups",
-    "ConnectionQuotas",
-    "CoordinatorRuntime",
-    "LocalFleet",
-    "LogManager",
-    "Membership",
-    "MetadataPublisher",
-    "Node",
-    "ReplicaManager",
-    "WorkloadIndex",
-}
-"""Classes that still have more than METHODS_MAX methods."""
 NOT_SPLIT_YET = ("broker_runtime/cluster/follower.py",)
 """Modules with a class that still has banners."""
 DEEDS_OF_SPARK = re.compile(
@@ -108,7 +92,7 @@ def large_classes(source: Source) -> Iterator[str]:
         public = {name for name in methods if not name.startswith("_")}
         if len(public) > PUBLIC_METHODS_MAX:
             yield f"{source.path}: {node.name} has {len(public)} public methods"
-        if len(methods) > METHODS_MAX and node.name not in LARGE_CLASSES:
+        if len(methods) > METHODS_MAX:
             yield f"{source.path}: {node.name} has {len(methods)} methods"
 
 

@@ -1,6 +1,6 @@
 """One connection without its socket: bytes in, requests and bytes out, strictly in order. Pure; times are given.
 
-The shell (`Connection`) asks where bytes may go (`space`), reports how many arrived (`received`) and gets the requests
+The shell (`Channel`) asks where bytes may go (`space`), reports how many arrived (`received`) and gets the requests
 that may be handled now. It appends their replies to `outgoing`. Then it reports how many requests it handled
 (`served`), and whether the socket took the replies (`sent`, `blocked`). `state` determines what may happen next;
 `connection_states` is the table.

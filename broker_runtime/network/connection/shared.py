@@ -1,6 +1,6 @@
 """State that all connections of one event loop share, and the interface of their owner. Shell."""
 
-from asyncio import AbstractEventLoop, TimerHandle
+from asyncio import AbstractEventLoop
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
@@ -8,6 +8,7 @@ from broker_runtime.clock import Clock
 from broker_runtime.network.connection.connection_notices import ConnectionNotices
 from broker_runtime.network.connection.connection_states import ConnectionEvent
 from broker_runtime.network.connection.machine import SharedBuffers
+from broker_runtime.network.connection.throttle_ends import ThrottleEnds
 from broker_runtime.network.connection.time_slices import TimeSlices
 from broker_runtime.network.settings import NetworkLimits
 from broker_runtime.network.sockets.poller import Poller
@@ -85,8 +86,7 @@ class Shared:
         self.turns = TimeSlices(loop, self.now, limits.turn_s, poller.is_behind)
         self.buffers = SharedBuffers(limits, self._deal_memory)
         self._dealing = False
-        self.throttle_ends: dict[int, TimerHandle] = {}
-        """Timers by connection id."""
+        self.throttle_ends = ThrottleEnds(loop)
         self.established_used_s = float("-inf")
         """Time at which an established connection last sent something."""
 

@@ -1,4 +1,4 @@
-"""Find the connection groups of an address, apply their limits, and keep their counts. Pure.
+"""Find the connection groups of an address, and judge its connections by them. Pure.
 
 Among all members that contain an address only those with the longest prefix count, and all of these do. A rate of the
 `ip` entity acts as a member with the whole address. Observing groups are found separately, in the same way. Times are
@@ -17,17 +17,17 @@ from broker_runtime.network.quotas.connection_group import (
     GroupEntry,
     Holders,
 )
-from broker_runtime.network.quotas.kept_meters import KeptMeters
+from broker_runtime.network.quotas.group_counts import GroupCounts
+from broker_runtime.network.quotas.group_rates import GroupRates
 from broker_runtime.network.quotas.per_ip import IpCounts, IpRates
-from broker_runtime.network.quotas.rate import Meter
-from broker_runtime.network.settings import UNLIMITED, QuotaSettings
+from broker_runtime.network.settings import QuotaSettings
 
 TOO_MANY = "too_many"
 """Reason of a rejected connection in metrics; the other reasons are those of the action over a rate."""
 
 
 class ConnectionGroups:
-    """Owns the groups, and knows which groups count the open connections of each address.
+    """Owns the groups and their members. Keeps their rates (`rates`) and counts (`open_counts`) in step with them.
 
     A change costs the work for one member. Only a change of a range, or of a group as a whole, requires a recount of
     the addresses with open connections, in pieces (`recount`). An address that connects meanwhile is moved at once.
@@ -40,26 +40,18 @@ class ConnectionGroups:
         """Whether a group is, or was until recently, in force. If not, no address has to be searched."""
         self.recount_due = False
         self._settings = settings
-        self._counts = counts
-        self._rates = rates
+        self._ip_counts = counts
+        self._ip_rates = rates
         self._ranges: AddressRanges[GroupEntry] = AddressRanges()
-        self.meters: KeptMeters[tuple[GroupEntry, int, str]] = KeptMeters(settings)
-        """Meters of addresses that share no rate. A member that joins again, or a recreated group, starts afresh."""
-        self._counted: dict[str, Holders] = {}
-        """By address with open connections: the members that count them."""
-        self._before: dict[str, tuple[int, int]] = {}
-        """Connections from before a removal, by address that was a member as a whole address.
-
-        The values are the number of open ones, and the time of the removal. They do not count for the current holder of
-        the address.
-        """
+        self.rates = GroupRates(settings)
+        self.open_counts = GroupCounts(counts)
         self._enforcing = self._observing = 0
         """Number of groups in force that enforce, and that observe."""
         self._left: Iterator[str] = iter(())
         """Addresses that the current recount has still to process."""
 
     def configure(self, settings: QuotaSettings) -> None:
-        self._settings = self.meters.settings = settings
+        self._settings = self.rates.meters.settings = settings
 
     def set_limits(self, name: str, limits: AddressGroupLimits, now_ms: int) -> None:
         """Change the limits of a group. NO_LIMITS removes it and its counts; members wait until it is created again."""
@@ -97,10 +89,13 @@ class ConnectionGroups:
         group.members[member] = membership
         if before is not None:
             self._ranges.remove(member, before)
-            self.meters.forget((before, group.life, member))
+            self.rates.forget(before)
         self._note(group)
-        if is_given_on:
-            self._begin_anew(member, now_ms)
+        if is_given_on and self._ip_counts.count(member):
+            # The open connections do not count for the new holder.
+            self.open_counts.move(member, NOBODY)
+            self.open_counts.exclude_open(member, now_ms)
+            self.reconsider(member)
         self._member_changed(group, member)
 
     def _is_given_on(self, member: str, number: float, before: GroupEntry | None) -> bool:
@@ -114,13 +109,6 @@ class ConnectionGroups:
         known = {one.number for one in self._ranges.whole.get(member, ())} - {ANYBODY}
         return number not in known and (before is not None or (number != ANYBODY and bool(known)))
 
-    def _begin_anew(self, ip: str, now_ms: int) -> None:
-        """Exclude the open connections of the address from the counts of its new holder."""
-        if self._counts.count(ip):
-            self._move(ip, NOBODY)
-            self._before[ip] = self._counts.count(ip), now_ms
-            self.reconsider(ip)
-
     def remove_member(self, name: str, member: str, now_ms: int) -> None:
         """Remove a member with what was recorded for it. It may be gone already."""
         group = self.by_name.get(name)
@@ -128,11 +116,11 @@ class ConnectionGroups:
         if group is None or membership is None:
             return
         self._ranges.remove(member, membership)
-        self.meters.forget((membership, group.life, member))
+        self.rates.forget(membership)
         self._note(group)
         self._member_changed(group, member)
-        if "/" not in member and member not in self._ranges.whole and self._counts.count(member):
-            self._before[member] = self._counts.count(member), now_ms
+        if "/" not in member and member not in self._ranges.whole:
+            self.open_counts.exclude_open(member, now_ms)
 
     def _note(self, group: AddressGroup) -> None:
         if group.in_force or group.members:
@@ -150,8 +138,8 @@ class ConnectionGroups:
 
     def reconsider(self, ip: str) -> None:
         """Update the counts after the address became a member or got a rate of its own, or lost either."""
-        if self.active and self._counts.count(ip):
-            self._move(ip, self._find(ip))
+        if self.active and self._ip_counts.count(ip):
+            self.open_counts.move(ip, self._find(ip))
 
     def _recount_all(self) -> None:
         self.recount_due = self.active = True
@@ -159,15 +147,15 @@ class ConnectionGroups:
     def recount(self, pieces: int) -> bool:
         """Recount at most `pieces` addresses with open connections; return whether more remain."""
         for ip in islice(self._left, pieces):
-            if self._counts.count(ip):
-                self._move(ip, self._find(ip))
+            if self._ip_counts.count(ip):
+                self.open_counts.move(ip, self._find(ip))
             pieces -= 1
         if pieces and self.recount_due:
             self.recount_due = False
-            self._left = iter(list(self._counts.addresses))
+            self._left = iter(list(self._ip_counts.addresses))
             return True
         if pieces:
-            self.active = bool(self._enforcing or self._observing or self._counted)
+            self.active = bool(self._enforcing or self._observing or len(self.open_counts))
         return not pieces
 
     def _find(self, ip: str) -> Holders:
@@ -178,7 +166,7 @@ class ConnectionGroups:
         found = self._ranges.whole.get(ip)
         if found is not None:
             enforcing, observing = _by_deed(found)
-        seek_enforcing = seek_enforcing and not enforcing and not self._rates.has_own(ip)
+        seek_enforcing = seek_enforcing and not enforcing and not self._ip_rates.has_own(ip)
         seek_observing = seek_observing and not observing
         if seek_enforcing or seek_observing:
             for found in self._ranges.around(ip):
@@ -194,60 +182,13 @@ class ConnectionGroups:
     def holders(self, ip: str) -> Holders:
         """Find the members for a connecting client; its address's open connections move to their counts."""
         found = self._find(ip)
-        if found != self._counted.get(ip, NOBODY):
-            self._move(ip, found)
+        self.open_counts.move(ip, found)
         return found
-
-    def _move(self, ip: str, holders: Holders) -> None:
-        before = self._counted.get(ip, NOBODY)
-        if before == holders:
-            return
-        for one in (*before.enforcing, *before.observing):
-            one.group.connections -= self.connections_of(one, ip)
-        for one in (*holders.enforcing, *holders.observing):
-            one.group.connections += self.connections_of(one, ip)
-        if holders is NOBODY or not self._counts.count(ip):
-            self._counted.pop(ip, None)
-        else:
-            self._counted[ip] = holders
-
-    def connections_of(self, one: GroupEntry, ip: str) -> int:
-        """Number of open connections of the address that count for the member."""
-        return self._counts.count(ip) - (0 if "/" in one.member else self._before.get(ip, _NONE)[0])
-
-    def record(self, enforcing: Sequence[GroupEntry], ip: str, now_ms: int) -> tuple[int, AddressGroup] | None:
-        """Count a connection in the rates of all members, or in none if one is over its rate.
-
-        In that case, return the throttle in ms and the group.
-        """
-        recorded: list[Meter] = []
-        for one in enforcing:
-            tally = self._tally(one, ip, now_ms)
-            if tally is None:
-                continue
-            tally.record(now_ms)
-            recorded.append(tally)
-            throttle_ms = tally.throttle_ms(now_ms)
-            if throttle_ms:
-                for known in recorded:
-                    known.unrecord(now_ms)
-                return throttle_ms, one.group
-        return None
-
-    def _tally(self, one: GroupEntry, ip: str, now_ms: int) -> Meter | None:
-        group = one.group
-        rate = group.limits.rate
-        if rate >= UNLIMITED or group.limits.shared:
-            return group.tally
-        known = self.meters.used((one, group.life, ip), rate, now_ms)
-        if known.limit != rate:
-            known.set_limit(rate, group.rate_ms)
-        return known
 
     def full(self, enforcing: Sequence[GroupEntry], ip: str) -> AddressGroup | None:
         """Return a group that has reached its maximum of connections."""
         for one in enforcing:
-            if self._is_full(one.group, self.connections_of(one, ip)):
+            if self._is_full(one.group, self.open_counts.of_member(one, ip)):
                 return one.group
         return None
 
@@ -263,37 +204,11 @@ class ConnectionGroups:
         count what they would have rejected in addition.
         """
         for one in holders.observing:
-            if self.record((one,), ip, now_ms) is not None:
+            if self.rates.record((one,), ip, now_ms) is not None:
                 one.group.would_hold[over_rate] += 1
-            elif self._is_full(one.group, self.connections_of(one, ip) - 1):
+            elif self._is_full(one.group, self.open_counts.of_member(one, ip) - 1):
                 one.group.would_hold[TOO_MANY] += 1
-        for one in (*holders.enforcing, *holders.observing):
-            one.group.connections += 1
-        if holders is not NOBODY:
-            self._counted[ip] = holders
-
-    def closed(self, ip: str, accepted_ms: int | None) -> None:
-        """Count a closed connection, which the address's count no longer includes."""
-        left = self._counts.count(ip)
-        is_from_before = False
-        if ip in self._before:
-            before, since_ms = self._before[ip]
-            is_from_before = left < before or (accepted_ms is not None and accepted_ms <= since_ms)
-            if is_from_before and before > 1:
-                self._before[ip] = before - 1, since_ms
-            elif is_from_before:
-                del self._before[ip]
-        holders = self._counted.get(ip)
-        if holders is None:
-            return
-        for one in (*holders.enforcing, *holders.observing):
-            if not is_from_before or "/" in one.member:
-                one.group.connections -= 1
-        if not left:
-            del self._counted[ip]
-
-
-_NONE = 0, 0
+        self.open_counts.admitted(ip, holders)
 
 
 def _by_deed(found: Sequence[GroupEntry]) -> tuple[tuple[GroupEntry, ...], tuple[GroupEntry, ...]]:

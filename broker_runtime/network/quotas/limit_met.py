@@ -2,8 +2,9 @@
 
 from broker_runtime.config import BrokerConfig
 from broker_runtime.config.keys.broker import LISTENER_PREFIX
+from broker_runtime.network.quotas.accept_decision import AcceptDecision, AcceptOutcome
 from broker_runtime.network.quotas.listener_quota import OF_LISTENER, WaitsFor
-from broker_runtime.network.quotas.quotas import AcceptDecision, AcceptOutcome, ConnectionQuotas
+from broker_runtime.network.quotas.quotas import ConnectionQuotas
 
 _GROUP_PREFIX = "connection-group."
 

@@ -21,6 +21,7 @@ class LimitsHeld:
 
     def __init__(self, quotas: ConnectionQuotas, now_ms: int) -> None:
         self._quotas = quotas
+        self._addresses = quotas.addresses
         self._now_ms = now_ms
 
     def of_all_clients(self) -> Content:
@@ -49,21 +50,22 @@ class LimitsHeld:
 
         The counts begin when this broker starts. `left_out` is the number of other addresses and groups.
         """
-        quotas = self._quotas
-        ips = {ip: 0 for ip in (*quotas.ip_rates.held, *quotas.ip_counts.held) if ip is not None}
-        groups = {name: group.held.total() for name, group in quotas.groups.by_name.items() if group.held}
-        busiest_ips = nlargest(SHOWN_MAX, ips, key=lambda ip: quotas.ip_rates.held[ip] + quotas.ip_counts.held[ip])
+        rates, counts = self._addresses.rates, self._addresses.counts
+        by_name = self._addresses.groups.by_name
+        ips = {ip: 0 for ip in (*rates.held, *counts.held) if ip is not None}
+        groups = {name: group.held.total() for name, group in by_name.items() if group.held}
+        busiest_ips = nlargest(SHOWN_MAX, ips, key=lambda ip: rates.held[ip] + counts.held[ip])
         busiest_groups = nlargest(SHOWN_MAX, groups, key=groups.__getitem__)
         return {
             **self.of_all_clients(),
             "default_ip": self._default_ip(),
             "ips": {ip: self._ip(ip) for ip in busiest_ips},
-            "groups": {name: {"held": dict(quotas.groups.by_name[name].held)} for name in busiest_groups},
+            "groups": {name: {"held": dict(by_name[name].held)} for name in busiest_groups},
             "left_out": len(ips) - len(busiest_ips) + len(groups) - len(busiest_groups),
         }
 
     def _limited_addresses(self) -> Iterable[str]:
-        rates, counts = self._quotas.ip_rates.overrides, self._quotas.ip_counts.overrides
+        rates, counts = self._addresses.rates.overrides, self._addresses.counts.overrides
         yield from rates
         yield from (ip for ip in counts if ip not in rates)
 
@@ -105,21 +107,19 @@ class LimitsHeld:
         return min(1.0, sum(listener.waits[limit].blocked.fraction(self._now_ms) for limit in limits))
 
     def _default_ip(self) -> Content:
-        quotas = self._quotas
         return {
-            "connection_creation_rate": shown(quotas.ip_rates.limit()),
-            "max_connections": shown(quotas.settings.max_connections_per_ip),
-            "held": _held(quotas.ip_rates.held[None], quotas.ip_counts.held[None]),
+            "connection_creation_rate": shown(self._addresses.rates.limit()),
+            "max_connections": shown(self._quotas.settings.max_connections_per_ip),
+            "held": _held(self._addresses.rates.held[None], self._addresses.counts.held[None]),
         }
 
     def _ip(self, ip: str) -> Content:
-        quotas = self._quotas
         return {
-            "connection_creation_rate": _of_its_own(ip, quotas.ip_rates.overrides.get),
-            "max_connections": _of_its_own(ip, quotas.ip_counts.overrides.get),
-            "rate": quotas.ip_rates.rate(ip, self._now_ms),
-            "connections": quotas.ip_count(ip),
-            "held": _held(quotas.ip_rates.held[ip], quotas.ip_counts.held[ip]),
+            "connection_creation_rate": _of_its_own(ip, self._addresses.rates.overrides.get),
+            "max_connections": _of_its_own(ip, self._addresses.counts.overrides.get),
+            "rate": self._addresses.rates.rate(ip, self._now_ms),
+            "connections": self._addresses.counts.count(ip),
+            "held": _held(self._addresses.rates.held[ip], self._addresses.counts.held[ip]),
         }
 
 

@@ -47,7 +47,7 @@ class Waits:
 
 
 class ListenerQuota:
-    """One listener's limits, count and figures; read by `metrics`, changed by `ConnectionQuotas` only."""
+    """One listener's limits, count and figures; read by `metrics`, changed by the quotas only."""
 
     __slots__ = (
         "admitted_total",

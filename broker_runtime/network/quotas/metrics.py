@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from math import isnan
-from typing import Literal, Protocol
+from typing import Literal
 
 from broker_runtime.network.quotas.connection_group import AddressGroup
 from broker_runtime.network.quotas.connection_groups import ConnectionGroups
@@ -56,32 +56,18 @@ class NetworkMetrics:
         self.requests_without_memory = 0
 
 
-class AcceptorMetrics(Protocol):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptorMetrics:
     """Figures of one listener's acceptor."""
 
-    @property
-    def listener(self) -> str: ...
-
-    @property
-    def delayed_count(self) -> int: ...
-
-    @property
-    def accept_errors_total(self) -> int: ...
-
-    @property
-    def abandoned_total(self) -> int: ...
-
-    @property
-    def waiting_count(self) -> int: ...
-
-    @property
-    def is_for_proxies(self) -> bool: ...
-
-    @property
-    def awaited_headers(self) -> int: ...
-
-    @property
-    def header_outcomes(self) -> Mapping[HeaderOutcome, int]: ...
+    listener: str
+    delayed_count: int
+    accept_errors_total: int
+    abandoned_total: int
+    waiting_count: int
+    is_for_proxies: bool
+    awaited_headers: int
+    header_outcomes: Mapping[HeaderOutcome, int]
 
 
 _SERVER = "kafka_server_socket_server_"
@@ -101,7 +87,7 @@ def collect(
     yield from _broker(quotas, figures, now_ms)
     yield from _by_listener(list(quotas.listeners.values()), now_ms)
     yield from _by_acceptor(acceptors)
-    yield from _by_group(quotas.groups)
+    yield from _by_group(quotas.addresses.groups)
     for kind, total in sorted(refusals.totals.items()):
         yield Sample(
             _SERVER + "refused_total",
@@ -144,8 +130,10 @@ def _broker(quotas: ConnectionQuotas, figures: NetworkMetrics, now_ms: int) -> I
         "gauge",
         "Requests whose rest is not read because unfinished requests fill queued.max.request.bytes",
     )
-    yield Sample(_SERVER + "tracked_ips", len(quotas.ip_rates), "gauge", "Addresses whose connection rate is tracked")
-    for ip, meter in islice(quotas.ip_rates.recent(), MAX_IP_SERIES):
+    yield Sample(
+        _SERVER + "tracked_ips", len(quotas.addresses.rates), "gauge", "Addresses whose connection rate is tracked"
+    )
+    for ip, meter in islice(quotas.addresses.rates.recent(), MAX_IP_SERIES):
         yield Sample(
             _SERVER + "ip_connection_accept_rate",
             meter.measure(now_ms),

@@ -4,64 +4,23 @@ One acceptor per listener asks. While it has to wait, it keeps that one socket a
 Kafka's: broker and listener rate, then the wait (delay and slot together), then the address's rate (a refusal
 un-records all three), then the counts, then the address's count. Times are milliseconds, given.
 
-Connection groups of the address are checked together with its own rate and its own count. Their rates replace the
-default rate of all addresses.
-
 The inter-broker listener is protected if there is another listener. Then only limits with its own prefix apply to it,
 neither the broker's nor those of addresses. Its connections count in the broker's total, as in Kafka.
 """
 
 from collections import Counter
 from collections.abc import Callable
-from enum import Enum
 
-from broker_runtime.network.quotas.connection_group import NOBODY, AddressGroup, Holders
-from broker_runtime.network.quotas.connection_groups import TOO_MANY, ConnectionGroups
+from broker_runtime.network.quotas.accept_decision import ADMIT, AcceptDecision, AcceptOutcome
+from broker_runtime.network.quotas.address_quotas import AddressQuotas
 from broker_runtime.network.quotas.listener_quota import ListenerQuota, Wait, WaitsFor
-from broker_runtime.network.quotas.per_ip import IpCounts, IpRates
 from broker_runtime.network.quotas.quota_changes import check_change
 from broker_runtime.network.quotas.rate import Meter, meter
-from broker_runtime.network.settings import UNLIMITED, IpAction, QuotaSettings
+from broker_runtime.network.settings import UNLIMITED, QuotaSettings
 from broker_runtime.network.sockets.backlog import backlog
 
-
-class AcceptOutcome(Enum):
-    """Decision about an accepted socket."""
-
-    ADMIT = "admit"
-    WAIT_UNTIL = "wait-until"
-    """Keep the socket and ask again (`on_wait_over`) at `at_ms`."""
-    WAIT_FOR_SLOT = "wait-for-slot"
-    """Keep the socket until `wake` is called for the listener, then ask again."""
-    REFUSE_TOO_MANY = "too-many"
-    REFUSE_DELAYED = "delayed"
-    """Keep the socket open, unread, and close it at `at_ms`."""
-    REFUSE_DROPPED = "dropped"
-
-
-class AcceptDecision:
-    """A decision. `at_ms` has a meaning only for WAIT_UNTIL and REFUSE_DELAYED.
-
-    `group` is the connection group whose limit refuses; None if the limit is not a group's.
-    """
-
-    __slots__ = ("at_ms", "group", "outcome")
-
-    def __init__(self, outcome: AcceptOutcome, at_ms: int = 0, group: str | None = None) -> None:
-        self.outcome = outcome
-        self.at_ms = at_ms
-        self.group = group
-
-    def __repr__(self) -> str:
-        return f"AcceptDecision({self.outcome.name}, {self.at_ms})"
-
-
-ADMIT = AcceptDecision(AcceptOutcome.ADMIT)
 _WAIT_FOR_SLOT = AcceptDecision(AcceptOutcome.WAIT_FOR_SLOT)
-_TOO_MANY = AcceptDecision(AcceptOutcome.REFUSE_TOO_MANY)
 _DROPPED = AcceptDecision(AcceptOutcome.REFUSE_DROPPED)
-_REASONS = {IpAction.DELAY: "delayed", IpAction.DROP: "dropped"}
-"""Reasons of connections over a rate, as in metrics."""
 
 
 class UnknownListenerError(LookupError):
@@ -73,19 +32,20 @@ def _nobody(listener: str) -> None:
 
 
 class ConnectionQuotas:
-    """`wake(listener)` is called when a waiting listener should ask again before its deadline."""
+    """Admits, delays or refuses by the limits of the broker and its listeners, and then by those of `addresses`.
+
+    `wake(listener)` is called when a waiting listener should ask again before its deadline.
+    """
 
     def __init__(self, settings: QuotaSettings, now_ms: int, wake: Callable[[str], None] = _nobody) -> None:
         self.settings = settings
         self.wake = wake
         self.total = 0
-        self.ip_rates = IpRates(settings)
+        self.addresses = AddressQuotas(settings)
         self.broker_meter: Meter = meter(settings, settings.max_connection_creation_rate, now_ms)
         self.listeners: dict[str, ListenerQuota] = {}
         self._retired: set[str] = set()
         """Closed listeners that still have open connections."""
-        self.ip_counts = IpCounts(settings)
-        self.groups = ConnectionGroups(settings, self.ip_counts, self.ip_rates)
 
     def add_listener(self, name: str, now_ms: int) -> None:
         if name in self._retired:
@@ -155,7 +115,7 @@ class ConnectionQuotas:
         elif self._slot_free(listener):
             return self._after_wait(listener, ip, in_broker_rate, now_ms)
         else:
-            limit = self._count_that_is_full(listener)
+            limit = _count_that_is_full(listener, self.settings)
         listener.begin_wait(Wait(now_ms, now_ms + throttle_ms, in_broker_rate, limit), now_ms)
         return AcceptDecision(AcceptOutcome.WAIT_UNTIL, now_ms + throttle_ms) if throttle_ms else _WAIT_FOR_SLOT
 
@@ -172,7 +132,7 @@ class ConnectionQuotas:
         if now_ms < wait.deadline_ms:
             return AcceptDecision(AcceptOutcome.WAIT_UNTIL, wait.deadline_ms)
         if not self._slot_free(listener):
-            listener.wait_for(self._count_that_is_full(listener), now_ms)
+            listener.wait_for(_count_that_is_full(listener, self.settings), now_ms)
             return _WAIT_FOR_SLOT
         listener.end_wait(now_ms)
         return self._after_wait(listener, ip, wait.in_broker_rate, now_ms)
@@ -211,8 +171,7 @@ class ConnectionQuotas:
         if listener.uncounted_ips[ip]:
             listener.uncounted_ips -= Counter((ip,))
         else:
-            self.ip_counts.remove(ip)
-            self.groups.closed(ip, accepted_ms)
+            self.addresses.on_closed(ip, accepted_ms)
         self._give_back_slot(listener, now_ms)
 
     def _give_back_slot(self, listener: ListenerQuota, now_ms: int) -> None:
@@ -229,12 +188,6 @@ class ConnectionQuotas:
         if listener.count >= listener.max_connections:
             return False
         return listener.protected or self.total < self.settings.max_connections
-
-    def _count_that_is_full(self, listener: ListenerQuota) -> WaitsFor:
-        """Return which limit a listener without a free slot waits for."""
-        own = listener.name in self.settings.listener_max_connections
-        full = own and listener.count >= listener.max_connections
-        return WaitsFor.LISTENER_CONNECTIONS if full else WaitsFor.BROKER_CONNECTIONS
 
     def _after_wait(self, listener: ListenerQuota, ip: str | None, in_broker_rate: bool, now_ms: int) -> AcceptDecision:
         if ip is not None:
@@ -253,38 +206,10 @@ class ConnectionQuotas:
         if listener.protected:
             listener.uncounted_ips[ip] += 1
             return None
-        holders = self.groups.holders(ip) if self.groups.active else NOBODY
-        over = self._over_rate(holders, ip, now_ms)
-        if over is not None:
+        refusal = self.addresses.try_admit(ip, listener, now_ms)
+        if refusal is not None and refusal.outcome is not AcceptOutcome.REFUSE_TOO_MANY:
             self._take_back(listener, in_broker_rate, now_ms, waited_ms)
-            return self._refuse_for_rate(listener, ip, *over, now_ms)
-        group = self.groups.full(holders.enforcing, ip) if holders.enforcing else None
-        if group is not None or not self.ip_counts.try_add(ip):
-            listener.too_many_total += 1
-            if group is None:
-                self.ip_counts.note_held(ip)
-                return _TOO_MANY
-            group.held[TOO_MANY] += 1
-            return AcceptDecision(AcceptOutcome.REFUSE_TOO_MANY, group=group.name)
-        if holders is not NOBODY:
-            self.groups.admitted(ip, holders, _REASONS[self.settings.ip_action], now_ms)
-        return None
-
-    def _over_rate(self, holders: Holders, ip: str, now_ms: int) -> tuple[int, AddressGroup | None] | None:
-        """Record a connection in the rates of its address, or in none if it is over one of them.
-
-        In that case, return the throttle in ms and the group. The group is None for the address's own rate, or for the
-        default rate, which does not apply to members of a group.
-        """
-        by_itself = self.ip_rates.active and (not holders.enforcing or self.ip_rates.has_own(ip))
-        if by_itself:
-            throttle_ms = self.ip_rates.record(ip, now_ms)
-            if throttle_ms:
-                return throttle_ms, None
-        over = self.groups.record(holders.enforcing, ip, now_ms) if holders.enforcing else None
-        if over is not None and by_itself:
-            self.ip_rates.unrecord(ip, now_ms)
-        return over
+        return refusal
 
     def _take_back(self, listener: ListenerQuota, in_broker_rate: bool, now_ms: int, waited_ms: int) -> None:
         """Remove a connection from the rates: a refused storm must not use up the budget of other clients.
@@ -297,21 +222,6 @@ class ConnectionQuotas:
         if in_broker_rate:
             self.broker_meter.unrecord(now_ms)
         listener.meter.unrecord(now_ms)
-
-    def _refuse_for_rate(
-        self, listener: ListenerQuota, ip: str, throttle_ms: int, group: AddressGroup | None, now_ms: int
-    ) -> AcceptDecision:
-        listener.ip_throttle.record(throttle_ms, now_ms)
-        if group is None:
-            self.ip_rates.note_held(ip)
-        else:
-            group.held[_REASONS[self.settings.ip_action]] += 1
-        name = None if group is None else group.name
-        if self.settings.ip_action is IpAction.DROP:
-            listener.dropped_total += 1
-            return AcceptDecision(AcceptOutcome.REFUSE_DROPPED, group=name)
-        listener.delayed_total += 1
-        return AcceptDecision(AcceptOutcome.REFUSE_DELAYED, now_ms + throttle_ms, name)
 
     def _wake_waiting(self) -> None:
         for listener in self.listeners.values():
@@ -334,19 +244,15 @@ class ConnectionQuotas:
         """Apply every limit that Kafka allows to change. Raises ConfigError for an invalid one, and changes nothing."""
         check_change(self.settings, settings, {name: known.protected for name, known in self.listeners.items()})
         old, self.settings = self.settings, settings
-        self.ip_counts.configure(settings)
-        self.ip_rates.configure(settings, now_ms)
-        self.groups.configure(settings)
+        self.addresses.configure(settings, now_ms)
         if settings.max_connection_creation_rate != old.max_connection_creation_rate:
             self.broker_meter.set_limit(settings.max_connection_creation_rate, now_ms)
         self._configure_listeners(now_ms)
         self._wake_waiting()
 
-    def update_ip_rate(self, ip: str | None, rate: int | None, now_ms: int) -> None:
-        """Change the rate of an `ip` quota entity: `ip` None is the default entity, `rate` None removes it."""
-        self.ip_rates.update(ip, rate, now_ms)
-        if ip is not None:
-            self.groups.reconsider(ip)
 
-    def ip_count(self, ip: str) -> int:
-        return self.ip_counts.count(ip)
+def _count_that_is_full(listener: ListenerQuota, settings: QuotaSettings) -> WaitsFor:
+    """Return which limit a listener without a free slot waits for."""
+    own = listener.name in settings.listener_max_connections
+    full = own and listener.count >= listener.max_connections
+    return WaitsFor.LISTENER_CONNECTIONS if full else WaitsFor.BROKER_CONNECTIONS

@@ -23,29 +23,29 @@ class WhyHeld:
 
     def __init__(self, quotas: ConnectionQuotas, now_ms: int, wall_ms: int) -> None:
         self._quotas = quotas
+        self._addresses = quotas.addresses
         self._now_ms = now_ms
         self._wall_ms = wall_ms
 
     def address(self, ip: str) -> Content:
         """Describe the limits of `ip`, which is in its canonical spelling."""
-        quotas, groups = self._quotas, self._quotas.groups
-        found, rates = groups.holders(ip), quotas.ip_rates
+        found, rates = self._addresses.groups.holders(ip), self._addresses.rates
         holders = [self._member(one, ip) for one in found.enforcing]
         if rates.has_own(ip):
             holders.insert(0, self._of_itself("ip", ip, ip, _bits(ip)))
         elif not holders and rates.limit(ip) < UNLIMITED:
             holders.append(self._of_itself("default", None, ip, 0))
         return {
-            **LimitsHeld(quotas, self._now_ms).of_all_clients(),
+            **LimitsHeld(self._quotas, self._now_ms).of_all_clients(),
             "address": ip,
-            "connections": quotas.ip_count(ip),
-            "max_connections_per_ip": shown(quotas.ip_counts.limit(ip)),
+            "connections": self._addresses.counts.count(ip),
+            "max_connections_per_ip": shown(self._addresses.counts.limit(ip)),
             "holders": holders,
             "observers": [self._member(one, ip) for one in found.observing],
         }
 
     def _of_itself(self, kind: str, entity: str | None, ip: str, prefix: int) -> Content:
-        rates = self._quotas.ip_rates
+        rates = self._addresses.rates
         since_ms = rates.since_ms(entity)
         return {
             "kind": kind,
@@ -55,7 +55,7 @@ class WhyHeld:
             "connection_creation_rate": shown(rates.limit(ip)),
             "max_connections": None,
             "rate": rates.rate(ip, self._now_ms),
-            "connections": self._quotas.ip_count(ip),
+            "connections": self._addresses.counts.count(ip),
             "since": None if since_ms is None else self._time(since_ms),
             "held": {"rate": rates.held[entity]},
         }
@@ -63,7 +63,7 @@ class WhyHeld:
     def _member(self, one: GroupEntry, ip: str) -> Content:
         group = one.group
         shared = group.limits.shared
-        tally = group.tally if shared else self._quotas.groups.meters.get((one, group.life, ip))
+        tally = group.tally if shared else self._addresses.groups.rates.meters.get((one, group.life, ip))
         return {
             "kind": "connection-group",
             "group": group.name,
@@ -71,14 +71,14 @@ class WhyHeld:
             "prefix": int(one.member.partition("/")[2] or _bits(ip)),
             **_limits(group),
             "rate": 0.0 if tally is None else tally.measure(self._now_ms),
-            "connections": group.connections if shared else self._quotas.groups.connections_of(one, ip),
+            "connections": group.connections if shared else self._addresses.groups.open_counts.of_member(one, ip),
             "since": self._time(max(one.since_ms, group.since_ms)),
             **_counts(group),
         }
 
     def group(self, name: str) -> Content | None:
         """Describe a group; None if it is not in force."""
-        group = self._quotas.groups.by_name.get(name)
+        group = self._addresses.groups.by_name.get(name)
         if group is None or not group.in_force:
             return None
         return {
@@ -91,7 +91,7 @@ class WhyHeld:
 
     def groups(self, after: str) -> Content:
         """Describe the groups after `after`, by name; `next` is the next `after`, None on the last page."""
-        names = (name for name, group in self._quotas.groups.by_name.items() if group.in_force and name > after)
+        names = (name for name, group in self._addresses.groups.by_name.items() if group.in_force and name > after)
         found = nsmallest(GROUPS_PER_ANSWER + 1, names)
         shown = found[:GROUPS_PER_ANSWER]
         return {

@@ -32,6 +32,22 @@ class Interest:
                 self._told = wanted
                 self._poller.change(self._transport.fileno(), read=wanted[0], write=wanted[1])
 
+    def pause_reading(self) -> None:
+        self.read = False
+        self.tell()
+
+    def resume_reading(self) -> None:
+        self.read = True
+        self.tell()
+
+    def wait_to_write(self) -> None:
+        self.write = True
+        self.tell()
+
+    def end_writing(self) -> None:
+        self.write = False
+        self.tell()
+
     @property
     def reads_to_write(self) -> bool:
         """Whether the transport has to read before it can continue writing."""

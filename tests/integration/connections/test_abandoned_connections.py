@@ -159,11 +159,11 @@ def test_they_are_closed_counted_and_told_and_take_no_rate_and_no_slot(bench: Be
         for _ in range(20):
             bench.connect(source=source).close()
         assert bench.ask(bench.connect(source=source))
-        assert bench.server.quotas.ip_count(source) == 1
+        assert bench.server.quotas.addresses.counts.count(source) == 1
     assert abandoned(bench) == 40
     told = [*[(NoticeKind.REFUSED, ABANDONED)] * 20, (NoticeKind.ACCEPTED, None)]
     assert [(notice.kind, notice.reason) for notice in notices] == [*told, *told]
-    group = bench.server.quotas.groups.by_name["range"]
+    group = bench.server.quotas.addresses.groups.by_name["range"]
     assert (group.connections, group.held) == (1, {})
     assert bench.metric("connection_creation_total", listener=LISTENER) == 2
     assert bench.metric("waits_total", listener=LISTENER) == 0
@@ -261,7 +261,7 @@ def test_a_listener_that_is_paused_and_removed_at_once_leaves_nothing_to_do(benc
     bench.loop.set_exception_handler(lambda _, context: failed.append(context))
     clients = [bench.connect() for _ in range(40)]
     (acceptor,) = bench.server._acceptors.values()
-    bench.run_until(lambda: acceptor.waiting_count > 1)
+    bench.run_until(lambda: acceptor.metrics().waiting_count > 1)
     bench.server.pause([LISTENER], "the broker is fenced")
     bench.server.remove_listener(LISTENER)
     bench.run_until(lambda: LISTENER not in bench.server.quotas.listeners)

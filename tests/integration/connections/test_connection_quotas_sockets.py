@@ -71,7 +71,7 @@ def test_an_address_over_its_connection_count_is_closed_at_once(bench: Bench) ->
     assert all(bench.ask(bench.connect(source="127.0.1.9")) for _ in range(7))
     assert not bench.ask(bench.connect(source="127.0.1.9"))
     clients[0].close()
-    bench.run_until(lambda: bench.server.quotas.ip_count("127.0.0.1") == 4)
+    bench.run_until(lambda: bench.server.quotas.addresses.counts.count("127.0.0.1") == 4)
     assert bench.ask(bench.connect())
     assert bench.metric("connections_rejected_total", listener="EXTERNAL", reason="too_many") == 2
 
@@ -372,12 +372,12 @@ def test_a_connection_group_holds_its_members_and_nobody_else(bench: Bench) -> N
     assert not bench.ask(bench.connect(source="127.0.3.1"))
     assert all(bench.ask(bench.connect()) for _ in range(20))
     second.close()
-    bench.run_until(lambda: bench.server.quotas.groups.by_name["shop/a"].connections == 1)
+    bench.run_until(lambda: bench.server.quotas.addresses.groups.by_name["shop/a"].connections == 1)
     groups.set_member("shop/b", "127.0.3.1", None)
     assert bench.ask(bench.connect(source="127.0.3.1"))
     third = bench.connect(source="127.0.2.3")
     assert bench.ask(third)
     groups.set_member("shop/a", "127.0.2.0/24", None)
     groups.set_member("shop/b", "127.0.2.3", 1)
-    bench.run_until(lambda: bench.server.quotas.groups.by_name["shop/a"].connections == 0)
-    assert bench.server.quotas.groups.by_name["shop/b"].connections == 1
+    bench.run_until(lambda: bench.server.quotas.addresses.groups.by_name["shop/a"].connections == 0)
+    assert bench.server.quotas.addresses.groups.by_name["shop/b"].connections == 1

@@ -42,7 +42,7 @@ def test_a_client_is_known_by_the_address_in_the_header(bench: Bench) -> None:
         (NoticeKind.ACCEPTED, *ALICE),
         (NoticeKind.ACCEPTED, *BOB),
     ]
-    assert [server.quotas.ip_count(ip) for ip in (ALICE[0], BOB[0], "127.0.0.1")] == [1, 1, 0]
+    assert [server.quotas.addresses.counts.count(ip) for ip in (ALICE[0], BOB[0], "127.0.0.1")] == [1, 1, 0]
     assert outcome(bench, "client") == 2
 
 
@@ -92,7 +92,7 @@ def test_who_is_no_balancer_cannot_say_who_it_is(bench: Bench, caplog: pytest.Lo
         spoofed.sendall(header(ALICE))
         assert bench.receive(spoofed) == b""
     assert outcome(bench, "untrusted") == 3
-    assert server.quotas.ip_count(ALICE[0]) == server.quotas.total == 0
+    assert server.quotas.addresses.counts.count(ALICE[0]) == server.quotas.total == 0
     assert ["proxy.protocol.trusted" in record.getMessage() for record in caplog.records] == [True]
 
 
@@ -121,7 +121,7 @@ def test_health_checks_are_no_errors(bench: Bench) -> None:
     silent.close()
     local.sendall(local_header())
     bench.run_until(lambda: outcome(bench, "probe") == outcome(bench, "local") == 1)
-    assert server.quotas.ip_count("127.0.0.1") == 1, "it is the balancer's own"
+    assert server.quotas.addresses.counts.count("127.0.0.1") == 1, "it is the balancer's own"
     local.close()
     bench.run_until(lambda: server.quotas.total == 0)
     assert server.refusals.totals == {}
@@ -160,7 +160,7 @@ def test_trust_begins_and_ends_while_connections_go_on(bench: Bench) -> None:
     waiting.sendall(header(BOB))
     for connection in (before, through, waiting, bench.connect()):
         assert bench.ask(connection)
-    assert server.quotas.ip_count(BOB[0]) == 1
+    assert server.quotas.addresses.counts.count(BOB[0]) == 1
 
 
 def test_hundreds_that_wait_with_a_listener_that_closes_are_closed_over_turns_and_it_may_come_back(
@@ -177,7 +177,7 @@ def test_hundreds_that_wait_with_a_listener_that_closes_are_closed_over_turns_an
     server.start("EXTERNAL")
     ask_as(bench, ALICE)
     assert [bench.receive(connection) for connection in waiting] == [b""] * 250
-    assert (server.quotas.total, server.quotas.ip_count(ALICE[0])) == (1, 1)
+    assert (server.quotas.total, server.quotas.addresses.counts.count(ALICE[0])) == (1, 1)
 
 
 def test_a_listener_that_is_closed_or_paused_waits_for_no_header(bench: Bench) -> None:

@@ -9,7 +9,8 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 
-from broker_runtime.network.quotas.quotas import AcceptOutcome, ConnectionQuotas
+from broker_runtime.network.quotas.accept_decision import AcceptOutcome
+from broker_runtime.network.quotas.quotas import ConnectionQuotas
 from broker_runtime.network.settings import UNLIMITED, QuotaSettings
 from broker_runtime.network.sockets.delayed_closes import DelayedCloses
 

@@ -20,6 +20,7 @@ from broker_runtime.errors import ConfigError, KafkaError
 from broker_runtime.network.settings import NetworkLimits
 from broker_runtime.node import node as composition
 from broker_runtime.node.node import Node, StartError
+from broker_runtime.node.node_parts import NodeParts
 from broker_runtime.wire.handler import FrameHandler
 from tests.simulation.cluster.faults.endless_logs import EndlessLogs
 from tests.simulation.cluster.machine.kube import SimulatedStore
@@ -85,7 +86,7 @@ class Process:
         self.settings = broker_settings(self.properties)
         self.fs = _with_folder(Path(self.settings.log_dir))
         self.clock = NodeClock(around.loop, boot_s=START_S - 10.0 * len(around.by_owner))
-        self.broker: Node | None = None
+        self.broker: NodeParts | None = None
         self.owner: Owner | None = None
         self.boots = 0
         """Number of starts of its machine."""
@@ -121,9 +122,10 @@ class Process:
         self._disk_has_failed = self.disk_fault is not None
         owner = self.owner = Owner(self.name, self.host)
         self._around.by_owner[owner] = self
-        broker = self.broker = Node(self.settings, self.clock)
+        node = Node(self.settings, self.clock)
+        self.broker = node.parts
         stop = self._stop = asyncio.Event()
-        task = self._around.loop.create_task(broker.run_until(stop), name=self.name, context=owner.context)
+        task = self._around.loop.create_task(node.run_until(stop), name=self.name, context=owner.context)
         task.add_done_callback(lambda done: self._ended(owner, done), context=owner.context)
 
     def _ended(self, owner: Owner, task: asyncio.Task[None]) -> None:

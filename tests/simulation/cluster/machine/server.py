@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable
 
 from broker_runtime.clock import Clock
 from broker_runtime.config import SecurityProtocol
+from broker_runtime.network.connection.channel import Channel
 from broker_runtime.network.connection.connection import Connection
 from broker_runtime.network.connection.machine import SCRATCH_BYTES
 from broker_runtime.network.connection.shared import OwnedConnection, Shared
@@ -116,8 +117,9 @@ class SimulatedServer:
     def connect(self, accepted: SimulatedSocket, listener: str, peer: tuple[str, int]) -> None:
         self._next_id += 1
         origin = (self._next_id, listener, peer, self._clock.monotonic())
-        connection = self._connections[self._next_id] = Connection(accepted, origin, self._shared)
-        connection.start()
+        channel = Channel(accepted, origin, self._shared)
+        self._connections[self._next_id] = channel.connection
+        channel.start()
 
     def memory_freed(self, waiting: Iterable[int]) -> None:
         for number in waiting:

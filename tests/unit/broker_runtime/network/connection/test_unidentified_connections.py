@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker_runtime.network.quotas.accept_decision import AcceptOutcome
 from broker_runtime.network.quotas.connection_group import AddressGroupLimits
-from broker_runtime.network.quotas.quotas import AcceptOutcome, ConnectionQuotas
+from broker_runtime.network.quotas.quotas import ConnectionQuotas
 from broker_runtime.network.settings import QuotaSettings
 
 NOW, PROXIED, PLAIN, BROKERS = 1_000_000, "PROXIED", "PLAIN", "BROKERS"
@@ -31,12 +32,12 @@ def test_one_that_has_not_said_whose_it_is_has_a_slot_and_gives_it_back() -> Non
     assert woken == [PROXIED]
     assert quotas.on_wait_over(PROXIED, None, NOW).outcome is AcceptOutcome.ADMIT
     assert quotas.on_identified(PROXIED, ALICE, NOW).outcome is AcceptOutcome.ADMIT
-    assert (quotas.total, quotas.ip_count(ALICE), quotas.listeners[PROXIED].admitted_total) == (1, 1, 1)
+    assert (quotas.total, quotas.addresses.counts.count(ALICE), quotas.listeners[PROXIED].admitted_total) == (1, 1, 1)
 
 
 def test_a_client_over_its_rate_gives_back_slot_and_rates() -> None:
     quotas = quotas_of(QuotaSettings(max_connection_creation_rate=100))
-    quotas.update_ip_rate(ALICE, 0, NOW)
+    quotas.addresses.update_rate(ALICE, 0, NOW)
     before = quotas.broker_meter.measure(NOW)
     quotas.on_accepted(PROXIED, None, NOW)
     assert quotas.on_identified(PROXIED, ALICE, NOW).outcome is AcceptOutcome.REFUSE_DELAYED
@@ -47,7 +48,7 @@ def test_a_client_over_its_rate_gives_back_slot_and_rates() -> None:
 def test_clients_that_are_refused_late_let_no_others_in_above_the_rate(windows: int) -> None:
     """Some proxies send their header with the first byte of the client, which therefore decides when."""
     quotas = quotas_of(QuotaSettings(max_connection_creation_rate=10, quota_window_num=windows))
-    quotas.update_ip_rate(ALICE, 0, NOW)
+    quotas.addresses.update_rate(ALICE, 0, NOW)
     for _ in range(10):
         assert quotas.on_accepted(PROXIED, None, NOW).outcome is AcceptOutcome.ADMIT
     late, all_forgotten = NOW + 4_900, NOW + 1_000 * (windows + 1)
@@ -62,7 +63,7 @@ def test_the_listener_of_brokers_counts_no_address() -> None:
     quotas.on_accepted(BROKERS, None, NOW)
     assert quotas.on_identified(BROKERS, ALICE, NOW).outcome is AcceptOutcome.ADMIT
     quotas.on_closed(BROKERS, ALICE, NOW)
-    assert (quotas.total, quotas.ip_count(ALICE)) == (0, 0)
+    assert (quotas.total, quotas.addresses.counts.count(ALICE)) == (0, 0)
 
 
 @given(st.lists(st.tuples(st.sampled_from(["accept", "say", "leave", "close", "retire", "add"]), st.integers(0, 7))))
@@ -99,17 +100,17 @@ def test_whatever_comes_and_goes_the_counts_are_those_of_what_is_open(acts: list
             assert (each in quotas.listeners) == (each in listening or count > 0)
             assert count == (quotas.listeners[each].count if each in quotas.listeners else 0)
         for one in ips:
-            assert quotas.ip_count(one) == opened[PROXIED, one] + opened[PLAIN, one] <= 2
+            assert quotas.addresses.counts.count(one) == opened[PROXIED, one] + opened[PLAIN, one] <= 2
 
 
 def test_a_connection_group_holds_the_client_and_not_its_proxy() -> None:
     quotas = quotas_of(QuotaSettings(max_connection_creation_rate=100))
-    quotas.groups.set_limits("g", AddressGroupLimits(rate=1_000, max_connections=1), NOW)
-    quotas.groups.add_member("g", "203.0.113.0/24", NOW)
+    quotas.addresses.groups.set_limits("g", AddressGroupLimits(rate=1_000, max_connections=1), NOW)
+    quotas.addresses.groups.add_member("g", "203.0.113.0/24", NOW)
     outcomes = []
     for ip in (ALICE, ALICE, BOB):
         quotas.on_accepted(PROXIED, None, NOW)
         outcomes.append(quotas.on_identified(PROXIED, ip, NOW).outcome)
     assert outcomes == [AcceptOutcome.ADMIT, AcceptOutcome.REFUSE_TOO_MANY, AcceptOutcome.ADMIT]
     quotas.on_closed(PROXIED, BOB, NOW)
-    assert quotas.groups.by_name["g"].connections == 1
+    assert quotas.addresses.groups.by_name["g"].connections == 1

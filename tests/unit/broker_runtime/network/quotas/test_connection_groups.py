@@ -2,8 +2,9 @@
 
 import pytest
 
+from broker_runtime.network.quotas.accept_decision import AcceptDecision, AcceptOutcome
 from broker_runtime.network.quotas.connection_group import NO_LIMITS, AddressGroupLimits
-from broker_runtime.network.quotas.quotas import AcceptDecision, AcceptOutcome, ConnectionQuotas
+from broker_runtime.network.quotas.quotas import ConnectionQuotas
 from broker_runtime.network.settings import IpAction, QuotaSettings, Strategy
 
 NOW = 1_000_000
@@ -18,7 +19,7 @@ class Scene:
     def __init__(self, settings: QuotaSettings | None = None) -> None:
         self.quotas = ConnectionQuotas(settings or QuotaSettings(), NOW)
         self.quotas.add_listener(L, NOW)
-        self.groups = self.quotas.groups
+        self.groups = self.quotas.addresses.groups
 
     def group(self, name: str, *members: str, at: int = NOW, **limits: int) -> None:
         self.groups.set_limits(name, AddressGroupLimits(**limits), at)  # type: ignore[arg-type]
@@ -93,25 +94,25 @@ def test_the_longest_prefix_decides_and_all_who_have_it_hold() -> None:
 
 def test_an_ip_quota_is_a_member_with_the_whole_address_and_the_default_is_for_those_nobody_holds() -> None:
     scene = Scene(QuotaSettings(quota_window_num=2))
-    scene.quotas.update_ip_rate(None, 1, NOW)
-    scene.quotas.update_ip_rate(B, 3, NOW)
+    scene.quotas.addresses.update_rate(None, 1, NOW)
+    scene.quotas.addresses.update_rate(B, 3, NOW)
     scene.group("range", "10.0.0.0/24", rate=5)
     scene.group("whole", C, B, rate=4)
     found = {ip: scene.admitted(ip, 20) for ip in (A, B, C, "192.0.2.1")}
     assert found == {A: 5, B: 3, C: 4, "192.0.2.1": 1}
-    scene.quotas.update_ip_rate(A, 2, NOW)
+    scene.quotas.addresses.update_rate(A, 2, NOW)
     assert scene.connections("range") == 0
     assert scene.admitted(A, 20) == 2
-    assert scene.quotas.ip_rates.rate(A, NOW) == 2
+    assert scene.quotas.addresses.rates.rate(A, NOW) == 2
 
 
 def test_what_a_group_refuses_is_taken_back_everywhere() -> None:
     scene = Scene(QuotaSettings(quota_window_num=2, max_connection_creation_rate=50))
-    scene.quotas.update_ip_rate(A, 9, NOW)
+    scene.quotas.addresses.update_rate(A, 9, NOW)
     scene.group("loose", A, rate=8)
     scene.group("tight", A, rate=1, shared=1)
     assert scene.admitted(A, 12) == 1
-    assert scene.quotas.ip_rates.rate(A, NOW) == 1
+    assert scene.quotas.addresses.rates.rate(A, NOW) == 1
     assert scene.quotas.broker_meter.measure(NOW) == 1
     assert scene.quotas.listeners[L].meter.measure(NOW) == 1
     scene.group("tight")
@@ -219,7 +220,7 @@ def test_meters_are_as_many_as_those_of_addresses_may_be() -> None:
     scene.group("g", "10.0.0.0/8", rate=1)
     for n in range(50):
         scene.connect(f"10.0.1.{n}")
-    assert len(scene.groups.meters) == 10
+    assert len(scene.groups.rates.meters) == 10
 
 
 @pytest.mark.parametrize("member", ["10.0.0.1/8", "shop/a", "10.0.0.0/40"])

@@ -8,8 +8,9 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from broker_runtime.network.quotas.accept_decision import AcceptOutcome
 from broker_runtime.network.quotas.connection_group import ANYBODY, NO_LIMITS, AddressGroupLimits
-from broker_runtime.network.quotas.quotas import AcceptOutcome, ConnectionQuotas
+from broker_runtime.network.quotas.quotas import ConnectionQuotas
 from broker_runtime.network.quotas.rate import Meter, meter
 from broker_runtime.network.settings import UNLIMITED, IpAction, QuotaSettings
 
@@ -192,7 +193,7 @@ class GroupsMachine(RuleBasedStateMachine):
         super().__init__()
         self.quotas = ConnectionQuotas(SETTINGS, 0)
         self.quotas.add_listener(LISTENER, 0)
-        self.groups = self.quotas.groups
+        self.groups = self.quotas.addresses.groups
         self.model = Model()
         self.held: Counter[tuple[str, object, str]] = Counter()
         self.now_ms = 0
@@ -230,7 +231,7 @@ class GroupsMachine(RuleBasedStateMachine):
 
     @rule(ip=st.sampled_from([None, *IPS]), rate=st.none() | st.integers(1, 4))
     def set_ip_rate(self, ip: str | None, rate: int | None) -> None:
-        self.quotas.update_ip_rate(ip, rate, self.now_ms)
+        self.quotas.addresses.update_rate(ip, rate, self.now_ms)
         if ip is None:
             self.model.default = rate
         elif rate is None:

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
+from broker_runtime.network.quotas.accept_decision import AcceptDecision, AcceptOutcome
 from broker_runtime.network.quotas.connection_group import AddressGroupLimits
 from broker_runtime.network.quotas.limit_met import limit_met
 from broker_runtime.network.quotas.limits_held import SHOWN_MAX, LimitsHeld
-from broker_runtime.network.quotas.quotas import AcceptDecision, AcceptOutcome, ConnectionQuotas
+from broker_runtime.network.quotas.quotas import ConnectionQuotas
 from broker_runtime.network.settings import QuotaSettings, Strategy
 
 NOW = 5_000_000
@@ -135,8 +136,8 @@ def test_a_wait_that_is_abandoned_ends() -> None:
 
 def test_addresses_have_their_limits_their_rate_and_their_count() -> None:
     quotas = quotas_of(max_connections_per_ip=7, max_connections_per_ip_overrides={"10.0.0.2": 1})
-    quotas.update_ip_rate("10.0.0.1", 1, NOW)
-    quotas.update_ip_rate(None, 5, NOW)
+    quotas.addresses.update_rate("10.0.0.1", 1, NOW)
+    quotas.addresses.update_rate(None, 5, NOW)
     for ip in ("10.0.0.1", "10.0.0.1", "10.0.0.2", "10.0.0.2"):
         quotas.on_accepted("EXTERNAL", ip, NOW)
     found = page(quotas)
@@ -168,7 +169,7 @@ def test_addresses_come_in_pages() -> None:
     quotas = quotas_of()
     ips = [f"10.0.{number // 100}.{number % 100}" for number in range(SHOWN_MAX + 3)]
     for ip in ips:
-        quotas.update_ip_rate(ip, 1, NOW)
+        quotas.addresses.update_rate(ip, 1, NOW)
     first = page(quotas)
     rest = page(quotas, after=first["next"])
     assert (len(first["ips"]), len(rest["ips"]), rest["next"]) == (SHOWN_MAX, 3, None)
@@ -179,13 +180,13 @@ def test_only_what_has_held_a_connection_is_asked_for_all_the_time() -> None:
     quotas = quotas_of()
     for number in range(SHOWN_MAX + 3):
         ip = f"10.0.{number // 100}.{number % 100}"
-        quotas.update_ip_rate(ip, 1, NOW)
+        quotas.addresses.update_rate(ip, 1, NOW)
         for _ in range(4 if number == 77 else 2):
             quotas.on_accepted("EXTERNAL", ip, NOW)
-    quotas.update_ip_rate("192.0.2.1", 1, NOW)
-    quotas.groups.set_limits("shop/pods", AddressGroupLimits(rate=1), NOW)
-    quotas.groups.set_limits("shop/quiet", AddressGroupLimits(rate=1), NOW)
-    quotas.groups.add_member("shop/pods", "172.16.0.0/12", NOW)
+    quotas.addresses.update_rate("192.0.2.1", 1, NOW)
+    quotas.addresses.groups.set_limits("shop/pods", AddressGroupLimits(rate=1), NOW)
+    quotas.addresses.groups.set_limits("shop/quiet", AddressGroupLimits(rate=1), NOW)
+    quotas.addresses.groups.add_member("shop/pods", "172.16.0.0/12", NOW)
     for _ in range(3):
         quotas.on_accepted("EXTERNAL", "172.16.0.1", NOW)
     found = held(quotas)
@@ -198,10 +199,10 @@ def test_only_what_has_held_a_connection_is_asked_for_all_the_time() -> None:
 
 def test_what_a_limit_has_held_is_forgotten_with_it() -> None:
     quotas = quotas_of(max_connections_per_ip_overrides={"10.0.0.2": 1})
-    quotas.update_ip_rate("10.0.0.1", 1, NOW)
+    quotas.addresses.update_rate("10.0.0.1", 1, NOW)
     for ip in ("10.0.0.1", "10.0.0.1", "10.0.0.2", "10.0.0.2"):
         quotas.on_accepted("EXTERNAL", ip, NOW)
     assert held(quotas)["ips"].keys() == {"10.0.0.1", "10.0.0.2"}
-    quotas.update_ip_rate("10.0.0.1", None, NOW)
+    quotas.addresses.update_rate("10.0.0.1", None, NOW)
     quotas.update(QuotaSettings(**ONE_A_SECOND), NOW)
     assert held(quotas)["ips"] == {}

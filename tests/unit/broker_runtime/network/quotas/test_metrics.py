@@ -1,27 +1,37 @@
 """Kafka's figures in Prometheus' form: names, labels, grouping, bounds."""
 
-from collections.abc import Mapping
 from itertools import groupby
 
 from broker_runtime.network.quotas.connection_group import AddressGroupLimits
-from broker_runtime.network.quotas.metrics import MAX_GROUP_SERIES, MAX_IP_SERIES, NetworkMetrics, Sample, collect
+from broker_runtime.network.quotas.metrics import (
+    MAX_GROUP_SERIES,
+    MAX_IP_SERIES,
+    AcceptorMetrics,
+    NetworkMetrics,
+    Sample,
+    collect,
+)
 from broker_runtime.network.quotas.quotas import ConnectionQuotas
 from broker_runtime.network.quotas.refusals import RefusalLog
 from broker_runtime.network.settings import QuotaSettings
-from broker_runtime.network.sockets.proxy_header import HeaderOutcome
 
 NOW = 1_000_000
 
 
-class Acceptor:
-    listener, delayed_count, accept_errors_total = "EXTERNAL", 3, 1
-    abandoned_total, waiting_count = 4, 2
-    is_for_proxies, awaited_headers = False, 0
-    header_outcomes: Mapping[HeaderOutcome, int] = {}
+ACCEPTOR = AcceptorMetrics(
+    listener="EXTERNAL",
+    delayed_count=3,
+    accept_errors_total=1,
+    abandoned_total=4,
+    waiting_count=2,
+    is_for_proxies=False,
+    awaited_headers=0,
+    header_outcomes={},
+)
 
 
 def samples(quotas: ConnectionQuotas, refusals: RefusalLog | None = None) -> list[Sample]:
-    return list(collect(quotas, NetworkMetrics(), refusals or RefusalLog(1_000), [Acceptor()], NOW))
+    return list(collect(quotas, NetworkMetrics(), refusals or RefusalLog(1_000), [ACCEPTOR], NOW))
 
 
 def value(found: list[Sample], name: str, **labels: str) -> float:
@@ -33,7 +43,7 @@ def quotas_with_traffic() -> ConnectionQuotas:
     quotas = ConnectionQuotas(QuotaSettings(inter_broker_listener="REPLICATION"), NOW)
     for name in ("EXTERNAL", "REPLICATION"):
         quotas.add_listener(name, NOW)
-    quotas.update_ip_rate("10.0.0.1", 5, NOW)
+    quotas.addresses.update_rate("10.0.0.1", 5, NOW)
     for _ in range(60):
         quotas.on_accepted("EXTERNAL", "10.0.0.1", NOW)
     quotas.on_accepted("REPLICATION", "10.0.0.2", NOW)
@@ -81,7 +91,7 @@ def test_samples_of_a_metric_come_together_agree_and_never_repeat_labels() -> No
 
 def test_a_flood_of_addresses_does_not_flood_the_scrape() -> None:
     quotas = quotas_with_traffic()
-    quotas.update_ip_rate(None, 5, NOW)
+    quotas.addresses.update_rate(None, 5, NOW)
     for number in range(500):
         quotas.on_accepted("EXTERNAL", f"10.1.{number // 250}.{number % 250}", NOW)
     shown = [s.labels["ip"] for s in samples(quotas) if s.name.endswith("ip_connection_accept_rate")]
@@ -92,9 +102,9 @@ def test_a_flood_of_addresses_does_not_flood_the_scrape() -> None:
 def test_a_group_is_shown_by_name_and_there_may_be_more_than_are_shown() -> None:
     quotas = quotas_with_traffic()
     for n in range(MAX_GROUP_SERIES + 2):
-        quotas.groups.set_limits(f"{n:05}", AddressGroupLimits(max_connections=1, observe=n == 1), NOW)
+        quotas.addresses.groups.set_limits(f"{n:05}", AddressGroupLimits(max_connections=1, observe=n == 1), NOW)
     for n in range(2):
-        quotas.groups.add_member(f"{n:05}", f"10.0.1.{n}", NOW)
+        quotas.addresses.groups.add_member(f"{n:05}", f"10.0.1.{n}", NOW)
         for _ in range(3):
             quotas.on_accepted("EXTERNAL", f"10.0.1.{n}", NOW)
     found = samples(quotas)

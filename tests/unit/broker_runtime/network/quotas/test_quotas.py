@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from broker_runtime.errors import ConfigError
-from broker_runtime.network.quotas.quotas import AcceptOutcome, ConnectionQuotas, UnknownListenerError
+from broker_runtime.network.quotas.accept_decision import AcceptOutcome
+from broker_runtime.network.quotas.quotas import ConnectionQuotas, UnknownListenerError
 from broker_runtime.network.settings import UNLIMITED, IpAction, QuotaSettings, Strategy
 
 NOW = 1_000_000
@@ -77,7 +78,7 @@ def test_the_next_client_takes_a_wait_over_and_is_judged_by_its_own_address() ->
     waits = quotas.on_accepted(CLIENTS, IPS[0], NOW)
     assert waits.outcome is AcceptOutcome.WAIT_UNTIL
     assert quotas.on_wait_over(CLIENTS, IPS[1], waits.at_ms).outcome is AcceptOutcome.ADMIT
-    assert (quotas.ip_count(IPS[0]), quotas.ip_count(IPS[1])) == (1, 1)
+    assert (quotas.addresses.counts.count(IPS[0]), quotas.addresses.counts.count(IPS[1])) == (1, 1)
     assert quotas.listeners[CLIENTS].waits_total == 1
 
 
@@ -154,7 +155,7 @@ def test_no_limit_for_clients_reaches_the_listener_that_brokers_and_the_operator
     quotas.update(replace(settings, **limits), NOW)
     for _ in range(50):
         assert quotas.on_accepted(BROKERS, IPS[0], NOW).outcome is AcceptOutcome.ADMIT
-    assert quotas.ip_count(IPS[0]) == 1
+    assert quotas.addresses.counts.count(IPS[0]) == 1
     for _ in range(50):
         quotas.on_closed(BROKERS, IPS[0], NOW)
     assert quotas.total == 1
@@ -172,30 +173,30 @@ def test_a_negative_limit_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"max\.connections\.per\.ip"):
         quotas.update(QuotaSettings(max_connections_per_ip=-1), NOW)
     with pytest.raises(ConfigError, match=r"connection_creation_rate of 10\.0\.0\.1"):
-        quotas.update_ip_rate(IPS[0], -1, NOW)
+        quotas.addresses.update_rate(IPS[0], -1, NOW)
 
 
 @pytest.mark.parametrize("strategy", list(Strategy))
 def test_a_flood_of_addresses_keeps_the_number_of_tracked_ones(strategy: Strategy) -> None:
     quotas = quotas_of(QuotaSettings(max_tracked_ips=50, strategy=strategy))
-    quotas.update_ip_rate(None, 1, NOW)
+    quotas.addresses.update_rate(None, 1, NOW)
     for number in range(1_000):
         quotas.on_accepted(CLIENTS, f"10.1.{number // 250}.{number % 250}", NOW + number)
         quotas.on_accepted(CLIENTS, "10.0.0.1", NOW + number)
-    assert len(quotas.ip_rates) == 50
+    assert len(quotas.addresses.rates) == 50
     # The busy address was never evicted: its burst is spent.
     assert quotas.on_accepted(CLIENTS, "10.0.0.1", NOW + 999).outcome is AcceptOutcome.REFUSE_DELAYED
 
 
 def test_an_address_is_forgotten_after_an_hour() -> None:
     quotas = quotas_of(QuotaSettings())
-    quotas.update_ip_rate(None, 5, NOW)
+    quotas.addresses.update_rate(None, 5, NOW)
     quotas.on_accepted(CLIENTS, IPS[0], NOW)
     quotas.on_accepted(CLIENTS, IPS[1], NOW + 1)
-    quotas.ip_rates.expire(NOW + 3_600_000)
-    assert [ip for ip, _ in quotas.ip_rates.recent()] == [IPS[1]]
+    quotas.addresses.rates.expire(NOW + 3_600_000)
+    assert [ip for ip, _ in quotas.addresses.rates.recent()] == [IPS[1]]
     quotas.on_accepted(CLIENTS, IPS[2], NOW + 3_600_001)
-    assert [ip for ip, _ in quotas.ip_rates.recent()] == [IPS[2]]
+    assert [ip for ip, _ in quotas.addresses.rates.recent()] == [IPS[2]]
 
 
 class QuotaMachine(RuleBasedStateMachine):
@@ -307,7 +308,7 @@ class QuotaMachine(RuleBasedStateMachine):
 
     @rule(ip=st.sampled_from([None, *IPS]), rate=st.none() | st.integers(0, 5))
     def change_ip_rate(self, ip: str | None, rate: int | None) -> None:
-        self.quotas.update_ip_rate(ip, rate, self.now_ms)
+        self.quotas.addresses.update_rate(ip, rate, self.now_ms)
 
     @invariant()
     def counts_are_those_of_the_open_connections(self) -> None:
@@ -317,7 +318,7 @@ class QuotaMachine(RuleBasedStateMachine):
         for name, listener in self.quotas.listeners.items():
             assert listener.count == sum(1 for owner, _ in self.open if owner == name)
         for ip in IPS:
-            assert self.quotas.ip_count(ip) == self.open.count((CLIENTS, ip))
+            assert self.quotas.addresses.counts.count(ip) == self.open.count((CLIENTS, ip))
         assert {name for name, known in self.quotas.listeners.items() if known.waiting} == set(self.held)
         assert all(0 <= known.blocked.fraction(self.now_ms) <= 1 for known in self.quotas.listeners.values())
 

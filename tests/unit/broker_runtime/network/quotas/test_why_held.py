@@ -17,7 +17,7 @@ def quotas_of(**groups: AddressGroupLimits) -> ConnectionQuotas:
     quotas = ConnectionQuotas(QuotaSettings(quota_window_num=2, max_connections_per_ip=30), NOW - 60_000)
     quotas.add_listener("EXTERNAL", NOW)
     for name, limits in groups.items():
-        quotas.groups.set_limits(name, limits, NOW - 2_000)
+        quotas.addresses.groups.set_limits(name, limits, NOW - 2_000)
     return quotas
 
 
@@ -29,8 +29,8 @@ def test_the_groups_that_hold_an_address_and_those_that_look_on() -> None:
     quotas = quotas_of(
         each=AddressGroupLimits(rate=2), all=AddressGroupLimits(max_connections=5, shared=True, observe=True)
     )
-    quotas.groups.add_member("each", "10.0.0.0/24", NOW - 1_000)
-    quotas.groups.add_member("all", "10.0.0.0/8", NOW - 5_000)
+    quotas.addresses.groups.add_member("each", "10.0.0.0/24", NOW - 1_000)
+    quotas.addresses.groups.add_member("all", "10.0.0.0/8", NOW - 5_000)
     for ip in (A, A, A, "10.9.9.9"):
         quotas.on_accepted("EXTERNAL", ip, NOW)
     found = told(quotas)
@@ -77,30 +77,30 @@ def test_the_groups_that_hold_an_address_and_those_that_look_on() -> None:
 
 def test_a_rate_of_the_address_itself_and_that_of_all_others() -> None:
     quotas = quotas_of(each=AddressGroupLimits(rate=2))
-    quotas.groups.add_member("each", "2001:db8::1", NOW)
-    quotas.update_ip_rate("2001:db8::1", 7, NOW - 500)
-    quotas.update_ip_rate("2001:db8::1", 7, NOW)
-    quotas.update_ip_rate(None, 9, NOW)
+    quotas.addresses.groups.add_member("each", "2001:db8::1", NOW)
+    quotas.addresses.update_rate("2001:db8::1", 7, NOW - 500)
+    quotas.addresses.update_rate("2001:db8::1", 7, NOW)
+    quotas.addresses.update_rate(None, 9, NOW)
     first, second = told(quotas, "2001:db8::1")["holders"]
     assert (first["kind"], first["connection_creation_rate"], first["prefix"]) == ("ip", 7, 128)
     assert first["since"] == "2023-11-14T22:13:19.500Z", "the same rate again is the same rate"
     assert (second["group"], second["prefix"]) == ("each", 128)
     (default,) = told(quotas)["holders"]
     assert (default["kind"], default["connection_creation_rate"], default["prefix"]) == ("default", 9, 0)
-    quotas.update_ip_rate(None, None, NOW)
+    quotas.addresses.update_rate(None, None, NOW)
     assert told(quotas)["holders"] == []
 
 
 def test_connections_that_the_rate_of_an_address_has_refused_are_counted() -> None:
     quotas = quotas_of()
-    quotas.update_ip_rate(A, 1, NOW)
-    quotas.update_ip_rate(None, 1, NOW)
+    quotas.addresses.update_rate(A, 1, NOW)
+    quotas.addresses.update_rate(None, 1, NOW)
     for ip in (A, A, A, A, "10.9.9.9", "10.9.9.9", "10.9.9.9"):
         quotas.on_accepted("EXTERNAL", ip, NOW)
     assert [holder["held"] for holder in told(quotas)["holders"]] == [{"rate": 3}]
     assert [holder["held"] for holder in told(quotas, "10.9.9.9")["holders"]] == [{"rate": 2}]
-    quotas.update_ip_rate(A, None, NOW)
-    quotas.update_ip_rate(A, 1, NOW)
+    quotas.addresses.update_rate(A, None, NOW)
+    quotas.addresses.update_rate(A, 1, NOW)
     assert [holder["held"] for holder in told(quotas)["holders"]] == [{"rate": 0}], "a new limit has held nobody"
 
 
@@ -114,8 +114,8 @@ def test_the_limits_that_all_clients_meet_are_told_with_each_address() -> None:
 def test_groups_come_by_name_and_so_many_at_a_time() -> None:
     names = [f"{n:04}" for n in range(GROUPS_PER_ANSWER + 3)]
     quotas = quotas_of(**dict.fromkeys(names, AddressGroupLimits(rate=2)))
-    quotas.groups.set_limits("0001", NO_LIMITS, NOW)
-    quotas.groups.add_member("0000", "::/0", NOW)
+    quotas.addresses.groups.set_limits("0001", NO_LIMITS, NOW)
+    quotas.addresses.groups.add_member("0000", "::/0", NOW)
     why = WhyHeld(quotas, NOW, WALL_MS)
     first: dict[str, Any] = why.groups("")
     assert len(first["groups"]) == GROUPS_PER_ANSWER

@@ -4,7 +4,7 @@ import socket
 from collections.abc import Callable
 from typing import Any, cast
 
-from broker_runtime.network.connection.awaited_headers import AwaitedHeaders, Peer
+from broker_runtime.network.accepting.awaited_headers import AwaitedHeaders, Peer
 from broker_runtime.network.settings import NetworkLimits
 from broker_runtime.network.sockets.proxy_header import HeaderOutcome
 

@@ -1,0 +1,70 @@
+"""Report the clients of one listener that are not admitted: counters, notices and log lines. Shell."""
+
+import logging
+from collections import Counter
+
+from broker_runtime.network.accepting.acceptor_runtime import AcceptorRuntime
+from broker_runtime.network.accepting.waiting_clients import WaitingClient
+from broker_runtime.network.connection.connection_notices import ABANDONED, ConnectionNotice, NoticeKind
+from broker_runtime.network.quotas.accept_decision import AcceptDecision, AcceptOutcome
+from broker_runtime.network.quotas.limit_met import limit_met
+from broker_runtime.network.sockets.abandoned import is_abandoned
+from broker_runtime.network.sockets.proxy_header import MEANING_OF_REFUSAL, HeaderOutcome
+
+_log = logging.getLogger(__name__)
+
+
+class AdmissionReports:
+    """Counts, logs and publishes what happens to clients before they are admitted. Owns no socket."""
+
+    def __init__(self, listener: str, runtime: AcceptorRuntime) -> None:
+        self.listener = listener
+        self.abandoned_total = 0
+        """Connections that the client had closed before they were accepted."""
+        self.header_outcomes: Counter[HeaderOutcome] = Counter()
+        """Results of connections that had to send a PROXY header."""
+        self._quotas = runtime.quotas
+        self._now = runtime.now
+        self._notices = runtime.notices
+        self._refusals = runtime.refusals
+
+    def warn(self, kind: str, text: str) -> None:
+        """Count a refusal by `kind`, and log it at intervals."""
+        line = self._refusals.note(kind, text, int(self._now() * 1000))
+        if line is not None:
+            _log.warning("%s", line)
+
+    def refused(self, peer: tuple[str, int], reason: str) -> None:
+        """Publish that a connection is not admitted for a reason that is not a limit."""
+        tell = self._notices.tell
+        if tell is not None:
+            tell(ConnectionNotice(NoticeKind.REFUSED, self.listener, *peer, reason=reason))
+
+    def abandoned(self, client: WaitingClient) -> None:
+        """Report a client that has hung up; its socket is still open."""
+        self.abandoned_total += 1
+        self.refused(client.peer, ABANDONED)
+        if client.by_proxy:
+            is_probe = is_abandoned(client.accepted)
+            self.header_outcomes[HeaderOutcome.PROBE if is_probe else HeaderOutcome.ABANDONED] += 1
+
+    def header_refused(self, peer: tuple[str, int], outcome: HeaderOutcome) -> None:
+        """Report a connection that ended without a header, or with one that is not accepted."""
+        self.header_outcomes[outcome] += 1
+        meaning = MEANING_OF_REFUSAL.get(outcome)
+        if meaning is not None:
+            self.refused(peer, meaning)
+            self.warn(f"proxy-{outcome}", f"hung up on {peer[0]}:{peer[1]} of {self.listener}: {meaning}")
+
+    def limited(self, decision: AcceptDecision, peer: tuple[str, int]) -> None:
+        """Publish the limit that a connection waits for, or is refused by."""
+        tell = self._notices.tell
+        if tell is None:
+            return
+        outcome, at_ms = decision.outcome, decision.at_ms
+        limit = limit_met(self._quotas, self.listener, decision)
+        waits = outcome in (AcceptOutcome.WAIT_UNTIL, AcceptOutcome.WAIT_FOR_SLOT)
+        has_end = outcome in (AcceptOutcome.WAIT_UNTIL, AcceptOutcome.REFUSE_DELAYED)
+        delay_s = (at_ms - int(self._now() * 1000)) / 1000 if has_end else None
+        kind = NoticeKind.LIMITED if waits else NoticeKind.REFUSED
+        tell(ConnectionNotice(kind, self.listener, *peer, limit=limit, delay_s=delay_s))

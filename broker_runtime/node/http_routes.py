@@ -1,0 +1,104 @@
+"""Routes of a process's HTTP listener beside /metrics and /readyz. Shell.
+
+docs/reference/connection-groups.md documents the responses about quotas.
+"""
+
+from collections.abc import Awaitable, Callable
+
+from broker_runtime.cluster.membership import Membership
+from broker_runtime.config.declaring.addresses import canonical_address
+from broker_runtime.controller.overview import not_active, overview, view_version
+from broker_runtime.http_listener import (
+    WAIT_MAX_S,
+    HttpAnswer,
+    HttpRequest,
+    LongPolls,
+    Route,
+    json_answer,
+    text_answer,
+    wanted_wait_s,
+)
+from broker_runtime.network.quotas.limits_held import LimitsHeld
+from broker_runtime.network.quotas.why_held import WhyHeld
+from broker_runtime.node.node_parts import NodeParts
+
+
+class HttpRoutes:
+    """Answers requests about the brokers and the quotas, and begins a controlled shutdown by `leave`.
+
+    `leave` returns whether the controller has released this broker.
+    """
+
+    def __init__(self, parts: NodeParts, leave: Callable[[Membership], Awaitable[bool]]) -> None:
+        self._parts = parts
+        self._leave = leave
+        self._views_waited_for = LongPolls()
+
+    def by_path(self) -> dict[tuple[str, str], Route]:
+        """Return the routes that the roles of this process have, by method and path."""
+        routes: dict[tuple[str, str], Route] = {}
+        if self._parts.settings.is_controller:
+            routes["GET", "/brokers"] = self._show_brokers
+        if self._parts.settings.is_broker:
+            routes["POST", "/controlled-shutdown"] = self._leave_by_request
+            routes["GET", "/connection-quotas"] = self._show_quotas
+            routes["GET", "/connection-limits"] = self._show_limits
+        return routes
+
+    async def _show_brokers(self, request: HttpRequest) -> HttpAnswer:
+        """Show the brokers. With `after`, a version of the view, wait for a newer one, at most `wait` seconds."""
+        clock, controller = self._parts.clock, self._parts.controller
+        if controller is None:
+            return json_answer(503, not_active(None))
+        service = controller.controller
+        wait_s = wanted_wait_s(request)
+        if wait_s is None:
+            return text_answer(400, f"wait is a number of seconds, {WAIT_MAX_S} at most")
+
+        def nothing_new() -> bool:
+            version = view_version(service.image, service.sessions, clock.monotonic())
+            return service.active and version == request.query.get("after")
+
+        await self._views_waited_for.wait_while(nothing_new, wait_s)
+        if not service.active:
+            return json_answer(503, not_active(service.active_controller_id))
+        shown = overview(service.image, service.sessions, clock.monotonic(), self._parts.settings.inter_broker_listener)
+        return json_answer(200, shown)
+
+    async def _show_quotas(self, request: HttpRequest) -> HttpAnswer:
+        """Show the quotas of one address, of one connection group, or of all groups after a name."""
+        clock, broker = self._parts.clock, self._parts.broker
+        if broker is None:
+            return text_answer(503, "this broker is starting")
+        address, group = request.query.get("address"), request.query.get("group")
+        why = WhyHeld(broker.server.quotas, int(clock.monotonic() * 1000), clock.wall_ms())
+        if address is not None:
+            known = canonical_address(address)
+            if known is None:
+                return text_answer(400, "address is one IPv4 or IPv6 address, such as 10.0.0.1")
+            return json_answer(200, why.address(known))
+        if group is not None:
+            found = why.group(group)
+            return text_answer(404, "no such group is in force here") if found is None else json_answer(200, found)
+        return json_answer(200, why.groups(request.query.get("after", "")))
+
+    async def _show_limits(self, request: HttpRequest) -> HttpAnswer:
+        """Show the limits of this broker, its listeners and addresses; with `held=true` of those that refused any."""
+        broker = self._parts.broker
+        if broker is None:
+            return text_answer(503, "this broker is starting")
+        limits = LimitsHeld(broker.server.quotas, int(self._parts.clock.monotonic() * 1000))
+        if request.query.get("held") == "true":
+            return json_answer(200, limits.held())
+        return json_answer(200, limits.page(request.query.get("after", "")))
+
+    async def _leave_by_request(self, request: HttpRequest) -> HttpAnswer:
+        """Run a controlled shutdown for a pod's preStop hook: a later SIGTERM finds it done."""
+        if not request.same_host:
+            return text_answer(403, "a controlled shutdown is only begun from this host")
+        membership = self._parts.membership
+        if membership is None:
+            return text_answer(200, "not a member of the cluster yet")
+        if await self._leave(membership):
+            return text_answer(200, "the controller has released this broker")
+        return text_answer(504, "the controller has not released this broker; it may stop all the same")
