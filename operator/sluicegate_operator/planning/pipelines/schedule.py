@@ -68,8 +68,13 @@ def parse_schedule(text: str) -> CronSchedule:
         _allowed(days, 1, 31),
         _allowed(months, 1, 12, MONTHS),
         _allowed(weekdays, 0, 6, WEEKDAYS),
-        either_day=not days.startswith("*") and not weekdays.startswith("*"),
+        either_day=not _is_any(days) and not _is_any(weekdays),
     )
+
+
+def _is_any(field: str) -> bool:
+    """Whether a day field leaves the choice to the other one: `*/2` does not, as in robfig/cron 3, which CronJobs use."""
+    return not {"*", "*/1"}.isdisjoint(field.split(","))
 
 
 def _allowed(field: str, low: int, high: int, names: tuple[str, ...] = ()) -> frozenset[int]:
