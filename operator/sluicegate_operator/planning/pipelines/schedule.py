@@ -73,7 +73,7 @@ def parse_schedule(text: str) -> CronSchedule:
 
 
 def _is_any(field: str) -> bool:
-    """Whether a day field leaves the choice to the other one: `*/2` does not, as in robfig/cron 3, which CronJobs use."""
+    """Whether a day field leaves the choice to the other one. `*/2` does not, as in robfig/cron 3 (CronJobs)."""
     return not {"*", "*/1"}.isdisjoint(field.split(","))
 
 
