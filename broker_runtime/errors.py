@@ -156,7 +156,7 @@ class ErrorCode(IntEnum):
         return cls.UNKNOWN_SERVER_ERROR if isinstance(value, int) else None
 
 
-MESSAGE_MAX = 1_000
+MESSAGE_MAX = 4_000
 """Characters of a message. A response has one for each partition of its request, and a client may choose the names."""
 _NAME_MAX = 249
 """Characters of a topic's name in Kafka."""
@@ -171,8 +171,7 @@ class KafkaError(Exception):
     """A refusal that is sent to the client: a Kafka error code and a sentence that says what to do."""
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
-        if len(message) > MESSAGE_MAX:
-            message = f"{message[:MESSAGE_MAX]}..."
+        message = message[:MESSAGE_MAX]
         super().__init__(f"{code.name}: {message}" if message else code.name)
         self.code = code
         self.message = message or None

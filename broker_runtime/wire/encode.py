@@ -14,6 +14,7 @@ from functools import cache
 from struct import Struct
 from typing import Any, get_args, get_origin, get_type_hints
 
+from broker_runtime.errors import MESSAGE_MAX
 from broker_runtime.slicing.steps import Steps
 from broker_runtime.wire.decode import zeros
 from broker_runtime.wire.primitives import NUMBERS, is_struct, without_none
@@ -23,7 +24,7 @@ Fields = Mapping[str, object]
 Pack = Callable[[Any], bytes]
 """Returns the bytes of one value."""
 
-ERROR_MESSAGE_CHARACTERS_MAX = 4000
+ERROR_MESSAGE_CHARACTERS_MAX = MESSAGE_MAX
 """Messages quote names that clients chose; old versions cannot carry more than 32,767 bytes."""
 _LEAVES_OF_A_STEP = 8
 """Structs without arrays that are packed between two breaks: some tens of microseconds."""

@@ -11,7 +11,7 @@ LONG = "\N{GRINNING FACE}" * 16_000
 
 def test_a_message_is_cut() -> None:
     error = KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, LONG)
-    assert error.message == LONG[:MESSAGE_MAX] + "..."
+    assert error.message == LONG[:MESSAGE_MAX]
     assert len(str(error)) < MESSAGE_MAX + 100
 
 
