@@ -29,8 +29,10 @@ class TopicFacts(NamedTuple):
 def known_topics(
     names: Iterable[str], image: MetadataImage, kept: dict[str, TopicFacts]
 ) -> Steps[Mapping[str, TopicFacts]]:
-    """The topics that exist. `kept` has what was known before, and has these topics then. It also has topics that the
-    group has left, at most as many as it reads and _KEPT_AT_LEAST more.
+    """Return the topics that exist, and keep them in `kept`.
+
+    `kept` has the topics that were known before. It may also keep topics that the group has left: at most as many as
+    the group reads and _KEPT_AT_LEAST more.
     """
     found = {}
     rack_of = {broker_id: broker.rack for broker_id, broker in image.brokers.items() if broker.rack is not None}

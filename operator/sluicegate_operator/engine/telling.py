@@ -33,10 +33,10 @@ async def write_one_of_many(
 
 
 def pass_over(context: ReconcileContext, name: str, uid: str, error: KubeError, what: str, refusals: Refusals) -> None:
-    """Log that `what` was not done to this pod, once if it is refused for good. `refusals` keeps a refusal that may
-    pass. Raises `error` if it concerns all pods.
+    """Log that `what` was not done to this pod, once if the refusal is final.
 
-    One pod that has gone, or that a policy or a webhook protects, keeps no other pod waiting.
+    `refusals` keeps a refusal that may pass. Raises `error` if it concerns all pods. The operator continues with other
+    pods if one has been deleted, or is protected by a policy or a webhook.
     """
     if error.status in (404, 409):
         log.info("pod %s has gone or changed: %s: %s", name, what, error)

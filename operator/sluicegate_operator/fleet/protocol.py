@@ -85,9 +85,11 @@ class ListenerFleet(Protocol):
     async def look(
         self, cluster: BrokerCluster, listeners: Sequence[BrokerListener], pool_of: PoolOf, lasts: Lasts, *, held: bool
     ) -> ListenersSeen:
-        """Brings the listeners of running brokers, and what is in front of them, to the wanted state, where the fleet
-        can do that without a restart. Changes nothing if `held`. `lasts` tells whether a refusal is reported. Raises
-        KubeError if that concerns all listeners."""
+        """Bring the listeners of running brokers, and what is in front of them, to the wanted state.
+
+        Changes only what needs no restart, and nothing if `held`. `lasts` returns whether a refusal is reported. Raises
+        KubeError if it concerns all listeners.
+        """
 
 
 class RackFleet(Protocol):

@@ -58,11 +58,14 @@ class BrokerEnforcement:
 
 @dataclass(frozen=True, slots=True)
 class WantedLimits:
-    """The limits of one pass. `started_at_s`: when the operator learned of them. `deadline_s`: how long brokers may
-    take to show them. `gives_way`: whether another pass is due. `changed`: limits that differ from those of the last
-    pass. `hold`: see held_limits. `held_groups`: names of connection groups that are held if other limits are not.
-    `closing`: limits that are wanted while a broker has the listener open. `looks_at_listeners`: brokers are asked for
-    their open listeners though no key is asked for."""
+    """The limits of one pass.
+
+    `started_at_s`: when the operator learned of them. `deadline_s`: how long brokers may take to show them.
+    `gives_way`: whether another pass is due. `changed`: limits that differ from those of the last pass. `hold`: see
+    held_limits. `held_groups`: names of connection groups that are held if other limits are not. `closing`: limits that
+    are wanted while a broker has the listener open. `looks_at_listeners`: whether brokers report their open listeners
+    even if no key is requested.
+    """
 
     desired: DesiredLimits
     started_at_s: float

@@ -21,9 +21,11 @@ def hold(
     ours: Collection[LimitKey] | None = None,
     groups: Collection[str] | None = None,
 ) -> DesiredLimits:
-    """`desired` with each limit of the brokers that is stricter, or that `desired` does not have. Limits that are not
-    `ours` stay as they are; None: all limits are ours. With `groups` only the limits of these connection groups are
-    held."""
+    """Return `desired` with each limit of the brokers that is stricter, or that `desired` does not have.
+
+    Limits that are not `ours` stay unchanged; None: all limits are ours. With `groups` only the limits of these
+    connection groups are held.
+    """
     configs, quotas = dict(desired.configs), dict(desired.quotas)
     views = observed.values() if groups is None else [_of_groups(view, groups) for view in observed.values()]
     for view in views:

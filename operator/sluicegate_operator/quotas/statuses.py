@@ -104,8 +104,11 @@ class QuotaStatuses:
             await self._tell(known, quota, status, tried.events)
 
     def _note_refusal(self, governed: GovernedQuotas, known: KnownQuota, error: KubeError, tried: "_Tried") -> None:
-        """Have a refused status written again: soon if the refusal may pass, or else after REFUSED_AGAIN_S. Raises
-        `error` if it concerns all quotas."""
+        """Schedule another write of a refused status.
+
+        It is written soon if the refusal may pass, or else after REFUSED_AGAIN_S. Raises `error` if it concerns all
+        quotas.
+        """
         quota = known.quota
         if error.retriable:
             known.written = None

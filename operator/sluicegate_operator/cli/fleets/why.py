@@ -58,8 +58,11 @@ def why(
     data_dir: DataDirOption = DATA_DIR,
     output: Annotated[Output, typer.Option("-o", "--output")] = Output.TABLE,
 ) -> None:
-    """Without -n, --context and --kubeconfig the brokers of `sluicegate up` are asked. The limits of brokers and
-    listeners, which all clients share, are listed after those of the address."""
+    """Show the limits that apply to an address.
+
+    Without -n, --context and --kubeconfig the command asks the brokers of `sluicegate up`. It lists the limits of the
+    address first, and then those of brokers and listeners, which all clients share.
+    """
     if not address.startswith(OF_A_POD) and not is_ip(address):
         raise bad_use(f"{address} is neither one IPv4 or IPv6 address, such as 10.0.0.1, nor pod/NAME")
     if address.startswith(OF_A_POD):

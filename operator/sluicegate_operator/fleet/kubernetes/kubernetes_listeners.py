@@ -78,8 +78,11 @@ class KubernetesListeners:
     async def _services(
         self, cluster: BrokerCluster, listeners: Sequence[BrokerListener], count: int, *, held: bool
     ) -> dict[str, ListenerServices]:
-        """By the listener's name in Kubernetes. Listeners that clash are left out. One that is refused keeps no other
-        waiting. Raises KubeError for a refusal that concerns all listeners, and for one for good if `held`."""
+        """Return the Services of each listener, by the listener's name in Kubernetes.
+
+        Listeners that clash are left out. A refused listener does not delay the others. Raises KubeError for a refusal
+        that concerns all listeners, and for a final one if `held`.
+        """
         children = listener_children(cluster, listeners, count)
         there = await read_services(self._kube, cluster)
         look = held_services if held else apply_services

@@ -53,9 +53,12 @@ The oldest one is dropped first.
 
 @dataclass(frozen=True, slots=True)
 class _Applied:
-    """What became of the children: `refusal`, `name_taken` and `claims_taken` are sentences. `unreadable`: what they
-    follow from and cannot be read. `not_applied`: a refusal that may pass and has lasted. `retried`: a refusal that may
-    pass, of an object that no other one waits for."""
+    """The result of applying the children.
+
+    `refusal`, `name_taken` and `claims_taken` are sentences. `unreadable` names objects that the children depend on and
+    that cannot be read. `not_applied` is a refusal that may pass and has lasted. `retried` is a refusal that may pass,
+    of an object that no other one waits for.
+    """
 
     refusal: str = ""
     name_taken: str = ""

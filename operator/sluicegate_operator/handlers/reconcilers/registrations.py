@@ -263,8 +263,10 @@ class RegistrationReconciler:
         return existing
 
     async def _pass_over(self, cluster: BrokerCluster, name: str, writing: Awaitable[None], refusals: Refusals) -> None:
-        """Await `writing`. After a refusal the other BrokerRegistrations are written. A refusal for good is reported
-        once, and `refusals` keeps one that may pass."""
+        """Await `writing`, so that a refusal does not keep the other BrokerRegistrations from being written.
+
+        A final refusal is reported once, and `refusals` keeps one that may pass.
+        """
         try:
             await writing
         except KubeError as error:

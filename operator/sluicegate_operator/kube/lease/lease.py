@@ -83,7 +83,7 @@ class LeaseElector:
 
     @property
     def held(self) -> bool:
-        """Whether writes are allowed:
+        """Whether writes are allowed.
 
         False as soon as a renewal is overdue, before `lost` is set. Any thread may read it.
         """
