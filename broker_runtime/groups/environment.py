@@ -59,7 +59,7 @@ class GroupEnvironment(Protocol):
         ...
 
     def new_id(self) -> str:
-        """A fresh UUID as Kafka writes member ids."""
+        """Return a fresh UUID as Kafka writes member ids."""
         ...
 
     def run_aside(self, work: Callable[[], T], then: Callable[[T | Exception], GroupTimer]) -> None:

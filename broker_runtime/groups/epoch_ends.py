@@ -85,7 +85,7 @@ class EpochEnds:
         self._lanes: dict[int, _Lane] = {}
 
     def known_ends(self, asked: Asked) -> tuple[Ends, Asked]:
-        """The ends in the logs that this broker leads, and the questions that other leaders have to answer."""
+        """Return the ends in the logs that this broker leads, and the questions that other leaders have to answer."""
         known: dict[Partition, End] = {}
         others: dict[Partition, int] = {}
         for at, epoch in asked.items():

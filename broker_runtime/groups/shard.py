@@ -48,7 +48,7 @@ _REFUSALS: Mapping[Refusal, tuple[ErrorCode, str]] = {
 
 
 def empty_state() -> GroupsState:
-    """The state of an empty partition."""
+    """Return the state of an empty partition."""
     return GroupsState({**CLASSIC_APPLIERS, **CONSUMER_APPLIERS, **PUSH_APPLIERS}, ClassicGroup)
 
 

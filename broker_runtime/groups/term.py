@@ -43,7 +43,7 @@ _QUEUED_S = 25.0
 
 
 def told(error: KafkaError) -> KafkaError:
-    """The error as members get it."""
+    """Return the error as members get it."""
     return KafkaError(_TOLD.get(error.code, error.code), error.message or error.code.name)
 
 

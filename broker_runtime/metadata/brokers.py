@@ -119,7 +119,7 @@ class BrokerInfo:
         )
 
     def reregistered(self, record: RegisterBroker) -> "BrokerInfo":
-        """The same incarnation with the fields of the record."""
+        """Return the same incarnation with the fields of the record."""
         return replace(
             self,
             incarnation=record.incarnation,
@@ -170,7 +170,7 @@ class Brokers(ReadOnlyTable[int, BrokerInfo]):
                 self._put(replace(known, stopping_offset=record.offset), changes)
 
     def _registered_by(self, record: RegisterBroker, offset: int | None) -> BrokerInfo:
-        """The broker after the record: a new incarnation starts fenced, the same one keeps its state."""
+        """Return the broker after the record: a new incarnation starts fenced, the same one keeps its state."""
         known = self._entries.get(record.broker_id)
         if known is None or known.epoch != record.epoch:
             _check_own_offset("RegisterBroker", record.epoch, offset)

@@ -50,7 +50,10 @@ class BrokerServices:
         replicas: ReplicaManager,
         controllers: tuple[ControllerRequests, ControllerRequests],
     ) -> None:
-        """`controllers`: the usual client of the controller, and one for requests that would block others."""
+        """Create the services.
+
+        `controllers`: the usual client of the controller, and one for requests that would block others.
+        """
         self.settings = settings
         self.clock = clock
         self.cluster_id = cluster_id

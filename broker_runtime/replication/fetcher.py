@@ -219,7 +219,7 @@ class LeaderFetcher:
             pass
 
     async def _long_poll(self, body: bytes) -> memoryview | None:
-        """The response; None if partitions were added meanwhile, which closes the connection."""
+        """Return the response; None if partitions were added meanwhile, which closes the connection."""
         self._waits_for_records = True
         try:
             return await self._exchange(FETCH, FETCH_VERSION, body)

@@ -96,7 +96,7 @@ class FollowerSession:
         self.to_look = dict.fromkeys(self._replicas.values())
 
     def next_request(self, now_s: float) -> SessionRequest | None:
-        """The next request; None when there is nothing to fetch."""
+        """Return the next request; None when there is nothing to fetch."""
         if self._is_under_way or not self._is_kept:
             self.start_over()
         wanted = list(self._newly_wanted(now_s))

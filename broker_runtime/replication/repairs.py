@@ -103,7 +103,7 @@ class Repairs:
         return _NOT_TRIED if state is None else state.said
 
     def notes(self) -> list[str]:
-        """A sentence for each damaged replica, up to a limit."""
+        """Return a sentence for each damaged replica, up to a limit."""
         damaged = self._logs.damage.logs()
         notes = []
         for each in damaged[:_NOTES_MAX]:

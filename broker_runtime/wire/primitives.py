@@ -69,7 +69,7 @@ def is_struct(hint: Any) -> bool:
 
 
 def number_layout(kind: str) -> Struct | None:
-    """The layout of one of Kafka's kinds of numbers; None for other kinds."""
+    """Return the layout of one of Kafka's kinds of numbers; None for other kinds."""
     return _NUMBERS.get(kind)
 
 

@@ -91,7 +91,7 @@ def _about_metadata(request: FetchRequest, context: ControllerContext) -> Handle
 
 
 def _kept(reader: RequestReader, call: Call) -> RequestReader:
-    """A reader of the request that stays valid after the handler returns. Raises RequestTooLargeError."""
+    """Return a reader of the request that stays valid after the handler returns. Raises RequestTooLargeError."""
     check_size("Fetch", reader.left, reader.limits)
     return reader.counting(FETCH).kept(call.connection.keep_frame)
 
@@ -202,7 +202,7 @@ def _looked(fetch: SessionFetch, context: FetchContext) -> Steps[Reply | Pending
 
 
 def _repeated(request: FetchRequest, said: Repeatable, context: BrokerContext) -> Steps[RepeatedFetch | None]:
-    """The previous fetch of the connection, updated with this request. None if it is not kept."""
+    """Return the previous fetch of the connection, updated with this request. None if it is not kept."""
     call, now_s = request.call, context.clock.monotonic()
     kept = context.repeated_fetches
     peer, size = call.connection.peer, sum(map(len, said.values()))
@@ -224,7 +224,7 @@ def _repeated(request: FetchRequest, said: Repeatable, context: BrokerContext) -
 
 
 def _session(request: FetchRequest, context: FetchContext) -> FetchSession | ErrorCode:
-    """The session that the request continues or would begin, without its new partitions, or an error code."""
+    """Return the session that the request continues or would begin, without its new partitions, or an error code."""
     cache, now_s = context.fetch_sessions, context.clock.monotonic()
     if request.session_epoch in (FULL_EPOCH, FINAL_EPOCH):
         if request.session_id != NO_SESSION:

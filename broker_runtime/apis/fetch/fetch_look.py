@@ -99,7 +99,7 @@ class Fetch:
             request.leaders = CurrentLeaders(self._context.image, request.call.listener, OF_FETCH)
 
     def _readable(self, part: FetchPartition) -> tuple[Log, int]:
-        """The log, and its end offset for this client. Raises KafkaError."""
+        """Return the log, and its end offset for this client. Raises KafkaError."""
         topic = part.topic
         name = topic if isinstance(topic, str) else self._name_of(part)
         log, epoch = self._context.led_log(name, part.index)
@@ -134,7 +134,7 @@ class Fetch:
         self._quiet = quiet
 
     def answer(self) -> Reply:
-        """The reply with the results of the last read."""
+        """Return the reply with the results of the last read."""
         self._note_partitions()
         return pack_answer(self.request, self.parts, NO_SESSION)
 
@@ -169,7 +169,7 @@ class Fetch:
         return bool(self.parts)
 
     def waiting(self) -> "SessionFetch":
-        """The same fetch, with the results of its read, as a `SessionFetch` that can wait."""
+        """Return the same fetch, with the results of its read, as a `SessionFetch` that can wait."""
         session = FetchSession((), self._context.clock.monotonic())
         session.adopt(self.parts)
         session.has_nothing(self._quiet)

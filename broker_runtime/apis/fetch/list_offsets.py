@@ -93,7 +93,7 @@ def handle(request: ListOffsetsRequest, call: Call, context: BrokerContext) -> S
 
 
 def _reply(topics: list[tuple[str, list[_Answer]]]) -> Steps[Fields]:
-    """The answer's fields. Empties `topics` in steps."""
+    """Return the answer's fields. Empties `topics` in steps."""
     found = []
     topics.reverse()
     while topics:

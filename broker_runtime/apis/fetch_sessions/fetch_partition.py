@@ -25,11 +25,11 @@ class PartitionOwner(Protocol):
     """The part of a session that its partitions call."""
 
     def part_changed(self, part: "FetchPartition", /) -> None:
-        """Called when the partition's log has changed since it was read."""
+        """Handle a change of the partition's log since it was read."""
         ...
 
     def part_has_news(self, part: "FetchPartition", /) -> None:
-        """Called when only the high watermark of the partition's log has moved."""
+        """Handle a higher high watermark of the partition's log without any other change."""
         ...
 
 
@@ -111,10 +111,10 @@ class FetchPartition:
             self.stands_in = None
 
     def changed(self) -> None:
-        """Called by the log when it has changed."""
+        """Handle a change of the log."""
         self.stands_in = None
         self.session.part_changed(self)
 
     def high_watermark_moved(self) -> None:
-        """Called by a follower's log when its high watermark has moved. The next answer reports it, without a read."""
+        """Handle a move of a follower's high watermark. The next answer reports it, without a read."""
         self.session.part_has_news(self)

@@ -98,7 +98,7 @@ async def _described(operations: int, call: Call, context: BrokerContext, pace: 
 
 
 def _found(state: GroupsState, group_id: str) -> _Group:
-    """A snapshot of the group. Raises KafkaError (GROUP_ID_NOT_FOUND)."""
+    """Return a snapshot of the group. Raises KafkaError (GROUP_ID_NOT_FOUND)."""
     group = state.groups.get(group_id)
     if group is None:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")

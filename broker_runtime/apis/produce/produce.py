@@ -136,7 +136,7 @@ def _in_steps(reader: RequestReader, call: Call, context: BrokerContext) -> Step
 
 
 def _name_now(topic: str | UUID, context: BrokerContext) -> str | UUID:
-    """The current name of a topic that the request names by its id, or the id if the topic does not exist.
+    """Return the current name of a topic that the request names by its id, or the id if the topic does not exist.
 
     It is looked up in each step, because the name may belong to another topic since the request was read.
     """
@@ -177,7 +177,7 @@ class _WhenChecked:
         timeout_ms: int,
         context: BrokerContext,
     ) -> None:
-        """`waiting` and `refused` belong to the partitions that needed no check in another thread."""
+        """Complete the answer: `waiting` and `refused` belong to partitions that needed no check in another thread."""
         self._answer, self._waiting, self._refused = answer, waiting, refused
         self._timeout_ms, self._context = timeout_ms, context
         # If the client disconnects, its records are still appended, as if it had left a moment later.
@@ -224,7 +224,7 @@ class _WhenChecked:
 
 
 def _longest_wait_s(acks: int, timeout_ms: int) -> float | None:
-    """The maximum wait in seconds. None with acks=1, which waits only for the disk."""
+    """Return the maximum wait in seconds. None with acks=1, which waits only for the disk."""
     return None if acks == 1 else max(timeout_ms, 0) / 1000
 
 
@@ -241,7 +241,7 @@ def _takes_long(records: memoryview | None, leader: LeaderReplica, context: Brok
 
 
 def _refusal(transactional_id: str | None, call: Call, acks: int, context: BrokerContext) -> KafkaError | None:
-    """The error of every partition of the request, or None."""
+    """Return the error of every partition of the request, or None."""
     if transactional_id is not None:
         context.refused_transactions.note(call, transactional_id)
         return KafkaError(refused_transactions.CODE, refused_transactions.WHY)
@@ -251,14 +251,17 @@ def _refusal(transactional_id: str | None, call: Call, acks: int, context: Broke
 
 
 def _no_reply(refused: Refused | None) -> Reply:
-    """The empty reply of acks=0. Raises ProtocolError if a partition was refused, because the client gets no answer."""
+    """Return the empty reply of acks=0.
+
+    Raises ProtocolError if a partition was refused, because the client gets no answer.
+    """
     if refused is not None:
         raise ProtocolError(*_refused_without_reply(refused))
     return NO_REPLY
 
 
 def _refused_without_reply(refused: Refused) -> tuple[str, str]:
-    """The kind under which the connection's end is counted, and its reason."""
+    """Return the kind under which the connection's end is counted, and its reason."""
     return "acks-0-failed", f"a produce request with acks=0 failed: {refused.why}"
 
 

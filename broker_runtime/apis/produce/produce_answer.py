@@ -29,7 +29,7 @@ _FLEXIBLE_TAIL = Struct(">ix")
 
 
 def tail(throttle_ms: int, flexible: bool) -> bytes:
-    """The bytes that follow the results."""
+    """Return the bytes that follow the results."""
     return (_FLEXIBLE_TAIL if flexible else _TAIL).pack(throttle_ms)
 
 
@@ -70,7 +70,7 @@ class Refused:
             self.add(place, topic, index, error)
 
     def tail(self) -> bytes:
-        """The bytes that follow the results. Call it after the last result."""
+        """Return the bytes that follow the results. Call it after the last result."""
         if self._call.version < _LEADERS_SINCE:
             return tail(self._call.throttle_ms, self._call.flexible)
         return _TAIL.pack(self._call.throttle_ms) + self._leaders.answer_tags()

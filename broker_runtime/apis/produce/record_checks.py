@@ -69,7 +69,10 @@ def look_aside(
 
 
 def _fault(item: Unchecked, unpacked_bytes_max: int) -> KafkaError | None:
-    """The fault of a batch, or None. Its traceback is removed, because its frames refer to the uncompressed batch."""
+    """Return the fault of a batch, or None.
+
+    Its traceback is removed, because its frames refer to the uncompressed batch.
+    """
     partition = f"{item.topic}-{item.partition}"
     try:
         check_records(item.records, item.config, unpacked_bytes_max, partition)

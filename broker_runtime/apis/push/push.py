@@ -97,7 +97,7 @@ class PushFrames:
         return self._take_answer(*_ANSWERS[kind], frame, call, callee)
 
     def _cluster_metadata(self, frame: memoryview, call: Call) -> Reply:
-        """The brokers and the group's coordinator.
+        """Return the brokers and the group's coordinator.
 
         A request without a group gets this broker as its coordinator, and the client tries the next broker if that
         fails.

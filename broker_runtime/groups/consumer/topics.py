@@ -86,7 +86,7 @@ def _facts(topic: Topic, rack_of: Mapping[int, str]) -> Steps[TopicFacts]:
 
 
 def by_id(named: Mapping[str, tuple[int, ...]], image: MetadataImage) -> Steps[Assignment]:
-    """The partitions by the ids of the topics that exist."""
+    """Return the partitions by the ids of the topics that exist."""
     found: dict[UUID, tuple[int, ...]] = {}
     for number, (name, partitions) in enumerate(named.items(), 1):
         if number % _NAMES_OF_A_STEP == 0:

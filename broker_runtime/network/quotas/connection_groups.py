@@ -34,7 +34,7 @@ class ConnectionGroups:
     """
 
     def __init__(self, settings: QuotaSettings, counts: IpCounts, rates: IpRates) -> None:
-        """`counts` and `rates` are those of single addresses; this class only reads them."""
+        """Create an empty set of groups. `counts` and `rates` are those of single addresses, and are only read here."""
         self.by_name: dict[str, AddressGroup] = {}
         self.active = False
         """Whether a group is, or was until recently, in force. If not, no address has to be searched."""
@@ -212,7 +212,7 @@ class ConnectionGroups:
             self._counted[ip] = holders
 
     def connections_of(self, one: GroupEntry, ip: str) -> int:
-        """Number of open connections of the address that count for the member."""
+        """Return the number of open connections of the address that count for the member."""
         return self._counts.count(ip) - (0 if "/" in one.member else self._before.get(ip, _NONE)[0])
 
     def record(self, enforcing: Sequence[GroupEntry], ip: str, now_ms: int) -> tuple[int, AddressGroup] | None:

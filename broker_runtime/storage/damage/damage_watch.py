@@ -57,7 +57,7 @@ class DamageWatch:
         self.on_found()
 
     def logs(self) -> list[Log]:
-        """Logs that have damaged ranges now."""
+        """Return the logs that have damaged ranges now."""
         found = []
         for key in list(self._damaged):
             log = self._logs.get(key)

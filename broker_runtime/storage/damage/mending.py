@@ -90,7 +90,7 @@ class Mending:
         return swap.new.next_offset
 
     def _first_supplied(self) -> Generator[MissingBatches, Supplied | None, tuple[int, Supplied]]:
-        """(Number of the first range for which a source has a beginning, that beginning).
+        """Return the number of the first range for which a source has a beginning, and that beginning.
 
         Raises NotSuppliedError if there is none: then nothing is written.
         """
@@ -261,7 +261,7 @@ def _misfit(what: str, damaged: DamagedRange) -> KafkaError:
 
 
 def nothing_for(wanted: MissingBatches) -> Supplied:
-    """The answer to `MissingBatches` if the loss of the records is accepted."""
+    """Return the answer to `MissingBatches` if the loss of the records is accepted."""
     return Supplied(b"", wanted.next_offset, may_have_gaps=True)
 
 

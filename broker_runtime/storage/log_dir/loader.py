@@ -39,7 +39,7 @@ _INDEXES = (".index", ".timeindex")
 
 
 def new_log(place: LogPlace, config: TopicConfig, segment: Segment) -> Log:
-    """A log without records; the segment is one that `new_segment` made."""
+    """Return a log without records; the segment is one that `new_segment` made."""
     return Log(place, config, LoadedLog([segment], ProducerStates(), has_new_names=True))
 
 
@@ -160,7 +160,7 @@ def _load(place: LogPlace, config: TopicConfig, promise: Promise, report: Recove
 
 
 def _contents(fs: FileSystem, folder: Path) -> tuple[list[int], list[Path], list[Path]]:
-    """(Base offsets of the segments, leftovers of a crash, files of segments that were removed from the log)."""
+    """Return (base offsets of segments, leftovers of a crash, files of segments removed from the log)."""
     names = fs.listdir(folder)
     logs = {name.removesuffix(".log") for name in names if name.endswith(".log")}
     leftovers = []
@@ -227,7 +227,7 @@ class _Segments:
         return found
 
     def _begin(self, bases: Sequence[int], renamed: Sequence[Path]) -> int:
-        """Base offset of the first segment; -1 if it is not known.
+        """Return the base offset of the first segment; -1 if it is not known.
 
         It is the end of the segments that were removed from the log since the offset was noted.
         """
@@ -245,7 +245,7 @@ class _Segments:
         return -1 if may_be_torn else end
 
     def _gap(self, found: list[Segment], segment: Segment) -> Damage | None:
-        """The damage if the log ends before `segment`. A lost segment between others becomes a damaged range."""
+        """Return the damage if the log ends before `segment`. A lost segment between others becomes a damaged range."""
         if not found or found[-1].next_offset == segment.base_offset:
             return None
         end = found[-1].next_offset
@@ -260,7 +260,7 @@ class _Segments:
         return None
 
     def _stand_in(self, base: int, follows: int) -> Segment:
-        """A segment without records in place of a lost one. Raises OSError."""
+        """Return a segment without records in place of a lost one. Raises OSError."""
         segment = Segment(self._place.fs, self._place.folder, base, self._place.clock.wall_ms())
         segment.file = self._place.fs.open(segment.path, create=True)
         lost = DamagedRange(base, follows, 0, 0, f"{segment.path} is lost, or the file before it ends too early")
@@ -298,7 +298,7 @@ class _Segments:
         return not self._gaps or _ends_in_place(segment, bases)
 
     def _judged(self, segment: Segment, damage: Damage, follows: int | None) -> Damage | None:
-        """The damage where the log ends; None if the log continues after it. Raises DamagedLogError."""
+        """Return the damage where the log ends; None if the log continues after it. Raises DamagedLogError."""
         if follows is not None:
             # This file got no more writes once the next segment had begun.
             damage = replace(damage, torn=False)
@@ -342,7 +342,7 @@ def _ends_in_place(segment: Segment, bases: Sequence[int]) -> bool:
 
 
 def _load_epochs(place: LogPlace, segments: Sequence[Segment], scan_from: int | None) -> LeaderEpochs:
-    """The leader epochs from their file, completed from the batches.
+    """Return the leader epochs from their file, completed from the batches.
 
     The batches supply what a crash may have kept from the file, and everything if the file is damaged.
     """
@@ -404,7 +404,7 @@ def _is_damaged_at(segments: Sequence[Segment], offset: int) -> bool:
 
 
 def _batch_at(segments: Sequence[Segment], offset: int) -> Header | None:
-    """The batch with `offset` or, if that is damaged or left out, the next readable one of the segment."""
+    """Return the batch with `offset` or, if that is damaged or left out, the next readable one of the segment."""
     number = bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1
     position = segments[number].position_from(offset) if number >= 0 else None
     return None if position is None else next(segments[number].headers(position))[1]

@@ -209,7 +209,7 @@ class LogManager:
             _LOGGER.error("%s: the loss cannot be accepted: %s", log.place, error)
 
     def _topic_id(self, key: Partition) -> UUID | None:
-        """The topic id from partition.metadata, or None if no file has it.
+        """Return the topic id from partition.metadata, or None if no file has it.
 
         If the file is damaged, it is rewritten from the ledger.
         """
@@ -321,7 +321,7 @@ class LogManager:
             log.files.health.usable = False
 
     def create(self, topic: str, partition: int, topic_id: UUID, config: TopicConfig) -> Log:
-        """The partition's log, which is created if it does not exist.
+        """Return the partition's log, which is created if it does not exist.
 
         Raises KafkaError: KAFKA_STORAGE_ERROR, or INCONSISTENT_TOPIC_ID when another topic's log has the name.
         """

@@ -64,7 +64,7 @@ class LogUpkeep:
         self._recovered.append(log)
 
     def tick(self) -> Steps[None]:
-        """The work of one tick, with a break after some logs."""
+        """Run the work of one tick, with a break after some logs."""
         now_ms, now_s = self._clock.wall_ms(), self._clock.monotonic()
         if not self._not_checked and now_s >= self._retention_at:
             self._retention_at = now_s + self._retention_s

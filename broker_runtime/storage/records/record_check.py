@@ -65,7 +65,10 @@ class _WithoutKey:
 
 
 def _look(body: bytes, count: int) -> tuple[_WithoutKey, tuple[int, str] | None]:
-    """The records without a key, and the first malformed record with its fault. Later records are not checked."""
+    """Return the records without a key, and the first malformed record with its fault.
+
+    Later records are not checked.
+    """
     missing = _WithoutKey()
     at = index = 0
     try:

@@ -132,7 +132,7 @@ class QuotaMetrics(Protocol):
     """Counts quotas for metrics. The methods do nothing unless a class overrides them."""
 
     def note_quotas(self, key: ClusterKey, states: Mapping[str, str] | None) -> None:
-        """The reasons of condition Enforced by ConnectionQuota; None if the cluster has no quotas."""
+        """Record the reasons of condition Enforced by ConnectionQuota; None if the cluster has no quotas."""
         return
 
     def note_drift(self, changes: int) -> None:

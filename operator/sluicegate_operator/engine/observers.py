@@ -37,7 +37,7 @@ class ObserverCode(Protocol):
     """Delivers observers' code that is neither built in nor in the brokers' image."""
 
     async def find(self, key: ClusterKey, plugins: Sequence[ObserverPlugin], refusals: Refusals) -> ModulesFound:
-        """What these ObserverPlugins name. `refusals` keeps refusals that may pass."""
+        """Return the modules that these ObserverPlugins name. `refusals` keeps refusals that may pass."""
 
     async def give(self, cluster: BrokerCluster, plan: ObserverPlan, *, hold: bool) -> None:
         """Give the modules to the brokers, if the cluster allows it.
@@ -141,6 +141,6 @@ class ObserverReconciler:
 
 
 def _without(plan: ObserverPlan, postponed: Collection[str]) -> ObserverPlan:
-    """The plan without verdicts on these ObserverPlugins, whose statuses are not written."""
+    """Return the plan without verdicts on these ObserverPlugins, whose statuses are not written."""
     kept = {name: verdict for name, verdict in plan.verdicts.items() if name not in postponed}
     return replace(plan, verdicts=kept) if postponed else plan

@@ -73,7 +73,10 @@ class RollReconciler:
     """Restarts nodes that run with old properties, and scales a cluster, one step at each reconcile."""
 
     def __init__(self, context: FleetContext, blocked_told_after_s: float = BLOCKED_TOLD_AFTER_S) -> None:
-        """A roll that is blocked for longer than `blocked_told_after_s` seconds is reported by a Warning."""
+        """Create the reconciler.
+
+        A Warning reports a roll that is blocked longer than `blocked_told_after_s` seconds.
+        """
         self._context = context
         self._blocked_told_after_s = blocked_told_after_s
         self._waits: ChangedMessages[str] = ChangedMessages()

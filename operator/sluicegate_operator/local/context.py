@@ -29,7 +29,7 @@ class LocalContext(SharedContext[LocalFleet]):
     def __init__(
         self, objects: LocalObjects, fleet: LocalFleet, say: Callable[[str], None], changed: Callable[[], None]
     ) -> None:
-        """`changed` is called after a status has changed."""
+        """Create the context. `changed` is called after a status has changed."""
         super().__init__(fleet, self._clusters)
         self._objects = objects
         self._changed = changed

@@ -43,7 +43,7 @@ def hold(
 
 
 def _of_groups(view: ObservedLimits, groups: Collection[str]) -> ObservedLimits:
-    """The limits and members of these connection groups alone."""
+    """Return the limits and members of these connection groups alone."""
     entities = {(CONNECTION_GROUP, group) for group in groups}
     return ObservedLimits({}, quotas={key: number for key, number in view.quotas.items() if key[0][0] in entities})
 

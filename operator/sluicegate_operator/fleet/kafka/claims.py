@@ -150,7 +150,7 @@ async def _needed_claims(
 async def _keep_with_others(
     kube: KubeClient, cluster: BrokerCluster, node_sets: Mapping[Role, Mapping[str, Any] | None]
 ) -> None:
-    """A StatefulSet that an older operator made may delete the claims of others that its pods have mounted."""
+    """Keep the claims of others that pods have mounted: an old operator's StatefulSet may delete them."""
     refusals = Refusals()
     for node_set in node_sets.values():
         policy = {} if node_set is None else node_set["spec"].get("persistentVolumeClaimRetentionPolicy") or {}

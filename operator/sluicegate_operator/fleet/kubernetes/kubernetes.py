@@ -200,7 +200,7 @@ class KubernetesFleet:
     async def _remove_network_policies(
         self, cluster: BrokerCluster, listeners: Sequence[BrokerListener], refusals: Refusals
     ) -> None:
-        """Removed last: no node waits for it if the API server refuses."""
+        """Remove the NetworkPolicies last, so that no node waits if the API server refuses."""
         if cluster.spec.network_policies:
             return
         for policy in network_policies(cluster, listeners, self._operator_namespace):

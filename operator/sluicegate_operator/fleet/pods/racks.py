@@ -54,7 +54,7 @@ def placed_brokers(pods: Sequence[NodePod]) -> dict[int, str]:
 
 
 async def read_labels(kube: KubeClient, node: str) -> NodeLabels:
-    """Raises KubeError for what concerns all nodes."""
+    """Read the labels of one node. Raises KubeError for what concerns all nodes."""
     read = await read_node(kube, node)
     if read.found is None:
         return NodeLabels(None, read.unseen, read.may_pass)

@@ -76,7 +76,7 @@ class WatchAnswer(Answer):
         ended: Callable[[], None],
         is_known: Callable[[str, Mapping[str, Any]], bool],
     ) -> None:
-        """Calls `contact` at each chunk, `fail` at an error of the API server, `ended` at the watch's orderly end.
+        """Create the answers. Call `contact` at each chunk, `fail` at an error, `ended` at the watch's orderly end.
 
         `is_known` returns, by the type of an event and its object, whether the cache has it already.
         """
@@ -116,7 +116,7 @@ class WatchAnswer(Answer):
         self._response.close()
 
     def _unknown(self, events: bytes) -> list[bytes]:
-        """The lines of events that kopf must get.
+        """Return the lines of events that kopf must get.
 
         kopf ends for all kinds at an error but 410, and at a line that is not an event.
         """

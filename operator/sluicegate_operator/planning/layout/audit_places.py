@@ -60,7 +60,7 @@ class Results:
 
 
 def results_of(pipelines: Iterable[AuditPipeline]) -> list[Results]:
-    """The places for results of these AuditPipelines, without those on claims."""
+    """Return the places for results of these AuditPipelines, without those on claims."""
     return [found for one in pipelines if (found := Results.of(one)) is not None]
 
 
