@@ -49,7 +49,7 @@ def test_volumes_are_made_where_the_pods_were_put(shop: NodeShop, kube: Kube) ->
         assert term["matchExpressions"][0]["values"] == [node]
 
 
-def test_a_quota_without_room_is_said_and_room_is_taken_once_it_is_there(shop: NodeShop, kube: Kube) -> None:
+def test_an_exhausted_quota_is_reported_and_pods_start_once_it_is_raised(shop: NodeShop, kube: Kube) -> None:
     with own_namespace(kube, "crowded") as crowded:
         crowded.kubectl("create", "quota", "small", "--hard=pods=1")
         crowded.apply(a_cluster())

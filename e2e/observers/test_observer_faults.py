@@ -79,7 +79,7 @@ def messages(shop: Shop, name: str) -> str:
     return "\n".join(f"{one['state']}: {one.get('message', '')}" for one in states)
 
 
-def test_what_a_slow_and_a_flooded_observer_lose_stands_in_their_status(plugins: Shop) -> None:
+def test_the_status_reports_the_losses_of_a_slow_and_a_flooded_observer(plugins: Shop) -> None:
     plugins.apply(
         plugin("slow", "Sleeping", filter={"apiKeys": ["Produce"]}),
         plugin("flooded", "Flooding", config={"queue.max": "10"}, filter={"apiKeys": ["Produce"]}),

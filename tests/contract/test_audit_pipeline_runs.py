@@ -82,7 +82,7 @@ def test_a_pipeline_that_says_nothing_of_them_gives_no_files() -> None:
     assert (build.prices, build.objectives, build.mirrors, build.storms) == (None, None, None, None)
 
 
-def test_the_pipeline_reads_what_people_say_as_they_mean_it() -> None:
+def test_the_pipeline_parses_prices_and_storm_limits_as_written() -> None:
     prices = read_prices(file(FULL, "prices"))
     assert prices.currency == "EUR"
     assert prices.price == {

@@ -404,7 +404,7 @@ async def test_the_next_term_knows_everything_that_was_answered(new_place: Calla
         assert await again.add() == before.next_offset
 
 
-async def test_who_waits_when_the_log_becomes_another_ones_is_told(new_place: Callable[[], Place]) -> None:
+async def test_pending_requests_fail_when_another_process_takes_the_log(new_place: Callable[[], Place]) -> None:
     place = new_place()
     async with running(place) as process:
         await process.add("a")
@@ -458,7 +458,7 @@ async def test_a_stop_tells_everybody_who_waits(new_place: Callable[[], Place]) 
         process.runtime.unload()
 
 
-async def test_who_gives_up_waiting_holds_nobody_up(new_place: Callable[[], Place]) -> None:
+async def test_a_cancelled_request_does_not_block_others(new_place: Callable[[], Place]) -> None:
     place = new_place()
     async with running(place) as process:
         place.hold()

@@ -319,7 +319,7 @@ async def test_the_lease_goes_from_one_to_the_next(shared_place: StorePlace) -> 
 
 
 @pytest.mark.full
-async def test_a_lease_says_where_its_holder_is_and_ends_for_one_that_has_not_renewed_it_since(
+async def test_a_lease_has_its_holders_address_and_ends_unless_it_was_renewed_since(
     shared_place: StorePlace,
 ) -> None:
     shared_place.process(), shared_place.process()

@@ -84,7 +84,7 @@ def test_a_folder_goes_with_all_that_is_in_it_and_nothing_else(target: Target) -
     assert names(target, "_drafts") == []
 
 
-def test_who_is_alone_is_told_so_and_whoever_else_comes_as_far_as_that_can_be_seen(target: Target) -> None:
+def test_upkeep_reports_whether_it_is_the_only_one_if_the_store_can_detect_others(target: Target) -> None:
     target.make()
     with target.upkeep() as first, target.upkeep() as second:
         assert (first, second) == (True, not target.sees_others)

@@ -184,7 +184,7 @@ def test_what_was_sent_is_received_in_order_and_then_nothing_yet(ends: Ends, spa
         transport.receive_into(memoryview(bytearray(10)))
 
 
-def test_the_end_of_the_peers_side_comes_after_what_was_sent_before_it_and_leaves_ours(ends: Ends) -> None:
+def test_the_peers_end_of_stream_follows_its_data_and_leaves_our_side_open(ends: Ends) -> None:
     transport, peer = ends
     peer.send(b"last words")
     peer.end()

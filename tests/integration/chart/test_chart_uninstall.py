@@ -60,7 +60,7 @@ def test_it_may_release_topics_where_the_operator_was(values: tuple[str, ...], g
     assert {(one["roleRef"]["kind"], one["metadata"].get("namespace")) for one in bindings} == roles
 
 
-def test_all_of_it_comes_after_the_release_and_goes_again_and_the_job_comes_last() -> None:
+def test_all_objects_are_post_delete_hooks_and_the_job_is_created_last() -> None:
     documents = rendered()
     notes = [one["metadata"]["annotations"] for one in documents]
     assert {note["helm.sh/hook"] for note in notes} == {"post-delete"}

@@ -201,7 +201,7 @@ def test_a_controlled_shutdown_is_for_the_same_host_and_for_post_only(group: Bro
     assert state(group, 0) == "Online"
 
 
-def test_who_asks_for_what_is_newer_is_answered_when_there_is_something(group: BrokerGroup) -> None:
+def test_a_long_poll_for_a_newer_version_is_answered_when_a_change_occurs(group: BrokerGroup) -> None:
     controller = group.controller
 
     def version(query: str = "") -> str:

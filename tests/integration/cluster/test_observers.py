@@ -185,7 +185,9 @@ def test_one_that_does_not_close_is_left_behind(broker: BrokerProcess) -> None:
         ("NeverConfigured", "its import or configure has not returned within 3 s"),
     ],
 )
-def test_one_that_cannot_be_loaded_harms_nobody_and_is_told(broker: BrokerProcess, class_name: str, why: str) -> None:
+def test_an_observer_that_cannot_be_loaded_is_reported_and_affects_no_client(
+    broker: BrokerProcess, class_name: str, why: str
+) -> None:
     with observing(broker, class_name):
         use(broker)
         until(lambda: state(broker, class_name) == "Failed", "it is told by the metrics")

@@ -109,7 +109,7 @@ def test_why_the_broker_closes_one_is_told(bench: Bench) -> None:
     assert told[-1].reason == "the broker is fenced"
 
 
-def test_where_nobody_listens_nothing_is_kept(bench: Bench) -> None:
+def test_no_notices_are_kept_without_an_observer(bench: Bench) -> None:
     told = observed(bench, QuotaSettings())
     bench.server.connection_notices.observe(None)
     client = bench.connect()
@@ -119,7 +119,7 @@ def test_where_nobody_listens_nothing_is_kept(bench: Bench) -> None:
     assert told == []
 
 
-def test_one_that_a_connection_group_keeps_out_is_told_with_the_group(bench: Bench) -> None:
+def test_the_notice_of_a_connection_rejected_by_a_connection_group_names_the_group(bench: Bench) -> None:
     told = observed(bench, replace(SHORT, ip_action=IpAction.DROP))
     groups = bench.server.connection_groups
     groups.set_limits("shop/a", AddressGroupLimits(max_connections=1))

@@ -57,7 +57,7 @@ def node() -> Iterator[Node]:
         yield Node(broker)
 
 
-def test_a_listener_comes_and_goes_while_a_producer_on_another_one_goes_on(node: Node) -> None:
+def test_a_listener_opens_and_closes_while_a_producer_on_another_listener_continues(node: Node) -> None:
     create_topic(node.broker.bootstrap, "live", 2, 1)
     with AcknowledgedWorkload(node.broker.bootstrap, "live", 2) as workload, ExitStack() as clients:
         until(lambda: workload.count > 100, "the first listener has a busy client")

@@ -198,7 +198,7 @@ async def test_limits_of_others_stay_beside_ours(nodes: Sequence[ApacheKafka]) -
         await outside.kafka.incremental_alter_configs(None, ConfigChange({}, list(theirs)))
 
 
-async def test_a_limit_whose_quota_went_while_nobody_was_there_is_lifted(nodes: Sequence[ApacheKafka]) -> None:
+async def test_a_limit_whose_quota_was_deleted_during_downtime_is_lifted(nodes: Sequence[ApacheKafka]) -> None:
     quotas = (
         quota_of("a", {"ip": NOISY}, maxConnections=600, maxConnectionCreationRate=5),
         quota_of("b", {"broker": {}}, maxConnections=5000),
@@ -299,7 +299,7 @@ async def test_another_cluster_than_the_one_that_is_governed_is_left_alone(nodes
         assert outside.kube.names("BrokerRegistration") == []
 
 
-async def test_brokers_and_controllers_are_told_of_as_they_come_and_go(nodes: Sequence[ApacheKafka]) -> None:
+async def test_registrations_follow_brokers_and_controllers_that_start_and_stop(nodes: Sequence[ApacheKafka]) -> None:
     async with governed_outside(nodes) as outside:
         governed = outside.governed
 

@@ -112,7 +112,7 @@ def test_what_a_killed_run_left_is_cleared_away_and_the_programs_are_built(tmp_p
     assert not left.exists()
 
 
-def test_what_go_says_of_its_failure_is_shown(tmp_path: Path) -> None:
+def test_the_error_shows_the_output_of_a_failed_go_build(tmp_path: Path) -> None:
     go = tmp_path / "go"
     go.write_text("#!/bin/sh\necho 'main.go:1:1: expected package' >&2\nexit 1\n")
     go.chmod(0o755)

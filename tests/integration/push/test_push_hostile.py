@@ -256,7 +256,7 @@ ANSWERS = struct.pack(">h", 0) + text(b"c")
     ],
     ids=range(15),
 )
-def test_what_is_no_message_ends_its_connection(line: Open, content: bytes) -> None:
+def test_an_invalid_message_ends_its_connection(line: Open, content: bytes) -> None:
     one = line()
     one.send_bytes(content)
     assert one.is_hung_up_on()

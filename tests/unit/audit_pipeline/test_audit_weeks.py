@@ -121,7 +121,7 @@ def test_topics_that_nobody_uses_are_idle(answered: Answered) -> None:
     assert spare == {"checkout-dlq"}
 
 
-def test_what_the_mirror_lost_and_what_it_lags_behind_are_told_apart(answered: Answered) -> None:
+def test_lost_and_lagging_records_of_the_mirror_are_distinguished(answered: Answered) -> None:
     truth = answered.truth
     produced: Counter[object] = Counter()
     found: dict[str, set[tuple[object, object]]] = {}

@@ -133,7 +133,7 @@ def test_times_and_sums_are_written_alike_in_csv(landed: Path, capsys: pytest.Ca
         (["check", "ftp://server/segments"], "ftp://server/segments is no target: give a folder, or a URI such as s3:"),
     ],
 )
-def test_what_cannot_be_done_is_told_in_a_sentence_that_says_what_to_do(
+def test_invalid_use_prints_an_error_that_says_what_to_do(
     landed: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str
 ) -> None:
     (landed / "a-file").touch()

@@ -80,7 +80,7 @@ def test_a_file_of_settings_may_begin_with_the_mark_of_utf_8(
     assert "there is no folder" in capsys.readouterr().err
 
 
-def test_what_is_no_place_of_results_or_of_a_summary_is_said(
+def test_an_invalid_place_of_results_or_of_a_summary_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "source").mkdir()
@@ -171,7 +171,7 @@ def test_what_is_missing_is_said_at_the_end() -> None:
     assert told(missing, 3)[1] == "the audit log is not complete: 1,200 events missing, 2 files set aside"
 
 
-def test_a_range_without_an_event_is_told_and_nothing_is_called_complete_that_was_not_looked_at() -> None:
+def test_a_range_without_events_is_reported_and_only_examined_days_count_as_complete() -> None:
     nothing = {"missing": 0, "holes": 0, "quarantinedFiles": 0}
     said = told(Manifest("v1", 0, {}, summary=nothing), 3, date(2030, 1, 1), date(2030, 1, 2))
     assert said == ["published no day as version v1 in 3 s", "no event was found from 2030-01-01 on up to 2030-01-02"]

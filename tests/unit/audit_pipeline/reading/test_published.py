@@ -45,7 +45,7 @@ def test_what_a_killed_build_has_put_into_a_store_stays_for_a_day(tmp_path: Path
     assert found == {NAMED, OTHERS, *(LEFT if stays else ())}
 
 
-def test_what_no_build_has_written_is_never_removed_wherever_it_lies(tmp_path: Path) -> None:
+def test_files_that_no_build_has_written_are_never_removed(tmp_path: Path) -> None:
     target = FolderTarget(tmp_path)
     others = {
         SEGMENT,

@@ -41,7 +41,7 @@ def test_files_that_go_while_a_build_is_at_work_are_those_of_a_day_that_it_has_b
     assert (after.lost, list(after.set_aside)) == ({FIRST}, list(source.set_aside))
 
 
-def test_a_file_that_is_damaged_after_its_day_was_built_is_told_by_each_look_from_then_on(tmp_path: Path) -> None:
+def test_a_file_damaged_after_its_day_was_built_is_reported_by_each_later_read(tmp_path: Path) -> None:
     write_week(WEEK, tmp_path)
     first = look(tmp_path)
     first.settle(first.touched)

@@ -114,7 +114,7 @@ def test_a_segment_that_was_torn_off_anywhere_is_published_again(segments: Segme
 
 
 @pytest.mark.parametrize("takes", [1, 7])
-def test_who_goes_on_publishes_nothing_twice_however_often_the_topic_is_gone(segments: Segments, takes: int) -> None:
+def test_a_resumed_publisher_sends_nothing_twice_however_often_the_topic_fails(segments: Segments, takes: int) -> None:
     segments.land(3)
     whole = MemoryTopic()
     published(segments, whole)
@@ -196,7 +196,7 @@ def test_maps_are_objects_and_times_of_records_are_never_in_the_future(tmp_path:
     assert rollup["ts"].endswith("Z")
 
 
-def test_what_is_no_end_is_none_and_an_end_of_another_kind_is_refused() -> None:
+def test_end_of_ignores_other_records_and_rejects_another_schema() -> None:
     assert end_of(None) is None
     assert end_of(b'{"table":"request"}') is None
     with pytest.raises(ValueError, match="does not tell 'schema_version'"):

@@ -24,7 +24,7 @@ OF_OTHERS = (
 )
 
 
-def test_drafts_of_whoever_was_killed_go_when_nobody_can_still_write_them(tmp_path: Path) -> None:
+def test_drafts_of_a_killed_process_are_deleted_once_it_cannot_write_them_any_more(tmp_path: Path) -> None:
     folder = tmp_path / "request/arrival_date=2026-11-22/arrival_hour=05"
     folder.mkdir(parents=True)
     segment = folder / "cluster-7-0001-00000001.parquet"

@@ -161,7 +161,7 @@ def test_compaction_that_is_killed_anywhere_never_shows_an_event_twice(landed: P
     pytest.fail("it never came to an end")
 
 
-def test_what_is_too_old_goes_and_is_no_loss(copied: Path) -> None:
+def test_expired_segments_are_deleted_and_not_reported_as_lost(copied: Path) -> None:
     total = check(FolderTarget(copied)).events
     removed = expire(FolderTarget(copied), RetentionLimits(before_us=BEGIN_US + HOUR_US))
     assert removed > 0
@@ -260,7 +260,7 @@ def test_a_check_that_takes_longer_than_it_takes_to_merge_comes_to_an_end(copied
     assert len(read) < 4 * files
 
 
-def test_what_goes_while_its_rows_are_read_is_looked_for_elsewhere(
+def test_rows_of_a_segment_merged_during_a_check_are_found_in_its_successor(
     copied: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     really, merged = stored_segment.row_groups_at, [False]
@@ -303,7 +303,7 @@ def test_a_second_look_reads_only_what_has_come(copied: Path, tmp_path: Path, re
     assert len(read) == files + 1
 
 
-def test_where_files_go_as_fast_as_they_are_looked_at_nothing_is_called_corrupt_or_missing(copied: Path) -> None:
+def test_a_check_of_constantly_changing_files_reports_undecided_instead_of_corrupt_or_missing(copied: Path) -> None:
     numbers = count(90)
     folder = str(next(copied.glob("request/**/*-00000036.parquet")).parent.relative_to(copied))
 
@@ -360,7 +360,7 @@ def test_a_damaged_segment_stays_and_keeps_nothing_else_from_being_compacted(cop
     assert {finding.kind for finding in check(FolderTarget(copied)).findings} >= {"corrupt"}
 
 
-def test_what_was_half_deleted_goes_with_the_next_look_and_is_no_loss(copied: Path) -> None:
+def test_the_next_expiry_finishes_an_interrupted_deletion_without_findings(copied: Path) -> None:
     limits = RetentionLimits(bytes_max=sum(path.stat().st_size for path in copied.rglob("*.parquet")) // 2)
     target = CrashingTarget(copied, 4)
     with pytest.raises(KeyboardInterrupt):

@@ -39,7 +39,7 @@ def test_a_folder_that_is_there_and_not_ours_is_told(tmp_path: Path, monkeypatch
         make_data_folder(tmp_path)
 
 
-def test_what_is_no_folder_is_told(tmp_path: Path) -> None:
+def test_a_path_below_a_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="cannot be made"):
         make_data_folder(tmp_path / "file" / "data")

@@ -140,7 +140,7 @@ def test_it_registers_and_is_let_in_within_a_moment(bench: Bench) -> None:
     ]
 
 
-def test_the_epoch_since_which_its_data_is_whole_is_told_and_the_new_one_noted_before_a_heartbeat(bench: Bench) -> None:
+def test_registration_sends_the_previous_broker_epoch_and_stores_the_new_one_before_a_heartbeat(bench: Bench) -> None:
     bench.vouched.epoch = 41
     told: list[tuple[int, list[int]]] = []
     real = bench.controller.refuse
@@ -174,7 +174,7 @@ def test_it_wants_to_be_fenced_until_it_is_ready_and_never_after(bench: Bench) -
     assert [reason for _, reason in bench.door] == ["open"]
 
 
-def test_it_lets_nobody_in_before_its_own_metadata_has_it_unfenced(bench: Bench) -> None:
+def test_the_broker_opens_its_listeners_after_its_own_metadata_shows_it_unfenced(bench: Bench) -> None:
     async def scene(bench: Bench) -> None:
         bench.has_the_record = False
         await asyncio.sleep(0.5)
@@ -490,7 +490,7 @@ def test_listeners_that_change_before_it_is_let_in_are_told_before(bench: Bench)
     assert kinds[:3] == [BROKER_REGISTRATION, BROKER_REGISTRATION, BROKER_HEARTBEAT]
 
 
-def test_a_controller_that_cannot_be_told_of_listeners_is_told_later_and_heartbeats_go_on(bench: Bench) -> None:
+def test_a_failed_reregistration_is_retried_while_heartbeats_continue(bench: Bench) -> None:
     async def scene(bench: Bench) -> None:
         await asyncio.sleep(1)
         bench.controller.refuse = lambda key, _content: (

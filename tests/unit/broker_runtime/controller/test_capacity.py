@@ -73,7 +73,7 @@ def test_the_limit_follows_from_the_files_that_may_be_open(open_files: int, repl
     assert settings.config.sluicegate_broker_replicas_max == replicas
 
 
-def test_what_the_file_says_wins_and_no_limit_is_none() -> None:
+def test_the_files_replica_limit_wins_and_none_means_no_limit() -> None:
     given = broker_settings({"node.id": "1", "sluicegate.broker.replicas.max": "9"})
     assert with_replicas_max(given, 20_000) is given
     endless = with_replicas_max(broker_settings({"node.id": "1"}), None)

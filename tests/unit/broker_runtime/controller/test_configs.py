@@ -57,7 +57,7 @@ def test_a_listener_limit_may_be_set_for_the_whole_cluster(metadata: Metadata) -
     assert metadata.image.configs.of_broker(None) == {LISTENER_RATE: "7"}
 
 
-def test_what_is_as_asked_already_writes_nothing(metadata: Metadata) -> None:
+def test_a_change_to_the_current_value_writes_no_record(metadata: Metadata) -> None:
     alter(metadata, BROKER, "", (RATE, Operation.SET, "50"))
     asked = [Change(RATE, Operation.SET, "50"), Change("max.connections", Operation.DELETE, None)]
     assert alter_incrementally((BROKER, ""), asked, metadata.image) == []
@@ -300,7 +300,7 @@ def test_a_limit_that_would_leave_no_connection_for_brokers_and_administrators_i
     alter(metadata, BROKER, "", ("listener.name.external.max.connections", Operation.SET, "1"))
 
 
-def test_where_clients_and_brokers_share_the_only_listener_the_brokers_limit_must_leave_room_for_brokers() -> None:
+def test_the_brokers_limit_leaves_room_for_brokers_on_a_listener_shared_with_clients() -> None:
     metadata = Metadata()
     for broker in (1, 2, 3):
         metadata.broker(broker, "PLAINTEXT")

@@ -99,7 +99,7 @@ def test_all_that_leave_at_once_are_eligible_together() -> None:
     assert cluster.sets() == (1, (1,), (2, 3))
 
 
-def test_where_one_is_enough_nobody_is_eligible_beside_it() -> None:
+def test_no_replica_is_eligible_if_min_insync_replicas_is_1() -> None:
     cluster = Three(least=1)
     cluster.fence(2, 3)
     assert cluster.sets() == (1, (1,), ())
@@ -267,7 +267,7 @@ def test_an_election_that_is_asked_for_prefers_an_eligible_replica_to_an_unclean
 
 
 @pytest.mark.parametrize("topic", ["t", None])
-def test_where_fewer_have_to_be_in_sync_than_before_nobody_is_eligible_any_more(topic: str | None) -> None:
+def test_eligible_replicas_are_removed_when_min_insync_replicas_is_lowered(topic: str | None) -> None:
     cluster = Three()
     cluster.configure(MIN_INSYNC, "2", topic=None)
     if topic is None:

@@ -104,7 +104,7 @@ def test_changes_that_are_refused(wrong: dict[str, object], code: ErrorCode) -> 
         ({"isr": [(1, 10**6), (4, 10**6)]}, ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_of_two_mistakes_the_one_that_kafka_looks_at_first_is_told(both: dict[str, object], code: ErrorCode) -> None:
+def test_the_error_that_kafka_checks_first_is_returned(both: dict[str, object], code: ErrorCode) -> None:
     metadata, change = cluster()
     with pytest.raises(KafkaError) as refused:
         change_isr(1, replace(change, **both), metadata.image)  # type: ignore[arg-type]

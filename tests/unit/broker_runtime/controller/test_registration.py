@@ -241,7 +241,7 @@ def test_the_word_that_a_pod_is_gone_ends_its_session_and_frees_its_id(stopping:
     assert [type(record) for record in records] == [RegisterBroker]
 
 
-def test_a_broker_that_was_declared_gone_and_is_not_comes_back_with_its_next_heartbeat() -> None:
+def test_a_broker_declared_dead_returns_with_its_next_heartbeat() -> None:
     cluster = Three()
     cluster.beat(1, fence=True, stop=True)
     assert cluster.beat(1) == HeartbeatAnswer(True, False, False)

@@ -257,7 +257,7 @@ async def test_a_damaged_journal_and_one_of_another_cluster_end_the_start() -> N
         await other.__aenter__()
 
 
-async def test_who_waits_at_a_stop_is_told() -> None:
+async def test_pending_writes_fail_when_the_controller_stops() -> None:
     node = ControllerInMemory()
     await node.__aenter__()
     waiting = asyncio.ensure_future(node.write(config(1)))

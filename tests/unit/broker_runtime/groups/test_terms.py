@@ -128,7 +128,7 @@ async def test_a_broker_that_stops_coordinates_nothing_though_the_metadata_still
         assert await code_of(node) == ErrorCode.NOT_COORDINATOR
 
 
-async def test_who_waits_for_others_is_told_when_the_epoch_ends() -> None:
+async def test_pending_requests_fail_when_the_epoch_ends() -> None:
     def joined(state: GroupsState, environment: GroupEnvironment) -> tuple[Sequence[GroupRecord], DeferredAnswer[str]]:
         return (), DeferredAnswer()
 
@@ -216,7 +216,7 @@ async def test_replicas_that_take_too_long_are_a_coordinator_that_is_not_availab
         assert await code_of(node, committing(5)) == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-async def test_who_was_told_to_ask_again_before_its_turn_is_not_decided_for_and_whose_client_has_gone_is() -> None:
+async def test_a_request_that_timed_out_in_the_queue_is_dropped_but_one_of_a_closed_client_runs() -> None:
     async with CoordinatingBroker({"offsets.commit.timeout.ms": "1"}, partitions=1, replicas=(1, 2)) as node:
         node.elect(1)
         await node.loaded()
@@ -233,7 +233,7 @@ async def test_who_was_told_to_ask_again_before_its_turn_is_not_decided_for_and_
         assert [value.offset for value in state.offsets.of(GROUP).values()] == [5, 7]
 
 
-async def test_thousands_who_wait_for_each_other_are_not_told_to_ask_again() -> None:
+async def test_thousands_of_requests_that_wait_for_each_other_do_not_time_out() -> None:
     async with CoordinatingBroker({"offsets.commit.timeout.ms": "20"}, partitions=1, replicas=(1, 2)) as node:
         node.elect(1)
         await node.loaded()
@@ -272,7 +272,7 @@ async def test_a_partition_that_holds_what_cannot_be_is_named_and_tried_again(
         assert node.groups.terms[1].phase.value == "active", "others are served"
 
 
-async def test_offsets_that_nobody_wants_any_more_go_by_a_timer_and_with_their_topic() -> None:
+async def test_unused_offsets_are_deleted_by_a_timer_and_with_their_topic() -> None:
     interval = {"offsets.retention.check.interval.ms": "1", "offsets.retention.minutes": "1"}
     async with CoordinatingBroker(interval) as node:
         await node.lead()

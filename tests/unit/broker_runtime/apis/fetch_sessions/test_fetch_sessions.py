@@ -224,7 +224,7 @@ def test_another_request_of_the_session_ends_the_one_that_waits() -> None:
     assert waiting.error == ErrorCode.INVALID_FETCH_SESSION_EPOCH
 
 
-def test_who_hangs_up_while_waiting_may_go_on_elsewhere() -> None:
+def test_a_session_continues_after_its_waiting_client_disconnected() -> None:
     node = Node()
     client = Client(node)
     client.begin(ALL)
@@ -304,9 +304,7 @@ def test_a_follower_in_a_session_moves_the_high_watermark_and_hears_of_it() -> N
     assert follower.go_on().parts == {}
 
 
-def test_a_follower_that_waits_is_not_looked_after_for_the_high_watermark_and_hears_of_it_with_its_next_answer() -> (
-    None
-):
+def test_a_waiting_follower_gets_a_new_high_watermark_with_its_next_answer_only() -> None:
     node = Node(1, 2)
     leader = node.leaders[1]
     leader.update(Partition((1, 2, 3), (1, 2, 3), 1, 4, 1), brokers(1, 2, 3), 0.0)
@@ -490,7 +488,7 @@ def test_who_calls_itself_a_follower_has_room_for_so_many_partitions_only() -> N
     assert cache.keep(100, 0.0, replica=2) is not None
 
 
-def test_who_is_refused_for_the_partitions_has_taken_nobodys_slot_and_leaves_its_room() -> None:
+def test_a_session_refused_for_its_partitions_takes_no_slot_and_no_room() -> None:
     cache = Cache(1, partitions_max=100)
     old = cache.keep(60, 0.0)
     assert old is not None

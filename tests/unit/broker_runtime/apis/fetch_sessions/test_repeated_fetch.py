@@ -223,7 +223,7 @@ def test_a_follower_says_what_it_has_as_ever() -> None:
     assert {lag_of(leader, 2) for leader in node.of.values()} == {0}
 
 
-def test_when_there_is_no_room_what_was_not_asked_for_lately_goes() -> None:
+def test_the_least_recently_used_fetch_is_evicted_when_the_cache_is_full() -> None:
     kept = RepeatedFetches(100)
     form = (11, False)
 
@@ -251,7 +251,7 @@ def test_when_there_is_no_room_what_was_not_asked_for_lately_goes() -> None:
 
 
 @pytest.mark.parametrize("later_s", [0.1, 60.0])
-def test_who_waits_is_not_pushed_out_by_others(later_s: float) -> None:
+def test_waiting_fetches_are_not_evicted(later_s: float) -> None:
     node = Node()
     node.repeated_fetches = RepeatedFetches(len(ALL))
     context: Any = node

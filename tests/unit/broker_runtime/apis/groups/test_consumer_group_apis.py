@@ -83,7 +83,7 @@ async def test_groups_are_described(version: int) -> None:
 
 
 @pytest.mark.parametrize("asked_for", [True, False])
-async def test_what_a_client_may_do_with_a_group_is_described_if_it_asks(asked_for: bool) -> None:
+async def test_authorized_operations_are_described_on_request(asked_for: bool) -> None:
     async with CoordinatingBroker() as node:
         await node.lead()
         await join(node, 1, "a")

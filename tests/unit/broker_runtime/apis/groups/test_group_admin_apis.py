@@ -139,7 +139,7 @@ async def test_a_group_is_described_with_its_members(version: int) -> None:
 
 
 @pytest.mark.parametrize("asked_for", [True, False])
-async def test_what_a_client_may_do_with_a_group_is_described_if_it_asks(asked_for: bool) -> None:
+async def test_authorized_operations_are_described_on_request(asked_for: bool) -> None:
     asked = {"groups": ["e", "nothing"], "include_authorized_operations": asked_for}
     may = 3400 if asked_for else NOT_ASKED
     async with CoordinatingBroker() as node:

@@ -168,7 +168,7 @@ async def test_a_follower_waits_for_its_leader() -> None:
         assert (await syncing).assignment == b"2"
 
 
-async def test_who_waits_when_the_group_goes_elsewhere_is_told() -> None:
+async def test_pending_joins_fail_when_the_coordinator_moves() -> None:
     async with CoordinatingBroker() as node:
         await node.lead()
         member_id = (await join(node, 9)).member_id

@@ -111,7 +111,7 @@ async def test_what_is_not_there_is_refused_by_itself(version: int) -> None:
         assert await fetch(node, 8, None) == (0, [(0, 5, "at 5", 0)])
 
 
-async def test_an_id_that_nobody_knows_stands_among_the_others() -> None:
+async def test_an_unknown_topic_id_has_its_own_error_among_known_ids() -> None:
     async with CoordinatingBroker() as node:
         await node.lead()
         await commit(node, 10, {1: 4})

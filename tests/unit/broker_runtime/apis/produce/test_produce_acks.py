@@ -168,7 +168,7 @@ def test_a_request_waits_for_all_of_its_partitions() -> None:
     assert [part.base_offset for part in answer.parts] == [0, 1]
 
 
-def test_nobody_is_told_when_the_client_has_gone() -> None:
+def test_no_answer_is_sent_after_the_client_disconnected() -> None:
     producer = Producer()
     answer = Answer(producer.send())
     answer.pending.cancel()

@@ -141,7 +141,7 @@ async def test_records_for_a_topic_that_is_made_anew_meanwhile_do_not_reach_its_
     assert (node.end, namesake.end) == (0, 0)
 
 
-async def test_a_long_batch_is_looked_at_aside_where_all_records_are_asked_for() -> None:
+async def test_a_long_batch_is_checked_in_a_thread_if_all_records_are_validated() -> None:
     assert not isinstance(Node(TopicConfig()).send([LONG]), PendingReply)
     node = Node(TopicConfig(sluicegate_record_validation="all"))
     answered = kept(node.send([LONG]))
@@ -201,7 +201,7 @@ async def test_without_acks_bad_records_end_the_connection_and_good_ones_are_not
         node.send([UNKEYED], acks=0)
 
 
-async def test_who_went_away_meanwhile_has_its_records_appended() -> None:
+async def test_records_of_a_client_that_disconnects_meanwhile_are_appended() -> None:
     node = Node()
     pending = node.send([packed(GZIP, KEYED)])
     assert isinstance(pending, PendingReply)
@@ -219,7 +219,7 @@ async def test_a_leader_that_resigned_meanwhile_appends_nothing() -> None:
     assert node.end == 0
 
 
-async def test_who_comes_when_too_much_waits_is_told_to_try_again() -> None:
+async def test_a_produce_request_times_out_while_the_check_queue_is_full() -> None:
     node = Node()
     answered = kept(node.send([packed(GZIP, KEYED)]))
     node.aside_is_full = True

@@ -500,7 +500,7 @@ async def test_a_coordinator_is_behind_where_something_waits_on_its_side(
     assert callers.is_behind(1), "an answer may lie there"
 
 
-async def test_who_answers_again_and_again_what_was_not_asked_fills_no_queue(frames: PushFrames) -> None:
+async def test_unexpected_answers_end_the_connection_before_they_fill_a_queue(frames: PushFrames) -> None:
     client = Client(frames, 1)
     assert await client.registered() is ErrorCode.NONE
     await client.received(layouts.START_FETCHER_REQUEST)

@@ -182,7 +182,7 @@ async def test_names_are_read_over_many_turns_and_each_of_them_is_told_once() ->
     assert turns.count >= 2 * TURNS
 
 
-def test_what_has_been_taken_is_let_go_of() -> None:
+def test_slices_and_emptied_release_consumed_items() -> None:
     items = deque(range(5))
     cut = slices(items, 2)
     assert (next(cut), list(items)) == ([0, 1], [2, 3, 4])

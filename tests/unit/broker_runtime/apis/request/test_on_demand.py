@@ -56,7 +56,7 @@ Handler = Callable[[memoryview, ServedConnection], Reply | PendingReply]
 
 
 @pytest.mark.parametrize("api", APIS, ids=[api.name for api in APIS])
-def test_the_table_says_of_an_api_what_its_module_says(api: ApiOnDemand) -> None:
+def test_the_table_of_apis_agrees_with_each_module(api: ApiOnDemand) -> None:
     spec = import_module(api.module).API
     for what in ("key", "name", "versions", "flexible_from", "reads", "slow", "on_standby"):
         assert getattr(api, what) == getattr(spec, what)

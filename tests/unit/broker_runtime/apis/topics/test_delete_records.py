@@ -111,7 +111,7 @@ async def test_a_broker_that_is_away_and_may_lead_is_waited_for() -> None:
     assert told(await (await scene.begin(2, timeout_ms=1))) == [(ErrorCode.REQUEST_TIMED_OUT, 0)]
 
 
-async def test_who_comes_back_joins_once_it_has_the_leaders_start() -> None:
+async def test_a_returning_follower_joins_the_isr_once_it_has_the_leaders_start_offset() -> None:
     scene = Scene()
     scene.fetch(2, 2)
     third_is_away(scene, elr=())

@@ -89,7 +89,7 @@ def of(
     }
 
 
-def test_a_topic_is_produced_to_by_its_id_and_an_id_of_nobody_is_told() -> None:
+def test_produce_accepts_a_topic_id_and_reports_an_unknown_one() -> None:
     node = Node()
     answer = node.ask(produce.API, 13, to(13, TOPIC_ID, STRANGER))
     found = {topic.topic_id: topic.partition_responses[0].error_code for topic in answer.responses}
@@ -99,7 +99,7 @@ def test_a_topic_is_produced_to_by_its_id_and_an_id_of_nobody_is_told() -> None:
     assert refused.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_who_observes_a_produce_request_is_told_names_and_of_an_id_of_nobody_the_id() -> None:
+def test_an_observer_of_produce_receives_topic_names_and_the_id_of_an_unknown_topic() -> None:
     frame = memoryview(encode_request(PRODUCE, 13, 1, to(13, TOPIC_ID, STRANGER)))[4:]
     call, _ = handled_call(produce.API, frame, Node(), details=True)
     assert call.partitions is not None

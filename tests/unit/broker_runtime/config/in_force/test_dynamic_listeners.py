@@ -115,7 +115,7 @@ def test_limits_of_a_listener_that_was_added_count_and_those_of_one_that_is_gone
     assert "listener.name.clients.max.connections" not in effective.values
 
 
-def test_what_is_stored_and_breaks_a_rule_with_the_file_is_left_out_as_a_whole_and_told() -> None:
+def test_stored_listeners_that_conflict_with_the_file_are_all_ignored_and_reported() -> None:
     changed = settings(listeners="INTERNAL://0.0.0.0:19091", **{"advertised.listeners": "INTERNAL://pod-0:19091"})
     effective = effective_config(changed, {}, NEW | {"max.connections": "5"})
     assert effective.listeners == static_listeners(changed)

@@ -26,7 +26,7 @@ def test_what_is_no_tag(name: str) -> None:
 
 
 @pytest.mark.parametrize("tag", [tag.name for tag in BUILT_IN_TAGS])
-def test_nobody_gives_another_meaning_to_what_brokers_say_of_themselves(tag: str) -> None:
+def test_built_in_tags_cannot_be_configured(tag: str) -> None:
     with pytest.raises(ConfigError, match=f"each broker says {tag} of itself"):
         broker_settings({**FILE, f"tag.{tag}": "x"})
 

@@ -103,9 +103,7 @@ def test_the_order_of_members_and_topics_changes_nothing(
 
 @both
 @given(group=members(), described=topics())
-def test_where_nothing_changed_everybody_gets_the_very_object_back(
-    name: str, group: Members, described: Topics
-) -> None:
+def test_an_unchanged_group_gets_the_identical_assignment_objects(name: str, group: Members, described: Topics) -> None:
     settled = holding(group, ASSIGNORS[name](group, described))
     again = ASSIGNORS[name](settled, described)
     assert all(again[member_id] is member.current for member_id, member in settled.items())
@@ -169,7 +167,7 @@ def test_uniform_with_different_subscriptions_leaves_no_move_that_makes_two_more
 
 @pytest.mark.parametrize("others", [frozenset(), frozenset(TOPIC_IDS[1:2])], ids=["equal", "different"])
 @given(names=st.sets(MEMBER_IDS, min_size=2, max_size=9).map(sorted), random=RANDOMS)
-def test_where_everybody_can_read_in_the_own_rack_everybody_does(
+def test_every_member_reads_in_its_own_rack_where_possible(
     others: frozenset[UUID], names: list[str], random: Random
 ) -> None:
     homes = random.sample(names, len(names))

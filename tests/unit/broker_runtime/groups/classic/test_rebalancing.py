@@ -102,7 +102,7 @@ def test_a_second_member_makes_the_first_join_again() -> None:
     assert told(follower).assignment == b"2"
 
 
-def test_who_has_no_part_of_the_assignment_is_told_an_empty_one() -> None:
+def test_a_member_without_a_part_of_the_assignment_gets_an_empty_one() -> None:
     at = ClassicCoordinator()
     first, second = at.stable(members=2)
     at.leave(LeavingMember("nobody"))
@@ -166,7 +166,7 @@ def test_when_the_last_session_ends_the_group_is_empty_and_says_so_in_the_log() 
     assert not list(at.timers.timers.take_due(1e9)), "nothing is left to wait for"
 
 
-def test_who_waits_for_others_needs_no_heartbeats() -> None:
+def test_a_member_waiting_in_join_group_needs_no_heartbeats() -> None:
     at = ClassicCoordinator()
     first, second = at.stable(members=2)
     rejoining = at.join(first)
@@ -278,7 +278,7 @@ def test_a_leader_that_joins_again_always_rebalances() -> None:
     assert at.beat(follower) is IN_PROGRESS
 
 
-def test_who_joins_twice_hears_the_second_time() -> None:
+def test_a_second_join_of_a_member_answers_the_first_with_an_error() -> None:
     at = ClassicCoordinator()
     leader, follower = at.stable(members=2)
     first, second = at.join(leader), at.join(leader)
@@ -310,7 +310,7 @@ def test_leaving() -> None:
     assert told(at.join(first)).generation == 2
 
 
-def test_who_leaves_while_it_joins_is_told() -> None:
+def test_a_pending_join_fails_when_its_member_leaves() -> None:
     at = ClassicCoordinator()
     first, second = at.stable(members=2)
     joining = at.join(first)
@@ -437,7 +437,7 @@ def test_a_group_that_is_larger_than_it_may_be_by_now_turns_its_last_away() -> N
     assert error_of(second) is NONE
 
 
-def test_after_a_fail_over_members_go_on_and_who_is_gone_is_missed() -> None:
+def test_after_a_failover_members_continue_and_a_silent_one_is_removed() -> None:
     before = ClassicCoordinator()
     first, second = before.stable(members=2)
     at = ClassicCoordinator()
@@ -514,7 +514,7 @@ def test_a_text_that_no_record_has_room_for_is_refused_before_anybody_waits() ->
     assert at.state.groups == {}
 
 
-def test_who_says_too_much_of_itself_or_assigns_too_much_is_refused() -> None:
+def test_oversized_protocols_and_assignments_are_rejected() -> None:
     at = ClassicCoordinator(BrokerConfig(sluicegate_group_member_bytes_max=22))
     half = ClassicProtocol("a", bytes(10))
     assert told(at.join(protocols=(half, half, ClassicProtocol("b", b"")))).error is ErrorCode.INVALID_REQUEST

@@ -30,7 +30,7 @@ def test_a_steady_member_is_told_its_epoch_and_nothing_is_written(coordinator: C
     assert len(coordinator.log) == written
 
 
-def test_who_takes_part_in_a_rebalance_comes_again_soon(coordinator: Coordinator) -> None:
+def test_members_of_a_rebalance_get_a_short_heartbeat_interval(coordinator: Coordinator) -> None:
     coordinator.topic("orders", 3)
     coordinator.join("a", "orders")
     coordinator.heartbeat("a", 2)
@@ -39,7 +39,7 @@ def test_who_takes_part_in_a_rebalance_comes_again_soon(coordinator: Coordinator
     assert coordinator.heartbeat("a", 2).heartbeat_interval_ms == SOON_MS
 
 
-def test_nobody_comes_later_for_a_rebalance() -> None:
+def test_a_rebalance_does_not_lengthen_the_heartbeat_interval() -> None:
     coordinator = Coordinator(BrokerConfig(group_consumer_heartbeat_interval_ms=500))
     coordinator.topic("orders", 3)
     assert coordinator.join("a", "orders").heartbeat_interval_ms == 500
@@ -196,7 +196,7 @@ def test_a_silent_member_is_put_out(coordinator: Coordinator) -> None:
     assert coordinator.group.epoch == 3
 
 
-def test_who_does_not_give_up_in_time_is_put_out(coordinator: Coordinator) -> None:
+def test_a_member_that_does_not_revoke_in_time_is_fenced(coordinator: Coordinator) -> None:
     topic = coordinator.topic("orders", 2)
     coordinator.join("a", "orders", rebalance_timeout_ms=20_000)
     coordinator.wait(1)
@@ -210,7 +210,7 @@ def test_who_does_not_give_up_in_time_is_put_out(coordinator: Coordinator) -> No
     assert coordinator.heartbeat("b", 3).assignment == {topic: (0, 1)}
 
 
-def test_who_gives_up_in_time_stays(coordinator: Coordinator) -> None:
+def test_a_member_that_revokes_in_time_stays(coordinator: Coordinator) -> None:
     coordinator.topic("orders", 2)
     coordinator.join("a", "orders", rebalance_timeout_ms=20_000)
     coordinator.wait(1)

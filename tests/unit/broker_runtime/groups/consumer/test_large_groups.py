@@ -55,7 +55,7 @@ def test_no_decision_writes_more_than_a_slice() -> None:
     assert all(isinstance(record.key, ConsumerGroupTargetAssignmentMemberKey) for record in records)
 
 
-def test_who_leaves_while_it_is_computed_is_left_out_and_who_comes_waits() -> None:
+def test_a_member_that_leaves_during_the_computation_is_omitted_and_a_new_one_waits() -> None:
     coordinator = of_many()
     coordinator.aside_at_once = False
     coordinator.wait(1)

@@ -89,13 +89,13 @@ def test_nothing_of_a_topic_that_the_member_does_not_ask_for_is_given_or_kept() 
     )
 
 
-def test_a_member_that_gives_up_already_gives_up_more_when_it_asks_for_less() -> None:
+def test_a_revoking_member_revokes_more_when_it_unsubscribes() -> None:
     before = member(UNREVOKED, 4, {A: (0,), B: (0,)}, {A: (1,)})
     changed = step(before, goal(5, {A: (0,)}, unsubscribed=B), owned={A: (0, 1), B: (0,)}, subscription_changed=True)
     assert changed == (UNREVOKED, 4, {A: (0,)}, {A: (1,), B: (0,)})
 
 
-def test_what_is_not_asked_for_and_not_owned_any_more_just_goes() -> None:
+def test_unsubscribed_partitions_that_are_not_owned_are_dropped_without_revocation() -> None:
     before = member(STABLE, 4, {A: (0,), B: (0,)})
     changed = step(before, goal(4, {}, unsubscribed=B), owned={A: (0,)}, subscription_changed=True)
     assert changed == (STABLE, 4, {A: (0,)}, {})

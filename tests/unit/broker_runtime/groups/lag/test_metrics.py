@@ -49,7 +49,7 @@ def test_a_group_of_too_many_partitions_is_left_out_whole_and_a_smaller_one_is_n
     assert (list(found.committed), found.left_out) == (["a", "b"], 1)
 
 
-def test_a_group_that_goes_while_others_are_looked_at_is_not_shown() -> None:
+def test_a_group_deleted_during_the_sample_is_not_shown() -> None:
     shard = committed({"a": {("orders", 0): 1}, "b": {("orders", 0): 1}})
     steps = sample([shard], 100, 100)
     assert next(steps) is None

@@ -133,7 +133,7 @@ async def test_a_leader_that_does_not_answer_leaves_what_it_said_last(coordinato
     assert coordinator.other.closed == (trouble != "away")
 
 
-async def test_it_looks_again_and_again_and_what_was_forgotten_goes(coordinator: Coordinator) -> None:
+async def test_the_watch_polls_repeatedly_and_drops_deleted_offsets(coordinator: Coordinator) -> None:
     coordinator.commit("orders", 0, 90)
     running = asyncio.create_task(coordinator.watch.run())
     await until(lambda: coordinator.shown.by_group == {"billing": {"orders": 10}})
@@ -151,7 +151,7 @@ async def until(holds: Callable[[], bool]) -> None:
     raise AssertionError("it does not happen")
 
 
-async def test_nobody_is_asked_where_no_group_is_to_be_shown(coordinator: Coordinator) -> None:
+async def test_no_leader_is_asked_if_no_group_may_be_shown(coordinator: Coordinator) -> None:
     coordinator.commit("orders", 1, 5)
     config = LagConfig(sluicegate_group_lag_groups_max=0)
     ends = LogEndReader(ME, coordinator.image, lambda *_: None, lambda _id: coordinator.other, TIMEOUT_S)

@@ -54,7 +54,7 @@ class Commits:
         return dict(self.state.offsets.of("g"))
 
 
-def test_who_is_no_member_makes_a_group_that_only_keeps_offsets() -> None:
+def test_a_commit_without_a_member_creates_a_group_that_only_keeps_offsets() -> None:
     on = Commits()
     assert on.commit(NOBODY, OffsetToCommit("orders", 0, 42, 7, "half")) == [ErrorCode.NONE]
     group = on.state.groups["g"]
@@ -66,7 +66,7 @@ def test_who_is_no_member_makes_a_group_that_only_keeps_offsets() -> None:
 
 
 @pytest.mark.parametrize(("version", "code"), [(8, ErrorCode.ILLEGAL_GENERATION), (9, ErrorCode.GROUP_ID_NOT_FOUND)])
-def test_who_was_a_member_of_a_group_that_is_gone_is_told_so(version: int, code: ErrorCode) -> None:
+def test_a_commit_of_a_member_of_a_deleted_group_is_rejected(version: int, code: ErrorCode) -> None:
     on = Commits()
     with refused(code):
         on.commit(Committer("m", 0, None, version), OffsetToCommit("orders", 0, 1))

@@ -114,7 +114,7 @@ def test_a_start_that_is_answered_late_is_told_from_the_next(coordinator: Coordi
     assert (first.reading, second.reading) == ({("t", 0), ("t", 1)}, {("t", 2), ("t", 3)})
 
 
-def test_nobody_starts_while_the_log_refuses_the_offsets_of_those_who_stopped(coordinator: Coordinator) -> None:
+def test_no_consumer_starts_while_the_log_refuses_the_offsets_of_stopped_ones(coordinator: Coordinator) -> None:
     (first,) = coordinator.consumers("a")
     first.read_to(8)
     second = Consumer(coordinator, "b")

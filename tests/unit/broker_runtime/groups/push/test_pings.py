@@ -151,7 +151,7 @@ def test_a_coordinator_that_is_late_itself_gives_nobody_up_and_pings_nobody_twic
     assert consumer.hung_up is not None, "the coordinator is not late any more"
 
 
-def test_whoever_is_told_to_stop_by_a_late_coordinator_is_not_judged_before_it_has_had_its_time() -> None:
+def test_a_consumer_stopped_by_a_late_coordinator_has_its_full_time_before_it_is_suspected() -> None:
     coordinator, consumer = started()
     assert consumer.connection is not None
     second = Consumer(coordinator, "Z")

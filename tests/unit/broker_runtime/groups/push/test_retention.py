@@ -83,7 +83,7 @@ def test_nothing_expires_before_a_new_coordinator_knows_what_the_group_reads(coo
     assert len(coordinator.committed()) == 2
 
 
-def test_nothing_expires_or_may_be_deleted_that_somebody_is_to_read_who_has_just_come(coordinator: Coordinator) -> None:
+def test_offsets_that_a_new_consumer_will_read_neither_expire_nor_can_be_deleted(coordinator: Coordinator) -> None:
     live_for_long(coordinator)
     Consumer(coordinator, "b").register()
     assert coordinator.group_state() is PushState.STOPPING, "for that one"
@@ -150,7 +150,7 @@ def test_registrations_are_of_a_type_that_others_do_not_know(coordinator: Coordi
     ],
     ids=["KIP-848", "classic"],
 )
-def test_a_group_that_a_broker_which_does_not_know_the_protocol_took_for_an_empty_one_is_what_that_made_of_it(
+def test_a_group_rewritten_by_a_broker_without_the_protocol_loses_the_push_type(
     coordinator: Coordinator, key: Key, value: Value
 ) -> None:
     """Otherwise the partition could not be read, with all its other groups."""

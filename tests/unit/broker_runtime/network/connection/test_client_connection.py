@@ -65,7 +65,7 @@ async def test_each_request_gets_its_own_answer(transport: MemoryTransport) -> N
     assert bytes(await other) == b"x" * 100_000
 
 
-async def test_who_gives_up_waiting_leaves_the_answers_of_others_alone(transport: MemoryTransport) -> None:
+async def test_a_cancelled_request_does_not_affect_the_answers_of_others(transport: MemoryTransport) -> None:
     end = Dialled(transport)
     one, other = await end.ask(b"one"), await end.ask(b"other")
     one.cancel()

@@ -163,7 +163,7 @@ def test_a_transport_that_must_read_before_it_may_write_is_written_to_when_it_ha
     assert served.poller.watched == (True, False)
 
 
-def test_what_a_transport_holds_is_handled_though_its_socket_shows_nothing() -> None:
+def test_bytes_buffered_by_the_transport_are_handled_without_socket_events() -> None:
     transport = EncryptingTransport()
     served = Served(transport, NetworkLimits(max_buffered_bytes=200_000, max_request_bytes=60_000))
     bodies = [bytes([number]) * 15_000 for number in range(8)]
@@ -186,7 +186,7 @@ def test_a_connection_that_is_closed_tells_once() -> None:
     assert served.ended == 1
 
 
-def test_a_client_over_its_quota_has_its_answer_at_once_and_the_next_one_when_the_throttle_time_is_over() -> None:
+def test_a_throttled_client_gets_its_answer_at_once_and_the_next_one_after_the_throttle_time() -> None:
     transport = MemoryTransport()
     served = Served(transport)
     transport.arrive(request(b"throttled") + request(b"a"))
@@ -376,7 +376,7 @@ def test_a_batch_that_cannot_be_answered_ends_the_connection_and_the_waits_of_th
     assert served.taken() in (b"", request(b"1"))
 
 
-def test_nobody_waits_for_a_client_that_has_gone() -> None:
+def test_pending_replies_are_cancelled_when_the_client_disconnects() -> None:
     served = Served(MemoryTransport())
     served.transport.arrive(request(b"batch 1 later") + request(b"batch 2 later"))
     served.connection.on_readable()
@@ -409,7 +409,7 @@ def test_a_client_over_its_quota_has_the_answers_to_its_batches_and_is_then_left
     assert served.connection._machine.state is ConnectionState.THROTTLED
 
 
-def test_batches_that_come_while_others_wait_are_carried_out_and_answered_behind_them() -> None:
+def test_batches_that_arrive_while_others_wait_are_executed_and_answered_in_order() -> None:
     served = Served(MemoryTransport())
     for number in range(3):
         served.transport.arrive(request(b"batch %d later" % number))

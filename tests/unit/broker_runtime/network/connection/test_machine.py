@@ -204,7 +204,7 @@ def test_a_request_without_memory_is_not_read_until_there_is_some() -> None:
     assert driven.is_now(ConnectionState.READING)
 
 
-def test_who_is_owed_a_reply_does_not_keep_others_from_the_memory_that_is_kept_for_one() -> None:
+def test_a_connection_awaiting_its_reply_does_not_block_the_memory_reserved_for_one_request() -> None:
     driven = Driven(NetworkLimits(max_buffered_bytes=1_000_000, max_request_bytes=200_000))
     memory = driven.buffers.memory
     driven.receive(request(b"later") + request(bytes(100_000))[:50_000])
