@@ -66,7 +66,7 @@ def test_what_is_applied_is_there_and_valid() -> None:
 
 
 @pytest.mark.parametrize("file", sorted(EXAMPLES.rglob("*.yaml")), ids=lambda file: file.name)
-def test_nothing_of_ours_comes_before_its_operator(file: Path) -> None:
+def test_no_object_of_our_kinds_precedes_the_operator(file: Path) -> None:
     """Users apply what a tool needs, and it contains none of our kinds."""
     assert not [one for one in documents(file) if str(one.get("apiVersion", "")).startswith(GROUP)]
 

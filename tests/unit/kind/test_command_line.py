@@ -32,7 +32,7 @@ def test_what_cannot_be_is_one_sentence(monkeypatch: pytest.MonkeyPatch, capsys:
     assert "nodes take root" in capsys.readouterr().err
 
 
-def test_what_is_not_there_is_down_and_no_program_is_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_down_of_a_missing_cluster_succeeds_without_programs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     for module in ("cluster", "places"):

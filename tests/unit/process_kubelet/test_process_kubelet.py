@@ -197,7 +197,9 @@ def test_a_pod_has_ended_when_all_of_its_containers_have_for_good(codes: tuple[i
         (422, "FieldValueInvalid", False),
     ],
 )
-def test_what_is_refused_because_its_object_goes_is_no_failure(status: int, cause: str | None, overtaken: bool) -> None:
+def test_a_refusal_because_of_a_deleted_object_counts_as_overtaken(
+    status: int, cause: str | None, overtaken: bool
+) -> None:
     details = {"causes": [{"reason": cause, "field": "metadata.namespace"}]} if cause else {"name": "mini-0"}
     refused = ApiRefused(status, {"kind": "Status", "message": "refused", "details": details})
     assert refused.is_overtaken is overtaken

@@ -115,13 +115,13 @@ def test_aborted_transactions_and_markers_are_left_out() -> None:
     assert [each.base_offset for each in delivered(log, [], LIMIT)] == [0, 1, 2, 4]
 
 
-def test_cramjam_says_when_a_buffer_is_too_small_as_it_is_told_apart() -> None:
+def test_cramjams_error_for_a_small_buffer_is_recognizable() -> None:
     with pytest.raises(Exception, match="buffer"):
         cramjam.snappy.decompress_raw_into(bytes(cramjam.snappy.compress_raw(b"v" * 100)), bytearray(1))
 
 
 @pytest.mark.parametrize("codec", [2, 3, 4])
-def test_what_packs_well_takes_no_more_space_than_a_few_times_what_it_is(codec: int) -> None:
+def test_highly_compressed_data_uses_little_more_space_than_its_content(codec: int) -> None:
     """It does not take all allowed space, which takes a tenth of a second to be zeroed."""
     plain = built([b"v" * 100_000])
     (found,) = split(memoryview(packed(codec, plain)))

@@ -137,7 +137,7 @@ async def until(true: Callable[[], object]) -> None:
 HERE = PartitionOffset("t", 0, 3, leader=1)
 
 
-async def test_it_goes_on_where_the_last_batch_ended() -> None:
+async def test_the_next_fetch_begins_after_the_last_batch() -> None:
     cluster = Cluster()
     cluster.answer(1, kafka.FETCH, fetched(batch(3, 2)), fetched(), fetched(batch(5) + batch(6)[:-4]))
     async with reading(cluster, HERE) as found:
@@ -147,7 +147,7 @@ async def test_it_goes_on_where_the_last_batch_ended() -> None:
     assert found.errors == []
 
 
-async def test_a_broker_that_sends_only_what_comes_before_the_offset_is_not_asked_for_it_for_ever() -> None:
+async def test_a_broker_that_sends_only_earlier_batches_is_reported_as_corrupt() -> None:
     cluster = Cluster()
     cluster.answer(1, kafka.FETCH, fetched(batch(1, 2)))
     async with reading(cluster, HERE) as found:
@@ -193,7 +193,7 @@ async def test_the_new_leader_is_read_from_where_the_old_one_ended(why: Answer) 
     assert found.errors == []
 
 
-async def test_who_has_no_leader_asks_until_there_is_one_and_later_each_time() -> None:
+async def test_metadata_requests_repeat_with_growing_delays_until_a_leader_exists() -> None:
     cluster = Cluster()
     for node in (1, 2):
         cluster.answer(node, kafka.METADATA, ENDED, led_by(-1), led_by(1))
@@ -311,7 +311,7 @@ async def test_a_partition_that_is_answered_twice_is_taken_once() -> None:
     assert found.errors == []
 
 
-async def test_who_reads_much_of_many_partitions_lets_others_go_on_in_between() -> None:
+async def test_reading_many_large_partitions_yields_between_them() -> None:
     cluster = Cluster()
     large = b"".join(batch(3 + number) for number in range(1_500))
     parts = [struct.pack(">ihqqqii", number, 0, 9, 9, 0, 0, -1) + INT32.pack(len(large)) + large for number in range(3)]

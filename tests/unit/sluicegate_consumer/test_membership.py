@@ -264,7 +264,7 @@ async def test_after_a_silent_session_it_reads_nothing_and_looks_for_its_coordin
         await here.net.registered()
 
 
-async def test_who_is_no_coordinator_is_left_for_the_next_broker() -> None:
+async def test_a_broker_that_is_not_the_coordinator_is_left_for_the_next_one() -> None:
     async with scene() as here:
         addresses = []
         for answer in (metadata(Code.NOT_COORDINATOR), metadata(Code.COORDINATOR_NOT_AVAILABLE), metadata(0, 3), None):
@@ -396,7 +396,7 @@ async def test_a_listener_whose_method_is_not_async_fails_as_any(monkeypatch: py
             await here.running
 
 
-async def test_it_leaves_when_the_ping_after_its_last_offsets_has_come() -> None:
+async def test_the_consumer_leaves_after_the_ping_that_follows_its_last_offsets() -> None:
     async with scene() as here:
         coordinator = await here.net.registered()
         coordinator.say(start())
@@ -413,7 +413,7 @@ async def test_it_leaves_when_the_ping_after_its_last_offsets_has_come() -> None
         assert here.listener.told == [("assigned", {ONE}), ("revoked", {ONE})]
 
 
-async def test_who_is_stopped_while_it_leaves_is_done_when_others_start() -> None:
+async def test_a_consumer_stopped_while_leaving_ends_when_others_start() -> None:
     async with scene() as here:
         coordinator = await here.net.registered()
         coordinator.say(start())

@@ -46,7 +46,7 @@ async def test_streams_have_their_own_records_and_the_consumer_those_of_all_in_t
     assert sorted([(await anext(delivery.both)).stream for _ in range(4)]) == [0, 0, 1, 1]
 
 
-async def test_who_waits_is_given_what_comes() -> None:
+async def test_a_waiting_stream_receives_the_next_record() -> None:
     delivery = Delivery()
     waiting = asyncio.create_task(anext(delivery.both))
     await asyncio.sleep(1.0)

@@ -71,7 +71,7 @@ def test_what_a_killed_run_has_left_is_cleared_away(tmp_path: Path) -> None:
     assert names_in(tmp_path) == {"program", "program.lock", other.name}
 
 
-def test_who_waits_for_another_run_says_so_and_takes_what_that_one_has_made(
+def test_a_run_reports_that_it_waits_and_uses_what_the_other_run_obtained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / "program"

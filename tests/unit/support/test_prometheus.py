@@ -40,7 +40,7 @@ def test_the_package_is_unpacked_into_the_cache_once(programs: Path) -> None:
     assert (programs / "asked").read_text().splitlines() == ["-q download prometheus"]
 
 
-def test_who_may_not_fetch_lists_of_packages_is_told_who_does(programs: Path) -> None:
+def test_the_error_without_root_says_who_may_update_package_lists(programs: Path) -> None:
     put(programs, "apt-get")
     put(programs, "dpkg", UNPACK)
     with pytest.raises(ObtainError, match=r"let root run `apt-get update`, and try again$"):
@@ -55,7 +55,7 @@ def test_root_fetches_lists_of_packages_that_are_not_there(programs: Path, monke
     assert obtain().name == "prometheus"
 
 
-def test_where_there_is_no_apt_it_is_said_where_it_is_looked_for(programs: Path) -> None:
+def test_the_error_without_apt_says_where_promtool_is_expected(programs: Path) -> None:
     with pytest.raises(ObtainError, match=r"promtool is not there: `make prometheus` .* have it on the PATH$"):
         obtain()
     with pytest.raises(ObtainError):

@@ -88,7 +88,7 @@ def test_a_circle_that_has_ended_while_it_was_young_is_found_and_counted(collect
 
 
 @pytest.mark.usefixtures("collector")
-def test_what_a_full_collection_has_found_in_use_no_automatic_one_looks_at() -> None:
+def test_objects_that_survive_a_full_collection_are_not_examined_by_automatic_ones() -> None:
     kept = [Node() for _ in range(1_000)]
     gc.collect()
     assert gc.get_freeze_count() > 2_000
@@ -158,7 +158,7 @@ def complete_collections(process: Process, seconds: int) -> int:
     return freed
 
 
-def test_memory_that_comes_and_goes_is_no_growth(process: Process) -> None:
+def test_varying_memory_does_not_count_as_growth(process: Process) -> None:
     circle = frozen_circle()
     for second in range(100):
         process.resident = USUAL + 300 * MIB * (second % 4 != 0)

@@ -173,7 +173,7 @@ async def test_groups_come_into_force_in_pieces_and_what_is_odd_is_left_out_and_
     assert bench.groups == {"g": AddressGroupLimits()}
 
 
-async def test_who_joins_a_group_does_so_before_anybody_leaves_one() -> None:
+async def test_additions_to_groups_are_applied_before_removals() -> None:
     bench = Bench(Names())
     addresses = [f"10.0.0.{n}" for n in range(200)]
     bench.metadata.write(*(group_record("new", "member", 1.0, address) for address in addresses))
@@ -183,7 +183,7 @@ async def test_who_joins_a_group_does_so_before_anybody_leaves_one() -> None:
     assert [number for _, _, number in bench.told] == [1.0] * 200 + [None] * 200
 
 
-async def test_the_number_of_who_has_a_member_is_told_as_it_is_now() -> None:
+async def test_a_members_current_number_is_applied_at_each_change() -> None:
     bench = Bench(Names())
     for number in (7.0, 8.0):
         bench.metadata.write(group_record("g", "member", number, "10.0.0.1"))

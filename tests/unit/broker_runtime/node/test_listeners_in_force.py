@@ -82,7 +82,7 @@ class Scene:
         return {name: port for name, (_, port) in self.server.open.items()}
 
 
-def test_what_is_new_is_opened_and_told_and_what_is_gone_is_closed() -> None:
+def test_a_new_listener_is_opened_and_advertised_and_a_removed_one_is_closed() -> None:
     scene = Scene()
     scene.apply(scene.own("A://h:1", "B://h:0"))
     assert scene.ports() == {"PLAINTEXT": 9092, "A": 1, "B": 40_000}
@@ -122,7 +122,7 @@ def test_an_address_that_changes_alone_is_told_and_closes_nothing() -> None:
     assert str(scene.listeners.advertised()[1]) == "A://lb.example:443"
 
 
-def test_what_cannot_be_opened_is_told_and_not_advertised_and_the_others_are_there() -> None:
+def test_a_listener_that_cannot_be_opened_is_reported_and_not_advertised_unlike_the_others() -> None:
     scene = Scene()
     scene.server.taken = {1}
     with pytest.raises(ListenerBindError):
@@ -135,7 +135,7 @@ def test_what_cannot_be_opened_is_told_and_not_advertised_and_the_others_are_the
     assert (scene.listeners.problems, scene.ports()["A"]) == ([], 1)
 
 
-def test_a_listener_that_comes_while_the_broker_is_fenced_serves_nobody_until_it_is_not() -> None:
+def test_a_listener_added_while_the_broker_is_fenced_is_paused_until_it_is_unfenced() -> None:
     scene = Scene()
     scene.listeners.pause("fenced")
     assert scene.server.paused == {"PLAINTEXT"}, "clients share it"
@@ -155,7 +155,7 @@ def test_the_brokers_one_serves_nobody_either_while_fenced_once_no_other_is_left
     assert scene.server.paused >= {"PLAINTEXT"}
 
 
-async def test_a_change_holds_what_it_adds_until_it_is_over() -> None:
+async def test_a_change_reserves_the_listeners_that_it_adds_until_it_ends() -> None:
     scene = Scene()
     async with scene.listeners.opening(lambda: scene.own("A://h:1")) as own:
         assert scene.server.held == {"A": 1}

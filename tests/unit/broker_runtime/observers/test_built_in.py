@@ -261,7 +261,7 @@ def test_json_log_that_cannot_write_is_not_loaded(tmp_path: Path) -> None:
         JsonLog().configure({"path": str(tmp_path / "none" / "log.json")})
 
 
-def test_they_are_what_they_are_taken_for() -> None:
+def test_built_in_observers_implement_their_protocols() -> None:
     for kind in (JsonLog, PrometheusObserver):
         assert isinstance(kind(), Observer)
         assert isinstance(kind(), UnansweredObserver)

@@ -119,7 +119,7 @@ def test_a_request_and_its_response_are_told_by_the_same_name() -> None:
     assert noting.told == [("request", PRODUCE, 9, "1-3"), ("response", "Produce", 9, "1-3")]
 
 
-def test_a_response_that_comes_later_is_told_when_it_comes() -> None:
+def test_a_delayed_response_is_reported_when_it_is_sent() -> None:
     scene, noting = observed()
     assert isinstance(scene.produce(ALL), PendingReply)
     assert len(noting.told) == 1
@@ -308,7 +308,7 @@ class Unspeakable(Noting):
         raise SystemExit
 
 
-def test_who_asks_an_observer_for_what_it_says_of_itself_is_not_harmed_either() -> None:
+def test_an_observer_whose_statistics_raise_is_counted_as_an_error() -> None:
     service = Scene().observe(Unspeakable())
     assert (service.dropped, service.remark) == (None, "")
     assert service.figures.errors == 2

@@ -84,7 +84,7 @@ async def test_nothing_is_imported_where_nobody_observes() -> None:
     assert bench.imports == []
 
 
-async def test_who_is_named_from_the_start_is_there_when_it_has_started() -> None:
+async def test_an_observer_configured_at_the_start_is_loaded_before_the_start_ends() -> None:
     bench = Bench()
     await bench.observers.start(configured("Silent"))
     assert bench.requests is not None
@@ -110,7 +110,7 @@ async def test_it_is_imported_once_and_the_last_configuration_counts() -> None:
     await bench.observers.close()
 
 
-async def test_who_is_no_longer_wanted_when_it_has_been_imported_is_not_loaded() -> None:
+async def test_an_observer_removed_during_its_import_is_not_loaded() -> None:
     bench = Bench(go_on=False)
     bench.observers.configure(configured("Silent"))
     bench.observers.configure(configured())

@@ -58,7 +58,7 @@ async def test_a_call_that_raised_keeps_nothing() -> None:
         await raise_in_a_thread()
 
 
-async def test_one_that_hangs_is_counted_until_it_ends_and_what_it_returns_is_not_lost() -> None:
+async def test_a_hanging_call_is_counted_until_it_ends_and_its_late_result_is_delivered() -> None:
     threads = ObserverThreads(asyncio.get_running_loop())
     go_on = threading.Event()
     late: list[bool] = []
@@ -70,7 +70,7 @@ async def test_one_that_hangs_is_counted_until_it_ends_and_what_it_returns_is_no
     assert threads.left_behind == 0
 
 
-async def test_one_that_nobody_waits_for_any_more_is_counted_too() -> None:
+async def test_a_cancelled_call_is_counted_until_it_ends() -> None:
     threads = ObserverThreads(asyncio.get_running_loop())
     go_on = threading.Event()
     task = asyncio.create_task(threads.run(lambda: go_on.wait(60), "orders", LOAD, 60))

@@ -140,7 +140,7 @@ def made_from_a_cleaned_log() -> LogHouse:
     return house
 
 
-def test_what_only_an_old_leader_had_goes_where_the_new_one_has_a_gap() -> None:
+def test_records_of_a_deposed_leader_are_truncated_where_the_new_leader_has_a_gap() -> None:
     """It does not lie behind the start of the next epoch as the new leader knows it."""
     ours, theirs = made_from_a_cleaned_log(), LogHouse()
     append_keyed(theirs, (b"other", b"v"))
@@ -368,7 +368,7 @@ def test_a_leader_that_sends_a_damaged_batch_is_suspected(at: int) -> None:
     pair.run_until(lambda: pair.replica in pair.suspected)
 
 
-def test_a_log_that_cannot_begin_anew_is_left_alone_and_the_others_go_on() -> None:
+def test_a_log_that_cannot_be_recreated_is_skipped_and_others_continue() -> None:
     pair = Pair(starting_inside_a_batch(25), LogHouse())
     house = pair.follower_house
     house.fs.read_only = True

@@ -235,7 +235,7 @@ def test_a_follower_comes_back_at_the_high_watermark_and_the_start_of_the_epoch(
     assert led.wanted(0.0) == (1, 2, 3)
 
 
-def test_a_new_leader_lets_nobody_in_who_may_lack_what_it_brought() -> None:
+def test_a_new_leader_admits_no_follower_to_the_isr_that_may_lack_its_earlier_records() -> None:
     house = LogHouse()
     house.log.sole_replica = False
     for _ in range(4):

@@ -35,7 +35,7 @@ def code_of(manager: ReplicaManager, topic: str = "orders", index: int = 0) -> E
     return refused.value.code
 
 
-def test_who_is_not_there_and_who_could_not_be_opened() -> None:
+def test_missing_and_unopenable_logs_have_different_errors() -> None:
     house = LogHouse()
     assert manager_of(house).led("orders", 0).log is house.log
     assert code_of(manager_of(house), "other") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

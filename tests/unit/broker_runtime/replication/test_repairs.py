@@ -234,7 +234,9 @@ def _stays_damaged(cluster: Cluster, broker: int, *ranges: tuple[int, int]) -> N
 
 @pytest.mark.parametrize("broker", [1, 2])
 @pytest.mark.parametrize("only_here", [(3,), (9,), (3, 9), (9, 10), (27,), (1, 27, 33)])
-def test_what_others_have_is_mended_though_nobody_has_the_rest(broker: int, only_here: tuple[int, ...]) -> None:
+def test_a_range_that_others_have_is_repaired_even_if_another_range_is_lost(
+    broker: int, only_here: tuple[int, ...]
+) -> None:
     """In the same segment as offset 7, which no broker has, before it and behind it, and in other segments."""
     cluster = Cluster()
     for number, each in cluster.brokers.items():
@@ -291,7 +293,7 @@ def test_a_source_that_does_not_answer_is_asked_once_for_all_segments() -> None:
     assert cluster.brokers[1].asked == 1
 
 
-def test_what_nobody_has_is_asked_for_less_and_less_often() -> None:
+def test_a_range_that_no_broker_has_is_requested_with_growing_delays() -> None:
     cluster = Cluster()
     for broker in cluster.brokers.values():
         broker.damage(7)

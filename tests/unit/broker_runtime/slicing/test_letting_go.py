@@ -86,7 +86,7 @@ async def test_what_failed_steps_held_is_freed_in_slices(loop: Loop) -> None:
     assert isinstance(work.exception(), ProtocolError)
 
 
-async def test_what_others_refer_to_stays_as_it_is(loop: Loop) -> None:
+async def test_objects_with_other_references_are_unchanged(loop: Loop) -> None:
     shared: list[Any] = [{"a": [1, 2]}, (3, [4])]
 
     def steps() -> Steps[int]:

@@ -84,7 +84,7 @@ REGISTRATION = {
 }
 
 
-def test_what_a_broker_says_of_itself_is_behind_what_kafka_knows_of_a_registration() -> None:
+def test_a_registrations_own_fields_follow_kafkas_as_tagged_fields() -> None:
     silent = encode_request_body(BROKER_REGISTRATION, 4, REGISTRATION)
     assert silent.endswith(struct.pack(">q", 5) + b"\x00"), "as Kafka's brokers send it"
     told = {"protocol_version_min": 1, "protocol_version_max": 2, "broker_tags": [{"key": "rack", "value": "ä"}]}

@@ -58,7 +58,7 @@ async def test_a_first_setting_is_no_drift_though_a_broker_comes_later() -> None
     assert {kind for kind, _ in shop.told()} == {"Normal"}
 
 
-async def test_brokers_are_asked_what_they_say_of_themselves_when_something_was_set() -> None:
+async def test_brokers_are_described_again_after_a_configuration_change() -> None:
     shop = Shop()
     for _ in range(2):
         await shop.reconcile()
@@ -140,7 +140,7 @@ async def test_a_tag_follows_a_broker_to_another_node_and_a_node_that_is_labelle
     assert "without a restart: broker 1: tag.zone=c; broker 2: tag.zone=a" in said
 
 
-async def test_a_broker_whose_node_is_gone_keeps_its_tag_and_it_is_said() -> None:
+async def test_a_broker_on_a_deleted_node_keeps_its_tag_and_the_status_says_why() -> None:
     shop = on_two_nodes()
     await shop.reconcile()
     shop.kube.delete_as_a_person("Node", "n2", None)

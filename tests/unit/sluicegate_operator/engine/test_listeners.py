@@ -283,7 +283,7 @@ def _as_it_is(kube: MemoryKube) -> Any:
     return apply
 
 
-async def test_a_listener_that_is_no_longer_exposed_has_one_service_and_tells_addresses_of_pods() -> None:
+async def test_a_listener_that_is_not_exposed_any_more_has_one_service_and_advertises_pods() -> None:
     shop = Shop(listener(exposure="LoadBalancer"))
     await shop.reconcile()
     assert shop.kube.names("Service") == ["shop-external", "shop-external-0", "shop-external-1"]

@@ -69,7 +69,7 @@ async def test_a_broken_class_is_a_matter_for_a_person_and_named() -> None:
     assert len(shop.kube.events("Failed")) == 1
 
 
-async def test_what_a_broker_begins_to_say_of_one_that_it_has_is_an_event() -> None:
+async def test_a_new_remark_of_a_broker_about_a_loaded_observer_is_an_event() -> None:
     shop = Shop(cluster(), observer())
     shop.say("Loaded")
     await shop.reconcile()

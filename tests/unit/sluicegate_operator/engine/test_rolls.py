@@ -76,7 +76,7 @@ async def test_pods_and_what_they_are_compared_with_have_the_image_of_the_settin
     await context.aclose()
 
 
-async def test_a_look_says_which_spec_it_went_by() -> None:
+async def test_a_reconcile_records_the_generation_that_it_followed() -> None:
     kube = MemoryKube(cluster())
     context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
     marked: list[str] = []
@@ -160,7 +160,7 @@ def _blocked(context: Context) -> list[str]:
     return [sample.labels["reason"] for sample in samples if sample.name == "sluicegate_roll_blocked"]
 
 
-async def test_who_has_scaled_is_said_where_a_change_of_scale_puts_the_number_back() -> None:
+async def test_an_event_names_the_author_of_a_reverted_scale() -> None:
     kube = MemoryKube(cluster())
     async with _scaled_by_hand(kube) as reconciler:
         await reconciler.reconcile(SHOP)
@@ -308,7 +308,7 @@ async def test_controllers_of_an_earlier_cluster_of_the_name_are_not_asked(monke
     await context.aclose()
 
 
-async def test_a_look_that_outlives_its_cluster_says_nothing_of_the_sessions_of_the_next_one(
+async def test_a_reconcile_that_outlasts_its_cluster_does_not_affect_the_next_clusters_sessions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked, answer = asyncio.Event(), asyncio.Event()

@@ -190,7 +190,7 @@ async def test_replicas_are_added_with_progress_until_all_are_in_sync() -> None:
     }
 
 
-async def test_a_broker_that_goes_while_it_is_copied_to_is_named_and_replaced_once_it_is_gone_for_good() -> None:
+async def test_a_broker_lost_during_a_copy_is_named_and_replaced_once_it_is_unregistered() -> None:
     operator = Operator(on_one(1), replicas=2)
     await operator.look()
     assert operator.brokers.sent == [{("orders", 0): (0, 1)}]

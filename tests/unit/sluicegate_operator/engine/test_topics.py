@@ -374,7 +374,7 @@ async def test_after_the_deadline_the_topic_is_left_behind_with_a_warning() -> N
 
 
 @pytest.mark.parametrize("marked", [False, True], ids=["it is gone", "it is going too"])
-async def test_where_the_cluster_is_gone_nobody_waits(marked: bool) -> None:
+async def test_a_topic_is_released_if_its_cluster_is_deleted(marked: bool) -> None:
     operator = await applied(orders(deletionPolicy="Delete"))
     operator.kube.delete_as_a_person("Topic", "orders")
     if marked:

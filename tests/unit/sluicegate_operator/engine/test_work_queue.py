@@ -69,7 +69,7 @@ def test_chance_spreads_over_half_of_the_delay() -> None:
     assert Retry().delay_s(1, 1.0) == 0.5
 
 
-def test_what_does_not_settle_is_looked_at_less_often_each_time_up_to_its_own_bound() -> None:
+def test_retry_delays_grow_up_to_their_own_maximum() -> None:
     assert [Retry(1.0, 10.0).delay_s(count, 1.0) for count in range(1, 7)] == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
 
 

@@ -263,7 +263,7 @@ def test_a_pod_whose_node_is_lost_is_news_for_the_registrations_alone(queues: di
     assert (len(queues["quotas"].keys), len(queues["registrations"].keys)) == (1, 2)
 
 
-def test_a_pod_that_has_come_to_a_node_or_was_told_its_rack_is_news_for_the_racks(queues: dict[str, Marks]) -> None:
+def test_a_pod_that_is_scheduled_or_got_its_rack_marks_the_racks_queue(queues: dict[str, Marks]) -> None:
     bound = {**pod("", False), "spec": {"nodeName": "n1"}}
     racked = {**bound, "metadata": bound["metadata"] | {"annotations": {RACK: "a"}}}
 

@@ -40,7 +40,7 @@ def test_a_change_that_is_not_in_force_yet_says_why_and_later_that_all_are() -> 
     ]
 
 
-def test_brokers_that_come_are_told_of_once_all_limits_hold_there() -> None:
+def test_new_brokers_are_reported_once_they_enforce_all_limits() -> None:
     said: list[str] = []
     changes = LimitChanges(said.append)
     changes.doubt(SHOP)

@@ -81,7 +81,7 @@ def test_an_object_that_cannot_be_read_has_failed() -> None:
     assert kstatus(unreadable(cluster()).document) == "Failed"
 
 
-def test_what_says_nothing_is_current() -> None:
+def test_an_object_without_a_status_is_current() -> None:
     """The rule that makes the CRDs' default of observedGeneration necessary."""
     assert kstatus({"metadata": {"generation": 1}}) == "Current"
     silent = {"conditions": [{"type": "Ready", "status": "Unknown"}]}

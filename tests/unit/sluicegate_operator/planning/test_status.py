@@ -301,13 +301,13 @@ def test_cluster_status(spec: dict[str, Any], seen: dict[str, Any], reason: str,
     assert kstatus(status, 1) == verdict
 
 
-def test_an_operator_that_was_just_started_goes_by_what_the_one_before_it_has_written() -> None:
+def test_a_newly_started_operator_keeps_the_status_of_its_predecessor() -> None:
     settled = a_cluster().model_copy(update={"status": cluster_status(a_cluster(), ObservedCluster(**RUNNING), NOW)})
     unknown = ObservedCluster(**RUNNING, followed_generation=0)
     assert cluster_status(settled, unknown, LATER) == settled.status
 
 
-def test_what_volumes_were_asked_for_stays_while_nobody_looks() -> None:
+def test_the_status_of_volumes_is_kept_while_they_are_not_read() -> None:
     first = cluster_status(a_cluster(), ObservedCluster(**RUNNING, volumes=GROWING), NOW)
     assert first.volumes == GROWING.status
     again = a_cluster().model_copy(update={"status": first})

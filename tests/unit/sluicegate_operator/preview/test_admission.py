@@ -116,7 +116,7 @@ def test_what_only_the_world_refuses_is_said_once(applied: Json, around: list[Js
     ],
     ids=lambda document: document["kind"],
 )
-def test_nothing_is_said_of_what_comes_into_force(applied: Json) -> None:
+def test_an_object_that_takes_effect_has_no_warning(applied: Json) -> None:
     around = [] if applied["kind"] == "BrokerCluster" else SHOP
     assert warned(applied, around) == ()
 
@@ -133,7 +133,7 @@ def test_another_quota_that_loses_its_target_is_named() -> None:
     assert said.startswith("ConnectionQuota older: same target; enforced instead: maxConnectionCreationRate 20 of")
 
 
-def test_what_was_wrong_with_others_before_is_not_said_again() -> None:
+def test_problems_of_other_objects_are_not_repeated() -> None:
     rivals = [
         named(name, quota({"ip": "10.0.0.1"}, maxConnectionCreationRate=rate)) for name, rate in (("a", 1), ("b", 2))
     ]

@@ -242,7 +242,7 @@ async def test_asking_for_no_keys_asks_for_no_configuration() -> None:
     assert 32 not in [request.api_key for request in cluster.peers[0].requests]
 
 
-async def test_what_was_taken_is_no_failure_where_the_rest_of_many_limits_is_not_answered() -> None:
+async def test_only_unanswered_limits_of_a_large_change_count_as_failures() -> None:
     cluster = ScriptedCluster(brokers=1)
     limits = [SetQuota(ip_rate(f"10.0.0.{number}"), 5.0) for number in range(250)]
     [peer] = cluster.peers

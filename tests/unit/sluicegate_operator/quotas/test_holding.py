@@ -145,7 +145,7 @@ def test_the_first_look_at_addresses_says_nothing_of_a_rate() -> None:
     assert holding(ADDRESS, first, None, 0.0, NOW) is None
 
 
-def test_what_was_left_out_of_an_answer_is_not_taken_for_nothing() -> None:
+def test_incomplete_readings_do_not_reset_the_figure() -> None:
     old = Holding(summary="12/s", held_per_second=12.0)
     looks = [BrokerReadings(Reading(20.0, {}, complete=False), Reading(10.0, {}, complete=False))]
     assert holding(ADDRESS, looks, old, QUIET_S, NOW) is old

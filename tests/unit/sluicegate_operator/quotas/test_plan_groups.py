@@ -278,7 +278,7 @@ STEPS = st.lists(st.tuples(some_quotas(), st.integers(0, 4), PODS, st.sampled_fr
 
 
 @given(STEPS)
-def test_planning_what_changed_comes_to_the_same_as_planning_all_of_it_and_brokers_get_there(steps: Any) -> None:
+def test_incremental_planning_equals_full_planning_and_brokers_converge(steps: Any) -> None:
     planner, brokers = PlannedQuotas(), {1: ObservedLimits(), 2: ObservedLimits()}
     for quotas, hours, pods, pod in steps:
         now = NOW + timedelta(hours=hours)

@@ -85,7 +85,7 @@ async def test_a_status_that_is_read_late_makes_nobody_forget_what_was_set() -> 
     assert await outside.enforce(cluster()) == {}
 
 
-async def test_what_was_set_for_a_cluster_that_is_gone_is_not_another_ones_of_its_name() -> None:
+async def test_limits_set_for_a_deleted_cluster_do_not_belong_to_a_new_one_with_its_name() -> None:
     outside = Outside()
     await outside.enforce(cluster("one"), max_connections="5")
     assert await outside.enforce(cluster("two")) == {COUNT: "5"}, "others may have set it there"

@@ -79,7 +79,7 @@ def test_a_quota_that_all_brokers_have_is_enforced_and_that_is_noted() -> None:
     assert shop.governed.states == {"one": "Enforced"}
 
 
-def test_nothing_is_told_of_what_is_not_there_or_what_brokers_were_not_asked_for() -> None:
+def test_a_missing_quota_or_one_not_yet_sent_to_brokers_has_no_status() -> None:
     shop = Shop(ONE)
     assert shop.status("another") is None
     assert shop.status() is not None
@@ -88,7 +88,7 @@ def test_nothing_is_told_of_what_is_not_there_or_what_brokers_were_not_asked_for
     assert shop.status() is not None
 
 
-def test_while_a_listener_cannot_be_read_only_quotas_that_miss_theirs_are_told_nothing() -> None:
+def test_only_quotas_that_miss_their_listener_get_no_status_while_listeners_are_unreadable() -> None:
     shop = Shop(ONE, ON_LISTENER, listeners=False)
     missing = shop.status("on-listener")
     assert missing is not None
@@ -114,7 +114,7 @@ def test_why_brokers_lag_is_said_only_of_quotas_that_some_lack() -> None:
     assert shop.waiting() == []
 
 
-def test_a_refusal_says_more_than_why_nobody_answers_and_is_none_where_nobody_lacks_it() -> None:
+def test_a_refusal_takes_precedence_over_a_connection_error_if_a_broker_lacks_the_limit() -> None:
     shop = Shop(ONE)
     shop.governed.around = ClusterFacts((0, 1), error="the connection was lost")
     shop.governed.ledger.refused = dict.fromkeys(shop.keys, "INVALID_REQUEST")

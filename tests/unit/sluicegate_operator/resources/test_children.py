@@ -424,7 +424,7 @@ def test_an_audit_log_is_landed_by_a_sidecar_that_has_the_brokers_data_and_no_mo
     assert broker["name"] != lander["name"]
 
 
-def test_one_lander_of_a_cluster_deletes_what_is_old_and_a_missing_secret_keeps_no_broker_from_starting() -> None:
+def test_one_lander_deletes_old_segments_and_a_missing_secret_does_not_block_brokers() -> None:
     limits = {"limits": {"memory": "512Mi"}}
     pod = landing(uri="s3://audit", secretName="keys", retentionDays=30, quota="10Gi", resources=limits)
     (lander,) = pod["initContainers"]

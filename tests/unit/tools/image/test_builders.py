@@ -28,7 +28,7 @@ def test_a_builder_is_taken_where_one_is_asked_for_or_debian_is_not_there(
 
 
 @pytest.mark.parametrize("asked", ["auto", "podman"])
-def test_where_nothing_is_there_it_says_what_would_do(monkeypatch: pytest.MonkeyPatch, asked: str) -> None:
+def test_the_error_without_a_builder_names_the_usable_ones(monkeypatch: pytest.MonkeyPatch, asked: str) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(ImageError, match="podman"):
         chosen(asked)

@@ -20,6 +20,6 @@ def test_a_python_package_says_its_licence_in_the_old_way_or_in_the_new_one() ->
     assert [part.licence for part in (new, old, none)] == ["MIT", "MIT", ""]
 
 
-def test_what_a_cache_keeps_comes_back() -> None:
+def test_from_json_reads_what_to_json_wrote() -> None:
     parts = [sbom.Component("deb", "a", "1", architecture="all"), sbom.Component("pypi", "b", "2", "MIT")]
     assert sbom.from_json(sbom.to_json(reversed(parts))) == parts

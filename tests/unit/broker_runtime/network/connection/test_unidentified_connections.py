@@ -21,7 +21,7 @@ def quotas_of(settings: QuotaSettings) -> ConnectionQuotas:
     return quotas
 
 
-def test_one_that_has_not_said_whose_it_is_has_a_slot_and_gives_it_back() -> None:
+def test_a_connection_without_a_known_client_takes_a_slot_and_releases_it() -> None:
     woken: list[str] = []
     quotas = ConnectionQuotas(QuotaSettings(max_connections=1), NOW, woken.append)
     quotas.add_listener(PROXIED, NOW)

@@ -90,7 +90,7 @@ def test_spools_lie_where_the_configuration_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("queue_full", "rejects"), [("permit", False), ("reject", True)])
-def test_it_refuses_requests_where_that_is_asked_for(tmp_path: Path, queue_full: str, rejects: bool) -> None:
+def test_the_log_rejects_requests_only_if_configured(tmp_path: Path, queue_full: str, rejects: bool) -> None:
     observer = Bench(tmp_path).loaded(queue_full=queue_full)
     call = ended_call(3, NotedConnection(), 0, (), Ending.ANSWERED, None)
     assert (observer.rejects, observer.refuses(call)) == (rejects, False)

@@ -86,7 +86,7 @@ def test_a_block_that_is_full_is_written_at_once(event: Callable[[AuditBench], o
     assert block.last_seq == 1024
 
 
-def test_who_is_killed_while_nothing_happens_has_lost_nothing() -> None:
+def test_a_kill_without_pending_events_loses_nothing() -> None:
     fs = MemoryFileSystem()
     bench = AuditBench(fs, FOLDER)
     for _ in range(50):
@@ -202,7 +202,7 @@ def test_a_full_disk_at_the_end_of_a_file_leaves_no_number_twice() -> None:
     assert len(contents(fs)) == 2
 
 
-def test_what_was_dropped_is_told_when_the_log_closes_with_room_again() -> None:
+def test_dropped_events_are_reported_when_the_log_closes_after_the_disk_recovered() -> None:
     fs = MemoryFileSystem()
     bench = AuditBench(fs, FOLDER, queue_bytes="1000")
     fs.capacity_bytes = 0
@@ -249,7 +249,7 @@ def test_names_that_clients_make_up_are_kept_up_to_a_length() -> None:
         ({"level": "connections"}, (19, "PLAINTEXT"), (3, "PLAINTEXT")),
     ],
 )
-def test_requests_that_would_be_recorded_are_refused_while_the_queue_is_full_where_that_is_asked_for(
+def test_requests_to_be_recorded_are_rejected_while_the_queue_is_full_if_configured(
     config: dict[str, str], refused: tuple[int, str], not_refused: tuple[int, str] | None
 ) -> None:
     fs = MemoryFileSystem()
@@ -290,7 +290,7 @@ def test_a_folder_that_is_read_only_for_a_while_is_as_a_full_disk() -> None:
     assert [reason for *_, reason in gaps] == ["queue full"]
 
 
-def test_who_is_killed_on_a_full_disk_tells_of_what_was_dropped_too() -> None:
+def test_a_kill_on_a_full_disk_reports_the_dropped_events_too() -> None:
     fs = MemoryFileSystem()
     bench = AuditBench(fs, FOLDER, queue_bytes="1000")
     fs.capacity_bytes = 0

@@ -148,7 +148,7 @@ def test_a_mistake_in_the_cleaner_costs_one_log_its_cleaning_and_the_broker_noth
     folder.fill(first, 1)
 
 
-def test_a_disk_without_room_is_left_alone_until_there_is_some_and_others_have_their_turn() -> None:
+def test_a_full_disk_postpones_its_large_log_while_others_are_cleaned() -> None:
     folder = Folder()
     large = folder.log("large", 40, TopicConfig(cleanup_policy=("compact",), segment_bytes=4000))
     small = folder.log("small", 4)
@@ -189,7 +189,7 @@ def test_more_keys_than_memory_take_more_cleanings() -> None:
     assert folder.cleaner.figures.map_utilization == 1
 
 
-def test_it_goes_on_until_nothing_is_dirty_and_then_looks_again_after_a_while() -> None:
+def test_the_cleaner_works_until_no_log_is_dirty_and_checks_again_after_a_while() -> None:
     folder = Folder()
     log = folder.log("first", 40)
 

@@ -49,7 +49,7 @@ def test_a_callback_may_take_others_back_and_wait_again() -> None:
     assert calls == ["first", "again"]
 
 
-def test_one_that_fails_is_told_in_the_log_and_nobody_else_hears_of_it(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_callback_is_logged_and_does_not_affect_others(caplog: pytest.LogCaptureFixture) -> None:
     waiters = OffsetWaiters(AtOnce())
     calls: list[str] = []
 

@@ -106,7 +106,7 @@ def test_flush_ms_stops_nobody() -> None:
     assert (house.counted, house.log.recovery_point) == ((2, 2, 2), 1)
 
 
-def test_who_waits_hears_that_the_disk_has_failed() -> None:
+def test_all_waiters_are_woken_when_a_sync_fails() -> None:
     house = SlowHouse()
     woken: list[str] = []
     house.append(b"a")

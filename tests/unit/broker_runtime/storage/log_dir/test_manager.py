@@ -329,7 +329,7 @@ def test_what_recovery_has_found_is_synced_soon_after_the_start() -> None:
     assert values_of(house.log) == EVERYTHING
 
 
-def test_what_recovery_has_found_is_synced_at_once_where_acknowledgements_ask_for_it() -> None:
+def test_recovered_records_are_synced_at_once_if_acknowledgements_require_it() -> None:
     house = _filled(TopicConfig(segment_bytes=1000, flush_messages=1))
     house.kill()
     assert house.log.recovery_point == house.log.counted_end == 50

@@ -15,7 +15,7 @@ from sluicegate_operator.api.models.broker_tags import tag_key as key_of
 NAMES = st.text(st.sampled_from("aZ0._/- ö"), max_size=130)
 
 
-def test_what_brokers_say_by_themselves_is_the_same_list() -> None:
+def test_the_list_of_built_in_tags_equals_the_brokers() -> None:
     assert tuple(tag.name for tag in BROKERS_OWN) == BUILT_IN_TAGS
 
 

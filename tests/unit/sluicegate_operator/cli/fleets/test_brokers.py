@@ -93,7 +93,7 @@ def test_other_brokers_do_not_say_what_they_are(error: KafkaAdminError, monkeypa
     assert done.stderr == f"{error}; only brokers of Sluicegate say what they are\n"
 
 
-def test_who_cannot_be_asked_is_said_in_a_sentence() -> None:
+def test_an_unreachable_broker_is_reported_in_one_line() -> None:
     done = run()
     assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert "cannot connect" in done.stderr

@@ -103,7 +103,7 @@ def test_a_file_that_is_wrong_is_one(changed: Path, output: PlanOutput, capsys: 
     assert code_of([QUICKSTART], [changed], output=output) == 1, "nor can anything be compared with it"
 
 
-def test_there_must_be_something_of_ours_and_somebody_to_ask(
+def test_plan_requires_an_own_object_and_a_reachable_cluster(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert code_of([tmp_path], [QUICKSTART]) == 1

@@ -76,7 +76,7 @@ async def test_claims_go_with_the_cluster_as_long_as_it_says_so() -> None:
     assert [owners(kube, ordinal) for ordinal in (9, 1, 2)] == [[], [], ["of-the-set"]]
 
 
-async def test_what_somebody_else_writes_meanwhile_is_left_for_the_next_look(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_claim_changed_meanwhile_is_handled_by_the_next_reconcile(monkeypatch: pytest.MonkeyPatch) -> None:
     going = parsed(shop(storage={"deleteClaims": True}))
     kube = MemoryKube(claim(0, cluster_id(going)))
     listed = kube.list
@@ -95,7 +95,7 @@ async def test_what_somebody_else_writes_meanwhile_is_left_for_the_next_look(mon
 
 
 @pytest.mark.parametrize("deletes", [True, False])
-async def test_a_cluster_that_is_gone_already_has_said_what_becomes_of_its_claims(deletes: bool) -> None:
+async def test_a_deleted_clusters_last_spec_decides_about_its_claims(deletes: bool) -> None:
     gone = shop(storage={"deleteClaims": deletes})
     kube = MemoryKube(claim(0, cluster_id(parsed(gone))))
     await _reconcile(kube, gone)
@@ -122,9 +122,7 @@ class Protecting(MemoryKube):
         await super().patch_metadata(kind, namespace, name, *more, **spec)
 
 
-async def test_a_refused_claim_of_a_deleted_cluster_keeps_neither_its_other_claims_nor_the_next_cluster_waiting() -> (
-    None
-):
+async def test_a_refused_claim_of_a_deleted_cluster_delays_no_other_claim_and_no_new_cluster() -> None:
     first, second = (parsed(shop(uid=uid, storage={"deleteClaims": True})) for uid in (FIRST, SECOND))
     ids = cluster_id(first), cluster_id(second)
     kube = Protecting(claim(0, ids[0]), claim(8, ids[0]), claim(9, ids[1]), shop(uid=THIRD))

@@ -27,7 +27,7 @@ def say(brokers: ScriptedCluster, *said: str) -> None:
         brokers.documentation[number] = {"observer.orders.class": DOC + text}
 
 
-async def test_all_of_it_is_one_change_and_each_broker_says_what_becomes_of_it() -> None:
+async def test_observers_are_set_in_one_change_and_each_broker_reports_its_state() -> None:
     brokers = ScriptedCluster(3)
     brokers.defaults["observer.class.names"] = "mine"
     brokers.defaults["observer.mine.class"] = "a.B"

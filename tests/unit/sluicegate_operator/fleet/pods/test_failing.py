@@ -88,7 +88,7 @@ async def test_a_cluster_that_cannot_start_asks_for_events_less_and_less_often()
     assert len(after_s) < 20
 
 
-async def test_what_is_refused_later_is_told_soon_and_what_was_told_holds_until_then() -> None:
+async def test_a_later_failure_is_reported_soon_and_stays_until_the_next_read() -> None:
     kube = CountingKube()
     await look(kube, shop())
     kube.refuse("shop-controllers-0", "no room")
@@ -121,7 +121,7 @@ async def test_another_attempt_is_asked_about_at_once(other: dict[str, Any]) -> 
     assert len(kube.asked_s) == 2
 
 
-async def test_other_nodes_without_a_pod_are_asked_about_at_once_and_nobody_where_all_have_one() -> None:
+async def test_events_are_read_at_once_for_other_nodes_without_a_pod_and_never_if_all_have_one() -> None:
     kube, controller = CountingKube(), NodePod("shop-controllers-0", Role.CONTROLLER, 0, "", ready=False)
     await look(kube, shop(), [controller, *BROKERS])
     assert kube.asked_s == []
@@ -143,7 +143,7 @@ async def test_a_pod_of_somebody_else_with_the_name_of_a_node_is_named() -> None
     ]
 
 
-async def test_a_pod_of_ours_that_is_going_is_nobody_elses() -> None:
+async def test_a_terminating_pod_of_the_operator_is_not_reported_as_foreign() -> None:
     kube = CountingKube()
     mine = {"annotations": {REVISION: "x"}, "deletionTimestamp": "2026-01-01T00:00:00Z"}
     kube.put({"kind": "Pod", "metadata": {"name": "shop-controllers-0", **mine}})

@@ -56,7 +56,7 @@ def test_other_pods_and_those_that_have_failed_are_no_nodes(stranger: dict[str, 
     assert node_pod(stranger) is None
 
 
-def test_a_pod_that_is_going_is_there_and_not_asked_any_more() -> None:
+def test_a_terminating_pod_is_listed_without_an_address_to_connect_to() -> None:
     going = pod(podIP="10.1.2.3")
     going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     broker = node(going)

@@ -394,7 +394,7 @@ async def test_what_belongs_to_one_apply_is_seen_together() -> None:
     await context.aclose()
 
 
-async def test_a_statefulset_that_somebody_else_has_scaled_is_put_back_and_it_is_said_who_did_it() -> None:
+async def test_the_reconciler_reverts_a_foreign_scale_of_a_statefulset_and_names_its_author() -> None:
     kube = MemoryKube(cluster())
     await reconcile(kube)
     scaled = kube.take("StatefulSet", "shop-brokers")
@@ -431,7 +431,7 @@ async def test_a_changed_cluster_is_not_ready_before_its_roll_and_its_configurat
     await context.aclose()
 
 
-async def test_a_cluster_is_looked_at_again_soon_while_something_is_to_come_that_nobody_tells_of() -> None:
+async def test_a_cluster_is_polled_while_it_awaits_a_change_without_an_event() -> None:
     kube = MemoryKube(cluster())
     context = Context(kube, read_settings({"SLUICEGATE_SETTLE_SECONDS": "0"}, None, None, None))  # type: ignore[arg-type]
     context.mark = lambda queue, key: None
@@ -450,7 +450,7 @@ async def test_a_cluster_is_looked_at_again_soon_while_something_is_to_come_that
     await context.aclose()
 
 
-async def test_what_was_found_of_a_cluster_is_not_told_of_another_one_of_its_name() -> None:
+async def test_state_of_a_deleted_cluster_does_not_apply_to_a_new_one_with_its_name() -> None:
     kube = MemoryKube(cluster())
     context = Context(kube, read_settings({"SLUICEGATE_SETTLE_SECONDS": "0"}, None, None, None))  # type: ignore[arg-type]
     context.mark = lambda queue, key: None
@@ -478,7 +478,7 @@ async def test_what_was_found_of_a_cluster_is_not_told_of_another_one_of_its_nam
     await context.aclose()
 
 
-async def test_the_status_says_which_controller_is_active_and_keeps_it_until_another_was_seen() -> None:
+async def test_the_status_shows_the_active_controller_until_another_one_is_seen() -> None:
     kube = MemoryKube(cluster())
     context = Context(kube, read_settings({"SLUICEGATE_SETTLE_SECONDS": "0"}, None, None, None))  # type: ignore[arg-type]
     context.mark = lambda queue, key: None

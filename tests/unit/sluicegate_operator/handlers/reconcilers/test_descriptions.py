@@ -96,7 +96,7 @@ async def test_only_what_is_new_is_looked_at(monkeypatch: pytest.MonkeyPatch) ->
         assert shop.context.progress[SHOP].told == shop.words
 
 
-async def test_what_was_said_before_holds_while_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_descriptions_are_kept_while_no_broker_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     shop = Shop(monkeypatch, cluster())
     before = shop.words = {0: BrokerWords("0.1.0", 1, 2, {"zone": "a"})}
     await shop.reconcile(SHOP)

@@ -81,7 +81,7 @@ async def test_nothing_is_known_where_it_is_not_this_ones_to_govern(seen: Extern
     assert outside.brokers.again(None) is UNREACHABLE_RETRY
 
 
-async def test_those_that_go_by_brokers_are_told_when_they_change_and_of_nothing_else() -> None:
+async def test_only_queues_that_depend_on_brokers_are_marked_when_brokers_change() -> None:
     outside = Outside()
     assert await outside.tells(SEEN) == ["clusters", *FOLLOWERS]
     assert await outside.tells(SEEN) == []

@@ -100,7 +100,7 @@ async def test_observers_without_code_of_their_own_do_not_wait_for_the_code_of_o
     await context.aclose()
 
 
-async def test_what_cannot_be_told_or_ends_by_itself_is_not_counted() -> None:
+async def test_errors_that_cannot_be_reported_or_end_by_themselves_are_not_counted() -> None:
     refusals, refused = LastingRefusals(), KubeError(SENTENCE, 500, retriable=True)
     for error in (KubeUnavailableError("no answer"), NamespaceGoingError("it is being deleted")):
         assert not refusals.lasts("u", error)

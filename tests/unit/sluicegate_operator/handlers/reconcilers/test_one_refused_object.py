@@ -231,7 +231,7 @@ async def test_one_service_that_cannot_be_made_for_now_keeps_no_other_listener_w
     await queues.context.aclose()
 
 
-async def test_one_volume_claim_that_is_refused_for_now_keeps_neither_others_nor_the_scale_waiting() -> None:
+async def test_a_temporarily_refused_volume_claim_delays_neither_others_nor_the_scale() -> None:
     def brokers(replicas: int, size: str) -> Json:
         return cluster(brokers={"replicas": replicas, "storage": {"size": size}})
 
@@ -299,7 +299,7 @@ async def test_one_registration_that_is_refused_for_now_keeps_no_other_at_its_la
     await queues.context.aclose()
 
 
-async def test_one_pod_that_is_refused_for_now_keeps_no_other_from_its_gate_its_labels_and_its_registration(
+async def test_a_temporarily_refused_pod_does_not_delay_gates_labels_and_registrations_of_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     brokers, kube = Brokers(monkeypatch), Refusing(lambda *_: False, cluster())

@@ -105,7 +105,7 @@ async def test_nothing_is_watched_before_a_quota_selects_pods_and_after_the_last
     assert not watching.cache.running
 
 
-async def test_pods_are_told_once_all_are_known_and_then_as_they_come_and_go() -> None:
+async def test_pods_are_reported_once_all_are_known_and_then_at_each_change() -> None:
     watching = Watching()
     watching.pods.keep(SHOP, [a_quota()])
     await watching.turns()

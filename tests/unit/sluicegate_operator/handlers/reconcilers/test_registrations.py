@@ -64,14 +64,14 @@ def test_only_a_cluster_in_which_nothing_moves_is_looked_at_less_often(sighting:
     assert settled(CLUSTER, sighting) is quiet
 
 
-def test_a_pod_that_is_going_hands_over_by_itself_and_one_that_is_gone_cannot() -> None:
+def test_a_broker_is_fenced_if_its_pod_is_deleted_but_not_while_it_terminates() -> None:
     going = [pod(0), replace(pod(1), deleting=True)]
     assert seen(going, ONLINE).fence_orders() == ()
     [order] = seen([pod(0)], ONLINE).fence_orders()
     assert (order.broker_id, order.epoch) == (1, 7)
 
 
-def test_nobody_is_fenced_on_a_lost_node_while_the_controller_hears_of_it() -> None:
+def test_a_broker_on_a_lost_node_is_not_fenced_while_its_heartbeats_arrive() -> None:
     lost = [pod(0), replace(pod(1), node_lost=True)]
     assert seen(lost, ONLINE).fence_orders() == ()
     silent = [broker(0), replace(broker(1), heartbeat_age_s=4.0)]

@@ -59,7 +59,7 @@ def test_nothing_is_known_before_all_were_told_of() -> None:
     assert told.workloads.take_news(SHOP) == {}, "it is told once"
 
 
-def test_a_pod_that_comes_or_goes_is_news_for_the_cluster_of_its_quota() -> None:
+def test_an_added_or_deleted_pod_marks_the_cluster_of_its_quota() -> None:
     told = Told()
     told.workloads.keep(SHOP, [a_quota("pods", of_pods())])
     told.everything()
@@ -86,7 +86,7 @@ def test_namespaces_come_and_go_with_their_labels() -> None:
     assert told.workloads.take_news(SHOP) == {"pods": Members()}
 
 
-def test_what_was_known_is_not_taken_for_true_after_nobody_has_watched() -> None:
+def test_members_known_before_a_gap_in_the_watch_are_not_used() -> None:
     told = Told()
     told.workloads.keep(SHOP, [a_quota("pods", of_pods())])
     told.everything(billing("a", "10.0.0.1"))

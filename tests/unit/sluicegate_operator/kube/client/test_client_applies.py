@@ -113,9 +113,7 @@ def node_set(replicas: int = 3) -> Json:
     return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": meta, "spec": {"replicas": replicas}}
 
 
-async def test_what_the_cache_says_is_not_there_is_made_without_being_asked_for(
-    client: KubeClient, server: Server
-) -> None:
+async def test_an_object_missing_from_the_cache_is_created_without_a_read(client: KubeClient, server: Server) -> None:
     await client.try_out(node_set())
     await client.apply(node_set())
     assert server.asked == ["POST tried", "POST"]

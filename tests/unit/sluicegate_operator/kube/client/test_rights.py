@@ -48,7 +48,7 @@ def test_the_operator_is_granted_what_it_asks_for_and_nothing_else(file: str) ->
     assert surplus(granted(file), wanted) == [], "granted, and nobody asks for it"
 
 
-def test_nobody_may_change_what_runs_in_pods_nor_read_secrets() -> None:
+def test_no_role_may_change_pod_specs_or_read_secrets() -> None:
     rights = granted("rbac.yaml")
     assert ("", "secrets") not in rights
     assert not rights["", "pods"] & {"create", "update", "patch"}

@@ -37,7 +37,7 @@ def test_claims_of_another_cluster_stop_it_and_the_way_out_is_told() -> None:
     assert plan.unmarked == ()
 
 
-def test_who_names_the_id_goes_on_with_the_data() -> None:
+def test_a_cluster_that_names_its_cluster_id_keeps_the_existing_data() -> None:
     old = [claim(0, OLD_ID, age_s=60), claim(1, None, age_s=60)]
     plan = plan_claims(shop(clusterId=OLD_ID), old, 3, started=False)
     assert plan.taken == ""

@@ -77,7 +77,7 @@ def test_each_claim_says_how_far_it_is(fields: dict[str, str], said: str) -> Non
     assert (found.status.brokers, found.refused) == ("2Gi", "")
 
 
-def test_one_that_holds_what_it_should_is_not_spoken_of() -> None:
+def test_a_volume_of_the_wanted_size_is_not_reported() -> None:
     found = seen(volume(0, "2Gi"), volume(0, "1Gi", role=Role.CONTROLLER), count=1)
     assert found.status.growing == ()
     assert (found.status.brokers, found.status.controllers) == ("2Gi", "1Gi")

@@ -141,7 +141,7 @@ def test_single_changes_begin_with_what_makes_room() -> None:
     assert now == want
 
 
-def test_it_is_open_where_the_broker_says_what_is_wanted() -> None:
+def test_a_listener_counts_as_open_if_the_broker_reports_the_wanted_endpoint() -> None:
     want = {"EXTERNAL": EXTERNAL}
     brokers = [
         BrokerSeen(0, {"EXTERNAL": EXTERNAL}, want, waits={"EXTERNAL": "broker 0 waits"}),

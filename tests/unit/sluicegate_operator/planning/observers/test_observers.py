@@ -155,7 +155,7 @@ def test_a_broker_has_no_more_than_it_can() -> None:
     assert len(planned.configs["observer.class.names"].split(",")) == OBSERVERS_MAX
 
 
-def test_one_with_too_much_to_say_leaves_room_for_the_others() -> None:
+def test_an_oversized_observer_configuration_leaves_room_for_the_others() -> None:
     large = {f"k{number}": "x" * 4000 for number in range(9)}
     planned = plan(a_plugin("large", 1, config=large), a_plugin("orders", 2))
     assert outcomes(planned) == {"large": PluginOutcome.TOO_LARGE, "orders": PluginOutcome.ACCEPTED}
@@ -167,7 +167,7 @@ def test_of_another_cluster_and_of_none() -> None:
     assert outcomes(plan_observers(None, [a_plugin()])) == {"orders": PluginOutcome.CLUSTER_MISSING}
 
 
-def test_what_differs_is_set_what_nobody_wants_is_taken_away_and_overrides_go() -> None:
+def test_differing_keys_are_set_unwanted_ones_removed_and_overrides_deleted() -> None:
     wanted = plan(a_plugin()).configs
     there = ObservedObservers(default=wanted)
     assert diff_observers(wanted, {0: there, 1: there}) == []
@@ -191,7 +191,7 @@ def test_while_a_plugin_cannot_be_read_nothing_is_taken_away() -> None:
     ]
 
 
-def test_what_a_broker_says_counts_once_it_has_the_configuration() -> None:
+def test_a_brokers_report_counts_once_it_has_the_configuration() -> None:
     planned = plan(a_plugin(config={"path": "/new"}))
     old = {**planned.configs, "observer.orders.path": "/old"}
     observed = {

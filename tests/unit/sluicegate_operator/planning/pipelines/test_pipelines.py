@@ -62,7 +62,7 @@ def words(document: Json, made: BrokerCluster = LANDED) -> list[str]:
     return arguments
 
 
-def test_the_source_is_what_the_clusters_landing_says_unless_it_is_said() -> None:
+def test_the_source_defaults_to_the_landing_of_the_cluster() -> None:
     assert words(pipeline(report=False)) == [
         "/etc/sluicegate-audit/main.py",
         *("build", "--source", "s3://audit/shop?region=eu-west-1"),
@@ -73,7 +73,7 @@ def test_the_source_is_what_the_clusters_landing_says_unless_it_is_said() -> Non
     assert words(pipeline(source={"claimName": "other"}), of_cluster())[3] == "/var/lib/sluicegate-audit/shop"
 
 
-def test_what_people_say_is_given_as_files_and_the_report_follows() -> None:
+def test_settings_are_passed_as_files_and_the_report_follows() -> None:
     made = words(FULL | {"spec": FULL["spec"] | {"report": True}})
     assert made[6:] == [
         *("--summary", "/dev/termination-log"),
@@ -104,7 +104,7 @@ def test_what_people_say_is_given_as_files_and_the_report_follows() -> None:
         ),
     ],
 )
-def test_what_cannot_run_says_what_to_do(
+def test_a_pipeline_that_cannot_run_is_stalled_with_a_message_what_to_do(
     document: Json, made: BrokerCluster | None, outcome: PipelineOutcome, says: str
 ) -> None:
     found = parsed(document)
@@ -219,7 +219,7 @@ def test_a_job_says_how_a_run_stands_and_its_pod_why() -> None:
     ]
 
 
-def test_a_run_that_is_tried_again_goes_on_and_one_whose_pod_is_gone_says_what_its_job_says() -> None:
+def test_a_retried_run_is_running_and_a_run_without_a_pod_has_its_jobs_state() -> None:
     pods = [job_pod("a", 1, "no"), job_pod("a", None, made=2, number=2)]
     assert states([job("a")], pods) == [("a", "Running", "no")]
     (failed,) = states([job("a", "Failed", why="DeadlineExceeded")], [])
@@ -360,7 +360,7 @@ def test_a_good_run_says_what_it_has_done() -> None:
     }
 
 
-def test_what_a_run_said_stays_when_it_is_gone_and_when_the_next_fails() -> None:
+def test_results_of_a_run_stay_after_its_job_is_deleted_and_the_next_run_fails() -> None:
     first = status_of(GOOD)
     assert status_of(**first) == first
     failed = a_run(RunState.FAILED, "2026-11-22T13:00:00Z", why="no space", summary=Summary(events=7))
@@ -451,7 +451,7 @@ def test_what_is_missing_is_a_condition_and_the_pipeline_ready_all_the_same() ->
     assert said.startswith("4 events are missing, nothing tells of 1 more, 0 files were set aside")
 
 
-def test_what_the_api_server_refuses_is_said_with_what_runs_said_before() -> None:
+def test_an_api_servers_refusal_is_shown_beside_earlier_results() -> None:
     status = status_of(GOOD, trouble=PipelineTrouble("SparkOperatorMissing", "install it"))
     assert condition(status, "Stalled") == ("True", "SparkOperatorMissing")
     assert status["events"] == 123

@@ -87,7 +87,7 @@ def test_a_broker_without_a_session_is_not_told_of_again() -> None:
     assert orders(CRASHED, ENDED_MS - 60_000, state=BrokerState.OFFLINE) == []
 
 
-def test_one_that_is_heard_of_after_all_is_kept_out_no_second_time() -> None:
+def test_a_broker_that_proves_alive_is_not_fenced_a_second_time() -> None:
     """A guest's clock that is behind its host's would otherwise fence a live broker for ever."""
     began_ms, told = ENDED_MS - 60_000, frozenset({(1, 41)})
     assert orders(CRASHED, began_ms, told) == []

@@ -76,7 +76,7 @@ def test_what_is_not_understood_is_no_empty_cluster(body: str, word: str) -> Non
 
 
 @pytest.mark.parametrize(("active", "read"), [(1001, 1001), (None, None)])
-def test_a_standby_says_whom_to_ask(active: int | None, read: int | None) -> None:
+def test_a_standby_names_the_active_controller(active: int | None, read: int | None) -> None:
     assert parse_active_controller(json.dumps({"error": "x", "activeControllerId": active})) == read
 
 

@@ -30,7 +30,7 @@ def test_only_nodes_of_pods_that_are_to_be_told_are_read_and_each_once() -> None
     assert nodes_to_read([TOLD, NEW, other, UNBOUND]) == ["n1"]
 
 
-def test_a_pod_that_was_told_is_not_told_anew_when_its_node_is_labelled_otherwise() -> None:
+def test_a_pod_keeps_its_rack_when_its_nodes_label_changes() -> None:
     plan = plan_racks(ZONE, [TOLD], {"n0": NodeLabels({ZONE: "elsewhere"})})
     assert (plan.known, plan.tell, plan.waiting) == (1, (), ())
 

@@ -118,7 +118,7 @@ def test_a_roll_is_over_when_brokers_are_online_and_in_sync_again() -> None:
     assert (step.reason, step.message) == (WaitReason.OUT_OF_SYNC, "broker 1 is not back in 2 in-sync sets")
 
 
-def test_who_is_gone_is_fenced_before_anything_else() -> None:
+def test_brokers_without_pods_are_fenced_first() -> None:
     orders = (FenceOrder(1, 41, "the pod of broker 1 is gone"),)
     assert plan_roll(replace(HEALTHY, fences=orders, paused=True)) == Fence(orders)
 
@@ -177,12 +177,12 @@ def test_a_fenced_broker_whose_probe_is_well_goes_first() -> None:
 
 
 @pytest.mark.parametrize("unwell", [controller(ready=False), broker(0, ready=False)], ids=["active", "online"])
-def test_one_that_works_although_its_probe_fails_waits_for_others_that_are_down(unwell: NodeView) -> None:
+def test_a_working_broker_with_a_failing_probe_is_restarted_after_broken_nodes_are_back(unwell: NodeView) -> None:
     nodes = (unwell, *map(broker, range(1, 3)), replace(broker(3, pending=False), deleting=True))
     assert waits(plan_roll(replace(HEALTHY, nodes=nodes))).reason is WaitReason.NODE_RESTARTING
 
 
-def test_of_two_brokers_that_are_fenced_although_their_probes_are_well_none_goes() -> None:
+def test_no_fenced_broker_with_a_good_probe_restarts_while_another_one_is_fenced() -> None:
     view = replace(HEALTHY, overview=overview(ONLINE, FENCED, FENCED), partitions=(partition("012", "0"),))
     assert waits(plan_roll(view)).reason is WaitReason.BROKER_NOT_ONLINE
 
@@ -265,7 +265,7 @@ def test_a_partition_that_could_never_spare_a_replica_gives_way_and_it_is_said(o
     assert bool(step.nodes[0].notes) is bool(note)
 
 
-def test_such_a_partition_gives_way_only_while_its_others_are_in_sync() -> None:
+def test_an_unsparable_partition_blocks_a_restart_while_its_other_replicas_are_out_of_sync() -> None:
     view = replace(HEALTHY, partitions=(partition("01", "0", min_isr=2),), nodes=[broker(0), broker(1, pending=False)])
     assert waits(plan_roll(view)).reason is WaitReason.OUT_OF_SYNC
 
@@ -329,7 +329,7 @@ SPREAD = (partition("024"), partition("135"))
 """One replica in each rack."""
 
 
-def test_a_whole_rack_goes_at_once_and_the_others_wait() -> None:
+def test_brokers_of_one_rack_restart_together_and_the_others_wait() -> None:
     step = plan_roll(zoned(*SPREAD))
     assert restarted(step) == ["brokers-0", "brokers-1"]
     assert isinstance(step, Restart)
@@ -370,7 +370,7 @@ def test_a_broker_of_another_rack_says_nothing_of_a_rack_that_may_not_go() -> No
     assert single.nodes[0].notes == ()
 
 
-def test_a_partition_that_could_never_spare_a_replica_gives_way_to_one_broker_and_never_to_all_it_has() -> None:
+def test_an_unsparable_partition_allows_one_of_its_brokers_to_restart_but_never_all() -> None:
     one_each = zoned(*SPREAD, partition("0", min_isr=1, name="single"), partition("24", name="pair"), pending="01")
     assert restarted(plan_roll(one_each)) == ["brokers-0", "brokers-1"]
     both = zoned(*SPREAD, partition("01", name="pair"), pending="01")

@@ -49,7 +49,7 @@ def test_another_cluster_of_the_name_is_another_attempt() -> None:
     assert history.note(("b", 1), [LOOP], BOTH, LASTING_S) == NodesNotStarting(LOOP, needs_a_person=False)
 
 
-def test_the_scheduler_goes_on_by_itself_and_who_needs_a_person_is_told_first() -> None:
+def test_failures_that_need_a_user_are_reported_before_scheduling_delays() -> None:
     history = FailureHistory()
     assert history.note(1, [WAITS, LOOP], BOTH, 0.0) == NodesNotStarting(WAITS, needs_a_person=False)
     assert history.note(1, [WAITS, LOOP], BOTH, LASTING_S) == NodesNotStarting(LOOP, needs_a_person=True)
