@@ -62,7 +62,7 @@ _ID_TAKEN_SESSIONS = 3
 _PLACES = {"earliest": -2, "latest": -1}
 
 
-Tell = Callable[[frozenset[TopicPartition]], Awaitable[None]]
+ListenerMethod = Callable[[frozenset[TopicPartition]], Awaitable[None]]
 """A method of the listener."""
 
 
@@ -127,20 +127,20 @@ class Membership:
                     name = self._registration.consumer_id
                     code = Code.UNRELEASED_INSTANCE_ID
                     raise RegistrationRefusedError(code, f"another consumer of the group is called {name!r}") from error
-                self._look_on(error, now())
+                self._log_not_found(error, now())
             except (OSError, ProtocolError, TryAgain) as error:
                 taken_since_s = None
                 # Attempts that cost brokers little. A broker that closes the connection or does not answer may be
                 # overloaded.
                 soon = isinstance(error, NotThereYet | ConnectionRefusedError)
                 if self._failure is None:
-                    self._look_on(error, now())
+                    self._log_not_found(error, now())
             if self._failure is not None:
                 raise self._failure
             if not self._leaving:
                 await asyncio.sleep(backoff.next_s(soon=soon))
 
-    def _look_on(self, error: Exception, now_s: float) -> None:
+    def _log_not_found(self, error: Exception, now_s: float) -> None:
         """Log that the coordinator is not found: as a warning once per session, not with each attempt."""
         is_long = now_s - self._heard_s >= self._settings.session_timeout_s
         if is_long:
@@ -238,8 +238,8 @@ class Membership:
         """Discard undelivered records at once; the answer waits for the application."""
         self._stop_fetching()
 
-        async def tell_and_answer() -> None:
-            await self._tell_revoked()
+        async def notify_and_answer() -> None:
+            await self._notify_revoked()
             if self._commits:
                 # A commit that arrives after other consumers have read on would reset their offsets.
                 await asyncio.wait(self._commits, timeout=self._settings.callback_timeout_s)
@@ -247,7 +247,7 @@ class Membership:
             self._revoke()
             connection.send(answer)
 
-        self._next_to_tell(tell_and_answer)
+        self._next_to_notify(notify_and_answer)
 
     def _started(self, call: StartFetcher, session: Session, connection: FrameConnection) -> None:
         """Fetch at once, and deliver once the application has been notified."""
@@ -267,19 +267,19 @@ class Membership:
         readers = list(self._readers.values())
         self._fetching = Fetching(readers, self._brokers, self._settings, self._deliver, flow.fail)
         self._fetching.start()
-        self._next_to_tell(self._tell_assigned)
+        self._next_to_notify(self._notify_assigned)
 
-    async def _tell_assigned(self) -> None:
+    async def _notify_assigned(self) -> None:
         self._told = self.assignment
-        await self._tell(self._delivery.listener.assigned, self._told)
+        await self._notify(self._delivery.listener.assigned, self._told)
         self._delivery.flow.held = False
         self._delivery.flow.wake()
 
-    async def _tell_revoked(self) -> None:
+    async def _notify_revoked(self) -> None:
         """Call `revoked` once for each assignment."""
         told, self._told = self._told, frozenset()
         if told:
-            await self._tell(self._delivery.listener.revoked, told)
+            await self._notify(self._delivery.listener.revoked, told)
 
     def _add_reader(self, part: PartitionOffset, stream: int) -> None:
         tp = TopicPartition(part.topic, part.partition)
@@ -309,7 +309,7 @@ class Membership:
             reader.revoke()
         self._readers.clear()
 
-    def _next_to_tell(self, work: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
+    def _next_to_notify(self, work: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
         before = self._telling
 
         async def in_turn() -> None:
@@ -332,7 +332,7 @@ class Membership:
             if self._connection is not None:
                 self._connection.close()
 
-    async def _tell(self, method: Tell, partitions: frozenset[TopicPartition]) -> None:
+    async def _notify(self, method: ListenerMethod, partitions: frozenset[TopicPartition]) -> None:
         limit_s = self._settings.callback_timeout_s
         deadline = asyncio.timeout(limit_s)
         try:
@@ -353,13 +353,13 @@ class Membership:
         self._revoke()
         told, self._told = self._told, frozenset()
         if told and self._failure is None:
-            await self._tell(self._delivery.listener.lost, told)
+            await self._notify(self._delivery.listener.lost, told)
 
     async def leave(self) -> bool:
         """Deliver nothing any more; return whether `run` has to continue until the last offsets have arrived."""
         self._stop_fetching()
         self._leaving = True
-        await asyncio.wait([self._next_to_tell(self._tell_revoked)])
+        await asyncio.wait([self._next_to_notify(self._notify_revoked)])
         for reader in self._readers.values():
             # Whether later acknowledgements would be reported is uncertain, so they do not count.
             reader.revoke()

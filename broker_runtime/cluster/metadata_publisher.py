@@ -138,7 +138,7 @@ class MetadataPublisher:
             self.reactions.run_over_turns("applying which brokers there are", self._replicas.apply_brokers)
         if changes.partitions or changes.topics_removed:
             self._untold.append(changes)
-            self.reactions.run_over_turns("telling which topics have changed", self._tell_topics)
+            self.reactions.run_over_turns("telling which topics have changed", self._notify_of_topics)
         if changes.topics_removed:
             self._removed |= changes.topics_removed
             self.reactions.run_over_turns("removing topics", self._remove_topics)
@@ -148,7 +148,7 @@ class MetadataPublisher:
             self.reactions.run_over_turns("configuring changed topics", self._configure_changed)
         self._retry_offline_when_done()
 
-    def _tell_topics(self) -> Iterator[None]:
+    def _notify_of_topics(self) -> Iterator[None]:
         while self._untold:
             changes = self._untold[0]
             ids = yield from gathered(topic_id for topic_id, _ in changes.partitions)

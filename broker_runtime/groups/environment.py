@@ -25,7 +25,7 @@ class GroupTimers(Protocol):
 
     def schedule_if_absent(self, key: Hashable, delay_s: float, action: GroupTimer) -> None: ...
 
-    def go_on(self, key: Hashable, action: GroupTimer) -> None:
+    def continue_with(self, key: Hashable, action: GroupTimer) -> None:
         """Schedule the next slice of the current decision.
 
         It is decided before all queued requests, once the log has taken the current slice.

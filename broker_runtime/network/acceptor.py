@@ -168,7 +168,7 @@ class Acceptor:
                     return
                 peer = (peer_host(address[0]), address[1])
             accepted.close()
-            self._tell(NoticeKind.REFUSED, peer, reason=BACKLOG)
+            self._notify(NoticeKind.REFUSED, peer, reason=BACKLOG)
             self._warn("backlog", f"hung up on clients that waited for {self.listener}: its limit leaves fewer places")
         if surplus > self._accepts_per_wakeup:
             self._loop.call_soon(self._shed)
@@ -286,7 +286,7 @@ class Acceptor:
         by_proxy = bool(self._trusted)
         if self._paused is not None:
             accepted.close()
-            self._tell(NoticeKind.REFUSED, peer, reason=self._paused)
+            self._notify(NoticeKind.REFUSED, peer, reason=self._paused)
             self._warn("paused", f"hung up on {peer[0]}:{peer[1]} of {self.listener}: {self._paused}")
         elif by_proxy and not is_within(peer[0], self._trusted):
             accepted.close()
@@ -312,7 +312,7 @@ class Acceptor:
 
     def _close_abandoned(self, client: WaitingClient) -> None:
         self.abandoned_total += 1
-        self._tell(NoticeKind.REFUSED, client.peer, reason=ABANDONED)
+        self._notify(NoticeKind.REFUSED, client.peer, reason=ABANDONED)
         if client.by_proxy:
             is_probe = is_abandoned(client.accepted)
             self.header_outcomes[HeaderOutcome.PROBE if is_probe else HeaderOutcome.ABANDONED] += 1
@@ -363,13 +363,13 @@ class Acceptor:
         self.header_outcomes[outcome] += 1
         meaning = MEANING_OF_REFUSAL.get(outcome)
         if meaning is not None:
-            self._tell(NoticeKind.REFUSED, peer, reason=meaning)
+            self._notify(NoticeKind.REFUSED, peer, reason=meaning)
             self._warn(f"proxy-{outcome}", f"hung up on {peer[0]}:{peer[1]} of {self.listener}: {meaning}")
 
     def _carry_out(self, decision: AcceptDecision, client: WaitingClient) -> None:
         outcome, (accepted, peer, by_proxy) = decision.outcome, client
         if outcome is not AcceptOutcome.ADMIT and self._runtime.shared.notices.tell is not None:
-            self._tell_of_limit(decision, peer)
+            self._notify_of_limit(decision, peer)
         if outcome is AcceptOutcome.ADMIT:
             accepted.setblocking(False)
             if by_proxy:
@@ -387,12 +387,12 @@ class Acceptor:
         else:
             accepted.close()
 
-    def _tell(self, kind: NoticeKind, peer: tuple[str, int], *, reason: str) -> None:
+    def _notify(self, kind: NoticeKind, peer: tuple[str, int], *, reason: str) -> None:
         tell = self._runtime.shared.notices.tell
         if tell is not None:
             tell(ConnectionNotice(kind, self.listener, *peer, reason=reason))
 
-    def _tell_of_limit(self, decision: AcceptDecision, peer: tuple[str, int]) -> None:
+    def _notify_of_limit(self, decision: AcceptDecision, peer: tuple[str, int]) -> None:
         tell = self._runtime.shared.notices.tell
         assert tell is not None
         now_ms = int(self._now() * 1000)

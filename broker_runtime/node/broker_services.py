@@ -117,8 +117,8 @@ class BrokerServices:
         leader = self.led(topic, partition)
         return leader.log, leader.leader_epoch
 
-    def said_of_repair(self, topic: str, partition: int) -> str:
-        return self._repairs.said_of((topic, partition))
+    def repair_state(self, topic: str, partition: int) -> str:
+        return self._repairs.state_of((topic, partition))
 
     def run_aside(self, work: Callable[[], T]) -> asyncio.Future[T]:
         if self._waiting_aside >= self.settings.config.sluicegate_record_validation_queue_max:

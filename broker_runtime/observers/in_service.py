@@ -133,20 +133,20 @@ class ObserverInService:
             return
         self.figures.errors += 1
         self.figures.last_error = first_line(error)
-        self._tell("raised", f"observer {self.name} raised {self.figures.last_error}")
+        self._log("raised", f"observer {self.name} raised {self.figures.last_error}")
 
     def _late(self, spent_s: float, now_s: float, before: ThreadUsage | None) -> None:
         self.figures.over_budget += 1
         suspended_s = self.budget.late(spent_s, now_s, before, None if before is None else self._usage())
         if suspended_s is not None:
             self.figures.suspensions += 1
-            self._tell(
+            self._log(
                 "suspended",
                 f"observer {self.name} is suspended for {suspended_s:g} s: its calls keep taking longer than "
                 f"{self.budget.limit_s * 1e6:.0f} us, the last one {spent_s * 1e6:.0f} us",
             )
 
-    def _tell(self, kind: str, text: str) -> None:
+    def _log(self, kind: str, text: str) -> None:
         line = self._troubles.note(kind, text, int(self._now() * 1000))
         if line is not None:
             self._warn(line)

@@ -65,8 +65,8 @@ class FollowerSession:
         self._replicas[key] = replica
         # A request that both names and forgets it would leave it forgotten.
         self._forgotten.discard(key)
-        replica.on_change = self.look_at
-        self.look_at(replica)
+        replica.on_change = self.check
+        self.check(replica)
 
     def forget(self, topic_id: UUID, index: int) -> None:
         replica = self._replicas.pop((topic_id, index), None)
@@ -82,7 +82,7 @@ class FollowerSession:
         """Whether the session still has this replica: metadata may have changed while a response was under way."""
         return self._replicas.get((replica.topic_id, replica.index)) is replica
 
-    def look_at(self, replica: FollowerReplica) -> None:
+    def check(self, replica: FollowerReplica) -> None:
         self.to_look[replica] = None
 
     def _leave_out(self, key: _Key) -> None:

@@ -130,7 +130,7 @@ class LeaderReplica:
         self._wake_deletions()
         if is_one_unknown:
             # In a fetch session a follower sends its position only once: make the session report it again.
-            self.log.followers.tell_at_once()
+            self.log.followers.notify_at_once()
 
     @property
     def is_under_min_isr(self) -> bool:

@@ -19,7 +19,7 @@ _NO_TAGS = b"\x00"
 _ENDPOINTS_TAG = 0
 
 
-def tells_leader(code: int) -> bool:
+def reports_leader(code: int) -> bool:
     """Whether the error code refuses a client because of the partition's leader."""
     return code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 from struct import Struct
 from uuid import UUID
 
-from broker_runtime.apis.fetch.current_leaders import tells_leader
+from broker_runtime.apis.fetch.current_leaders import reports_leader
 from broker_runtime.apis.fetch.fetch_request import FetchRequest
 from broker_runtime.apis.fetch_sessions.fetch_partition import FetchPartition
 from broker_runtime.apis.fetch_sessions.fetch_session import NO_SESSION
@@ -163,7 +163,7 @@ def _by_topic_in_steps(
 def _tags(part: FetchPartition, request: FetchRequest) -> bytes:
     leaders = request.leaders
     return (
-        _NO_TAGS if leaders is None or not tells_leader(part.code) else leaders.partition_tags(part.topic, part.index)
+        _NO_TAGS if leaders is None or not reports_leader(part.code) else leaders.partition_tags(part.topic, part.index)
     )
 
 

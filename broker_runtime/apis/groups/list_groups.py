@@ -74,7 +74,7 @@ async def _listed(
     count, packed = 0, Packed(pace)
     for of_partition in groups:
         for group in of_partition:
-            state, kind = group.state_name, group.type.told
+            state, kind = group.state_name, group.type.shown
             if (not states or state.lower() in states) and (not types or kind in types):
                 count += 1
                 await packed.add(_packed(group, state, kind, call))

@@ -19,7 +19,7 @@ from uuid import UUID
 from broker_runtime.apis.produce.produce_answer import Refused, success, tail
 from broker_runtime.apis.produce.produce_request import read_in_steps, read_request
 from broker_runtime.apis.produce.produce_wait import PendingPartition, ProduceWait, safe_below
-from broker_runtime.apis.produce.record_checks import Unchecked, look_aside
+from broker_runtime.apis.produce.record_checks import Unchecked, check_in_thread
 from broker_runtime.apis.request import refused_transactions
 from broker_runtime.apis.request.call import NO_ACKS, Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext
@@ -75,7 +75,7 @@ def handle(
     answer.append(tail(call.throttle_ms, call.flexible) if refused is None else refused.tail())
     if unchecked:
         checked = _WhenChecked(answer, waiting, refused, call, timeout_ms, context)
-        at_once(checked.look(unchecked))
+        at_once(checked.start_checks(unchecked))
         return checked.call
     if acks == 0:
         return _no_reply(refused)
@@ -125,7 +125,7 @@ def _in_steps(reader: RequestReader, call: Call, context: BrokerContext) -> Step
     call.connection.release_frame()
     if unchecked:
         checked = _WhenChecked(answer, waiting, refused, call, timeout_ms, context)
-        yield from checked.look(unchecked)
+        yield from checked.start_checks(unchecked)
         return checked.call
     if acks == 0:
         return _no_reply(refused)
@@ -183,9 +183,9 @@ class _WhenChecked:
         # If the client disconnects, its records are still appended, as if it had left a moment later.
         self.call = call.later()
 
-    def look(self, unchecked: Sequence[Unchecked]) -> Steps[None]:
+    def start_checks(self, unchecked: Sequence[Unchecked]) -> Steps[None]:
         """Start the checks of these batches."""
-        return look_aside(unchecked, self._context, self.call, self._append, self._finish)
+        return check_in_thread(unchecked, self._context, self.call, self._append, self._finish)
 
     def _append(self, item: Unchecked, fault: KafkaError | None) -> None:
         """Append a checked batch. `fault` is the error of its records, or None if they may be appended."""

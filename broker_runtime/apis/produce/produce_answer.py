@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from struct import Struct
 from uuid import UUID
 
-from broker_runtime.apis.fetch.current_leaders import OF_PRODUCE, CurrentLeaders, tells_leader
+from broker_runtime.apis.fetch.current_leaders import OF_PRODUCE, CurrentLeaders, reports_leader
 from broker_runtime.apis.request.call import Call
 from broker_runtime.errors import KafkaError, RecordsRefusedError
 from broker_runtime.metadata.image import MetadataImage
@@ -60,7 +60,7 @@ class Refused:
             name = topic if isinstance(topic, str) else encode_uuid(topic)
             call.partitions.append((name, index, 0, -1, -1, -1, -1, -1, error.code))
         packed = _failure(call.version, index, error)
-        if call.version >= _LEADERS_SINCE and tells_leader(error.code):
+        if call.version >= _LEADERS_SINCE and reports_leader(error.code):
             packed = packed[:-1] + self._leaders.partition_tags(topic, index)
         self._answer[place] = packed
 

@@ -135,7 +135,7 @@ class ReplicasContext(FetchContext, Protocol):
         """Partitions whose assigned replica this broker does not serve, and the reason."""
         ...
 
-    def said_of_repair(self, topic: str, partition: int, /) -> str:
+    def repair_state(self, topic: str, partition: int, /) -> str:
         """State of the repair of a damaged replica, as a clause for a message."""
         ...
 

@@ -160,7 +160,7 @@ class Dispatcher(Generic[C]):
                 return answer
             assert answer is not None
             return self._later(call, answer)
-        self._goes_on(call)
+        self._note_pending(call)
         result = slices.add(steps, size if size > _LARGE_BYTES else 0)
         self._work.add(result)
         call.later(None if self._served[call.api.key].outlives_client else partial(_drop, result))
@@ -228,7 +228,7 @@ class Dispatcher(Generic[C]):
         connection.refuse(kind, text, ends=False)
         return (prefix(correlation_id, 0, flexible=False),)
 
-    def _goes_on(self, call: Call) -> None:
+    def _note_pending(self, call: Call) -> None:
         """Note that the handler has returned without an answer."""
         call.handled_s = self.completion.now()
         if isinstance(call.request, RequestReader):
@@ -236,7 +236,7 @@ class Dispatcher(Generic[C]):
             call.request = None
 
     def _later(self, call: Call, answer: PendingReply | Awaitable[Any]) -> PendingReply:
-        self._goes_on(call)
+        self._note_pending(call)
         return self._wait(call, answer)
 
     def _wait(self, call: Call, answer: PendingReply | Awaitable[Any]) -> PendingReply:

@@ -29,7 +29,7 @@ def loaded(state: GroupsState, environment: GroupEnvironment) -> None:
     in_portions("", environment, _reading(groups, environment), lambda _: None)
     for group in groups:
         if group.is_unled:
-            rebalance.go_on(group, environment)
+            rebalance.resume(group, environment)
         elif len(group.members) > environment.config.group_max_size:
             rebalance.prepare(group, environment)
 

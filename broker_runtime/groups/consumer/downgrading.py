@@ -69,7 +69,7 @@ def _begin(environment: GroupEnvironment, group_id: str, state: GroupsState) -> 
             rebalance.renew_session(group, environment, member.member_id, member.session_timeout_ms)
 
     in_portions(group_id, environment, list(group.members.by_id.values()), renew)
-    return rebalance.go_on(group, environment), None
+    return rebalance.resume(group, environment), None
 
 
 def _classic_value(group: ConsumerGroup, environment: GroupEnvironment) -> Steps[GroupMetadataValue]:

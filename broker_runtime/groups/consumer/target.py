@@ -241,7 +241,7 @@ def _adopt_soon(
 
     All slices have the same key: none runs before the log has taken the previous one.
     """
-    environment.timers.go_on((group_id, "adoption"), partial(_adopt, environment, group_id, result, start))
+    environment.timers.continue_with((group_id, "adoption"), partial(_adopt, environment, group_id, result, start))
     return [], None
 
 

@@ -128,7 +128,7 @@ class Connection(_Considerate):
         try:
             count = self._transport.receive_into(space)
         except BlockingIOError:
-            self._interest.tell()
+            self._interest.update()
             return
         except OSError as error:
             self._stream_failed(error)
@@ -166,7 +166,7 @@ class Connection(_Considerate):
 
     def _pause_reading(self) -> None:
         self._interest.read = False
-        self._interest.tell()
+        self._interest.update()
 
     def on_writable(self) -> None:
         if self._interest.write:
@@ -210,7 +210,7 @@ class Connection(_Considerate):
             return
         state = machine.served(handled, now_s)
         if state is not _READING or not self._interest.read or self._transport.holds_bytes:
-            self._go_on(state)
+            self._continue(state)
 
     def _handle(self, requests: list[memoryview], now_s: float) -> int:
         """Handle requests and return how many were handled; `_owed` begins with the first deferred reply."""
@@ -366,15 +366,15 @@ class Connection(_Considerate):
             return
         if self._interest.write:
             self._interest.write = False
-            self._interest.tell()
-        self._go_on(machine.sent(self._shared.now()))
+            self._interest.update()
+        self._continue(machine.sent(self._shared.now()))
 
     def _wait_for_socket(self) -> None:
         self._machine.blocked()
         self._interest.write = True
-        self._interest.tell()
+        self._interest.update()
 
-    def _go_on(self, state: ConnectionState) -> None:
+    def _continue(self, state: ConnectionState) -> None:
         if state is _READING:
             if not self._interest.read or self._transport.holds_bytes:
                 self._resume_reading()
@@ -393,7 +393,7 @@ class Connection(_Considerate):
 
     def _resume_reading(self) -> None:
         self._interest.read = True
-        self._interest.tell()
+        self._interest.update()
         if self._transport.holds_bytes:
             self.ask_turn()
 
@@ -422,11 +422,11 @@ class Connection(_Considerate):
         elif state is _THROTTLED:
             self._forget_throttle_end()
             machine.turn(self._shared.now())
-            self._go_on(machine.state)
+            self._continue(machine.state)
         elif state is _READING and (self._is_heavy or self._transport.holds_bytes):
             self._is_heavy = False
             self._interest.read = True
-            self._interest.tell()
+            self._interest.update()
             self.on_readable()
 
     def _stream_failed(self, error: OSError) -> None:
@@ -467,10 +467,10 @@ class Connection(_Considerate):
         if self._observers is None:
             self._observers = ClosedObservers(self._shared.limits.closed_observers_max)
             if self._machine.state is _CLOSED:
-                self._tell_observers(self._observers)
+                self._notify_observers(self._observers)
         return self._observers
 
-    def _tell_observers(self, observers: ClosedObservers) -> None:
+    def _notify_observers(self, observers: ClosedObservers) -> None:
         for observer in observers.taken():
             try:
                 observer()
@@ -514,5 +514,5 @@ class Connection(_Considerate):
         self._forget_throttle_end()
         self._cancel_owed()
         if self._observers is not None:
-            self._tell_observers(self._observers)
+            self._notify_observers(self._observers)
         self._shared.host.connection_closed(self)

@@ -115,7 +115,7 @@ class LogCleaner:
                 uncleanable_bytes += dirt.dirty_bytes
             elif key not in self._failed and dirt.is_cleanable(log.config) and dirt.ratio > most:
                 most, best = dirt.ratio, (log, dirt)
-        self.figures.looked(best[1] if best else None, len(self._uncleanable), uncleanable_bytes)
+        self.figures.checked(best[1] if best else None, len(self._uncleanable), uncleanable_bytes)
         if best is None or not _has_room(best[0]):
             return None
         # Other tasks ran meanwhile.

@@ -80,7 +80,7 @@ class Checkpoints:
         """The durable entries on disk."""
         return self._ledger.on_disk
 
-    def said_of(self, key: Partition) -> CheckpointedOffsets:
+    def offsets_of(self, key: Partition) -> CheckpointedOffsets:
         return CheckpointedOffsets(
             self._log_starts.on_disk.get(key, 0),
             self._recovery_points.on_disk.get(key, 0),

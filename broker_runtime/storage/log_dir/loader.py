@@ -206,7 +206,7 @@ class _Segments:
                 self._drop(bases)
                 self.lost_from = begin
                 return found
-            found.append(self._stand_in(begin, bases[0]))
+            found.append(self._replacement(begin, bases[0]))
         bases = list(bases)
         number = 0
         while number < len(bases):
@@ -256,10 +256,10 @@ class _Segments:
         if found[-1].size == 0:
             # It has represented the lost segment since an earlier start.
             found.pop()
-        found.append(self._stand_in(end, segment.base_offset))
+        found.append(self._replacement(end, segment.base_offset))
         return None
 
-    def _stand_in(self, base: int, follows: int) -> Segment:
+    def _replacement(self, base: int, follows: int) -> Segment:
         """Return a segment without records in place of a lost one. Raises OSError."""
         segment = Segment(self._place.fs, self._place.folder, base, self._place.clock.wall_ms())
         segment.file = self._place.fs.open(segment.path, create=True)

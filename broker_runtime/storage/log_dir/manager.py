@@ -187,7 +187,7 @@ class LogManager:
             self._accepted.append(folder / ACCEPT_LOSS)
         log.start_replicating(promise.high_watermark)
         if promise.kept and not loss_is_accepted:
-            first_dirty = self._checkpoints.said_of(key).first_dirty
+            first_dirty = self._checkpoints.offsets_of(key).first_dirty
             log.first_dirty_offset = first_dirty if first_dirty <= log.log_end_offset else 0
         self._add(key, log)
         if log.damage:
@@ -236,7 +236,7 @@ class LogManager:
         if key[0] == self._copy:
             return Promise(clean=clean)
         record = self.run_record
-        said, known = self._checkpoints.said_of(key), self._checkpoints.ledger.get(key)
+        said, known = self._checkpoints.offsets_of(key), self._checkpoints.ledger.get(key)
         is_journal = key[0] == self._journal
         return Promise(
             said.log_start,

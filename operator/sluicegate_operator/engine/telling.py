@@ -46,10 +46,10 @@ def pass_over(context: ReconcileContext, name: str, uid: str, error: KubeError, 
         log.warning("pod %s: %s: %s", name, what, error)
 
 
-async def say_stalled(context: ReconcileContext, resource: Resource, status: Status) -> None:
+async def report_stalled(context: ReconcileContext, resource: Resource, status: Status) -> None:
     """Record a Warning when the new `status` is Stalled and the old one was not.
 
-    Objects that cannot be read are reported by `say_unreadable` instead.
+    Objects that cannot be read are reported by `report_unreadable` instead.
     """
     old: Status = resource.status
     before, after = old.condition(STALLED), status.condition(STALLED)
@@ -59,7 +59,7 @@ async def say_stalled(context: ReconcileContext, resource: Resource, status: Sta
         await context.post(resource, "Warning", after.reason, after.message)
 
 
-async def say_scaled_by_others(context: ReconcileContext, cluster: BrokerCluster, sentences: Iterable[str]) -> None:
+async def report_foreign_scale(context: ReconcileContext, cluster: BrokerCluster, sentences: Iterable[str]) -> None:
     """Record one Warning for each set of nodes that another client had scaled."""
     for sentence in sentences:
         await context.post(cluster, "Warning", "ScaledByOthers", sentence)

@@ -59,7 +59,7 @@ class LocalContext(SharedContext[LocalFleet]):
     async def set_finalizers(self, body: Mapping[str, Any], finalizers: Sequence[str]) -> None:
         self._objects.set_finalizers(body, finalizers)
 
-    async def say_unreadable(self, unreadable: Iterable[Unreadable], refusals: Refusals) -> None:
+    async def report_unreadable(self, unreadable: Iterable[Unreadable], refusals: Refusals) -> None:
         """Files that cannot be read are not applied."""
 
     async def post(self, resource: Resource, type_: EventType, reason: str, message: str) -> None:

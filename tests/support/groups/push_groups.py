@@ -59,7 +59,7 @@ class _Timers:
         if key not in self.timers:
             self.schedule(key, delay_s, action)
 
-    def go_on(self, key: Hashable, action: GroupTimer) -> None:
+    def continue_with(self, key: Hashable, action: GroupTimer) -> None:
         self.next.append((key, action))
 
     def once_taken(self, act: Callable[[], None]) -> None:

@@ -70,7 +70,7 @@ def why(
     place = place_asked(namespace, context, kubeconfig)
     if place is None and address.startswith(OF_A_POD):
         raise bad_use("a pod is looked up in Kubernetes: say its namespace with -n")
-    found = asyncio.run(_look(address, place, cluster, data_dir))
+    found = asyncio.run(_ask(address, place, cluster, data_dir))
     if output is Output.JSON:
         print_json(document(found))
     else:
@@ -84,7 +84,7 @@ def why(
         raise typer.Exit(REFUSED)
 
 
-async def _look(address: str, place: Place | None, cluster: str | None, data_dir: Path) -> list[AddressAnswers]:
+async def _ask(address: str, place: Place | None, cluster: str | None, data_dir: Path) -> list[AddressAnswers]:
     try:
         if place is None:
             brokers = brokers_here(data_dir, cluster)

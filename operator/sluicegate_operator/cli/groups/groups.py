@@ -58,7 +58,7 @@ def list_(
     elif found:
         Console().print(groups_table(found))
     else:
-        _say_none()
+        _print_none()
 
 
 @groups.command()
@@ -84,7 +84,7 @@ def describe(
             console.print(members_table(one))
             console.print(offsets_table(one))
         if not asked_for:
-            _say_none()
+            _print_none()
     missing = [name for name, one in asked_for.items() if one is None]
     for name in missing:
         say(f"there is no group {name}; `sluicegate groups list` has those that there are")
@@ -174,7 +174,7 @@ def delete(
         raise typer.Exit(REFUSED)
 
 
-def _say_none() -> None:
+def _print_none() -> None:
     say("there are no groups")
 
 

@@ -67,7 +67,7 @@ class ClaimsSeen:
     retried: KubeError | None = None
 
 
-async def look_after_claims(
+async def reconcile_claims(
     kube: KubeClient,
     cluster: BrokerCluster,
     broker_count: int,

@@ -49,7 +49,7 @@ class LocalFleet:
     `aclose` stops all processes.
     """
 
-    look_every_s = 0.2
+    poll_every_s = 0.2
 
     def __init__(
         self, data: DataDir, say: Callable[[str], None], changed: Callable[[], None], back_off: BackOff | None = None

@@ -129,12 +129,12 @@ class Admission:
         """Keep the certificate and check the webhook, until cancelled."""
         try:
             while True:
-                await self._look()
+                await self._refresh()
                 await asyncio.sleep(self._settings.check_every_s)
         finally:
             self.figures.reachable = None
 
-    async def _look(self) -> None:
+    async def _refresh(self) -> None:
         trouble = ""
         try:
             if await self._keeper.keep():
@@ -165,9 +165,9 @@ class Admission:
         elif self._failures >= FAILURES_MAX:
             self.figures.reachable = False
         if self.figures.reachable != reachable:
-            self._tell()
+            self._report()
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         if self.figures.reachable:
             log.info("the API server reaches the webhook: it warns when objects are applied")
             return

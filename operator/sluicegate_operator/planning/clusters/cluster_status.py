@@ -315,9 +315,9 @@ def _racks_known(racks: RacksPlan) -> Finding:
         return Finding("RacksKnown", False, racks.waiting[0].reason, message)
     return Finding(
         "RacksKnown",
-        not racks.tell,
-        "Telling" if racks.tell else "Told",
-        f"{racks.known}/{racks.known + len(racks.tell)} brokers",
+        not racks.assign,
+        "Telling" if racks.assign else "Told",
+        f"{racks.known}/{racks.known + len(racks.assign)} brokers",
     )
 
 

@@ -311,13 +311,13 @@ async def test_a_decision_in_slices_precedes_waiting_requests_and_repeats_a_refu
     def slice_of(number: int) -> TallyDecision:
         def decide(tally: Tally) -> tuple[Sequence[Added], None]:
             if number < 3:
-                timers.go_on("adoption", slice_of(number + 1))
+                timers.continue_with("adoption", slice_of(number + 1))
             return [Added(f"slice-{number}", 1)], None
 
         return decide
 
     def refused(tally: Tally) -> tuple[Sequence[Added], None]:
-        timers.go_on("adoption", slice_of(0))
+        timers.continue_with("adoption", slice_of(0))
         return [Added("bad", 1)], None
 
     def look(tally: Tally) -> tuple[Sequence[Added], int]:

@@ -329,7 +329,7 @@ async def test_what_was_decided_is_counted_and_groups_by_their_states() -> None:
         await node.groups.submit(GROUP, committing(5))
         await node.groups.submit(GROUP, committing(6, partition=1))
         census = Census(node.groups.states)
-        await census.look()
+        await census.count()
         assert census.groups == {(GroupType.CLASSIC, "Empty"): 1}
         node.groups.topics_changed((), {"orders": node.orders})
         await turns()

@@ -109,7 +109,7 @@ def test_what_is_not_ready_is_forgotten_and_named_again_once_it_is(how: str) -> 
         replica.truncated = False
     else:
         replica.not_before_s = NOW_S + 1
-    scene.session.look_at(replica)
+    scene.session.check(replica)
     request = scene.ask()
     assert (request.wanted, request.forgotten) == ([], [(TOPIC_ID, 1)])
     scene.session.answered(77)

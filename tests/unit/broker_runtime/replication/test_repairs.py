@@ -196,7 +196,7 @@ def test_a_follower_that_lacks_what_its_leader_lacks_goes_on_following() -> None
     follower = cluster.follower(2)
     cluster.run(1, 2, 3, until=lambda: not follower.waits_for_repair)
     assert follower.is_ready(cluster.clock.monotonic() + 1)
-    said = cluster.brokers[2].manager.repairs.said_of(("orders", 0))
+    said = cluster.brokers[2].manager.repairs.state_of(("orders", 0))
     assert "no other replica gives offsets 7 to 7: broker 1: CORRUPT_MESSAGE" in said
     assert all(broker.unreadable == [(7, 8)] for broker in cluster.brokers.values())
 
@@ -378,7 +378,7 @@ def test_brokers_of_an_older_release_are_not_asked() -> None:
     end_s = cluster.clock.monotonic() + 5
     cluster.run(2, until=lambda: cluster.clock.monotonic() > end_s)
     assert (cluster.brokers[1].asked, cluster.brokers[3].asked) == (0, 0)
-    assert "there is none that serves" in cluster.brokers[2].manager.repairs.said_of(("orders", 0))
+    assert "there is none that serves" in cluster.brokers[2].manager.repairs.state_of(("orders", 0))
 
 
 def test_another_epoch_is_refused() -> None:
@@ -426,9 +426,9 @@ def test_a_part_that_was_cleaned_is_fetched_again_with_all_behind_it() -> None:
     end_s = cluster.clock.monotonic() + 5
     cluster.run(1, until=lambda: cluster.clock.monotonic() > end_s)
     assert cluster.brokers[1].unreadable == [(7, 8)]
-    assert "once another broker leads" in cluster.brokers[1].manager.repairs.said_of(("orders", 0))
+    assert "once another broker leads" in cluster.brokers[1].manager.repairs.state_of(("orders", 0))
     assert cluster.brokers[1].manager._led["orders", 0].hands_over
-    cluster.run(2, until=lambda: "CORRUPT" in cluster.brokers[2].manager.repairs.said_of(("orders", 0)))
+    cluster.run(2, until=lambda: "CORRUPT" in cluster.brokers[2].manager.repairs.state_of(("orders", 0)))
     assert cluster.brokers[2].log.log_end_offset == COUNT, "the leader does not have it"
     cluster.elect(3, EPOCH + 1, isr=(1, 3))
     cluster.run(2, until=lambda: cluster.brokers[2].log.log_end_offset == 7)
@@ -450,7 +450,7 @@ def test_a_replica_that_may_be_elected_is_not_cut(isr: tuple[int, ...], elr: tup
     """If elected before it has them again, it would lead without acknowledged records."""
     cluster = _with_a_damaged_cleaned_part()
     cluster.elect(1, EPOCH, isr, elr, change=1)
-    cluster.run(2, until=lambda: told in cluster.brokers[2].manager.repairs.said_of(("orders", 0)))
+    cluster.run(2, until=lambda: told in cluster.brokers[2].manager.repairs.state_of(("orders", 0)))
     assert cluster.brokers[2].log.log_end_offset == COUNT
     assert not cluster.follower(2).is_ready(cluster.clock.monotonic()), "so that the leader takes it out"
     cluster.elect(1, EPOCH, isr=(1, 3), change=2)

@@ -216,7 +216,7 @@ async def test_what_it_waits_for_is_logged_once_and_again_when_it_changes(
 ) -> None:
     caplog.set_level(logging.INFO)
     for step in (NOT_READY, NOT_READY, NOT_READY, BLOCKED, BLOCKED, NOT_READY):
-        await rolls.tell(CLUSTER, step)
+        await rolls.report_wait(CLUSTER, step)
     assert [record.getMessage().partition("waits, ")[2] for record in caplog.records] == [
         "NodeNotReady: shop-brokers-0 is not ready",
         "BelowMinIsr: orders-0 would have 1 in-sync replicas",
@@ -228,14 +228,14 @@ async def test_a_warning_is_for_what_stays_blocked_and_nobody_has_asked_for(kube
     context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
     rolls = RollReconciler(context)
     for step in (BLOCKED, BLOCKED):
-        await rolls.tell(CLUSTER, step)
+        await rolls.report_wait(CLUSTER, step)
     assert kube.names("Event") == [], "it may pass"
     rolls = RollReconciler(context, blocked_told_after_s=0.0)
     for step in (PAUSED, PAUSED, NOT_READY, NOT_READY):
-        await rolls.tell(CLUSTER, step)
+        await rolls.report_wait(CLUSTER, step)
     assert kube.names("Event") == []
     for _ in range(2):
-        await rolls.tell(CLUSTER, BLOCKED)
+        await rolls.report_wait(CLUSTER, BLOCKED)
     [event] = kube.events("RollBlockedBelowMinIsr")
     assert event["type"] == "Warning"
 
@@ -244,12 +244,12 @@ async def test_a_warning_is_for_what_stays_blocked_and_nobody_has_asked_for(kube
 async def test_how_long_a_roll_of_an_earlier_cluster_of_the_name_waited_does_not_count(
     kube: MemoryKube, rolls: RollReconciler
 ) -> None:
-    await rolls.tell(CLUSTER, BLOCKED)
+    await rolls.report_wait(CLUSTER, BLOCKED)
     await asyncio.sleep(60)
     metadata = CLUSTER.metadata.model_copy(update={"uid": "of-the-next"})
-    await rolls.tell(CLUSTER.model_copy(update={"metadata": metadata}), BLOCKED)
+    await rolls.report_wait(CLUSTER.model_copy(update={"metadata": metadata}), BLOCKED)
     assert kube.names("Event") == []
-    await rolls.tell(CLUSTER, BLOCKED)
+    await rolls.report_wait(CLUSTER, BLOCKED)
     assert kube.names("Event") != []
 
 
@@ -300,10 +300,10 @@ async def test_controllers_of_an_earlier_cluster_of_the_name_are_not_asked(monke
     }
     status = {"podIP": "c0", "conditions": [{"type": "Ready", "status": "True"}]}
     kube.put({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "status": status})
-    await context.fleet.look(CLUSTER)
+    await context.fleet.observe(CLUSTER)
     kube.remove("Pod", "shop-controllers-0")
     metadata = CLUSTER.metadata.model_copy(update={"uid": "of-the-next"})
-    await context.fleet.look(CLUSTER.model_copy(update={"metadata": metadata}))
+    await context.fleet.observe(CLUSTER.model_copy(update={"metadata": metadata}))
     assert [[place.host for place in places] for places in asked] == [["c0"], []]
     await context.aclose()
 
@@ -325,7 +325,7 @@ async def test_a_reconcile_that_outlasts_its_cluster_does_not_affect_the_next_cl
     context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "shop-brokers-0", **meta}}
     kube.put(pod | {"status": {"podIP": "10.0.0.1"}})
-    late = asyncio.create_task(context.fleet.look(CLUSTER))
+    late = asyncio.create_task(context.fleet.observe(CLUSTER))
     await asked.wait()
     context.fleet.forget(*SHOP)
     answer.set()
@@ -333,7 +333,7 @@ async def test_a_reconcile_that_outlasts_its_cluster_does_not_affect_the_next_cl
     kube.remove("Pod", "shop-brokers-0")
     metadata = CLUSTER.metadata.model_copy(update={"uid": "of-the-next"})
     kube.put(pod | {"status": {"podIP": "10.0.0.1"}})
-    after = (await context.fleet.look(CLUSTER.model_copy(update={"metadata": metadata}))).session_pods
+    after = (await context.fleet.observe(CLUSTER.model_copy(update={"metadata": metadata}))).session_pods
     assert before.keys() == after.keys() == {(0, 7)}
     assert after[0, 7] == kube.take("Pod", "shop-brokers-0")["metadata"]["uid"] != before[0, 7]
     await context.aclose()

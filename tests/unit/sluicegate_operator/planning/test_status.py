@@ -16,7 +16,7 @@ from sluicegate_operator.planning.layout.restart_reasons import ReasonKind, Rest
 from sluicegate_operator.planning.layout.volumes import VolumesSeen
 from sluicegate_operator.planning.listeners.exposure import HIDDEN, Hiding
 from sluicegate_operator.planning.registrations.fencing import FenceOrder
-from sluicegate_operator.planning.registrations.racks import RackPod, RacksPlan, RackWait, Telling
+from sluicegate_operator.planning.registrations.racks import RackAssignment, RackPod, RacksPlan, RackWait
 from sluicegate_operator.planning.rolls.roll import (
     Done,
     Fence,
@@ -440,9 +440,9 @@ def test_without_racks_nothing_is_said_of_them() -> None:
 
 
 def test_racks_are_known_once_every_pod_that_is_on_a_node_was_told() -> None:
-    telling = Telling(RackPod("shop-brokers-2", "u", "n2"), "a")
+    assignment = RackAssignment(RackPod("shop-brokers-2", "u", "n2"), "a")
     assert conditions_of(racks=RacksPlan(3))["RacksKnown"] == ("True", "Told", "3/3 brokers")
-    assert conditions_of(racks=RacksPlan(2, (telling,)))["RacksKnown"] == ("False", "Telling", "2/3 brokers")
+    assert conditions_of(racks=RacksPlan(2, (assignment,)))["RacksKnown"] == ("False", "Telling", "2/3 brokers")
 
 
 def test_a_node_without_its_label_is_said_before_the_roll_that_waits_for_the_broker() -> None:

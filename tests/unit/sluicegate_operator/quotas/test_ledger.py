@@ -43,7 +43,7 @@ def test_a_broker_that_was_down_or_silent_is_asked_for_everything_and_keeps_its_
     down, silent, again = looked_at(RATE), looked_at(RATE), looked_at(RATE)
     down.keep({0: HERE}, set())
     silent.fell_silent(0)
-    again.look_at_all()
+    again.read_all()
     for ledger in (down, silent, again):
         assert ledger.asks(0, NOTHING) is None
         assert not ledger.any_whole

@@ -535,7 +535,7 @@ def asked(*indexes: int) -> list[AskedPartition]:
 
 def test_who_got_records_last_is_the_last_to_get_more() -> None:
     session = FetchSession(asked(0, 1, 2), 0.0)
-    session.go_on(1.0, -1)
+    session.advance(1.0, -1)
     session.add(asked(0))
     assert [part.index for part in session.to_look] == [1, 2, 0]
 
@@ -544,7 +544,7 @@ def test_all_of_a_follower_that_was_started_again_is_looked_at() -> None:
     """Fetches of an earlier incarnation do not show what the follower has."""
     session = FetchSession(asked(0, 1), 0.0, replica=2, broker_epoch=5)
     session.has_nothing(list(session.to_look))
-    session.go_on(1.0, 5)
+    session.advance(1.0, 5)
     assert not session.to_look
-    session.go_on(2.0, 6)
+    session.advance(2.0, 6)
     assert [part.index for part in session.to_look] == [0, 1]

@@ -47,7 +47,7 @@ class Node:
             settings=SimpleNamespace(node_id=4),
             led=self._led,
             offline_replicas={},
-            said_of_repair=lambda topic, index: f"{topic}-{index} is waiting",
+            repair_state=lambda topic, index: f"{topic}-{index} is waiting",
         )
         self.context.image.apply(TopicRecord("orders", TOPIC_ID), 0)
         self.context.image.apply(PartitionRecord(TOPIC_ID, 0, (4,), (4,), 4, 0, 0), 1)

@@ -100,7 +100,7 @@ async def test_leaders_are_asked_and_own_partitions_are_not(coordinator: Coordin
         coordinator.commit("orders", index, offset)
     coordinator.commit("gone", 0, 1)
     coordinator.other.ends = {1: 8, 2: 10}
-    await coordinator.watch.look()
+    await coordinator.watch.poll()
     assert coordinator.shown.by_group == {"billing": {"orders": 10 + 3 + 4}}
     assert coordinator.other.asked == [[1, 2]]
 
@@ -109,7 +109,7 @@ async def test_a_partition_that_has_just_moved_is_left_out(coordinator: Coordina
     coordinator.commit("orders", 1, 5)
     coordinator.commit("orders", 2, 5)
     coordinator.other.ends = {2: 10}
-    await coordinator.watch.look()
+    await coordinator.watch.poll()
     assert coordinator.shown.by_group == {"billing": {"orders": 5}}
 
 
@@ -118,16 +118,16 @@ async def test_a_leader_that_does_not_answer_leaves_what_it_said_last(coordinato
     coordinator.commit("orders", 0, 90)
     coordinator.commit("orders", 1, 5)
     coordinator.other.ends = {1: 8}
-    await coordinator.watch.look()
+    await coordinator.watch.poll()
     setattr(coordinator.other, trouble, True)
     coordinator.clock.advance(10)
     coordinator.own["orders", 0] = 101
-    await coordinator.watch.look()
+    await coordinator.watch.poll()
     assert coordinator.shown.by_group == {"billing": {"orders": 11 + 3}}
     assert coordinator.watch.age_s() == 10
     setattr(coordinator.other, trouble, False)
     coordinator.commit("orders", 1, 8)
-    await coordinator.watch.look()
+    await coordinator.watch.poll()
     assert coordinator.shown.by_group == {"billing": {"orders": 11}}
     assert coordinator.watch.age_s() == 0
     assert coordinator.other.closed == (trouble != "away")

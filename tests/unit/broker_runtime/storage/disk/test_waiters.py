@@ -132,12 +132,12 @@ def test_watchers_are_told_once_unless_they_are_added_again() -> None:
     first, second = Told(loop, "first"), Told(loop, "second")
     watchers.add(first)
     place = watchers.add(second)
-    watchers.tell()
-    watchers.tell()
+    watchers.notify()
+    watchers.notify()
     del place[second]
     watchers.add(first)
     assert loop.turn() == ["first"]
-    watchers.tell_at_once()
+    watchers.notify_at_once()
     assert loop.called == ["first", "first"]
-    watchers.tell()
+    watchers.notify()
     assert not loop.soon

@@ -123,7 +123,7 @@ def kafka() -> Kube:
 
 
 async def look(kube: Kube, cluster_: str | None = None) -> Any:
-    [found] = await KubernetesView(kube, "kafka", cluster_).look()  # type: ignore[arg-type]
+    [found] = await KubernetesView(kube, "kafka", cluster_).read_clusters()  # type: ignore[arg-type]
     return found
 
 
@@ -223,7 +223,7 @@ async def test_a_cluster_of_others_has_its_resources() -> None:
 @pytest.mark.parametrize(("asked", "words"), [(None, "has no BrokerCluster;"), ("y", "has no BrokerCluster y;")])
 async def test_a_namespace_without_the_cluster_is_said(asked: str | None, words: str) -> None:
     with pytest.raises(NobodyToAskError, match=f"namespace kafka {words} say where with -n"):
-        await KubernetesView(Kube([], [], {}), "kafka", asked).look()  # type: ignore[arg-type]
+        await KubernetesView(Kube([], [], {}), "kafka", asked).read_clusters()  # type: ignore[arg-type]
 
 
 NOT_SCHEDULED = {"type": "PodScheduled", "status": "False", "message": "0/3 nodes are available"}

@@ -69,7 +69,7 @@ async def test_of_two_that_name_one_cluster_only_the_older_governs_it(monkeypatc
     fleet = ExternalFleet(siblings=lambda: there)
     assert await fleet.broker_addresses(younger) == ()
     assert len(await fleet.broker_addresses(older)) == 2
-    seen = await fleet.look(younger)
+    seen = await fleet.observe(younger)
     assert "BrokerCluster default/older governs the cluster with cluster.id c already" in seen.governed
     status = external_status(younger, seen, ConfigProgress(), datetime(2026, 3, 1, tzinfo=UTC))
     ready = status.condition("Ready")
@@ -90,7 +90,7 @@ async def test_an_older_cluster_that_cannot_be_read_still_governs(monkeypatch: p
     there: list[BrokerCluster | dict[str, Any]] = [younger, older]
     fleet = ExternalFleet(siblings=lambda: there)
     assert await fleet.broker_addresses(younger) == ()
-    assert "BrokerCluster default/older governs" in (await fleet.look(younger)).governed
+    assert "BrokerCluster default/older governs" in (await fleet.observe(younger)).governed
     for other in (
         older | {"status": {"clusterId": "another"}},
         older | {"spec": "text"},

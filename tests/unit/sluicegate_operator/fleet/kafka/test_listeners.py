@@ -2,7 +2,7 @@
 
 import pytest
 
-from sluicegate_operator.fleet.kafka.listeners import ListenerOutcome, ask_listeners, tell_listeners
+from sluicegate_operator.fleet.kafka.listeners import ListenerOutcome, ask_listeners, set_listeners
 from sluicegate_operator.planning.listeners.exposure import Address
 from sluicegate_operator.planning.listeners.listeners import OpenListener, OpenListeners
 from tests.support.fakes.scripted_cluster import ScriptedCluster
@@ -29,7 +29,7 @@ async def tell(cluster: ScriptedCluster, **ports: int) -> tuple[dict[int, Listen
     async with pool.admin:
         now = await ask_listeners(pool, ports)
         wanted = {broker.broker_id: opened(broker.host, **ports) for broker in pool.brokers}
-        told = await tell_listeners(pool, now, wanted)
+        told = await set_listeners(pool, now, wanted)
         return told, await ask_listeners(pool, ports)
 
 

@@ -34,7 +34,7 @@ class Outside:
     def __init__(self) -> None:
         self.seen, self.counted = SEEN, 0
         self.told: list[str] = []
-        self.external = SimpleNamespace(look=self._look, count_replicas=self._count)
+        self.external = SimpleNamespace(observe=self._look, count_replicas=self._count)
         self.settings = SimpleNamespace(view_every_s=10.0)
         self.failure: KafkaAdminError | None = None
         self.brokers = ExternalBrokers(self)  # type: ignore[arg-type]
@@ -56,12 +56,12 @@ class Outside:
 
     async def tells(self, seen: ExternalSeen) -> list[str]:
         self.seen, self.told = seen, []
-        await self.brokers.look(cluster())
+        await self.brokers.observe(cluster())
         return self.told
 
 
 async def test_brokers_are_known_where_the_cluster_that_is_governed_has_told_of_them() -> None:
-    assert await Outside().brokers.look(cluster()) == SEEN
+    assert await Outside().brokers.observe(cluster()) == SEEN
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ async def test_brokers_are_known_where_the_cluster_that_is_governed_has_told_of_
 async def test_nothing_is_known_where_it_is_not_this_ones_to_govern(seen: ExternalSeen, governs: str) -> None:
     outside = Outside()
     outside.seen = seen
-    assert await outside.brokers.look(cluster(governs)) is None
+    assert await outside.brokers.observe(cluster(governs)) is None
     assert outside.brokers.again(None) is UNREACHABLE_RETRY
 
 
@@ -117,10 +117,10 @@ async def test_replicas_are_counted_at_each_resync_and_what_cannot_be_counted_st
 
 async def test_nothing_that_is_known_of_an_earlier_cluster_of_the_name_is_told_of_this_one() -> None:
     outside = Outside()
-    await outside.brokers.look(cluster())
+    await outside.brokers.observe(cluster())
     await outside.brokers.counts(cluster())
     outside.told.clear()
-    await outside.brokers.look(cluster(uid="of-the-next"))
+    await outside.brokers.observe(cluster(uid="of-the-next"))
     assert outside.told == ["clusters", *FOLLOWERS]
     assert (await outside.brokers.counts(cluster(uid="of-the-next")))[1].leaders == 2
 

@@ -280,7 +280,7 @@ class Brokers:
             overview = ClusterOverview("c", 1000, 1, 9, tuple(self.brokers))
             return Sighting(ControllerView(overview), tuple(self.pods))
 
-        monkeypatch.setattr(KubernetesFleet, "look", look)
+        monkeypatch.setattr(KubernetesFleet, "observe", look)
 
 
 async def test_one_registration_that_is_refused_for_now_keeps_no_other_at_its_last_state(

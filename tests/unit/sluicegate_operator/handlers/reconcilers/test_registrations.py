@@ -100,7 +100,7 @@ class Shop:
         self.context = Context(self.kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
         self.context.mark = lambda queue, key: None
         self.sighting = sighting
-        monkeypatch.setattr(KubernetesFleet, "look", self._look)
+        monkeypatch.setattr(KubernetesFleet, "observe", self._look)
         self._reconciler = RegistrationReconciler(self.context)
 
     async def _look(self, *_: Any, **__: Any) -> Sighting:
@@ -318,7 +318,7 @@ async def test_brokers_of_an_external_cluster_are_unknown_once_none_has_answered
     document = external(clusterId="A" * 22)
     shop.kube.put(document | {"metadata": {"name": "shop"}})
     looks = [ExternalSeen("A" * 22, (ExternalBroker(1, "kafka", 9092),)), *[ExternalSeen(unseen="cannot connect")] * 3]
-    monkeypatch.setattr(ExternalFleet, "look", _given(iter(looks)))
+    monkeypatch.setattr(ExternalFleet, "observe", _given(iter(looks)))
     monkeypatch.setattr(ExternalFleet, "count_replicas", _given(repeat({})))
     states: list[str] = []
     for _ in looks:

@@ -34,7 +34,7 @@ class Told:
     def everything(self, *pods: WorkloadPod) -> None:
         for pod in pods:
             self.workloads.on_pod(pod.uid, pod)
-        self.workloads.told_all()
+        self.workloads.note_all_known()
 
 
 def test_nobody_watches_pods_for_quotas_of_other_targets() -> None:
@@ -52,7 +52,7 @@ def test_nothing_is_known_before_all_were_told_of() -> None:
     told.workloads.keep(SHOP, [a_quota("pods", of_pods())])
     told.workloads.on_pod("a", billing("a", "10.0.0.1"))
     assert (told.workloads.known, told.workloads.take_news(SHOP), told.clusters) == (False, {}, [])
-    told.workloads.told_all()
+    told.workloads.note_all_known()
     assert told.workloads.known
     assert told.clusters == [SHOP]
     assert told.workloads.take_news(SHOP) == {"pods": Members({"10.0.0.1": number_of_pod("a")})}

@@ -10,7 +10,7 @@ UNBOUND = RackPod("shop-brokers-2", "u2")
 
 def only_wait(pod: RackPod, nodes: dict[str, NodeLabels]) -> RackWait:
     plan = plan_racks(ZONE, [pod], nodes)
-    assert (plan.tell, plan.known) == ((), 0)
+    assert (plan.assign, plan.known) == ((), 0)
     [wait] = plan.waiting
     assert wait.pod == pod.name
     return wait
@@ -18,9 +18,9 @@ def only_wait(pod: RackPod, nodes: dict[str, NodeLabels]) -> RackWait:
 
 def test_a_pod_that_has_come_to_a_node_is_told_the_nodes_label() -> None:
     plan = plan_racks(ZONE, [UNBOUND, NEW, TOLD], {"n1": NodeLabels({ZONE: "b", "other": "c"})})
-    [telling] = plan.tell
-    assert (telling.pod, telling.rack) == (NEW, "b")
-    assert telling.sentence == "shop-brokers-1 is on node n1 and so in rack b"
+    [assignment] = plan.assign
+    assert (assignment.pod, assignment.rack) == (NEW, "b")
+    assert assignment.sentence == "shop-brokers-1 is on node n1 and so in rack b"
     assert plan.known == 1
     assert plan.waiting == (), "a pod that is about to be put on a node is nobody's business"
 
@@ -32,7 +32,7 @@ def test_only_nodes_of_pods_that_are_to_be_told_are_read_and_each_once() -> None
 
 def test_a_pod_keeps_its_rack_when_its_nodes_label_changes() -> None:
     plan = plan_racks(ZONE, [TOLD], {"n0": NodeLabels({ZONE: "elsewhere"})})
-    assert (plan.known, plan.tell, plan.waiting) == (1, (), ())
+    assert (plan.known, plan.assign, plan.waiting) == (1, (), ())
 
 
 def test_a_node_without_the_label_or_with_an_empty_one_needs_a_person() -> None:
