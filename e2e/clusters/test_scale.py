@@ -25,7 +25,7 @@ def on_broker(shop: Shop, broker_id: int) -> int:
     return int(broker.get("replicas", 0))
 
 
-def test_a_broker_comes_gets_replicas_gives_them_away_and_goes(scaled: Shop) -> None:
+def test_an_added_broker_gets_replicas_and_gives_them_away_before_it_is_removed(scaled: Shop) -> None:
     shop = scaled
     before = shop.fingerprint()
     shop.plane.kubectl("scale", "brokercluster", CLUSTER, f"--replicas={MORE}")

@@ -56,7 +56,7 @@ def same_processes(shop: Shop) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("same_processes")
-def test_tags_of_a_manifest_come_change_and_go_without_a_restart(shop: Shop) -> None:
+def test_tags_of_a_manifest_are_added_changed_and_removed_without_a_restart(shop: Shop) -> None:
     await_tags(shop, everybody({}))
     shop.change_cluster(brokers={"tags": {"team": "payments", "aws.zone": "eu-central-1"}})
     await_tags(shop, everybody({"team": "payments", "aws.zone": "eu-central-1"}))

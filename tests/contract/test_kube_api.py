@@ -215,7 +215,7 @@ async def test_a_repeat_counts_also_when_the_first_event_has_expired(plane: Cont
     assert counts == [1, 2, 3, 4]
 
 
-async def test_apply_owns_its_fields_and_leaves_others_alone(plane: ControlPlane, client: KubeClient) -> None:
+async def test_apply_changes_its_own_fields_only(plane: ControlPlane, client: KubeClient) -> None:
     await client.apply(config_map("applied", {"ours": "1", "dropped": "1"}))
     plane.kubectl("patch", "configmap", "applied", "--patch", '{"data": {"ours": "by hand", "theirs": "1"}}')
     applied = await client.apply(config_map("applied", {"ours": "2"}))
@@ -343,7 +343,7 @@ async def test_a_namespace_that_is_being_deleted_is_no_right_that_is_missing(
     )
 
 
-async def test_nothing_is_written_where_nothing_has_changed_since_it_was_applied(
+async def test_an_unchanged_object_is_not_written_again(
     plane: ControlPlane, client: KubeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written: list[str] = []

@@ -47,7 +47,9 @@ LEASES = (["leases"], ["get", "create", "update"])
         ),
     ],
 )
-def test_it_may_release_topics_where_the_operator_was(values: tuple[str, ...], granted: Any, arguments: Any) -> None:
+def test_the_job_may_release_topics_in_the_operators_namespaces(
+    values: tuple[str, ...], granted: Any, arguments: Any
+) -> None:
     documents = rendered(*values)
     assert rules(documents) == granted
     [job] = [one for one in documents if one["kind"] == "Job"]

@@ -91,7 +91,7 @@ def broker() -> Iterator[BrokerProcess]:
         yield process
 
 
-def test_a_broker_says_what_it_is(broker: BrokerProcess) -> None:
+def test_a_broker_describes_itself(broker: BrokerProcess) -> None:
     with frames(broker) as raw:
         everybody = raw.brokers()
         assert everybody == raw.brokers(-1) == raw.brokers(1)

@@ -32,7 +32,7 @@ def test_a_broker_registers_with_its_rack_once_the_file_is_written(tmp_path: Pat
         broker.kill()
 
 
-def test_it_stops_at_once_while_it_waits(tmp_path: Path) -> None:
+def test_a_broker_waiting_for_its_rack_stops_at_once(tmp_path: Path) -> None:
     broker = waiting_broker(tmp_path)
     try:
         start(broker)

@@ -25,7 +25,7 @@ def observed(bench: Bench, quotas: QuotaSettings, limits: NetworkLimits | None =
     return told
 
 
-def test_a_connection_is_told_from_its_beginning_to_its_end(bench: Bench) -> None:
+def test_a_connection_is_reported_from_its_accept_to_its_end(bench: Bench) -> None:
     told = observed(bench, QuotaSettings())
     client = bench.connect()
     assert bench.ask(client)
@@ -52,7 +52,7 @@ def test_a_connection_is_told_from_its_beginning_to_its_end(bench: Bench) -> Non
         (replace(SHORT, listener_max_connections={"EXTERNAL": 1}), "listener.name.external.max.connections"),
     ],
 )
-def test_one_that_waits_is_told_with_the_limit(bench: Bench, limits: QuotaSettings, limit: str) -> None:
+def test_the_notice_of_a_waiting_connection_names_the_limit(bench: Bench, limits: QuotaSettings, limit: str) -> None:
     told = observed(bench, limits)
     for _ in range(3):
         bench.connect()
@@ -78,7 +78,7 @@ def test_one_that_waits_is_told_with_the_limit(bench: Bench, limits: QuotaSettin
         ),
     ],
 )
-def test_one_that_is_refused_is_told_with_the_limit(bench: Bench, limits: QuotaSettings, limit: str) -> None:
+def test_the_notice_of_a_rejected_connection_names_the_limit(bench: Bench, limits: QuotaSettings, limit: str) -> None:
     told = observed(bench, limits)
     for _ in range(4):
         bench.connect()

@@ -249,7 +249,7 @@ def found_a_place(clients: list[socket.socket]) -> int:
     return len(writable)
 
 
-def test_without_a_limit_there_is_a_place_for_all_who_come_at_once(bench: Bench) -> None:
+def test_all_simultaneous_connections_are_accepted_without_a_limit(bench: Bench) -> None:
     bench.serve()
     clients = knock(bench, 300)
     assert found_a_place(clients) == 300
@@ -357,7 +357,7 @@ def test_running_out_of_descriptors_pauses_accepting_and_then_goes_on(
     assert sum("cannot accept" in record.message for record in caplog.records) == 1
 
 
-def test_a_connection_group_holds_its_members_and_nobody_else(bench: Bench) -> None:
+def test_a_connection_group_limits_its_members_only(bench: Bench) -> None:
     bench.serve(replace(SHORT, ip_action=IpAction.DROP))
     groups = bench.server.connection_groups
     groups.set_limits("shop/a", AddressGroupLimits(max_connections=2, shared=True))

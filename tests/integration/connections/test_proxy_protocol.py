@@ -105,7 +105,7 @@ def test_a_proxy_header_from_an_untrusted_address_is_rejected(bench: Bench, capl
         (header(more=bytes(5_000)), "too-long"),
     ],
 )
-def test_what_is_no_header_is_refused_and_counted(bench: Bench, sent: bytes, why: str) -> None:
+def test_an_invalid_proxy_header_is_rejected_and_counted(bench: Bench, sent: bytes, why: str) -> None:
     server = bench.serve(BEHIND)
     connection = bench.connect()
     connection.sendall(sent)
@@ -163,7 +163,7 @@ def test_trust_begins_and_ends_while_connections_go_on(bench: Bench) -> None:
     assert server.quotas.ip_count(BOB[0]) == 1
 
 
-def test_hundreds_that_wait_with_a_listener_that_closes_are_closed_over_turns_and_it_may_come_back(
+def test_hundreds_of_waiting_connections_of_a_closed_listener_are_closed_in_several_turns(
     bench: Bench,
 ) -> None:
     server = bench.serve(BEHIND)

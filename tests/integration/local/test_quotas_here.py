@@ -65,7 +65,7 @@ def test_why_lists_enforcing_and_observing_quotas_of_an_address(running: LocalUp
 
 
 @pytest.mark.full
-def test_status_says_what_would_have_been_held(running: LocalUp) -> None:
+def test_status_shows_what_an_observed_limit_would_have_delayed(running: LocalUp) -> None:
     host, _, port = running.external().rpartition(":")
 
     def says() -> str:

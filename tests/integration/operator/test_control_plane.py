@@ -165,7 +165,7 @@ def test_a_statefulsets_pod_runs_as_a_process_with_what_its_manifest_gives_it(
     assert int(starts) >= 1
 
 
-def test_a_process_runs_before_its_address_is_reported_and_its_name_is_known_after_it(
+def test_a_process_starts_before_its_address_is_reported_and_its_name_resolves_later(
     plane: ControlPlane, kubelet: ProcessKubelet
 ) -> None:
     command = ["python", "-c", ASKS_FOR_ITS_NAME]

@@ -138,7 +138,7 @@ def test_a_sync_consumer_reads_acknowledges_by_itself_and_ends(broker: BrokerPro
     asyncio.run(until(lambda: sum(committed(broker, topic).values()) == 99))
 
 
-async def test_what_one_that_is_killed_had_is_read_by_another(broker: BrokerProcess, topic: str) -> None:
+async def test_partitions_of_a_killed_consumer_are_read_by_another(broker: BrokerProcess, topic: str) -> None:
     program = (
         "import asyncio, sys; from sluicegate_consumer import *\n"
         "async def main():\n"

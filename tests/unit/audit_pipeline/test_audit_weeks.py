@@ -51,7 +51,7 @@ def test_every_table_is_answered_in_its_schema(answered: Answered) -> None:
     assert all(table.num_rows for table in answered.tables.values())
 
 
-def test_what_is_set_aside_is_what_was_spoiled(answered: Answered) -> None:
+def test_damaged_files_are_exactly_the_quarantined_ones(answered: Answered) -> None:
     found = list(answered.rows("quarantine"))
     assert {(row["path"], row["reason"]) for row in found} == answered.truth.set_aside
     assert {row["reason"] for row in found} == {"corrupt", "version", "clock", "future", "duplicate"}

@@ -138,7 +138,7 @@ def nodes(*zones_and_apps: tuple[str, list[str]]) -> list[Candidate]:
     ]
 
 
-def test_a_pod_goes_where_fewest_are_and_one_that_is_spread_to_the_emptiest_zone() -> None:
+def test_a_pod_is_placed_on_the_emptiest_node_or_in_the_emptiest_zone() -> None:
     crowded = nodes(("a", ["broker"]), ("a", []), ("b", ["other", "other"]))
     assert choose_node(a_pod(), crowded) == "n1"
     assert choose_node(a_pod(topologySpreadConstraints=SPREAD), crowded) == "n2"

@@ -58,7 +58,7 @@ def test_every_codec_is_unpacked_within_a_limit(codec: int | str) -> None:
 
 
 @pytest.mark.parametrize("codec", [1, 2, 3, 4, 7])
-def test_what_is_no_compressed_data_is_an_error(codec: int) -> None:
+def test_invalid_compressed_data_raises_an_error(codec: int) -> None:
     (found,) = split(memoryview(with_body(codec, built([b"v"]), b"\x00rubbish")))
     with pytest.raises(CorruptRecordsError):
         list(records(found, LIMIT))
@@ -85,7 +85,7 @@ def test_older_formats_are_refused() -> None:
 
 
 @given(st.binary(max_size=200), st.integers(1, 5))
-def test_records_that_are_none_raise_one_kind_of_error(body: bytes, count: int) -> None:
+def test_invalid_records_raise_one_kind_of_error(body: bytes, count: int) -> None:
     (found,) = split(memoryview(with_body(0, built([b"v"]), body)))
     try:
         list(records(found._replace(record_count=count), LIMIT))

@@ -37,13 +37,13 @@ def test_a_broker_missing_from_the_metadata_has_no_link() -> None:
     assert brokers.get(2) is None
 
 
-def test_an_answer_that_names_nobody_is_no_news() -> None:
+def test_metadata_without_brokers_changes_nothing() -> None:
     brokers = known(ONE)
     brokers.learn([])
     assert brokers.get(1) == ONE
 
 
-def test_it_goes_round_the_brokers_that_are_known_and_the_bootstrap_servers() -> None:
+def test_next_address_cycles_through_known_brokers_and_bootstrap_servers() -> None:
     brokers = known(ONE, TWO)
     assert {brokers.next_address() for _ in range(3)} == {("k1", 9092), ("k2", 9092), BOOTSTRAP}
     assert Brokers([BOOTSTRAP], Settings()).next_address() == BOOTSTRAP

@@ -96,7 +96,7 @@ async def test_an_answer_that_does_not_come_in_time_ends_the_connection() -> Non
         (b"", ConnectionResetError),
     ],
 )
-async def test_what_is_no_answer_ends_the_connection_for_all(raw: bytes, error: type[Exception]) -> None:
+async def test_an_invalid_answer_ends_the_connection_for_all_requests(raw: bytes, error: type[Exception]) -> None:
     played = Played(frame_bytes_max=100)
     asked = [played.ask(), played.ask()]
     await asyncio.sleep(0)

@@ -248,7 +248,7 @@ async def test_a_partition_that_may_not_be_read_is_an_error() -> None:
     assert isinstance(found.errors[0], FetchRefusedError)
 
 
-async def test_what_has_no_room_is_not_fetched_until_it_has() -> None:
+async def test_a_partition_without_prefetch_room_is_not_fetched_until_it_has_some() -> None:
     cluster = Cluster()
     cluster.answer(1, kafka.FETCH, fetched(batch(3)), fetched(batch(4)), fetched(batch(5)))
     async with reading(cluster, HERE, partition_prefetch_bytes_max=1) as found:
@@ -261,7 +261,7 @@ async def test_what_has_no_room_is_not_fetched_until_it_has() -> None:
         await until(lambda: len(found.offsets) == 3)
 
 
-async def test_what_comes_after_a_stop_is_not_taken() -> None:
+async def test_records_after_a_stop_are_ignored() -> None:
     cluster = Cluster()
     async with reading(cluster, HERE) as found:
         await until(lambda: cluster.asked)
@@ -282,7 +282,7 @@ async def test_a_stream_that_nobody_reads_from_stops_no_other() -> None:
     found.fetching.stop()
 
 
-def test_records_that_wait_do_not_keep_all_that_came_with_them() -> None:
+def test_waiting_records_do_not_keep_the_whole_answer_in_memory() -> None:
     answer = bytes(1_000)
     few, most = (FetchedPartition("t", 0, 0, (), memoryview(answer)[:length]) for length in (499, 501))
     assert alone(few, 1_000).records == few.records
@@ -290,7 +290,7 @@ def test_records_that_wait_do_not_keep_all_that_came_with_them() -> None:
     assert alone(most, 1_000) is most
 
 
-async def test_what_comes_before_corrupt_records_is_delivered() -> None:
+async def test_records_before_corrupt_ones_are_delivered() -> None:
     bad = batch(4)[:-1] + b"x"
     cluster = Cluster()
     cluster.answer(1, kafka.FETCH, fetched(batch(3) + bad), fetched(bad))

@@ -45,7 +45,7 @@ def test_a_place_is_told_until_it_is_found() -> None:
     assert partition.reader.told == 40
 
 
-def test_what_was_not_acknowledged_is_not_told() -> None:
+def test_unacknowledged_records_are_not_reported() -> None:
     partition = Partition()
     partition.reader.take([batch(0, 3)], 3)
     assert partition.reader.told == 0

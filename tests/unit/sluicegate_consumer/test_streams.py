@@ -84,7 +84,7 @@ async def test_beyond_the_session_and_while_the_listener_is_told_nothing_is_deli
     assert (await waiting).offset == 2
 
 
-async def test_others_have_their_turn_while_there_are_records() -> None:
+async def test_other_tasks_run_while_there_are_records() -> None:
     """Virtual time does not pass without waits: the turn is over with the first record."""
     delivery = Delivery()
     delivery.put(0, timed([5] * 10))
@@ -113,7 +113,7 @@ async def test_an_error_stays_and_nothing_behind_corrupt_records_is_delivered() 
         await anext(delivery.second)
 
 
-async def test_the_end_comes_to_whoever_waits() -> None:
+async def test_the_end_reaches_waiting_streams() -> None:
     delivery = Delivery()
     waiting = asyncio.create_task(delivery.both.take_many(3))
     await asyncio.sleep(1.0)

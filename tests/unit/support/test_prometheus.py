@@ -26,7 +26,7 @@ def put(folder: Path, name: str, script: str = "exit 9") -> None:
     (folder / name).chmod(0o755)
 
 
-def test_one_that_is_there_is_taken(programs: Path) -> None:
+def test_an_installed_prometheus_is_used(programs: Path) -> None:
     for name in ("prometheus", "promtool", "apt-get", "dpkg"):
         put(programs, name)
     assert obtain() == programs / "prometheus"

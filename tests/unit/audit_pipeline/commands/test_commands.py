@@ -171,7 +171,7 @@ def test_upkeep_that_failed_has_the_exit_code_of_that(landed: Path, monkeypatch:
     assert run(["upkeep", str(landed / "segments")]) == 1
 
 
-def test_a_folder_without_spools_is_told_to_who_lands_by_hand(
+def test_land_reports_a_folder_without_complete_spools(
     landed: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")

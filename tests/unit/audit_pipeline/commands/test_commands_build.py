@@ -98,7 +98,7 @@ def test_an_invalid_place_of_results_or_of_a_summary_is_reported(
     assert "give as --summary a file in a folder that is there" in capsys.readouterr().err
 
 
-def test_a_build_does_not_begin_from_nothing_where_the_manifest_or_what_it_names_is_lost(
+def test_a_build_with_a_lost_manifest_or_lost_files_does_not_start_from_scratch(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source, results = tmp_path / "s", tmp_path / "r"
@@ -161,7 +161,7 @@ def test_the_summary_of_an_error_that_is_long_is_still_read(tmp_path: Path) -> N
     assert json.loads(summary.read_text())["error"]
 
 
-def test_what_is_missing_is_said_at_the_end() -> None:
+def test_missing_events_are_reported_at_the_end() -> None:
     complete = Manifest("v1", 0, {}, {"2026-11-20": {}}, summary={"missing": 0, "holes": 0, "quarantinedFiles": 0})
     assert described(complete, 3.2) == [
         "published 2026-11-20 as version v1 in 3 s",
@@ -183,7 +183,7 @@ def test_a_range_without_events_is_reported_and_only_examined_days_count_as_comp
     assert len(described(others, 3, date(2026, 11, 23))) == 2
 
 
-def test_an_interrupted_build_says_so_in_its_log_and_its_summary(
+def test_an_interrupted_build_is_reported_in_its_log_and_summary(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def interrupted(*_: object) -> None:

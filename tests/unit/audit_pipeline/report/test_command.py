@@ -41,7 +41,7 @@ def test_both_can_be_put_beside_the_results(tmp_path: Path) -> None:
         (("--out", "nowhere/page.html"), "there is no folder nowhere for the page: make it, or give another --out"),
     ],
 )
-def test_what_makes_no_sense_is_said(
+def test_invalid_arguments_are_reported(
     tmp_path: Path, more: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if more:

@@ -46,7 +46,7 @@ def said(report: Report, number: int) -> str:
     return " ".join([answer["answer"], *answer["sentences"]])
 
 
-def test_without_results_it_is_said_what_to_do(tmp_path: Path) -> None:
+def test_the_error_without_results_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(BadUseError, match="`build` makes them"):
         PublishedTables(FolderTarget(tmp_path / "none"))
 
@@ -86,7 +86,7 @@ def test_events_without_completeness_are_not_complete(tmp_path: Path) -> None:
     assert said(report_of(PublishedTables(FolderTarget(tmp_path)), 7), 0).startswith("Not known")
 
 
-def test_what_changed_is_told_against_a_stretch_of_the_same_length(report: Report, found: Subjects) -> None:
+def test_changes_are_reported_against_a_period_of_equal_length(report: Report, found: Subjects) -> None:
     assert found.changes is not None
     assert found.changes.last.length_us == found.changes.before.length_us
     text = said(report, 1)

@@ -155,7 +155,7 @@ def test_spools_that_reappear_in_other_files_touch_the_day_built_without_them() 
     assert (back.apart, touched_days(back, after)) == ((), {DAY})
 
 
-def test_a_day_whose_files_have_gone_stays_as_it_was_built() -> None:
+def test_a_day_whose_files_were_deleted_stays_as_built() -> None:
     before = built(found(entry(0), entry(1)))
     of = found(entry(1), entry(2), former=before)
     assert days_that_lost(of.entries) == {DAY}
@@ -180,7 +180,7 @@ def test_files_deleted_before_their_day_is_built_are_reported_and_the_others_are
     assert (back.apart, touched_days(back, after)) == ((), {DAY})
 
 
-def test_a_file_that_goes_when_one_of_its_days_was_built_is_lost_for_the_other_one() -> None:
+def test_a_file_deleted_after_one_of_its_two_days_was_built_is_lost_for_the_other_day() -> None:
     over_midnight = entry(0, ts_max=START_US + DAY_US + 5)
     before = built_with(found(over_midnight).entries, {DAY})
     of = found(former=before)
@@ -231,7 +231,7 @@ def test_a_file_that_others_name_and_that_is_not_there_is_a_hole() -> None:
     assert holes(torn, {}) == []
 
 
-def test_a_boot_that_goes_on_and_does_not_is_a_hole_when_a_later_one_is_there() -> None:
+def test_a_boot_without_its_next_file_is_a_hole_once_a_later_boot_exists() -> None:
     last = entry(0)
     assert holes(found(last), {}) == []
     later = entry(0, boot_id="c", end="stopped", path=last.path.replace("-b-", "-c-"))

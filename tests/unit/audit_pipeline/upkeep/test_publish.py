@@ -87,7 +87,7 @@ def test_every_event_is_published_once_and_the_end_of_its_segment_behind_it(segm
     assert published(segments, topic) == Published(0, 0, ())
 
 
-def test_what_comes_later_is_published_then(segments: Segments) -> None:
+def test_later_segments_are_published_by_a_later_run(segments: Segments) -> None:
     topic = MemoryTopic()
     assert published(segments, topic) == Published(0, 0, ())
     segments.land(3)
@@ -128,7 +128,7 @@ def test_a_resumed_publisher_sends_nothing_twice_however_often_the_topic_fails(s
     assert topic.records == whole.records
 
 
-def test_what_was_torn_off_begins_anew_when_it_is_merged_meanwhile(segments: Segments) -> None:
+def test_a_partly_published_segment_starts_over_if_it_was_merged_meanwhile(segments: Segments) -> None:
     segments.land(2)
     topic = MemoryTopic()
     there = published_numbers(segments.target, topic)
@@ -211,6 +211,6 @@ def test_a_topic_is_named_with_its_brokers() -> None:
 
 
 @pytest.mark.parametrize("source", ["kafka:a/t", "kafka:a:1", "kafka:a:1/", "kafka:a:1/b/c?", "a:1/t"])
-def test_what_names_no_topic_is_told_how_to(source: str) -> None:
+def test_the_error_for_an_invalid_topic_shows_an_example(source: str) -> None:
     with pytest.raises(BadUseError, match=r"such as kafka:127\.0\.0\.1:9092/audit"):
         TopicPlace.of(source)

@@ -46,7 +46,7 @@ def test_drafts_of_a_killed_process_are_deleted_once_it_cannot_write_them_any_mo
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [segment]
 
 
-def test_files_of_others_stay_whatever_their_names_look_like(tmp_path: Path) -> None:
+def test_files_of_other_owners_are_kept_whatever_their_names(tmp_path: Path) -> None:
     for path in OF_OTHERS:
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).touch()

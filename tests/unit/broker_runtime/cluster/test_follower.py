@@ -209,7 +209,7 @@ async def test_a_controller_with_another_history_is_believed_though_it_has_come_
     assert node.image.topics == {}
 
 
-async def test_a_log_that_never_goes_on_from_its_snapshot_is_asked_with_pauses(
+async def test_a_log_without_the_records_after_its_snapshot_is_polled_with_pauses(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with controller() as source:

@@ -40,7 +40,7 @@ def test_a_start_goes_through_kafkas_states_and_serves_only_at_its_end() -> None
         (LifecycleEvent.REGISTRATION_LOST, Phase.REJOINING),
     ],
 )
-def test_a_running_broker_that_loses_its_standing_serves_nobody_and_says_why(
+def test_a_running_broker_that_loses_its_membership_stops_serving_and_says_why(
     event: LifecycleEvent, phase: Phase
 ) -> None:
     life = running()
@@ -126,7 +126,7 @@ def test_a_broker_without_leaderships_leaves_at_once(before: list[LifecycleEvent
     assert not life.serves
 
 
-def test_a_fenced_broker_still_asks_to_go_so_that_its_id_is_free_at_once() -> None:
+def test_a_fenced_broker_requests_its_shutdown_so_that_its_id_is_free() -> None:
     life = running()
     life.on(LifecycleEvent.FENCED)
     life.on(LifecycleEvent.LEAVE)

@@ -66,7 +66,7 @@ def test_a_step_that_fails_is_done_again_less_and_less_often(caplog: pytest.LogC
     assert caplog.text.count("RuntimeError: a mistake") == 1, "said once, as nothing has changed"
 
 
-def test_a_newer_change_comes_before_its_turn_and_takes_the_place_of_the_old_one() -> None:
+def test_a_newer_change_replaces_the_older_one_and_runs_at_once() -> None:
     timers, old, new = Loop(), Step(failures=1), Step(failures=0)
     reactions = Reactions(timers, ManualClock().monotonic)
     reactions.run("topic a", old)
@@ -175,7 +175,7 @@ def test_a_callback_waits_for_its_long_step_even_if_later_steps_end_first() -> N
     assert done[-2:] == ["long is in force", "small is in force"]
 
 
-def test_whoever_is_called_back_and_fails_is_called_again() -> None:
+def test_a_failing_callback_is_called_again() -> None:
     scene = Scene()
     scene.add("a")
     scene.reactions.when_done("telling", told := Step(failures=1))
@@ -186,7 +186,7 @@ def test_whoever_is_called_back_and_fails_is_called_again() -> None:
     assert told.done == 1
 
 
-def test_a_step_that_fails_midway_keeps_nothing_from_the_others_and_is_done_again() -> None:
+def test_a_step_that_fails_midway_is_repeated_and_does_not_stop_others() -> None:
     scene = Scene()
     scene.add("a", fails_at=1)
     scene.add("b")
@@ -273,7 +273,7 @@ def test_a_pause_that_is_over_at_once_is_none() -> None:
     assert scene.done() == ["over"]
 
 
-def test_whoever_waits_for_a_step_waits_for_the_steps_that_it_adds() -> None:
+def test_a_callback_waits_for_steps_added_by_its_step() -> None:
     scene = Scene()
 
     def adding() -> Iterator[None]:

@@ -42,7 +42,7 @@ def test_replicas_are_counted_by_broker(metadata: Metadata) -> None:
     assert at_once(replicas_by_broker(metadata.image)) == Counter({1: 3, 2: 1})
 
 
-def test_what_a_broker_has_no_room_for_is_refused_and_takes_nothing(metadata: Metadata) -> None:
+def test_a_topic_beyond_a_brokers_capacity_is_rejected_and_takes_no_room(metadata: Metadata) -> None:
     capacity = Capacity(metadata.image)
     with pytest.raises(KafkaError, match=r"Broker 1 would have 6 replicas .* may have 5 .*replicas\.max") as refused:
         at_once(capacity.take(at_once(grow_topic("orders", 6, [[1], [1], [1]], metadata.image))))
@@ -52,7 +52,7 @@ def test_what_a_broker_has_no_room_for_is_refused_and_takes_nothing(metadata: Me
         at_once(capacity.take(at_once(grow_topic("orders", 4, [[1]], metadata.image))))
 
 
-def test_a_move_takes_room_where_it_goes(metadata: Metadata) -> None:
+def test_a_reassignment_takes_room_at_its_destination(metadata: Metadata) -> None:
     metadata.image.defaults = ElectionDefaults(replicas_max=2)
     capacity = Capacity(metadata.image)
     at_once(capacity.take(reassign("orders", 2, [2, 1], metadata.image)))

@@ -232,13 +232,13 @@ def test_zero_for_all_is_fine_while_every_listener_has_its_own_limit(metadata: M
     assert (code, message) == (ErrorCode.INVALID_REQUEST, f"Invalid {RATE} 0")
 
 
-def test_nobody_by_default_but_some_addresses(metadata: Metadata) -> None:
+def test_the_default_of_zero_is_allowed_with_overrides_for_some_addresses(metadata: Metadata) -> None:
     alter(metadata, BROKER, "", ("max.connections.per.ip.overrides", 0, "127.0.0.1:5,[::1]:6,host-1:7"))
     alter(metadata, BROKER, "", ("max.connections.per.ip", 0, "0"))
     assert metadata.image.configs.of_broker(None)["max.connections.per.ip"] == "0"
 
 
-def test_who_may_connect_must_be_left_whichever_key_changes(metadata: Metadata) -> None:
+def test_a_change_may_not_lock_out_all_addresses(metadata: Metadata) -> None:
     locked_out = "max.connections.per.ip can be set to zero only if"
     overrides = "max.connections.per.ip.overrides"
     for level in ("", "1"):
@@ -374,7 +374,7 @@ def test_no_more_resources_are_configured_than_the_broker_has_room_for(metadata:
     take(ResourceCapacity(metadata.image), GROUP, "c", set_one)
 
 
-def test_there_are_no_more_client_metrics_subscriptions_than_a_broker_can_compare_with_each_client(
+def test_the_number_of_client_metrics_subscriptions_is_limited(
     metadata: Metadata,
 ) -> None:
     room, set_one = ResourceCapacity(metadata.image), [Change("metrics", Operation.SET, "*")]

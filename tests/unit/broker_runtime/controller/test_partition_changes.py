@@ -112,7 +112,7 @@ def test_the_error_that_kafka_checks_first_is_returned(both: dict[str, object], 
 
 
 @pytest.mark.parametrize("kind", ["fenced", "stopping", "unregistered"])
-def test_who_may_not_lead_may_not_be_in_sync(kind: str) -> None:
+def test_a_replica_that_may_not_lead_may_not_be_in_sync(kind: str) -> None:
     metadata, change = cluster()
     epoch = metadata.image.brokers[3].epoch
     records: dict[str, MetadataRecord] = {

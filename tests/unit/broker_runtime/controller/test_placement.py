@@ -76,7 +76,7 @@ def test_within_a_larger_rack_followers_are_spread() -> None:
 
 
 @pytest.mark.parametrize("factor", [2, 3, 4])
-def test_what_one_broker_leads_is_followed_by_different_ones(factor: int) -> None:
+def test_partitions_of_one_leader_have_different_first_followers(factor: int) -> None:
     placed = at_once(place(24, factor, cluster([None] * 4).image, 3))
     for leader in range(4):
         assert {replicas[1] for replicas in placed if replicas[0] == leader} == {0, 1, 2, 3} - {leader}

@@ -284,7 +284,7 @@ def test_a_controller_without_its_store_is_not_ready_until_the_store_is_back(cap
     assert len([record for record in caplog.records if record.levelname == "WARNING"]) < 60
 
 
-def test_one_that_may_not_use_the_journal_is_not_ready_for_it() -> None:
+def test_a_controller_without_access_to_the_journal_is_not_ready() -> None:
     async def main() -> None:
         one = group.standby(1)
 

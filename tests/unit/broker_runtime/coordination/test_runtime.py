@@ -85,7 +85,7 @@ async def test_a_decision_that_the_log_took_in_part_fails_as_not_available() -> 
         assert len(runtime.state.sums) == len(log.keys), "state and log are the same"
 
 
-async def test_of_records_that_belong_together_nothing_is_written_where_one_is_too_large() -> None:
+async def test_no_record_of_an_atomic_batch_is_written_if_one_is_too_large() -> None:
     log = FussyLog()
     records = [Added(f"name-{number}", 1) for number in range(100)] + [Added("n" * 900, 1)]
     async with running(log) as runtime:
@@ -108,7 +108,7 @@ class SlowLog(FussyLog):
 
 
 @pytest.mark.parametrize("put_off", [True, False])
-async def test_a_timer_that_was_put_off_while_it_waited_for_a_commit_comes_to_nothing(put_off: bool) -> None:
+async def test_a_timer_postponed_while_it_waited_for_a_commit_does_not_run(put_off: bool) -> None:
     """As when a member's heartbeat waits in the queue before the end of its session."""
     log, timers = SlowLog(), TimerService[TallyDecision]()
 
@@ -217,7 +217,7 @@ async def test_a_timer_whose_next_step_counts_on_what_the_log_refused_is_tried_a
     await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_a_look_at_once_waits_for_nobody_and_sees_nothing_that_is_not_durable() -> None:
+async def test_a_synchronous_read_never_waits_and_sees_only_durable_state() -> None:
     log = SlowLog()
 
     async def load() -> Tally:
@@ -332,7 +332,7 @@ async def test_a_decision_in_slices_precedes_waiting_requests_and_repeats_a_refu
         assert log.keys == [b"slice-0", b"slice-1", b"slice-2", b"slice-3"]
 
 
-async def test_what_was_sent_in_time_is_decided_before_a_timer_that_was_due_before_it_was_read() -> None:
+async def test_a_request_sent_in_time_is_decided_before_a_timer_that_was_due_before_it_was_read() -> None:
     """In an overloaded coordinator heartbeats come after the ends of sessions, and must still count."""
     log, timers, decided = SlowLog(), TimerService[TallyDecision](), list[str]()
 
@@ -377,7 +377,7 @@ async def test_timers_have_turns_however_many_requests_wait() -> None:
             await ended.wait()
 
 
-async def test_what_was_posted_is_refused_by_who_is_not_active_only() -> None:
+async def test_post_is_refused_by_an_inactive_runtime_only() -> None:
     log = FussyLog()
     async with running(log) as runtime:
         for _ in range(50):

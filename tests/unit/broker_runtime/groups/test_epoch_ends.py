@@ -130,7 +130,7 @@ async def test_a_leader_of_another_epoch_than_the_metadata_has_says_nothing(coor
 
 
 @pytest.mark.parametrize("trouble", ["away", "silent", "confused", "broken"])
-async def test_a_leader_that_does_not_answer_holds_up_its_own_partitions_for_one_time_limit(
+async def test_a_silent_leader_delays_its_own_partitions_for_one_time_limit_only(
     coordinator: Coordinator, trouble: str
 ) -> None:
     setattr(coordinator.leaders[OTHER], trouble, True)

@@ -64,7 +64,7 @@ def index_of(node: CoordinatingBroker) -> int:
     return next(index for index, each in node.groups.terms.items() if each is term)
 
 
-async def test_what_was_committed_is_there_in_the_next_epoch() -> None:
+async def test_offsets_committed_in_one_epoch_exist_in_the_next() -> None:
     async with CoordinatingBroker() as node:
         await node.lead()
         assert await node.groups.submit(GROUP, committing(5)) == 5
@@ -143,7 +143,7 @@ async def test_pending_requests_fail_when_the_epoch_ends() -> None:
         assert refused.value.code == ErrorCode.NOT_COORDINATOR
 
 
-async def test_an_answer_is_sent_when_what_it_tells_of_is_durable() -> None:
+async def test_an_answer_is_sent_when_its_records_are_durable() -> None:
     held: list[DeferredAnswer[str]] = []
 
     def joined(state: GroupsState, environment: GroupEnvironment) -> tuple[Sequence[GroupRecord], DeferredAnswer[str]]:
@@ -322,7 +322,7 @@ async def test_work_aside_comes_back_as_a_decision_and_not_after_the_epoch() -> 
         assert len(came) == 2
 
 
-async def test_what_was_decided_is_counted_and_groups_by_their_states() -> None:
+async def test_decisions_and_groups_by_state_are_counted() -> None:
     interval = {"offsets.retention.check.interval.ms": "1", "offsets.retention.minutes": "1"}
     async with CoordinatingBroker(interval) as node:
         await node.lead()
@@ -365,7 +365,7 @@ async def test_a_large_partition_is_loaded_while_others_have_their_turns() -> No
         assert node.groups.terms[0].state.offsets.count == 5_000
 
 
-async def test_work_aside_that_the_log_refuses_is_tried_again_and_keeps_no_other_from_its_turn() -> None:
+async def test_offloaded_work_whose_records_the_log_refuses_is_retried_and_blocks_no_other() -> None:
     came: list[int] = []
 
     def start(number: int) -> Any:

@@ -173,7 +173,7 @@ def test_little_more_memory_is_no_growth(process: Process) -> None:
     assert circle() is not None
 
 
-def test_what_a_process_needs_from_now_on_is_looked_at_once(process: Process) -> None:
+def test_permanent_growth_causes_one_complete_collection(process: Process) -> None:
     """A broker that gets thousands of partitions has more memory permanently."""
     process.resident = 10 * USUAL
     assert complete_collections(process, 100) == 1
@@ -198,7 +198,7 @@ def test_growth_without_an_end_costs_a_hundredth_of_the_time_at_most(process: Pr
     assert 5 <= freed <= 15
 
 
-def test_a_full_collection_comes_before_there_is_much_to_look_at(collector: GarbageCollector) -> None:
+def test_a_full_collection_runs_before_many_objects_accumulate(collector: GarbageCollector) -> None:
     del collector
     looked_at = []
 

@@ -105,7 +105,7 @@ def test_the_same_again_changes_nothing() -> None:
     assert (scene.server.closed, scene.told) == ([], 1)
 
 
-def test_a_port_may_change_and_one_that_was_free_may_be_asked_for_by_its_number() -> None:
+def test_a_port_may_change_and_an_ephemeral_port_may_be_fixed() -> None:
     scene = Scene()
     scene.apply(scene.own("A://h:0"))
     scene.apply(scene.own("A://h:40000"))
@@ -114,7 +114,7 @@ def test_a_port_may_change_and_one_that_was_free_may_be_asked_for_by_its_number(
     assert (scene.server.closed, scene.ports()["A"]) == (["A"], 7)
 
 
-def test_an_address_that_changes_alone_is_told_and_closes_nothing() -> None:
+def test_a_changed_advertised_address_is_published_without_closing_the_listener() -> None:
     scene = Scene()
     scene.apply(scene.own("A://h:1"))
     scene.apply(scene.own("A://h:1", advertised_listeners="PLAINTEXT://h:9092,A://lb.example:443"))
@@ -147,7 +147,7 @@ def test_a_listener_added_while_the_broker_is_fenced_is_paused_until_it_is_unfen
     assert scene.server.paused == {"A"}, "brokers have one of their own now"
 
 
-def test_the_brokers_one_serves_nobody_either_while_fenced_once_no_other_is_left_to_clients() -> None:
+def test_the_inter_broker_listener_is_paused_too_if_it_is_the_clients_only_one() -> None:
     scene = Scene()
     scene.apply(scene.own("A://h:1"))
     scene.listeners.pause("fenced")
@@ -189,6 +189,6 @@ async def test_changes_come_one_after_the_other() -> None:
     assert order == ["A begins", "A ends", "B begins", "B ends"]
 
 
-async def test_what_does_not_come_into_force_is_not_waited_for_for_ever() -> None:
+async def test_the_wait_for_a_listener_has_a_timeout() -> None:
     scene = Scene()
     assert not await scene.listeners.in_force(scene.own("A://h:1"), 0.01)

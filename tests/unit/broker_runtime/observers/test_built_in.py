@@ -100,7 +100,7 @@ def test_latency_is_a_histogram() -> None:
     assert series("seconds_sum") == ['request_seconds_sum{api="Metadata"} 0.003']
 
 
-def test_what_is_produced_counts_by_topic_when_it_was_accepted() -> None:
+def test_accepted_records_are_counted_by_topic() -> None:
     observer, series = measured(labels="topic")
     tell(observer, PRODUCE, 9, produced("orders", "nowhere"))
     assert series("topic_") == []

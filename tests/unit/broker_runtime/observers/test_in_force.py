@@ -201,7 +201,7 @@ async def test_one_that_is_configured_too_late_is_closed() -> None:
     assert "sluicegate_observer_left_behind 0.0" in render(bench.observers.collect()).decode()
 
 
-async def test_one_that_hangs_is_not_begun_again_and_others_load(
+async def test_a_hanging_observer_is_not_started_again_and_others_load(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As with a database behind a firewall.

@@ -74,7 +74,7 @@ class Bench:
                 await asyncio.to_thread(lambda: None)
 
 
-async def test_nothing_is_imported_where_nobody_observes() -> None:
+async def test_nothing_is_imported_without_observers() -> None:
     bench = Bench()
     await bench.observers.start(configured())
     bench.observers.configure(configured())
@@ -131,7 +131,7 @@ async def test_closing_while_it_is_imported_observes_nothing() -> None:
     assert (len(bench.imports), bench.requests) == (1, None)
 
 
-async def test_what_cannot_be_imported_is_told_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failed_import_is_reported_and_retried(caplog: pytest.LogCaptureFixture) -> None:
     bench = Bench()
     bench.problem = OSError(24, "Too many open files")
     await bench.observers.start(configured("Silent"))
@@ -150,7 +150,7 @@ async def test_what_cannot_be_imported_is_told_and_tried_again(caplog: pytest.Lo
     assert len(bench.imports) == 2
 
 
-async def test_a_retry_when_nobody_observes_any_more_imports_nothing() -> None:
+async def test_a_retry_after_the_observers_were_removed_imports_nothing() -> None:
     bench = Bench()
     bench.problem = ImportError("half a file")
     await bench.observers.start(configured("Silent"))

@@ -167,7 +167,7 @@ def test_a_damaged_replica_is_mended_by_another(broker: int, offsets: tuple[int,
     assert (damage.mended_ranges, damage.logs()) == (ranges, [])
 
 
-def test_a_follower_asks_its_leader_first_and_fetches_nothing_before_it_is_mended() -> None:
+def test_a_follower_asks_its_leader_first_and_fetches_nothing_before_it_is_repaired() -> None:
     cluster = Cluster()
     cluster.brokers[2].damage(7)
     follower, changes = cluster.follower(2), list[FollowerReplica]()
@@ -188,7 +188,7 @@ def test_a_replica_that_its_leader_cannot_mend_is_mended_by_a_third_one() -> Non
     cluster.mend(1)
 
 
-def test_a_follower_that_lacks_what_its_leader_lacks_goes_on_following() -> None:
+def test_a_follower_with_the_same_damage_as_its_leader_continues_to_follow() -> None:
     """It lacks nothing that the leader has, and later records should be on more than one disk."""
     cluster = Cluster()
     for broker in cluster.brokers.values():
@@ -247,7 +247,7 @@ def test_a_range_that_others_have_is_repaired_even_if_another_range_is_lost(
         assert not cluster.follower(broker).waits_for_repair
 
 
-def test_a_follower_waits_while_its_leader_does_not_say_that_it_lacks_everything() -> None:
+def test_a_follower_waits_for_repair_until_its_leader_reports_the_same_damage() -> None:
     cluster = Cluster()
     cluster.brokers[1].damage(27)
     for broker in (2, 3):
@@ -319,7 +319,7 @@ def test_a_second_damage_that_was_not_known_is_mended_with_the_first(at: int) ->
     assert cluster.brokers[2].house.logs.damage.mended_ranges == 2
 
 
-def test_a_leader_that_sends_what_is_damaged_is_asked_to_check_it() -> None:
+def test_a_leader_that_sends_damaged_records_is_asked_to_check_them() -> None:
     cluster = Cluster()
     cluster.brokers[1].damage(7, at=HEADER_BYTES + 2, find=False)
     newcomer = cluster.follower(2)
@@ -406,7 +406,7 @@ def test_an_epoch_that_ends_on_the_way_ends_the_repair_and_the_next_one_begins_i
     assert cluster.brokers[3].asked
 
 
-def test_where_the_leader_has_deleted_the_records_the_follower_deletes_them_too() -> None:
+def test_a_follower_deletes_damaged_records_that_its_leader_deleted() -> None:
     cluster = Cluster()
     cluster.brokers[2].damage(7)
     leader = cluster.brokers[1].log

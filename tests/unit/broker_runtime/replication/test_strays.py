@@ -86,7 +86,7 @@ def test_a_replica_that_a_record_has_moved_away_is_deleted() -> None:
     assert (len(node.folders("-delete")), node.folders("-stray")) == (1, [])
 
 
-def test_a_replica_that_was_moved_away_by_nobody_knows_what_is_set_aside() -> None:
+def test_a_replica_that_no_known_record_moved_away_is_set_aside() -> None:
     """The metadata may come from an older copy, in which the partition was elsewhere."""
     node = Replicas()
     node.apply(*orders(2))

@@ -64,7 +64,7 @@ def test_an_answer_is_an_array_of_brokers_with_their_tags() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"\x00\x00", struct.pack(">i", -1), struct.pack(">ii", 2**31 - 1, 1)])
-def test_what_is_no_such_request_is_refused(body: bytes) -> None:
+def test_a_malformed_request_is_rejected(body: bytes) -> None:
     with pytest.raises(ProtocolError):
         decode_request(BROKER_METADATA, 0, memoryview(body))
 

@@ -122,7 +122,7 @@ async def test_metrics_show_a_roll_as_blocked_for_as_long_as_it_is(monkeypatch: 
         ("listener", ("False", "Unreadable"), ("True", "Unreadable"), "BelowMinIsr"),
     ],
 )
-async def test_a_roll_that_can_no_longer_go_on_is_not_told_as_rolling(
+async def test_a_roll_that_cannot_continue_is_not_reported_as_rolling(
     gone: str, rolling: tuple[str, str], blocked: tuple[str, str], rollout: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kube = MemoryKube(cluster())
@@ -170,7 +170,7 @@ async def test_an_event_names_the_author_of_a_reverted_scale() -> None:
 
 
 @pytest.mark.parametrize("change", ["spec", "listener", "by hand"])
-async def test_a_scale_that_was_decided_for_what_is_no_more_is_decided_again(
+async def test_a_scale_decided_for_an_outdated_state_is_decided_again(
     change: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kube = MemoryKube(cluster())
@@ -211,7 +211,7 @@ async def _scaled_by_hand(kube: MemoryKube) -> AsyncIterator[RollReconciler]:
     await context.aclose()
 
 
-async def test_what_it_waits_for_is_logged_once_and_again_when_it_changes(
+async def test_the_reason_of_a_waiting_roll_is_logged_once_and_when_it_changes(
     rolls: RollReconciler, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -224,7 +224,7 @@ async def test_what_it_waits_for_is_logged_once_and_again_when_it_changes(
     ]
 
 
-async def test_a_warning_is_for_what_stays_blocked_and_nobody_has_asked_for(kube: MemoryKube) -> None:
+async def test_a_warning_reports_a_lasting_block_that_no_user_requested(kube: MemoryKube) -> None:
     context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
     rolls = RollReconciler(context)
     for step in (BLOCKED, BLOCKED):

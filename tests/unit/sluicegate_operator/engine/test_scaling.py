@@ -120,7 +120,7 @@ async def test_a_drain_goes_on_while_other_partitions_move(world: World, moving:
     assert "orders-0 cannot be moved" in told.message
 
 
-async def test_a_drain_that_brokers_deny_as_a_whole_is_told_with_their_words(world: World) -> None:
+async def test_a_drain_refused_by_brokers_is_reported_with_their_error(world: World) -> None:
     told, again = await world.act(DRAINING, Handle(nothing, DENIED))
     assert (told.reason, again) == (ScaleReason.MOVE_REFUSED, REFUSED_RETRY)
     assert "CLUSTER_AUTHORIZATION_FAILED: not for you" in told.message
@@ -131,7 +131,7 @@ async def test_a_drain_that_may_be_accepted_later_is_asked_for_again_soon(world:
     assert (told, again) == (DRAINING, world.context.fleet.poll_every_s)
 
 
-async def test_a_broker_that_cannot_be_unregistered_is_told_and_keeps_no_other_one(world: World) -> None:
+async def test_a_broker_that_cannot_be_unregistered_is_reported(world: World) -> None:
     handle = Handle(nothing, DENIED)
     told, again = await world.act(UNREGISTERING, handle)
     assert (told.reason, again, handle.unregistered) == (ScaleReason.UNREGISTER_REFUSED, REFUSED_RETRY, [4])
@@ -168,7 +168,7 @@ async def test_a_number_of_brokers_that_may_be_accepted_later_is_told_when_that_
     assert "failed calling webhook" in told.message
 
 
-async def test_a_decision_that_is_outdated_at_every_look_is_told_when_that_lasts(
+async def test_a_decision_that_is_outdated_each_time_is_reported_once_that_lasts(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refuse_scale(monkeypatch, KubeConflictError("its spec has changed"))

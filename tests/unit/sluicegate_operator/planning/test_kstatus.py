@@ -52,7 +52,7 @@ def test_one_of_ready_reconciling_and_stalled_holds_and_each_is_always_there() -
         }
 
 
-def test_what_waits_for_a_person_or_is_under_way_says_so_in_a_sentence() -> None:
+def test_reconciling_and_stalled_objects_have_a_message() -> None:
     for shown in SHOWN:
         for type_ in ("Reconciling", "Stalled"):
             condition = shown.condition(type_)

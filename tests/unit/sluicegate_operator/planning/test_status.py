@@ -96,7 +96,7 @@ def test_a_quota_that_all_brokers_enforce_is_current() -> None:
         ({"broker": {}}, ""),
     ],
 )
-def test_a_limit_of_addresses_says_where_they_are_hidden(target: dict[str, Any], shown: str) -> None:
+def test_a_limit_on_addresses_reports_where_they_are_hidden(target: dict[str, Any], shown: str) -> None:
     hidden = replace(ALL, hiding=Hiding(hidden=True, reason="TrafficPolicyCluster", message="say proxyProtocol"))
     one: ConnectionQuota = resource(quota(target))
     status = status_of(one, hidden)
@@ -371,7 +371,7 @@ def test_a_pause_is_a_condition_of_its_own(spec: Any, seen: Any, holds: str, rea
         ),
     ],
 )
-def test_what_a_roll_says_in_conditions(
+def test_conditions_describe_the_step_of_a_roll(
     step: RollStep, rolling: tuple[str, str, str], blocked: tuple[str, str, str]
 ) -> None:
     found = conditions_of(roll=step)
@@ -424,7 +424,7 @@ def test_a_cluster_that_nobody_has_seen_is_in_progress() -> None:
     assert kstatus(a_cluster().status, 1) == "InProgress"
 
 
-def test_the_cluster_id_is_kept_while_it_cannot_be_asked() -> None:
+def test_the_cluster_id_is_kept_while_it_cannot_be_read() -> None:
     first = cluster_status(a_cluster(), ObservedCluster(**RUNNING, cluster_id="abc"), NOW)
     again = a_cluster().model_copy(update={"status": first})
     assert cluster_status(again, ObservedCluster(3, 0), LATER).cluster_id == "abc"
@@ -434,7 +434,7 @@ MISSING = RackWait("shop-brokers-1", "NodeLabelMissing", "shop-brokers-1 waits f
 UNBOUND = RackWait("shop-brokers-2", "NotScheduled", "shop-brokers-2 is on no node yet", needs_a_person=False)
 
 
-def test_without_racks_nothing_is_said_of_them() -> None:
+def test_a_cluster_without_racks_has_no_racks_condition() -> None:
     assert "RacksKnown" not in conditions_of()
     assert "LogsDamaged" not in conditions_of()
 
@@ -460,7 +460,7 @@ def test_a_pod_that_the_scheduler_may_still_place_needs_nobody() -> None:
     assert found["Stalled"][0] == "False"
 
 
-def test_a_cluster_whose_replica_numbers_contradict_each_other_says_so_while_it_runs() -> None:
+def test_a_running_cluster_with_contradictory_replica_numbers_reports_this() -> None:
     seen = ObservedCluster(3, 3)
     status = cluster_status(a_cluster(config={"default.replication.factor": "5"}), seen, NOW)
     told = status.condition("ConfigContradictory")

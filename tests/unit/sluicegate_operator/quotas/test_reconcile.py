@@ -158,7 +158,7 @@ async def test_a_limit_that_brokers_refuse_is_a_matter_for_a_person_and_the_othe
     assert [event["count"] for event in shop.kube.events("Refused")] == [1]
 
 
-async def test_an_object_whose_status_is_refused_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_object_with_a_refused_status_does_not_delay_others(monkeypatch: pytest.MonkeyPatch) -> None:
     strange = quota("strange", "10.0.0.9")
     strange["spec"]["maxConnectionCreationRate"] = "many"
     shop = Shop(MemoryKube(cluster(3), quota("one", "10.0.0.1"), strange))
@@ -210,7 +210,7 @@ async def test_a_pass_that_outlives_its_cluster_notes_no_silent_broker_of_the_ne
     assert (list(earlier.unreachable), shop.context.progress.of(found).unreachable) == ([2], {})
 
 
-async def test_a_changed_limit_is_not_said_to_be_in_force_where_nobody_answers() -> None:
+async def test_a_changed_limit_is_not_reported_as_enforced_if_a_broker_does_not_answer() -> None:
     kube = MemoryKube(cluster(3), quota("one", "10.0.0.1"))
     shop = Shop(kube)
     await shop.reconcile()
@@ -429,7 +429,7 @@ async def test_a_quota_on_unwatched_pods_reports_this_and_keeps_its_limit() -> N
         assert shop.brokers.groups[("connection-group", "default/pods"), ("ip", "10.0.0.9")] == {"member": 7.0}
 
 
-async def test_brokers_of_others_that_are_not_known_for_a_moment_are_looked_for_again_at_once() -> None:
+async def test_unknown_external_brokers_are_looked_up_again_at_once() -> None:
     outside = cluster(1) | {"spec": {"runtime": "External", "bootstrapServers": ["b0:9092"]}}
     shop = Shop(MemoryKube(outside, quota("one", "10.0.0.1")), 1)
     there = shop.context.pool
@@ -551,7 +551,7 @@ async def test_a_broker_that_is_to_go_and_serves_still_counts() -> None:
     assert shop.said("one") == ("2/2", "True", "Enforced")
 
 
-async def test_a_change_that_a_broker_makes_long_after_it_was_told_is_undone_within_seconds() -> None:
+async def test_a_change_made_late_by_a_broker_is_undone_within_seconds() -> None:
     shop = Shop(MemoryKube(cluster(3), quota("one", "10.0.0.1")))
     await shop.reconcile()
     first = shop.brokers.peers[0]

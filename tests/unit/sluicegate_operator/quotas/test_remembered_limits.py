@@ -72,7 +72,7 @@ async def test_nothing_is_set_while_it_cannot_be_remembered() -> None:
     assert outside.memory.written == [{"limitsSet": [COUNT]}]
 
 
-async def test_what_another_operator_has_set_is_lifted_by_what_it_wrote() -> None:
+async def test_limits_set_by_another_operator_are_lifted_by_its_record() -> None:
     outside = Outside()
     outside.brokers.defaults = {COUNT: "5", "max.connections.per.ip": "9"}
     assert await outside.enforce(cluster(limits_set=(COUNT,))) == {"max.connections.per.ip": "9"}

@@ -143,7 +143,7 @@ def test_a_broker_that_is_silent_for_long_enforces_nothing(unreachable: frozense
     assert shop.ready()[0] == ("1/2" if unreachable else "2/2")
 
 
-def test_what_is_held_back_is_in_force_nowhere() -> None:
+def test_a_withheld_limit_is_enforced_nowhere() -> None:
     shop = Shop(ONE)
     shop.governed.ledger.kept_back = shop.keys
     assert shop.ready()[:2] == ("0/2", "Applying")
@@ -158,7 +158,7 @@ def test_what_is_held_back_is_in_force_nowhere() -> None:
         ({}, True, "Paused"),
     ],
 )
-def test_neither_the_alert_nor_the_dashboard_counts_a_quota_that_is_as_asked_for(
+def test_a_quota_in_its_requested_state_is_counted_by_neither_alert_nor_dashboard(
     spec: dict[str, Any], paused: bool, state: str
 ) -> None:
     document = quota("one", "10.0.0.1")
@@ -173,7 +173,7 @@ def test_neither_the_alert_nor_the_dashboard_counts_a_quota_that_is_as_asked_for
         assert re.fullmatch(pattern[1], state)
 
 
-def test_a_quota_of_a_paused_cluster_is_counted_by_what_its_condition_says() -> None:
+def test_a_quota_of_a_paused_cluster_is_counted_by_its_condition() -> None:
     missing = {"type": "Enforced", "status": "False", "reason": "ClusterMissing", "lastTransitionTime": NOW.isoformat()}
     shop = Shop(ONE | {"status": {"conditions": [missing]}})
     shop.governed.states["one"] = "ClusterMissing"

@@ -45,7 +45,7 @@ def test_limits_of_a_silent_broker_are_checked_once_it_answers() -> None:
     assert looks(doubts, NOBODY, inf)[-1] == back_s + LATE_S
 
 
-def test_what_another_broker_has_not_answered_is_waited_for_by_itself() -> None:
+def test_an_unanswered_change_of_another_broker_is_awaited_separately() -> None:
     doubts = UnconfirmedLimits()
     doubts.note(1, RATE, 0)
     doubts.note(2, COUNT, LATE_S - 1)

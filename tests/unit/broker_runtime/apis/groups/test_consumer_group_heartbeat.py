@@ -66,7 +66,7 @@ def outcome(reading: Any, *asked: Any) -> ConsumerHeartbeatRequest | str:
 
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(message=messages(API.key, "Request"))
-def test_what_kio_writes_is_read_as_kio_means_it(message: tuple[Any, bytes]) -> None:
+def test_the_reader_decodes_what_kio_encodes(message: tuple[Any, bytes]) -> None:
     kind, body = message
     expected = of_entity(read_entity(kind, body), kind.__version__)
     assert read_here(kind.__version__, body) == expected

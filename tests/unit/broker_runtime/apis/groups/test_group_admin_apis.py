@@ -95,7 +95,7 @@ async def test_a_broker_that_has_yet_to_load_its_groups_lists_none() -> None:
         assert (answer.error_code, answer.groups) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ())
 
 
-async def test_groups_whose_replica_cannot_be_opened_do_not_keep_others_from_being_listed() -> None:
+async def test_groups_of_an_unopenable_replica_do_not_prevent_listing_others() -> None:
     """As with a partition that has no leader: otherwise clients would retry for ever."""
     async with CoordinatingBroker() as node:
         await node.lead()

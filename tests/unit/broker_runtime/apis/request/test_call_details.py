@@ -73,7 +73,7 @@ def test_a_partition_that_failed_is_told_with_its_error() -> None:
     assert error == call.error != 0
 
 
-def test_acks_that_there_are_not_are_told_as_none() -> None:
+def test_invalid_acks_are_recorded_as_none() -> None:
     """A number of two bytes is the client's own: the audit log's row has one."""
     call, _ = Node(1).produce(200)
     assert (call.acks, call.error) == (NO_ACKS, ErrorCode.INVALID_REQUIRED_ACKS)
@@ -88,7 +88,7 @@ def test_a_produce_that_times_out_waiting_for_replicas_is_recorded_once_with_its
     assert [facts[-1] for facts in call.partitions or ()] == [ErrorCode.REQUEST_TIMED_OUT]
 
 
-def test_a_fetch_tells_of_what_it_sends_and_of_nothing_else() -> None:
+def test_a_fetchs_details_have_only_the_partitions_sent() -> None:
     node = Node(1)
     node.produce(1)
     assert node.fetch(0).partitions == [("orders", 0, len(node.batch), -1, 0, -1, -1, -1, 0)]

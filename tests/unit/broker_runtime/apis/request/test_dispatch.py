@@ -211,7 +211,7 @@ async def test_what_is_not_served_is_refused() -> None:
     assert [(call.api.key, call.refusal) for call in ends.calls] == [(DELETE_TOPICS, "unsupported-version")]
 
 
-async def test_what_is_not_served_is_answered_with_nothing_where_that_is_wanted() -> None:
+async def test_an_unsupported_request_gets_an_empty_reply_if_configured() -> None:
     ends, peer = Ends(), NotedConnection()
     wanted = [False]
     apis: list[ApiSpec[Any]] = [delete_topics.API]

@@ -34,7 +34,7 @@ def test_doubles_that_are_no_ordinary_numbers() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "1_0.5", "inf", "nan", "infinity", "1,5", "e5", ".", "٣"])
-def test_what_is_no_double(text: str) -> None:
+def test_an_invalid_double_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="is not a number"):
         parse_double(text)
 

@@ -21,7 +21,7 @@ def test_a_tag_is_a_dynamic_key(name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["tag.", "tag", "tag..a", "tag.a b", "tag.ä", "tag." + "a" * 129, "listener.name.x.tag.a"]
 )
-def test_what_is_no_tag(name: str) -> None:
+def test_an_invalid_tag_name_is_not_a_key(name: str) -> None:
     assert broker_key(name) is None
 
 

@@ -95,7 +95,7 @@ def test_a_holder_whose_process_has_ended_is_replaced_at_once() -> None:
 
 
 @pytest.mark.parametrize("listens", [True, None], ids=["it is there again", "its host is silent"])
-def test_an_end_of_the_connection_alone_says_nothing(listens: bool | None) -> None:
+def test_a_closed_connection_alone_is_no_evidence(listens: bool | None) -> None:
     async def main(two: Standby) -> None:
         _, acquiring = await two.watching()
         for _ in range(20):
@@ -129,7 +129,7 @@ def test_a_live_holder_considered_dead_ends_its_term_with_the_next_renewal() -> 
     Standby().run(main)
 
 
-def test_a_lease_that_is_released_is_taken_within_a_tenth_of_a_second_though_nobody_looks_often() -> None:
+def test_a_released_lease_is_taken_within_a_tenth_of_a_second_despite_slow_polling() -> None:
     async def main(two: Standby) -> None:
         keeping, acquiring = await two.watching()
         two.host.end(listens=None)

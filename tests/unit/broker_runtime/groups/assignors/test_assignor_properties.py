@@ -133,7 +133,7 @@ def test_uniform_with_equal_subscriptions_moves_no_more_than_balance_needs(group
 
 
 @given(group=members(alike=True, fresh=True), described=topics(), data=st.data())
-def test_when_one_leaves_a_group_with_equal_subscriptions_others_keep_all_they_had(
+def test_members_keep_their_partitions_when_another_one_leaves_a_uniform_group(
     group: Members, described: Topics, data: st.DataObject
 ) -> None:
     settled = holding(group, uniform(group, described))
@@ -203,9 +203,7 @@ def test_range_co_partitions_topics_of_one_size_with_the_same_subscribers(group:
 
 
 @given(group=members(), described=topics())
-def test_range_gives_static_members_that_come_back_under_other_ids_what_they_had(
-    group: Members, described: Topics
-) -> None:
+def test_range_gives_returning_static_members_their_former_partitions(group: Members, described: Topics) -> None:
     new_ids = {
         member_id: member_id if member.instance_id is None else f"back-{member_id}"
         for member_id, member in group.items()

@@ -113,7 +113,7 @@ def test_a_member_without_a_part_of_the_assignment_gets_an_empty_one() -> None:
     assert told(follower).assignment == b""
 
 
-def test_who_does_not_join_again_in_time_is_removed() -> None:
+def test_a_member_that_does_not_rejoin_in_time_is_removed() -> None:
     at = ClassicCoordinator()
     first, second = at.stable(members=2, session_timeout_ms=100_000)
     rejoining = at.join(first)
@@ -195,7 +195,7 @@ def test_a_new_member_is_given_up_after_five_minutes_of_waiting() -> None:
     assert (told(joining).error, told(joining).member_id) == (UNKNOWN, "")
 
 
-def test_who_joins_and_does_not_sync_is_removed_after_the_rebalance_timeout() -> None:
+def test_a_member_that_does_not_sync_is_removed_after_the_rebalance_timeout() -> None:
     at = ClassicCoordinator()
     came = [at.joined(session_timeout_ms=100_000) for _ in range(3)]
     at.advance(9.0)
@@ -219,7 +219,7 @@ def test_a_leader_that_never_syncs_is_removed_and_the_others_begin_again() -> No
     assert (answer.leader, len(answer.members), at.beat(leader)) == (follower, 1, UNKNOWN)
 
 
-def test_a_rebalance_during_the_sync_tells_those_who_wait() -> None:
+def test_a_rebalance_during_the_sync_fails_pending_syncs() -> None:
     at = ClassicCoordinator()
     leader, follower = (at.joined() for _ in range(2))
     at.advance(9.0)
@@ -229,7 +229,7 @@ def test_a_rebalance_during_the_sync_tells_those_who_wait() -> None:
     assert error_of(at.sync(leader, assignments={})) is IN_PROGRESS
 
 
-def test_an_assignment_that_the_log_refuses_is_no_assignment_and_the_group_goes_on() -> None:
+def test_an_assignment_refused_by_the_log_is_dropped_and_the_group_continues() -> None:
     at = ClassicCoordinator()
     leader, follower = (at.joined() for _ in range(2))
     at.advance(9.0)
@@ -259,7 +259,7 @@ def test_a_group_whose_end_the_log_refuses_is_empty_all_the_same() -> None:
     assert len(at.stable()) == 1
 
 
-def test_a_follower_may_join_again_and_hears_of_the_same_generation_unless_it_reads_something_else() -> None:
+def test_a_follower_may_rejoin_its_generation_unless_its_topics_changed() -> None:
     at = ClassicCoordinator()
     leader, follower = at.stable(members=2)
     again = told(at.join(follower))
@@ -460,7 +460,7 @@ def test_a_session_ends_only_in_the_group_that_it_was_of() -> None:
 
 
 @pytest.mark.parametrize("late", [True, False])
-def test_thousands_are_answered_in_portions_and_a_newcomer_between_them_is_no_reason_to_join_twice(late: bool) -> None:
+def test_thousands_of_joins_are_answered_in_portions_and_a_newcomer_causes_no_second_join(late: bool) -> None:
     at = ClassicCoordinator()
     given = [told(at.join()).member_id for _ in range(450)]
     joins = [at.join(each) for each in given]

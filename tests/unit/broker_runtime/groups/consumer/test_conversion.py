@@ -290,7 +290,7 @@ def test_an_empty_group_whose_end_the_log_refuses_stays_what_it_is(coordinator: 
     assert durable(coordinator.state) == before
 
 
-def test_what_an_administrator_has_leave_may_speak_either_protocol(coordinator: Coordinator, old: Old) -> None:
+def test_removed_members_may_rejoin_with_either_protocol(coordinator: Coordinator, old: Old) -> None:
     """The last members with an expression remove it when they leave."""
     for member in ("a", "b"):
         coordinator.join(member, regex="ord.*")
@@ -371,7 +371,7 @@ def test_all_members_waiting_for_the_leader_get_an_answer() -> None:
     assert set(coordinator.group.members) == {"b"}
 
 
-def test_cooperative_members_keep_what_they_have_in_a_rebalance_that_a_conversion_ends(
+def test_cooperative_members_keep_their_partitions_if_a_conversion_ends_their_rebalance(
     coordinator: Coordinator, old: Old
 ) -> None:
     """Their leader had not assigned when another rebalance began: only the members themselves know their partitions."""
@@ -408,7 +408,7 @@ def test_a_static_member_changes_its_protocol(coordinator: Coordinator, old: Old
     assert old.beat(joined.member_id, joined.generation) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_classic_group_whose_upgrade_the_log_refuses_goes_on_as_it_was(coordinator: Coordinator, old: Old) -> None:
+def test_a_classic_group_whose_upgrade_the_log_refuses_continues_unchanged(coordinator: Coordinator, old: Old) -> None:
     stable_classic(coordinator, old)
     waiting = old.join()
     request = NewHeartbeatRequest(

@@ -106,7 +106,7 @@ def test_offsets_of_topics_that_are_read_do_not_expire(coordinator: Coordinator)
     assert coordinator.group.offset_retention() == OffsetRetention(None)
 
 
-def test_what_does_not_expire_is_no_copy_of_the_names(coordinator: Coordinator) -> None:
+def test_the_retention_refers_to_the_subscribed_names_without_a_copy(coordinator: Coordinator) -> None:
     retention = coordinator.group.offset_retention()
     assert retention is not None
     coordinator.join("b", "payments")

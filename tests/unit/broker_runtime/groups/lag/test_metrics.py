@@ -37,7 +37,7 @@ def test_lag_is_summed_by_group_and_topic() -> None:
     assert found.left_out == 0
 
 
-def test_so_many_groups_are_shown_and_the_others_counted() -> None:
+def test_groups_beyond_the_maximum_are_counted_and_not_shown() -> None:
     shards = [committed({f"g{number}": {("orders", 0): 1} for number in range(5)})]
     found = sampled(shards, groups_max=3)
     assert (list(found.committed), found.left_out) == (["g0", "g1", "g2"], 2)

@@ -114,7 +114,7 @@ async def test_a_partition_that_has_just_moved_is_left_out(coordinator: Coordina
 
 
 @pytest.mark.parametrize("trouble", ["away", "silent", "confused"])
-async def test_a_leader_that_does_not_answer_leaves_what_it_said_last(coordinator: Coordinator, trouble: str) -> None:
+async def test_an_unanswered_poll_keeps_the_leaders_last_figures(coordinator: Coordinator, trouble: str) -> None:
     coordinator.commit("orders", 0, 90)
     coordinator.commit("orders", 1, 5)
     coordinator.other.ends = {1: 8}

@@ -97,7 +97,9 @@ def test_a_commit_is_a_members_heartbeat() -> None:
         (NOBODY, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_who_may_not_commit_writes_nothing_and_is_not_alive(committer: Committer, code: ErrorCode) -> None:
+def test_an_unauthorized_commit_writes_nothing_and_does_not_renew_a_session(
+    committer: Committer, code: ErrorCode
+) -> None:
     on = Commits()
     on.apply(STABLE)
     with refused(code):
@@ -161,6 +163,6 @@ def test_a_tombstone_makes_no_group() -> None:
     assert on.state.offsets.count == 0
 
 
-def test_a_state_that_is_not_told_how_to_make_simple_groups_says_so() -> None:
+def test_a_state_without_a_factory_of_simple_groups_raises_an_error() -> None:
     with pytest.raises(ValueError, match="offsets of g are committed"):
         GroupsState(APPLIERS).apply(GroupRecord(OffsetCommitKey("g", "orders", 0), OffsetCommitValue(5, -1, "", 1)), 0)

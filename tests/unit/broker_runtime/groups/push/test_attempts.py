@@ -66,7 +66,7 @@ def test_a_repeated_call_renews_the_consumers_time_limit() -> None:
         assert [len(orders(each)) for each in (quick, slower)] == wanted
 
 
-def test_who_was_late_in_an_earlier_rebalance_has_its_time_in_the_next() -> None:
+def test_a_consumer_late_in_one_rebalance_has_its_full_time_in_the_next() -> None:
     coordinator, quick, patient = made()
     coordinator.topic("t", 5)
     quick.answer(StopFetcher)

@@ -187,7 +187,7 @@ def test_a_rebalance_is_tried_again_after_a_pause_when_somebody_does_not_stop(co
     assert first.reading | second.reading | third.reading == STARTED
 
 
-def test_who_never_stops_but_answers_pings_has_failed_when_the_retries_are_used_up(
+def test_a_consumer_that_answers_pings_but_never_stops_fails_after_the_retries(
     coordinator: Coordinator, caplog: pytest.LogCaptureFixture
 ) -> None:
     first, second = coordinator.consumers("a", "b")
@@ -261,7 +261,7 @@ def test_fail_over_waits_for_all_known_consumers_and_then_starts_them(coordinato
     assert (first.reading, second.reading) == ({("t", 0), ("t", 1)}, {("t", 2), ("t", 3)})
 
 
-def test_failover_removes_consumers_that_do_not_reconnect(coordinator: Coordinator) -> None:
+def test_fail_over_removes_consumers_that_do_not_reconnect(coordinator: Coordinator) -> None:
     first, _ = coordinator.consumers("a", "b")
     coordinator.fail_over()
     first.register()
@@ -285,7 +285,7 @@ def test_fail_over_between_commit_and_start_loses_nothing(coordinator: Coordinat
     assert first.positions | second.positions == dict.fromkeys(STARTED, 9)
 
 
-def test_fail_over_to_a_coordinator_that_nobody_comes_back_to_leaves_offsets_without_a_group(
+def test_fail_over_without_returning_consumers_leaves_offsets_without_a_group(
     coordinator: Coordinator,
 ) -> None:
     (consumer,) = coordinator.consumers("a")
@@ -357,7 +357,7 @@ def wait(coordinator: Coordinator, seconds: float, *alive: Consumer) -> None:
         answer_all(alive)
 
 
-def test_a_coordinator_sends_no_calls_before_the_first_consumer_registers() -> None:
+def test_startup_of_a_coordinator_sends_no_calls_before_the_first_consumer_registers() -> None:
     coordinator = Coordinator()
     coordinator.topic("t", 4)
     coordinator.fail_over()

@@ -57,7 +57,7 @@ def test_offsets_from_pings_and_of_lost_consumers_do_not_apply_to_a_recreated_to
     assert coordinator.committed() == {}
 
 
-def test_offsets_that_nobody_deleted_with_their_topic_are_not_those_of_the_next_of_its_name(
+def test_offsets_left_of_a_deleted_topic_do_not_apply_to_a_new_topic_with_its_name(
     coordinator: Coordinator,
 ) -> None:
     """As when no coordinator was there at that time, or it has not processed the deletion yet."""

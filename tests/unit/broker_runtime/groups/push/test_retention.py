@@ -65,7 +65,7 @@ def live_for_long(coordinator: Coordinator) -> Consumer:
     return second
 
 
-def test_offsets_of_what_a_group_reads_are_kept_and_others_expire(coordinator: Coordinator) -> None:
+def test_offsets_of_topics_that_a_group_reads_are_kept_and_others_expire(coordinator: Coordinator) -> None:
     live_for_long(coordinator)
     assert coordinator.committed()[OTHER] == 5
     sweep(coordinator)
@@ -136,7 +136,7 @@ def test_a_broker_that_does_not_know_the_protocol_finds_an_empty_group_with_its_
     assert {key: value.offset for key, value in state.offsets.of(GROUP).items()} == {("t", 0): 7, ("t", 1): 7}
 
 
-def test_registrations_are_of_a_type_that_others_do_not_know(coordinator: Coordinator) -> None:
+def test_registrations_have_a_record_type_unknown_to_other_brokers(coordinator: Coordinator) -> None:
     coordinator.consumers("a")
     kinds = {int.from_bytes((record_codec.encode(record)[0] or b"")[:2], "big") for record in coordinator.log}
     assert kinds == {30_001}

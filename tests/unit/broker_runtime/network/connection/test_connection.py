@@ -240,7 +240,7 @@ def test_nothing_waits_for_a_throttled_connection_that_has_ended() -> None:
     assert [alarm.cancelled for _, alarm in served.loop.alarms] == [True]
 
 
-def test_batches_that_came_together_are_carried_out_together_and_answered_in_their_order() -> None:
+def test_batches_that_arrive_together_are_executed_together_and_answered_in_order() -> None:
     served = Served(MemoryTransport())
     served.transport.arrive(b"".join(map(request, (b"batch 1 later", b"batch 2", b"batch 3 later", b"metadata"))))
     served.connection.on_readable()
@@ -398,7 +398,7 @@ def test_a_connection_that_is_to_end_answers_all_batches_that_it_has_taken() -> 
     assert served.ended == 1
 
 
-def test_a_client_over_its_quota_has_the_answers_to_its_batches_and_is_then_left_alone() -> None:
+def test_a_throttled_client_gets_the_answers_to_its_batches_and_is_then_not_read() -> None:
     served = Served(MemoryTransport())
     batches = (b"batch 1 later", b"batch throttled", b"batch 3")
     served.transport.arrive(b"".join(map(request, batches)))
@@ -422,7 +422,7 @@ def test_batches_that_arrive_while_others_wait_are_executed_and_answered_in_orde
     assert served.connection._machine.state is ConnectionState.READING
 
 
-def test_a_batch_that_comes_in_pieces_is_carried_out_while_others_wait() -> None:
+def test_a_batch_that_arrives_in_pieces_is_executed_while_others_wait() -> None:
     served = Served(MemoryTransport())
     served.transport.arrive(request(b"batch 0 later"))
     served.connection.on_readable()
@@ -437,7 +437,7 @@ def test_a_batch_that_comes_in_pieces_is_carried_out_while_others_wait() -> None
     assert served.taken() == request(b"0") + request(b"1")
 
 
-def test_what_is_no_batch_mutes_the_client_until_the_batches_are_answered() -> None:
+def test_a_request_after_batches_mutes_the_client_until_they_are_answered() -> None:
     served = Served(MemoryTransport())
     served.transport.arrive(request(b"batch later"))
     served.connection.on_readable()

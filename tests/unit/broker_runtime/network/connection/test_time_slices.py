@@ -42,7 +42,7 @@ class Worker:
         """Do nothing: it goes to the end of the queue anyway."""
 
 
-def test_a_turn_of_the_loop_is_bounded_and_everybody_comes_again_in_order() -> None:
+def test_a_turn_is_bounded_and_all_workers_continue_in_order() -> None:
     loop, clock, log = Loop(), ManualClock(), list[str]()
     turns = TimeSlices(cast(AbstractEventLoop, loop), clock.monotonic, 0.75)
     for name in "abcde":
@@ -104,7 +104,7 @@ def test_an_overrun_yields_the_same_time_to_others_while_they_wait() -> None:
     assert log == ["a", "a", "a"], "nobody else wants the time"
 
 
-def test_a_turn_that_took_long_is_told_and_a_short_one_is_not() -> None:
+def test_a_long_turn_is_reported_and_a_short_one_is_not() -> None:
     loop, clock, log = Loop(), ManualClock(), list[str]()
     turns = TimeSlices(cast(AbstractEventLoop, loop), clock.monotonic, 10.0)
 

@@ -80,7 +80,7 @@ def test_members_of_other_groups_have_a_rate_and_a_count_each() -> None:
     assert scene.admitted(A, 20) == 1, "who was refused for the count is in the rate: ten in all, as for an address"
 
 
-def test_the_longest_prefix_decides_and_all_who_have_it_hold() -> None:
+def test_all_groups_with_the_longest_matching_prefix_apply() -> None:
     scene = Scene()
     scene.group("wide", "10.0.0.0/8", "2001:db8::/32", max_connections=1)
     scene.group("narrow", "10.0.0.0/24", "2001:db8::/64", max_connections=3)
@@ -91,7 +91,7 @@ def test_the_longest_prefix_decides_and_all_who_have_it_hold() -> None:
     assert [scene.connections(name) for name in ("wide", "narrow", "other")] == [2, 5, 2]
 
 
-def test_an_ip_quota_is_a_member_with_the_whole_address_and_the_default_is_for_those_nobody_holds() -> None:
+def test_an_ip_quota_applies_to_its_address_and_the_default_to_addresses_without_a_group() -> None:
     scene = Scene(QuotaSettings(quota_window_num=2))
     scene.quotas.update_ip_rate(None, 1, NOW)
     scene.quotas.update_ip_rate(B, 3, NOW)
@@ -282,7 +282,7 @@ def test_a_reassigned_address_does_not_keep_the_state_of_its_former_pod() -> Non
     assert [scene.connections(name) for name in ("rate", "each", "all", "range")] == [0, 0, 1, 1]
 
 
-def test_an_address_that_goes_to_a_group_of_somebody_else_takes_nothing_along() -> None:
+def test_an_address_that_moves_to_another_group_takes_no_state_along() -> None:
     """The new member joins before the old one leaves."""
     scene = Scene()
     scene.group("old", max_connections=2)

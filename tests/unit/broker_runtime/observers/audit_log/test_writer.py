@@ -97,7 +97,7 @@ def test_a_kill_without_pending_events_loses_nothing() -> None:
     assert gaps == []
 
 
-def test_what_may_be_lost_by_a_kill_is_told_and_not_much_more() -> None:
+def test_events_possibly_lost_by_a_kill_are_reported_with_few_others() -> None:
     fs = MemoryFileSystem()
     bench = AuditBench(fs, FOLDER)
     for _ in range(10):
@@ -126,7 +126,7 @@ def test_requests_that_are_still_being_added_up_have_their_numbers_kept_for_them
 
 
 @pytest.mark.parametrize("level", ["full", "rollup"])
-def test_whenever_a_broker_is_killed_no_number_is_above_what_its_spool_says(level: str) -> None:
+def test_after_a_kill_at_any_time_no_number_exceeds_the_reserved_one(level: str) -> None:
     fs = MemoryFileSystem()
     bench = AuditBench(fs, FOLDER, level=level, rollup_ms="60000", segment_ms="1000")
     for number in range(1, 151):
@@ -158,7 +158,7 @@ def test_a_log_that_closes_writes_no_block_without_events() -> None:
     assert [block.last_seq for block in contents(fs)[0].blocks] == [1]
 
 
-def test_a_disk_that_is_full_for_a_while_costs_nothing_but_what_the_queue_cannot_hold(
+def test_a_temporarily_full_disk_loses_only_events_beyond_the_queue(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     fs = MemoryFileSystem()
@@ -338,7 +338,7 @@ def test_spools_that_nobody_lands_have_a_limit() -> None:
     assert any(reason == "queue full" for *_, reason in gaps)
 
 
-def test_spools_that_nobody_lands_are_not_looked_at_over_and_over() -> None:
+def test_spools_without_a_lander_are_not_read_repeatedly() -> None:
     opened: list[str] = []
 
     class Watched(MemoryFileSystem):
@@ -478,7 +478,7 @@ def test_every_event_is_written_or_told_as_missing(steps: list[tuple[str, int]],
         assert len(numbers) >= recorded
 
 
-def test_spools_that_nobody_lands_are_counted_until_somebody_does() -> None:
+def test_spools_without_a_lander_are_counted_until_they_are_landed() -> None:
     fs = MemoryFileSystem()
     bench = AuditBench(fs, FOLDER)
     for complete in range(1, 4):

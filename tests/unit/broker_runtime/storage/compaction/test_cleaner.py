@@ -106,7 +106,7 @@ def test_what_is_not_synced_is_synced_first() -> None:
     assert log.first_dirty_offset > 20
 
 
-def test_a_log_that_cannot_be_cleaned_is_counted_and_the_others_go_on(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_log_that_cannot_be_cleaned_is_counted_and_others_are_cleaned(caplog: pytest.LogCaptureFixture) -> None:
     folder = Folder()
     bad, good = folder.log("bad", 60), folder.log("good", 20)
     wrong = bytearray(with_body(1, encode_batch([(b"k", b"v")], folder.clock.wall_ms()), b"not gzip"))
@@ -162,7 +162,7 @@ def test_a_full_disk_postpones_its_large_log_while_others_are_cleaned() -> None:
     assert folder.cleaner.figures.uncleanable_partitions == 0
 
 
-def test_what_it_reads_and_writes_in_a_second_has_a_limit() -> None:
+def test_the_cleaners_bytes_per_second_are_limited() -> None:
     folder = Folder()
     folder.cleaner.config = BrokerConfig(log_cleaner_io_max_bytes_per_second=1000.0)
     log = folder.log("slow", 40)

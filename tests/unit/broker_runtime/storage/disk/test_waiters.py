@@ -21,7 +21,7 @@ def test_waiters_are_called_once_when_their_offset_is_passed() -> None:
     assert not waiters.waiting
 
 
-def test_everybody_hears_of_the_end() -> None:
+def test_wake_all_calls_every_waiter() -> None:
     waiters = OffsetWaiters(AtOnce())
     calls: list[int] = []
     waiters.add(7, lambda: calls.append(7))
@@ -92,7 +92,7 @@ class Loop:
         return call
 
 
-def test_nobody_is_called_within_the_append_and_each_turn_is_bounded() -> None:
+def test_callbacks_run_after_the_append_in_bounded_turns() -> None:
     loop = Loop()
     waiters = OffsetWaiters(loop.wakes)
     for number in range(7):

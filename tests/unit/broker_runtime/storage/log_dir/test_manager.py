@@ -166,7 +166,7 @@ def test_create_returns_the_log_that_is_there_and_refuses_another_topics() -> No
     assert caught.value.code == ErrorCode.INCONSISTENT_TOPIC_ID
 
 
-def test_a_deleted_partition_is_gone_at_once_and_its_files_later() -> None:
+def test_a_deleted_partition_disappears_at_once_and_its_files_later() -> None:
     house = _filled()
     region = house.log.read(0, 100, min_one=True, up_to=50)
     assert region is not None
@@ -346,7 +346,7 @@ def test_expired_records_do_not_come_back_after_a_power_loss() -> None:
     assert house.log.log_start_offset == start > 0
 
 
-def test_old_segments_go_by_size_and_only_whole_ones() -> None:
+def test_retention_by_size_deletes_whole_old_segments() -> None:
     house = _filled(TopicConfig(segment_bytes=1000, retention_bytes=2000))
     sizes = [segment.size for segment in house.log.segments]
     at_once(house.logs.tick())

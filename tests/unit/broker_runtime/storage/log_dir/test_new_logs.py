@@ -16,7 +16,7 @@ NEW_ID, NEWER_ID = UUID(int=21), UUID(int=22)
 
 
 @pytest.mark.parametrize("opened", range(4))
-def test_what_cannot_be_made_leaves_nothing_behind(opened: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_that_cannot_be_created_leaves_no_files(opened: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Previously each attempt to create a partition without descriptors set a folder aside for the user.
 
     The files are its metadata, the segment and two indexes; some of them are opened before descriptors run out.

@@ -31,7 +31,7 @@ def test_brokers_take_every_value_as_it_is(value: str) -> None:
     assert key.parse(value) == value
 
 
-def test_there_is_room_for_tags_that_are_to_go() -> None:
+def test_the_maximum_leaves_room_for_tags_to_be_removed() -> None:
     brokers = definition("BrokerCluster")["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"][
         "properties"
     ]["brokers"]["properties"]

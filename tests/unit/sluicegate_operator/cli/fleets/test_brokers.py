@@ -83,7 +83,9 @@ def test_a_broker_that_there_is_not_is_named() -> None:
         AdminConnectionError(ADDRESS, "the broker closed the connection"),
     ],
 )
-def test_other_brokers_do_not_say_what_they_are(error: KafkaAdminError, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_brokers_of_other_products_are_reported_as_not_describing_themselves(
+    error: KafkaAdminError, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def refuse(_: BrokerAdmin, broker_ids: Collection[int] = ()) -> tuple[BrokerDescription, ...]:
         raise error
 

@@ -152,7 +152,7 @@ async def test_nodes_brokers_resources_and_quotas_of_a_cluster() -> None:
     assert kube.selectors == ["sluicegate.dev/cluster,app.kubernetes.io/managed-by=sluicegate-operator"]
 
 
-async def test_what_does_not_answer_is_said() -> None:
+async def test_nodes_that_do_not_answer_are_reported() -> None:
     kube = kafka()
     kube.answers = {}
     seen = await look(kube, "shop")
@@ -163,7 +163,7 @@ async def test_what_does_not_answer_is_said() -> None:
     assert kube.selectors == ["sluicegate.dev/cluster=shop,app.kubernetes.io/managed-by=sluicegate-operator"]
 
 
-async def test_a_ready_broker_of_an_earlier_release_is_no_problem_and_its_limits_are_missing() -> None:
+async def test_a_ready_broker_of_an_earlier_release_is_shown_without_limits() -> None:
     kube = kafka()
     kube.answers = {**kube.answers, "shop-brokers-0 /connection-limits?after=": NOT_FOUND}
     seen = await look(kube)
@@ -194,7 +194,7 @@ async def test_a_pod_with_the_labels_and_without_the_name_of_a_node_is_left_out(
     assert [broker.broker_id for broker in asked] == [0, 1]
 
 
-async def test_a_kind_that_may_not_be_listed_is_said_beside_the_others() -> None:
+async def test_a_kind_that_cannot_be_listed_is_reported_beside_the_others() -> None:
     kube = kafka()
     kube.unlisted = {"AuditPipeline": 403, "ObserverPlugin": 404}
     seen = await look(kube)

@@ -256,7 +256,7 @@ def test_a_cluster_that_does_not_run_here_is_told(tmp_path: Path) -> None:
             brokers_here(tmp_path, "bar")
 
 
-def test_brokers_that_others_run_are_not_asked(tmp_path: Path) -> None:
+def test_external_brokers_are_not_asked(tmp_path: Path) -> None:
     outside = {"nodes": [], "external": ["127.0.0.1:9092"]}
     with DataDir(tmp_path) as data:
         data.write_state({"pid": 1, "clusters": {"outside": outside, "shop": {"nodes": []}}, "last_change": None})

@@ -42,7 +42,7 @@ def broker_of(cluster_id: str) -> ScriptedPeer:
     return peer
 
 
-async def test_nothing_is_asked_at_an_address_where_another_cluster_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_request_is_sent_to_an_address_of_another_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     """As when both are advertised by a name that resolves to another host for the operator."""
     peers = {"b0": broker_of("c"), "b1": broker_of("d")}
 
@@ -60,7 +60,7 @@ async def test_nothing_is_asked_at_an_address_where_another_cluster_answers(monk
     assert [broker.barred for broker in found] == ["", "a broker of the cluster with cluster.id d answers there"]
 
 
-async def test_of_two_that_name_one_cluster_only_the_older_governs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_the_older_of_two_objects_that_name_one_cluster_governs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     peer = broker_of("c")
 
     monkeypatch.setattr(external, "AdminClient", partial(AdminClient, connect=peer.connect))

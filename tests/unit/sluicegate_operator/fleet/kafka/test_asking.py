@@ -100,7 +100,7 @@ async def test_any_broker_that_is_there_may_answer() -> None:
         assert await pool.ask_any(cluster_id) == "c"
 
 
-async def test_a_refusal_is_an_answer_and_nobody_else_is_asked() -> None:
+async def test_a_refusal_is_an_answer_and_no_other_broker_is_asked() -> None:
     second = answering("b")
     pool = pool_of(answering("", ErrorCode.cluster_authorization_failed), second)
     async with pool.admin:
@@ -109,7 +109,7 @@ async def test_a_refusal_is_an_answer_and_nobody_else_is_asked() -> None:
     assert second.attempts == 0
 
 
-async def test_says_why_no_broker_could_be_asked() -> None:
+async def test_the_error_has_the_reason_of_each_unreachable_broker() -> None:
     pool = pool_of(down(), silent())
     async with pool.admin:
         with pytest.raises(NoBrokerError, match=r"b0:9092: cannot connect.*; broker 1: no answer within 0\.05 s"):

@@ -62,7 +62,7 @@ def owners(kube: MemoryKube, ordinal: int) -> list[str]:
     return [owner["uid"] for owner in found]
 
 
-async def test_claims_go_with_the_cluster_as_long_as_it_says_so() -> None:
+async def test_claims_are_deleted_with_their_cluster_if_its_spec_says_so() -> None:
     going, staying = parsed(shop(storage={"deleteClaims": True})), parsed(shop())
     own = cluster_id(going)
     # Of a broker that was scaled away, with a mark; one without; one of a StatefulSet; another cluster's.
@@ -233,7 +233,7 @@ async def test_a_class_that_lets_nothing_grow_is_named_with_each_claim() -> None
 
 
 @pytest.mark.parametrize("retriable", [False, True])
-async def test_one_claim_that_may_not_grow_does_not_keep_the_others_from_it(
+async def test_a_claim_that_cannot_grow_does_not_stop_the_others(
     monkeypatch: pytest.MonkeyPatch, retriable: bool
 ) -> None:
     """A 403 counts as one that may pass for a minute, and the admission plugin for sizes answers 403."""
@@ -352,7 +352,7 @@ async def test_a_claim_that_somebody_makes_in_the_meantime_is_not_mounted() -> N
         await make_claims(kube, of, claims.make)  # type: ignore[arg-type]
 
 
-async def test_a_claim_that_is_going_is_waited_for_and_one_that_is_refused_is_the_stateful_sets(
+async def test_a_terminating_claim_is_awaited_and_a_refused_one_is_left_to_the_stateful_set(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     of, going = parsed(shop()), theirs(0)

@@ -70,7 +70,7 @@ async def test_a_broker_that_is_away_is_left_out_and_the_others_are_done() -> No
     assert list(after) == [0]
 
 
-async def test_a_broker_that_goes_silent_meanwhile_has_changed_nothing_as_far_as_is_known() -> None:
+async def test_a_broker_that_stops_answering_has_changed_nothing_as_far_as_known() -> None:
     cluster = shop(1)
     cluster.peers[0].script(44, lambda _: None)
     told, _ = await tell(cluster, A=9094)

@@ -115,7 +115,7 @@ async def test_the_file_of_a_pod_that_waits_for_its_restart_stays() -> None:
     assert await deleted(FakeKube(MAPS, [using("old", BROKER), using("controllers", CONTROLLER)], SETS)) == []
 
 
-async def test_nothing_goes_while_a_node_is_in_no_list_for_it_may_have_lost_its_label() -> None:
+async def test_no_config_map_is_deleted_while_a_node_is_unlisted_and_may_have_lost_its_label() -> None:
     assert await deleted(FakeKube(MAPS, [using("controllers", CONTROLLER)], SETS)) == []
 
 

@@ -150,7 +150,7 @@ async def test_a_terminating_pod_of_the_operator_is_not_reported_as_foreign() ->
     assert await look(kube, shop()) == []
 
 
-async def test_events_of_an_earlier_statefulset_of_the_name_say_nothing_of_this_one() -> None:
+async def test_events_of_an_earlier_statefulset_of_the_name_are_ignored() -> None:
     kube = CountingKube("now")
     kube.refuse("shop-controllers-0", "no room", "before")
     assert await look(kube, shop()) == []
@@ -159,7 +159,7 @@ async def test_events_of_an_earlier_statefulset_of_the_name_say_nothing_of_this_
 
 
 @pytest.mark.parametrize("theirs", [False, True], ids=["none", "of somebody else"])
-async def test_without_a_statefulset_of_ours_no_event_says_why_a_node_has_no_pod(theirs: bool) -> None:
+async def test_no_event_is_read_without_an_own_statefulset(theirs: bool) -> None:
     kube = CountingKube()
     kube.remove("StatefulSet", "shop-controllers")
     if theirs:
@@ -170,7 +170,7 @@ async def test_without_a_statefulset_of_ours_no_event_says_why_a_node_has_no_pod
     assert kube.asked_s == []
 
 
-async def test_events_of_an_earlier_claim_of_the_name_say_nothing_of_this_one() -> None:
+async def test_events_of_an_earlier_claim_of_the_name_are_ignored() -> None:
     kube, of = CountingKube(), shop()
     name, labels = "data-shop-controllers-0", {CLUSTER_LABEL: "shop"}
     claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": name, "labels": labels, "uid": "now"}}
@@ -190,7 +190,7 @@ async def test_events_of_an_earlier_claim_of_the_name_say_nothing_of_this_one() 
 
 
 @pytest.mark.parametrize(("phase", "said"), [("Pending", "StorageClassMissing"), ("Bound", "Unschedulable: 0/1 nodes")])
-async def test_a_pod_that_waits_for_a_volume_says_what_its_claim_waits_for(phase: str, said: str) -> None:
+async def test_a_pod_that_waits_for_a_volume_has_its_claims_reason(phase: str, said: str) -> None:
     kube, of = CountingKube(), shop()
     name = "data-shop-controllers-0"
     kube.put(

@@ -84,7 +84,7 @@ def test_a_terminating_pod_is_listed_without_an_address_to_connect_to() -> None:
         ({"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]}, False),
     ],
 )
-def test_a_lost_node_is_told_by_what_its_kubelet_would_not_have_written(status: dict[str, Any], lost: bool) -> None:
+def test_a_lost_node_is_recognized_by_a_status_that_kubelet_does_not_write(status: dict[str, Any], lost: bool) -> None:
     assert node(pod(**status)).node_lost is lost
 
 

@@ -60,7 +60,7 @@ class Outside:
         return self.told
 
 
-async def test_brokers_are_known_where_the_cluster_that_is_governed_has_told_of_them() -> None:
+async def test_brokers_are_known_once_the_governed_cluster_has_listed_them() -> None:
     assert await Outside().brokers.observe(cluster()) == SEEN
 
 
@@ -74,7 +74,7 @@ async def test_brokers_are_known_where_the_cluster_that_is_governed_has_told_of_
     ],
     ids=["nobody answers", "an older one governs it", "it is not known which it is", "another cluster answers"],
 )
-async def test_nothing_is_known_where_it_is_not_this_ones_to_govern(seen: ExternalSeen, governs: str) -> None:
+async def test_brokers_of_another_cluster_are_unknown(seen: ExternalSeen, governs: str) -> None:
     outside = Outside()
     outside.seen = seen
     assert await outside.brokers.observe(cluster(governs)) is None
@@ -115,7 +115,7 @@ async def test_replicas_are_counted_at_each_resync_and_what_cannot_be_counted_st
     assert outside.counted == 3
 
 
-async def test_nothing_that_is_known_of_an_earlier_cluster_of_the_name_is_told_of_this_one() -> None:
+async def test_state_of_an_earlier_cluster_of_the_name_is_not_used() -> None:
     outside = Outside()
     await outside.brokers.observe(cluster())
     await outside.brokers.counts(cluster())

@@ -48,7 +48,9 @@ class _Refusing(MemoryKube):
         ("topics", topic(deletionPolicy="Delete"), False),
     ],
 )
-async def test_it_is_told_after_a_minute_and_tried_again(queue: str, document: Json, raises: bool) -> None:
+async def test_a_lasting_refusal_is_reported_after_a_minute_and_retried(
+    queue: str, document: Json, raises: bool
+) -> None:
     kube = _Refusing(CLUSTER, document)
     settings = read_settings({"SLUICEGATE_SETTLE_SECONDS": "0"}, None, None, None)
     context = Context(kube, settings)  # type: ignore[arg-type]

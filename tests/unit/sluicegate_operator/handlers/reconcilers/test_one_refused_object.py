@@ -171,7 +171,7 @@ def deletable(name: str, *, going: bool) -> Json:
     return document
 
 
-async def test_one_finalizer_that_stays_keeps_no_other_topic_from_going() -> None:
+async def test_a_refused_finalizer_does_not_block_the_deletion_of_other_topics() -> None:
     kube = Refusing(lambda method, _, name: (method, name) == ("patch", "a"), *(deletable(n, going=True) for n in "ab"))
     queues = Queues(kube)
     await queues.refused("topics")

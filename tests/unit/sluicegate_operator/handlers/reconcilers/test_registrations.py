@@ -60,7 +60,7 @@ BOTH, ONLINE = [pod(0), pod(1)], [broker(0), broker(1)]
         (seen(BOTH, [*ONLINE, broker(2)]), False),
     ],
 )
-def test_only_a_cluster_in_which_nothing_moves_is_looked_at_less_often(sighting: Sighting, quiet: bool) -> None:
+def test_only_a_cluster_without_changes_is_polled_less_often(sighting: Sighting, quiet: bool) -> None:
     assert settled(CLUSTER, sighting) is quiet
 
 
@@ -174,7 +174,7 @@ async def test_a_registration_that_is_being_deleted_keeps_no_other_from_being_wr
 
 
 @pytest.mark.parametrize("labelled", [True, False])
-async def test_a_registration_of_an_earlier_cluster_that_is_being_deleted_keeps_no_other_from_being_written(
+async def test_a_terminating_registration_of_an_earlier_cluster_does_not_block_others(
     monkeypatch: pytest.MonkeyPatch, labelled: bool
 ) -> None:
     old = broker_registration(CLUSTER, 0)
@@ -249,7 +249,7 @@ async def test_a_pod_that_a_policy_protects_keeps_no_other_from_being_opened_to_
 
 
 @pytest.mark.virtual_time
-async def test_a_lease_that_may_not_be_ended_is_told_and_keeps_no_broker_from_being_unknown(
+async def test_a_refused_release_of_a_lease_is_reported_and_brokers_become_unknown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     shop = Shop(monkeypatch, seen(BOTH, ONLINE))

@@ -28,7 +28,7 @@ async def test_topics_being_deleted_are_released_and_finalizers_of_others_stay()
     assert await release_topics(kube, None) == 0  # type: ignore[arg-type]
 
 
-async def test_what_changes_meanwhile_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_topic_changed_meanwhile_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     kube = MemoryKube(held("orders"))
     patch = kube.patch_metadata
     refused: list[Json] = []

@@ -13,7 +13,7 @@ def shop(generation: int, uid: str = "u") -> BrokerCluster:
     )
 
 
-def test_it_is_settled_when_nothing_has_changed_for_a_while() -> None:
+def test_a_cluster_is_settled_after_a_while_without_changes() -> None:
     settling = Settling(quiet_s=1.0)
     assert settling.wait_s(shop(1), [], 100.0) == 1.0
     assert settling.wait_s(shop(1), [], 100.6) < 0.5

@@ -37,7 +37,7 @@ class Told:
         self.workloads.note_all_known()
 
 
-def test_nobody_watches_pods_for_quotas_of_other_targets() -> None:
+def test_pods_are_not_watched_for_quotas_of_other_targets() -> None:
     told = Told()
     told.workloads.keep(SHOP, [a_quota("all", {"broker": {}})])
     assert not told.workloads.wanted
@@ -74,7 +74,7 @@ def test_an_added_or_deleted_pod_marks_the_cluster_of_its_quota() -> None:
     assert told.workloads.take_news(SHOP) == {"pods": Members()}
 
 
-def test_namespaces_come_and_go_with_their_labels() -> None:
+def test_changed_namespace_labels_change_the_members() -> None:
     told = Told()
     everywhere = of_pods(namespaceSelector={"matchLabels": {"team": "payments"}})
     told.workloads.keep(SHOP, [a_quota("pods", everywhere)])
@@ -98,7 +98,7 @@ def test_members_known_before_a_gap_in_the_watch_are_not_used() -> None:
     assert told.workloads.take_news(SHOP) == {"pods": Members({"10.0.0.2": number_of_pod("b")})}
 
 
-def test_a_quota_that_is_of_another_cluster_now_is_news_for_that_one() -> None:
+def test_a_quota_that_changes_its_cluster_marks_the_new_one() -> None:
     told = Told()
     told.workloads.keep(SHOP, [a_quota("pods", of_pods())])
     told.everything(billing("a", "10.0.0.1"))

@@ -48,7 +48,7 @@ async def until_named(cache: Cache, *wanted: str) -> None:
         await asyncio.sleep(0)
 
 
-async def test_a_list_comes_in_pages_and_the_watch_goes_on_from_it() -> None:
+async def test_a_list_is_read_in_pages_and_the_watch_continues_from_it() -> None:
     script = Script(page(quota("a", 3), token="more"), page(quota("b", 4), version=6))
     async with cached(script, QUOTAS) as cache:
         assert await names(cache) == ["a", "b"]
@@ -84,7 +84,7 @@ async def test_an_expired_watch_relists_and_reports_objects_deleted_meanwhile() 
     assert cache.informers()[CONNECTION_QUOTA].lists == 2
 
 
-async def test_a_watch_that_falls_silent_is_asked_again_from_where_it_was() -> None:
+async def test_a_silent_watch_is_restarted_from_its_last_version() -> None:
     script = Script(page())
     async with cached(script, QUOTAS) as cache:
         await until(lambda: script.watched_from() == ["5"])
@@ -94,7 +94,7 @@ async def test_a_watch_that_falls_silent_is_asked_again_from_where_it_was() -> N
     assert script.watched_from()[:2] == ["5", "5"]
 
 
-async def test_what_has_not_been_listed_is_no_empty_world(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unlisted_kind_raises_an_error_instead_of_appearing_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache_module, "FILL_PATIENCE_S", 0.001)
     cache = Cache((QUOTAS,))
     with pytest.raises(KubeUnavailableError, match="connectionquotas have not been listed yet"):
@@ -142,7 +142,7 @@ async def test_the_cache_is_used_for_a_while_after_its_watch_failed(
         assert refused.value.status == 500
 
 
-async def test_a_watch_that_says_nothing_at_all_is_not_gone_by(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_silent_watch_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
     script = Script(page(quota("a", 3)))
     async with cached(script, QUOTAS) as cache:
         assert await names(cache) == ["a"]
@@ -163,7 +163,7 @@ async def test_a_document_is_not_peeked_at_while_its_watch_is_silent(monkeypatch
         assert cache.peek(CONFIG_MAP, "default", "a") == (False, None)
 
 
-async def test_an_own_write_is_seen_at_once_and_never_brings_back_what_has_gone_since() -> None:
+async def test_an_own_write_is_visible_at_once_and_never_restores_a_deleted_object() -> None:
     script = Script(page(quota("a", 3)))
     async with cached(script, QUOTAS) as cache:
         assert await names(cache) == ["a"]
@@ -251,7 +251,7 @@ async def test_an_api_server_whose_storage_was_restored_is_believed() -> None:
     assert script.watched_from()[:2] == ["50", "20"]
 
 
-async def test_what_was_cut_off_costs_one_small_request() -> None:
+async def test_a_broken_watch_costs_one_small_request() -> None:
     script = Script(page(quota("a", 3)))
     async with cached(script, QUOTAS) as cache:
         assert await names(cache) == ["a"]

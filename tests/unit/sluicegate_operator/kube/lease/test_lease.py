@@ -39,7 +39,7 @@ def test_a_holder_that_was_frozen_knows_at_once_that_it_may_not_write() -> None:
     assert not one.lost.is_set()
 
 
-def test_it_is_renewed_every_third_of_its_duration() -> None:
+def test_a_lease_is_renewed_every_third_of_its_duration() -> None:
     clock, server = ManualClock(), OneLease()
     one = elector(server, clock)
 

@@ -92,12 +92,12 @@ def test_a_claim_with_the_clusters_id_that_has_lost_its_label_gets_it_back() -> 
     assert (plan.taken, plan.unlabelled, plan.unmarked) == ("", (own,), ())
 
 
-def test_what_no_node_gets_is_left_alone_until_one_does() -> None:
+def test_a_claim_that_no_node_needs_is_ignored_until_one_does() -> None:
     assert plan_claims(shop(), [claim(3, OLD_ID)], 3, started=True).taken == ""
     assert plan_claims(shop(), [claim(3, OLD_ID)], 4, started=True).taken
 
 
-def test_with_standbys_the_metadata_is_gone_and_that_is_said() -> None:
+def test_with_standbys_the_plan_reports_that_the_metadata_is_lost() -> None:
     plan = plan_claims(shop(controllers={"replicas": 3}), [claim(0, OLD_ID)], 3, started=False)
     assert "cannot be had back" in plan.taken
     assert "spec.clusterId" not in plan.taken

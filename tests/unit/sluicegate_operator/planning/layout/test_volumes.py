@@ -27,7 +27,7 @@ def seen(*volumes: Volume, count: int = 3, refused: str = "") -> VolumesSeen:
     return volumes_seen(shop(), plan, [growth for growth in plan.grow if not names], names)
 
 
-def test_claims_that_ask_for_less_are_to_ask_for_more() -> None:
+def test_only_claims_smaller_than_wanted_grow() -> None:
     volumes = [volume(0), volume(1, "2Gi"), volume(2, "4Gi"), volume(7), volume(0, role=Role.CONTROLLER)]
     plan = plan_volumes(shop(), volumes, {Role.BROKER: 3, Role.CONTROLLER: 1})
     # Larger claims stay unchanged, and so does that of a broker that was scaled away.

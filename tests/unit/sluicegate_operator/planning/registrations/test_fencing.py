@@ -100,7 +100,7 @@ def view_of(epoch: int, host: str = "10.0.0.1", state: BrokerState = ONLINE) -> 
     return ClusterOverview("c", 1000, 1, 9, (BrokerOverview(1, epoch, "i", state, heartbeat_age_s=0.5, host=host),))
 
 
-def test_a_live_broker_that_registers_before_its_address_is_reported_is_left_alone() -> None:
+def test_a_live_broker_registered_before_its_address_is_reported_is_not_fenced() -> None:
     starting, running = replace(HERE, uid="b", host=""), replace(HERE, uid="b")
     known = session_pods(view_of(41), [starting], {})
     assert plan_fencing(view_of(41), [starting], seen_in=known) == ()

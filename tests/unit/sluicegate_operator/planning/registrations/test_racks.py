@@ -16,7 +16,7 @@ def only_wait(pod: RackPod, nodes: dict[str, NodeLabels]) -> RackWait:
     return wait
 
 
-def test_a_pod_that_has_come_to_a_node_is_told_the_nodes_label() -> None:
+def test_a_scheduled_pod_gets_the_label_of_its_node() -> None:
     plan = plan_racks(ZONE, [UNBOUND, NEW, TOLD], {"n1": NodeLabels({ZONE: "b", "other": "c"})})
     [assignment] = plan.assign
     assert (assignment.pod, assignment.rack) == (NEW, "b")
@@ -48,7 +48,7 @@ def test_labels_that_cannot_be_read_are_not_taken_for_missing_ones() -> None:
     assert wait.message.endswith("cannot be read: the operator may not get nodes")
 
 
-def test_what_the_scheduler_says_is_passed_on_and_may_pass() -> None:
+def test_the_schedulers_reason_is_passed_on_as_temporary() -> None:
     unschedulable = RackPod("shop-brokers-2", "u2", failing="Unschedulable: 0/3 nodes are available")
     wait = only_wait(unschedulable, {})
     assert (wait.reason, wait.needs_a_person) == ("NotScheduled", False)

@@ -106,7 +106,7 @@ def test_each_change_is_an_event(before: BrokerOverview, after: BrokerOverview, 
 
 
 @pytest.mark.parametrize("state", [BrokerState.OFFLINE, BrokerState.FENCED])
-def test_a_broker_that_was_to_go_is_no_warning(state: BrokerState) -> None:
+def test_the_end_of_a_broker_to_be_removed_is_not_a_warning(state: BrokerState) -> None:
     def types(before: BrokerOverview, after: BrokerOverview, pods: tuple[BrokerPod, ...] = (POD,)) -> set[str]:
         plan = only(planned(after, existing=(stored(only(planned(before))),), pods=pods))
         return {event.type for event in plan.events}

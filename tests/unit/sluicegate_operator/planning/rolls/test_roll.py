@@ -73,7 +73,7 @@ def waits(step: RollStep) -> WaitForNodes:
     return step
 
 
-def test_one_broker_goes_and_the_others_wait() -> None:
+def test_one_broker_restarts_and_the_others_wait() -> None:
     step = plan_roll(HEALTHY)
     assert restarted(step) == ["brokers-0"]
     assert isinstance(step, Restart)
@@ -96,7 +96,7 @@ def test_nothing_changed() -> None:
     ],
 )
 @pytest.mark.parametrize("index", [0, 3], ids=["a broker", "the controller"])
-def test_a_roll_is_over_when_all_that_went_are_back(index: int, change: dict[str, Any], reason: WaitReason) -> None:
+def test_a_roll_ends_when_all_restarted_nodes_are_back(index: int, change: dict[str, Any], reason: WaitReason) -> None:
     nodes = [replace(node, reasons=()) for node in HEALTHY.nodes]
     rolled = replace(HEALTHY, nodes=nodes, under_way=True)
     assert plan_roll(rolled) == Done()
@@ -159,7 +159,7 @@ def test_all_that_are_down_anyway_go_at_once() -> None:
     assert restarted(step) == ["brokers-0", "brokers-1", "brokers-2"]
 
 
-def test_a_controller_that_does_not_start_goes_although_nobody_knows_the_brokers() -> None:
+def test_a_controller_that_does_not_start_is_restarted_even_if_brokers_are_unknown() -> None:
     down = replace(controller(ready=False), failing="CrashLoopBackOff")
     step = plan_roll(replace(HEALTHY, nodes=(*HEALTHY.nodes[:3], down), overview=None, partitions=None))
     assert restarted(step) == ["controllers-0"]
@@ -257,7 +257,7 @@ def test_only_the_broker_that_is_out_of_sync_itself_may_go() -> None:
         pytest.param(partition("012", min_isr=1), "", id="enough replicas"),
     ],
 )
-def test_a_partition_that_could_never_spare_a_replica_gives_way_and_it_is_said(one: PartitionState, note: str) -> None:
+def test_an_unsparable_partition_does_not_block_the_roll_and_is_noted(one: PartitionState, note: str) -> None:
     step = plan_roll(replace(HEALTHY, partitions=(one,)))
     assert restarted(step) == ["brokers-0"]
     assert isinstance(step, Restart)
@@ -297,7 +297,7 @@ def test_a_roll_holds_while_a_broker_that_stays_is_silent(view: RollView) -> Non
 
 
 @pytest.mark.parametrize("age_s", [None, 0.0, 3.0])
-def test_what_a_heartbeat_may_take_holds_nothing(age_s: float | None) -> None:
+def test_a_heartbeat_within_its_time_blocks_no_restart(age_s: float | None) -> None:
     assert restarted(plan_roll(with_age(2, age_s, ONLY_0))) == ["brokers-0"]
 
 
@@ -305,7 +305,7 @@ def test_how_long_silence_may_be_is_the_clusters_to_say() -> None:
     assert restarted(plan_roll(replace(with_age(2, 9.0, ONLY_0), silence_max_s=10.0))) == ["brokers-0"]
 
 
-def test_the_silent_broker_itself_may_go_and_nobody_before_it() -> None:
+def test_the_silent_broker_may_restart_first_and_no_other() -> None:
     assert restarted(plan_roll(with_age(1, 4.0))) == ["brokers-1"]
 
 
@@ -345,7 +345,7 @@ def test_without_the_strategy_racks_do_not_matter() -> None:
     assert restarted(plan_roll(replace(zoned(*SPREAD), strategy="Broker"))) == ["brokers-0"]
 
 
-def test_a_rack_that_a_partition_cannot_spare_goes_after_the_others_and_broker_by_broker() -> None:
+def test_a_rack_that_a_partition_cannot_spare_restarts_last_and_broker_by_broker() -> None:
     crowded = partition("014", name="crowded")
     assert restarted(plan_roll(zoned(*SPREAD, crowded))) == ["brokers-2", "brokers-3"]
     step = plan_roll(zoned(*SPREAD, crowded, pending="01"))
@@ -358,7 +358,7 @@ def test_a_rack_that_a_partition_cannot_spare_goes_after_the_others_and_broker_b
     )
 
 
-def test_a_broker_of_another_rack_says_nothing_of_a_rack_that_may_not_go() -> None:
+def test_the_notes_on_an_unsparable_rack_do_not_name_brokers_of_other_racks() -> None:
     step = plan_roll(zoned(*SPREAD, partition("104", name="crowded"), racks="bbacdd", pending="012"))
     assert restarted(step) == ["brokers-0"]
     step = plan_roll(zoned(partition("01"), partition("2", min_isr=1), racks="bba", pending="012"))
