@@ -63,10 +63,10 @@ def build_results(given: argparse.Namespace, _: Event, now_us: Callable[[], int]
     try:
         manifest, gone = _build(given, now_us())
     except BaseException as error:
-        said = _INTERRUPTED if isinstance(error, KeyboardInterrupt) else first_line(error)
-        _write_summary(given.summary, {**_outcome(given, None, began_s), "error": said[:_ERROR_CHARACTERS]})
-        if said == _INTERRUPTED:
-            log.error("%s", said)
+        reason = _INTERRUPTED if isinstance(error, KeyboardInterrupt) else first_line(error)
+        _write_summary(given.summary, {**_outcome(given, None, began_s), "error": reason[:_ERROR_CHARACTERS]})
+        if reason == _INTERRUPTED:
+            log.error("%s", reason)
         raise
     _write_summary(given.summary, {**_outcome(given, manifest, began_s), "error": gone})
     published, *found = described(manifest, monotonic() - began_s, given.first, given.last)

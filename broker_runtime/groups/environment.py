@@ -62,7 +62,7 @@ class GroupEnvironment(Protocol):
         """Return a fresh UUID as Kafka writes member ids."""
         ...
 
-    def run_aside(self, work: Callable[[], T], then: Callable[[T | Exception], GroupTimer]) -> None:
+    def offload(self, work: Callable[[], T], then: Callable[[T | Exception], GroupTimer]) -> None:
         """Run `work` in a thread, because it would block the event loop too long.
 
         For example, an assignor or the matching of a regular expression. `work` must only use data that does not change

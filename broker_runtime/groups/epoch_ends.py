@@ -191,6 +191,6 @@ class EpochEnds:
 def _note(leader: int, lane: _Lane, trouble: str) -> None:
     """Log each failure once, and the recovery once."""
     if trouble != lane.trouble:
-        said = f"cannot be checked: {trouble}" if trouble else "can be checked again"
-        log.info("the ends of logs that broker %d leads %s", leader, said)
+        outcome = f"cannot be checked: {trouble}" if trouble else "can be checked again"
+        log.info("the ends of logs that broker %d leads %s", leader, outcome)
     lane.trouble = trouble

@@ -205,6 +205,6 @@ class Brokers(ReadOnlyTable[int, BrokerInfo]):
         changes.brokers.update((yield from differing(self, newer)))
 
 
-def _check_own_offset(kind: str, said: int, offset: int | None) -> None:
-    if offset not in (None, said):
-        raise ValueError(f"a {kind} record that says it is at offset {said} is at offset {offset}")
+def _check_own_offset(kind: str, recorded: int, offset: int | None) -> None:
+    if offset not in (None, recorded):
+        raise ValueError(f"a {kind} record that says it is at offset {recorded} is at offset {offset}")

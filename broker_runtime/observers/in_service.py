@@ -105,8 +105,8 @@ class ObserverInService:
     def remark(self) -> str:
         """The observer's description of its own condition; empty if it has none."""
         try:
-            said = getattr(self.instance, "remark", "")
-            return _encodable(" ".join(said[:_REMARK_MAX].split())) if isinstance(said, str) else ""
+            text = getattr(self.instance, "remark", "")
+            return _encodable(" ".join(text[:_REMARK_MAX].split())) if isinstance(text, str) else ""
         except BaseException as error:  # noqa: BLE001 - the user's property, as in `call`
             self.failed(error)
             return ""

@@ -201,17 +201,17 @@ def _read_and_answer(fetch: SessionFetch, context: FetchContext) -> Steps[Reply 
             fetch.abandoned()
 
 
-def _repeated(request: FetchRequest, said: Repeatable, context: BrokerContext) -> Steps[RepeatedFetch | None]:
+def _repeated(request: FetchRequest, requested: Repeatable, context: BrokerContext) -> Steps[RepeatedFetch | None]:
     """Return the previous fetch of the connection, updated with this request. None if it is not kept."""
     call, now_s = request.call, context.clock.monotonic()
     kept = context.repeated_fetches
-    peer, size = call.connection.peer, sum(map(len, said.values()))
+    peer, size = call.connection.peer, sum(map(len, requested.values()))
     fetch = kept.take(peer, (call.version, request.read_committed), size, now_s)
     if fetch is None:
         return None
     is_kept = False
     try:
-        if not (yield from fetch.say(said, lambda topic, chunk: asked_by(topic, chunk, call.version), now_s)):
+        if not (yield from fetch.update(requested, lambda topic, chunk: asked_by(topic, chunk, call.version), now_s)):
             return None
         is_kept = True
         kept.keep(peer, fetch)
@@ -219,7 +219,7 @@ def _repeated(request: FetchRequest, said: Repeatable, context: BrokerContext) -
         if not is_kept:
             call.do(fetch.closing())
     request.repeatable = None
-    yield from let_go_of(said)
+    yield from let_go_of(requested)
     return fetch
 
 

@@ -146,7 +146,7 @@ async def _search(waiting: Sequence["_PartitionSearch"], context: BrokerContext)
     """Run the steps of the searches in another thread until all have ended."""
     while waiting:
         try:
-            await context.run_aside(partial(_run_steps, waiting))
+            await context.offload(partial(_run_steps, waiting))
         except KafkaError as error:
             for search in waiting:
                 search.fail(error)

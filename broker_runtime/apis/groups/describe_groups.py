@@ -137,7 +137,7 @@ async def _packed(
 def _packed_member(
     member: Member, protocols: Sequence[ClassicProtocol], assignment: bytes, protocol: str, call: Call
 ) -> Sequence[bytes]:
-    metadata = next((said for name, said in protocols if name == protocol), b"")
+    metadata = next((content for name, content in protocols if name == protocol), b"")
     names = (member.member_id, member.client_id, member.client_host)
     return _packed_as(names, metadata, assignment, call, member.group_instance_id)
 

@@ -60,7 +60,7 @@ def check_in_thread(
 
     for item in unchecked:
         try:
-            looked = context.run_aside(partial(_fault, item, limit))
+            looked = context.offload(partial(_fault, item, limit))
         except KafkaError as error:
             finish_one(item, error)
         else:

@@ -186,7 +186,7 @@ class BrokerContext(ReplicasContext, Protocol):
         """Return the leader's replica, with its followers, for the hot path. Raises the same errors as `led_log`."""
         ...
 
-    def run_aside(self, work: Callable[[], T], /) -> asyncio.Future[T]:
+    def offload(self, work: Callable[[], T], /) -> asyncio.Future[T]:
         """Run slow work in one of a few other threads. The future has the result of `work`.
 
         Raises KafkaError with a retriable code if too much work is already queued.

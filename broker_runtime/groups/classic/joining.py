@@ -70,8 +70,8 @@ def _request_refusal(environment: GroupEnvironment, request: JoinRequest) -> Err
     config = environment.config
     if len(request.protocols) > config.sluicegate_group_member_protocols_max:
         return ErrorCode.INVALID_REQUEST
-    said = sum(len(name) + len(metadata) for name, metadata in request.protocols)
-    if said > config.sluicegate_group_member_bytes_max or any(len(text) > _TEXT_MAX for text in _texts(request)):
+    size = sum(len(name) + len(metadata) for name, metadata in request.protocols)
+    if size > config.sluicegate_group_member_bytes_max or any(len(text) > _TEXT_MAX for text in _texts(request)):
         return ErrorCode.INVALID_REQUEST
     if request.protocol_type == CONSUMER and _names_too_many(request, config.sluicegate_group_member_topics_max):
         return ErrorCode.INVALID_REQUEST

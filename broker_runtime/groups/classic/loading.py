@@ -41,8 +41,8 @@ def _reading(groups: Iterable[ClassicGroup], environment: GroupEnvironment) -> I
         if group.state is not ClassicState.STABLE or group.topics is not None:
             continue
         protocol = group.protocol or ""
-        said = [member.protocols for member in group.members.by_id.values()]
-        yield from reading(group, environment, (metadata_of(protocols, protocol) for protocols in said))
+        all_protocols = [member.protocols for member in group.members.by_id.values()]
+        yield from reading(group, environment, (metadata_of(protocols, protocol) for protocols in all_protocols))
 
 
 def _members(groups: list[ClassicGroup]) -> Iterator[tuple[ClassicGroup, Member]]:

@@ -88,7 +88,7 @@ def refresh(group: ConsumerGroup, change: MemberChange, environment: GroupEnviro
         return partial(_resolved, environment, group_id, version, result)
 
     topics_max = environment.config.sluicegate_group_member_topics_max
-    environment.run_aside(partial(_match, regexes, names, topics_max), then)
+    environment.offload(partial(_match, regexes, names, topics_max), then)
 
 
 def _wanted(group: ConsumerGroup, change: MemberChange) -> Counter[str]:

@@ -69,8 +69,8 @@ def call(
 def _check_later(
     group_id: str, environment: PushEnvironment, member: PushMember, connection: int, when_late: GroupTimer
 ) -> None:
-    look = partial(_check, group_id, environment, member, connection, when_late)
-    environment.timers.schedule((group_id, CALL, member.consumer_id), member.answer_timeout_s, look)
+    check = partial(_check, group_id, environment, member, connection, when_late)
+    environment.timers.schedule((group_id, CALL, member.consumer_id), member.answer_timeout_s, check)
 
 
 def _check(

@@ -114,7 +114,7 @@ def _plan(group: PushGroup, environment: PushEnvironment) -> None:
     group.awaited.clear()
     group.plan = None
     work = partial(plan, group.snapshot(environment.image))
-    environment.run_aside(work, partial(_planned, environment, group))
+    environment.offload(work, partial(_planned, environment, group))
 
 
 def _planned(environment: PushEnvironment, group: PushGroup, result: Plan | Exception) -> GroupTimer:

@@ -30,7 +30,7 @@ from broker_runtime.storage.recovery.recovery import (
 )
 from broker_runtime.storage.recovery.scan_past import scan_past
 from broker_runtime.storage.recovery.snapshots import load_snapshot, replay_producers
-from broker_runtime.storage.recovery.stand_in import UnreadableFile, stand_in
+from broker_runtime.storage.recovery.stand_in import UnreadableFile, mark_lost
 from broker_runtime.storage.segment.damaged_ranges import DamagedRange, range_at
 from broker_runtime.storage.segment.segment import Segment
 
@@ -264,7 +264,7 @@ class _Segments:
         segment = Segment(self._place.fs, self._place.folder, base, self._place.clock.wall_ms())
         segment.file = self._place.fs.open(segment.path, create=True)
         lost = DamagedRange(base, follows, 0, 0, f"{segment.path} is lost, or the file before it ends too early")
-        stand_in(segment, lost)
+        mark_lost(segment, lost)
         return segment
 
     def _load_one(self, segment: Segment, bases: Sequence[int]) -> Damage | None:
@@ -278,7 +278,7 @@ class _Segments:
             if follows is None or not is_damage(error) or not self._takes_ranges(unopened):
                 raise
             segment.file = UnreadableFile(error)
-            stand_in(segment, DamagedRange(segment.base_offset, follows, 0, 0, unopened.reason))
+            mark_lost(segment, DamagedRange(segment.base_offset, follows, 0, 0, unopened.reason))
             return None
         scan = self._scan_all or (
             not self._promise.clean and (follows is None or follows > self._promise.recovery_point)

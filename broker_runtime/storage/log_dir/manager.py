@@ -236,13 +236,13 @@ class LogManager:
         if key[0] == self._copy:
             return Promise(clean=clean)
         record = self.run_record
-        said, known = self._checkpoints.offsets_of(key), self._checkpoints.ledger.get(key)
+        stored, known = self._checkpoints.offsets_of(key), self._checkpoints.ledger.get(key)
         is_journal = key[0] == self._journal
         return Promise(
-            said.log_start,
-            said.recovery_point,
-            said.high_watermark,
-            max(said.high_watermark, record.last_epoch + 1) if is_journal else 0,
+            stored.log_start,
+            stored.recovery_point,
+            stored.high_watermark,
+            max(stored.high_watermark, record.last_epoch + 1) if is_journal else 0,
             is_journal,
             clean=clean,
             whole=clean or record.page_cache_kept,

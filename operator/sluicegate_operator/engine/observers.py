@@ -136,8 +136,8 @@ class ObserverReconciler:
         if ready is not None and ready.status == "True" and (before is None or before.status != "True"):
             await self._context.post(plugin, "Normal", ready.reason, ready.message)
         await report_stalled(self._context, plugin, status)
-        if (said := remark(status)) and not remark(plugin.status):
-            await self._context.post(plugin, "Warning", "BrokerRemarks", said)
+        if (text := remark(status)) and not remark(plugin.status):
+            await self._context.post(plugin, "Warning", "BrokerRemarks", text)
 
 
 def _without(plan: ObserverPlan, postponed: Collection[str]) -> ObserverPlan:

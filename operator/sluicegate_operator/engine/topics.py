@@ -265,6 +265,6 @@ def _by_topic(unreadable: Iterable[Unreadable]) -> dict[str, str]:
     """Return unreadable objects by the name of their Kafka topic, which is readable without the rest."""
     names = {}
     for item in unreadable:
-        said = (item.body.get("spec") or {}).get("topicName")
-        names[said if isinstance(said, str) else item.body["metadata"]["name"]] = item.name
+        topic_name = (item.body.get("spec") or {}).get("topicName")
+        names[topic_name if isinstance(topic_name, str) else item.body["metadata"]["name"]] = item.name
     return names

@@ -80,7 +80,7 @@ class ClassicCoordinator:
         self.ids += 1
         return str(self.ids)
 
-    def run_aside(self, work: Callable[[], T], then: Callable[[T | Exception], GroupTimer]) -> None:
+    def offload(self, work: Callable[[], T], then: Callable[[T | Exception], GroupTimer]) -> None:
         raise NotImplementedError("this protocol has no work to be done aside")
 
     def decide(self, decided: Deciding[GroupRecord, T]) -> T:

@@ -101,7 +101,7 @@ class ManualEnvironment:
         self.ids += 1
         return f"id-{self.ids}"
 
-    def run_aside(self, work: Callable[[], T], then: Callable[[T | Exception], GroupTimer]) -> None:
+    def offload(self, work: Callable[[], T], then: Callable[[T | Exception], GroupTimer]) -> None:
         self.aside.append(partial(_worked, work, then))
 
 

@@ -125,7 +125,7 @@ class _Environment:
     def new_id(self) -> str:
         raise NotImplementedError("consumers bring their ids")
 
-    def run_aside(self, work: Callable[[], T], then: Callable[[T | Exception], GroupTimer]) -> None:
+    def offload(self, work: Callable[[], T], then: Callable[[T | Exception], GroupTimer]) -> None:
         self.aside.append(lambda: then(work()))
 
     @property

@@ -142,8 +142,8 @@ def reset_offsets(
     plan = _ask(bootstrap_server, data_dir, cluster, reset)
     if plan.is_new:
         # This is no error, but the name may be mistyped.
-        said = f"there was no group {group}; its offsets make it"
-        say(said if execute else f"there is no group {group} yet; --execute makes it")
+        note = f"there was no group {group}; its offsets make it"
+        say(note if execute else f"there is no group {group} yet; --execute makes it")
     if output is Output.JSON:
         print_json({"group": group, "executed": execute, "offsets": [asdict(reset) for reset in plan.resets]})
         return

@@ -144,8 +144,8 @@ def _reports(configs: Configs) -> dict[str, ObserverReport]:
     found = {}
     for name in (names or "").split(","):
         entry = configs.get(class_key(name))
-        _, said, text = entry.documentation.partition(_SAID.format(name)) if entry is not None else ("", "", "")
-        match = _REPORT.fullmatch(text) if said else None
+        _, separator, text = entry.documentation.partition(_SAID.format(name)) if entry is not None else ("", "", "")
+        match = _REPORT.fullmatch(text) if separator else None
         if match is not None:
             found[name] = ObserverReport(match[1], match[2] or "")
     return found

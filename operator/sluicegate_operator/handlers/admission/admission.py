@@ -157,8 +157,8 @@ class Admission:
         meta = {"name": CHECK_NAME, "namespace": self._check_in, "labels": {CHECK_LABEL: "true"}}
         manifest = {"apiVersion": API_VERSION, "kind": BROKER_REGISTRATION.kind, "metadata": meta, "spec": spec}
         path = BROKER_REGISTRATION.path(self._check_in)
-        said = await self._kube.server.warnings("POST", path, {"dryRun": "All"}, manifest)
-        self._failures = 0 if CHECK_ANSWER in said else self._failures + 1
+        answer = await self._kube.server.warnings("POST", path, {"dryRun": "All"}, manifest)
+        self._failures = 0 if CHECK_ANSWER in answer else self._failures + 1
         reachable = self.figures.reachable
         if self._failures == 0:
             self.figures.reachable = True

@@ -186,10 +186,12 @@ class RegistrationReconciler:
             if error.retriable:
                 refusals.keep(error)
                 return
-            said = f"the Lease of a controller that is gone cannot be ended: {error}; standbys wait until it expires"
-            if self._context.is_news(said, "lease", cluster.metadata.uid):
-                log.warning("cluster %s: %s", cluster.name, said)
-                await self._context.post(cluster, "Warning", REFUSED, said)
+            sentence = (
+                f"the Lease of a controller that is gone cannot be ended: {error}; standbys wait until it expires"
+            )
+            if self._context.is_news(sentence, "lease", cluster.metadata.uid):
+                log.warning("cluster %s: %s", cluster.name, sentence)
+                await self._context.post(cluster, "Warning", REFUSED, sentence)
             return
         if why:
             await self._context.post(cluster, "Warning", "ControllerGone", f"{why}: its Lease has ended")

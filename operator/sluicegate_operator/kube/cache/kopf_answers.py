@@ -126,11 +126,11 @@ class WatchAnswer(Answer):
             found, type_ = _object(event.get("object")), event.get("type")
             if type_ == "ERROR" and found:
                 if found.get("code") != GONE:
-                    said = f"watch of {self._plural}: {found.get('message')}"
-                    raise self._refused(KubeError(said, found.get("code"), retriable=True))
+                    message = f"watch of {self._plural}: {found.get('message')}"
+                    raise self._refused(KubeError(message, found.get("code"), retriable=True))
             elif not isinstance(type_, str) or not has_metadata(found):
-                said = f"the watch of {self._plural} has sent something that is not an event: {line[:80]!r}"
-                raise self._refused(KubeError(said, retriable=True))
+                message = f"the watch of {self._plural} has sent something that is not an event: {line[:80]!r}"
+                raise self._refused(KubeError(message, retriable=True))
             elif type_ in _CHANGES and self._is_known(type_, found):
                 continue
             news.append(line)

@@ -257,8 +257,8 @@ def _is_followed(cluster: BrokerCluster, seen: ObservedCluster) -> bool:
 def _moving(seen: ObservedCluster) -> Progress | None:
     """Return the progress if nodes are being restarted or started, else None."""
     if isinstance(seen.roll, Restart | WaitForNodes):
-        said = rollout_status(seen.roll).message
-        return working("Rolling", f"{said}; {seen.away}"[:MESSAGE_MAX] if seen.away else said)
+        message = rollout_status(seen.roll).message
+        return working("Rolling", f"{message}; {seen.away}"[:MESSAGE_MAX] if seen.away else message)
     return _missing(seen)
 
 

@@ -301,7 +301,7 @@ async def test_work_aside_comes_back_as_a_decision_and_not_after_the_epoch() -> 
             return decide
 
         def decide(state: GroupsState, environment: GroupEnvironment) -> Decided:
-            environment.run_aside(work, then)
+            environment.offload(work, then)
             return (), None
 
         return decide
@@ -375,7 +375,7 @@ async def test_offloaded_work_whose_records_the_log_refuses_is_retried_and_block
                 decided: Decided = committing(number, partition=number)(state, environment)
                 return decided[0], None
 
-            environment.run_aside(lambda: number, lambda _: adopt)
+            environment.offload(lambda: number, lambda _: adopt)
             return (), None
 
         return decide

@@ -233,7 +233,7 @@ def test_the_least_recently_used_fetch_is_evicted_when_the_cache_is_full() -> No
             said: dict[str | UUID, set[tuple[bytes]]] = {
                 "orders": {(index.to_bytes(28, "big"),) for index in range(partitions)}
             }
-            assert at_once(fetch.say(said, lambda topic, raw: _asked(topic, int.from_bytes(raw, "big")), now_s))
+            assert at_once(fetch.update(said, lambda topic, raw: _asked(topic, int.from_bytes(raw, "big")), now_s))
             kept.keep(("127.0.0.1", port), fetch)
         return fetch
 

@@ -38,7 +38,7 @@ class Leader:
         self.is_busy = False
         self.meanwhile: Callable[[], None] = lambda: None
 
-    def run_aside(self, work: Callable[[], None]) -> "asyncio.Future[None]":
+    def offload(self, work: Callable[[], None]) -> "asyncio.Future[None]":
         if self.is_busy:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "too much waits")
         self.asides += 1
