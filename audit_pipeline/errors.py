@@ -10,7 +10,7 @@ class StoppedError(Exception):
 
 
 def never() -> bool:
-    """A stop condition that is never true."""
+    """Return a stop condition that is never true."""
     return False
 
 

@@ -36,8 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--http-port", type=int, required=True)
     parser.add_argument("--deadline-s", type=float, required=True)
     given = parser.parse_args(arguments)
-    said = ask(os.environ.get("POD_IP") or "127.0.0.1", given.http_port, given.deadline_s)
-    sys.stdout.write(f"{said}\n")
+    outcome = ask(os.environ.get("POD_IP") or "127.0.0.1", given.http_port, given.deadline_s)
+    sys.stdout.write(f"{outcome}\n")
     return 0
 
 

@@ -34,7 +34,7 @@ class _Error(OSError):
     """Replaces the errors of ssl, which nothing raises without TLS."""
 
 
-def _stand_in() -> ModuleType:
+def _placeholder_ssl() -> ModuleType:
     """Create a module with the attributes of ssl that asyncio and uvloop read when they are imported."""
     made = ModuleType("ssl")
     errors = ("SSLError", "SSLWantReadError", "SSLSyscallError", "SSLZeroReturnError", "CertificateError")
@@ -58,7 +58,7 @@ class _OnDemand(ModuleType):
 def import_event_loop() -> None:
     """Import asyncio and uvloop. Do nothing else if ssl or one of them was imported before."""
     if not {"ssl", "asyncio", "uvloop"} & sys.modules.keys():
-        sys.modules["ssl"] = _stand_in()
+        sys.modules["ssl"] = _placeholder_ssl()
         try:
             import_module("uvloop")
         finally:

@@ -104,7 +104,7 @@ class Stage:
         if process.returncode is not None:
             raise DemoError(f"{name} ended with exit code {process.returncode}:\n{self.up_log.read_text()}")
         try:
-            clusters = await self.view.look()
+            clusters = await self.view.read_clusters()
         except DataDirError:
             return None
         return clusters[0] if clusters else None

@@ -9,10 +9,10 @@ class Listener:
     """Base class. Each method has `Settings.callback_timeout_s`; an error that it raises ends the consumer."""
 
     async def assigned(self, partitions: Collection[TopicPartition]) -> None:
-        """Called with all partitions that are read from now on. Their first record is delivered after this returns."""
+        """Handle new partitions, which are read from now on. Their first record is delivered after this returns."""
 
     async def revoked(self, partitions: Collection[TopicPartition]) -> None:
-        """Called when these partitions deliver no more records.
+        """Handle the loss of partitions, which deliver no more records.
 
         Offsets acknowledged before this returns are sent to the coordinator.
         """

@@ -103,20 +103,20 @@ class Membership:
                     name = self._registration.consumer_id
                     code = Code.UNRELEASED_INSTANCE_ID
                     raise RegistrationRefusedError(code, f"another consumer of the group is called {name!r}") from error
-                self._look_on(error, now())
+                self._log_not_found(error, now())
             except (OSError, ProtocolError, TryAgain) as error:
                 taken_since_s = None
                 # Attempts that cost brokers little. A broker that closes the connection or does not answer may be
                 # overloaded.
                 soon = isinstance(error, NotThereYet | ConnectionRefusedError)
                 if self._calls.failure is None:
-                    self._look_on(error, now())
+                    self._log_not_found(error, now())
             if self._calls.failure is not None:
                 raise self._calls.failure
             if not self._leaving:
                 await asyncio.sleep(backoff.next_s(soon=soon))
 
-    def _look_on(self, error: Exception, now_s: float) -> None:
+    def _log_not_found(self, error: Exception, now_s: float) -> None:
         """Log that the coordinator is not found: as a warning once per session, not with each attempt."""
         is_long = now_s - self._heard_s >= self._settings.session_timeout_s
         if is_long:

@@ -139,18 +139,18 @@ class Session:
             self._may_end = self._may_end or isinstance(call, StartFetcher)
 
     def answer_ping(self, offsets: Offsets) -> bytes:
-        return push.ping_answer(self._registration.consumer_id, self._tell(Ping, offsets))
+        return push.ping_answer(self._registration.consumer_id, self._report(Ping, offsets))
 
     def answer_stop(self, offsets: Offsets) -> bytes:
         self._stops -= 1
         if not self._stops:
             self.phase = Phase.IDLE
-        return push.stop_answer(self._registration.consumer_id, self._tell(StopFetcher, offsets))
+        return push.stop_answer(self._registration.consumer_id, self._report(StopFetcher, offsets))
 
     def answer_start(self) -> bytes:
         return push.start_answer(self._registration.consumer_id)
 
-    def _tell(self, answered: type[Ping] | type[StopFetcher], offsets: Offsets) -> Sequence[PartitionOffset] | None:
+    def _report(self, answered: type[Ping] | type[StopFetcher], offsets: Offsets) -> Sequence[PartitionOffset] | None:
         if not self._registration.auto_commit:
             return None
         if self._closing:

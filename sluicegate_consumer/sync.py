@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class SyncConsumer:
-    """A consumer whose `Consumer` is created by a function, in the thread of the event loop:
+    """A blocking consumer. A function creates its `Consumer` in the thread of the event loop.
 
         with SyncConsumer(lambda: Consumer("localhost:9092", "billing", topics=["orders"])) as consumer:
             for record in consumer:

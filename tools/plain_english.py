@@ -71,7 +71,7 @@ class Read:
 
 
 def read_text(name: str, text: str) -> Read:
-    """The sentences of a Python or Markdown file. Raises SyntaxError."""
+    """Return the sentences of a Python or Markdown file. Raises SyntaxError."""
     parts = _of_python(text) if name.endswith(".py") else _of_markdown(text)
     found = [(line, sentence) for line, part in parts for sentence in _sentences(part)]
     flagged = (Finding(line, sentence, why) for line, sentence in found if (why := _why(sentence)))
@@ -134,7 +134,7 @@ def read_file(path: Path) -> Read:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Returns 1 if a package has too many sentences to check."""
+    """Check the packages, and return 1 if one has too many sentences to check."""
     parser = argparse.ArgumentParser(prog="python -m tools.plain_english", description=__doc__)
     parser.add_argument("paths", nargs="*", default=["."])
     parser.add_argument("--most", type=float, help="percent of the sentences of a package")

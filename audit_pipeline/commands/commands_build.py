@@ -63,13 +63,13 @@ def build_results(given: argparse.Namespace, _: Event, now_us: Callable[[], int]
     try:
         manifest, gone = _build(given, now_us())
     except BaseException as error:
-        said = _INTERRUPTED if isinstance(error, KeyboardInterrupt) else first_line(error)
-        _write_summary(given.summary, {**_outcome(given, None, began_s), "error": said[:_ERROR_CHARACTERS]})
-        if said == _INTERRUPTED:
-            log.error("%s", said)
+        reason = _INTERRUPTED if isinstance(error, KeyboardInterrupt) else first_line(error)
+        _write_summary(given.summary, {**_outcome(given, None, began_s), "error": reason[:_ERROR_CHARACTERS]})
+        if reason == _INTERRUPTED:
+            log.error("%s", reason)
         raise
     _write_summary(given.summary, {**_outcome(given, manifest, began_s), "error": gone})
-    published, *found = told(manifest, monotonic() - began_s, given.first, given.last)
+    published, *found = described(manifest, monotonic() - began_s, given.first, given.last)
     log.info("%s", published)
     if gone:
         log.error("%s", gone)
@@ -169,7 +169,7 @@ def _is_within(place: str, other: str) -> bool:
     return places[0].is_relative_to(places[1])
 
 
-def told(manifest: Manifest, took_s: float, first: date | None = None, last: date | None = None) -> list[str]:
+def described(manifest: Manifest, took_s: float, first: date | None = None, last: date | None = None) -> list[str]:
     """Describe the published results for users. `first` and `last` are the requested days."""
     days, summary = sorted(manifest.days), manifest.summary
     span = days[0] if len(days) == 1 else f"{len(days)} days from {days[0]} to {days[-1]}" if days else "no day"

@@ -50,12 +50,12 @@ def follow_events(given: argparse.Namespace, stopped: Event, now_us: Callable[[]
     config = connector_config() if is_topic(given.source) else None
     with spark_session("sluicegate audit follow", config) as spark:
         live = follow(spark, request, stopped, now_us)
-    for line in told(live, results / LIVE):
+    for line in described(live, results / LIVE):
         log.info("%s", line)
     return OK
 
 
-def told(live: LiveManifest, folder: Path) -> list[str]:
+def described(live: LiveManifest, folder: Path) -> list[str]:
     """Describe the published rollups for users."""
     batches = sum(len(batches) for batches in live.batches.values())
     lines = [f"{live.rows:,} rows of rollups in {batches} batches are in {folder}"]

@@ -157,7 +157,7 @@ class _Build:
                 return
             except (PySparkException, Py4JJavaError) as error:
                 # A file with a valid footer may have a corrupt page, and another process may compact meanwhile.
-                if not looks_left or not source.look_again(days):
+                if not looks_left or not source.scan_again(days):
                     raise
                 # The scan may have found more events of days that are built already: the next build adds them.
                 self._sure.clear()

@@ -135,7 +135,7 @@ class _Live:
         files = tuple(sorted(path for paths in written.files.values() for path in paths))
         return LiveBatch(files, written.rows, self._now_us())
 
-    def tell(self, query: str, number: int, late: int, skewed: int) -> None:
+    def record(self, query: str, number: int, late: int, skewed: int) -> None:
         """Record and log the late and skewed rows of a finished batch."""
         if late:
             log.warning("%d rows of %s came later than %s: the next build has them", late, query, DELAY)
@@ -174,7 +174,7 @@ class _Query:
             if progress.batchId > self.told and "addBatch" in progress.durationMs:
                 late = sum(operator.numRowsDroppedByWatermark for operator in progress.stateOperators)
                 skewed = sum(row[_SKEWED] for row in progress.observedMetrics.values())
-                live.tell(self.name, progress.batchId, late, skewed)
+                live.record(self.name, progress.batchId, late, skewed)
                 self.told = progress.batchId
 
 

@@ -38,8 +38,8 @@ def _release(java: str) -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BadUseError(_does_not_run(java, first_line(error))) from None
     if told.returncode:
-        said = told.stderr.strip().splitlines()
-        raise BadUseError(_does_not_run(java, said[0] if said else f"exit code {told.returncode}"))
+        lines = told.stderr.strip().splitlines()
+        raise BadUseError(_does_not_run(java, lines[0] if lines else f"exit code {told.returncode}"))
     found = _VERSION.search(told.stderr)
     if found is None:
         raise BadUseError(_does_not_run(java, "it does not say its version"))

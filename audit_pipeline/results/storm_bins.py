@@ -32,7 +32,7 @@ def storm_bins(connection: DataFrame, request: DataFrame, limits: StormLimits) -
     stormy = attempts.join(F.broadcast(_stormy(attempts, limits)), [*_BIN], how="left_semi")
     # Refused connections have no ID: they are summed here, so that they do not become a hot key of the join.
     connections = stormy.groupBy(*_BIN, *_CONNECTION[2:], *CLIENT[1:], "limit_met").agg(*sums())
-    told = _told(connections, connection, request)
+    told = _known_clients(connections, connection, request)
     known = connections.join(told, [*_CONNECTION], how="left").withColumns(
         {name: F.when(F.col("told").isNotNull(), F.col(f"told.{name}")).otherwise(F.col(name)) for name in _WHO}
     )
@@ -46,7 +46,7 @@ def _stormy(attempts: DataFrame, limits: StormLimits) -> DataFrame:
     return attempts.groupBy(*_BIN).agg(*sums()).where(is_stormy).select(*_BIN)
 
 
-def _told(connections: DataFrame, connection: DataFrame, request: DataFrame) -> DataFrame:
+def _known_clients(connections: DataFrame, connection: DataFrame, request: DataFrame) -> DataFrame:
     """Return the client of each connection, from its end, else its first request: acceptance reveals little."""
     ends = _telling(connection.where(F.col("event") == "closed"), is_end=True)
     tellings = ends.unionByName(_telling(request, is_end=False))

@@ -111,7 +111,7 @@ class AuditTopic(SegmentListing):
         records = self._frame(first)
         return EventFrames(**{table: events_of(records, table, wanted) for table in contract().tables})
 
-    def look_again(self, days: Collection[date]) -> bool:
+    def scan_again(self, days: Collection[date]) -> bool:
         """Return False: brokers have validated the content of a topic."""
         return False
 

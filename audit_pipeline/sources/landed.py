@@ -30,9 +30,9 @@ class LandedSegments(SegmentListing):
         super().__init__(self._former)
         self._now_us = now_us
         self._all_by_arrow = False
-        self._look()
+        self._scan()
 
-    def _look(self) -> None:
+    def _scan(self) -> None:
         known = {(entry.source, entry.path, entry.size): entry for entry in self._former if entry.is_present}
         self._see(*look(self._targets, known, self._now_us))
 
@@ -67,11 +67,11 @@ class LandedSegments(SegmentListing):
             frames[table] = spark.createDataFrame([], schema) if frame is None else frame
         return EventFrames(**frames)
 
-    def look_again(self, days: Collection[date]) -> bool:
+    def scan_again(self, days: Collection[date]) -> bool:
         wanted = self.found.touching(days)
         if any_has_gone(wanted, self._targets):
             # Another process has compacted meanwhile: the same events are in other files.
-            self._look()
+            self._scan()
             return True
         bad = damaged(wanted, self._targets)
         known = {(entry.source, entry.path): entry for entry in bad}

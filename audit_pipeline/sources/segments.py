@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from audit_pipeline.contract import contract
 from audit_pipeline.sources.catalogue import CLOCK_AHEAD_US, SegmentEntry, SetAside
 from audit_pipeline.spool.listing import SegmentPath, segment_paths
-from audit_pipeline.spool.segment import Footer, NoSegmentError, read_footer, told_by_path
+from audit_pipeline.spool.segment import Footer, NoSegmentError, parse_segment_path, read_footer
 from audit_pipeline.spool.stored_segment import LOOKS_AT_ONCE, has_gone, row_groups_at
 from audit_pipeline.spool.tables import arrow_schema
 from audit_pipeline.spool.targets import Target
@@ -51,7 +51,7 @@ def look(sources: Mapping[str, Target], known: Known, now_us: int) -> tuple[list
 def _all_of(source: str, target: Target, known: Known, pool: ThreadPoolExecutor) -> list[SegmentEntry | SetAside]:
     """Return all files. If one is deleted after the listing, its replacement was not listed: list all again."""
     for _ in range(_LOOKS_MAX):
-        found = list(pool.map(partial(_look, source, target, known), segment_paths(target)))
+        found = list(pool.map(partial(_read_entry, source, target, known), segment_paths(target)))
         if None not in found:
             return [each for each in found if each is not None]
     raise OSError(f"files of {source} go while they are looked at, again and again: is it compacted all the time?")
@@ -67,7 +67,7 @@ def in_the_future(entry: SegmentEntry, now_us: int) -> SegmentEntry:
     return replace(entry, fault="future", detail=f"by its broker's clock it ended at {ended:%Y-%m-%d %H:%M:%S}")
 
 
-def _look(source: str, target: Target, known: Known, file: SegmentPath) -> SegmentEntry | SetAside | None:
+def _read_entry(source: str, target: Target, known: Known, file: SegmentPath) -> SegmentEntry | SetAside | None:
     """Return the entry of a file, None if it was deleted meanwhile."""
     former = known.get((source, file.path, file.size))
     if former is not None and former.fault not in _MAY_BE_MENDED and former.changed_ns == file.changed_ns:
@@ -84,7 +84,7 @@ def _look(source: str, target: Target, known: Known, file: SegmentPath) -> Segme
     except FileNotFoundError:
         return None
     except NoSegmentError as error:
-        day, cluster_id, broker_id = told_by_path(file.path) or (None, None, None)
+        day, cluster_id, broker_id = parse_segment_path(file.path) or (None, None, None)
         return SetAside(file.path, "corrupt", day, cluster_id, broker_id, file.table, detail=str(error))
 
 

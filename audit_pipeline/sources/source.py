@@ -42,7 +42,7 @@ class EventSource(Protocol):
         """Return all events that may be of these days, and perhaps some of other days."""
         ...
 
-    def look_again(self, days: Collection[date]) -> bool:
+    def scan_again(self, days: Collection[date]) -> bool:
         """Scan again after a failed read; return whether a new attempt may succeed.
 
         Unreadable files are then set aside, and files that were compacted are replaced by their successors.

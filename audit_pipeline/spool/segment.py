@@ -81,7 +81,7 @@ _PATH = re.compile(
 )
 
 
-def told_by_path(path: str) -> tuple[date, str, int] | None:
+def parse_segment_path(path: str) -> tuple[date, str, int] | None:
     """Return the day on which a file was begun, its cluster and its broker, None if the path has another form.
 
     `folder_of` and `segment_name` make the path. It is the only information on a file whose footer cannot be read.
@@ -114,7 +114,7 @@ def named_by(path: str) -> SegmentName | None:
 
 def is_segment_path(path: str) -> bool:
     """Whether the path is that of a segment's file, or of what compaction makes before it is one."""
-    return path.partition("/")[0] in contract().tables and told_by_path(path) is not None
+    return path.partition("/")[0] in contract().tables and parse_segment_path(path) is not None
 
 
 _ONE = re.compile(rf"(.*-)(\d+){re.escape(SUFFIX)}")

@@ -55,7 +55,7 @@ def check(target: Target) -> CheckReport:
     looks = _Looks(target)
     paths = segment_paths(target)
     for _ in range(_LOOKS_MAX):
-        report, is_whole = looks.look(paths)
+        report, is_whole = looks.check_pass(paths)
         now = segment_paths(target)
         if is_whole and (now == paths or all(finding.kind == "gap" for finding in report.findings)):
             return report
@@ -96,7 +96,7 @@ class _Looks:
         self._footers: dict[SegmentPath, Footer] = {}
         self._judged: dict[tuple[SegmentPath, ...], _Judged] = {}
 
-    def look(self, paths: Sequence[SegmentPath]) -> tuple[CheckReport, bool]:
+    def check_pass(self, paths: Sequence[SegmentPath]) -> tuple[CheckReport, bool]:
         """Return what is found, and whether all these files existed throughout the pass."""
         report = CheckReport(files=len(paths))
         is_whole = self._read_footers(paths, report)

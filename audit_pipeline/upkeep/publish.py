@@ -178,7 +178,7 @@ def _segments(
     return [each for _, each in sorted(found.items()) if each[0].rows.keys() <= each[1].keys()]
 
 
-def _tell_begin(footer: Footer, rows: int) -> None:
+def _log_begin(footer: Footer, rows: int) -> None:
     total = sum(footer.rows.values())
     if rows or total >= _MANY_ROWS:
         boot = "-".join(map(str, footer.boot))
@@ -198,7 +198,7 @@ def _publish(
     try:
         for table, rows in _rows_behind(had, footer, files, target, there):
             if len(rows) and events == had:
-                _tell_begin(footer, had)
+                _log_begin(footer, had)
             for at in range(0, len(rows), _ROWS):
                 topic.put(event_records(table, rows.slice(at, _ROWS).to_pylist(), now_ms))
             events += len(rows)

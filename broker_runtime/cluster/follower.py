@@ -156,7 +156,7 @@ class MetadataFollower:
         changes = await self._taken_over(found.records) if found.records else Changes()
         self.end_offset = found.high_watermark
         self.fetches_answered += 1
-        self._tell(changes)
+        self._publish_changes(changes)
 
     async def _taken_over(self, records: bytes) -> Changes:
         """Apply all records of a response, or none if one cannot be read or applied; then raise the error.
@@ -187,7 +187,7 @@ class MetadataFollower:
                     if number % _RECORDS_PER_TURN == 0:
                         await asyncio.sleep(0)
 
-    def _tell(self, changes: Changes) -> None:
+    def _publish_changes(self, changes: Changes) -> None:
         if self._controller_epoch != self._image.cluster.controller_epoch:
             self._controller_epoch = self._image.cluster.controller_epoch
             for other in self._others:
@@ -227,7 +227,7 @@ class MetadataFollower:
         self._started_over = True
         self.next_offset = end_offset
         self.end_offset = -1
-        self._tell(changes)
+        self._publish_changes(changes)
         # Other code may still read the former table, so it is not emptied. If there is none, its topics are freed in
         # steps, and not with the table.
         former = [list(fresh.topics.values())]

@@ -149,7 +149,7 @@ class Membership:
         while self.status.phase is not Phase.GONE:
             self._wake.clear()
             if self._is_news:
-                await self._tell_of_listeners()
+                await self._register_listeners()
             delay_s = await self._heartbeat()
             if self.status.phase is Phase.REJOINING:
                 await self._register()
@@ -196,7 +196,7 @@ class Membership:
             self._has_epoch(answer.broker_epoch)
             return
 
-    async def _tell_of_listeners(self) -> None:
+    async def _register_listeners(self) -> None:
         """Register the listeners before a heartbeat, after which clients may connect. The next retries a failure."""
         self._is_news = False
         try:

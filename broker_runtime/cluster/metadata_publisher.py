@@ -53,7 +53,7 @@ class MetadataPublisher:
         replicas: ReplicaManager,
         configured: tuple[ConnectionLimits, ConfigurationListener, ConfigurationListener],
     ) -> None:
-        """`configured` are limits, listeners and observers."""
+        """Create the publisher. `configured` are limits, listeners and observers."""
         self.effective: EffectiveConfig = effective_config(settings, {}, {})
         self._settings = settings
         self._image = image

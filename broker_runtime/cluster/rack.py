@@ -41,7 +41,7 @@ async def _wait(file: Path, timeout_s: float, stop: asyncio.Event) -> str:
     try:
         async with asyncio.timeout(timeout_s):
             while not rack and not stop.is_set():
-                await _look_later(stop)
+                await _wait_to_read(stop)
                 rack = _read(file)
     except TimeoutError:
         raise RackUnknownError(
@@ -52,7 +52,7 @@ async def _wait(file: Path, timeout_s: float, stop: asyncio.Event) -> str:
     return rack
 
 
-async def _look_later(stop: asyncio.Event) -> None:
+async def _wait_to_read(stop: asyncio.Event) -> None:
     try:
         async with asyncio.timeout(LOOK_EVERY_S):
             await stop.wait()

@@ -74,7 +74,7 @@ class Reactions:
                 log.exception("%s failed, it is tried again", name)
             self._again_later(name, backoff, lambda: self.run(name, step))
         else:
-            _say_that_it_succeeded(name, backoff)
+            _log_recovery(name, backoff)
 
     def run_over_turns(self, name: str, step: Pieces) -> None:
         """Run `step` soon. If a step waits under this name, it is replaced in its place, and runs once.
@@ -145,7 +145,7 @@ class Reactions:
         name = None
         while (step := self._next()) is not None:
             name = step.name
-            self._go_on(step)
+            self._run_piece(step)
             now_s = self._now()
             if now_s >= begin_s + TURN_S:
                 break
@@ -169,7 +169,7 @@ class Reactions:
         if self._steps:
             self._schedule()
 
-    def _go_on(self, step: "_Step") -> None:
+    def _run_piece(self, step: "_Step") -> None:
         """Run one piece of the step."""
         self._current = step
         try:
@@ -182,7 +182,7 @@ class Reactions:
             if pause is not None:
                 self._pause(step, pause)
         except StopIteration:
-            _say_that_it_succeeded(step.name, step.backoff)
+            _log_recovery(step.name, step.backoff)
             self._ended(step)
         except Exception as error:
             if step.backoff.is_news(repr(error)):
@@ -234,6 +234,6 @@ class _Step:
         self.pauses = False
 
 
-def _say_that_it_succeeded(name: str, backoff: Backoff) -> None:
+def _log_recovery(name: str, backoff: Backoff) -> None:
     if backoff.succeeded():
         log.info("%s has succeeded now", name)

@@ -36,7 +36,7 @@ class Patience:
         self._alarm: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
-        """Number of deadlines kept."""
+        """Return the number of deadlines kept."""
         return len(self._waiting)
 
     def add(self, answer: asyncio.Future[Any]) -> Deadline:

@@ -107,7 +107,7 @@ class CoordinatorRuntime(Generic[S, R]):
         return self.phase is TermPhase.ACTIVE and self._durable.held
 
     async def submit(self, decide: Decision[S, R, T]) -> T:
-        """The decision's answer, once its records are durable. Raises what the decision raised, or KafkaError.
+        """Return the decision's answer, once its records are durable. Raises what the decision raised, or KafkaError.
 
         A caller that stops waiting may cancel this call. A decision that was made remains in effect.
         """
@@ -137,7 +137,7 @@ class CoordinatorRuntime(Generic[S, R]):
             raise self._shard.refuse(Refusal.LOADING if self.phase is TermPhase.LOADING else Refusal.UNLOADED)
 
     def at_once(self, look: Callable[[S], T | None]) -> T | None:
-        """The result of `look` if the whole state is durable and nothing is queued. If None, submit the request.
+        """Return the result of `look` if the whole state is durable and nothing is queued. If None, submit the request.
 
         For frequent requests that would write no records: they bypass the queue. `look` must not raise, and returns
         None for an answer that it cannot determine.

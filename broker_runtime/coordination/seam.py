@@ -47,7 +47,7 @@ Deciding = Decided[R, T] | Steps[Decided[R, T]]
 
 
 def in_one_go(making: Made | Steps[Made]) -> Made:
-    """The result of a decision or an encoding, running all its steps without a pause."""
+    """Return the result of a decision or an encoding, running all its steps without a pause."""
     return making if isinstance(making, tuple) else at_once(making)
 
 
@@ -83,7 +83,7 @@ class Shard(Protocol[S, R]):
     """The coordinator that a runtime runs."""
 
     async def load(self) -> S:
-        """The state loaded from the log. An exception ends the runtime."""
+        """Return the state loaded from the log. An exception ends the runtime."""
         ...
 
     def opening(self, state: S) -> Sequence[Decision[S, R, None]]:
@@ -91,7 +91,7 @@ class Shard(Protocol[S, R]):
         ...
 
     def loaded(self, state: S) -> None:
-        """Called when the shard becomes active."""
+        """Handle the activation of the shard."""
         ...
 
     def encode(self, record: R) -> KeyValue | Steps[KeyValue]:
@@ -99,7 +99,7 @@ class Shard(Protocol[S, R]):
         ...
 
     def applied(self, record: R, state: S) -> None:
-        """Called after each record decided here is applied, before it is known to be durable."""
+        """Handle a record decided here, after it is applied and before it is known to be durable."""
         ...
 
     def consequences(self, records: Sequence[R], state: S) -> Steps[Sequence[R]] | None:
@@ -110,11 +110,11 @@ class Shard(Protocol[S, R]):
         ...
 
     def committed(self, state: S) -> None:
-        """Called when the whole state is durable and all requests that waited for it are answered."""
+        """Handle the commit of the whole state, after all requests that waited for it are answered."""
         ...
 
     def refuse(self, why: Refusal) -> KafkaError:
-        """The error sent to the client whose request is refused for the reason `why`."""
+        """Return the error sent to the client whose request is refused for the reason `why`."""
         ...
 
 

@@ -42,7 +42,7 @@ class TimerService(Generic[A]):
         if key not in self._timers and key not in self._due:
             self.schedule(key, delay_s, action)
 
-    def go_on(self, key: Hashable, action: A) -> None:
+    def continue_with(self, key: Hashable, action: A) -> None:
         """Schedule the next slice of a long decision, ahead of the queue, once the log has accepted this slice.
 
         If each slice waited in the queue again, a busy coordinator would never reach the last one.
@@ -50,7 +50,7 @@ class TimerService(Generic[A]):
         self._next.append((key, action))
 
     def take_next(self) -> list[tuple[Hashable, A]]:
-        """Remove and return the slices that the last decision scheduled with `go_on`."""
+        """Remove and return the slices that the last decision scheduled with `continue_with`."""
         found, self._next = self._next, []
         return found
 

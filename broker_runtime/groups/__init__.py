@@ -20,7 +20,7 @@ Invariants.
 - No answer depends on a record that is not durable: `answers.Outbox` keeps it until the commit.
 - A decision that would take more than about a millisecond is made in steps (`broker_runtime.slicing.steps`) or in
   portions that are decisions of their own (`classic.portions`). Or a thread computes it from a copy
-  (`GroupEnvironment.run_aside`).
+  (`GroupEnvironment.offload`).
 
 The protocols, `offsets`, `state` and the codecs are pure: no I/O, no clock, no event loop. Unit tests are in
 tests/unit/broker_runtime/groups, tests with real clients in tests/integration, and fail-overs in tests/simulation.

@@ -28,7 +28,7 @@ class DeferredAnswer(Generic[T]):
 
     @classmethod
     def of(cls, result: T) -> "DeferredAnswer[T]":
-        """An answer that is known already: it is sent together with the decision itself."""
+        """Return an answer that is known already: it is sent together with the decision itself."""
         later: DeferredAnswer[T] = cls()
         later.give(result)
         return later

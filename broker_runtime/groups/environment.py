@@ -25,7 +25,7 @@ class GroupTimers(Protocol):
 
     def schedule_if_absent(self, key: Hashable, delay_s: float, action: GroupTimer) -> None: ...
 
-    def go_on(self, key: Hashable, action: GroupTimer) -> None:
+    def continue_with(self, key: Hashable, action: GroupTimer) -> None:
         """Schedule the next slice of the current decision.
 
         It is decided before all queued requests, once the log has taken the current slice.
@@ -59,10 +59,10 @@ class GroupEnvironment(Protocol):
         ...
 
     def new_id(self) -> str:
-        """A fresh UUID as Kafka writes member ids."""
+        """Return a fresh UUID as Kafka writes member ids."""
         ...
 
-    def run_aside(self, work: Callable[[], T], then: Callable[[T | Exception], GroupTimer]) -> None:
+    def offload(self, work: Callable[[], T], then: Callable[[T | Exception], GroupTimer]) -> None:
         """Run `work` in a thread, because it would block the event loop too long.
 
         For example, an assignor or the matching of a regular expression. `work` must only use data that does not change

@@ -85,7 +85,7 @@ class EpochEnds:
         self._lanes: dict[int, _Lane] = {}
 
     def known_ends(self, asked: Asked) -> tuple[Ends, Asked]:
-        """The ends in the logs that this broker leads, and the questions that other leaders have to answer."""
+        """Return the ends in the logs that this broker leads, and the questions that other leaders have to answer."""
         known: dict[Partition, End] = {}
         others: dict[Partition, int] = {}
         for at, epoch in asked.items():
@@ -191,6 +191,6 @@ class EpochEnds:
 def _note(leader: int, lane: _Lane, trouble: str) -> None:
     """Log each failure once, and the recovery once."""
     if trouble != lane.trouble:
-        said = f"cannot be checked: {trouble}" if trouble else "can be checked again"
-        log.info("the ends of logs that broker %d leads %s", leader, said)
+        outcome = f"cannot be checked: {trouble}" if trouble else "can be checked again"
+        log.info("the ends of logs that broker %d leads %s", leader, outcome)
     lane.trouble = trouble

@@ -82,5 +82,5 @@ class Group(Protocol):
     def offset_retention(self) -> OffsetRetention | None: ...
 
     def tombstones(self) -> Sequence[GroupRecord]:
-        """The records that end the group in the log, except the tombstones of its offsets."""
+        """Return the records that end the group in the log, except the tombstones of its offsets."""
         ...

@@ -14,7 +14,7 @@ class GroupType(Enum):
     PUSH = "push"
 
     @property
-    def told(self) -> str:
+    def shown(self) -> str:
         """The type shown to tools.
 
         They leave out groups of unknown types, so a push group is shown as a classic one.

@@ -129,7 +129,7 @@ class GroupsOnDemand:
         return 0 if self._service is None else len(self._service.callers)
 
     def notes(self) -> list[str]:
-        """The notes of the service, or the reason why it cannot be imported."""
+        """Return the notes of the service, or the reason why it cannot be imported."""
         if self._service is not None:
             return self._service.notes()
         return [self._problem] if self._problem else []
@@ -138,7 +138,7 @@ class GroupsOnDemand:
         return iter(()) if self._service is None else self._service.states()
 
     def committed(self) -> "Iterator[CommittedOffsets]":
-        """The committed offsets of the same partitions."""
+        """Return the committed offsets of the same partitions."""
         return (state.offsets for state in self.states())
 
     async def close(self) -> None:

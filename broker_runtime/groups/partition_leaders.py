@@ -31,7 +31,7 @@ class PartitionLeaders:
         self._links: dict[int, Link] = {}
 
     def leader(self, topic: str, index: int) -> int | None:
-        """The id of the leader; None if the partition has no leader or does not exist."""
+        """Return the id of the leader; None if the partition has no leader or does not exist."""
         known = self._image.topics.get(topic)
         partition = None if known is None else known.partitions.get(index)
         return None if partition is None or partition.leader < 0 else partition.leader

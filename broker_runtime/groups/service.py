@@ -183,7 +183,9 @@ class GroupCoordinatorService:
         return look(group_id, len(topic.partitions))
 
     def at_once(self, group_id: str, look: GroupLook[T]) -> T | None:
-        """The result of `look` if the state is durable and no request waits. None: the request must be submitted.
+        """Return the result of `look` if the state is durable and no request waits.
+
+        None: the request must be submitted.
 
         See `CoordinatorRuntime.at_once`.
         """
@@ -191,7 +193,7 @@ class GroupCoordinatorService:
         return None if term is None else term.at_once(look)
 
     async def submit(self, group_id: str, decide: GroupDecision[T]) -> T:
-        """The answer of the decision once its records are durable.
+        """Return the answer of the decision once its records are durable.
 
         Raises KafkaError with a code that members understand.
         """
@@ -226,7 +228,7 @@ class GroupCoordinatorService:
         return notes
 
     def states(self) -> Iterator[GroupsState]:
-        """The state of each loaded partition after its last decision, durable or not: for figures."""
+        """Yield the state of each loaded partition after its last decision, durable or not: for figures."""
         for term in list(self.terms.values()):
             if term.phase is TermPhase.ACTIVE:
                 yield term.state

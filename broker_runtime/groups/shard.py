@@ -48,7 +48,7 @@ _REFUSALS: Mapping[Refusal, tuple[ErrorCode, str]] = {
 
 
 def empty_state() -> GroupsState:
-    """The state of an empty partition."""
+    """Return the state of an empty partition."""
     return GroupsState({**CLASSIC_APPLIERS, **CONSUMER_APPLIERS, **PUSH_APPLIERS}, ClassicGroup)
 
 
@@ -107,26 +107,26 @@ class GroupShard:
         """
         timers = self.environment.timers
 
-        def look_again(state: GroupsState) -> Steps[tuple[Sequence[GroupRecord], None]]:
+        def check_topics(state: GroupsState) -> Steps[tuple[Sequence[GroupRecord], None]]:
             yield from consumer.on_topics_changed(state, changed)
             yield from push.on_topics_changed(state, self.environment, changed)
             return (), None
 
-        timers.on_due((_TOPICS, look_again), look_again)
+        timers.on_due((_TOPICS, check_topics), check_topics)
         if removed:
-            self._go_on(_TOPICS, topics_deleted(removed), lambda: None)
+            self._sweep_slices(_TOPICS, topics_deleted(removed), lambda: None)
 
     def _expire_later(self) -> None:
         environment = self.environment
 
         def begin(state: GroupsState) -> tuple[Sequence[GroupRecord], None]:
             retention_ms = environment.config.offsets_retention_minutes * 60 * _MS
-            self._go_on(_EXPIRY, expired(retention_ms, environment.now_ms()), self._expire_later)
+            self._sweep_slices(_EXPIRY, expired(retention_ms, environment.now_ms()), self._expire_later)
             return (), None
 
         environment.timers.schedule(_EXPIRY, environment.config.offsets_retention_check_interval_ms / _MS, begin)
 
-    def _go_on(self, key: str, sweep: Sweep, afterwards: Callable[[], None]) -> None:
+    def _sweep_slices(self, key: str, sweep: Sweep, afterwards: Callable[[], None]) -> None:
         """Decide the sweep slice by slice, with other decisions in between.
 
         A slice that is decided a second time was refused by the log.
@@ -142,7 +142,7 @@ class GroupShard:
             if key == _EXPIRY:
                 self._expiring = {record.key for record in records}
             if goes_on:
-                self._go_on(key, sweep, afterwards)
+                self._sweep_slices(key, sweep, afterwards)
             else:
                 afterwards()
             return records, None

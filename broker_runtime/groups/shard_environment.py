@@ -106,11 +106,11 @@ class ShardEnvironment:
     def new_id(self) -> str:
         return str(uuid4())
 
-    def run_aside(self, work: Callable[[], T], then: Callable[[T | Exception], GroupTimer]) -> None:
+    def offload(self, work: Callable[[], T], then: Callable[[T | Exception], GroupTimer]) -> None:
         done = asyncio.get_running_loop().run_in_executor(self._surroundings.threads, work)
-        done.add_done_callback(partial(self._done_aside, then))
+        done.add_done_callback(partial(self._offload_done, then))
 
-    def _done_aside(self, then: Callable[[T | Exception], GroupTimer], done: asyncio.Future[T]) -> None:
+    def _offload_done(self, then: Callable[[T | Exception], GroupTimer], done: asyncio.Future[T]) -> None:
         if done.cancelled():
             return
         error = done.exception()

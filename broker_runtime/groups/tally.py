@@ -85,10 +85,10 @@ class Census:
     async def run(self) -> None:
         """Count the groups periodically until the task is cancelled."""
         while True:
-            await self.look()
+            await self.count()
             await asyncio.sleep(_LOOK_INTERVAL_S)
 
-    async def look(self) -> None:
+    async def count(self) -> None:
         found: Counter[tuple[GroupType, str]] = Counter()
         for state in list(self._states()):
             for number, group in enumerate(list(state.groups.values()), 1):

@@ -42,8 +42,8 @@ _QUEUED_S = 25.0
 """Longest time that a request is queued, in seconds: less than clients wait for an answer."""
 
 
-def told(error: KafkaError) -> KafkaError:
-    """The error as members get it."""
+def client_error(error: KafkaError) -> KafkaError:
+    """Return the error as members get it."""
     return KafkaError(_TOLD.get(error.code, error.code), error.message or error.code.name)
 
 
@@ -115,10 +115,10 @@ class Term:
         try:
             return await self.enqueue(decide)
         except KafkaError as error:
-            raise told(error) from error
+            raise client_error(error) from error
 
     def enqueue(self, decide: GroupDecision[T]) -> asyncio.Future[T]:
-        """Like `submit`, for a caller without a task of its own. The caller translates KafkaErrors with `told`."""
+        """Like `submit`, for a caller without a task of its own. It translates KafkaErrors with `client_error`."""
 
         def decide_in_time(state: GroupsState) -> Deciding[GroupRecord, T]:
             self._stuck = False

@@ -27,11 +27,11 @@ class Area(Protocol):
         ...
 
     def records(self) -> Iterator[MetadataRecord]:
-        """Records that produce an equal state from an empty one; sorted, so that equal states give equal records."""
+        """Return records that produce an equal state from an empty one, sorted: equal states give equal records."""
         ...
 
     def copy(self) -> Self:
-        """An independent copy of the current state; immutable parts are shared."""
+        """Return an independent copy of the current state; immutable parts are shared."""
         ...
 
     def note_differences(self, newer: Self, changes: Changes) -> Steps[None]:
@@ -90,7 +90,7 @@ class ReadOnlyTable(Mapping[K, V]):
 
 
 def either(one: Mapping[K, object], other: Mapping[K, object]) -> Iterator[K]:
-    """The keys of both mappings, each once. Building a set of them would take one long step."""
+    """Yield the keys of both mappings, each once. Building a set of them would take one long step."""
     yield from one
     for key in other:
         if key not in one:
@@ -98,7 +98,7 @@ def either(one: Mapping[K, object], other: Mapping[K, object]) -> Iterator[K]:
 
 
 def differing(was: Mapping[K, object], now: Mapping[K, object]) -> Steps[list[K]]:
-    """The keys whose values differ between the mappings. A missing key counts as one with the value None."""
+    """Return the keys whose values differ between the mappings. A missing key counts as one with the value None."""
     return (yield from chosen(either(was, now), lambda key: was.get(key) != now.get(key)))
 
 

@@ -17,7 +17,7 @@ _PROTOCOLS = {0: "plaintext", 1: "ssl", 2: "sasl_plaintext", 3: "sasl_ssl"}
 
 
 def broker_tags(broker: BrokerInfo, configs: Configs) -> Sequence[tuple[str, str]]:
-    """The built-in tags in the order of the table, then the others by name.
+    """Return the built-in tags in the order of the table, then the others by name.
 
     A broker whose release registers no tags has only those that follow from its registration.
     """
@@ -33,7 +33,7 @@ def broker_tags(broker: BrokerInfo, configs: Configs) -> Sequence[tuple[str, str
 
 
 def _limit(text: str | None) -> str | None:
-    """The value in its canonical form; None if it is not set, or if brokers ignore it because it is invalid."""
+    """Return the value in its canonical form; None if it is not set, or if brokers ignore it because it is invalid."""
     if text is None:
         return None
     key = BrokerConfig.message_max_bytes

@@ -119,7 +119,7 @@ class BrokerInfo:
         )
 
     def reregistered(self, record: RegisterBroker) -> "BrokerInfo":
-        """The same incarnation with the fields of the record."""
+        """Return the same incarnation with the fields of the record."""
         return replace(
             self,
             incarnation=record.incarnation,
@@ -170,7 +170,7 @@ class Brokers(ReadOnlyTable[int, BrokerInfo]):
                 self._put(replace(known, stopping_offset=record.offset), changes)
 
     def _registered_by(self, record: RegisterBroker, offset: int | None) -> BrokerInfo:
-        """The broker after the record: a new incarnation starts fenced, the same one keeps its state."""
+        """Return the broker after the record: a new incarnation starts fenced, the same one keeps its state."""
         known = self._entries.get(record.broker_id)
         if known is None or known.epoch != record.epoch:
             _check_own_offset("RegisterBroker", record.epoch, offset)
@@ -200,6 +200,6 @@ class Brokers(ReadOnlyTable[int, BrokerInfo]):
         changes.brokers.update((yield from differing(self, newer)))
 
 
-def _check_own_offset(kind: str, said: int, offset: int | None) -> None:
-    if offset not in (None, said):
-        raise ValueError(f"a {kind} record that says it is at offset {said} is at offset {offset}")
+def _check_own_offset(kind: str, recorded: int, offset: int | None) -> None:
+    if offset not in (None, recorded):
+        raise ValueError(f"a {kind} record that says it is at offset {recorded} is at offset {offset}")

@@ -55,18 +55,18 @@ class Configs:
         return self._topics.get(topic, _NONE)
 
     def of_broker(self, broker_id: int | None) -> Mapping[str, str]:
-        """The dynamic configuration of one broker; None is the cluster-wide default."""
+        """Return the dynamic configuration of one broker; None is the cluster-wide default."""
         return self._brokers.get(broker_id, _NONE)
 
     def of_group(self, group_id: str) -> Mapping[str, str]:
         return self.of(ResourceType.GROUP, group_id)
 
     def of(self, kind: int, name: str) -> Mapping[str, str]:
-        """The configuration of a resource that is neither a topic nor a broker."""
+        """Return the configuration of a resource that is neither a topic nor a broker."""
         return self._others.get(kind, {}).get(name, _NONE)
 
     def names(self, kind: int) -> Collection[str]:
-        """The resources of this kind, neither topics nor brokers, that have a configuration."""
+        """Return the resources of this kind, neither topics nor brokers, that have a configuration."""
         return self._others.get(kind, {}).keys()
 
     def apply(self, record: MetadataRecord, offset: int | None, changes: Changes) -> None:

@@ -70,7 +70,7 @@ class Described:
 def describe_resource(
     resource: tuple[int, str], wanted: Collection[str] | None, image: MetadataImage, settings: BrokerSettings
 ) -> Steps[Sequence[Described]]:
-    """The keys of one resource; `wanted` None or empty requests all keys.
+    """Return the keys of one resource; `wanted` None or empty requests all keys.
 
     Raises KafkaError for a resource that does not exist or cannot be described.
     """
@@ -198,5 +198,5 @@ def _described(name: str, key: ConfigKey, synonyms: Sequence[Synonym], read_only
 
 
 def _shown(key: ConfigKey, text: str | None) -> str | None:
-    """The parsed value, not the original text: ` TRUE` becomes `true`."""
+    """Return the parsed value, not the original text: ` TRUE` becomes `true`."""
     return None if text is None else key.render(key.parse(text))

@@ -34,7 +34,7 @@ class Component:
 
 
 def describe_quotas(components: Sequence[Component], strict: bool, image: MetadataImage) -> Steps[Sequence[Described]]:
-    """The entities that every component matches, in order; with `strict` only those without other types.
+    """Return the entities that every component matches, in order; with `strict` only those without other types.
 
     Connection groups match only filters that name their type. So a client that does not know them sees the same as in
     Apache Kafka, and does not mistake their members for `ip` entities. The image may change between two steps. Raises

@@ -68,7 +68,7 @@ class MetadataImage:
 
     @classmethod
     def of_snapshot(cls, records: Iterable[MetadataRecord], end_offset: int) -> Steps[Self]:
-        """An image of all records of a snapshot. Raises ValueError when a record does not fit.
+        """Return an image of all records of a snapshot. Raises ValueError when a record does not fit.
 
         `end_offset` is the offset that the next record gets.
         """
@@ -105,13 +105,13 @@ class MetadataImage:
             area.apply(record, offset, changes)
 
     def records(self) -> Iterator[MetadataRecord]:
-        """The records from which `of_snapshot` builds an equal image; equal images give the same records."""
+        """Yield the records from which `of_snapshot` builds an equal image; equal images give the same records."""
         for name in _AREAS:
             area: Area = getattr(self, name)
             yield from area.records()
 
     def copy(self) -> Self:
-        """An independent copy; immutable parts are shared."""
+        """Return an independent copy; immutable parts are shared."""
         other = type(self)(offset=self.offset, defaults=self.defaults, limits=self.limits)
         for name in _AREAS:
             area: Area = getattr(self, name)

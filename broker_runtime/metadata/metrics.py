@@ -59,7 +59,7 @@ class OncePerState(Generic[T]):
 
 
 def controller_figures(image: MetadataImage, *, active: bool) -> ControllerMetrics:
-    """The figures of a controller; zeros if it is not active, as in Kafka: its image may be behind."""
+    """Return the figures of a controller; zeros if it is not active, as in Kafka: its image may be behind."""
     if not active:
         return ControllerMetrics(False, 0, 0, 0, 0, 0, 0)
     fenced = sum(broker.fenced for broker in image.brokers.values())
@@ -78,7 +78,7 @@ def controller_figures(image: MetadataImage, *, active: bool) -> ControllerMetri
 def replication_figures(
     image: MetadataImage, broker_id: int, min_isr: Callable[[str], int], isr_changes: tuple[int, int]
 ) -> ReplicationMetrics:
-    """The figures of one broker.
+    """Return the figures of one broker.
 
     `min_isr` returns the value of a topic; `isr_changes` are the shrinks and expands that this broker has caused.
     """

@@ -34,7 +34,10 @@ class ClientQuotaRecord(MetadataRecord, frozen=True, tag=9):
 
 
 def group_and_member(record: ClientQuotaRecord) -> tuple[str, str | None] | None:
-    """The connection group of a record and its member, if it is about one; None for a record of a client quota."""
+    """Return the connection group of a record and its member, if the record is about one.
+
+    None for a record of a client quota.
+    """
     match record.entity:
         case ((kind, str(name)),) if kind == CONNECTION_GROUP:
             return name, None
@@ -57,7 +60,7 @@ class Quotas(ReadOnlyTable[QuotaEntity, Mapping[str, float]]):
         """The entities in the order of `records`; None if they were not sorted since the last change."""
 
     def ip_rate(self, ip: str | None) -> float | None:
-        """The connection creation rate set for exactly this `ip` entity; None is the default entity."""
+        """Return the connection creation rate set for exactly this `ip` entity; None is the default entity."""
         return self._entries.get(((IP, ip),), {}).get(IP_RATE_KEY)
 
     def apply(self, record: MetadataRecord, offset: int | None, changes: Changes) -> None:
@@ -89,5 +92,5 @@ class Quotas(ReadOnlyTable[QuotaEntity, Mapping[str, float]]):
 
 
 def _ips(entities: list[QuotaEntity]) -> set[str | None]:
-    """The names of the entities that are an address alone."""
+    """Return the names of the entities that are an address alone."""
     return {entity[0][1] for entity in entities if len(entity) == 1 and entity[0][0] == IP}

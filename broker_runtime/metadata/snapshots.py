@@ -24,13 +24,13 @@ class SnapshotFormatError(Exception):
 
 
 def snapshot_pieces(image: MetadataImage, now_ms: int) -> Iterator[bytes]:
-    """The pieces of a snapshot, to be concatenated; `image` must not change meanwhile."""
+    """Yield the pieces of a snapshot, to be concatenated; `image` must not change meanwhile."""
     for batch in in_batches(image.records(), lambda record: (None, encode_record(record)), SNAPSHOT_BATCH_BYTES):
         yield encode_batch([encoded for _, encoded in batch], now_ms)
 
 
 def read_snapshot(payload: bytes) -> Iterator[MetadataRecord]:
-    """The records of a snapshot. Raises SnapshotFormatError, at the latest at the end of the readable part."""
+    """Yield the records of a snapshot. Raises SnapshotFormatError, at the latest at the end of the readable part."""
     read = 0
     try:
         for header, batch in iter_batches(payload):
@@ -46,7 +46,7 @@ def read_snapshot(payload: bytes) -> Iterator[MetadataRecord]:
 
 
 def load_in_steps(payload: bytes, end_offset: int) -> Steps[MetadataImage]:
-    """The image of a snapshot. Raises SnapshotFormatError."""
+    """Return the image of a snapshot. Raises SnapshotFormatError."""
     try:
         return (yield from MetadataImage.of_snapshot(read_snapshot(payload), end_offset))
     except ValueError as error:

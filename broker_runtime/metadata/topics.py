@@ -105,7 +105,7 @@ class Topics(ReadOnlyTable[str, Topic]):
         return self._by_id.get(topic_id)
 
     def led_by(self, broker_id: int) -> int:
-        """Number of partitions that the broker leads."""
+        """Return the number of partitions that the broker leads."""
         return self._led[broker_id]
 
     def apply(self, record: MetadataRecord, offset: int | None, changes: Changes) -> None:
@@ -139,7 +139,7 @@ class Topics(ReadOnlyTable[str, Topic]):
         changes.partitions.add((topic.id, record.index))
 
     def _owned(self, topic: Topic) -> dict[int, Partition]:
-        """The partitions of the topic, which are not shared with a copy of the table."""
+        """Return the partitions of the topic, which are not shared with a copy of the table."""
         if self._own is not None and topic.id not in self._own:
             topic = self._add(topic.name, topic.id, dict(topic.partitions))
         return cast("dict[int, Partition]", topic.partitions)

@@ -72,7 +72,7 @@ class BrokerNode:
         peers: Peers | None = None,
         server: SocketServer | None = None,
     ) -> None:
-        """Simulations pass `peers` and `server`. Raises ConfigError."""
+        """Create the node without starting it. Simulations pass `peers` and `server`. Raises ConfigError."""
         self.settings = settings
         self.clock = clock
         self.logs = logs

@@ -50,7 +50,10 @@ class BrokerServices:
         replicas: ReplicaManager,
         controllers: tuple[ControllerRequests, ControllerRequests],
     ) -> None:
-        """`controllers`: the usual client of the controller, and one for requests that would block others."""
+        """Create the services.
+
+        `controllers`: the usual client of the controller, and one for requests that would block others.
+        """
         self.settings = settings
         self.clock = clock
         self.cluster_id = cluster_id
@@ -87,8 +90,8 @@ class BrokerServices:
         self.offline_replicas = replicas.offline
         self._repairs = replicas.repairs
         self._loop = asyncio.get_running_loop()
-        self._aside = ThreadPoolExecutor(_ASIDE_THREADS, "aside")
-        self._waiting_aside = 0
+        self._offload_threads = ThreadPoolExecutor(_ASIDE_THREADS, "aside")
+        self._offloaded = 0
 
     @property
     def telemetry(self) -> "ClientTelemetry":
@@ -114,27 +117,27 @@ class BrokerServices:
         leader = self.led(topic, partition)
         return leader.log, leader.leader_epoch
 
-    def said_of_repair(self, topic: str, partition: int) -> str:
-        return self._repairs.said_of((topic, partition))
+    def repair_state(self, topic: str, partition: int) -> str:
+        return self._repairs.state_of((topic, partition))
 
-    def run_aside(self, work: Callable[[], T]) -> asyncio.Future[T]:
-        if self._waiting_aside >= self.settings.config.sluicegate_record_validation_queue_max:
+    def offload(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        if self._offloaded >= self.settings.config.sluicegate_record_validation_queue_max:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "too much waits for a look at records; try again")
-        self._waiting_aside += 1
-        done = self._loop.run_in_executor(self._aside, work)
-        done.add_done_callback(self._one_less_aside)
+        self._offloaded += 1
+        done = self._loop.run_in_executor(self._offload_threads, work)
+        done.add_done_callback(self._note_offload_done)
         return done
 
-    def _one_less_aside(self, done: asyncio.Future[T]) -> None:
+    def _note_offload_done(self, done: asyncio.Future[T]) -> None:
         del done
-        self._waiting_aside -= 1
+        self._offloaded -= 1
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
         return self._loop.call_later(delay_s, callback)
 
     async def close(self) -> None:
         await self.auto_topic_creation.close()
-        self._aside.shutdown(wait=False, cancel_futures=True)
+        self._offload_threads.shutdown(wait=False, cancel_futures=True)
 
 
 def _nothing(_: str) -> None:

@@ -74,7 +74,10 @@ class ControllerNode:
         parts: JournalParts | None = None,
         server: Server | None = None,
     ) -> None:
-        """Simulations pass `parts` and `server`; a process creates its own. Raises ConfigError, ReplayError."""
+        """Create the node. Raises ConfigError, ReplayError.
+
+        Simulations pass `parts` and `server`; a process creates its own.
+        """
         self.settings = settings
         self.clock = clock
         self.logs = logs

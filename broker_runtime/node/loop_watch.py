@@ -36,7 +36,7 @@ class LoopWatch:
     def start(self) -> None:
         self._loop.set_task_factory(self._new_task)
         self.garbage.start()
-        self._look_later()
+        self._schedule()
 
     def stop(self) -> None:
         """Stop; a second call does nothing."""
@@ -46,17 +46,17 @@ class LoopWatch:
             self._timer.cancel()
             self._timer = None
 
-    def _look_later(self) -> None:
+    def _schedule(self) -> None:
         self._due_s = self._now() + _INTERVAL_S
-        self._timer = self._loop.call_later(_INTERVAL_S, self._look)
+        self._timer = self._loop.call_later(_INTERVAL_S, self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         now_s = self._now()
         self.delays.note(max(now_s - self._due_s, 0.0), now_s)
         if now_s >= self._garbage_due_s:
             self._garbage_due_s = now_s + _GARBAGE_INTERVAL_S
             self.garbage.tick()
-        self._look_later()
+        self._schedule()
 
     def _new_task(self, loop: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> asyncio.Task[Any]:
         return asyncio.Task(_Measured(coro, self.tasks, self._now), loop=loop, **options)

@@ -105,8 +105,8 @@ class ObserverInService:
     def remark(self) -> str:
         """The observer's description of its own condition; empty if it has none."""
         try:
-            said = getattr(self.instance, "remark", "")
-            return _encodable(" ".join(said[:_REMARK_MAX].split())) if isinstance(said, str) else ""
+            text = getattr(self.instance, "remark", "")
+            return _encodable(" ".join(text[:_REMARK_MAX].split())) if isinstance(text, str) else ""
         except BaseException as error:  # noqa: BLE001 - the user's property, as in `call`
             self.failed(error)
             return ""
@@ -133,20 +133,20 @@ class ObserverInService:
             return
         self.figures.errors += 1
         self.figures.last_error = first_line(error)
-        self._tell("raised", f"observer {self.name} raised {self.figures.last_error}")
+        self._log("raised", f"observer {self.name} raised {self.figures.last_error}")
 
     def _late(self, spent_s: float, now_s: float, before: ThreadUsage | None) -> None:
         self.figures.over_budget += 1
         suspended_s = self.budget.late(spent_s, now_s, before, None if before is None else self._usage())
         if suspended_s is not None:
             self.figures.suspensions += 1
-            self._tell(
+            self._log(
                 "suspended",
                 f"observer {self.name} is suspended for {suspended_s:g} s: its calls keep taking longer than "
                 f"{self.budget.limit_s * 1e6:.0f} us, the last one {spent_s * 1e6:.0f} us",
             )
 
-    def _tell(self, kind: str, text: str) -> None:
+    def _log(self, kind: str, text: str) -> None:
         line = self._troubles.note(kind, text, int(self._now() * 1000))
         if line is not None:
             self._warn(line)

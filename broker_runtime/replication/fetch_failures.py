@@ -31,7 +31,7 @@ class FetchFailures:
         self._leader = leader
         self._clock = clock
 
-    def told_by_leader(self, replica: FollowerReplica, code: ErrorCode) -> None:
+    def reported_by_leader(self, replica: FollowerReplica, code: ErrorCode) -> None:
         if code not in _LEADER_ELSEWHERE and replica.backoff.is_news(code.name):
             log.warning("%s cannot be fetched from broker %d, it is tried again: %s", replica, self._leader, code.name)
         replica.failed(self._clock.monotonic())

@@ -78,7 +78,7 @@ def pack_fetch(
     forgotten: Sequence[tuple[UUID, int]],
     limits: FetchLimits,
 ) -> bytes:
-    """The body of a request; `wanted` and `forgotten` are sorted by topic, `session` is its id and epoch."""
+    """Return the body of a request; `wanted` and `forgotten` are sorted by topic, `session` is its id and epoch."""
     out = [_HEAD.pack(limits.wait_max_ms, limits.min_bytes, limits.response_max_bytes, 0, *session), b""]
     topics = 0
     for topic_id, members in groupby(wanted, _TOPIC):

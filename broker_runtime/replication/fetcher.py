@@ -219,7 +219,7 @@ class LeaderFetcher:
             pass
 
     async def _long_poll(self, body: bytes) -> memoryview | None:
-        """The response; None if partitions were added meanwhile, which closes the connection."""
+        """Return the response; None if partitions were added meanwhile, which closes the connection."""
         self._waits_for_records = True
         try:
             return await self._exchange(FETCH, FETCH_VERSION, body)
@@ -237,11 +237,11 @@ class LeaderFetcher:
         replica = self._session.get(fetched.topic_id, fetched.partition)
         if replica is None or not replica.truncated:
             return
-        self._session.look_at(replica)
+        self._session.check(replica)
         if fetched.code == ErrorCode.OFFSET_OUT_OF_RANGE:
             await self._truncation.begin_at_leaders_start(replica)
         elif fetched.code:
-            self._failures.told_by_leader(replica, ErrorCode(fetched.code))
+            self._failures.reported_by_leader(replica, ErrorCode(fetched.code))
         else:
             try:
                 if fetched.records:

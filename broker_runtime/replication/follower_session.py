@@ -65,8 +65,8 @@ class FollowerSession:
         self._replicas[key] = replica
         # A request that both names and forgets it would leave it forgotten.
         self._forgotten.discard(key)
-        replica.on_change = self.look_at
-        self.look_at(replica)
+        replica.on_change = self.check
+        self.check(replica)
 
     def forget(self, topic_id: UUID, index: int) -> None:
         replica = self._replicas.pop((topic_id, index), None)
@@ -82,7 +82,7 @@ class FollowerSession:
         """Whether the session still has this replica: metadata may have changed while a response was under way."""
         return self._replicas.get((replica.topic_id, replica.index)) is replica
 
-    def look_at(self, replica: FollowerReplica) -> None:
+    def check(self, replica: FollowerReplica) -> None:
         self.to_look[replica] = None
 
     def _leave_out(self, key: _Key) -> None:
@@ -96,7 +96,7 @@ class FollowerSession:
         self.to_look = dict.fromkeys(self._replicas.values())
 
     def next_request(self, now_s: float) -> SessionRequest | None:
-        """The next request; None when there is nothing to fetch."""
+        """Return the next request; None when there is nothing to fetch."""
         if self._is_under_way or not self._is_kept:
             self.start_over()
         wanted = list(self._newly_wanted(now_s))

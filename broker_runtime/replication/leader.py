@@ -130,7 +130,7 @@ class LeaderReplica:
         self._wake_deletions()
         if is_one_unknown:
             # In a fetch session a follower sends its position only once: make the session report it again.
-            self.log.followers.tell_at_once()
+            self.log.followers.notify_at_once()
 
     @property
     def is_under_min_isr(self) -> bool:
@@ -249,7 +249,7 @@ class LeaderReplica:
 
 
 def unshared_damage(leader: LeaderReplica) -> int | None:
-    """The first damaged offset that no other replica can have; None if there is none."""
+    """Return the first damaged offset that no other replica can have; None if there is none."""
     offset = max(leader.start_offset, leader.log.high_watermark)
     damaged = leader.log.files.damage.first_from(offset)
     return None if damaged is None else max(damaged.first_offset, offset)

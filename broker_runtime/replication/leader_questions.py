@@ -34,7 +34,7 @@ class LogStart(NamedTuple):
 async def epoch_ends(
     exchange: Exchange, broker_id: int, asked: Sequence[FollowerReplica]
 ) -> Mapping[FollowerReplica, EpochEnd]:
-    """The end of each replica's latest epoch at the leader. Raises KafkaError."""
+    """Return the end of each replica's latest epoch at the leader. Raises KafkaError."""
     by_topic: dict[str, list[FollowerReplica]] = {}
     for replica in asked:
         by_topic.setdefault(replica.topic, []).append(replica)
@@ -69,7 +69,7 @@ async def epoch_ends(
 
 
 async def log_start(exchange: Exchange, broker_id: int, replica: FollowerReplica) -> LogStart:
-    """The start of the leader's log. Raises KafkaError."""
+    """Return the start of the leader's log. Raises KafkaError."""
     partition = {
         "partition_index": replica.index,
         "current_leader_epoch": replica.leader_epoch,

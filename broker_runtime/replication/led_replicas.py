@@ -16,7 +16,7 @@ class LeadershipObserver(Protocol):
     """A component that acts on partitions that this broker leads, such as a coordinator."""
 
     def leads(self, leader: LeaderReplica, /) -> None:
-        """Called when this broker begins to lead in `leader.leader_epoch`; an earlier epoch, if any, has ended."""
+        """Begin to lead in `leader.leader_epoch`; an earlier epoch, if any, has ended."""
         ...
 
     def leads_no_more(self, topic: str, index: int, /) -> None: ...
@@ -39,7 +39,7 @@ class LedReplicas:
         self._stopped = False
 
     def led(self, topic: str, index: int) -> LeaderReplica:
-        """The leader replica. Raises KafkaError if this broker does not lead the partition."""
+        """Return the leader replica. Raises KafkaError if this broker does not lead the partition."""
         found, known = self._led.get((topic, index)), self._image.topics.get(topic)
         # Logs of a removed topic are removed over several iterations, and its name may already belong to another topic.
         if found is None or known is None or (known.id is not found.topic_id and known.id != found.topic_id):

@@ -34,7 +34,7 @@ class LocalLogs:
         """(topic id, partition) of logs that records have ordered to delete."""
 
     def opened(self, topic: Topic, index: int, part: Partition, config: TopicConfig) -> Log:
-        """The log of a replica, opened or created.
+        """Return the log of a replica, opened or created.
 
         Raises KafkaError (KAFKA_STORAGE_ERROR) if it is unavailable or this broker must not lead it.
         """
@@ -59,7 +59,7 @@ class LocalLogs:
         self._logs.new_logs.make_soon([((topic.name, index), topic.id) for index in wanted], done)
 
     def _mended(self, topic: Topic, index: int, part: Partition, config: TopicConfig) -> Log | None:
-        """The intact part of a damaged log, to follow a leader with; None when the log is to begin empty."""
+        """Return the intact part of a damaged log, to follow a leader with; None when the log is to begin empty."""
         follows = part.leader not in (self._me, -1)
         damaged = self._logs.damaged.get((topic.name, index))
         if damaged is not None and damaged.topic_id not in (None, topic.id):

@@ -90,7 +90,7 @@ class ReplicaManager:
         self.led_replicas.resign_all()
 
     def replica_log(self, topic_id: UUID, index: int, leader_epoch: int) -> Log:
-        """The log of a replica that is known to be a prefix of the leader's, in this leader epoch.
+        """Return the log of a replica that is known to be a prefix of the leader's, in this leader epoch.
 
         Raises KafkaError: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER.
         """
@@ -145,7 +145,7 @@ class ReplicaManager:
         self.offline[key] = str(error)
 
     def offline_notes(self) -> list[str]:
-        """A sentence for each partition that should be served here and is not, up to a limit."""
+        """Return a sentence for each partition that should be served here and is not, up to a limit."""
         notes = [f"{topic}-{index} is not served: {why}" for (topic, index), why in self.offline.items()]
         more = len(notes) - _NOTES_MAX
         return [*notes[:_NOTES_MAX], f"{more} more partitions are not served"] if more > 0 else notes

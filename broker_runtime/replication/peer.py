@@ -9,7 +9,10 @@ class PeerLink(Protocol):
     """A connection to one broker; requests are answered in order."""
 
     async def exchange(self, api_key: int, version: int, body: bytes | memoryview) -> memoryview:
-        """The body of the response. Raises KafkaError(BROKER_NOT_AVAILABLE) when the broker cannot be reached."""
+        """Return the body of the response.
+
+        Raises KafkaError(BROKER_NOT_AVAILABLE) when the broker cannot be reached.
+        """
         ...
 
     def close(self) -> None: ...
@@ -19,7 +22,7 @@ class Peers(Protocol):
     """The other brokers."""
 
     def link_to(self, broker_id: int) -> PeerLink:
-        """A link that connects at its first use, and again after the connection was lost."""
+        """Return a link that connects at its first use, and again after the connection was lost."""
         ...
 
 
@@ -27,5 +30,5 @@ class Controller(Protocol):
     """The active controller."""
 
     async def request(self, api_key: int, version: int, content: Fields) -> Entity:
-        """The active controller's response; raises KafkaError if there is none."""
+        """Return the active controller's response; raises KafkaError if there is none."""
         ...

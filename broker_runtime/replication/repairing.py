@@ -80,7 +80,7 @@ class _Supply:
         raise NotSuppliedError(f"no other replica gives {offsets}: {'; '.join(why) or 'there is none that serves'}")
 
     async def _asked(self, source: int, wanted: MissingBatches) -> Supplied | None:
-        """The source's batches; None if it does not answer. Raises KafkaError if it does not have them."""
+        """Return the source's batches; None if it does not answer. Raises KafkaError if it does not have them."""
         damaged, follower = self._replica.log, self._replica.follower
         request = {
             "topic_id": damaged.topic_id,

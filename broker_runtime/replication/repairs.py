@@ -45,7 +45,7 @@ class _State:
     leader_epoch: int
     backoff: Backoff = field(default_factory=lambda: Backoff(_BACKOFF_MAX_S))
     not_before_s: float = 0.0
-    said: str = _NOT_TRIED
+    clause: str = _NOT_TRIED
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,21 +97,21 @@ class Repairs:
         """The Repairing of `repairing`; None before it is needed."""
         logs.damage.on_found = self._found.set
 
-    def said_of(self, key: Key) -> str:
+    def state_of(self, key: Key) -> str:
         """State of the repair of a damaged replica, as half a sentence."""
         state = self._states.get(key)
-        return _NOT_TRIED if state is None else state.said
+        return _NOT_TRIED if state is None else state.clause
 
     def notes(self) -> list[str]:
-        """A sentence for each damaged replica, up to a limit."""
+        """Return a sentence for each damaged replica, up to a limit."""
         damaged = self._logs.damage.logs()
         notes = []
         for each in damaged[:_NOTES_MAX]:
             ranges = each.damage
             shown = ", ".join(f"{one.first_offset} to {one.next_offset - 1}" for one in ranges[:_RANGES_NOTED_MAX])
             more = "" if len(ranges) <= _RANGES_NOTED_MAX else f" and {len(ranges) - _RANGES_NOTED_MAX} more ranges"
-            said = self.said_of((each.topic, each.partition))
-            notes.append(f"{each.place} is damaged at offsets {shown}{more} ({ranges[0].reason}): {said}")
+            clause = self.state_of((each.topic, each.partition))
+            notes.append(f"{each.place} is damaged at offsets {shown}{more} ({ranges[0].reason}): {clause}")
         more_logs = len(damaged) - _NOTES_MAX
         return [*notes, f"{more_logs} more replicas are damaged"] if more_logs > 0 else notes
 
@@ -135,7 +135,7 @@ class Repairs:
                 continue
             await self._ask_suspected()
             for each in damaged:
-                await self._look_at(each)
+                await self._check(each)
             await asyncio.sleep(_LOOK_S)
 
     async def _is_loaded(self) -> bool:
@@ -158,7 +158,7 @@ class Repairs:
                 asked = DamagedReplica(replica.log, replica.leader_epoch, leader, follower=replica)
                 await self._repairing.ask_leader(asked)
 
-    async def _look_at(self, damaged: Log) -> None:
+    async def _check(self, damaged: Log) -> None:
         key = damaged.topic, damaged.partition
         leader, follower = self._led.get(key), self._followed.get(key)
         now_s = self._clock.monotonic()
@@ -185,12 +185,12 @@ class Repairs:
     async def _mend(self, replica: DamagedReplica, state: _State) -> None:
         why = await self._repairing.mend(replica)
         if why is None:
-            state.said = "it is mended"
+            state.clause = "it is mended"
             state.backoff.succeeded()
         else:
             if state.backoff.is_news(why):
                 log.warning("%s cannot be mended, it is tried again: %s", replica.log.place, why)
-            state.said = f"it cannot be mended, it is tried again: {why}"
+            state.clause = f"it cannot be mended, it is tried again: {why}"
             state.not_before_s = self._clock.monotonic() + state.backoff.failed()
         if replica.follower is not None:
             replica.follower.changed()

@@ -15,7 +15,7 @@ RANGE_BYTES_MAX = 1 << 20
 
 
 def read_range(log: Log, offset: int, next_offset: int, max_bytes: int) -> Supplied:
-    """The first batches from `offset` up to `next_offset` or, if that is less, to the end of the log.
+    """Return the first batches from `offset` up to `next_offset` or, if that is less, to the end of the log.
 
     Raises KafkaError: OFFSET_OUT_OF_RANGE, and CORRUPT_MESSAGE or KAFKA_STORAGE_ERROR if they cannot be read here.
     """

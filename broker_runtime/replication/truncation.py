@@ -58,7 +58,7 @@ class Truncation:
 
     def _take_epoch(self, replica: FollowerReplica, end: EpochEnd) -> None:
         if end.code != ErrorCode.NONE:
-            self._failures.told_by_leader(replica, end.code)
+            self._failures.reported_by_leader(replica, end.code)
             return
         cut = cut_for(replica.log, end.leader_epoch, end.end_offset)
         self._cut(replica, cut.offset, final=cut.final)
@@ -82,7 +82,7 @@ class Truncation:
         if not self._session.holds(replica):
             return
         if start.code != ErrorCode.NONE:
-            self._failures.told_by_leader(replica, start.code)
+            self._failures.reported_by_leader(replica, start.code)
         elif start.offset > replica.log.log_end_offset:
             log.warning(
                 "%s begins anew at %d: the leader has deleted what comes after %d",

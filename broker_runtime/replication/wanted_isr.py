@@ -12,7 +12,7 @@ from broker_runtime.replication.leader import UNKNOWN, LeaderReplica, PendingIsr
 def wanted_change(
     leader: LeaderReplica, brokers: Mapping[int, BrokerInfo], now_s: float, lag_max_s: float, me_epoch: int
 ) -> PendingIsrChange | None:
-    """The in-sync set to request; None when the current one is right, or a change is pending already."""
+    """Return the in-sync set to request; None when the current one is right, or a change is pending already."""
     if leader.pending is not None:
         return None
     handed_over = _handed_over(leader, brokers) if leader.hands_over or unshared_damage(leader) is not None else ()
@@ -30,7 +30,7 @@ def wanted_change(
 
 
 def _handed_over(leader: LeaderReplica, brokers: Mapping[int, BrokerInfo]) -> tuple[int, ...]:
-    """The other members of the in-sync set that may lead; none if too few would be left for acks=all."""
+    """Return the other members of the in-sync set that may lead; none if too few would be left for acks=all."""
     others = tuple(r for r in leader.isr if r in leader.followers and r in brokers and brokers[r].active)
     is_stuck = unshared_damage(leader) is not None
     enough = min(leader.log.config.min_insync_replicas, len(leader.replicas))

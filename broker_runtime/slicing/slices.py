@@ -108,7 +108,7 @@ class Slices:
         if done:
             return None
         result = self.add(steps)
-        result.add_done_callback(partial(_tell, on_failure))
+        result.add_done_callback(partial(_call_on_failure, on_failure))
         return result
 
     async def finish(self, steps: Steps[T]) -> T:
@@ -192,7 +192,7 @@ class Slices:
         except Exception as error:  # noqa: BLE001 - raised where the result is awaited
             held = held_by_failed(error)
             if not result.done():
-                result.set_exception(_told(error))
+                result.set_exception(_for_caller(error))
         if held:
             # Neither the frames nor the error refer to these any more.
             self.do(freed(held))
@@ -216,12 +216,12 @@ async def over_turns(steps: Steps[T]) -> T:
     return await Slices(asyncio.get_running_loop().time).finish(steps)
 
 
-def _told(error: Exception) -> Exception:
+def _for_caller(error: Exception) -> Exception:
     """Return the error for the caller that awaits the result. Internal errors keep their traceback, which is logged."""
     return detached(error) if isinstance(error, KafkaError | ProtocolError) else error
 
 
-def _tell(on_failure: Callable[[], None], work: "asyncio.Future[Any]") -> None:
+def _call_on_failure(on_failure: Callable[[], None], work: "asyncio.Future[Any]") -> None:
     if not work.cancelled() and (error := work.exception()) is not None:
         on_failure()
         context = {"message": "long work that is not awaited failed", "exception": error}

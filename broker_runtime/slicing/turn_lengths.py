@@ -44,7 +44,7 @@ class TurnLengths:
         self._forget_old(now_s)
         self._longest = max(self._longest, length_s)
         if length_s >= _SAID_FROM_S:
-            self._say(length_s, now_s, what)
+            self._log(length_s, now_s, what)
 
     def cumulated(self) -> list[int]:
         """Return how many turns were at most as long as each of BOUNDS_S, and how many there were."""
@@ -66,7 +66,7 @@ class TurnLengths:
             self._longest = 0.0
             self._longest_since_s = now_s
 
-    def _say(self, length_s: float, now_s: float, what: object) -> None:
+    def _log(self, length_s: float, now_s: float, what: object) -> None:
         if now_s - self._said_s < _SAID_EVERY_S:
             self._unsaid += 1
             return

@@ -61,7 +61,7 @@ def read_in_steps(kind: Any, body: Buffer, budget: ItemBudget) -> Steps[Any]:
 
 
 def zeros(kind: Any) -> Any:
-    """A struct whose fields are all zero: kio has no default for a struct in a tagged field."""
+    """Return a struct whose fields are all zero: kio has no default for a struct in a tagged field."""
     part = _entity(kind)
     return part.read(bytes(part.least), 0)[0]
 
@@ -91,7 +91,7 @@ def released(entity: Any) -> Steps[None]:
 
 @cache
 def _arrays_of(kind: Any) -> Sequence[str]:
-    """The names of the fields that are arrays; none for a kind that is not a struct."""
+    """Return the names of the fields that are arrays; none for a kind that is not a struct."""
     if not is_struct(kind):
         return ()
     hints = get_type_hints(kind)
@@ -124,7 +124,7 @@ class _Fields:
 
 @cache
 def _entity(kind: Any) -> Part:
-    """The reader of a struct; the class is analysed once."""
+    """Return the reader of a struct; the class is analysed once."""
     known = _Fields(kind)
     steps, flexible, tagged, defaults = _steps(known.plain), known.flexible, known.tagged, known.defaults
 
@@ -169,7 +169,7 @@ def _in_steps(kind: Any, known: _Fields) -> ReadInSteps:
 
 
 def _steps(plain: Sequence[tuple[str, Part]]) -> list[Step]:
-    """The steps of a struct's plain fields; adjacent numbers are read in one step."""
+    """Return the steps of a struct's plain fields; adjacent numbers are read in one step."""
     steps: list[Step] = []
     for numbers, group in groupby(plain, key=lambda item: item[1].layout is not None):
         members = list(group)
@@ -250,7 +250,7 @@ def _tags_in_steps(
 
 
 def _tag(buffer: Buffer, at: int) -> tuple[int, int, int]:
-    """A tag, and where its content begins and ends."""
+    """Return a tag, and where its content begins and ends."""
     tag, at = read_uvarint(buffer, at)
     size, at = read_uvarint(buffer, at)
     return tag, at, end_of(buffer, at, size)
@@ -279,7 +279,7 @@ def _value(field: Any, flexible: bool, nullable: bool) -> Part:
 
 
 def _nullable_struct(struct: Part) -> Part:
-    """A struct that may be null: a byte before it tells whether it is present (KIP-893)."""
+    """Return the reader of a struct that may be null: a byte before it tells whether it is present (KIP-893)."""
     in_steps = struct.in_steps
     assert in_steps is not None
 
@@ -362,7 +362,7 @@ def _items_in_steps(item: Part) -> Callable[[Buffer, int, int, ItemBudget], Step
 
 
 def _uncounted(item: Part) -> Callable[[Buffer, int, ItemBudget], tuple[Any, int]] | None:
-    """A reader for short values without anything to count, such as texts; None for a struct with arrays."""
+    """Return a reader for short values without anything to count, such as texts; None for a struct with arrays."""
     if item.in_steps is not None:
         return None
     read = item.read

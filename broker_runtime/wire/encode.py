@@ -103,7 +103,7 @@ class _Form:
 
 
 def encode_entity(kind: Any, content: Fields) -> bytes:
-    """The bytes of the message `kind` with these fields."""
+    """Return the bytes of the message `kind` with these fields."""
     return _struct(kind).pack(content)
 
 
@@ -116,7 +116,7 @@ def encode_in_steps(kind: Any, content: Fields, pieces: Pieces) -> Steps[None]:
 
 @cache
 def _struct(kind: Any) -> _Form:
-    """The form of a struct; the class is analysed once."""
+    """Return the form of a struct; the class is analysed once."""
     flexible = bool(kind.__flexible__)
     hints = get_type_hints(kind)
     plain: list[tuple[str, Any, _Form]] = []
@@ -142,7 +142,7 @@ def _struct(kind: Any) -> _Form:
 
 
 def _tagged_default(field: Any, hint: Any, form: _Form) -> bytes:
-    """The bytes of the default, which is not written. A tagged field that is null is left out."""
+    """Return the bytes of the default, which is not written. A tagged field that is null is left out."""
     if field.default is None:
         return b""
     return form.pack(_as_content(zeros(hint) if field.default is MISSING else field.default))
@@ -153,14 +153,14 @@ def _as_content(value: Any) -> Any:
 
 
 def _default(field: Any) -> Any:
-    """The default of a field; MISSING if the field is required."""
+    """Return the default of a field; MISSING if the field is required."""
     if field.default is MISSING:
         return timedelta(0) if field.name == "throttle_time" else MISSING
     return _as_content(field.default)
 
 
 def _runs(plain: Sequence[tuple[str, Any, _Form]]) -> list[Sequence[tuple[str, Any, _Form]]]:
-    """Groups of fields to pack: adjacent numbers together, every other field alone."""
+    """Return groups of fields to pack: adjacent numbers together, every other field alone."""
     runs: list[list[tuple[str, Any, _Form]]] = []
     for item in plain:
         if runs and item[2].layout is not None and runs[-1][0][2].layout is not None:
@@ -255,7 +255,7 @@ def _field(field: Any, hint: Any, flexible: bool) -> _Form:
 
 
 def _nullable_struct(struct: _Form) -> _Form:
-    """A struct that may be null: a byte before it tells whether it is present (KIP-893)."""
+    """Return the form of a struct that may be null: a byte before it tells whether it is present (KIP-893)."""
 
     def pack(value: Any) -> bytes:
         return b"\xff" if value is None else b"\x01" + struct.pack(value)
@@ -359,7 +359,7 @@ def _time(value: Any) -> int:
 
 
 def _uuid(value: Any) -> bytes:
-    """The bytes of a UUID; zeros for None."""
+    """Return the bytes of a UUID; zeros for None."""
     return _ZERO_UUID if value is None else bytes(value.bytes)
 
 

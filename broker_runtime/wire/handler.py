@@ -52,7 +52,7 @@ class ServedConnection(Protocol):
         ...
 
     def keep_frame(self, frame: memoryview, /) -> memoryview:
-        """The same bytes, valid until the reply or `release_frame`, for a handler that reads on after its call.
+        """Return the same bytes, valid until the reply or `release_frame`, for a handler that reads on after its call.
 
         To be called during that call only. A large frame is not copied, and counts as memory of requests until then.
         """

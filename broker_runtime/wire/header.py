@@ -24,7 +24,10 @@ There the body begins, in flexible versions after a block of tagged fields.
 
 
 def read_header(frame: memoryview) -> RequestHeader:
-    """The header of a frame (without its size field). Raises ProtocolError if it is cut short or is not UTF-8."""
+    """Return the header of a frame (without its size field).
+
+    Raises ProtocolError if it is cut short or is not UTF-8.
+    """
     try:
         api_key, version, correlation_id, length = _FIXED.unpack_from(frame)
     except error:

@@ -28,7 +28,10 @@ _ANY_LENGTH = RequestLimits(items_max=2**31 - 1, tagged_fields_max=2**31 - 1, ta
 
 @cache
 def message_type(api_key: int, version: int, direction: str) -> type[Entity]:
-    """The class of a request or response ("Request" or "Response"): kio's, or one of Sluicegate in kio's form."""
+    """Return the class of a request or response ("Request" or "Response").
+
+    It is kio's class, or one of Sluicegate in kio's form.
+    """
     module = FORMATS[api_key].module
     name = "".join(part.title() for part in module.split("_")) + direction
     place = OWN_MESSAGES.get((api_key, version, direction), f"kio.schema.{module}.v{version}")
@@ -66,7 +69,7 @@ def check_size(name: str, size: int, limits: RequestLimits) -> None:
 
 
 def encode_request_in_steps(api_key: int, version: int, content: Fields) -> Steps[bytes]:
-    """The body of a request of any length."""
+    """Return the body of a request of any length."""
     pieces = Pieces()
     yield from encode_in_steps(message_type(api_key, version, "Request"), content, pieces)
     return b"".join(pieces.all())
@@ -97,7 +100,7 @@ def _unreadable(kind: type[Entity], error: ProtocolError) -> ProtocolError:
 
 
 def encode_response(api_key: int, version: int, correlation_id: int, answer: Fields) -> bytes:
-    """The whole response frame, size field included."""
+    """Return the whole response frame, size field included."""
     body = encode_response_body(api_key, version, answer)
     return response_prefix(api_key, version, correlation_id, len(body)) + body
 

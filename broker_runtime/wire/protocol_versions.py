@@ -123,7 +123,7 @@ PROTOCOL_VERSION_MIN = max((step.number for step in HISTORY if step.removed), de
 
 
 def lives(history: Sequence[Step] = HISTORY) -> Mapping[tuple[int, int], Life]:
-    """The lives by API key and version. Raises ValueError if a step contradicts those before it."""
+    """Return the lives by API key and version. Raises ValueError if a step contradicts those before it."""
     found: dict[tuple[int, int], Life] = {}
     before = 0
     for step in history:

@@ -19,7 +19,7 @@ _UUIDS_KEPT = 1024
 
 @lru_cache(_UUIDS_KEPT)
 def _uuid(raw: bytes) -> UUID:
-    """A UUID, cached: creating one takes longer than all other work for a topic, and they are few."""
+    """Return a UUID, cached: creating one takes longer than all other work for a topic, and they are few."""
     return UUID(bytes=raw)
 
 
@@ -33,7 +33,7 @@ class FrameCursor:
         self.position = at
 
     def rest(self) -> bytes:
-        """A copy of the bytes that have not been read."""
+        """Return a copy of the bytes that have not been read."""
         return bytes(self._frame[self.position :])
 
     @property
@@ -42,7 +42,7 @@ class FrameCursor:
         return len(self._frame) - self.position
 
     def view(self, length: int) -> memoryview:
-        """The next bytes, valid as long as the frame is."""
+        """Return the next bytes, valid as long as the frame is."""
         end = self.position + length
         if end > len(self._frame):
             raise self._cut_short()
@@ -61,7 +61,7 @@ class FrameCursor:
         return values
 
     def since(self, position: int) -> bytes:
-        """A copy of the bytes read since `position`, for a response that begins with the same fields."""
+        """Return a copy of the bytes read since `position`, for a response that begins with the same fields."""
         return bytes(self._frame[position : self.position])
 
     def uuid(self) -> UUID:
@@ -83,7 +83,7 @@ class RequestReader(FrameCursor):
         self.limits = limits
 
     def kept(self, keep: Callable[[memoryview], memoryview]) -> "RequestReader":
-        """A reader at the same position of the frame that `keep` returns for this frame."""
+        """Return a reader at the same position of the frame that `keep` returns for this frame."""
         return RequestReader(keep(self._frame), self.position, self.flexible, self.limits)
 
     @property
@@ -97,11 +97,11 @@ class RequestReader(FrameCursor):
         self.position = position
 
     def counting(self, api_key: int) -> "RequestReader":
-        """A reader at the same position that checks the number of items in this API's request against the limits."""
+        """Return a reader at the same position that checks numbers of items against the limits of this API."""
         return CountingReader(self._frame, self.position, self.flexible, ItemBudget(self.limits, api_key))
 
     def array_length(self) -> int:
-        """Number of items of an array that may not be null. Never more than the bytes that are left."""
+        """Return the number of items of an array that may not be null. Never more than the bytes that are left."""
         count = self._length(_INT32)
         if count < 0:
             raise ProtocolError("malformed", "an array is null")
@@ -110,7 +110,7 @@ class RequestReader(FrameCursor):
         return count
 
     def nullable_array_length(self) -> int:
-        """Number of items of an array, -1 for null."""
+        """Return the number of items of an array, -1 for null."""
         count = self._length(_INT32)
         if count > len(self._frame) - self.position:
             raise self._cut_short()
@@ -127,7 +127,7 @@ class RequestReader(FrameCursor):
         return None if length < 0 else self._text(length)
 
     def nullable_bytes(self) -> memoryview | None:
-        """A view into the frame, valid as long as the frame is."""
+        """Return a view into the frame, valid as long as the frame is."""
         length = self._length(_INT32)
         if length < 0:
             return None

@@ -15,7 +15,7 @@ _NOTHING = -1
 
 
 def refusal(api_key: int, version: int, code: int, message: str) -> bytes | None:
-    """The body of that response; None if the message has no error code of its own."""
+    """Return the body of that response; None if the message has no error code of its own."""
     kind: Any = message_type(api_key, version, "Response")
     content = _empty(kind)
     if "error_code" not in content:
@@ -26,7 +26,7 @@ def refusal(api_key: int, version: int, code: int, message: str) -> bytes | None
 
 @cache
 def _empty(kind: Any) -> dict[str, Any]:
-    """The fields of an empty response: empty arrays and texts, and unknown numbers."""
+    """Return the fields of an empty response: empty arrays and texts, and unknown numbers."""
     hints = get_type_hints(kind)
     content: dict[str, Any] = {}
     for field in fields(kind):

@@ -11,7 +11,7 @@ class ReadableFile(Protocol):
     """An open file that stays open for as long as it is referenced (a deleted segment may still be read)."""
 
     def fileno(self) -> int:
-        """A descriptor for sendfile. Raises OSError if there is none (files in memory)."""
+        """Return a descriptor for sendfile. Raises OSError if there is none (files in memory)."""
         ...
 
     def pread(self, size: int, offset: int) -> bytes: ...

@@ -33,7 +33,7 @@ def write_uvarint(value: int) -> bytes:
 
 
 def skip_tagged_fields(buffer: bytes | memoryview, at: int, limits: RequestLimits = DEFAULT_LIMITS) -> int:
-    """The offset after a block of tagged fields; unknown tags are ignored, as the protocol requires."""
+    """Return the offset after a block of tagged fields; unknown tags are ignored, as the protocol requires."""
     if at < len(buffer) and not buffer[at]:
         return at + 1
     begin = at

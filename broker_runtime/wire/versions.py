@@ -141,7 +141,7 @@ FORMATS: Mapping[int, ApiFormat] = {
 
 
 def api_keys() -> Mapping[str, int]:
-    """The keys of all APIs by Kafka's names, such as OffsetCommit."""
+    """Return the keys of all APIs by Kafka's names, such as OffsetCommit."""
     return {"".join(part.title() for part in form.module.split("_")): key for key, form in FORMATS.items()}
 
 

@@ -54,7 +54,7 @@ def shop(standing_shop: Shop) -> Shop:
     return standing_shop
 
 
-def test_volumes_outlive_their_cluster_until_it_says_otherwise(shop: Shop) -> None:
+def test_volumes_are_kept_after_their_cluster_unless_its_spec_deletes_them(shop: Shop) -> None:
     shop.apply(a_cluster(), a_topic())
     first_id = ready(shop)["status"]["clusterId"]
     shop.await_condition("topic", "again-kept", "Ready", "True")

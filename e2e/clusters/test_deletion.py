@@ -77,7 +77,7 @@ def topics(shop: Shop) -> list[Json]:
     return [the_topic(shop, namespace) for namespace in (NAMESPACE, OTHER_NAMESPACE)]
 
 
-def test_without_an_operator_the_documented_command_and_its_own_program_let_topics_go(
+def test_topics_are_released_without_an_operator_by_the_documented_command_and_by_the_program(
     without_operator: Shop, operator_kubeconfig: Path, tmp_path: Path
 ) -> None:
     shop = without_operator

@@ -56,7 +56,7 @@ def trusted_by(shop: Shop, pod: BrokerPod) -> str | None:
     return shop.admin(pod, read)
 
 
-def test_clients_are_told_ports_of_nodes_and_what_they_are_told_changes_live(outside: Shop) -> None:
+def test_clients_receive_node_ports_and_a_changed_address_takes_effect_live(outside: Shop) -> None:
     shop, before = outside, outside.fingerprint()
     shop.apply(listener(exposure="NodePort"))
     shop.await_condition("brokerlistener", NAME, "Ready", "True")

@@ -118,7 +118,7 @@ def test_brokers_and_controllers_are_seen_in_kubectl(outside: Outside) -> None:
     wait_for("all are Online", look, timeout_s=30, interval_s=0.2)
 
 
-def test_a_limit_whose_quota_goes_while_the_operator_is_away_is_lifted_and_topics_stay(outside: Outside) -> None:
+def test_a_limit_whose_quota_was_deleted_during_downtime_is_lifted_and_topics_stay(outside: Outside) -> None:
     topic = document("Topic", "outside-orders", {"clusterRef": {"name": CLUSTER}, "partitions": 2, "replicas": 3})
     outside.apply(quota("away", {"listener": "EXTERNAL"}, maxConnections=500), topic)
     outside.await_ready("connectionquota", "away")

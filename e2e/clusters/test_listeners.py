@@ -54,7 +54,7 @@ def told_at(address: str, port: int = PORT) -> dict[int, str]:
     return {broker.id: f"{broker.host}:{broker.port}" for broker in brokers.values()}
 
 
-def test_a_listener_comes_and_goes_while_clients_of_another_go_on(partners: Shop) -> None:
+def test_a_listener_opens_and_closes_while_clients_of_another_listener_continue(partners: Shop) -> None:
     shop, before = partners, partners.fingerprint()
     create_topic(shop.bootstrap(), "listeners", 3, BROKERS, min_insync_replicas="2")
     with AcknowledgedWorkload(shop.bootstrap(), "listeners", 3, pause_s=PAUSE_S) as load:

@@ -139,7 +139,7 @@ def gone_after_s(shop: Shop, pod: BrokerPod, since_s: float) -> float:
     return time.monotonic() - since_s
 
 
-def test_a_broker_whose_pod_is_gone_is_fenced_without_waiting_for_its_session(shop: Shop) -> None:
+def test_a_broker_whose_pod_was_deleted_is_fenced_before_its_session_ends(shop: Shop) -> None:
     wait_for("all in sync", shop.all_in_sync)
     pod = shop.pod(1)
     shop.plane.kubectl("delete", "pod", pod.name, "--grace-period=0", "--force")

@@ -131,7 +131,7 @@ def test_a_changed_dynamic_key_restarts_nothing_and_drift_is_mended(shop: Shop) 
     wait_for("forgotten", lambda: not shop.cluster()["status"].get("dynamicConfigKeys"))
 
 
-def test_a_roll_that_waits_says_for_whom_and_quotas_do_not_wait_with_it(shop: Shop) -> None:
+def test_a_waiting_roll_names_the_broker_and_does_not_delay_quotas(shop: Shop) -> None:
     away, before, incarnations = shop.pod(1), uids(shop), Incarnations(shop)
     shop.kubelet.hold_pod(NAMESPACE, away.name)
     wait_for("the broker is away", lambda: not shop.pod(1).ready)
@@ -227,7 +227,7 @@ class Incarnations:
         return self._replaced
 
 
-def test_a_paused_rollout_restarts_nothing_and_a_pod_deleted_by_hand_in_its_middle_loses_nothing(shop: Shop) -> None:
+def test_a_paused_rollout_restarts_no_pod_and_a_manually_deleted_pod_loses_no_record(shop: Shop) -> None:
     incarnations, change = Incarnations(shop), other_value(shop)
     with load_on(shop, "by-hand") as load:
         wait_for("the load runs", lambda: load.count > 100)

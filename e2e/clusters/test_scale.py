@@ -25,7 +25,7 @@ def on_broker(shop: Shop, broker_id: int) -> int:
     return int(broker.get("replicas", 0))
 
 
-def test_a_broker_comes_gets_replicas_gives_them_away_and_goes(scaled: Shop) -> None:
+def test_an_added_broker_gets_replicas_and_gives_them_away_before_it_is_removed(scaled: Shop) -> None:
     shop = scaled
     before = shop.fingerprint()
     shop.plane.kubectl("scale", "brokercluster", CLUSTER, f"--replicas={MORE}")
@@ -60,7 +60,7 @@ def test_a_broker_comes_gets_replicas_gives_them_away_and_goes(scaled: Shop) -> 
     assert [pod.name for pod in shop.broker_pods()] == [f"{CLUSTER}-brokers-{i}" for i in range(BROKERS)]
 
 
-def test_a_statefulset_that_is_scaled_by_hand_is_put_back_and_it_is_said_who_did_it(shop: Shop) -> None:
+def test_the_operator_reverts_a_manual_scale_of_a_statefulset_and_an_event_names_its_author(shop: Shop) -> None:
     shop.plane.kubectl("scale", "statefulset", f"{CLUSTER}-brokers", "--replicas=1")
     found = wait_for(
         "the number is put back",

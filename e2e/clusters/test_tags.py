@@ -56,7 +56,7 @@ def same_processes(shop: Shop) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("same_processes")
-def test_tags_of_a_manifest_come_change_and_go_without_a_restart(shop: Shop) -> None:
+def test_tags_of_a_manifest_are_added_changed_and_removed_without_a_restart(shop: Shop) -> None:
     await_tags(shop, everybody({}))
     shop.change_cluster(brokers={"tags": {"team": "payments", "aws.zone": "eu-central-1"}})
     await_tags(shop, everybody({"team": "payments", "aws.zone": "eu-central-1"}))
@@ -93,7 +93,7 @@ def test_labels_of_nodes_are_tags_of_the_brokers_there_also_when_a_node_is_label
     wait_for("nothing is left", lambda: not shop.cluster()["status"].get("dynamicConfigKeys"))
 
 
-def test_a_broker_that_is_away_is_told_of_by_the_others_and_comes_back_with_its_tags(shop: Shop) -> None:
+def test_other_brokers_describe_an_offline_broker_which_returns_with_its_tags(shop: Shop) -> None:
     zone = nodes_of(shop)[2]["metadata"]["labels"][ZONE_LABEL]
     shop.change_cluster(brokers={"tags": {"team": "payments"}, "tagsFromNodeLabels": {"zone": ZONE_LABEL}})
     wanted = {"team": "payments", "zone": zone}

@@ -28,7 +28,7 @@ def test_the_quickstart_shows_where_its_clients_connect(page: FollowedPage, figu
 
 
 @pytest.mark.parametrize("example", ["observers", "quotas"])
-def test_what_is_applied_while_brokers_run_restarts_none(page: FollowedPage, example: str) -> None:
+def test_manifests_applied_while_brokers_run_restart_none(page: FollowedPage, example: str) -> None:
     before = page.brokers()
     page.follow(example)
     assert page.brokers() == before

@@ -19,7 +19,7 @@ REFUSED = "is invalid|error validating data|strict decoding error"
 QUOTA = "requests.cpu=4,requests.memory=8Gi,limits.memory=8Gi,pods=3"
 
 
-def test_a_restricted_namespace_under_a_quota_has_its_cluster_and_goes_while_it_runs(
+def test_a_cluster_runs_in_a_restricted_namespace_with_a_quota_which_can_be_deleted(
     shop: NodeShop, kube: Kube, figures: Figures
 ) -> None:
     with own_namespace(kube, "retail") as retail:
@@ -49,7 +49,7 @@ def test_volumes_are_made_where_the_pods_were_put(shop: NodeShop, kube: Kube) ->
         assert term["matchExpressions"][0]["values"] == [node]
 
 
-def test_a_quota_without_room_is_said_and_room_is_taken_once_it_is_there(shop: NodeShop, kube: Kube) -> None:
+def test_an_exhausted_quota_is_reported_and_pods_start_once_it_is_raised(shop: NodeShop, kube: Kube) -> None:
     with own_namespace(kube, "crowded") as crowded:
         crowded.kubectl("create", "quota", "small", "--hard=pods=1")
         crowded.apply(a_cluster())
@@ -73,7 +73,7 @@ def test_bad_manifests_are_refused_and_change_nothing(shop: NodeShop) -> None:
     assert shop.running() == before
 
 
-def test_an_image_that_nobody_can_pull_is_said_and_mended_by_another(shop: NodeShop, kube: Kube) -> None:
+def test_an_image_that_cannot_be_pulled_is_reported_and_replaced_by_another(shop: NodeShop, kube: Kube) -> None:
     with own_namespace(kube, "typing") as typing:
         typing.apply(a_cluster(image="registry.invalid/sluicegate:typo"))
 

@@ -8,7 +8,7 @@ from tests.support.processes.acknowledged import AcknowledgedWorkload
 PLUGIN = REPOSITORY / "examples" / "observers" / "prometheus.yaml"
 
 
-def test_an_observer_comes_and_goes_while_brokers_run(shop: NodeShop, load: AcknowledgedWorkload) -> None:
+def test_an_observer_is_added_and_removed_while_brokers_run(shop: NodeShop, load: AcknowledgedWorkload) -> None:
     before = shop.running()
     shop.plane.kubectl("apply", "-f", str(PLUGIN))
     try:

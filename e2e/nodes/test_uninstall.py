@@ -54,7 +54,9 @@ def finalizers(shop: NodeShop) -> list[str]:
     return found
 
 
-def test_claims_stay_or_go_as_the_cluster_says_and_are_taken_up_under_the_same_name(shop: NodeShop, kube: Kube) -> None:
+def test_claims_are_kept_or_deleted_as_the_cluster_says_and_are_adopted_under_the_same_name(
+    shop: NodeShop, kube: Kube
+) -> None:
     with own_namespace(kube, "again") as again:
 
         def claims() -> list[str]:

@@ -74,7 +74,7 @@ def landed(segments: Path) -> int:
     return found
 
 
-def test_what_clients_do_is_in_files_and_a_lander_that_fails_takes_no_broker_out_of_service(
+def test_requests_of_clients_are_in_files_and_a_failing_lander_keeps_brokers_in_service(
     standing_shop: Shop, segments: Path
 ) -> None:
     shop = standing_shop

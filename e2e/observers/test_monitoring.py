@@ -78,7 +78,7 @@ def test_every_query_of_every_dashboard_finds_something(run: MonitoredRun) -> No
     assert [str(query) for query in nothing if query.panel not in WITHOUT_SERIES] == []
 
 
-def test_a_storm_is_what_alerts_tell_of_it_and_nothing_else(run: MonitoredRun) -> None:
+def test_a_storm_fires_its_own_alert_only(run: MonitoredRun) -> None:
     expressions = alert_expressions()
     found = {
         name

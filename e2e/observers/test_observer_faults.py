@@ -79,7 +79,7 @@ def messages(shop: Shop, name: str) -> str:
     return "\n".join(f"{one['state']}: {one.get('message', '')}" for one in states)
 
 
-def test_what_a_slow_and_a_flooded_observer_lose_stands_in_their_status(plugins: Shop) -> None:
+def test_the_status_reports_the_losses_of_a_slow_and_a_flooded_observer(plugins: Shop) -> None:
     plugins.apply(
         plugin("slow", "Sleeping", filter={"apiKeys": ["Produce"]}),
         plugin("flooded", "Flooding", config={"queue.max": "10"}, filter={"apiKeys": ["Produce"]}),
@@ -132,7 +132,7 @@ def silent(shop: Shop, name: str) -> Json:
     return status if status["state"] == "Unknown" and status.get("brokers") == "1/2" else {}
 
 
-def test_fifty_plugins_are_as_many_as_a_broker_has_and_the_others_are_told(plugins: Shop) -> None:
+def test_plugins_beyond_the_maximum_of_a_broker_are_reported(plugins: Shop) -> None:
     plugins.apply(*(plugin(f"each-{number:02}") for number in range(50)))
 
     def reasons() -> list[str]:
@@ -146,7 +146,7 @@ def test_fifty_plugins_are_as_many_as_a_broker_has_and_the_others_are_told(plugi
     wait_for("one comes in its place", lambda: sorted(reasons()) == ["Loaded"] * 16 + ["TooMany"] * 33)
 
 
-def test_code_that_is_not_allowed_any_more_goes_at_once_though_it_has_changed(plugins: Shop, tmp_path: Path) -> None:
+def test_code_that_is_not_allowed_any_more_is_removed_at_once_even_if_it_changed(plugins: Shop, tmp_path: Path) -> None:
     def code(text: str) -> Json:
         return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "words"}, "data": {"word.py": text}}
 

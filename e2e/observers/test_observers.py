@@ -44,9 +44,7 @@ def row(shop: Shop) -> list[str]:
     return shop.plane.kubectl("get", "op", NAME, "--no-headers").split()
 
 
-def test_an_applied_observer_observes_without_a_restart_and_a_broken_one_harms_nobody(
-    shop: Shop, tmp_path: Path
-) -> None:
+def test_an_applied_observer_works_without_a_restart_and_a_broken_one_has_no_effect(shop: Shop, tmp_path: Path) -> None:
     before, notes = shop.fingerprint(), tmp_path / "notes"
     shop.apply(document("Noting", {"path": str(notes)}))
     try:
@@ -72,7 +70,7 @@ def test_an_applied_observer_observes_without_a_restart_and_a_broken_one_harms_n
     assert shop.fingerprint() == before
 
 
-def test_of_two_with_one_name_the_younger_is_told_so(shop: Shop, tmp_path: Path) -> None:
+def test_the_younger_of_two_plugins_with_one_name_reports_the_conflict(shop: Shop, tmp_path: Path) -> None:
     shop.apply(document("Noting", {"path": str(tmp_path / "notes")}))
     other = document("Silent", {})
     shop.apply(other | {"metadata": {"name": "other"}, "spec": {**other["spec"], "name": NAME}})

@@ -193,7 +193,7 @@ def leads(operator: ForkedOperator) -> bool:
     return f"{operator.identity} leads" in operator.output()
 
 
-def test_of_two_operators_whose_clocks_differ_one_acts_at_a_time(world: EngineWorld) -> None:
+def test_only_one_of_two_operators_with_different_clocks_acts_at_a_time(world: EngineWorld) -> None:
     second = world.open(world.new_proxy())
     with world.operator("one", lease_s=LEASE_S, shift_s=HOUR_S) as one:
         wait_for("one leads", lambda: leads(one))

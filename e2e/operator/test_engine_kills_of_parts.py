@@ -74,7 +74,9 @@ def told(world: EngineWorld, key: str, cluster: str = CLUSTER) -> list[float | s
     return one_after_another(values)
 
 
-def test_parts_of_a_cluster_come_change_and_go_with_a_death_at_each_step(equipped: EngineWorld) -> None:
+def test_parts_of_a_cluster_are_added_changed_and_removed_by_an_operator_killed_at_each_step(
+    equipped: EngineWorld,
+) -> None:
     world = equipped
     with ExitStack() as stack:
         pods, claims, services, sets, runs = (
@@ -201,7 +203,9 @@ def limits(rate: int, count: int) -> tuple[Json, Json]:
     )
 
 
-def test_limits_on_brokers_of_others_with_a_death_at_each_step_leave_theirs_alone(world: EngineWorld) -> None:
+def test_an_operator_killed_at_each_step_leaves_limits_of_others_on_external_brokers_unchanged(
+    world: EngineWorld,
+) -> None:
     cluster = world.served.clusters[OUTSIDE]
     theirs = {OVERRIDES: f"{OTHERS}:3", "max.connection.creation.rate": "1000"}
     cluster.built_in[RETENTION] = "604800000"

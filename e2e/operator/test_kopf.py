@@ -162,7 +162,7 @@ async def test_a_watch_that_ends_goes_on_from_its_last_version_without_a_list(wa
     assert watching.cache.informers()[TOPIC].lists == 1
 
 
-async def test_what_was_deleted_while_nobody_watched_is_told_after_410(watching: Watching) -> None:
+async def test_an_object_deleted_during_a_watch_gap_is_reported_after_410(watching: Watching) -> None:
     for name in ("one", "two", "three"):
         await watching.make_map(name)
     await watching.until(lambda: watching.names(CONFIG_MAP) == {"before", "one", "two", "three"})
@@ -204,7 +204,7 @@ async def test_a_kind_that_is_refused_is_the_error_of_that_kind_alone(watching: 
     await watching.until(lambda: not watching.cache.errors() and f"during-{status}" in watching.names(TOPIC))
 
 
-async def test_a_crd_that_goes_and_comes_back_is_the_business_of_its_kind_alone(watching: Watching) -> None:
+async def test_deleting_and_recreating_a_crd_affects_its_kind_only(watching: Watching) -> None:
     await watching.make_topic("lost")
     await watching.until(lambda: "lost" in watching.names(TOPIC))
     await watching.kubectl("delete", "crd", "topics.sluicegate.dev")

@@ -48,7 +48,7 @@ def await_judged(plane: ControlPlane, operator: OperatorProcess, name: str) -> N
     wait_for(f"quota {name} is judged", judged, timeout_s=TIMEOUT_S)
 
 
-def test_an_operator_that_is_there_before_its_crds_waits_for_them_and_goes_on(
+def test_an_operator_started_before_its_crds_waits_for_them_and_continues(
     bare_plane: ControlPlane, early: OperatorProcess
 ) -> None:
     crd = "connectionquotas.sluicegate.dev"

@@ -74,7 +74,7 @@ def test_a_field_of_the_next_version_changes_nothing(shop: Shop, own_crds: None)
     assert shop.fingerprint() == before
 
 
-def test_what_cannot_be_read_is_stalled_and_keeps_limits_ports_and_nodes(shop: Shop, own_crds: None) -> None:
+def test_unreadable_objects_are_stalled_and_keep_limits_ports_and_nodes(shop: Shop, own_crds: None) -> None:
     with changed(shop, QUOTA_CRD) as schema:
         schema["properties"]["maxConnectionCreationRate"]["minimum"] = 0
     with changed(shop, LISTENER_CRD) as schema:

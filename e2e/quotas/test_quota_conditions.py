@@ -25,7 +25,7 @@ def test_a_quota_for_a_missing_listener_is_enforced_once_the_listener_is_there(s
         shop.delete("connectionquota", "partner-rate")
 
 
-def test_of_two_quotas_on_one_target_the_stricter_is_enforced_and_the_other_says_so(shop: Shop) -> None:
+def test_the_stricter_of_two_quotas_on_one_target_is_enforced_and_the_other_reports_this(shop: Shop) -> None:
     shop.apply(quota_document("shop-external-stricter", {"listener": "EXTERNAL"}, maxConnectionCreationRate=30))
     try:
         shop.await_enforced("shop-external-stricter")

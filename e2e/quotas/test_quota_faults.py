@@ -48,7 +48,7 @@ def test_a_limit_altered_by_hand_for_one_broker_is_mended(shop: Shop) -> None:
     wait_for("mended", lambda: shop.external_rates() == [50] * BROKERS)
 
 
-def test_the_narrowest_limits_shut_nobody_out_who_could_lift_them(shop: Shop, operator_back: OperatorProcess) -> None:
+def test_the_strictest_limits_do_not_lock_out_the_operator(shop: Shop, operator_back: OperatorProcess) -> None:
     quotas = [
         quota_document("shop-one", {"broker": {}}, maxConnections=1, maxConnectionCreationRate=1),
         quota_document("shop-one-each", {"defaultIp": {}}, maxConnections=1, maxConnectionCreationRate=1),
@@ -156,7 +156,7 @@ def test_of_two_operators_one_acts_and_the_other_takes_over(
         assert second.stop() == 0, "and lets go of the Lease, which the first one waits for now"
 
 
-def test_an_api_server_that_goes_away_changes_nothing_and_is_followed_when_it_is_back(shop: Shop) -> None:
+def test_an_outage_of_the_api_server_changes_no_limit_and_later_changes_are_applied(shop: Shop) -> None:
     before = shop.fingerprint()
     pods = shop.broker_pods()
     shop.plane.pause_api_server()

@@ -29,7 +29,7 @@ def test_every_resource_of_the_quickstart_becomes_ready(shop: Shop) -> None:
     assert row.split()[1:][:6] == [CLUSTER, "listener", "EXTERNAL", str(RATE), f"{BROKERS}/{BROKERS}", "True"]
 
 
-def test_what_the_status_says_is_what_the_brokers_say(shop: Shop) -> None:
+def test_the_status_shows_the_limits_that_brokers_report(shop: Shop) -> None:
     assert shop.external_rates() == [RATE] * BROKERS
     assert [shop.ip_rates(pod) for pod in shop.broker_pods()] == [{"127.0.1.7": 5.0}] * BROKERS
     status = shop.quota("shop-external-rate")["status"]

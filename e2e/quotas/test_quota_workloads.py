@@ -107,7 +107,7 @@ def seconds_until(what: str, holds: Any, timeout_s: float = 30.0) -> float:
     return time.monotonic() - began_s
 
 
-def test_a_pod_is_limited_from_its_address_on_until_it_is_gone(shop: Shop) -> None:
+def test_a_pod_is_limited_from_the_time_of_its_address_until_its_deletion(shop: Shop) -> None:
     shop.apply(limited("billing", WORKLOAD))
     shop.await_enforced("billing")
     assert shop.quota("billing")["status"]["members"] == 0
@@ -142,7 +142,7 @@ def test_an_address_is_held_and_lifted_within_a_second_and_the_next_pod_that_has
     wait_for("the first one's again", lambda: everywhere(shop, "default/billing", "127.0.9.1"), timeout_s=30)
 
 
-def test_a_pod_that_has_the_address_of_another_one_of_its_workload_pays_for_none_of_its_connections(shop: Shop) -> None:
+def test_a_pod_that_reuses_an_address_does_not_inherit_its_connections(shop: Shop) -> None:
     pod, address = shop.pod(0), "127.0.9.1"
     shop.apply(limited("billing", WORKLOAD))
     placed(shop, "billing-1", address, "billing")

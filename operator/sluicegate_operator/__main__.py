@@ -34,7 +34,7 @@ from sluicegate_operator.handlers.process.telemetry_server import TelemetryServe
 from sluicegate_operator.handlers.reconcilers.pods_of_quotas import MakeFeeding
 from sluicegate_operator.handlers.reconcilers.released_topics import release_topics
 from sluicegate_operator.handlers.term import lead
-from sluicegate_operator.handlers.watch_troubles import tell_troubles
+from sluicegate_operator.handlers.watch_troubles import report_troubles
 from sluicegate_operator.kube.cache.watched import WATCHED
 from sluicegate_operator.kube.client.client import KubeClient
 from sluicegate_operator.kube.http.errors import KubeError
@@ -147,7 +147,7 @@ async def _run(lease_client: KubeClient, settings: Settings) -> int:
         admission = Admission(kube, settings, settings.admission) if settings.admission is not None else None
         feed = partial(KopfOperator, transport, settings.namespace, lambda: _stop_on_signals(stop))
         kopf = feed(kube.cache, admission)
-        tell_troubles(kube.cache, readiness)
+        report_troubles(kube.cache, readiness)
         REGISTRY.register(CacheMetrics(kube.cache))
         telemetry = _telemetry(settings, liveness, readiness)
         background = [asyncio.create_task(_beat(liveness))]

@@ -77,12 +77,12 @@ def test_the_pipeline_knows_every_word_that_it_is_given() -> None:
     assert (report.results, report.publish) == (build.results, True)
 
 
-def test_a_pipeline_that_says_nothing_of_them_gives_no_files() -> None:
+def test_a_pipeline_without_settings_passes_no_files() -> None:
     build, _ = commands(pipeline())
     assert (build.prices, build.objectives, build.mirrors, build.storms) == (None, None, None, None)
 
 
-def test_the_pipeline_reads_what_people_say_as_they_mean_it() -> None:
+def test_the_pipeline_parses_prices_and_storm_limits_as_written() -> None:
     prices = read_prices(file(FULL, "prices"))
     assert prices.currency == "EUR"
     assert prices.price == {
@@ -106,7 +106,7 @@ def test_every_price_that_the_pipeline_knows_can_be_said() -> None:
     assert AuditPrices.model_fields.keys() == {"currency", *(key for key, _ in RESOURCES.values())}
 
 
-def test_what_is_not_said_means_the_same_to_both() -> None:
+def test_defaults_of_operator_and_pipeline_are_equal() -> None:
     assert AuditObjective.model_fields["window_days"].default == WINDOW_DAYS
     for name, value in asdict(StormLimits()).items():
         assert f"{value} if absent" in (AuditStorms.model_fields[name].description or "")

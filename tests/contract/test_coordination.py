@@ -305,7 +305,7 @@ async def test_all_that_wait_while_a_commit_runs_share_the_next(
         assert process.shard.log == ["committed", *[Added("x", 1)] * QUEUE_MAX, "committed"]
 
 
-async def test_others_have_their_turn_while_very_much_waits(
+async def test_other_tasks_run_while_very_many_requests_wait(
     new_place: Callable[[], Place], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("broker_runtime.coordination.runtime._GROUP_MAX", 2)
@@ -324,7 +324,7 @@ async def test_others_have_their_turn_while_very_much_waits(
         assert await asyncio.gather(*waiting) == list(range(QUEUE_MAX))
 
 
-async def test_a_refusal_waits_for_what_it_came_of(new_place: Callable[[], Place]) -> None:
+async def test_a_refusal_waits_for_the_change_that_it_is_based_on(new_place: Callable[[], Place]) -> None:
     def once(tally: Tally) -> tuple[Sequence[Added], None]:
         if tally.sums:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "it is there")
@@ -339,7 +339,7 @@ async def test_a_refusal_waits_for_what_it_came_of(new_place: Callable[[], Place
         assert codes(await asyncio.gather(*told, return_exceptions=True)) == [None, ErrorCode.INVALID_REQUEST]
 
 
-async def test_a_refusal_and_a_mistake_write_nothing_and_hold_nobody_up(new_place: Callable[[], Place]) -> None:
+async def test_refused_and_failing_decisions_write_nothing_and_block_no_other(new_place: Callable[[], Place]) -> None:
     def refuse(tally: Tally) -> tuple[Sequence[Added], None]:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "no")
 
@@ -404,7 +404,7 @@ async def test_the_next_term_knows_everything_that_was_answered(new_place: Calla
         assert await again.add() == before.next_offset
 
 
-async def test_who_waits_when_the_log_becomes_another_ones_is_told(new_place: Callable[[], Place]) -> None:
+async def test_pending_requests_fail_when_another_process_takes_the_log(new_place: Callable[[], Place]) -> None:
     place = new_place()
     async with running(place) as process:
         await process.add("a")
@@ -444,7 +444,7 @@ async def test_nothing_is_answered_once_another_might_write_though_nothing_is_wr
         assert told == [ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR]
 
 
-async def test_a_stop_tells_everybody_who_waits(new_place: Callable[[], Place]) -> None:
+async def test_a_stop_fails_all_pending_requests(new_place: Callable[[], Place]) -> None:
     place = new_place()
     async with running(place) as process:
         place.hold()
@@ -458,7 +458,7 @@ async def test_a_stop_tells_everybody_who_waits(new_place: Callable[[], Place]) 
         process.runtime.unload()
 
 
-async def test_who_gives_up_waiting_holds_nobody_up(new_place: Callable[[], Place]) -> None:
+async def test_a_cancelled_request_does_not_block_others(new_place: Callable[[], Place]) -> None:
     place = new_place()
     async with running(place) as process:
         place.hold()

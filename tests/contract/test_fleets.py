@@ -211,7 +211,7 @@ async def test_nothing_is_scaled_while_paused(world: FleetWorld, wanted: int) ->
     assert sorted((await look(world)).broker_ids) == list(range(wanted))
 
 
-async def test_a_scale_that_was_decided_for_what_is_no_more_is_not_done(world: FleetWorld) -> None:
+async def test_a_scale_decided_for_an_outdated_state_is_not_executed(world: FleetWorld) -> None:
     fleet, cluster = await started(world), await shop(world)
     old = await look(world)
 

@@ -70,7 +70,7 @@ def read_as_group(broker: Broker) -> None:
     consumer.close()
 
 
-def test_what_groups_need_is_imported_with_the_first_of_them(broker: Broker) -> None:
+def test_code_of_groups_is_imported_with_the_first_group(broker: Broker) -> None:
     create_topic(broker.bootstrap, "load")
     produce(broker)
     read_alone(broker)

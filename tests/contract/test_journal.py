@@ -204,7 +204,7 @@ async def test_a_new_journal_is_empty(place: Place) -> None:
     assert controller.values() == []
 
 
-async def test_what_was_committed_is_there_for_the_next_process(place: Place) -> None:
+async def test_committed_records_are_read_by_the_next_process(place: Place) -> None:
     one = place.process()
     await one.journal.load()
     await one.write(b"a", b"b")
@@ -232,7 +232,7 @@ async def test_a_large_commit_is_loaded_whole(place: Place) -> None:
     assert two.values() == [bytes([letter]) * BIG for letter in b"wxyz"]
 
 
-async def test_a_snapshot_and_what_comes_behind_it(place: Place) -> None:
+async def test_a_journal_returns_its_newest_snapshot_and_the_records_after_it(place: Place) -> None:
     one = place.process()
     await one.journal.load()
     await one.write(b"a", b"b", b"c")
@@ -319,7 +319,7 @@ async def test_the_lease_goes_from_one_to_the_next(shared_place: StorePlace) -> 
 
 
 @pytest.mark.full
-async def test_a_lease_says_where_its_holder_is_and_ends_for_one_that_has_not_renewed_it_since(
+async def test_a_lease_has_its_holders_address_and_ends_unless_it_was_renewed_since(
     shared_place: StorePlace,
 ) -> None:
     shared_place.process(), shared_place.process()

@@ -215,14 +215,14 @@ async def test_a_repeat_counts_also_when_the_first_event_has_expired(plane: Cont
     assert counts == [1, 2, 3, 4]
 
 
-async def test_apply_owns_its_fields_and_leaves_others_alone(plane: ControlPlane, client: KubeClient) -> None:
+async def test_apply_changes_its_own_fields_only(plane: ControlPlane, client: KubeClient) -> None:
     await client.apply(config_map("applied", {"ours": "1", "dropped": "1"}))
     plane.kubectl("patch", "configmap", "applied", "--patch", '{"data": {"ours": "by hand", "theirs": "1"}}')
     applied = await client.apply(config_map("applied", {"ours": "2"}))
     assert applied["data"] == {"ours": "2", "theirs": "1"}
 
 
-async def test_what_a_child_was_created_with_goes_when_it_is_wanted_no_more(
+async def test_fields_of_a_created_child_are_removed_when_they_are_no_longer_wanted(
     client: KubeClient, owners: dict[str, str]
 ) -> None:
     for wanted in ({"first": "1", "second": "1"}, {"second": "2"}, {}):
@@ -241,7 +241,7 @@ async def test_what_a_child_was_created_with_goes_when_it_is_wanted_no_more(
         (labels("shop"), "other", "BrokerCluster other controls it"),
     ],
 )
-async def test_what_somebody_else_made_is_left_alone_and_said(
+async def test_an_object_of_another_owner_is_unchanged_and_reported(
     plane: ControlPlane, client: KubeClient, owners: dict[str, str], marks: dict[str, str], owner: str, why: str
 ) -> None:
     meta = {"name": "theirs", "namespace": "default", "labels": marks}
@@ -257,7 +257,7 @@ async def test_what_somebody_else_made_is_left_alone_and_said(
         plane.kubectl("delete", "configmap", "theirs")
 
 
-async def test_what_is_labelled_ours_and_controlled_by_nobody_is_taken_up(
+async def test_an_object_with_our_labels_and_no_controller_is_adopted(
     plane: ControlPlane, client: KubeClient, owners: dict[str, str]
 ) -> None:
     plane.kubectl("create", "configmap", "orphan", "--from-literal=kept=1")
@@ -295,7 +295,7 @@ async def _apply_as_seen(
         await client.apply(child)
 
 
-async def test_what_others_change_between_a_look_and_the_write_is_seen_before_it_is_put_back(
+async def test_a_change_between_the_read_and_the_write_is_seen_before_it_is_reverted(
     plane: ControlPlane, client: KubeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await client.apply(config_map("overruled", {"ours": "1"}))
@@ -343,7 +343,7 @@ async def test_a_namespace_that_is_being_deleted_is_no_right_that_is_missing(
     )
 
 
-async def test_nothing_is_written_where_nothing_has_changed_since_it_was_applied(
+async def test_an_unchanged_object_is_not_written_again(
     plane: ControlPlane, client: KubeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written: list[str] = []
@@ -440,9 +440,7 @@ async def test_the_operators_rights_end_where_its_work_ends(plane: ControlPlane,
             plane.kubectl("auth", "can-i", *question, "-n", "default", f"--as={ACCOUNT}")
 
 
-async def test_what_is_denied_for_a_moment_is_asked_again_and_what_stays_denied_is_said(
-    plane: ControlPlane, kubeconfig: str
-) -> None:
+async def test_a_short_denial_is_retried_and_a_lasting_denial_is_reported(plane: ControlPlane, kubeconfig: str) -> None:
     """As while an API server that restarts has not loaded its RBAC."""
     patient, hasty = KubeClient(kubeconfig), KubeClient(kubeconfig, denied_for_s=1.0)
     plane.kubectl("delete", "rolebinding", "sluicegate-operator-lease", "-n", SYSTEM)

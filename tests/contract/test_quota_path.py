@@ -55,7 +55,7 @@ async def test_limits_are_enforced_changed_and_lifted_in_well_under_a_second(poo
     assert last.quotas == {}
 
 
-async def test_a_broker_says_which_listeners_it_has_open(pool: BrokerPool, node: SingleNode) -> None:
+async def test_a_broker_reports_its_open_listeners(pool: BrokerPool, node: SingleNode) -> None:
     [listeners] = (await ask_listeners(pool, [])).values()
     assert node.port in [listener.port for listener in listeners.values()]
     [seen] = (await observe_limits(pool)).values()
@@ -63,7 +63,7 @@ async def test_a_broker_says_which_listeners_it_has_open(pool: BrokerPool, node:
     assert seen.listeners == frozenset(listeners)
 
 
-async def test_what_is_enforced_already_is_left_alone(pool: BrokerPool) -> None:
+async def test_limits_already_enforced_are_not_sent_again(pool: BrokerPool) -> None:
     await run(pool, LIMITS)
     again = await run(pool, LIMITS)
     assert again.is_complete

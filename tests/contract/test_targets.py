@@ -33,7 +33,7 @@ def read(target: Target, path: str) -> bytes:
         return bytes(file.read())
 
 
-def test_one_that_nobody_has_written_to_is_empty(target: Target) -> None:
+def test_an_unused_target_is_empty(target: Target) -> None:
     assert names(target) == []
     target.clean(lambda _: True)
     target.delete("day/a.parquet")
@@ -42,7 +42,7 @@ def test_one_that_nobody_has_written_to_is_empty(target: Target) -> None:
     assert names(target) == []
 
 
-def test_what_is_put_is_there_as_a_whole_and_is_replaced(target: Target) -> None:
+def test_a_written_file_is_complete_and_is_replaced_as_a_whole(target: Target) -> None:
     target.put("day/a.parquet", b"one")
     target.put("day/a.parquet", b"another")
     assert [(stored.path, stored.size) for stored in target.files()] == [("day/a.parquet", 7)]
@@ -53,7 +53,7 @@ def test_what_is_put_is_there_as_a_whole_and_is_replaced(target: Target) -> None
         read(target, "day/a.parquet")
 
 
-def test_what_is_left_unfinished_of_others_stays(target: Target) -> None:
+def test_unfinished_files_of_other_owners_are_not_deleted(target: Target) -> None:
     for path in ("_notes.2024", "mine/_app.log.1", "_a.parquet.text"):
         target.put(path, b"")
     target.clean(lambda path: path == "a.parquet")
@@ -76,7 +76,7 @@ def test_a_file_is_placed_below_folders_that_are_not_there_yet(target: Target) -
     assert read(target, "table/event_date=2024-05-06/1") == b"rows"
 
 
-def test_a_folder_goes_with_all_that_is_in_it_and_nothing_else(target: Target) -> None:
+def test_remove_folder_deletes_all_files_of_the_folder_and_no_others(target: Target) -> None:
     for path in ("_drafts/one/0", "_drafts/two", "_drafts-of-mine", "table/0"):
         target.put(path, b"")
     target.remove_folder("_drafts")
@@ -84,7 +84,7 @@ def test_a_folder_goes_with_all_that_is_in_it_and_nothing_else(target: Target) -
     assert names(target, "_drafts") == []
 
 
-def test_who_is_alone_is_told_so_and_whoever_else_comes_as_far_as_that_can_be_seen(target: Target) -> None:
+def test_upkeep_reports_whether_it_is_the_only_one_if_the_store_can_detect_others(target: Target) -> None:
     target.make()
     with target.upkeep() as first, target.upkeep() as second:
         assert (first, second) == (True, not target.sees_others)
@@ -92,7 +92,7 @@ def test_who_is_alone_is_told_so_and_whoever_else_comes_as_far_as_that_can_be_se
         assert third
 
 
-def test_spark_reads_and_writes_by_itself_where_a_path_is_of_this_machine(target: Target) -> None:
+def test_local_path_is_set_where_spark_can_use_the_path(target: Target) -> None:
     target.put("day/a.parquet", b"one")
     path = target.local_path("day/a.parquet")
     assert (path is None) == isinstance(target, StoreTarget)

@@ -65,7 +65,7 @@ async def test_a_topic_is_created_grown_reconfigured_left_alone_and_deleted(pool
     assert await observe_topic(pool, "orders") is None
 
 
-async def test_what_is_so_already_is_no_error(pool: BrokerPool) -> None:
+async def test_actions_that_are_already_done_are_no_errors(pool: BrokerPool) -> None:
     create = CreateTopic("twice", 1, 1, {})
     await apply_topic_actions(pool, [create, create, DeleteTopic("twice")])
     await apply_topic_actions(pool, [DeleteTopic("twice")])

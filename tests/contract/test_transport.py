@@ -172,7 +172,7 @@ def receive_all(transport: Transport, space_bytes: int) -> bytes:
 
 
 @pytest.mark.parametrize("space_bytes", [1, 1_000, 200_000])
-def test_what_was_sent_is_received_in_order_and_then_nothing_yet(ends: Ends, space_bytes: int) -> None:
+def test_bytes_are_received_in_order_and_then_reading_would_block(ends: Ends, space_bytes: int) -> None:
     transport, peer = ends
     with pytest.raises(BlockingIOError):
         transport.receive_into(memoryview(bytearray(10)))
@@ -184,7 +184,7 @@ def test_what_was_sent_is_received_in_order_and_then_nothing_yet(ends: Ends, spa
         transport.receive_into(memoryview(bytearray(10)))
 
 
-def test_the_end_of_the_peers_side_comes_after_what_was_sent_before_it_and_leaves_ours(ends: Ends) -> None:
+def test_the_peers_end_of_stream_follows_its_data_and_leaves_our_side_open(ends: Ends) -> None:
     transport, peer = ends
     peer.send(b"last words")
     peer.end()
@@ -195,7 +195,7 @@ def test_the_end_of_the_peers_side_comes_after_what_was_sent_before_it_and_leave
     assert peer.received() == b"an answer"
 
 
-def test_what_is_not_taken_is_offered_again_from_there(ends: Ends) -> None:
+def test_unsent_bytes_are_offered_again_from_their_position(ends: Ends) -> None:
     transport, peer = ends
     chunks: list[Chunk] = [bytes([number]) * 50_000 for number in range(60)]
     whole = b"".join(bytes(chunk) for chunk in chunks if isinstance(chunk, bytes))
@@ -254,7 +254,7 @@ def test_a_file_that_ends_before_the_region_is_told_apart_from_a_stream_that_fai
     assert peer.received() == b"the stream is well"
 
 
-def test_who_waits_watches_the_socket_for_something(ends: Ends) -> None:
+def test_a_waiting_transport_watches_its_socket(ends: Ends) -> None:
     transport, _ = ends
     assert transport.waits_for(read=False, write=False) == (False, False)
     assert any(transport.waits_for(read=True, write=False))

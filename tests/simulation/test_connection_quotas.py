@@ -26,20 +26,20 @@ def broker() -> Broker:
 
 
 def test_a_listener_that_was_not_added_is_a_mistake() -> None:
-    """testFailWhenNoListeners"""
+    """Kafka's testFailWhenNoListeners."""
     quotas = ConnectionQuotas(ISOLATED, 0)
     with pytest.raises(UnknownListenerError, match="EXTERNAL"):
         quotas.on_accepted(EXTERNAL, IP[EXTERNAL], 0)
 
 
 def test_closing_a_connection_of_an_unknown_address_is_a_mistake(broker: Broker) -> None:
-    """testFailDecrementForUnknownIp"""
+    """Kafka's testFailDecrementForUnknownIp."""
     with pytest.raises(ValueError, match=r"192\.168\.1\.9"):
         broker.close(EXTERNAL, "192.168.1.9")
 
 
 def test_no_limits_by_default(broker: Broker) -> None:
-    """testNoConnectionLimitsByDefault"""
+    """Kafka's testNoConnectionLimitsByDefault."""
     for listener in LISTENERS:
         assert len(broker.connect(listener, count=10_000).admitted_ms) == 10_000
         assert broker.quotas.listeners[listener].count == 10_000
@@ -71,7 +71,7 @@ def test_max_connections_per_ip() -> None:
 
 
 def test_max_connections_per_ip_overrides_win_both_ways() -> None:
-    """SocketServerTest testZeroMaxConnectionsPerIp, testMaxConnectionsPerIpOverrides"""
+    """SocketServerTest.testZeroMaxConnectionsPerIp, testMaxConnectionsPerIpOverrides."""
     broker = limited(max_connections_per_ip=0, max_connections_per_ip_overrides={"127.0.0.1": 5})
     assert len(broker.connect(ip="127.0.0.1", count=6).admitted_ms) == 5
     assert broker.of(ip="127.0.0.1").too_many == 1
@@ -82,7 +82,7 @@ def test_max_connections_per_ip_overrides_win_both_ways() -> None:
 
 
 def test_max_connections_of_the_broker_protects_the_inter_broker_listener() -> None:
-    """testMaxBrokerWideConnectionLimit"""
+    """Kafka's testMaxBrokerWideConnectionLimit."""
     broker = limited(max_connections=800)
     broker.connect(EXTERNAL, count=800)
     assert broker.admitted(EXTERNAL) == 800
@@ -112,7 +112,7 @@ def test_max_connections_of_the_broker_protects_the_inter_broker_listener() -> N
 
 
 def test_max_connections_of_a_listener_holds_for_the_inter_broker_listener_too() -> None:
-    """testMaxListenerConnectionLimits"""
+    """Kafka's testMaxListenerConnectionLimits."""
     broker = limited(max_connections=800, listener_max_connections=dict.fromkeys(LISTENERS, 200))
     for listener in LISTENERS:
         broker.connect(listener, count=201)
@@ -125,7 +125,7 @@ def test_max_connections_of_a_listener_holds_for_the_inter_broker_listener_too()
 
 
 def test_a_broker_rate_that_is_not_reached_blocks_nobody() -> None:
-    """testBrokerConnectionRateLimitWhenActualRateBelowLimit"""
+    """Kafka's testBrokerConnectionRateLimitWhenActualRateBelowLimit."""
     broker = limited(max_connection_creation_rate=125)
     for listener in LISTENERS:
         broker.connect_paced(listener, per_second=40, count=200)
@@ -137,7 +137,7 @@ def test_a_broker_rate_that_is_not_reached_blocks_nobody() -> None:
 
 
 def test_a_broker_rate_that_is_exceeded_blocks_all_but_the_inter_broker_listener() -> None:
-    """testBrokerConnectionRateLimitWhenActualRateAboveLimit"""
+    """Kafka's testBrokerConnectionRateLimitWhenActualRateAboveLimit."""
     broker = limited(max_connection_creation_rate=90)
     for listener in LISTENERS:
         broker.connect_paced(listener, per_second=100, count=400)
@@ -152,7 +152,7 @@ def test_a_broker_rate_that_is_exceeded_blocks_all_but_the_inter_broker_listener
 
 
 def test_a_listener_rate_that_is_not_reached_blocks_nobody() -> None:
-    """testListenerConnectionRateLimitWhenActualRateBelowLimit"""
+    """Kafka's testListenerConnectionRateLimitWhenActualRateBelowLimit."""
     broker = limited(
         max_connection_creation_rate=125, listener_max_connection_creation_rate=dict.fromkeys(LISTENERS, 50)
     )
@@ -163,7 +163,7 @@ def test_a_listener_rate_that_is_not_reached_blocks_nobody() -> None:
 
 
 def test_a_listener_rate_that_is_exceeded_holds_on_every_listener() -> None:
-    """testListenerConnectionRateLimitWhenActualRateAboveLimit"""
+    """Kafka's testListenerConnectionRateLimitWhenActualRateAboveLimit."""
     broker = limited(
         max_connection_creation_rate=125, listener_max_connection_creation_rate=dict.fromkeys(LISTENERS, 30)
     )
@@ -177,7 +177,7 @@ def test_a_listener_rate_that_is_exceeded_holds_on_every_listener() -> None:
 
 
 def test_an_ip_rate_that_is_not_reached_throttles_nobody(broker: Broker) -> None:
-    """testIpConnectionRateWhenActualRateBelowLimit"""
+    """testIpConnectionRateWhenActualRateBelowLimit."""
     broker.quotas.addresses.update_rate(IP[EXTERNAL], 30, broker.now_ms)
     limited_ip = broker.connect_paced(EXTERNAL, per_second=25, count=200)
     free_ip = broker.connect_paced(ADMIN, per_second=50, count=200)
@@ -190,7 +190,7 @@ def test_an_ip_rate_that_is_not_reached_throttles_nobody(broker: Broker) -> None
 
 
 def test_an_ip_rate_that_is_exceeded_refuses_and_blocks_no_acceptor(broker: Broker) -> None:
-    """testIpConnectionRateWhenActualRateAboveLimit"""
+    """testIpConnectionRateWhenActualRateAboveLimit."""
     broker.quotas.addresses.update_rate(IP[EXTERNAL], 20, broker.now_ms)
     tally = broker.connect_paced(EXTERNAL, per_second=40, count=80)
     broker.run()
@@ -207,7 +207,7 @@ def test_an_ip_rate_that_is_exceeded_refuses_and_blocks_no_acceptor(broker: Brok
 
 
 def test_an_ip_rate_beside_a_listener_rate() -> None:
-    """testIpConnectionRateWithListenerConnectionRate"""
+    """Kafka's testIpConnectionRateWithListenerConnectionRate."""
     broker = limited(listener_max_connection_creation_rate={**NO_LISTENER_LIMIT, EXTERNAL: 35})
     broker.quotas.addresses.update_rate(None, 25, broker.now_ms)
     tallies = [broker.connect_paced(EXTERNAL, 35, 35, ip) for ip in ("10.0.0.1", "10.0.0.2")]
@@ -222,7 +222,7 @@ def test_an_ip_rate_beside_a_listener_rate() -> None:
 def test_a_connection_refused_for_its_address_is_unrecorded_everywhere(
     listener: str, action: IpAction, strategy: Strategy
 ) -> None:
-    """testRejectedIpConnectionUnrecordedFromConnectionRateQuotas"""
+    """Kafka's testRejectedIpConnectionUnrecordedFromConnectionRateQuotas."""
     broker = limited(ip_action=action, strategy=strategy)
     broker.quotas.addresses.update_rate(IP[listener], 0, broker.now_ms)
     tally = broker.connect(listener)
@@ -237,7 +237,7 @@ def test_a_connection_refused_for_its_address_is_unrecorded_everywhere(
 @pytest.mark.parametrize("key", ["listener_max_connection_creation_rate", "listener_max_connections"])
 @pytest.mark.parametrize("value", [0, -1])
 def test_a_listener_limit_must_be_above_zero(broker: Broker, key: str, value: int) -> None:
-    """testMaxListenerConnectionListenerMustBeAboveZero"""
+    """Kafka's testMaxListenerConnectionListenerMustBeAboveZero."""
     before = broker.quotas.settings
     with pytest.raises(ConfigError, match=r"listener\.name\.external\.max\.connection.*must be 1 or more"):
         broker.update(**{key: {**NO_LISTENER_LIMIT, EXTERNAL: value}})
@@ -245,7 +245,7 @@ def test_a_listener_limit_must_be_above_zero(broker: Broker, key: str, value: in
 
 
 def test_a_listener_rate_changes_while_running() -> None:
-    """testMaxListenerConnectionRateReconfiguration"""
+    """Kafka's testMaxListenerConnectionRateReconfiguration."""
     broker = limited(listener_max_connection_creation_rate={**NO_LISTENER_LIMIT, EXTERNAL: 20})
     broker.update(listener_max_connection_creation_rate={})
     assert len(broker.connect(EXTERNAL, count=1000).admitted_ms) == 1000
@@ -259,7 +259,7 @@ def test_a_listener_rate_changes_while_running() -> None:
 
 
 def test_the_broker_rate_changes_while_running(broker: Broker) -> None:
-    """testMaxBrokerConnectionRateReconfiguration"""
+    """Kafka's testMaxBrokerConnectionRateReconfiguration."""
     broker.update(max_connection_creation_rate=50)
     tally = broker.connect_paced(EXTERNAL, per_second=200, count=400)
     broker.run()
@@ -268,7 +268,7 @@ def test_the_broker_rate_changes_while_running(broker: Broker) -> None:
 
 
 def test_meters_of_addresses_follow_their_limits(broker: Broker) -> None:
-    """testIpConnectionRateMetricUpdate"""
+    """Kafka's testIpConnectionRateMetricUpdate."""
     quotas, by_default, own = broker.quotas, "10.0.0.1", "10.0.0.2"
 
     def limits() -> dict[str, int]:
@@ -290,7 +290,7 @@ def test_meters_of_addresses_follow_their_limits(broker: Broker) -> None:
 
 
 def test_a_changed_ip_rate_is_enforced_and_keeps_what_was_counted(broker: Broker) -> None:
-    """testEnforcedIpConnectionRateQuotaUpdate"""
+    """Kafka's testEnforcedIpConnectionRateQuotaUpdate."""
     quotas = broker.quotas
     quotas.addresses.update_rate(IP[EXTERNAL], 20, broker.now_ms)
     tally = broker.connect(EXTERNAL, count=40)
@@ -308,7 +308,7 @@ def test_a_changed_ip_rate_is_enforced_and_keeps_what_was_counted(broker: Broker
 
 
 def test_count_and_rate_together() -> None:
-    """testNonDefaultConnectionCountLimitAndRateLimit"""
+    """Kafka's testNonDefaultConnectionCountLimitAndRateLimit."""
     broker = limited(
         listener_max_connections={**NO_LISTENER_LIMIT, EXTERNAL: 350},
         listener_max_connection_creation_rate={**NO_LISTENER_LIMIT, EXTERNAL: 25},

@@ -43,7 +43,7 @@ def storm(broker: Broker, listeners: tuple[str, ...], seconds: int = 13) -> dict
 
 
 def test_rates_of_broker_and_listeners_change_while_clients_come() -> None:
-    """testDynamicListenerConnectionCreationRateQuota; PLAINTEXT is EXTERNAL's inter-broker neighbour here"""
+    """Kafka's testDynamicListenerConnectionCreationRateQuota; PLAINTEXT is EXTERNAL's inter-broker neighbour here."""
     settings = QuotaSettings(quota_window_num=2, inter_broker_listener=REPLICATION)
     broker = Broker(settings, (EXTERNAL, REPLICATION))
     broker.update(max_connection_creation_rate=9)
@@ -58,7 +58,7 @@ def test_rates_of_broker_and_listeners_change_while_clients_come() -> None:
 
 
 def test_the_default_ip_rate_and_an_override_change_while_clients_come() -> None:
-    """testDynamicIpConnectionRateQuota"""
+    """Kafka's testDynamicIpConnectionRateQuota."""
     broker = Broker(QuotaSettings(quota_window_num=2), (EXTERNAL,))
     broker.quotas.addresses.update_rate(None, 10, broker.now_ms)
     assert 8 <= storm(broker, (EXTERNAL,))[EXTERNAL] <= 12
@@ -67,7 +67,7 @@ def test_the_default_ip_rate_and_an_override_change_while_clients_come() -> None
 
 
 def test_a_raised_or_inherited_limit_wakes_the_one_who_waits() -> None:
-    """testDynamicConnectionQuota, testDynamicListenerConnectionQuota"""
+    """Kafka's testDynamicConnectionQuota, testDynamicListenerConnectionQuota."""
     broker = Broker(QuotaSettings(max_connections=5, inter_broker_listener=REPLICATION), (EXTERNAL, REPLICATION))
     broker.connect(EXTERNAL, count=6)
     assert broker.waiting(EXTERNAL)
@@ -90,7 +90,7 @@ def test_a_raised_or_inherited_limit_wakes_the_one_who_waits() -> None:
 
 
 def test_refused_connections_are_held_and_closed_earliest_first() -> None:
-    """testConnectionRatePerIp, and Kafka's mistake with its max-heap, which our code does not make"""
+    """Kafka's testConnectionRatePerIp, and Kafka's mistake with its max-heap, which our code does not make."""
     broker = Broker(QuotaSettings(quota_window_num=2), (EXTERNAL,))
     broker.quotas.addresses.update_rate(None, 5, broker.now_ms)
     broker.connect(EXTERNAL, count=6)

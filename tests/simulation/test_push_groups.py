@@ -63,7 +63,7 @@ def start_without_a_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(group: PushGroup, environment: PushEnvironment) -> None:
         group.state = PushState.STOPPING
         group.awaited.clear()
-        rebalance._go_on_when_stopped(group, environment)
+        rebalance._continue_when_stopped(group, environment)
 
     monkeypatch.setattr(rebalance, "_stop", stop)
 

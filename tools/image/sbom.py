@@ -41,7 +41,7 @@ def to_json(components: Iterable[Component]) -> str:
 
 
 def from_json(text: str) -> list[Component]:
-    """The reverse of `to_json`."""
+    """Read the document that `to_json` wrote."""
     return [Component(**fields) for fields in json.loads(text)]
 
 

@@ -55,13 +55,13 @@ def what_changed(changes: Changes | None, found: Subjects) -> Answer:
         different = change(p99.last_us or 0, p99.before_us or 0) if both else ""
         rows.append(Compared(f"p99 of {p99.api}", latency(p99.last_us), latency(p99.before_us), different))
     stretch = f"{span(changes.last)}, against the same length before, {span(changes.before)}."
-    said: list[Sentence] = [
+    sentences: list[Sentence] = [
         (stretch,),
         *(sentence for comings in changes.comings for sentence in _comings(comings, found)),
     ]
     notable = _notable(changes)
     verdict = (_capital(_some(notable[:NOTABLE_MAX], len(notable))),) if notable else ("Nothing much",)
-    return Answer(question, verdict, Tone.PLAIN, tuple(said), tuple(rows))
+    return Answer(question, verdict, Tone.PLAIN, tuple(sentences), tuple(rows))
 
 
 def _notable(changes: Changes) -> list[str]:

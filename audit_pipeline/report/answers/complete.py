@@ -17,20 +17,22 @@ def is_complete(found: Subjects) -> Answer:
         return Answer(question, ("Not known",), Tone.BAD, (unknown,))
     if log.is_complete:
         brokers = number_of(sum(cluster.brokers for cluster in found.clusters), "broker")
-        said = (f"All {number_of(log.events, 'event')} of {brokers} are there, {when}.",)
+        sentence = (f"All {number_of(log.events, 'event')} of {brokers} are there, {when}.",)
         verdict, tone = ("Yes, as far as was heard", Tone.PLAIN) if silent else ("Yes", Tone.GOOD)
-        return Answer(question, (verdict,), tone, (said, *silent))
+        return Answer(question, (verdict,), tone, (sentence, *silent))
     of_all = percent(log.missing / max(1, log.events + log.missing))
-    said = (f"{number_of(log.missing, 'event')} of {about(log.events + log.missing)} are missing ({of_all}), {when}.",)
+    sentence = (
+        f"{number_of(log.missing, 'event')} of {about(log.events + log.missing)} are missing ({of_all}), {when}.",
+    )
     if not log.missing:
-        said = (f"No event is known to be missing, but files were set aside and are in no result, {when}.",)
+        sentence = (f"No event is known to be missing, but files were set aside and are in no result, {when}.",)
     faults = [_fault(fault, found) for fault in log.faulty[:FAULTS_MAX]]
     more = log.faulty_total - len(faults)
     rest: list[Sentence] = [(f"{number_of(more, 'more broker-day')}: see Completeness.",)] if more else []
     if log.unplaced_files:
         files = number_of(log.unplaced_files, "file was", "files were")
         rest.append((f"{files} set aside of which nobody knows the day or the broker: see Quarantine.",))
-    return Answer(question, ("No",), Tone.BAD, (said, *faults, *rest, *silent))
+    return Answer(question, ("No",), Tone.BAD, (sentence, *faults, *rest, *silent))
 
 
 def _silent(found: Subjects) -> list[Sentence]:

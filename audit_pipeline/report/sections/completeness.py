@@ -3,7 +3,7 @@
 from audit_pipeline.report.figures.completeness import Completeness, Day
 from audit_pipeline.report.figures.report import Subjects
 from audit_pipeline.report.markup import Child, Markup, named, tag
-from audit_pipeline.report.sections.parts import Column, left_out, mark, nothing, said, section, table
+from audit_pipeline.report.sections.parts import Column, left_out, mark, nothing, paragraph, section, table
 from audit_pipeline.report.words import count, number_of
 
 _FAULTS = ("missing", "holes", "files set aside", "rows set aside")
@@ -11,7 +11,7 @@ _FAULTS = ("missing", "holes", "files set aside", "rows set aside")
 
 def completeness_section(found: Subjects) -> Markup:
     log, several = found.completeness, len(found.clusters) > 1
-    text = said(
+    text = paragraph(
         "Missing events are those of which a broker told itself (gaps); holes are numbers that nothing tells of; files "
         "that are set aside are in no result."
     )
@@ -30,7 +30,7 @@ def quarantine_section(found: Subjects) -> Markup:
     log = found.completeness
     if not log.reasons:
         return section("quarantine", "Quarantine", nothing("Nothing was set aside."))
-    text = said(
+    text = paragraph(
         "What is set aside is in no result, but for what was damaged after its day was built: that is said of it. "
         "A duplicate repeats another file, so nothing is missing for it."
     )
@@ -96,4 +96,4 @@ def _silent(log: Completeness) -> Child:
     days = ", ".join(f"broker {each.broker_id} on {each.day}" for each in log.silent)
     more = log.silent_total - len(log.silent)
     rest = f" and {number_of(more, 'more day')}" if more else ""
-    return said(f"No event at all: {days}{rest}. A broker that was down or is taken away tells nothing.")
+    return paragraph(f"No event at all: {days}{rest}. A broker that was down or is taken away tells nothing.")

@@ -3,7 +3,7 @@
 from audit_pipeline.report.figures.cost import Bill, CostLine
 from audit_pipeline.report.figures.report import Subjects
 from audit_pipeline.report.markup import Child, Markup, named, tag
-from audit_pipeline.report.sections.parts import Column, bar, nothing, said, section, table
+from audit_pipeline.report.sections.parts import Column, bar, nothing, paragraph, section, table
 from audit_pipeline.report.words import about, number_of, percent, size, three_digits
 
 _BYTE_HOURS_OF_A_MONTH = 730
@@ -14,7 +14,7 @@ def cost_section(found: Subjects) -> Markup:
     if not bills:
         return section("cost", "Cost", nothing("Nothing was used in these days that could cost something."))
     shown = found.windows.shown
-    text = said(
+    text = paragraph(
         f"{shown.first_day} to {shown.last_day}, whole days. Storage is told in sizes kept for a month of 730 hours."
     )
     several = len(found.clusters) > 1
@@ -49,7 +49,7 @@ def _bill(bill: Bill, *, several: bool) -> Markup:
     ]
     whole: Child = nothing("No prices were given, so there are quantities only: `build --prices FILE` names them.")
     if bill.amount is not None and bill.currency is not None:
-        whole = said("All together ", tag("strong", f"{bill.amount:,.2f} ", named(bill.currency)), ".")
+        whole = paragraph("All together ", tag("strong", f"{bill.amount:,.2f} ", named(bill.currency)), ".")
     return tag("article", heading, whole, table("Cost by principal", columns, rows))
 
 

@@ -10,7 +10,7 @@ from audit_pipeline.report.sections.parts import (
     Entry,
     left_out,
     nothing,
-    said,
+    paragraph,
     section,
     table,
 )
@@ -43,7 +43,7 @@ def idle_section(found: Subjects) -> Markup:
         table_id=TABLE_ID,
     )
     more = left_out(idle.topics - len(idle.rows), "topics, used more lately,")
-    return section("idle", "Idle topics", said(_summary(idle)), _filter(len(idle.rows)), listing, more)
+    return section("idle", "Idle topics", paragraph(_summary(idle)), _filter(len(idle.rows)), listing, more)
 
 
 def _summary(idle: IdleTopics) -> str:

@@ -3,7 +3,7 @@
 from audit_pipeline.report.figures.mirrors import Loss, MirroredTopic
 from audit_pipeline.report.figures.report import Subjects
 from audit_pipeline.report.markup import Child, Markup, named
-from audit_pipeline.report.sections.parts import Column, left_out, mark, nothing, said, section, table
+from audit_pipeline.report.sections.parts import Column, left_out, mark, nothing, paragraph, section, table
 from audit_pipeline.report.words import count, moment, number_of
 
 
@@ -16,7 +16,7 @@ def mirrors_section(found: Subjects) -> Markup:
         return section("mirrors", "Correctness of mirrors", quiet)
     verdict = f"At least {number_of(mirrors.lost, 'record')} are lost. " if mirrors.lost else "No record is lost. "
     behind = f"{number_of(mirrors.behind, 'more record')} have not come yet. " if mirrors.behind else ""
-    text = said(
+    text = paragraph(
         verdict,
         behind,
         "Compared by ten minutes of the records' own time. A bucket is uncertain where events of its day are missing.",

@@ -5,7 +5,17 @@ from collections.abc import Sequence
 from audit_pipeline.report.figures.objectives import Budget, Objectives
 from audit_pipeline.report.figures.report import Subjects
 from audit_pipeline.report.markup import Child, Markup, named
-from audit_pipeline.report.sections.parts import Clusters, Column, bar, left_out, mark, nothing, said, section, table
+from audit_pipeline.report.sections.parts import (
+    Clusters,
+    Column,
+    bar,
+    left_out,
+    mark,
+    nothing,
+    paragraph,
+    section,
+    table,
+)
 from audit_pipeline.report.words import about, percent, three_digits
 
 _NAMES_MAX = 10
@@ -17,7 +27,7 @@ def objectives_section(found: Subjects) -> Markup:
         quiet = nothing("No objectives were given: `build --objectives FILE` names them.")
         return section("objectives", "Objectives and error budgets", quiet)
     broken = sum(budget.spent > 1 for budget in objectives.budgets)
-    text = said(
+    text = paragraph(
         _verdict(objectives, broken),
         "The budget is the share of requests that may fail or be too slow; who has spent more than all of it has "
         "broken the objective.",
@@ -55,7 +65,7 @@ def _unknown(names: Sequence[str]) -> Markup | None:
         return None
     told = [[", " if number else "", named(name)] for number, name in enumerate(names[:_NAMES_MAX])]
     more = f", and {len(names) - _NAMES_MAX} more" if len(names) > _NAMES_MAX else ""
-    return said(f"{len(names)} had no requests, and may name what there is not: ", told, more, ".")
+    return paragraph(f"{len(names)} had no requests, and may name what there is not: ", told, more, ".")
 
 
 def _row(budget: Budget, clusters: Clusters) -> tuple[Child, ...]:

@@ -9,7 +9,7 @@ from audit_pipeline.report.figures.traffic import ClusterTraffic, Point
 from audit_pipeline.report.markup import Markup, named, tag
 from audit_pipeline.report.plots.lines import Axes, Band, Line, line_plot
 from audit_pipeline.report.plots.ticks import linear, logarithmic
-from audit_pipeline.report.sections.parts import nothing, said, section
+from audit_pipeline.report.sections.parts import nothing, paragraph, section
 from audit_pipeline.report.window import SECOND_US, Span
 from audit_pipeline.report.words import about, latency, length, number_of, rate, size, size_unit, span, three_digits
 
@@ -24,8 +24,8 @@ def traffic_section(found: Subjects) -> Markup:
         if any(point.requests for point in cluster.points)
     ]
     left_out = traffic.clusters_left_out
-    others = said(f"{number_of(left_out, 'more cluster')} with fewer events is not drawn.") if left_out else None
-    text = said(
+    others = paragraph(f"{number_of(left_out, 'more cluster')} with fewer events is not drawn.") if left_out else None
+    text = paragraph(
         f"What clients did, {span(found.windows.shown)}. Rates are of {length(found.windows.step_us)} each, the last "
         "one of the part that is over. Days without an event are not drawn. "
         f"Brokers that replicate are left out: they fetched {size(traffic.follower_bytes)}."
@@ -41,7 +41,7 @@ def latency_section(found: Subjects) -> Markup:
             "No request has a time of service: the audit log may have been recorded at a level without them."
         )
         return section("latency", "Latency over time", quiet)
-    text = said(
+    text = paragraph(
         "Times of service of clients' requests without error, of all clusters; of a Fetch without what it waited "
         "for data. Half of the requests took no longer than p50, 99 of 100 no longer than p99. "
         "The scale has powers of ten."

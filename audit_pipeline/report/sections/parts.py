@@ -33,7 +33,7 @@ def section(anchor: str, title: str, *inside: Child) -> Markup:
     return tag("section", tag("h2", title, id=f"{anchor}-title"), inside, id=anchor, aria_labelledby=f"{anchor}-title")
 
 
-def said(*text: Child) -> Markup:
+def paragraph(*text: Child) -> Markup:
     return tag("p", text)
 
 

@@ -8,7 +8,7 @@ from audit_pipeline.report.plots.bars import Bar, Legend, Level, bar_plot
 from audit_pipeline.report.plots.frame import Key, Numbers
 from audit_pipeline.report.plots.ticks import linear
 from audit_pipeline.report.sections.glance import in_html
-from audit_pipeline.report.sections.parts import Cell, Column, Entry, left_out, nothing, said, section, table
+from audit_pipeline.report.sections.parts import Cell, Column, Entry, left_out, nothing, paragraph, section, table
 from audit_pipeline.report.window import Span
 from audit_pipeline.report.words import count, latency, length, moment, moment_utc, number_of, three_digits
 
@@ -35,7 +35,7 @@ def storms_section(found: Subjects) -> Markup:
     rows = [_row(storm, several=several) for storm in storms.storms]
     listing = table("All storms, the last one first", columns, rows, table_id="storm-list") if len(rows) > 1 else None
     drawn = [_timeline(timeline, several=several) for timeline in storms.timelines]
-    text = said(
+    text = paragraph(
         "A storm is many connections in ten seconds, or some that a limit held back or refused, and more such "
         "stretches within a minute of each other. What is between them is not drawn."
     )
@@ -67,7 +67,7 @@ def _timeline(timeline: StormTimeline, *, several: bool) -> Markup:
     storm = timeline.storm
     heading = tag("h3", moment_utc(storm.started_us, seconds=True), ", listener ", named(storm.listener))
     where: Child = [" of cluster ", named(storm.cluster_id)] if several else None
-    text = said(
+    text = paragraph(
         [named(storm.source_ip), ", ", named(storm.source_client_id or storm.source_principal), where, ": "],
         f"{three_digits(storm.peak_per_s)} connections a second at the peak, accepted and refused together; ",
         in_html(held_by(storm)),

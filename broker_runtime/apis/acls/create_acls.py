@@ -23,7 +23,7 @@ def handle(reader: RequestReader, call: Call, context: NodeContext) -> Reply:
 
 
 def refused(reader: RequestReader, call: Call, matching: bytes) -> Reply:
-    """The same error for each item of the request, regardless of its content.
+    """Return the same error for each item of the request, regardless of its content.
 
     `matching` is the part of each item of the answer that follows its message.
     """

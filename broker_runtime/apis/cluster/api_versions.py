@@ -81,7 +81,7 @@ class ApiVersionsAnswers:
 
 
 def with_api_versions(*served: ApiSpec[C]) -> tuple[ApiSpec[C], ...]:
-    """The APIs of one kind of listener, plus the ApiVersions API that lists those defined by Kafka."""
+    """Return the APIs of one kind of listener, plus the ApiVersions API that lists those defined by Kafka."""
     answers = ApiVersionsAnswers(api for api in served if api.key < OWN_KEYS_FROM and api.key not in _NOT_LISTED)
     own: ApiSpec[C] = ApiSpec(
         API_VERSIONS, "ApiVersions", VERSIONS, answers.handle, reads="frame", any_version=True, on_standby=True
@@ -90,13 +90,16 @@ def with_api_versions(*served: ApiSpec[C]) -> tuple[ApiSpec[C], ...]:
 
 
 def advertised_versions(api: ApiSpec[Any]) -> tuple[int, int]:
-    """The advertised versions of an API. Produce begins at 0 as in Kafka, because librdkafka before 2.11.1 needs it."""
+    """Return the advertised versions of an API.
+
+    Produce begins at 0 as in Kafka, because librdkafka before 2.11.1 needs it.
+    """
     low, high = api.versions
     return (0, high) if api.key == PRODUCE else (low, high)
 
 
 def _body(ranges: list[tuple[int, int, int]], version: int, code: ErrorCode) -> bytes:
-    """The body of an answer, without the tagged fields if it has features."""
+    """Return the body of an answer, without the tagged fields if it has features."""
     flexible = version >= _FLEXIBLE_SINCE
     end = b"\x00" if flexible else b""
     listed = b"" if code == ErrorCode.INVALID_REQUEST else b"".join(_RANGE.pack(*item) + end for item in ranges)
@@ -107,7 +110,7 @@ def _body(ranges: list[tuple[int, int, int]], version: int, code: ErrorCode) -> 
 
 
 def _features(version: int, epoch: int) -> bytes:
-    """The tagged fields of an answer, which list the features."""
+    """Return the tagged fields of an answer, which list the features."""
     before, after = _FEATURES[version]
     return before + _EPOCH.pack(epoch) + after
 

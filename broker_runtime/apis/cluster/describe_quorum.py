@@ -66,7 +66,7 @@ def _metadata_partition(controller: ControllerService, context: ControllerContex
 
 
 def _observers(controller: ControllerService, end: int, context: ControllerContext) -> list[dict[str, Any]]:
-    """The brokers with a session, as of their last heartbeats."""
+    """Return the brokers with a session, as of their last heartbeats."""
     now_s, now_ms = context.clock.monotonic(), context.clock.wall_ms()
     found = []
     for broker_id, broker in sorted(controller.image.brokers.items()):

@@ -43,7 +43,7 @@ def _kind(update: FeatureUpdateKey, version: int) -> int:
 
 
 def _problem(update: FeatureUpdateKey, version: int, node_id: int) -> str | None:
-    """The reason why an update is invalid, in the words of Kafka's controller, or None."""
+    """Return the reason why an update is invalid, in the words of Kafka's controller, or None."""
     wanted, known = update.max_version_level, FEATURES.get(update.feature)
     kind = _kind(update, version)
     if kind not in (_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE):

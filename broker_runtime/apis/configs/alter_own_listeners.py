@@ -50,7 +50,7 @@ def with_own_listeners(
     answer_to: Callable[..., Fields],
     alter_loggers: AlterLoggers | None = None,
 ) -> ApiSpec[BrokerContext]:
-    """The broker's version of `api`.
+    """Return the broker's version of `api`.
 
     `alter` decides about one resource as the controller does, and `answer_to` creates its answer. Without
     `alter_loggers`, changes of loggers are forwarded to the controller, which refuses them.

@@ -124,5 +124,5 @@ def _logger(name: str) -> logging.Logger:
 
 
 def _shown(level: int) -> str:
-    """The name of the level, or of the next lower one."""
+    """Return the name of the level, or of the next lower one."""
     return max((number, name) for name, number in _LEVELS.items() if number <= max(level, TRACE))[1]

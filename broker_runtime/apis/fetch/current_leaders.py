@@ -19,7 +19,7 @@ _NO_TAGS = b"\x00"
 _ENDPOINTS_TAG = 0
 
 
-def tells_leader(code: int) -> bool:
+def reports_leader(code: int) -> bool:
     """Whether the error code refuses a client because of the partition's leader."""
     return code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
@@ -34,7 +34,7 @@ class CurrentLeaders:
         self._brokers: dict[int, bytes] = {}
 
     def partition_tags(self, topic: str | UUID, index: int) -> bytes:
-        """The tagged fields at the end of a partition in the answer. Unknown values are -1."""
+        """Return the tagged fields at the end of a partition in the answer. Unknown values are -1."""
         topics = self._image.topics
         known = topics.by_id(topic) if isinstance(topic, UUID) else topics.get(topic)
         part = None if known is None else known.partitions.get(index)
@@ -53,7 +53,7 @@ class CurrentLeaders:
             self._brokers[leader] = _INT32.pack(leader) + place + nullable_string(broker.rack, flexible=True) + _NO_TAGS
 
     def answer_tags(self) -> bytes:
-        """The tagged fields at the end of the answer, once all its partitions are packed."""
+        """Return the tagged fields at the end of the answer, once all its partitions are packed."""
         if not self._brokers:
             return _NO_TAGS
         content = array_length(len(self._brokers), flexible=True) + b"".join(self._brokers.values())

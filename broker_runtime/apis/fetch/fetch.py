@@ -91,7 +91,7 @@ def _about_metadata(request: FetchRequest, context: ControllerContext) -> Handle
 
 
 def _kept(reader: RequestReader, call: Call) -> RequestReader:
-    """A reader of the request that stays valid after the handler returns. Raises RequestTooLargeError."""
+    """Return a reader of the request that stays valid after the handler returns. Raises RequestTooLargeError."""
     check_size("Fetch", reader.left, reader.limits)
     return reader.counting(FETCH).kept(call.connection.keep_frame)
 
@@ -103,7 +103,7 @@ def _in_steps(reader: RequestReader, call: Call, context: BrokerContext) -> Step
     if request.repeatable is not None:
         repeated = yield from _repeated(request, request.repeatable, context)
         if repeated is not None:
-            return (yield from _looked(RepeatedSessionFetch(request, repeated, context), context))
+            return (yield from _read_and_answer(RepeatedSessionFetch(request, repeated, context), context))
         yield from not_repeated(request)
     if request.wants_no_session:
         session = FetchSession((), context.clock.monotonic())
@@ -148,15 +148,15 @@ def _asked_in_steps(fetch: SessionFetch, context: FetchContext) -> Steps[Reply |
         if not is_told:
             fetch.abandoned()
     _note_partitions(session, context)
-    return (yield from _looked(fetch, context))
+    return (yield from _read_and_answer(fetch, context))
 
 
 def _answer(fetch: Fetch, context: FetchContext) -> Handled:
     request = fetch.request
     if isinstance(fetch, SessionFetch) and fetch.is_long:
-        return _looked(fetch, context)
+        return _read_and_answer(fetch, context)
     _limit_bytes(request, context)
-    found, urgent = fetch.look()
+    found, urgent = fetch.read()
     if _is_answered(fetch, found, urgent):
         return fetch.answer()
     return LongPoll(fetch.waiting(), found, context).call
@@ -173,7 +173,7 @@ def _is_answered(fetch: Fetch, found: int, urgent: bool) -> bool:
     return found >= request.min_bytes or urgent or request.max_wait_ms <= 0 or not fetch.asks_for_something
 
 
-def _looked(fetch: SessionFetch, context: FetchContext) -> Steps[Reply | PendingReply]:
+def _read_and_answer(fetch: SessionFetch, context: FetchContext) -> Steps[Reply | PendingReply]:
     """Read many partitions, and answer or wait."""
     request, session = fetch.request, fetch.session
     _limit_bytes(request, context)
@@ -183,7 +183,7 @@ def _looked(fetch: SessionFetch, context: FetchContext) -> Steps[Reply | Pending
         return answer
     session.is_busy = is_open = True
     try:
-        found, urgent = yield from fetch.look_in_steps()
+        found, urgent = yield from fetch.read_many()
         if session.is_over:
             return pack_answer(request, (), session.id, ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         if _is_answered(fetch, found, urgent):
@@ -201,17 +201,17 @@ def _looked(fetch: SessionFetch, context: FetchContext) -> Steps[Reply | Pending
             fetch.abandoned()
 
 
-def _repeated(request: FetchRequest, said: Repeatable, context: BrokerContext) -> Steps[RepeatedFetch | None]:
-    """The previous fetch of the connection, updated with this request. None if it is not kept."""
+def _repeated(request: FetchRequest, requested: Repeatable, context: BrokerContext) -> Steps[RepeatedFetch | None]:
+    """Return the previous fetch of the connection, updated with this request. None if it is not kept."""
     call, now_s = request.call, context.clock.monotonic()
     kept = context.repeated_fetches
-    peer, size = call.connection.peer, sum(map(len, said.values()))
+    peer, size = call.connection.peer, sum(map(len, requested.values()))
     fetch = kept.take(peer, (call.version, request.read_committed), size, now_s)
     if fetch is None:
         return None
     is_kept = False
     try:
-        if not (yield from fetch.say(said, lambda topic, chunk: asked_by(topic, chunk, call.version), now_s)):
+        if not (yield from fetch.update(requested, lambda topic, chunk: asked_by(topic, chunk, call.version), now_s)):
             return None
         is_kept = True
         kept.keep(peer, fetch)
@@ -219,12 +219,12 @@ def _repeated(request: FetchRequest, said: Repeatable, context: BrokerContext) -
         if not is_kept:
             call.do(fetch.closing())
     request.repeatable = None
-    yield from let_go_of(said)
+    yield from let_go_of(requested)
     return fetch
 
 
 def _session(request: FetchRequest, context: FetchContext) -> FetchSession | ErrorCode:
-    """The session that the request continues or would begin, without its new partitions, or an error code."""
+    """Return the session that the request continues or would begin, without its new partitions, or an error code."""
     cache, now_s = context.fetch_sessions, context.clock.monotonic()
     if request.session_epoch in (FULL_EPOCH, FINAL_EPOCH):
         if request.session_id != NO_SESSION:
@@ -237,7 +237,7 @@ def _session(request: FetchRequest, context: FetchContext) -> FetchSession | Err
         return ErrorCode.INVALID_FETCH_SESSION_EPOCH
     if session.uses_topic_ids != request.uses_topic_ids:
         return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
-    session.go_on(now_s, request.broker_epoch)
+    session.advance(now_s, request.broker_epoch)
     return session
 
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 from struct import Struct
 from uuid import UUID
 
-from broker_runtime.apis.fetch.current_leaders import tells_leader
+from broker_runtime.apis.fetch.current_leaders import reports_leader
 from broker_runtime.apis.fetch.fetch_request import FetchRequest
 from broker_runtime.apis.fetch_sessions.fetch_partition import FetchPartition
 from broker_runtime.apis.fetch_sessions.fetch_session import NO_SESSION
@@ -163,7 +163,7 @@ def _by_topic_in_steps(
 def _tags(part: FetchPartition, request: FetchRequest) -> bytes:
     leaders = request.leaders
     return (
-        _NO_TAGS if leaders is None or not tells_leader(part.code) else leaders.partition_tags(part.topic, part.index)
+        _NO_TAGS if leaders is None or not reports_leader(part.code) else leaders.partition_tags(part.topic, part.index)
     )
 
 
@@ -202,13 +202,16 @@ def _answer_head(request: FetchRequest, topics: int, session_id: int, error: int
 
 @lru_cache(_TOPICS_KEPT)
 def _topic_head(topic: str | UUID, partitions: int, flexible: bool) -> bytes:
-    """The bytes of a topic that precede its partitions."""
+    """Return the bytes of a topic that precede its partitions."""
     name = string(topic, flexible) if isinstance(topic, str) else topic.bytes
     return name + array_length(partitions, flexible)
 
 
 def _framed(request: FetchRequest, chunks: list[Chunk], text: list[bytes]) -> Reply:
-    """The reply. `chunks` has the regions, each with the bytes that precede it; `text` follows the last chunk."""
+    """Return the reply.
+
+    `chunks` has the regions, each with the bytes that precede it; `text` follows the last chunk.
+    """
     call, leaders = request.call, request.leaders
     flexible = call.flexible
     if flexible:
@@ -239,7 +242,7 @@ def _by_topic(parts: Collection[FetchPartition]) -> list[tuple[str | UUID, Colle
 
 
 def _partition_head(part: FetchPartition, request: FetchRequest) -> bytes:
-    """The bytes of a partition that precede its records.
+    """Return the bytes of a partition that precede its records.
 
     The list of aborted transactions is empty for a client that reads committed records, and null for other clients.
     """

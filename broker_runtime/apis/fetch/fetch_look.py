@@ -7,7 +7,7 @@ waits, or belongs to a session, is a `SessionFetch`.
 from collections.abc import Collection, Iterable
 from uuid import UUID
 
-from broker_runtime.apis.fetch.current_leaders import OF_FETCH, CurrentLeaders, tells_leader
+from broker_runtime.apis.fetch.current_leaders import OF_FETCH, CurrentLeaders, reports_leader
 from broker_runtime.apis.fetch.fetch_answer import (
     pack_all,
     pack_all_in_steps,
@@ -53,17 +53,17 @@ class Fetch:
             asked = list({each[:2]: each for each in asked}.values())
         self.parts = [FetchPartition(each) for each in asked]
 
-    def look(self) -> tuple[int, bool]:
+    def read(self) -> tuple[int, bool]:
         """Read the partitions that may have changed. Returns the bytes found, and whether to answer at once.
 
         The first partition with data may exceed every limit, so that a large batch never blocks a consumer (KIP-74).
         """
-        _, found, urgent, quiet = self._look_at(self.parts, self.request.max_bytes, 0)
+        _, found, urgent, quiet = self._read_parts(self.parts, self.request.max_bytes, 0)
         if quiet:
             self._has_nothing(quiet)
         return found, urgent
 
-    def _look_at(
+    def _read_parts(
         self, parts: Iterable[FetchPartition], left: int, found: int
     ) -> tuple[int, int, bool, list[FetchPartition]]:
         """Read some partitions, with `left` bytes allowed and `found` bytes already read.
@@ -95,11 +95,11 @@ class Fetch:
     def _refuse(self, part: FetchPartition, error: KafkaError) -> None:
         part.fail(error.code)
         request = self.request
-        if request.leaders is None and request.can_be_told_leaders and tells_leader(error.code):
+        if request.leaders is None and request.can_be_told_leaders and reports_leader(error.code):
             request.leaders = CurrentLeaders(self._context.image, request.call.listener, OF_FETCH)
 
     def _readable(self, part: FetchPartition) -> tuple[Log, int]:
-        """The log, and its end offset for this client. Raises KafkaError."""
+        """Return the log, and its end offset for this client. Raises KafkaError."""
         topic = part.topic
         name = topic if isinstance(topic, str) else self._name_of(part)
         log, epoch = self._context.led_log(name, part.index)
@@ -134,7 +134,7 @@ class Fetch:
         self._quiet = quiet
 
     def answer(self) -> Reply:
-        """The reply with the results of the last read."""
+        """Return the reply with the results of the last read."""
         self._note_partitions()
         return pack_answer(self.request, self.parts, NO_SESSION)
 
@@ -169,7 +169,7 @@ class Fetch:
         return bool(self.parts)
 
     def waiting(self) -> "SessionFetch":
-        """The same fetch, with the results of its read, as a `SessionFetch` that can wait."""
+        """Return the same fetch, with the results of its read, as a `SessionFetch` that can wait."""
         session = FetchSession((), self._context.clock.monotonic())
         session.adopt(self.parts)
         session.has_nothing(self._quiet)
@@ -210,15 +210,15 @@ class SessionFetch(Fetch):
             session.close()
         return reply
 
-    def look_in_steps(self) -> Steps[tuple[int, bool]]:
-        """`look` for many partitions. Each of them watches its log after it is read."""
+    def read_many(self) -> Steps[tuple[int, bool]]:
+        """`read` for many partitions. Each of them watches its log after it is read."""
         session = self.session
         session.watch_as_looked_at()
         left, found, urgent = self.request.max_bytes, 0, False
         parts = list(self.parts)
         for at in range(0, len(parts), _PARTITIONS_OF_A_STEP):
             some = parts[at : at + _PARTITIONS_OF_A_STEP]
-            left, found, is_urgent, quiet = self._look_at(some, left, found)
+            left, found, is_urgent, quiet = self._read_parts(some, left, found)
             urgent = urgent or is_urgent
             self._has_nothing(quiet)
             for part in some:
@@ -230,7 +230,7 @@ class SessionFetch(Fetch):
     def recount(self, part: FetchPartition) -> tuple[int, bool]:
         """Read a changed partition again. Returns the number of additional bytes, and whether to answer at once."""
         before = 0 if part.region is None else part.region.length
-        _, found, urgent, quiet = self._look_at((part,), part.max_bytes, 0)
+        _, found, urgent, quiet = self._read_parts((part,), part.max_bytes, 0)
         if quiet:
             self._has_nothing(quiet)
         else:

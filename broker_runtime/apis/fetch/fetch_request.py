@@ -161,7 +161,7 @@ def _read_topics_in_steps(reader: RequestReader, request: FetchRequest) -> Steps
 
 
 def _asked(topic: str | UUID, fields: tuple[int, ...]) -> AskedPartition:
-    """The partition from the fields of any version. The versions differ in the number of fields."""
+    """Return the partition from the fields of any version. The versions differ in the number of fields."""
     count = len(fields)
     if count == 6:
         index, epoch, offset, last_epoch, start, size = fields
@@ -231,7 +231,7 @@ def asked_by(topic: str | UUID, chunk: bytes, version: int) -> AskedPartition:
 
 
 def asked_in(chunks: Repeatable, version: int) -> Steps[list[AskedPartition]]:
-    """The partitions in order. Empties `chunks` in steps, because freeing all at once would take long."""
+    """Return the partitions in order. Empties `chunks` in steps, because freeing all at once would take long."""
     asked = []
     for topic, some in chunks.items():
         ordered = yield from in_order(some)

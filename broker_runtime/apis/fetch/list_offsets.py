@@ -86,14 +86,14 @@ def handle(request: ListOffsetsRequest, call: Call, context: BrokerContext) -> S
         yield
         topics.append((topic.name, answers))
     first, rest = searches[:_SEARCHES_PER_TURN], searches[_SEARCHES_PER_TURN:]
-    waiting = _go_on(first, context)
+    waiting = _continue_searches(first, context)
     if waiting or rest:
         return _searched(topics, waiting, rest, context, call.slices)
     return (yield from _reply(topics))
 
 
 def _reply(topics: list[tuple[str, list[_Answer]]]) -> Steps[Fields]:
-    """The answer's fields. Empties `topics` in steps."""
+    """Return the answer's fields. Empties `topics` in steps."""
     found = []
     topics.reverse()
     while topics:
@@ -138,7 +138,7 @@ async def _searched(
     await _search(waiting, context)
     for number in range(0, len(rest), _SEARCHES_PER_TURN):
         await slices.turn()
-        await _search(_go_on(rest[number : number + _SEARCHES_PER_TURN], context), context)
+        await _search(_continue_searches(rest[number : number + _SEARCHES_PER_TURN], context), context)
     return _reply(topics)
 
 
@@ -146,17 +146,17 @@ async def _search(waiting: Sequence["_PartitionSearch"], context: BrokerContext)
     """Run the steps of the searches in another thread until all have ended."""
     while waiting:
         try:
-            await context.run_aside(partial(_run_steps, waiting))
+            await context.offload(partial(_run_steps, waiting))
         except KafkaError as error:
             for search in waiting:
                 search.fail(error)
             return
-        waiting = _go_on(waiting, context)
+        waiting = _continue_searches(waiting, context)
 
 
-def _go_on(searches: Sequence["_PartitionSearch"], context: BrokerContext) -> Sequence["_PartitionSearch"]:
+def _continue_searches(searches: Sequence["_PartitionSearch"], context: BrokerContext) -> Sequence["_PartitionSearch"]:
     """Continue the searches. Returns those that have another step to run."""
-    return [search for search in searches if search.go_on(context)]
+    return [search for search in searches if search.resume(context)]
 
 
 def _run_steps(searches: Sequence["_PartitionSearch"]) -> None:
@@ -191,7 +191,7 @@ class _PartitionSearch:
     def _unreadable(self, error: OSError) -> KafkaError:
         return self.leader.log.files.health.failure("read", error)
 
-    def go_on(self, context: BrokerContext) -> bool:
+    def resume(self, context: BrokerContext) -> bool:
         """Continue the search with the result of the last step. Returns whether there is another step to run."""
         if self.refused is not None:
             self.fail(self.refused)
@@ -199,7 +199,7 @@ class _PartitionSearch:
         try:
             self.step = next(self.search) if self.step is None else self.search.send(self.found)
         except StopIteration as ended:
-            self._tell(ended.value, context)
+            self._fill_in(ended.value, context)
         except OSError as error:
             self.fail(self._unreadable(error))
         except KafkaError as error:
@@ -208,7 +208,7 @@ class _PartitionSearch:
             return True
         return False
 
-    def _tell(self, found: FoundRecord | None, context: BrokerContext) -> None:
+    def _fill_in(self, found: FoundRecord | None, context: BrokerContext) -> None:
         """Fill in the answer, unless the leader has changed: then the record found may have been truncated."""
         log = self.leader.log
         try:

@@ -81,14 +81,14 @@ class LongPoll:
             self._answering = self.call.do(self._answer_in_steps(is_exact))
         else:
             if not is_exact:
-                fetch.look()
+                fetch.read()
             self.call.complete(fetch.answer())
 
     def _answer_in_steps(self, is_exact: bool) -> Steps[None]:
         is_open = True
         try:
             if not is_exact:
-                yield from self._fetch.look_in_steps()
+                yield from self._fetch.read_many()
             reply = yield from self._fetch.answer_in_steps()
             is_open = False
         finally:

@@ -25,11 +25,11 @@ class PartitionOwner(Protocol):
     """The part of a session that its partitions call."""
 
     def part_changed(self, part: "FetchPartition", /) -> None:
-        """Called when the partition's log has changed since it was read."""
+        """Handle a change of the partition's log since it was read."""
         ...
 
     def part_has_news(self, part: "FetchPartition", /) -> None:
-        """Called when only the high watermark of the partition's log has moved."""
+        """Handle a higher high watermark of the partition's log without any other change."""
         ...
 
 
@@ -45,12 +45,12 @@ class FetchPartition:
         "log",
         "log_start",
         "max_bytes",
+        "member_of",
         "name",
         "offset",
         "packed",
         "region",
         "session",
-        "stands_in",
         "told",
         "topic",
     )
@@ -70,7 +70,7 @@ class FetchPartition:
         self.region: FileRegion | None = None
         self.told = NOTHING
         """The high watermark and log start offset that the client of a session knows."""
-        self.stands_in: dict[Watcher, None] | None = None
+        self.member_of: dict[Watcher, None] | None = None
         """The watchers of the log, while this partition is one of them."""
 
     def ask(self, asked: AskedPartition) -> None:
@@ -102,19 +102,19 @@ class FetchPartition:
 
     def watch(self) -> None:
         log = self.log
-        if log is not None and (self.stands_in is None or self not in self.stands_in):
-            self.stands_in = (log.readers if self.leader is None else log.followers).add(self)
+        if log is not None and (self.member_of is None or self not in self.member_of):
+            self.member_of = (log.readers if self.leader is None else log.followers).add(self)
 
     def unwatch(self) -> None:
-        if self.stands_in is not None:
-            self.stands_in.pop(self, None)
-            self.stands_in = None
+        if self.member_of is not None:
+            self.member_of.pop(self, None)
+            self.member_of = None
 
     def changed(self) -> None:
-        """Called by the log when it has changed."""
-        self.stands_in = None
+        """Handle a change of the log."""
+        self.member_of = None
         self.session.part_changed(self)
 
     def high_watermark_moved(self) -> None:
-        """Called by a follower's log when its high watermark has moved. The next answer reports it, without a read."""
+        """Handle a move of a follower's high watermark. The next answer reports it, without a read."""
         self.session.part_has_news(self)

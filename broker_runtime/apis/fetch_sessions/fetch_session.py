@@ -174,7 +174,7 @@ class FetchSession(_AskedPartitions):
         """Whether a request waits."""
         return self._on_change is not None
 
-    def go_on(self, now_s: float, broker_epoch: int) -> None:
+    def advance(self, now_s: float, broker_epoch: int) -> None:
         """Continue the session with a further request, whose epoch was correct."""
         if self._on_replaced is not None:
             self._on_replaced(ErrorCode.INVALID_FETCH_SESSION_EPOCH)

@@ -124,7 +124,7 @@ class FetchSessionCache:
         return True
 
     def _older_of(self, session: FetchSession) -> FetchSession | None:
-        """An older session of the same follower. None if removing it would not help."""
+        """Return an older session of the same follower. None if removing it would not help."""
         if not session.is_followers or len(session.partitions) > self._room_of(session.replica):
             return None
         of_it = (each for each in self._sessions.values() if each.is_followers and each.replica == session.replica)

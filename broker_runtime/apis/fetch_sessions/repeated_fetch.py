@@ -39,7 +39,7 @@ class RepeatedFetch(FetchSession):
         self._chunks: dict[str | UUID, dict[PartitionBytes, FetchPartition]] = {}
         self.watch_quiet()
 
-    def say(self, asked: Mapping[str | UUID, Set[PartitionBytes]], read: ReadPartition, now_s: float) -> Steps[bool]:
+    def update(self, asked: Mapping[str | UUID, Set[PartitionBytes]], read: ReadPartition, now_s: float) -> Steps[bool]:
         """Update the partitions with a request. Returns False if it names a partition twice, and cannot be used."""
         self.asked_s = now_s
         for topic in self._chunks.keys() - asked.keys():

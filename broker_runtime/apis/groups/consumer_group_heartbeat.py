@@ -134,7 +134,7 @@ def _packed(answer: ConsumerHeartbeatAnswer, call: Call) -> Reply:
 
 
 def _parts(answer: ConsumerHeartbeatAnswer, call: Call) -> Iterator[bytes]:
-    """The body of the response. Each topic is a part of its own."""
+    """Yield the body of the response. Each topic is a part of its own."""
     yield _THROTTLE_ERROR_AND_NO_MESSAGE.pack(call.throttle_ms, ErrorCode.NONE)
     yield string(answer.member_id, call.flexible)
     yield _EPOCH_AND_INTERVAL.pack(answer.member_epoch, answer.heartbeat_interval_ms)

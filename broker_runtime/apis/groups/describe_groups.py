@@ -98,7 +98,7 @@ async def _described(operations: int, call: Call, context: BrokerContext, pace: 
 
 
 def _found(state: GroupsState, group_id: str) -> _Group:
-    """A snapshot of the group. Raises KafkaError (GROUP_ID_NOT_FOUND)."""
+    """Return a snapshot of the group. Raises KafkaError (GROUP_ID_NOT_FOUND)."""
     group = state.groups.get(group_id)
     if group is None:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
@@ -137,7 +137,7 @@ async def _packed(
 def _packed_member(
     member: Member, protocols: Sequence[ClassicProtocol], assignment: bytes, protocol: str, call: Call
 ) -> Sequence[bytes]:
-    metadata = next((said for name, said in protocols if name == protocol), b"")
+    metadata = next((content for name, content in protocols if name == protocol), b"")
     names = (member.member_id, member.client_id, member.client_host)
     return _packed_as(names, metadata, assignment, call, member.group_instance_id)
 

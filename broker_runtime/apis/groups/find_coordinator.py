@@ -83,7 +83,7 @@ async def _find_several(reader: RequestReader, call: Call, context: BrokerContex
 
 
 def coordinator_of(group_id: str, listener: str, context: BrokerContext) -> FoundCoordinator:
-    """The coordinator of a group, for clients of another protocol."""
+    """Return the coordinator of a group, for clients of another protocol."""
     return _finder(_GROUP, listener, context)(group_id)
 
 
@@ -92,7 +92,7 @@ def _place(found: FoundCoordinator, call: Call) -> bytes:
 
 
 def _finder(key_type: int, listener: str, context: BrokerContext) -> Callable[[str], FoundCoordinator]:
-    """A function that finds the coordinator of a key. It reads the leader of each partition once per answer."""
+    """Return a function that finds the coordinator of a key. It reads the leader of each partition once per answer."""
     topic = context.image.topics.get(GROUPS_TOPIC)
     if key_type not in (_GROUP, _TRANSACTION):
         nowhere = FoundCoordinator(ErrorCode.INVALID_REQUEST, f"there is no coordinator of type {key_type}")

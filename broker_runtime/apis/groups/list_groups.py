@@ -43,7 +43,7 @@ async def _handle(reader: RequestReader, call: Call, context: BrokerContext) -> 
 
 
 async def _groups(context: BrokerContext) -> list[Sequence[Group]]:
-    """The groups of each partition. Raises KafkaError if some groups are not available."""
+    """Return the groups of each partition. Raises KafkaError if some groups are not available."""
     if context.groups.awaited():
         raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "this broker begins to lead groups; ask again")
     found: list[Sequence[Group]] = []
@@ -70,11 +70,11 @@ async def _read_lower(reader: RequestReader, pace: Pace) -> Collection[str]:
 async def _listed(
     groups: Sequence[Sequence[Group]], states: Collection[str], types: Collection[str], call: Call, pace: Pace
 ) -> tuple[int, Packed]:
-    """The number of groups that pass the filters, and these groups packed. An empty filter passes all groups."""
+    """Return the number of groups that pass the filters, and these groups packed. An empty filter passes all groups."""
     count, packed = 0, Packed(pace)
     for of_partition in groups:
         for group in of_partition:
-            state, kind = group.state_name, group.type.told
+            state, kind = group.state_name, group.type.shown
             if (not states or state.lower() in states) and (not types or kind in types):
                 count += 1
                 await packed.add(_packed(group, state, kind, call))

@@ -27,7 +27,7 @@ from broker_runtime.groups.offsets.commit import OffsetToCommit, commit
 from broker_runtime.groups.offsets.delete import SLICE
 from broker_runtime.groups.push.log_ends import End
 from broker_runtime.groups.service import is_push_group
-from broker_runtime.groups.term import GroupDecision, told
+from broker_runtime.groups.term import GroupDecision, client_error
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import PendingReply, Reply
@@ -100,7 +100,7 @@ def _complete(request: _Request, call: Call, answer: asyncio.Future[Sequence[Err
     if error is None:
         call.complete(_packed(request, answer.result(), call))
     elif isinstance(error, KafkaError):
-        call.complete(_packed(request, _all_refused(request.offsets, told(error)), call))
+        call.complete(_packed(request, _all_refused(request.offsets, client_error(error)), call))
     else:
         call.refuse("handler-failed", f"{call.api.name}: {error!r}")
 

@@ -136,7 +136,7 @@ async def _read_topic(reader: RequestReader, topics: Topics, version: int, ids: 
 
 
 async def _answered(group: _Group, call: Call, context: BrokerContext, pace: Pace) -> Packed:
-    """The packed answer of a group, without its id."""
+    """Return the packed answer of a group, without its id."""
     packed, code = Packed(pace), ErrorCode.NONE
     try:
         if group.topics is None:

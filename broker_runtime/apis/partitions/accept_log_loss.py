@@ -60,7 +60,10 @@ async def _accept(leader: LeaderReplica, segments: list[Segment], who: str, cont
     damaged, leader_epoch = leader.log, leader.leader_epoch
 
     async def nothing(wanted: MissingBatches) -> Supplied:
-        """A replacement without records. Raises KafkaError if a new leader, which may have the records, was elected."""
+        """Return a replacement without records.
+
+        Raises KafkaError if a new leader, which may have the records, was elected.
+        """
         now = context.led(damaged.topic, damaged.partition)
         if now.log is not damaged or now.leader_epoch != leader_epoch:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{damaged.place} has a new leader epoch; try again")

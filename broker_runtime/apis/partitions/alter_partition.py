@@ -88,7 +88,7 @@ def _answer(index: int, changed: IsrChanged) -> Fields:
 
 
 def _refused(index: int, code: ErrorCode) -> Fields:
-    """The result with an error. The state has no meaning, so it is zeros, as in Kafka."""
+    """Return the result with an error. The state has no meaning, so it is zeros, as in Kafka."""
     return {
         "partition_index": index,
         "error_code": code,

@@ -24,7 +24,7 @@ def handle(request: DescribeLogDamageRequest, call: Call, context: BrokerContext
         ranges, shown = log.damage, max(RANGES_MAX - total, 0)
         total += len(ranges)
         if shown:
-            repair = context.said_of_repair(log.topic, log.partition)
+            repair = context.repair_state(log.topic, log.partition)
             partitions.append(_partition(log.topic, log.partition, repair, ranges[:shown], context))
     for (topic, index), why in list(context.offline_replicas.items())[: max(RANGES_MAX - total, 0)]:
         partitions.append(_partition(topic, index, f"it is not served: {why}", (), context))

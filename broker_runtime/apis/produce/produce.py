@@ -19,7 +19,7 @@ from uuid import UUID
 from broker_runtime.apis.produce.produce_answer import Refused, success, tail
 from broker_runtime.apis.produce.produce_request import read_in_steps, read_request
 from broker_runtime.apis.produce.produce_wait import PendingPartition, ProduceWait, safe_below
-from broker_runtime.apis.produce.record_checks import Unchecked, look_aside
+from broker_runtime.apis.produce.record_checks import Unchecked, check_in_thread
 from broker_runtime.apis.request import refused_transactions
 from broker_runtime.apis.request.call import NO_ACKS, Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext
@@ -75,7 +75,7 @@ def handle(
     answer.append(tail(call.throttle_ms, call.flexible) if refused is None else refused.tail())
     if unchecked:
         checked = _WhenChecked(answer, waiting, refused, call, timeout_ms, context)
-        at_once(checked.look(unchecked))
+        at_once(checked.start_checks(unchecked))
         return checked.call
     if acks == 0:
         return _no_reply(refused)
@@ -125,7 +125,7 @@ def _in_steps(reader: RequestReader, call: Call, context: BrokerContext) -> Step
     call.connection.release_frame()
     if unchecked:
         checked = _WhenChecked(answer, waiting, refused, call, timeout_ms, context)
-        yield from checked.look(unchecked)
+        yield from checked.start_checks(unchecked)
         return checked.call
     if acks == 0:
         return _no_reply(refused)
@@ -136,7 +136,7 @@ def _in_steps(reader: RequestReader, call: Call, context: BrokerContext) -> Step
 
 
 def _name_now(topic: str | UUID, context: BrokerContext) -> str | UUID:
-    """The current name of a topic that the request names by its id, or the id if the topic does not exist.
+    """Return the current name of a topic that the request names by its id, or the id if the topic does not exist.
 
     It is looked up in each step, because the name may belong to another topic since the request was read.
     """
@@ -177,15 +177,15 @@ class _WhenChecked:
         timeout_ms: int,
         context: BrokerContext,
     ) -> None:
-        """`waiting` and `refused` belong to the partitions that needed no check in another thread."""
+        """Complete the answer: `waiting` and `refused` belong to partitions that needed no check in another thread."""
         self._answer, self._waiting, self._refused = answer, waiting, refused
         self._timeout_ms, self._context = timeout_ms, context
         # If the client disconnects, its records are still appended, as if it had left a moment later.
         self.call = call.later()
 
-    def look(self, unchecked: Sequence[Unchecked]) -> Steps[None]:
+    def start_checks(self, unchecked: Sequence[Unchecked]) -> Steps[None]:
         """Start the checks of these batches."""
-        return look_aside(unchecked, self._context, self.call, self._append, self._finish)
+        return check_in_thread(unchecked, self._context, self.call, self._append, self._finish)
 
     def _append(self, item: Unchecked, fault: KafkaError | None) -> None:
         """Append a checked batch. `fault` is the error of its records, or None if they may be appended."""
@@ -224,7 +224,7 @@ class _WhenChecked:
 
 
 def _longest_wait_s(acks: int, timeout_ms: int) -> float | None:
-    """The maximum wait in seconds. None with acks=1, which waits only for the disk."""
+    """Return the maximum wait in seconds. None with acks=1, which waits only for the disk."""
     return None if acks == 1 else max(timeout_ms, 0) / 1000
 
 
@@ -241,7 +241,7 @@ def _takes_long(records: memoryview | None, leader: LeaderReplica, context: Brok
 
 
 def _refusal(transactional_id: str | None, call: Call, acks: int, context: BrokerContext) -> KafkaError | None:
-    """The error of every partition of the request, or None."""
+    """Return the error of every partition of the request, or None."""
     if transactional_id is not None:
         context.refused_transactions.note(call, transactional_id)
         return KafkaError(refused_transactions.CODE, refused_transactions.WHY)
@@ -251,14 +251,17 @@ def _refusal(transactional_id: str | None, call: Call, acks: int, context: Broke
 
 
 def _no_reply(refused: Refused | None) -> Reply:
-    """The empty reply of acks=0. Raises ProtocolError if a partition was refused, because the client gets no answer."""
+    """Return the empty reply of acks=0.
+
+    Raises ProtocolError if a partition was refused, because the client gets no answer.
+    """
     if refused is not None:
         raise ProtocolError(*_refused_without_reply(refused))
     return NO_REPLY
 
 
 def _refused_without_reply(refused: Refused) -> tuple[str, str]:
-    """The kind under which the connection's end is counted, and its reason."""
+    """Return the kind under which the connection's end is counted, and its reason."""
     return "acks-0-failed", f"a produce request with acks=0 failed: {refused.why}"
 
 

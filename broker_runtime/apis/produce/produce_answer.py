@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from struct import Struct
 from uuid import UUID
 
-from broker_runtime.apis.fetch.current_leaders import OF_PRODUCE, CurrentLeaders, tells_leader
+from broker_runtime.apis.fetch.current_leaders import OF_PRODUCE, CurrentLeaders, reports_leader
 from broker_runtime.apis.request.call import Call
 from broker_runtime.errors import KafkaError, RecordsRefusedError
 from broker_runtime.metadata.image import MetadataImage
@@ -29,7 +29,7 @@ _FLEXIBLE_TAIL = Struct(">ix")
 
 
 def tail(throttle_ms: int, flexible: bool) -> bytes:
-    """The bytes that follow the results."""
+    """Return the bytes that follow the results."""
     return (_FLEXIBLE_TAIL if flexible else _TAIL).pack(throttle_ms)
 
 
@@ -60,7 +60,7 @@ class Refused:
             name = topic if isinstance(topic, str) else encode_uuid(topic)
             call.partitions.append((name, index, 0, -1, -1, -1, -1, -1, error.code))
         packed = _failure(call.version, index, error)
-        if call.version >= _LEADERS_SINCE and tells_leader(error.code):
+        if call.version >= _LEADERS_SINCE and reports_leader(error.code):
             packed = packed[:-1] + self._leaders.partition_tags(topic, index)
         self._answer[place] = packed
 
@@ -70,7 +70,7 @@ class Refused:
             self.add(place, topic, index, error)
 
     def tail(self) -> bytes:
-        """The bytes that follow the results. Call it after the last result."""
+        """Return the bytes that follow the results. Call it after the last result."""
         if self._call.version < _LEADERS_SINCE:
             return tail(self._call.throttle_ms, self._call.flexible)
         return _TAIL.pack(self._call.throttle_ms) + self._leaders.answer_tags()

@@ -26,7 +26,7 @@ class PendingPartition(NamedTuple):
 
 
 def safe_below(leader: LeaderReplica, acks: int) -> int:
-    """The offset below which records are as durable as `acks` requires."""
+    """Return the offset below which records are as durable as `acks` requires."""
     return leader.log.high_watermark if acks == -1 else leader.log.counted_end
 
 

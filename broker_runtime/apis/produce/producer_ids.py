@@ -24,7 +24,7 @@ class ProducerIdBlocks:
         self._asking = asyncio.Lock()
 
     async def next_id(self) -> int:
-        """A producer id that is unique in the cluster. Raises KafkaError if the controller provides none now."""
+        """Return a producer id that is unique in the cluster. Raises KafkaError if the controller provides none now."""
         while self._next >= self._end:
             async with self._asking:
                 if self._next >= self._end:

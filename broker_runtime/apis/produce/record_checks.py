@@ -33,7 +33,7 @@ class Unchecked(NamedTuple):
     config: TopicConfig
 
 
-def look_aside(
+def check_in_thread(
     unchecked: Sequence[Unchecked],
     context: BrokerContext,
     reply: PendingReply,
@@ -44,32 +44,35 @@ def look_aside(
     left = len(unchecked)
     limit = context.settings.config.sluicegate_record_validation_max_bytes
 
-    def tell(item: Unchecked, error: KafkaError | None) -> None:
+    def finish_one(item: Unchecked, error: KafkaError | None) -> None:
         nonlocal left
         append(item, error)
         left -= 1
         if not left:
             finish()
 
-    def looked_at(item: Unchecked, looked: "Future[KafkaError | None]") -> None:
+    def on_checked(item: Unchecked, looked: "Future[KafkaError | None]") -> None:
         if looked.cancelled():
             # The broker stops.
             reply.complete(None)
             return
-        reply.guarded(partial(tell, item, looked.result()))()
+        reply.guarded(partial(finish_one, item, looked.result()))()
 
     for item in unchecked:
         try:
-            looked = context.run_aside(partial(_fault, item, limit))
+            looked = context.offload(partial(_fault, item, limit))
         except KafkaError as error:
-            tell(item, error)
+            finish_one(item, error)
         else:
-            looked.add_done_callback(partial(looked_at, item))
+            looked.add_done_callback(partial(on_checked, item))
         yield
 
 
 def _fault(item: Unchecked, unpacked_bytes_max: int) -> KafkaError | None:
-    """The fault of a batch, or None. Its traceback is removed, because its frames refer to the uncompressed batch."""
+    """Return the fault of a batch, or None.
+
+    Its traceback is removed, because its frames refer to the uncompressed batch.
+    """
     partition = f"{item.topic}-{item.partition}"
     try:
         check_records(item.records, item.config, unpacked_bytes_max, partition)

@@ -97,7 +97,7 @@ class PushFrames:
         return self._take_answer(*_ANSWERS[kind], frame, call, callee)
 
     def _cluster_metadata(self, frame: memoryview, call: Call) -> Reply:
-        """The brokers and the group's coordinator.
+        """Return the brokers and the group's coordinator.
 
         A request without a group gets this broker as its coordinator, and the client tries the next broker if that
         fails.
@@ -119,17 +119,17 @@ class PushFrames:
 
     def _register(self, frame: memoryview, call: Call, registered: Callee | None) -> Reply | PendingReply:
         try:
-            said = layouts.REGISTER_CONSUMER_REQUEST.read(frame)
+            message = layouts.REGISTER_CONSUMER_REQUEST.read(frame)
         except UnfitError as error:
             is_group = error.field == "group_id"
             return _registered(call, ErrorCode.INVALID_GROUP_ID if is_group else ErrorCode.INVALID_REQUEST)
         if registered is not None:
             return _registered(call, ErrorCode.INVALID_REQUEST)
-        if not said.group_id:
+        if not message.group_id:
             # An empty group id is invalid, whichever broker coordinates it.
             return _registered(call, ErrorCode.INVALID_GROUP_ID)
-        connection, call.client_id = call.connection, said.consumer_id
-        asked = ConsumerRegistration(*said, client_host=f"/{connection.peer[0]}")
+        connection, call.client_id = call.connection, message.consumer_id
+        asked = ConsumerRegistration(*message, client_host=f"/{connection.peer[0]}")
         # A session timeout below the minimum is refused for that reason, and not because the registration has waited.
         patience_ms = max(asked.session_timeout_ms, self._context.settings.config.group_min_session_timeout_ms)
         given_up_s = self._completion.now() + patience_ms / 1000
@@ -236,10 +236,10 @@ def _registered(call: Call, code: ErrorCode) -> Reply:
 
 def _answer_in(layout: Layout[Any], frame: memoryview, callee: Callee) -> Steps[Answer]:
     """Read a consumer's answer to a call. Raises ProtocolError."""
-    said = yield from layout.read_in_steps(frame)
-    told = said.offset_info if isinstance(said, PingResponse | StopFetcherResponse) else None
+    message = yield from layout.read_in_steps(frame)
+    told = message.offset_info if isinstance(message, PingResponse | StopFetcherResponse) else None
     offsets = None if told is None else (yield from each(told, _consumed))
-    return Answer(callee.group_id, said.consumer_id, callee.connection.id, said.error_code, offsets)
+    return Answer(callee.group_id, message.consumer_id, callee.connection.id, message.error_code, offsets)
 
 
 def _drop(reading: "asyncio.Future[Answer]") -> None:

@@ -152,7 +152,7 @@ class Callee:
         return layouts.START_FETCHER_REQUEST.write(StartFetcherRequest(call.consumer_id, owned, brokers))
 
     def _part(self, at: StartAt) -> PartitionOffset:
-        """The partition with its current leader. The topic may have been deleted since the decision."""
+        """Return the partition with its current leader. The topic may have been deleted since the decision."""
         topic = self._image.topics.get(at.topic)
         partition = None if topic is None else topic.partitions.get(at.partition)
         leader = NO_LEADER if partition is None else partition.leader
@@ -160,7 +160,7 @@ class Callee:
 
 
 def known_brokers(image: MetadataImage, listener: str) -> tuple[Broker, ...]:
-    """The unfenced brokers, with their addresses for clients of this listener."""
+    """Return the unfenced brokers, with their addresses for clients of this listener."""
     ends = ((broker, broker.endpoint(listener)) for broker in image.brokers.values() if not broker.fenced)
     return tuple(Broker(broker.id, end.host, end.port) for broker, end in ends if end is not None)
 

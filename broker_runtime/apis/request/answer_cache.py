@@ -70,7 +70,7 @@ class AnswerCache:
     def reply(
         self, call: Call, image: MetadataImage, answer: Callable[[], Steps[Body]], options: int = 0
     ) -> Reply | Steps[Reply]:
-        """The reply with the cached body, or with the body from `answer`.
+        """Return the reply with the cached body, or with the body from `answer`.
 
         `answer` must depend only on `image`, the version and listener of the call, and `options`.
         """

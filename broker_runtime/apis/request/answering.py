@@ -48,7 +48,7 @@ def _packed(call: Call, fields: Fields) -> Steps[Reply]:
 
 
 def _noted(call: Call, fields: Fields) -> Steps[Fields]:
-    """The fields of a long answer that an observer may read: its own error code, and one from its items."""
+    """Return the fields of a long answer that an observer may read: its own error code, and one from its items."""
     noted: dict[str, object] = {"error_code": fields.get("error_code", ErrorCode.NONE)}
     if call.is_observed:
         noted["items"] = [{"error_code": (yield from error_in_steps(fields))}]
@@ -63,7 +63,7 @@ def _let_go(fields: Fields) -> Steps[None]:
 
 
 def refused(call: Call, why: str) -> Reply | None:
-    """The answer to a request that exceeds the limits.
+    """Return the answer to a request that exceeds the limits.
 
     None if the API's answer has no field for an error of the whole request, or the client expects no answer.
     """

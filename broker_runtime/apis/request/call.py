@@ -81,7 +81,7 @@ class RequestObserver(Protocol):
     """
 
     def begun(self, call: "Call", frame: memoryview, body_at: int, /) -> None:
-        """Called before the handler. The body begins at `body_at`, and `frame` is valid only during this call.
+        """Observe a call before its handler. The body begins at `body_at`; `frame` is valid only during this call.
 
         Raises ProtocolError to refuse the request. An observer that needs details about partitions in `ended` calls
         `Call.keep_details` here.
@@ -89,7 +89,7 @@ class RequestObserver(Protocol):
         ...
 
     def ended(self, call: "Call", /) -> None:
-        """Called as `Completion.observer`, also for calls that ended before `begun`."""
+        """Observe the end of a call, as `Completion.observer`; also of calls that ended before `begun`."""
         ...
 
 
@@ -165,16 +165,16 @@ class _Working(PendingReply):
         return self._completion.slices
 
     def packed(self, body: bytes) -> Reply:
-        """The response with this body."""
+        """Return the response with this body."""
         return (prefix(self.correlation_id, len(body), self.flexible) + body,)
 
     def packed_of(self, pieces: Sequence[bytes]) -> Reply:
-        """The response whose body consists of these pieces, as one chunk if there is only one piece."""
+        """Return the response whose body consists of these pieces, as one chunk if there is only one piece."""
         head = prefix(self.correlation_id, sum(map(len, pieces)), self.flexible)
         return (head + pieces[0],) if len(pieces) == 1 else (head, *pieces)
 
     def joined(self, parts: list[bytes]) -> Steps[Reply]:
-        """The response with these parts as its body, joined in steps. The list is empty afterwards."""
+        """Return the response with these parts as its body, joined in steps. The list is empty afterwards."""
         pieces = Pieces(self.limits.check_response)
         parts.reverse()
         while parts:
@@ -285,7 +285,9 @@ class Call(_Working):
         return self.connection.listener
 
     def later(self, on_cancel: Callable[[], None] | None = None) -> "Call":
-        """The return value for a handler that completes the call later; `on_cancel` runs if the client disconnects.
+        """Return this call, for a handler that completes it later.
+
+        `on_cancel` runs if the client disconnects.
 
         If the call is already pending, this only replaces `on_cancel`.
         """

@@ -87,7 +87,7 @@ class ClientTelemetry:
         self._subscriptions = _Subscriptions()
 
     def subscriptions(self, instance_id: UUID, client: TelemetryClient, now_s: float) -> tuple[int, PushedMetrics]:
-        """The id of the client's set of subscriptions, and the metrics to push.
+        """Return the id of the client's set of subscriptions, and the metrics to push.
 
         Raises KafkaError for a client that asks too often.
         """
@@ -118,7 +118,7 @@ class ClientTelemetry:
             raise KafkaError(ErrorCode.TELEMETRY_TOO_LARGE, f"{pushed.size} bytes, and {MAX_BYTES} are allowed")
 
     def _instance(self, instance_id: UUID, client: TelemetryClient, now_s: float) -> _Instance:
-        """The state of a client. A client without a recent request here counts as new."""
+        """Return the state of a client. A client without a recent request here counts as new."""
         known = self._instances.pop(instance_id, None)
         if known is not None and now_s - known.seen_s > _kept_s(known.wanted.interval_ms):
             known = None
@@ -157,7 +157,7 @@ class _Subscriptions:
         self._sets.clear()
 
     def wanted(self, client: Mapping[str, str]) -> PushedMetrics:
-        """The metrics for a client. `client` has a value for each key that a pattern may match."""
+        """Return the metrics for a client. `client` has a value for each key that a pattern may match."""
         names = tuple(name for name, (_, found) in self._parsed.items() if found is not None and found.matches(client))
         wanted = self._sets.pop(names, None)
         self._sets[names] = wanted = self._of(names) if wanted is None else wanted
@@ -191,6 +191,6 @@ def _kept_s(interval_ms: int) -> float:
 
 
 def _subscription_id(wanted: PushedMetrics, instance_id: UUID) -> int:
-    """A signed 32-bit id that differs for another set of metrics, another interval or another client."""
+    """Return a signed 32-bit id that differs for another set of metrics, another interval or another client."""
     told = f"{sorted(wanted.metrics)} {wanted.interval_ms} {instance_id}".encode()
     return int.from_bytes(crc32c(told).to_bytes(4, "big"), "big", signed=True)

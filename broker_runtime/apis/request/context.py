@@ -55,7 +55,7 @@ class NodeContext(Protocol):
         ...
 
     def note_on_config(self, key: str, /) -> str | None:
-        """A note for a configuration key's documentation: the status of its value on this node. May be None."""
+        """Return a note for a configuration key's documentation: the status of its value on this node. May be None."""
         ...
 
 
@@ -69,7 +69,7 @@ class FetchContext(NodeContext, Protocol):
     def fetch_sessions(self) -> FetchSessionCache: ...
 
     def led_log(self, topic: str, partition: int, /) -> tuple[Log, int]:
-        """The log of a partition that this node leads, and its leader epoch.
+        """Return the log of a partition that this node leads, and its leader epoch.
 
         Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR.
         """
@@ -84,7 +84,7 @@ class ControllerRequests(Protocol):
     async def request(self, api_key: int, version: int, content: Fields) -> Entity: ...
 
     async def forward(self, api_key: int, version: int, body: memoryview) -> memoryview:
-        """The controller's response body to a client's request body."""
+        """Return the controller's response body to a client's request body."""
         ...
 
 
@@ -92,7 +92,7 @@ class ProducerIds(Protocol):
     """The source of producer ids for InitProducerId."""
 
     async def next_id(self) -> int:
-        """A producer id that is unique in the cluster."""
+        """Return a producer id that is unique in the cluster."""
         ...
 
 
@@ -124,7 +124,10 @@ class ReplicasContext(FetchContext, Protocol):
     """Context of handlers that use a broker's replicas, led here or not."""
 
     def replica_log(self, topic_id: UUID, partition: int, leader_epoch: int, /) -> Log:
-        """The log of a replica that matches the leader's log in this epoch, led here or not. Raises KafkaError."""
+        """Return the log of a replica that matches the leader's log in this epoch, led here or not.
+
+        Raises KafkaError.
+        """
         ...
 
     @property
@@ -132,7 +135,7 @@ class ReplicasContext(FetchContext, Protocol):
         """Partitions whose assigned replica this broker does not serve, and the reason."""
         ...
 
-    def said_of_repair(self, topic: str, partition: int, /) -> str:
+    def repair_state(self, topic: str, partition: int, /) -> str:
         """State of the repair of a damaged replica, as a clause for a message."""
         ...
 
@@ -180,10 +183,10 @@ class BrokerContext(ReplicasContext, Protocol):
     def repeated_fetches(self) -> RepeatedFetches: ...
 
     def led(self, topic: str, partition: int, /) -> LeaderReplica:
-        """The leader's replica, with its followers, for the hot path. Raises the same errors as `led_log`."""
+        """Return the leader's replica, with its followers, for the hot path. Raises the same errors as `led_log`."""
         ...
 
-    def run_aside(self, work: Callable[[], T], /) -> asyncio.Future[T]:
+    def offload(self, work: Callable[[], T], /) -> asyncio.Future[T]:
         """Run slow work in one of a few other threads. The future has the result of `work`.
 
         Raises KafkaError with a retriable code if too much work is already queued.

@@ -80,7 +80,7 @@ class Dispatcher(Generic[C]):
         self.completion.observe(requests)
 
     def handle(self, frame: memoryview, connection: ServedConnection) -> Reply | PendingReply:
-        """The reply to a frame. The frame excludes its size field and is valid only during this call.
+        """Return the reply to a frame. The frame excludes its size field and is valid only during this call.
 
         Raises ProtocolError, which ends the connection.
         """
@@ -160,7 +160,7 @@ class Dispatcher(Generic[C]):
                 return answer
             assert answer is not None
             return self._later(call, answer)
-        self._goes_on(call)
+        self._note_pending(call)
         result = slices.add(steps, size if size > _LARGE_BYTES else 0)
         self._work.add(result)
         call.later(None if self._served[call.api.key].outlives_client else partial(_drop, result))
@@ -183,7 +183,7 @@ class Dispatcher(Generic[C]):
             self._wait(call, answer)
 
     def _refused(self, call: Call, error: Exception) -> Reply | None:
-        """The answer to a request that exceeds the limits. None if another error ends the connection.
+        """Return the answer to a request that exceeds the limits. None if another error ends the connection.
 
         Raises ProtocolError if no answer can carry the error.
         """
@@ -202,7 +202,7 @@ class Dispatcher(Generic[C]):
     def _not_served_yet(
         self, key: int, correlation_id: int, frame: memoryview, connection: ServedConnection
     ) -> Reply | PendingReply:
-        """The reply for an API that is imported on demand, or that does not exist."""
+        """Return the reply for an API that is imported on demand, or that does not exist."""
         wanted = self._on_demand.get(key)
         if wanted is None:
             text = f"API key {key} is not served on this listener"
@@ -217,7 +217,9 @@ class Dispatcher(Generic[C]):
         return self._first_requests.handle(wanted.module, serve, frame, connection)
 
     def _unsupported(self, kind: str, text: str, correlation_id: int, connection: ServedConnection) -> Reply:
-        """A response with only its correlation id (first draft of KIP-35). Raises ProtocolError if not configured.
+        """Return a response with only its correlation id (first draft of KIP-35).
+
+        Raises ProtocolError if not configured.
 
         Only the header has been read, so it is not known whether the client waits for a response.
         """
@@ -226,7 +228,7 @@ class Dispatcher(Generic[C]):
         connection.refuse(kind, text, ends=False)
         return (prefix(correlation_id, 0, flexible=False),)
 
-    def _goes_on(self, call: Call) -> None:
+    def _note_pending(self, call: Call) -> None:
         """Note that the handler has returned without an answer."""
         call.handled_s = self.completion.now()
         if isinstance(call.request, RequestReader):
@@ -234,7 +236,7 @@ class Dispatcher(Generic[C]):
             call.request = None
 
     def _later(self, call: Call, answer: PendingReply | Awaitable[Any]) -> PendingReply:
-        self._goes_on(call)
+        self._note_pending(call)
         return self._wait(call, answer)
 
     def _wait(self, call: Call, answer: PendingReply | Awaitable[Any]) -> PendingReply:

@@ -26,7 +26,7 @@ Instead = Callable[[Any, Call, BrokerContext], Steps[Awaitable[Fields] | None]]
 
 
 def forwarded(api: ApiSpec[ControllerContext], instead: Instead | None = None) -> ApiSpec[BrokerContext]:
-    """The broker's version of `api`."""
+    """Return the broker's version of `api`."""
 
     def handle(read: ReadRequest, call: Call, context: BrokerContext) -> Steps[Awaitable[Fields | Reply]]:
         request, body = read
@@ -44,7 +44,7 @@ async def _forward(body: memoryview, call: Call, link: ControllerRequests) -> Re
 
 
 def active_only(api: ApiSpec[ControllerContext]) -> ApiSpec[ControllerContext]:
-    """The controller's version of `api`.
+    """Return the controller's version of `api`.
 
     If its answers cannot report that this controller is on standby, the connection is closed, so that the client
     tries the next controller at once.

@@ -85,7 +85,7 @@ class Packed:
         return self._pieces
 
     def reply(self, call: Call) -> Reply:
-        """The response with this body."""
+        """Return the response with this body."""
         pieces = self.pieces()
         return (prefix(call.correlation_id, self._size, call.flexible), *pieces)
 
@@ -99,7 +99,7 @@ class Packed:
 
 
 def kept(reader: RequestReader, call: Call) -> RequestReader:
-    """A reader of the same request that stays valid after the handler returns. Raises RequestTooLargeError."""
+    """Return a reader of the same request that stays valid after the handler returns. Raises RequestTooLargeError."""
     check_size(call.api.name, reader.left, reader.limits)
     return reader.kept(call.connection.keep_frame)
 

@@ -14,13 +14,13 @@ ANONYMOUS = "User:ANONYMOUS"
 
 
 def principal(call: Call) -> str:
-    """The principal of the client, which is always anonymous: there is no authentication yet."""
+    """Return the principal of the client, which is always anonymous: there is no authentication yet."""
     del call
     return ANONYMOUS
 
 
 def client_software(call: Call) -> ClientSoftware | None:
-    """The client's software. None until the client has sent it, which old clients never do."""
+    """Return the client's software. None until the client has sent it, which old clients never do."""
     told = call.connection.state
     return told if isinstance(told, ClientSoftware) else None
 

@@ -32,7 +32,7 @@ class ApiOnDemand:
         self.flexible_from = FORMATS[key].flexible_from
 
     def spec(self) -> ApiSpec[Any]:
-        """The ApiSpec of the module. Imports the module if necessary."""
+        """Return the ApiSpec of the module. Imports the module if necessary."""
         found: ApiSpec[Any] = import_module(self.module).API
         return found
 
@@ -50,7 +50,7 @@ class FirstRequests:
     def handle(
         self, module: str, then: FrameHandler, frame: memoryview, connection: ServedConnection
     ) -> Reply | PendingReply:
-        """The answer of `then` to the frame. It is pending if the module has to be imported first."""
+        """Return the answer of `then` to the frame. It is pending if the module has to be imported first."""
         if imported(module) is not None or len(frame) > _KEPT_BYTES_MAX:
             import_module(module)
             return then(frame, connection)
@@ -107,7 +107,10 @@ def _pass_on(answer: Reply | PendingReply, reply: PendingReply) -> None:
 
 
 def on_demand(module: str, key: int, name: str, versions: tuple[int, int]) -> ApiSpec[Any]:
-    """An entry for a table of APIs, which reads like the ApiSpec of the module. `module` is a name within `apis`."""
+    """Return an entry for a table of APIs, which reads like the ApiSpec of the module.
+
+    `module` is a name within `apis`.
+    """
     stand_in: Any = ApiOnDemand(module, key, name, versions)
     found: ApiSpec[Any] = stand_in
     return found

@@ -24,7 +24,7 @@ _DONE = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
 
 
 def with_defaults(name: str) -> Fields:
-    """A topic with the controller's defaults."""
+    """Return a topic with the controller's defaults."""
     return {"name": name, "num_partitions": -1, "replication_factor": -1, "assignments": (), "configs": ()}
 
 

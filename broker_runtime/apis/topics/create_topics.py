@@ -73,7 +73,7 @@ def _partitions_of(topic: CreatableTopic, defaults: TopicDefaults) -> int:
 
 
 def _wanted(topic: CreatableTopic) -> Steps[NewTopic]:
-    """The topic that the request asks for. Raises KafkaError."""
+    """Return the topic that the request asks for. Raises KafkaError."""
     check_count(len(topic.configs))
     return NewTopic(
         topic.name,

@@ -141,7 +141,10 @@ def _wait_for(
 
 
 def _answer(outcomes: _Outcomes, error: Exception | None) -> Steps[Fields]:
-    """The answer. `error` fails all deletions: a power loss could restore records whose deletion is not stored."""
+    """Return the answer.
+
+    `error` fails all deletions: a power loss could restore records whose deletion is not stored.
+    """
     failed = None
     if error is not None:
         failed = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the new log starts are not noted: {error}")

@@ -65,7 +65,7 @@ def _delete_all(
 
 
 def _topic_name(item: _Wanted, image: MetadataImage) -> str | None:
-    """The topic's name if known, so that a topic given by its name and by its id counts as a duplicate."""
+    """Return the topic's name if known, so that a topic given by its name and by its id counts as a duplicate."""
     name, topic_id = item
     if name is not None or topic_id is None:
         return name

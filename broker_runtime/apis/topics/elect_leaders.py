@@ -82,7 +82,10 @@ def _elect(name: str, index: int, kind: ElectionType, image: MetadataImage) -> M
 
 
 def _refused(request: ElectLeadersRequest, error: KafkaError) -> Steps[Fields]:
-    """The answer with an error. Each partition has it too, because version 0 has no error of the whole request."""
+    """Return the answer with an error.
+
+    Each partition has it too, because version 0 has no error of the whole request.
+    """
     results: list[tuple[str, Sequence[tuple[int, KafkaError | None]]]] = []
     for asked in request.topic_partitions or ():
         results.append((asked.topic, (yield from each(asked.partitions, lambda index: (index, error)))))

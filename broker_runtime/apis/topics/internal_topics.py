@@ -12,7 +12,7 @@ which is the limit of a batch in other topics."""
 
 
 def made_as(name: str, image: MetadataImage, config: BrokerConfig) -> Fields:
-    """The topic for a CreateTopics request, sent after a client's request that needs the topic.
+    """Return the topic for a CreateTopics request, sent after a client's request that needs the topic.
 
     __consumer_offsets gets its replication factor, or as many replicas as there are brokers (fenced ones included) if
     that is less. Apache Kafka would wait for brokers that may never be started.

@@ -54,7 +54,10 @@ def handle(request: MetadataRequest, call: Call, context: BrokerContext) -> Repl
 
 
 def _operations(request: MetadataRequest) -> tuple[int, int]:
-    """The authorized operations on each topic and on the cluster, if requested. Some versions lack the fields."""
+    """Return the authorized operations on each topic and on the cluster, if requested.
+
+    Some versions lack the fields.
+    """
     of_topics = getattr(request, "include_topic_authorized_operations", False)
     of_cluster = getattr(request, "include_cluster_authorized_operations", False)
     return ON_TOPIC if of_topics else NOT_ASKED, ON_CLUSTER if of_cluster else NOT_ASKED
@@ -80,7 +83,7 @@ def _about_all(call: Call, context: BrokerContext, asked: tuple[int, int]) -> St
 def _with_brokers(
     packed: PackedTopics, count: int, pieces: Pieces, call: Call, context: BrokerContext, on_cluster: int
 ) -> Sequence[bytes]:
-    """The pieces of the whole body; `pieces` has the topics."""
+    """Return the pieces of the whole body; `pieces` has the topics."""
     nothing = encode_response_body(METADATA, call.version, _answer((), call, context, on_cluster))
     head, end = packed.around(nothing, count)
     found = [head, *pieces.all(), end]
@@ -185,7 +188,7 @@ def _absent(name: str | None, topic_id: object, code: ErrorCode) -> Fields:
 def partition_fields(
     index: int, part: Partition, listener: str, image: MetadataImage, version: int = API_VERSION_MAX
 ) -> Fields:
-    """The partition as clients of `listener` see it."""
+    """Return the partition as clients of `listener` see it."""
     leader, code = visible_leader(part.leader, listener, image, version)
     return {
         "error_code": code,

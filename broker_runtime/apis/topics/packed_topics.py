@@ -32,7 +32,7 @@ _PARTITION_V7 = Struct(">hiii")
 
 
 def visible_leader(leader: int, listener: str, image: MetadataImage, version: int) -> tuple[int, ErrorCode]:
-    """The leader that clients of a listener see, or -1 and an error if they cannot reach it."""
+    """Return the leader that clients of a listener see, or -1 and an error if they cannot reach it."""
     broker = image.brokers.get(leader)
     if broker is None or broker.fenced:
         return -1, ErrorCode.LEADER_NOT_AVAILABLE
@@ -64,7 +64,7 @@ class PackedTopics:
         self._offline = cache(lambda replicas: _packed(offline(replicas, image), flexible))
 
     def around(self, answer: bytes, count: int) -> tuple[bytes, bytes]:
-        """The bytes before and after `count` topics. `answer` is a whole body without topics."""
+        """Return the bytes before and after `count` topics. `answer` is a whole body without topics."""
         behind = self._flexible + (4 if self._version in _CLUSTER_OPERATIONS_IN else 0)
         behind += 2 if self._version >= _ERROR_SINCE else 0
         end = len(answer) - behind

@@ -13,7 +13,7 @@ _FORM = "must be host:count, several separated by commas"
 
 
 def canonical_address(text: str) -> str | None:
-    """The canonical spelling of an IP address, as the network layer uses it; None if the text is not an address.
+    """Return the canonical spelling of an IP address, as the network layer uses it; None if the text is not an address.
 
     An IPv4 address that is written as IPv6 (`::ffff:a.b.c.d`) is the IPv4 address, and a zone (`%eth0`) is ignored.
     """
@@ -97,7 +97,10 @@ def networks(items: Iterable[str]) -> tuple[Network, ...]:
 
 
 def _as_peers_are_known(network: Network) -> Network:
-    """The network in the form of peers' addresses: IPv4 peers (`peer_host`) would be in no network written as IPv6."""
+    """Return the network in the form of peers' addresses.
+
+    IPv4 peers (`peer_host`) would be in no network written as IPv6.
+    """
     mapped = network.network_address.ipv4_mapped if isinstance(network, IPv6Network) else None
     if mapped is None or network.prefixlen < _V4_MAPPED_BITS:
         return network

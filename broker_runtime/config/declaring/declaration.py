@@ -56,7 +56,7 @@ class Config:
 
     @classmethod
     def from_values(cls, values: Mapping[str, Value]) -> Self:
-        """A config of `values`, which are by the names of keys; keys that the class does not have are ignored."""
+        """Return a config of `values`, by the names of keys. Ignores keys that the class does not have."""
         return cls(**{key.attribute: values[name] for name, key in cls.KEYS.items() if name in values})
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -67,7 +67,7 @@ _SLOTTED: dict[type[Config], type[Any]] = {}
 
 
 def _with_slots(declared: type[Config]) -> type[Any]:
-    """The class of the instances of `declared`, with slots.
+    """Return the class of the instances of `declared`, with slots.
 
     With a dictionary, reading a value past the key in the class would take five times as long, and each request reads a
     dozen values.
@@ -78,7 +78,7 @@ def _with_slots(declared: type[Config]) -> type[Any]:
 
 
 def keys_by_name(keys: list[ConfigKey]) -> Mapping[str, ConfigKey]:
-    """The keys by name. Raises TypeError for a key that is declared twice."""
+    """Return the keys by name. Raises TypeError for a key that is declared twice."""
     named = {key.name: key for key in keys}
     if len(named) != len(keys):
         raise TypeError("a configuration key is declared twice")

@@ -94,7 +94,7 @@ class Key(Generic[T]):
         def __set__(self, config: object, value: T) -> None: ...
 
     def parse(self, text: str) -> Value:
-        """The typed value of `text`. Raises ConfigError with the key, the value and the allowed values."""
+        """Return the typed value of `text`. Raises ConfigError with the key, the value and the allowed values."""
         text = trim(text)
         try:
             value = _PARSERS[self.type](text)
@@ -106,7 +106,7 @@ class Key(Generic[T]):
         return value
 
     def _type_problem(self, value: Value) -> str | None:
-        """The allowed values, if a whole number needs more bits than the type has."""
+        """Return the allowed values, if a whole number needs more bits than the type has."""
         bits = _BITS.get(self.type)
         if bits is None or not isinstance(value, int):
             return None
@@ -125,7 +125,7 @@ class Key(Generic[T]):
         return ConfigError(f"Invalid value {text} for configuration {self.name}: Value {problem}")
 
     def render(self, value: Value) -> str | None:
-        """The value in the form of the admin protocol."""
+        """Return the value in the form of the admin protocol."""
         if value is None:
             return None
         if isinstance(value, bool):

@@ -39,7 +39,7 @@ def split_address(address: str, key: str) -> tuple[str, int]:
 def advertised_of(
     items: Sequence[str] | None, listeners: Sequence[Endpoint], controller: Collection[str], protocols: Protocols
 ) -> tuple[Endpoint, ...]:
-    """The advertised endpoints; without `items` those where the listeners are opened.
+    """Return the advertised endpoints; without `items` those where the listeners are opened.
 
     `controller` has the controller's listeners.
     """
@@ -67,7 +67,7 @@ def check_ports(listeners: Sequence[Endpoint]) -> None:
 
 
 def protocols_of(items: Sequence[str]) -> Protocols:
-    """The protocols by listener. The map may have more: Apache Kafka's own file has a line for each protocol."""
+    """Return the protocols by listener. The map may have more: Apache Kafka's own file has a line for each protocol."""
     found: dict[str, SecurityProtocol] = {}
     for item in items:
         name, separator, protocol = item.partition(":")
@@ -79,7 +79,7 @@ def protocols_of(items: Sequence[str]) -> Protocols:
 
 
 def protocol_of(listener: str, protocols: Protocols) -> SecurityProtocol:
-    """The protocol of a listener.
+    """Return the protocol of a listener.
 
     As in Apache Kafka, a listener called SSL has that protocol unless the map overrides it: a user who wants encryption
     must not get a port without it. Any other name that the map leaves out is PLAINTEXT.

@@ -13,7 +13,7 @@ _BLANKS = "".join(map(chr, range(0x21)))
 
 
 def trim(text: str) -> str:
-    """The text without surrounding blanks and control characters, like Java's String.trim."""
+    """Return the text without surrounding blanks and control characters, like Java's String.trim."""
     return text.strip(_BLANKS)
 
 
@@ -32,7 +32,7 @@ def parse_double(text: str) -> float:
 
 
 def render_double(value: float) -> str:
-    """The text of the number, like Java's Double.toString."""
+    """Return the text of the number, like Java's Double.toString."""
     if not isfinite(value):
         return {inf: "Infinity", -inf: "-Infinity"}.get(value, "NaN")
     if value == 0 or 1e-3 <= abs(value) < 1e7:

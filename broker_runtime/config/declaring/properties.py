@@ -20,7 +20,7 @@ _NAMES = {character: f"\\{name}" for name, character in _NAMED.items()} | {"\\":
 
 
 def parse_properties(text: str, source: str) -> dict[str, str]:
-    """The values by key.
+    """Return the values by key.
 
     Raises ConfigError with `source` and the line when a line has no key, no value or half an escape.
     """
@@ -37,12 +37,12 @@ def parse_properties(text: str, source: str) -> dict[str, str]:
 
 
 def render_properties(values: Mapping[str, str]) -> str:
-    """A text that `parse_properties` and Java read back unchanged, whatever characters keys and values have."""
+    """Return a text that `parse_properties` and Java read back unchanged, whatever characters keys and values have."""
     return "".join(f"{_escaped(key, '=:#! ')}={_escaped_value(value)}\n" for key, value in values.items())
 
 
 def _logical_lines(text: str, source: str) -> Iterator[tuple[int, str]]:
-    """(Number of its last line, text) of each logical line, without comments and blank lines."""
+    """Yield (number of its last line, text) of each logical line, without comments and blank lines."""
     begun: str | None = None
     for number, natural in enumerate(_LINE_END.split(text), 1):
         line = natural.lstrip(_BLANKS)

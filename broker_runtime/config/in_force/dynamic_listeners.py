@@ -40,7 +40,7 @@ class Listeners:
 
 
 def listener_texts(own: Mapping[str, str]) -> Mapping[str, str]:
-    """The listener keys of a broker's dynamic configuration."""
+    """Return the listener keys of a broker's dynamic configuration."""
     return {name: own[name] for name in LISTENER_KEYS if name in own}
 
 
@@ -49,7 +49,7 @@ def static_listeners(settings: BrokerSettings) -> Listeners:
 
 
 def dynamic_listeners(settings: BrokerSettings, own: Mapping[str, str]) -> Listeners:
-    """The listeners with the dynamic configuration `own`. Raises ConfigError when it violates a rule."""
+    """Return the listeners with the dynamic configuration `own`. Raises ConfigError when it violates a rule."""
     texts = listener_texts(own)
     if not texts:
         return static_listeners(settings)

@@ -65,7 +65,10 @@ def effective_config(
 
 
 def _listeners(settings: BrokerSettings, own: Mapping[str, str]) -> tuple[Listeners, Mapping[str, str], list[str]]:
-    """The listeners, the rest of `own`, and faults; the file's listeners if the stored ones violate a rule with it."""
+    """Return the listeners, the rest of `own`, and faults.
+
+    The listeners are the file's if the stored ones violate a rule with it.
+    """
     try:
         return dynamic_listeners(settings, own), own, []
     except ConfigError as error:
@@ -78,7 +81,7 @@ def _without_proxies(values: Mapping[str, Value], listener: str) -> Mapping[str,
 
 
 def _typed(texts: Mapping[str, str], listeners: Collection[str]) -> tuple[dict[str, Value], Sequence[str]]:
-    """The values of one level that this broker uses, and the faults of the others."""
+    """Return the values of one level that this broker uses, and the faults of the others."""
     values: dict[str, Value] = {}
     ignored = []
     for name, text in texts.items():

@@ -24,7 +24,7 @@ class LimitProblem:
 
 
 def limit_problems(values: Mapping[str, Value], listeners: Collection[str]) -> Sequence[LimitProblem]:
-    """The problems of `values`, typed; missing keys have no value. `listeners` are lower-case names."""
+    """Return the problems of `values`, typed; missing keys have no value. `listeners` are lower-case names."""
     found = [problem for base in LISTENER_LIMITS for problem in _listener_problems(base, values, listeners)]
     if values.get(PER_IP) == 0 and not values.get(PER_IP_OVERRIDES):
         text = f"{PER_IP} can be set to zero only if {PER_IP_OVERRIDES} property is set."
@@ -33,7 +33,10 @@ def limit_problems(values: Mapping[str, Value], listeners: Collection[str]) -> S
 
 
 def _listener_problems(base: str, values: Mapping[str, Value], listeners: Collection[str]) -> Sequence[LimitProblem]:
-    """The problems of listeners' limits: each must be above zero, even one from the broker-wide key, as in Kafka."""
+    """Return the problems of listeners' limits.
+
+    Each limit must be above zero, even one from the broker-wide key, as in Kafka.
+    """
     named = [name for name in values if split_listener_prefix(name)[1] == base != name]
     names = dict.fromkeys([*named, *(f"{LISTENER_PREFIX}{listener}.{base}" for listener in sorted(listeners))])
     found = []
@@ -49,7 +52,7 @@ def proxy_key(listener: str) -> str:
 
 
 def proxy_problem(values: Mapping[str, object], inter_broker: str) -> str | None:
-    """The problem of a proxy header on the listener `inter_broker` (in lower case), or None.
+    """Return the problem of a proxy header on the listener `inter_broker` (in lower case), or None.
 
     Brokers and the operator connect to this listener directly, and send no PROXY header.
     """

@@ -164,7 +164,7 @@ def _derived(given: BrokerConfig) -> Mapping[str, Value]:
 
 
 def _milliseconds(count: int, unit_ms: int) -> int:
-    """The count in milliseconds. Any negative number means unlimited, which is -1."""
+    """Return the count in milliseconds. Any negative number means unlimited, which is -1."""
     return -1 if count < 0 else count * unit_ms
 
 

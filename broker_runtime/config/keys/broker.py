@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 def _default_of(key: Key[T]) -> Key[T]:
-    """The broker key with the default of the topic key `key`."""
+    """Return the broker key with the default of the topic key `key`."""
     if key.synonym is None:
         raise TypeError(f"{key.name} has no broker key")
     return dynamic(key.synonym, key.type, key.default, f"Default of the topic key {key.name}.", key.validator)
@@ -494,14 +494,14 @@ def split_listener_prefix(name: str) -> tuple[str | None, str]:
 
 
 def _unused(base: str) -> ConfigKey | None:
-    """The unused key; a listener's key may begin with the SASL mechanism: `plain.sasl.jaas.config`."""
+    """Return the unused key; a listener's key may begin with the SASL mechanism: `plain.sasl.jaas.config`."""
     _, _, rest = base.partition(".")
     keys = unused_keys("broker")
     return keys.get(base) or (keys.get(rest) if rest.startswith("sasl.") else None)
 
 
 def broker_key(name: str) -> ConfigKey | None:
-    """The key of `name`, prefixed or not; None when neither this broker nor Apache Kafka has one."""
+    """Return the key of `name`, prefixed or not; None when neither this broker nor Apache Kafka has one."""
     listener, base = split_listener_prefix(name)
     key = BROKER_KEYS.get(base) or _unused(base) or observer_key(name) or tag_key(name)
     if key is None or not (key.listener_prefixed if listener is not None else not key.listener_only):
@@ -510,6 +510,6 @@ def broker_key(name: str) -> ConfigKey | None:
 
 
 def hint(name: str) -> str:
-    """A hint at the name that may have been meant by one that `broker_key` does not know."""
+    """Return a hint at the name that may have been meant by one that `broker_key` does not know."""
     key = BROKER_KEYS.get(name)
     return f" without {LISTENER_PREFIX}<name>. before it" if key is not None and key.listener_only else ""

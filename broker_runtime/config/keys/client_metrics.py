@@ -106,7 +106,10 @@ class ClientMetricsSubscription:
 
 
 def subscription(own: Mapping[str, str]) -> ClientMetricsSubscription | None:
-    """The subscription; None if another version of the broker has stored it and this version does not understand it."""
+    """Return the subscription.
+
+    None if another version of the broker has stored it and this version does not understand it.
+    """
     try:
         config = ClientMetricsConfig.from_values(
             {name: CLIENT_METRICS_KEYS[name].parse(text) for name, text in own.items()}

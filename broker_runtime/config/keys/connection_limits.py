@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def _listener(name: str, kind: Type, default: T, doc: str, validator: Validator | None = None) -> Key[T]:
-    """A dynamic key that a listener may override with its prefix."""
+    """Return a dynamic key that a listener may override with its prefix."""
     return Key(name, kind, default, doc, validator, UpdateMode.CLUSTER_WIDE, listener_prefixed=True)
 
 

@@ -74,7 +74,7 @@ class GroupTimes(NamedTuple):
 
 
 def group_times(broker: ConsumerGroupConfig, own: Mapping[str, str]) -> GroupTimes:
-    """The effective values for the configuration `own` of a group.
+    """Return the effective values for the configuration `own` of a group.
 
     A value beyond the bounds of this broker is replaced by the bound: the controller that checked it may have had
     others.
@@ -101,7 +101,7 @@ def group_times(broker: ConsumerGroupConfig, own: Mapping[str, str]) -> GroupTim
 
 @lru_cache(_PARSED_MAX)
 def _typed(own: tuple[tuple[str, str], ...]) -> Mapping[str, int]:
-    """The parsed values, without those of another broker version that this one does not understand."""
+    """Return the parsed values, without those of another broker version that this one does not understand."""
     values: dict[str, int] = {}
     for name, text in own:
         try:
@@ -114,7 +114,7 @@ def _typed(own: tuple[tuple[str, str], ...]) -> Mapping[str, int]:
 
 
 def group_resource_problem(own: Mapping[str, str], broker: ConsumerGroupConfig) -> str | None:
-    """The first fault of the configuration of a group, or None."""
+    """Return the first fault of the configuration of a group, or None."""
     for name in own:
         if name not in GROUP_KEYS and name not in unused_keys("group"):
             return f"Unknown group config name: {name}"

@@ -363,7 +363,10 @@ _NOT_ABOVE = (
 
 
 def group_problem(config: GroupConfig) -> str | None:
-    """The first fault of the whole configuration, as Apache Kafka checks it at its start; None if there is none."""
+    """Return the first fault of the whole configuration, as Apache Kafka checks it at its start.
+
+    None if there is none.
+    """
     for low, high in _NOT_ABOVE:
         if getattr(config, low.attribute) > getattr(config, high.attribute):
             shown = f"({getattr(config, low.attribute)} and {getattr(config, high.attribute)})"
@@ -380,6 +383,9 @@ def group_problem(config: GroupConfig) -> str | None:
 
 
 def assignment_interval_ms(config: ConsumerGroupConfig) -> int:
-    """The effective interval: a dynamic value beyond the static bounds counts as the bound, as in Apache Kafka."""
+    """Return the effective interval.
+
+    A dynamic value beyond the static bounds counts as the bound, as in Apache Kafka.
+    """
     longest = min(config.group_consumer_assignment_interval_ms, config.group_consumer_max_assignment_interval_ms)
     return max(longest, config.group_consumer_min_assignment_interval_ms)

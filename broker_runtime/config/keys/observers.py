@@ -27,12 +27,12 @@ def is_class_name(text: str) -> bool:
 
 
 def observer_name(item: str) -> str:
-    """The name of an item in observer.class.names: for a class the part after its last dot."""
+    """Return the name of an item in observer.class.names: for a class the part after its last dot."""
     return item.rpartition(".")[2]
 
 
 def observer_names_problem(value: Value) -> str | None:
-    """The fault of observer.class.names, as a validator in the table of keys."""
+    """Return the fault of observer.class.names, as a validator in the table of keys."""
     items = value if isinstance(value, tuple) else ()
     bad = next((item for item in items if not (_NAME.fullmatch(item) or is_class_name(item))), None)
     if bad is not None:
@@ -75,7 +75,7 @@ _KNOWN: dict[str, tuple[Type, str, Validator | None]] = {
 
 @lru_cache(1_000)
 def observer_key(name: str) -> ConfigKey | None:
-    """The key of that name; a key that only the observer knows is a string."""
+    """Return the key of that name; a key that only the observer knows is a string."""
     found = split_observer_key(name)
     if found is None:
         return None

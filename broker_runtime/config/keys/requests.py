@@ -14,7 +14,7 @@ _FORM = "must be API:count pairs such as OffsetCommit:200000, separated by comma
 
 
 def items_overrides(value: Value) -> dict[str, int]:
-    """The limits by the name of the API. Raises ConfigError, whose text describes the allowed values."""
+    """Return the limits by the name of the API. Raises ConfigError, whose text describes the allowed values."""
     found: dict[str, int] = {}
     for item in value if isinstance(value, tuple) else ():
         match = _OVERRIDE.fullmatch(item)

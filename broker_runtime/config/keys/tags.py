@@ -77,7 +77,7 @@ _BUILT_IN = frozenset(tag.name for tag in BUILT_IN_TAGS)
 
 @lru_cache(1_000)
 def tag_key(name: str) -> ConfigKey | None:
-    """The key of that name; None if the name cannot be one."""
+    """Return the key of that name; None if the name cannot be one."""
     tag = name.removeprefix(TAG_PREFIX)
     if tag == name or not _NAME.fullmatch(tag):
         return None
@@ -92,11 +92,11 @@ def tag_key(name: str) -> ConfigKey | None:
 
 
 def tags_in(texts: Mapping[str, str]) -> dict[str, str]:
-    """The tags of one level of configuration, by their names without the prefix."""
+    """Return the tags of one level of configuration, by their names without the prefix."""
     return {name.removeprefix(TAG_PREFIX): trim(text) for name, text in texts.items() if tag_key(name) is not None}
 
 
 def tags_problem(texts: Mapping[str, str]) -> str | None:
-    """The fault of all tags of a level together; None if there is none."""
+    """Return the fault of all tags of a level together; None if there is none."""
     count = len(tags_in(texts))
     return f"{count} keys begin with {TAG_PREFIX}, and at most {TAGS_MAX} may" if count > TAGS_MAX else None

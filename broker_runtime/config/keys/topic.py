@@ -225,7 +225,7 @@ class TopicConfig(Config):
 
     @classmethod
     def of(cls, overrides: Mapping[str, str], broker_values: Mapping[str, Value] | None = None) -> Self:
-        """The config of a topic with these dynamic `overrides` on a broker with these effective values.
+        """Return the config of a topic with these dynamic `overrides` on a broker with these effective values.
 
         Raises ConfigError for an unknown key or a value that is not allowed.
         """

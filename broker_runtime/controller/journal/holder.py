@@ -82,7 +82,7 @@ class HolderWatch:
         self.news.set()
 
     async def _connect(self, host: str, port: int) -> "_Connection":
-        """Raises OSError, TimeoutError."""
+        """Connect to the address. Raises OSError, TimeoutError."""
         async with asyncio.timeout(self._connect_timeout_s):
             _, connection = await asyncio.get_running_loop().create_connection(_Connection, host, port)
         return connection

@@ -91,7 +91,7 @@ class LeaseElection:
             await self._watch.stop()
 
     async def _acquire(self) -> None:
-        said = ""
+        logged = ""
         while True:
             try:
                 taken = await self._attempt()
@@ -100,9 +100,9 @@ class LeaseElection:
                     log.info("the lease is held by this controller, %s", self._identity)
                     return
                 news = f"is held by {self._lease.holder}" if self._lease is not None else "is not there"
-                if news != said:
+                if news != logged:
                     log.info("the lease of the active controller %s; this one is on standby", news)
-                    said = news
+                    logged = news
             except StoreError as error:
                 self._trouble.failed(error, self._clock.monotonic())
             if self._lease is not None:

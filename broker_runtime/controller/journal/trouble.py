@@ -18,7 +18,10 @@ class Trouble:
     """Counts one store's consecutive failures; times in seconds of one clock. Nothing is durable."""
 
     def __init__(self, what: str, patience_s: float) -> None:
-        """`what` begins the sentence; after `patience_s` of failures only, `reason` reports it."""
+        """Create a counter without failures.
+
+        `what` begins the sentence that `reason` returns after `patience_s` of failures only.
+        """
         self._what = what
         self._patience_s = patience_s
         self._failures = 0

@@ -47,7 +47,7 @@ class ClassicGroup:
 
     @classmethod
     def restored(cls, group_id: str, value: GroupMetadataValue) -> "ClassicGroup":
-        """The group as its record describes it, after a fail-over.
+        """Return the group as its record describes it, after a fail-over.
 
         The topics that its members read are not known yet.
         """
@@ -113,7 +113,7 @@ class ClassicGroup:
         self.state_since_ms = now_ms
 
     def record(self, members: Sequence[ClassicMember], now_ms: int, packed_members: bytes | None = None) -> GroupRecord:
-        """The record of the group in its current state. `members` must be all of its members."""
+        """Return the record of the group in its current state. `members` must be all of its members."""
         self._decided = GroupMetadataValue(
             self.protocol_type, self.generation, self.protocol, self.leader, now_ms, tuple(members), packed_members
         )

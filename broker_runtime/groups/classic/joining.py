@@ -70,8 +70,8 @@ def _request_refusal(environment: GroupEnvironment, request: JoinRequest) -> Err
     config = environment.config
     if len(request.protocols) > config.sluicegate_group_member_protocols_max:
         return ErrorCode.INVALID_REQUEST
-    said = sum(len(name) + len(metadata) for name, metadata in request.protocols)
-    if said > config.sluicegate_group_member_bytes_max or any(len(text) > _TEXT_MAX for text in _texts(request)):
+    size = sum(len(name) + len(metadata) for name, metadata in request.protocols)
+    if size > config.sluicegate_group_member_bytes_max or any(len(text) > _TEXT_MAX for text in _texts(request)):
         return ErrorCode.INVALID_REQUEST
     if request.protocol_type == CONSUMER and _names_too_many(request, config.sluicegate_group_member_topics_max):
         return ErrorCode.INVALID_REQUEST
@@ -165,13 +165,13 @@ def _come_back(group: ClassicGroup, environment: GroupEnvironment, request: Join
     leads_again = group.state is ClassicState.STABLE and group.leader == member.member_id
     gathers = group.state is ClassicState.PREPARING_REBALANCE
     if not gathers and not leads_again and member.protocols == request.protocols:
-        return in_steps_if(group.members.are_many, _told_again(group, member))
+        return in_steps_if(group.members.are_many, _repeated_answer(group, member))
     later: DeferredAnswer[JoinAnswer] = DeferredAnswer()
     _update(group, environment, member, request, later)
     return rebalance.prepare_or_complete(group, environment), later
 
 
-def _told_again(group: ClassicGroup, member: Member) -> Steps[Joined]:
+def _repeated_answer(group: ClassicGroup, member: Member) -> Steps[Joined]:
     return NOTHING, DeferredAnswer.of((yield from rebalance.joined_again(group, member)))
 
 

@@ -29,7 +29,7 @@ def loaded(state: GroupsState, environment: GroupEnvironment) -> None:
     in_portions("", environment, _reading(groups, environment), lambda _: None)
     for group in groups:
         if group.is_unled:
-            rebalance.go_on(group, environment)
+            rebalance.resume(group, environment)
         elif len(group.members) > environment.config.group_max_size:
             rebalance.prepare(group, environment)
 
@@ -41,8 +41,8 @@ def _reading(groups: Iterable[ClassicGroup], environment: GroupEnvironment) -> I
         if group.state is not ClassicState.STABLE or group.topics is not None:
             continue
         protocol = group.protocol or ""
-        said = [member.protocols for member in group.members.by_id.values()]
-        yield from reading(group, environment, (metadata_of(protocols, protocol) for protocols in said))
+        all_protocols = [member.protocols for member in group.members.by_id.values()]
+        yield from reading(group, environment, (metadata_of(protocols, protocol) for protocols in all_protocols))
 
 
 def _members(groups: list[ClassicGroup]) -> Iterator[tuple[ClassicGroup, Member]]:

@@ -115,7 +115,7 @@ class Members:
         return None if member_id in self.by_id else ErrorCode.UNKNOWN_MEMBER_ID
 
     def not_rejoined(self) -> list[Member]:
-        """The members without a pending JoinGroup. Reads all members."""
+        """Return the members without a pending JoinGroup. Reads all members."""
         return [member for member in self.by_id.values() if member.join is None]
 
     def _count(self, protocols: Sequence[ClassicProtocol], change: int) -> None:

@@ -45,7 +45,7 @@ def prepare(group: ClassicGroup, environment: GroupEnvironment) -> Records:
 
     The first rebalance of an empty group waits for members that start at the same time.
     """
-    tell_those_who_sync(group, environment, ErrorCode.REBALANCE_IN_PROGRESS)
+    fail_pending_syncs(group, environment, ErrorCode.REBALANCE_IN_PROGRESS)
     if group.state is ClassicState.COMPLETING_REBALANCE:
         for member in group.members.by_id.values():
             member.assignment = b""
@@ -64,7 +64,7 @@ def prepare(group: ClassicGroup, environment: GroupEnvironment) -> Records:
     return NOTHING
 
 
-def go_on(group: ClassicGroup, environment: GroupEnvironment) -> Records:
+def resume(group: ClassicGroup, environment: GroupEnvironment) -> Records:
     """Start the timeout of a group that is in PreparingRebalance because of its record, or complete the rebalance."""
     if group.members.all_joined:
         return complete(group, environment)
@@ -89,7 +89,7 @@ def complete(group: ClassicGroup, environment: GroupEnvironment) -> Records:
     environment.timers.cancel(_join_key(group))
     if not group.members.are_many:
         return at_once(_completed(group, environment))
-    environment.timers.go_on((group.group_id, "complete"), partial(_complete_in_steps, group, environment))
+    environment.timers.continue_with((group.group_id, "complete"), partial(_complete_in_steps, group, environment))
     return NOTHING
 
 
@@ -201,7 +201,7 @@ def has_synced(group: ClassicGroup, environment: GroupEnvironment, member_id: st
             environment.timers.cancel(_sync_key(group))
 
 
-def tell_those_who_sync(group: ClassicGroup, environment: GroupEnvironment, error: ErrorCode) -> None:
+def fail_pending_syncs(group: ClassicGroup, environment: GroupEnvironment, error: ErrorCode) -> None:
     """Answer all pending SyncGroup requests with an error: this generation gets no assignment."""
     waiting = [(member, member.sync) for member in group.members.syncing.values()]
     for member, _ in waiting:
@@ -209,23 +209,23 @@ def tell_those_who_sync(group: ClassicGroup, environment: GroupEnvironment, erro
     group.members.syncing.clear()
     answer = SyncAnswer(error)
 
-    def tell(waited: tuple[Member, DeferredAnswer[SyncAnswer] | None]) -> None:
+    def answer_member(waited: tuple[Member, DeferredAnswer[SyncAnswer] | None]) -> None:
         member, later = waited
         assert later is not None
         environment.outbox.send(later, answer)
         if group.members.by_id.get(member.member_id) is member:
             renew_session(group, environment, member.member_id, member.session_timeout_ms)
 
-    in_portions(group.group_id, environment, waiting, tell)
+    in_portions(group.group_id, environment, waiting, answer_member)
 
 
 def joined_members(group: ClassicGroup, protocol: str) -> Steps[tuple[JoinedMember, ...]]:
     """Return the descriptions of all members for the leader."""
 
-    def said(member: Member) -> JoinedMember:
+    def described(member: Member) -> JoinedMember:
         return JoinedMember(member.member_id, member.group_instance_id, member.metadata(protocol))
 
-    return tuple((yield from each(group.members.by_id.values(), said)))
+    return tuple((yield from each(group.members.by_id.values(), described)))
 
 
 def joined_again(group: ClassicGroup, member: Member) -> Steps[JoinAnswer]:
@@ -255,7 +255,7 @@ def _answer_joins(group: ClassicGroup, environment: GroupEnvironment, joined_one
     leader = group.members.by_id[group.leader or NO_ID]
     group.topics = None
 
-    def tell(member: Member) -> None:
+    def answer_member(member: Member) -> None:
         if group.generation != generation or group.members.by_id.get(member.member_id) is not member:
             return
         if group.state is ClassicState.PREPARING_REBALANCE:
@@ -272,8 +272,8 @@ def _answer_joins(group: ClassicGroup, environment: GroupEnvironment, joined_one
         return NOTHING
 
     others = (member for member in list(group.members.by_id.values()) if member is not leader)
-    tell(leader)
-    in_portions(group.group_id, environment, others, tell, last)
+    answer_member(leader)
+    in_portions(group.group_id, environment, others, answer_member, last)
 
 
 def _elect_leader(group: ClassicGroup) -> bool:

@@ -20,7 +20,7 @@ def names_too_many(metadata: bytes, topics_max: int) -> bool:
 
 
 def subscribed_topics(metadata: bytes) -> Iterator[list[str]]:
-    """The topics' names, up to 16 at a time. Raises ValueError for bytes that are not a subscription.
+    """Yield the topics' names, up to 16 at a time. Raises ValueError for bytes that are not a subscription.
 
     The layout is an int16 version, an int32 count and the names. A negative version, or a negative count, is refused as
     in Kafka: the offsets of a group whose subscription is unknown do not expire.

@@ -112,7 +112,7 @@ def _was_written(
     if state.groups.get(group.group_id) is not group or group.generation != generation:
         return NOTHING, None
     if group.state is ClassicState.COMPLETING_REBALANCE:
-        rebalance.tell_those_who_sync(group, environment, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        rebalance.fail_pending_syncs(group, environment, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return rebalance.prepare(group, environment), None
     in_portions(
         group.group_id, environment, list(group.members.syncing.values()), partial(_hand_out, group, environment)

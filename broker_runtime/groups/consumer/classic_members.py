@@ -56,8 +56,8 @@ class ClassicMembers:
             return (), DeferredAnswer.of(JoinAnswer(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, NO_ID))
         if group.is_empty:
             return _take_over(state, environment, group, request)
-        said = sum(len(metadata) for _, metadata in request.protocols)
-        many = said > _BYTES_AT_ONCE_MAX or group.subscriptions.are_many
+        size = sum(len(metadata) for _, metadata in request.protocols)
+        many = size > _BYTES_AT_ONCE_MAX or group.subscriptions.are_many
         return in_steps_if(many, _join_or_refuse(state, environment, group, request))
 
     def sync(

@@ -69,7 +69,7 @@ def _begin(environment: GroupEnvironment, group_id: str, state: GroupsState) -> 
             rebalance.renew_session(group, environment, member.member_id, member.session_timeout_ms)
 
     in_portions(group_id, environment, list(group.members.by_id.values()), renew)
-    return rebalance.go_on(group, environment), None
+    return rebalance.resume(group, environment), None
 
 
 def _classic_value(group: ConsumerGroup, environment: GroupEnvironment) -> Steps[GroupMetadataValue]:
@@ -99,7 +99,7 @@ def _classic_member(
     group: ConsumerGroup, member: ConsumerMember, protocol: str, environment: GroupEnvironment
 ) -> ClassicMember:
     metadata, classic = member.metadata, classic_of(member)
-    said = dict(classic.supported_protocols).get(protocol, b"")
+    protocol_metadata = dict(classic.supported_protocols).get(protocol, b"")
     target = group.target.get(member.member_id, NOTHING)
     return ClassicMember(
         member.member_id,
@@ -108,7 +108,7 @@ def _classic_member(
         metadata.client_host,
         metadata.rebalance_timeout_ms,
         classic.session_timeout_ms,
-        said,
+        protocol_metadata,
         embedded_assignment(member, target, environment),
     )
 

@@ -82,8 +82,10 @@ class ConsumerMember(Struct, frozen=True, gc=False):
         A partition that the member had before keeps its epoch. Other partitions get the new one.
         """
         before = self.current
-        had = partial(_told, before.assigned_partitions, before.assigned_epochs, self.epoch)
-        given_up = partial(_told, before.partitions_pending_revocation, before.pending_revocation_epochs, self.epoch)
+        had = partial(_with_epochs, before.assigned_partitions, before.assigned_epochs, self.epoch)
+        given_up = partial(
+            _with_epochs, before.partitions_pending_revocation, before.pending_revocation_epochs, self.epoch
+        )
         kept = yield from listed((topic, _epochs(own, epoch, had(topic))) for topic, own in assigned.items())
         left = yield from listed(
             (topic, _epochs(own, epoch, had(topic), given_up(topic))) for topic, own in pending.items()
@@ -113,8 +115,10 @@ class ConsumerMember(Struct, frozen=True, gc=False):
         That includes partitions that it has not given up yet (KIP-1251).
         """
         current = self.current
-        given_up = _told(current.partitions_pending_revocation, current.pending_revocation_epochs, self.epoch, topic)
-        assigned = _told(current.assigned_partitions, current.assigned_epochs, self.epoch, topic)
+        given_up = _with_epochs(
+            current.partitions_pending_revocation, current.pending_revocation_epochs, self.epoch, topic
+        )
+        assigned = _with_epochs(current.assigned_partitions, current.assigned_epochs, self.epoch, topic)
         return dict(zip(*given_up, strict=True)) | dict(zip(*assigned, strict=True))
 
     def replaced_by(self, member_id: str) -> Self:
@@ -158,7 +162,7 @@ def same_epochs(assignment: Assignment, epoch: int) -> AssignmentEpochs:
     return {topic: (epoch,) * len(partitions) for topic, partitions in assignment.items()}
 
 
-def _told(
+def _with_epochs(
     assignment: Assignment, epochs: AssignmentEpochs, member_epoch: int, topic: UUID
 ) -> tuple[tuple[int, ...], _Epochs]:
     """Return the partitions of a topic and the epoch since which the member has each.

@@ -27,7 +27,7 @@ class PartitionOwners(Behind[_Held, _How]):
         self._by_topic: dict[UUID, dict[int, str]] = {}
 
     def free(self, topic: UUID, partitions: Sequence[int]) -> Sequence[int]:
-        """The partitions that have no owner."""
+        """Return the partitions that have no owner."""
         self._catch_up_at_once()
         owners = self._by_topic.get(topic)
         return partitions if owners is None else [partition for partition in partitions if partition not in owners]
@@ -73,7 +73,7 @@ class PartitionOwners(Behind[_Held, _How]):
 
 
 def _items(*held: Mapping[UUID, tuple[int, ...]]) -> Iterator[_Held]:
-    """The partitions of each topic, at most _PARTITIONS_OF_AN_ITEM in an item."""
+    """Yield the partitions of each topic, at most _PARTITIONS_OF_AN_ITEM in an item."""
     for assignment in held:
         for topic, partitions in assignment.items():
             for first in range(0, len(partitions), _PARTITIONS_OF_AN_ITEM):

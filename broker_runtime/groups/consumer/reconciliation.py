@@ -113,7 +113,7 @@ def _both(some: tuple[int, ...], others: tuple[int, ...]) -> list[int]:
 
 
 def without(some: tuple[int, ...], others: tuple[int, ...]) -> Sequence[int]:
-    """The partitions in `some` that are not in `others`."""
+    """Return the partitions in `some` that are not in `others`."""
     if not others:
         return some
     left_out = set(others)

@@ -88,7 +88,7 @@ def refresh(group: ConsumerGroup, change: MemberChange, environment: GroupEnviro
         return partial(_resolved, environment, group_id, version, result)
 
     topics_max = environment.config.sluicegate_group_member_topics_max
-    environment.run_aside(partial(_match, regexes, names, topics_max), then)
+    environment.offload(partial(_match, regexes, names, topics_max), then)
 
 
 def _wanted(group: ConsumerGroup, change: MemberChange) -> Counter[str]:
@@ -139,7 +139,7 @@ def _topics(found: tuple[str, ...] | KafkaError, before: tuple[str, ...]) -> tup
     return before if found.code is _TOO_MANY else ()
 
 
-def _tell_refused(group: ConsumerGroup, result: Found) -> None:
+def _log_refused(group: ConsumerGroup, result: Found) -> None:
     refused = {regex: found for regex, found in result.items() if isinstance(found, KafkaError)}
     for regex in refused.keys() - group.refused_regexes:
         error = refused[regex]
@@ -180,7 +180,7 @@ def _resolved(
     if names is not None and len(names) > max(topics_max, len(subscriptions.topics)):
         result = {**result, **{one: _no_room(one, len(names), topics_max) for one in changed}}
         after, changed, names = before, [], None
-    _tell_refused(group, result)
+    _log_refused(group, result)
     records = [
         GroupRecord(
             ConsumerGroupRegularExpressionKey(group_id, regex),

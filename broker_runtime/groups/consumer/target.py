@@ -221,17 +221,17 @@ def _assign_due(
             _assign_later(group_id, wait_ms, environment)
         else:
             work = yield from _work(group, group.epoch, MemberChange(None, None), environment)
-            _assign_aside(group, work, environment)
+            _offload_assignment(group, work, environment)
     return [], None
 
 
-def _assign_aside(group: ConsumerGroup, work: AssignmentWork, environment: GroupEnvironment) -> None:
+def _offload_assignment(group: ConsumerGroup, work: AssignmentWork, environment: GroupEnvironment) -> None:
     group.assigning = True
 
     def then(result: Computed | Exception) -> GroupTimer:
         return partial(_adopt_soon, environment, work.group_id, result, 0)
 
-    environment.run_aside(work.compute, then)
+    environment.offload(work.compute, then)
 
 
 def _adopt_soon(
@@ -241,7 +241,7 @@ def _adopt_soon(
 
     All slices have the same key: none runs before the log has taken the previous one.
     """
-    environment.timers.go_on((group_id, "adoption"), partial(_adopt, environment, group_id, result, start))
+    environment.timers.continue_with((group_id, "adoption"), partial(_adopt, environment, group_id, result, start))
     return [], None
 
 

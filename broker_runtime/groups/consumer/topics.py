@@ -29,8 +29,10 @@ class TopicFacts(NamedTuple):
 def known_topics(
     names: Iterable[str], image: MetadataImage, kept: dict[str, TopicFacts]
 ) -> Steps[Mapping[str, TopicFacts]]:
-    """The topics that exist. `kept` has what was known before, and has these topics then. It also has topics that the
-    group has left, at most as many as it reads and _KEPT_AT_LEAST more.
+    """Return the topics that exist, and keep them in `kept`.
+
+    `kept` has the topics that were known before. It may also keep topics that the group has left: at most as many as
+    the group reads and _KEPT_AT_LEAST more.
     """
     found = {}
     rack_of = {broker_id: broker.rack for broker_id, broker in image.brokers.items() if broker.rack is not None}
@@ -84,7 +86,7 @@ def _facts(topic: Topic, rack_of: Mapping[int, str]) -> Steps[TopicFacts]:
 
 
 def by_id(named: Mapping[str, tuple[int, ...]], image: MetadataImage) -> Steps[Assignment]:
-    """The partitions by the ids of the topics that exist."""
+    """Return the partitions by the ids of the topics that exist."""
     found: dict[UUID, tuple[int, ...]] = {}
     for number, (name, partitions) in enumerate(named.items(), 1):
         if number % _NAMES_OF_A_STEP == 0:

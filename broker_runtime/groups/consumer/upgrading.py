@@ -107,10 +107,12 @@ def _not_upgraded(group: ClassicGroup, why: str) -> KafkaError:
     )
 
 
-def _metadata(member: Member, said: EmbeddedSubscription, names: tuple[str, ...]) -> ConsumerGroupMemberMetadataValue:
+def _metadata(
+    member: Member, subscription: EmbeddedSubscription, names: tuple[str, ...]
+) -> ConsumerGroupMemberMetadataValue:
     return ConsumerGroupMemberMetadataValue(
         member.group_instance_id,
-        said.rack_id,
+        subscription.rack_id,
         member.client_id,
         member.client_host,
         names,
@@ -155,9 +157,9 @@ def _records(group: ClassicGroup, environment: GroupEnvironment) -> Steps[list[G
     owned: dict[str, PartitionsByName] = {}
     records: list[GroupRecord] = []
     for member in group.members.by_id.values():
-        said = yield from read_subscription(member.protocols[0].metadata)
-        owned[member.member_id] = said.owned or {}
-        metadata = _metadata(member, said, (yield from sorted_names(said.topics)))
+        subscription = yield from read_subscription(member.protocols[0].metadata)
+        owned[member.member_id] = subscription.owned or {}
+        metadata = _metadata(member, subscription, (yield from sorted_names(subscription.topics)))
         records.append(GroupRecord(ConsumerGroupMemberMetadataKey(group_id, member.member_id), metadata))
     had = yield from _had(group, owned)
     held: dict[str, Assignment] = {}

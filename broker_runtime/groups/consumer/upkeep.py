@@ -62,7 +62,7 @@ def on_topics_changed(state: GroupsState, topics: Iterable[str]) -> Steps[None]:
 
 
 def _common(known: Mapping[str, object], changed: set[str]) -> Steps[list[str]]:
-    """The names in both. Reads the shorter of the two."""
+    """Return the names in both. Reads the shorter of the two."""
     if len(known) < len(changed):
         return (yield from chosen(known, changed.__contains__))
     return (yield from chosen(changed, known.__contains__))

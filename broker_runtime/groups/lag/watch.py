@@ -56,9 +56,9 @@ class LagWatch:
         """Measure periodically until the task is cancelled. Returns immediately if no group is to be shown."""
         while self._config.sluicegate_group_lag_groups_max > 0:
             await asyncio.sleep(self._config.sluicegate_group_lag_interval_ms / 1000)
-            await self.look()
+            await self.poll()
 
-    async def look(self) -> None:
+    async def poll(self) -> None:
         sampled = await self._sampled()
         told, errors = await self._ends.of(sampled.partitions())
         ends: Offsets = ChainMap(told, self._known) if errors else told

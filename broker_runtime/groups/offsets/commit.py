@@ -76,7 +76,7 @@ def commit(
 
 
 def _no_such_group(committer: Committer, group_id: str) -> KafkaError:
-    """The error for a commit with a generation to a group that does not exist.
+    """Return the error for a commit with a generation to a group that does not exist.
 
     The client was a member once. Older clients only know the error for a generation that is not theirs any more.
     """
@@ -88,5 +88,5 @@ def _no_such_group(committer: Committer, group_id: str) -> KafkaError:
 
 
 def _java_length(text: str) -> int:
-    """Number of UTF-16 code units, which Kafka compares with the limit."""
+    """Return the number of UTF-16 code units, which Kafka compares with the limit."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2

@@ -128,7 +128,7 @@ def _stopped(
     records = uncommitted(state, environment, group, (member,), ends)
     if records:
         taken = partial(_taken, member, member.assigned)
-        environment.timers.go_on((group.group_id, _TAKEN, member.consumer_id), taken)
+        environment.timers.continue_with((group.group_id, _TAKEN, member.consumer_id), taken)
     else:
         member.consumed = {}
     return records, None

@@ -26,7 +26,9 @@ def ask_awaited(group: PushGroup, environment: PushEnvironment, ask: Callable[[P
     Portions do not wait for other decisions: while thousands are pinged, each portion would wait for all of the pings.
     """
     rest = iter(list(group.awaited))
-    environment.timers.go_on((group.group_id, _ASK), partial(_portion, group, environment, ask, group.step, rest))
+    environment.timers.continue_with(
+        (group.group_id, _ASK), partial(_portion, group, environment, ask, group.step, rest)
+    )
 
 
 def _portion(
@@ -42,7 +44,7 @@ def _portion(
         for consumer_id in some:
             if consumer_id in group.awaited:
                 ask(group.members[consumer_id])
-        environment.timers.go_on((group.group_id, _ASK), partial(_portion, group, environment, ask, step, rest))
+        environment.timers.continue_with((group.group_id, _ASK), partial(_portion, group, environment, ask, step, rest))
     return (), None
 
 
@@ -61,17 +63,17 @@ def call(
     member.overdue = False
     environment.calls.send(member.connection, what)
     # The answer does not cancel the timer: rescheduling a timer for each of thousands of consumers leaves no dead ones.
-    _look_later(group.group_id, environment, member, member.connection, when_late)
+    _check_later(group.group_id, environment, member, member.connection, when_late)
 
 
-def _look_later(
+def _check_later(
     group_id: str, environment: PushEnvironment, member: PushMember, connection: int, when_late: GroupTimer
 ) -> None:
-    look = partial(_look, group_id, environment, member, connection, when_late)
-    environment.timers.schedule((group_id, CALL, member.consumer_id), member.answer_timeout_s, look)
+    check = partial(_check, group_id, environment, member, connection, when_late)
+    environment.timers.schedule((group_id, CALL, member.consumer_id), member.answer_timeout_s, check)
 
 
-def _look(
+def _check(
     group_id: str,
     environment: PushEnvironment,
     member: PushMember,
@@ -80,6 +82,6 @@ def _look(
     state: GroupsState,
 ) -> Deciding[GroupRecord, None]:
     if member.owes_an_answer and environment.calls.is_behind(connection):
-        _look_later(group_id, environment, member, connection, when_late)
+        _check_later(group_id, environment, member, connection, when_late)
         return (), None
     return when_late(state)

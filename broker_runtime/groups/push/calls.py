@@ -86,7 +86,7 @@ class Callers:
         self._takers: dict[int, Taker] = {}
 
     def __len__(self) -> int:
-        """Number of consumers that are registered or are registering."""
+        """Return the number of consumers that are registered or are registering."""
         return len(self._takers)
 
     def add(self, connection: int, taker: Taker) -> None:

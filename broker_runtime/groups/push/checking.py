@@ -67,7 +67,7 @@ class _Check:
 
     def _next(self, action: GroupTimer) -> None:
         # Each action has its own key. One that the log refuses is tried again and does not delay others.
-        self._environment.timers.go_on((self._group.group_id, _CHECK, object()), action)
+        self._environment.timers.continue_with((self._group.group_id, _CHECK, object()), action)
 
     def _take_slice(self, state: GroupsState) -> Decided:
         if not self._is_wanted(state):

@@ -34,7 +34,7 @@ class LogEnds(Protocol):
     """Implemented by `groups.shard_environment.ShardEnds`."""
 
     def known_ends(self, asked: Asked) -> tuple[Ends, Asked]:
-        """The ends in this broker's own logs, and the questions that other leaders have to answer."""
+        """Return the ends in this broker's own logs, and the questions that other leaders have to answer."""
         ...
 
     def ask_ends(self, asked: Asked, then: Callable[[Ends], GroupTimer]) -> None:

@@ -61,7 +61,9 @@ def fail(
         log.info("group %.100r loses consumer %.100r: %s", group.group_id, member.consumer_id, why)
         if member.connection is not None:
             environment.calls.send(member.connection, HangUp(why))
-    environment.timers.go_on((group.group_id, _GONE), partial(_gone, environment, group, tuple(consumer_ids), loss))
+    environment.timers.continue_with(
+        (group.group_id, _GONE), partial(_gone, environment, group, tuple(consumer_ids), loss)
+    )
     if ends is None:
         ends, _ = environment.ends.known_ends(questions(state, environment, group, members))
     return left_by(state, environment, group, members, ends)
@@ -88,7 +90,7 @@ def _gone(
         want_rebalance(group, environment)
     elif group.state is PushState.STOPPING:
         _begin_attempts(group)
-        _go_on_when_stopped(group, environment)
+        _continue_when_stopped(group, environment)
     elif group.state is not PushState.PLANNING:
         _begin(group, environment)
     return NOTHING
@@ -112,7 +114,7 @@ def _plan(group: PushGroup, environment: PushEnvironment) -> None:
     group.awaited.clear()
     group.plan = None
     work = partial(plan, group.snapshot(environment.image))
-    environment.run_aside(work, partial(_planned, environment, group))
+    environment.offload(work, partial(_planned, environment, group))
 
 
 def _planned(environment: PushEnvironment, group: PushGroup, result: Plan | Exception) -> GroupTimer:
@@ -149,7 +151,7 @@ def _take_plan(group: PushGroup, environment: PushEnvironment, result: Plan) -> 
     else:
         # All have stopped, but the log may have refused offsets that they sent then.
         group.state = PushState.STOPPING
-        _go_on_when_stopped(group, environment)
+        _continue_when_stopped(group, environment)
 
 
 def _settle(group: PushGroup, environment: PushEnvironment) -> None:
@@ -174,7 +176,7 @@ def answered(group: PushGroup, environment: PushEnvironment, member: PushMember)
     """Note the answer that the step waited for from this consumer. The caller has updated the member's counts."""
     group.awaited.pop(member.consumer_id, None)
     if group.state is PushState.STOPPING:
-        _go_on_when_stopped(group, environment)
+        _continue_when_stopped(group, environment)
     elif group.state is PushState.STARTING and not group.awaited:
         assert group.plan is not None, "a plan is there from its making to the end of its rebalance"
         group.own(group.plan.ownership)
@@ -190,7 +192,7 @@ def _count(group: PushGroup, environment: PushEnvironment) -> None:
     group.began_s = None
 
 
-def _go_on_when_stopped(group: PushGroup, environment: PushEnvironment) -> None:
+def _continue_when_stopped(group: PushGroup, environment: PushEnvironment) -> None:
     """Continue if all have stopped. A timer does it, because the log may refuse offsets of the last answer.
 
     The group must not block then.
@@ -224,7 +226,7 @@ def _commit_rest(environment: PushEnvironment, group: PushGroup, step: int, ends
         return NOTHING
     records = uncommitted(state, environment, group, _with_offsets(group), ends)
     if records:
-        environment.timers.go_on((group.group_id, _STEP), partial(_commit, environment, group))
+        environment.timers.continue_with((group.group_id, _STEP), partial(_commit, environment, group))
     elif group.changed or group.plan is None:
         _plan(group, environment)
     else:

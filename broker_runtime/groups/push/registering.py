@@ -40,7 +40,7 @@ def register(
     if known is None or known.value != asked.value:
         records.append(GroupRecord(PushMemberKey(asked.group_id, asked.consumer_id), asked.value))
     admit = partial(_admit, environment, asked.group_id, asked.consumer_id, connection)
-    environment.timers.go_on((asked.group_id, _ADMIT, asked.consumer_id), admit)
+    environment.timers.continue_with((asked.group_id, _ADMIT, asked.consumer_id), admit)
     return records, None
 
 

@@ -51,8 +51,8 @@ def on_topics_changed(state: GroupsState, environment: PushEnvironment, changed:
     """
     names = yield from gathered(changed)
 
-    def look_again(group: Group) -> None:
+    def check_again(group: Group) -> None:
         if isinstance(group, PushGroup) and group.may_read(names):
             want_rebalance(group, environment)
 
-    yield from each(state.groups.values(), look_again)
+    yield from each(state.groups.values(), check_again)

@@ -63,7 +63,10 @@ def compact_array(count: int, items: Iterable[bytes]) -> bytes:
 
 @lru_cache(1_000)
 def numbers_of(count: int) -> Struct:
-    """The layout of `count` 32-bit integers. Cached, because most assignments have the same number of partitions."""
+    """Return the layout of `count` 32-bit integers.
+
+    Cached, because most assignments have the same number of partitions.
+    """
     return Struct(f">{count}i")
 
 

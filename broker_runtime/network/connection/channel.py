@@ -87,7 +87,7 @@ class Channel:
         try:
             count = self.transport.receive_into(space)
         except BlockingIOError:
-            self.interest.tell()
+            self.interest.update()
             return
         except OSError as error:
             connection.stream_failed(error)

@@ -88,7 +88,7 @@ class ClientConnection:
             return
         if self._interest.write != bool(outgoing):
             self._interest.write = bool(outgoing)
-            self._interest.tell()
+            self._interest.update()
 
     def on_readable(self) -> None:
         if self._interest.reads_to_write:
@@ -104,7 +104,7 @@ class ClientConnection:
                     return
                 answers = machine.received(count)
             except BlockingIOError:
-                self._interest.tell()
+                self._interest.update()
                 return
             except (OSError, ProtocolError) as error:
                 self._end(str(error))

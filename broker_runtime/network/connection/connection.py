@@ -127,10 +127,10 @@ class Connection:
         if self._observers is None:
             self._observers = ClosedObservers(self._shared.limits.closed_observers_max)
             if self._machine.state is _CLOSED:
-                self._tell_observers(self._observers)
+                self._notify_observers(self._observers)
         return self._observers
 
-    def _tell_observers(self, observers: ClosedObservers) -> None:
+    def _notify_observers(self, observers: ClosedObservers) -> None:
         for observer in observers.taken():
             try:
                 observer()
@@ -186,5 +186,5 @@ class Connection:
         if channel is not None:
             channel.stop()
             if self._observers is not None:
-                self._tell_observers(self._observers)
+                self._notify_observers(self._observers)
             self._shared.host.connection_closed(self)

@@ -130,7 +130,7 @@ class ConnectionMachine(_HeldFrame):
         self._requests = _NO_REQUESTS
         self._taken = 0
 
-    def _tell(self, event: ConnectionEvent) -> None:
+    def _transition(self, event: ConnectionEvent) -> None:
         state = AFTER[event][self.state]
         if state is None:
             raise unknown(self.state, event)
@@ -145,7 +145,7 @@ class ConnectionMachine(_HeldFrame):
         room = self._room(frame, now_s)
         if not room:
             if not self._owing:
-                self._tell(ConnectionEvent.NO_MEMORY)
+                self._transition(ConnectionEvent.NO_MEMORY)
             self._deadline_s = inf
             return None
         if _has_own_buffer(frame):
@@ -187,7 +187,7 @@ class ConnectionMachine(_HeldFrame):
         frame = self._frame
         if self.state is ConnectionState.THROTTLED:
             if now_s >= self.throttled_until_s:
-                self._tell(
+                self._transition(
                     ConnectionEvent.UNTHROTTLED_WITH_MORE
                     if frame is not None and frame.complete
                     else ConnectionEvent.UNTHROTTLED
@@ -198,10 +198,10 @@ class ConnectionMachine(_HeldFrame):
         assert frame is not None, "only what has arrived waits"
         if self.state is ConnectionState.SHORT_OF_MEMORY:
             if self._room(frame, now_s):
-                self._tell(ConnectionEvent.MEMORY)
+                self._transition(ConnectionEvent.MEMORY)
                 self._restart_deadline(frame, now_s)
             return []
-        self._tell(ConnectionEvent.TURN)
+        self._transition(ConnectionEvent.TURN)
         return self._requests_in(frame.arrived)
 
     def _requests_in(self, data: memoryview) -> list[memoryview]:
@@ -270,7 +270,7 @@ class ConnectionMachine(_HeldFrame):
 
     def replied(self, reply: Iterable[Chunk], *, more: bool = False) -> None:
         """Append a deferred reply; `more`: others are still pending."""
-        self._tell(ConnectionEvent.REPLY_WITH_MORE if more else ConnectionEvent.REPLY)
+        self._transition(ConnectionEvent.REPLY_WITH_MORE if more else ConnectionEvent.REPLY)
         self._owing = more
         if not more:
             self.release()
@@ -287,7 +287,7 @@ class ConnectionMachine(_HeldFrame):
         waiting, self._pushed_bytes = self._pushed_bytes, self._pushed_bytes + len(frame)
         if waiting and self._pushed_bytes > self._buffers.limits.push_max_bytes:
             return False
-        self._tell(ConnectionEvent.PUSH)
+        self._transition(ConnectionEvent.PUSH)
         if self.state is not ConnectionState.CLOSED:
             if self.outgoing is None:
                 self.outgoing = []
@@ -378,7 +378,7 @@ class ConnectionMachine(_HeldFrame):
     def end(self, event: ConnectionEvent) -> bool:
         """Apply `event`; return whether it closes the connection now."""
         before = self.state
-        self._tell(event)
+        self._transition(event)
         if self.state is not ConnectionState.CLOSED or before is ConnectionState.CLOSED:
             return False
         self._forget_frame()

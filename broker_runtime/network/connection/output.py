@@ -96,10 +96,10 @@ def _read_region(region: FileRegion) -> bytes:
     try:
         data = region.read()
     except OSError as error:
-        _tell_owner(region)
+        _notify_owner(region)
         raise FileUnreadableError(str(error)) from error
     if len(data) < region.length:
-        _tell_owner(region)
+        _notify_owner(region)
         raise FileUnreadableError("a log file is shorter than its index says")
     return data
 
@@ -108,10 +108,10 @@ def _send_region(transport: Transport, region: FileRegion) -> int:
     try:
         return transport.send_region(region)
     except FileUnreadableError:
-        _tell_owner(region)
+        _notify_owner(region)
         raise
 
 
-def _tell_owner(region: FileRegion) -> None:
+def _notify_owner(region: FileRegion) -> None:
     if region.on_unreadable is not None:
         region.on_unreadable()

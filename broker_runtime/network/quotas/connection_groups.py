@@ -34,7 +34,7 @@ class ConnectionGroups:
     """
 
     def __init__(self, settings: QuotaSettings, counts: IpCounts, rates: IpRates) -> None:
-        """`counts` and `rates` are those of single addresses; this class only reads them."""
+        """Create an empty set of groups. `counts` and `rates` are those of single addresses, and are only read here."""
         self.by_name: dict[str, AddressGroup] = {}
         self.active = False
         """Whether a group is, or was until recently, in force. If not, no address has to be searched."""

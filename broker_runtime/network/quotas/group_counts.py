@@ -12,7 +12,7 @@ class GroupCounts:
     __slots__ = ("_before", "_counted", "_counts")
 
     def __init__(self, counts: IpCounts) -> None:
-        """`counts` are the open connections of single addresses; this class only reads them."""
+        """Read `counts`, the open connections of single addresses."""
         self._counts = counts
         self._counted: dict[str, Holders] = {}
         """By address with open connections: the members that count them."""
@@ -24,7 +24,7 @@ class GroupCounts:
         """
 
     def __len__(self) -> int:
-        """Number of addresses whose connections are counted by a member."""
+        """Return the number of addresses whose connections are counted by a member."""
         return len(self._counted)
 
     def move(self, ip: str, holders: Holders) -> None:
@@ -42,7 +42,7 @@ class GroupCounts:
             self._counted[ip] = holders
 
     def of_member(self, one: GroupEntry, ip: str) -> int:
-        """Number of open connections of the address that count for the member."""
+        """Return the number of open connections of the address that count for the member."""
         return self._counts.count(ip) - (0 if "/" in one.member else self._before.get(ip, _NONE)[0])
 
     def exclude_open(self, ip: str, now_ms: int) -> None:

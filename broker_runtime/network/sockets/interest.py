@@ -7,7 +7,7 @@ from broker_runtime.network.sockets.transport import Transport
 class Interest:
     """`read` and `write` are what the connection waits for; `transport` translates them into readiness of its socket.
 
-    `tell` sends a change to the poller. Before `begin` and after `end` it does nothing.
+    `update` sends a change to the poller. Before `begin` and after `end` it does nothing.
     """
 
     __slots__ = ("_poller", "_told", "_transport", "read", "write")
@@ -23,9 +23,9 @@ class Interest:
     def begin(self, connection: Pollable) -> None:
         self._poller.watch(self._transport.fileno(), connection)
         self._told = (True, False)
-        self.tell()
+        self.update()
 
-    def tell(self) -> None:
+    def update(self) -> None:
         if self._told is not None:
             wanted = self._transport.waits_for(read=self.read, write=self.write)
             if wanted != self._told:
@@ -34,19 +34,19 @@ class Interest:
 
     def pause_reading(self) -> None:
         self.read = False
-        self.tell()
+        self.update()
 
     def resume_reading(self) -> None:
         self.read = True
-        self.tell()
+        self.update()
 
     def wait_to_write(self) -> None:
         self.write = True
-        self.tell()
+        self.update()
 
     def end_writing(self) -> None:
         self.write = False
-        self.tell()
+        self.update()
 
     @property
     def reads_to_write(self) -> bool:

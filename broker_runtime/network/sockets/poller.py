@@ -110,7 +110,7 @@ if hasattr(select, "epoll"):
             self._untold = []
             count = len(events)
             for position, (fd, event) in enumerate(events, 1):
-                self._tell(fd, event)
+                self._dispatch(fd, event)
                 told_s, now_s = now_s, self._now()
                 if now_s - told_s >= HEAVY_S and (target := self._targets.get(fd)) is not None:
                     target.was_heavy()
@@ -120,7 +120,7 @@ if hasattr(select, "epoll"):
                     break
             self.lengths.note(now_s - begin_s, now_s, self._targets.get(fd))
 
-        def _tell(self, fd: int, event: int) -> None:
+        def _dispatch(self, fd: int, event: int) -> None:
             targets = self._targets
             target = targets.get(fd)
             # The event of another connection may have ended this one.

@@ -100,12 +100,14 @@ class AuditLogObserver:
     @property
     def remark(self) -> str:
         figures = self._log.figures
-        said = []
+        remarks = []
         if figures.waiting_spools > _WAITING_SPOOLS_MAX:
-            said.append(f"{figures.waiting_spools} spools wait to be landed: see what its lander says, if there is one")
+            remarks.append(
+                f"{figures.waiting_spools} spools wait to be landed: see what its lander says, if there is one"
+            )
         if figures.dropped:
-            said.append(f"{figures.dropped} events dropped, which gap events tell")
-        return "; ".join(said)
+            remarks.append(f"{figures.dropped} events dropped, which gap events tell")
+        return "; ".join(remarks)
 
     def collect(self) -> Iterable[MetricFamily]:
         events, dropped, queued_bytes, waiting = self._log.figures

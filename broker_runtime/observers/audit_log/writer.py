@@ -177,9 +177,9 @@ class EventWriter:
         """Reserve few numbers at first, so that a kill -9 while little happens does not suggest a large loss."""
         self.reserved = needed + self._reserve_step
         self._reserve_step = min(self._reserve_step * _RESERVE_FACTOR, _RESERVE_MAX)
-        self._tell_reserved()
+        self._report_reserved()
 
-    def _tell_reserved(self) -> None:
+    def _report_reserved(self) -> None:
         try:
             self._spool.reserve(self.reserved)
         except OSError as error:
@@ -192,7 +192,7 @@ class EventWriter:
         if not self._queue:
             self.reserved = self.last_seq + self.owed
             self._reserve_step = _RESERVE_FIRST
-            self._tell_reserved()
+            self._report_reserved()
             if self._dropped_from is not None:
                 self._new_block()
 

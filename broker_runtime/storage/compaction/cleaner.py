@@ -98,7 +98,7 @@ class LogCleaner:
         return True
 
     async def _filthiest(self) -> tuple[Log, Dirt] | None:
-        """The log with the greatest dirty ratio; also counts logs that cannot be cleaned."""
+        """Return the log with the greatest dirty ratio; also counts logs that cannot be cleaned."""
         best: tuple[Log, Dirt] | None = None
         most, uncleanable_bytes, now_ms = 0.0, 0, self._clock.wall_ms()
         self._uncleanable = {key: topic for key, topic in self._uncleanable.items() if self._is_given_up(key)}
@@ -115,7 +115,7 @@ class LogCleaner:
                 uncleanable_bytes += dirt.dirty_bytes
             elif key not in self._failed and dirt.is_cleanable(log.config) and dirt.ratio > most:
                 most, best = dirt.ratio, (log, dirt)
-        self.figures.looked(best[1] if best else None, len(self._uncleanable), uncleanable_bytes)
+        self.figures.checked(best[1] if best else None, len(self._uncleanable), uncleanable_bytes)
         if best is None or not _has_room(best[0]):
             return None
         # Other tasks ran meanwhile.
@@ -183,7 +183,7 @@ class LogCleaner:
 
 
 def _dirt(log: Log, now_ms: int, synced_end: int | None = None) -> Dirt:
-    """The dirt of a log: only records that a power loss cannot take make older ones superfluous."""
+    """Return the dirt of a log: only records that a power loss cannot take make older ones superfluous."""
     first_dirty = max(log.first_dirty_offset, log.log_start_offset)
     settled_end = min(log.high_watermark, log.recovery_point if synced_end is None else synced_end)
     return Dirt(log.segments, log.config, first_dirty, settled_end, now_ms)
@@ -198,7 +198,7 @@ def _has_room(log: Log) -> bool:
 
 
 def _settings(config: BrokerConfig) -> tuple[int, float, int, int]:
-    """The values of CleanerSettings, in its order."""
+    """Return the values of CleanerSettings, in its order."""
     return (
         config.log_cleaner_dedupe_buffer_size,
         config.log_cleaner_io_buffer_load_factor,

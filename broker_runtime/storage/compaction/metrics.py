@@ -25,7 +25,7 @@ class CleanerMetrics:
         self.compaction_delay_s = 0.0
         self.cleanings = 0
 
-    def looked(self, filthiest: Dirt | None, uncleanable: int, uncleanable_bytes: int) -> None:
+    def checked(self, filthiest: Dirt | None, uncleanable: int, uncleanable_bytes: int) -> None:
         self.max_dirty_ratio = 0.0 if filthiest is None else filthiest.ratio
         self.uncleanable_partitions, self.uncleanable_bytes = uncleanable, uncleanable_bytes
 

@@ -43,7 +43,7 @@ class OffsetMap:
         return True
 
     def get(self, key: bytes) -> int:
-        """The last offset of the key; -1 if the key is not known."""
+        """Return the last offset of the key; -1 if the key is not known."""
         if len(key) >= _DIGEST_BYTES:
             key = blake2b(key, digest_size=_DIGEST_BYTES).digest()
         return self._shards[hash(key) & _SHARDS - 1].get(key, -1)

@@ -38,14 +38,14 @@ class StoredRecord(NamedTuple):
 
 
 def body_of(header: Header, batch: memoryview, unpacked_bytes_max: int) -> bytes:
-    """The batch's records, decompressed."""
+    """Return the batch's records, decompressed."""
     codec = header.attributes & COMPRESSION_MASK
     records = batch[HEADER_BYTES : header.size]
     return unpack(codec, records, unpacked_bytes_max) if codec else bytes(records)
 
 
 def stored_records(body: bytes, count: int) -> Iterator[StoredRecord]:
-    """The records of `body`; values and headers are skipped."""
+    """Yield the records of `body`; values and headers are skipped."""
     at = 0
     made = tuple.__new__
     try:
@@ -90,7 +90,7 @@ def stored_records(body: bytes, count: int) -> Iterator[StoredRecord]:
 def rewritten(
     header: Header, batch: memoryview, body: bytes, kept: Sequence[StoredRecord], horizon_ms: int | None
 ) -> bytes:
-    """A batch of these records only; without records it is a header, which keeps its producer and the offsets.
+    """Return a batch of these records only; without records it is a header, which keeps its producer and the offsets.
 
     `horizon_ms` is given for a batch that has none yet.
     """
@@ -127,7 +127,7 @@ def _framed(header: Header, records: bytes, count: int, attributes: int, base_ms
 
 
 def _moved(body: bytes, kept: Sequence[StoredRecord], by_ms: int) -> bytes:
-    """The records with `by_ms` added to each time."""
+    """Return the records with `by_ms` added to each time."""
     out = bytearray()
     for record in kept:
         _, at = _varint(body, record.begin)
@@ -141,7 +141,7 @@ def _moved(body: bytes, kept: Sequence[StoredRecord], by_ms: int) -> bytes:
 
 
 def _long(ms: int) -> int:
-    """The nearest time that fits: a producer sets the times of a batch, and bad ones must not stop a broker."""
+    """Return the nearest time that fits: a producer sets the times of a batch, and bad ones must not stop a broker."""
     return max(~LONG_MAX, min(ms, LONG_MAX))
 
 

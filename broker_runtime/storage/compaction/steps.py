@@ -34,7 +34,7 @@ class CleaningSource(NamedTuple):
     next_offset: int
 
     def batches(self, read_bytes: int) -> Iterator[tuple[Header, memoryview]]:
-        """The batches of the source; see `stored_batches.batches`."""
+        """Return the batches of the source; see `stored_batches.batches`."""
         offsets = self.base_offset, self.next_offset
         return batches(self.file, self.path, self.start, self.size, read_bytes, offsets)
 
@@ -148,7 +148,10 @@ def write_kept(
 def _kept_records(
     body: bytes, header: Header, rules: Rules, counts: Counts
 ) -> Generator[int, None, list[StoredRecord]]:
-    """The records that stay, as in Kafka: the last one of each key, tombstones until their batch's delete horizon."""
+    """Yield the sizes of steps, and return the records that stay, as in Kafka.
+
+    The last record of each key stays, and tombstones stay until their batch's delete horizon.
+    """
     base, get, latest = header.base_offset, rules.offsets.get, rules.offsets.latest
     horizon_is_over = header.attributes & DELETE_HORIZON and rules.now_ms >= header.base_timestamp
     kept: list[StoredRecord] = []

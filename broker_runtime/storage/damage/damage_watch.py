@@ -57,7 +57,7 @@ class DamageWatch:
         self.on_found()
 
     def logs(self) -> list[Log]:
-        """Logs that have damaged ranges now."""
+        """Return the logs that have damaged ranges now."""
         found = []
         for key in list(self._damaged):
             log = self._logs.get(key)
@@ -150,13 +150,13 @@ def _check(copy: Segment, next_offset: int, index_interval: int, *, gaps: bool) 
         yield header.size
     damage = scan.damage
     if damage is not None and damage.offset < next_offset:
-        yield from steps_past(copy, damage, next_offset, index_interval, _goes_on, gaps=gaps)
+        yield from steps_past(copy, damage, next_offset, index_interval, _continue_past, gaps=gaps)
     elif copy.next_offset < next_offset:
         end, reason = copy.file.size(), f"{copy.path} ends too early"
         copy.take_damage((DamagedRange(copy.next_offset, next_offset, end, end, reason),))
 
 
-def _goes_on(_: Damage) -> bool:
+def _continue_past(_: Damage) -> bool:
     return False
 
 

@@ -20,7 +20,7 @@ from broker_runtime.storage.log.swap import Swap
 from broker_runtime.storage.records.batch import empty_batch, parse_header
 from broker_runtime.storage.records.leaders_batches import leaders_batches
 from broker_runtime.storage.recovery.recovery import is_damage
-from broker_runtime.storage.recovery.stand_in import UnreadableFile, stand_in
+from broker_runtime.storage.recovery.stand_in import UnreadableFile, mark_lost
 from broker_runtime.storage.segment.batch_writer import BatchWriter
 from broker_runtime.storage.segment.damaged_ranges import DamagedRange
 from broker_runtime.storage.segment.index import RELATIVE_OFFSET_MAX
@@ -90,7 +90,7 @@ class Mending:
         return swap.new.next_offset
 
     def _first_supplied(self) -> Generator[MissingBatches, Supplied | None, tuple[int, Supplied]]:
-        """(Number of the first range for which a source has a beginning, that beginning).
+        """Return the number of the first range for which a source has a beginning, and that beginning.
 
         Raises NotSuppliedError if there is none: then nothing is written.
         """
@@ -234,7 +234,7 @@ class Mending:
         log, old, damaged = self._log, self._segment, self._range
         rest = Segment(old.fs, log.place.folder, at, old.created_ms)
         rest.file = old.fs.open(rest.path, create=True)
-        stand_in(rest, damaged._replace(first_offset=at))
+        mark_lost(rest, damaged._replace(first_offset=at))
         log.files.syncs.names_made += 1
         self._range = damaged._replace(next_offset=at)
         self._damage = (self._range,)
@@ -261,7 +261,7 @@ def _misfit(what: str, damaged: DamagedRange) -> KafkaError:
 
 
 def nothing_for(wanted: MissingBatches) -> Supplied:
-    """The answer to `MissingBatches` if the loss of the records is accepted."""
+    """Return the answer to `MissingBatches` if the loss of the records is accepted."""
     return Supplied(b"", wanted.next_offset, may_have_gaps=True)
 
 

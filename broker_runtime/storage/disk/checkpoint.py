@@ -18,7 +18,7 @@ Partition = tuple[str, int]
 
 
 def read_offsets(fs: FileSystem, path: Path) -> dict[Partition, int]:
-    """The offsets in the file; empty when it is missing. Raises ValueError when it is not a checkpoint."""
+    """Return the offsets in the file; empty when it is missing. Raises ValueError when it is not a checkpoint."""
     if not fs.exists(path):
         return {}
     try:
@@ -40,7 +40,7 @@ def write_offsets(fs: FileSystem, path: Path, offsets: Mapping[Partition, int], 
 
 
 def read_topic_id(fs: FileSystem, folder: Path) -> UUID:
-    """The topic id in partition.metadata. Raises ValueError when the file is missing or damaged."""
+    """Return the topic id in partition.metadata. Raises ValueError when the file is missing or damaged."""
     path = folder / PARTITION_METADATA
     if not fs.exists(path):
         raise ValueError(f"{path} is missing")

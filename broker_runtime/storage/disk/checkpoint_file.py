@@ -69,8 +69,8 @@ class CheckpointFile(Generic[V]):
 
     def may_say(self, key: Partition) -> list[V]:
         """All values that the file may have for a partition."""
-        said = [content[key] for content in (self.on_disk, *self._coming.values()) if key in content]
-        return said + self._doubtful.get(key, [])
+        values = [content[key] for content in (self.on_disk, *self._coming.values()) if key in content]
+        return values + self._doubtful.get(key, [])
 
     def begin(self, content: Mapping[Partition, V], *, sync: bool = True) -> "PendingWrite | None":
         """Prepare a write of this content; None if the file already has exactly it."""

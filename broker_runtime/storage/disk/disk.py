@@ -28,7 +28,7 @@ class Disk(Protocol):
 
 
 def done_by(disk: Disk, work: Callable[[], None]) -> asyncio.Future[None]:
-    """A future that ends when the disk has done the work, with the work's error.
+    """Return a future that ends when the disk has done the work, with the work's error.
 
     No local variable may refer to the future when the error is raised.
     """

@@ -32,7 +32,7 @@ class LeaderEpochs:
         return True
 
     def at(self, offset: int) -> int:
-        """The epoch that wrote the record at `offset`; UNKNOWN before the first known epoch."""
+        """Return the epoch that wrote the record at `offset`; UNKNOWN before the first known epoch."""
         found = UNKNOWN
         for epoch, start in self._entries:
             if start > offset:

@@ -54,7 +54,7 @@ class EpochsFile:
                 self._place.fs.unlink(before.path)
 
     def take(self) -> EpochsDraft | None:
-        """The draft to be stored, which another sync may have taken, too; None if the file is up to date."""
+        """Return the draft to be stored, which another sync may have taken, too; None if the file is up to date."""
         draft = self._draft
         if draft is None or draft.change <= self._stored:
             return None

@@ -30,7 +30,7 @@ class File(Protocol):
     """An open file. It closes with its last reference, so a deleted segment may still be read."""
 
     def fileno(self) -> int:
-        """A descriptor for sendfile. Raises OSError if there is none."""
+        """Return a descriptor for sendfile. Raises OSError if there is none."""
         ...
 
     def size(self) -> int: ...

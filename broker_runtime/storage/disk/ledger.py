@@ -26,7 +26,7 @@ class Entry(NamedTuple):
 
 
 def read_ledger(fs: FileSystem, log_dir: Path) -> dict[Partition, Entry]:
-    """The entries in the file; empty when it is missing. Raises ValueError when it is damaged."""
+    """Return the entries in the file; empty when it is missing. Raises ValueError when it is damaged."""
     path = log_dir / FILE_NAME
     if not fs.exists(path):
         return {}

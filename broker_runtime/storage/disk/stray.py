@@ -24,7 +24,7 @@ def parting_name(folder: Path, suffix: str) -> Path:
 
 
 def missing_partitions(partitions: Iterable[Partition], parted: Iterable[str]) -> list[Partition]:
-    """The partitions that have none of the folders `parted`, which are no longer in use."""
+    """Return the partitions that have none of the folders `parted`, which are no longer in use."""
     had: set[Partition] = set()
     had_of_long_names: list[Partition] = []
     for name in parted:

@@ -163,26 +163,26 @@ class Watchers:
         self.members[watcher] = None
         return self.members
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Notify all members soon, in iterations of the event loop."""
         if self.members:
             told, self.members = self.members, {}
-            self._wakes.add(_told(told))
+            self._wakes.add(_callbacks_of(told))
 
-    def tell_at_once(self) -> None:
+    def notify_at_once(self) -> None:
         """Notify all members synchronously: for a few watchers that do little."""
         if self.members:
             told, self.members = self.members, {}
-            for call in _told(told):
+            for call in _callbacks_of(told):
                 _call(call)
 
-    def tell_high_watermark(self) -> None:
+    def notify_high_watermark(self) -> None:
         """Notify all members that only the high watermark has moved."""
         for watcher in tuple(self.members):
             _call(watcher.high_watermark_moved)
 
 
-def _told(members: dict[Watcher, None]) -> Iterator[Callback]:
+def _callbacks_of(members: dict[Watcher, None]) -> Iterator[Callback]:
     for watcher in list(members):
         if watcher in members:
             del members[watcher]

@@ -58,7 +58,7 @@ class FollowerLog:
         return log.log_end_offset
 
     def _why_gaps(self, end: int, base: int) -> str:
-        """The log message about a gap in the leader's offsets.
+        """Return the log message about a gap in the leader's offsets.
 
         The leader's log defines the partition: refusing the gap would keep this replica behind forever. But only a
         topic that is or was compacted has a reason for gaps.

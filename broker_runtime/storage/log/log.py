@@ -123,7 +123,7 @@ class Log(LogReads):
         return tuple.__new__(AppendResult, (base, last, appended_ms, self.log_start_offset))
 
     def _repeated(self, stored: StoredBatch) -> AppendResult:
-        """The response to a batch that a producer sends again."""
+        """Return the response to a batch that a producer sends again."""
         appended_ms = NO_TIMESTAMP if self.config.message_timestamp_type == "CreateTime" else stored.timestamp
         return AppendResult(stored.first_offset, stored.last_offset, appended_ms, self.log_start_offset)
 

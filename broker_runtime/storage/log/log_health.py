@@ -44,13 +44,16 @@ class LogHealth:
         self.take_offline(f"{self._place} takes no records since {what} failed ({error}); restart")
 
     def failure(self, what: str, error: Exception) -> KafkaError:
-        """The error for the caller; the log stays online.
+        """Return the error for the caller; the log stays online.
 
         The next try may succeed, for example after a shortage of descriptors.
         """
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{what} on {self._place} failed: {error}")
 
     def write_failure(self, what: str, error: OSError) -> KafkaError:
-        """The same for a failed write, on the event loop: it also reports the error to the log directory's health."""
+        """Return the error for a failed write, on the event loop.
+
+        It also reports the error to the log directory's health.
+        """
         self._place.on_write_failed(f"{what} on {self._place}", error)
         return self.failure(what, error)

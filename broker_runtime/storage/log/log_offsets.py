@@ -87,8 +87,8 @@ class LogOffsets:
         if moved != before:
             if self._replicated.waiting:
                 self._replicated.wake(moved)
-            self.readers.tell()
-            self.followers.tell_high_watermark()
+            self.readers.notify()
+            self.followers.notify_high_watermark()
 
     def extend_to(self, end: int) -> None:
         """Note that batches up to `end` were written."""
@@ -102,9 +102,9 @@ class LogOffsets:
                 if self._replicated.waiting:
                     self._replicated.wake(end)
                 if self.readers.members:
-                    self.readers.tell()
+                    self.readers.notify()
         if self.followers.members:
-            self.followers.tell_at_once()
+            self.followers.notify_at_once()
 
     def _recount(self) -> None:
         """Count what is synced and the flush.messages - 1 records after it; begin a sync if that does not cover all."""
@@ -150,11 +150,11 @@ class LogOffsets:
         """Wake all waiters so that they check again, for example because another broker leads now."""
         self._replicated.wake_all()
         self._sync_waiters.wake_all()
-        self._tell_watchers()
+        self._notify_watchers()
 
-    def _tell_watchers(self) -> None:
-        self.readers.tell()
-        self.followers.tell_at_once()
+    def _notify_watchers(self) -> None:
+        self.readers.notify()
+        self.followers.notify_at_once()
 
     def move_start(self, offset: int) -> None:
         """Move the start forwards, never back: records were deleted, or a follower adopts its leader's start."""
@@ -167,7 +167,7 @@ class LogOffsets:
         """Like `move_start`, but without persisting the new start: the segments below it are still being deleted."""
         self.log_start_offset = offset
         self.advance_high_watermark(offset)
-        self._tell_watchers()
+        self._notify_watchers()
 
     def begin_cut(self, end: int) -> None:
         """Prepare to drop everything at or above `end`. Raises KafkaError."""
@@ -180,7 +180,7 @@ class LogOffsets:
         self._vouch_only_below(end)
         self.counted_end = min(self.counted_end, end)
         self._recount()
-        self._tell_watchers()
+        self._notify_watchers()
 
     def _vouch_only_below(self, end: int) -> None:
         """Lower the offsets, so that those on disk vouch neither for the records to be cut nor for later ones."""

@@ -40,7 +40,9 @@ class LogReads(LogOffsets):
         return self.files.damage.first_from(self.log_start_offset) is not None
 
     def read(self, offset: int, max_bytes: int, *, min_one: bool, up_to: int) -> FileRegion | None:
-        """The whole batches from the one with `offset` on, below `up_to`; an oversized first one only with `min_one`.
+        """Return the whole batches from the one with `offset` on, below `up_to`.
+
+        An oversized first batch is returned only with `min_one`.
 
         Raises KafkaError: OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE in a damaged range, and KAFKA_STORAGE_ERROR when a file
         cannot be read for another reason.

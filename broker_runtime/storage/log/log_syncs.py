@@ -151,7 +151,7 @@ class LogSyncs:
         return True
 
     def _take(self, through: Segment) -> Sync:
-        """A sync of everything up to the end of this segment, and of what locates its batches."""
+        """Return a sync of everything up to the end of this segment, and of what locates its batches."""
         end = through.next_offset
         snapshot, self.unsynced_snapshot = self.unsynced_snapshot, None
         epochs = self.epochs_file, self.epochs_file.take()
@@ -233,7 +233,7 @@ class LogSyncs:
 
 
 def _unsynced_indexes(segment: Segment) -> list[File]:
-    """The index files to sync; none if the entries cannot be written.
+    """Return the index files to sync; none if the entries cannot be written.
 
     Those entries stay in memory until the next sync, and a start rebuilds lost ones.
     """

@@ -134,7 +134,7 @@ def _complete(fs: FileSystem, folder: Path, base: int, names: Sequence[str]) -> 
 
 
 def _end_of_chain(fs: FileSystem, folder: Path, begin: int, bases: Sequence[int]) -> int | None:
-    """The offset where adjacent segments from `begin` on leave a gap; None if they do not."""
+    """Return the offset where adjacent segments from `begin` on leave a gap; None if they do not."""
     end = begin
     for base in bases:
         if base != end:
@@ -149,7 +149,7 @@ def _end_of_chain(fs: FileSystem, folder: Path, begin: int, bases: Sequence[int]
 
 
 def superseded(before: Segment, bases: Sequence[int]) -> int:
-    """Number of the segments after `before` that are parts of it, which a power loss has brought back.
+    """Return the number of the segments after `before` that are parts of it, which a power loss has brought back.
 
     Raises KafkaError if it does not end with the last of them: then it is another damage.
     """

@@ -46,7 +46,7 @@ Search = Generator[Step, FoundRecord | None, FoundRecord | None]
 
 
 def first_since(log: Log, timestamp: int, unpacked_bytes_max: int) -> Search:
-    """The first record that is not older. A compressed batch may decompress to `unpacked_bytes_max`.
+    """Return the first record that is not older. A compressed batch may decompress to `unpacked_bytes_max`.
 
     Raises KafkaError with CORRUPT_MESSAGE if the record may lie in a damaged range.
     """
@@ -81,7 +81,7 @@ def _check_before(log: Log, offset: int) -> None:
 
 
 def newest(log: Log, unpacked_bytes_max: int) -> Search:
-    """The record with the largest timestamp, the first of several (KIP-734)."""
+    """Return the record with the largest timestamp, the first of several (KIP-734)."""
     oldest: Segment | None = None
     known: Segment | None = None
     for segment in _segments(log):
@@ -112,7 +112,7 @@ def _newest_begins_before(offset: int, segment: Segment) -> bool:
 
 
 def _segments(log: Log) -> Iterator[Segment]:
-    """The segments with records that count, each looked up when needed: others may have replaced it meanwhile."""
+    """Yield the segments with records that count, each looked up when needed: others may have replaced it meanwhile."""
     offset = log.log_start_offset
     while (number := bisect_right(log.segments, offset, key=_NEXT_OFFSET)) < len(log.segments):
         segment = log.segments[number]
@@ -164,7 +164,10 @@ class _Stretch:
         return None
 
     def newest(self) -> FoundRecord | None:
-        """The newest record. Batches are compared by their headers, one that begins below `from_offset` by records."""
+        """Return the newest record.
+
+        Batches are compared by their headers, one that begins below `from_offset` by records.
+        """
         best: FoundRecord | None = None
         batch: tuple[int, Header] | None = None
         for position, header in self._headers():

@@ -27,7 +27,7 @@ class OffsetsFile(CheckpointFile[int]):
         self._offsets_of = offsets_of
 
     def now(self) -> dict[Partition, int]:
-        """The content to write now: the logs' offsets, and those kept for partitions without a log."""
+        """Return the content to write now: the logs' offsets, and those kept for partitions without a log."""
         return self.kept | self._offsets_of(self._logs)
 
 
@@ -41,7 +41,7 @@ class LedgerFile(CheckpointFile[Entry]):
         self._logs = logs
 
     def now(self) -> dict[Partition, Entry]:
-        """The content to write now."""
+        """Return the content to write now."""
         begins = {key: Entry(log.topic_id, log.files.old.durable_base) for key, log in self._logs.items()}
         return self.kept | begins
 

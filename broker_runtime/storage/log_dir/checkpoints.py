@@ -185,7 +185,7 @@ def _high_watermarks(logs: Logs) -> dict[Partition, int]:
 
 
 def _log_starts(logs: Logs) -> dict[Partition, int]:
-    """The starts of logs that begin after the offset that the ledger has."""
+    """Return the starts of logs that begin after the offset that the ledger has."""
     found = logs.items()
     return {key: log.log_start_offset for key, log in found if log.log_start_offset > log.files.old.durable_base}
 

@@ -30,7 +30,7 @@ from broker_runtime.storage.recovery.recovery import (
 )
 from broker_runtime.storage.recovery.scan_past import scan_past
 from broker_runtime.storage.recovery.snapshots import load_snapshot, replay_producers
-from broker_runtime.storage.recovery.stand_in import UnreadableFile, stand_in
+from broker_runtime.storage.recovery.stand_in import UnreadableFile, mark_lost
 from broker_runtime.storage.segment.damaged_ranges import DamagedRange, range_at
 from broker_runtime.storage.segment.segment import Segment, new_segment
 
@@ -39,7 +39,7 @@ _INDEXES = (".index", ".timeindex")
 
 
 def new_log(place: LogPlace, config: TopicConfig, segment: Segment) -> Log:
-    """A log without records; the segment is one that `new_segment` made."""
+    """Return a log without records; the segment is one that `new_segment` made."""
     return Log(place, config, LoadedLog([segment], ProducerStates(), has_new_names=True))
 
 
@@ -153,7 +153,7 @@ def _load(place: LogPlace, config: TopicConfig, promise: Promise, report: Recove
 
 
 def _contents(fs: FileSystem, folder: Path) -> tuple[list[int], list[Path], list[Path]]:
-    """(Base offsets of the segments, leftovers of a crash, files of segments that were removed from the log)."""
+    """Return (base offsets of segments, leftovers of a crash, files of segments removed from the log)."""
     names = fs.listdir(folder)
     logs = {name.removesuffix(".log") for name in names if name.endswith(".log")}
     leftovers = []
@@ -199,7 +199,7 @@ class _Segments:
                 self._drop(bases)
                 self.lost_from = begin
                 return found
-            found.append(self._stand_in(begin, bases[0]))
+            found.append(self._replacement(begin, bases[0]))
         bases = list(bases)
         number = 0
         while number < len(bases):
@@ -220,7 +220,7 @@ class _Segments:
         return found
 
     def _begin(self, bases: Sequence[int], renamed: Sequence[Path]) -> int:
-        """Base offset of the first segment; -1 if it is not known.
+        """Return the base offset of the first segment; -1 if it is not known.
 
         It is the end of the segments that were removed from the log since the offset was noted.
         """
@@ -238,7 +238,7 @@ class _Segments:
         return -1 if may_be_torn else end
 
     def _gap(self, found: list[Segment], segment: Segment) -> Damage | None:
-        """The damage if the log ends before `segment`. A lost segment between others becomes a damaged range."""
+        """Return the damage if the log ends before `segment`. A lost segment between others becomes a damaged range."""
         if not found or found[-1].next_offset == segment.base_offset:
             return None
         end = found[-1].next_offset
@@ -249,15 +249,15 @@ class _Segments:
         if found[-1].size == 0:
             # It has represented the lost segment since an earlier start.
             found.pop()
-        found.append(self._stand_in(end, segment.base_offset))
+        found.append(self._replacement(end, segment.base_offset))
         return None
 
-    def _stand_in(self, base: int, follows: int) -> Segment:
-        """A segment without records in place of a lost one. Raises OSError."""
+    def _replacement(self, base: int, follows: int) -> Segment:
+        """Return a segment without records in place of a lost one. Raises OSError."""
         segment = Segment(self._place.fs, self._place.folder, base, self._place.clock.wall_ms())
         segment.file = self._place.fs.open(segment.path, create=True)
         lost = DamagedRange(base, follows, 0, 0, f"{segment.path} is lost, or the file before it ends too early")
-        stand_in(segment, lost)
+        mark_lost(segment, lost)
         return segment
 
     def _load_one(self, segment: Segment, bases: Sequence[int]) -> Damage | None:
@@ -271,7 +271,7 @@ class _Segments:
             if follows is None or not is_damage(error) or not self._takes_ranges(unopened):
                 raise
             segment.file = UnreadableFile(error)
-            stand_in(segment, DamagedRange(segment.base_offset, follows, 0, 0, unopened.reason))
+            mark_lost(segment, DamagedRange(segment.base_offset, follows, 0, 0, unopened.reason))
             return None
         scan = self._scan_all or (
             not self._promise.clean and (follows is None or follows > self._promise.recovery_point)
@@ -291,7 +291,7 @@ class _Segments:
         return not self._gaps or _ends_in_place(segment, bases)
 
     def _judged(self, segment: Segment, damage: Damage, follows: int | None) -> Damage | None:
-        """The damage where the log ends; None if the log continues after it. Raises DamagedLogError."""
+        """Return the damage where the log ends; None if the log continues after it. Raises DamagedLogError."""
         if follows is not None:
             # This file got no more writes once the next segment had begun.
             damage = replace(damage, torn=False)
@@ -335,7 +335,7 @@ def _ends_in_place(segment: Segment, bases: Sequence[int]) -> bool:
 
 
 def _load_epochs(place: LogPlace, segments: Sequence[Segment], scan_from: int | None) -> LeaderEpochs:
-    """The leader epochs from their file, completed from the batches.
+    """Return the leader epochs from their file, completed from the batches.
 
     The batches supply what a crash may have kept from the file, and everything if the file is damaged.
     """
@@ -397,7 +397,7 @@ def _is_damaged_at(segments: Sequence[Segment], offset: int) -> bool:
 
 
 def _batch_at(segments: Sequence[Segment], offset: int) -> Header | None:
-    """The batch with `offset` or, if that is damaged or left out, the next readable one of the segment."""
+    """Return the batch with `offset` or, if that is damaged or left out, the next readable one of the segment."""
     number = bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1
     position = segments[number].position_from(offset) if number >= 0 else None
     return None if position is None else next(segments[number].headers(position))[1]

@@ -166,7 +166,7 @@ class LogManager:
             log.files.health.usable = False
 
     def create(self, topic: str, partition: int, topic_id: UUID, config: TopicConfig) -> Log:
-        """The partition's log, which is created if it does not exist.
+        """Return the partition's log, which is created if it does not exist.
 
         Raises KafkaError: KAFKA_STORAGE_ERROR, or INCONSISTENT_TOPIC_ID when another topic's log has the name.
         """
@@ -324,7 +324,7 @@ def _closed(log: Log) -> bool:
 
 
 def _locked(fs: FileSystem, log_dir: Path) -> object:
-    """The lock of the folder, which is created if it does not exist. Raises ConfigError."""
+    """Take the lock of the folder, which is created if it does not exist. Raises ConfigError."""
     try:
         if not fs.exists(log_dir):
             fs.mkdir(log_dir)

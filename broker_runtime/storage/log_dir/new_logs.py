@@ -81,7 +81,7 @@ class NewLogs:
         self._next()
 
     def take(self, place: LogPlace) -> Segment:
-        """The first segment of the log, created now if it was not before. Raises OSError, KafkaError."""
+        """Return the first segment of the log, created now if it was not before. Raises OSError, KafkaError."""
         place_made, segment = self._made.pop((place.topic, place.partition), (None, None))
         if segment is not None and place_made is not None:
             if place_made.topic_id == place.topic_id:

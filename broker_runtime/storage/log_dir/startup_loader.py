@@ -54,7 +54,7 @@ class StartupLoader:
         self._report = report
 
     def load(self, key: Partition, config: TopicConfig) -> Log | DamagedPartition | None:
-        """The log of a folder, or its damage if it cannot be served; None if the folder was removed or set aside.
+        """Return the log of a folder, or its damage if it cannot be served. None: the folder was removed or set aside.
 
         Raises OSError for a failure that is not damage.
         """
@@ -68,7 +68,7 @@ class StartupLoader:
             return self._damaged(key, DamagedPartition(topic_id, start, promise, str(error)))
 
     def missing(self, key: Partition) -> DamagedPartition | None:
-        """The damage of a partition without its folder.
+        """Return the damage of a partition without its folder.
 
         None if a power loss can explain it, because nothing of the folder was synced.
         """
@@ -126,7 +126,7 @@ class StartupLoader:
             _LOGGER.error("%s: the loss cannot be accepted: %s", log.place, error)
 
     def _topic_id(self, key: Partition) -> UUID | None:
-        """The topic id from partition.metadata, or None if no file has it.
+        """Return the topic id from partition.metadata, or None if no file has it.
 
         If the file is damaged, it is rewritten from the ledger.
         """

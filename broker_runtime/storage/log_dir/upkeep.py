@@ -64,7 +64,7 @@ class LogUpkeep:
         self._recovered.append(log)
 
     def tick(self) -> Steps[None]:
-        """The work of one tick, with a break after some logs."""
+        """Run the work of one tick, with a break after some logs."""
         now_ms, now_s = self._clock.wall_ms(), self._clock.monotonic()
         if not self._not_checked and now_s >= self._retention_at:
             self._retention_at = now_s + self._retention_s
@@ -86,7 +86,7 @@ class LogUpkeep:
         yield
         self._sync_sealed()
         yield
-        self._checkpoints.log_starts.write_soon(_say_unless_noted)
+        self._checkpoints.log_starts.write_soon(_log_unless_noted)
         must_forget = self._deleted.remove_some(now_ms)
         try:
             if now_s >= self._watermarks_at:
@@ -153,6 +153,6 @@ class LogUpkeep:
         self._to_seal += reversed(self._sealing)
 
 
-def _say_unless_noted(error: Exception | None) -> None:
+def _log_unless_noted(error: Exception | None) -> None:
     if error is not None:
         _LOGGER.error("the starts of logs are not noted, it is tried again: %s", error)

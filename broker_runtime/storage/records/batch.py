@@ -107,7 +107,7 @@ def checksum(batch: bytes | bytearray | memoryview) -> int:
 
 
 def advance_sequence(sequence: int, by: int) -> int:
-    """The sequence number `by` records later; sequence numbers wrap from 2**31 - 1 to 0."""
+    """Return the sequence number `by` records later; sequence numbers wrap from 2**31 - 1 to 0."""
     return (sequence + by) & 0x7FFFFFFF
 
 
@@ -143,7 +143,7 @@ def encode_batch(
     *,
     attributes: int = 0,
 ) -> bytes:
-    """An uncompressed batch of these (key, value) pairs, all with the same timestamp, at base offset 0."""
+    """Return an uncompressed batch of these (key, value) pairs, all with the same timestamp, at base offset 0."""
     if not records:
         raise ValueError("a record batch holds at least one record")
     body = BatchBody()
@@ -171,7 +171,7 @@ class BatchBody:
         self.count += 1
 
     def batch(self, base_timestamp: int, producer: ProducerStamp = NO_PRODUCER, *, attributes: int = 0) -> bytes:
-        """The whole batch, at base offset 0."""
+        """Return the whole batch, at base offset 0."""
         return _headed(b"".join(self._parts), self.count, base_timestamp, producer, attributes)
 
 
@@ -184,7 +184,7 @@ def _headed(body: bytes, count: int, base_timestamp: int, producer: ProducerStam
 
 
 def empty_batch(first_offset: int, next_offset: int, leader_epoch: int) -> bytes:
-    """A batch without records that takes these offsets, as a cleaning leaves it."""
+    """Return a batch without records that takes these offsets, as a cleaning leaves it."""
     length = HEADER_BYTES - OVERHEAD_BYTES
     delta = next_offset - 1 - first_offset
     times = (NO_TIMESTAMP, NO_TIMESTAMP)
@@ -220,7 +220,10 @@ def _read_bytes(buffer: memoryview, at: int, end: int) -> tuple[bytes | None, in
 
 
 def iter_records(batch: bytes | bytearray | memoryview) -> Iterator[Record]:
-    """The records of one uncompressed batch. Raises KafkaError(INVALID_RECORD) if they do not match the header."""
+    """Yield the records of one uncompressed batch.
+
+    Raises KafkaError(INVALID_RECORD) if they do not match the header.
+    """
     buffer = memoryview(batch)
     header = parse_header(buffer)
     if header.compressed:
@@ -267,7 +270,7 @@ def iter_times(header: Header, records: bytes) -> Iterator[tuple[int, int]]:
 
 
 def iter_batches(buffer: bytes | bytearray | memoryview) -> Iterator[tuple[Header, memoryview]]:
-    """The whole batches of a fetched region; a partial batch at the end is left out."""
+    """Yield the whole batches of a fetched region; a partial batch at the end is left out."""
     view = memoryview(buffer)
     at = 0
     while at + HEADER_BYTES <= len(view):

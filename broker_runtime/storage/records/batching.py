@@ -32,7 +32,7 @@ class Batches(Generic[T]):
 def in_batches(
     records: Iterable[T], encode: Callable[[T], KeyValue], bytes_max: int
 ) -> Iterator[list[tuple[T, KeyValue]]]:
-    """The batches that `Batches` makes of the records and their encodings, one by one."""
+    """Yield the batches that `Batches` makes of the records and their encodings, one by one."""
     batches: Batches[T] = Batches(bytes_max)
     for record in records:
         batches.add(record, encode(record))

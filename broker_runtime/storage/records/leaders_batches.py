@@ -22,7 +22,7 @@ _BASE = Struct(">q")
 
 
 def leaders_batches(records: memoryview, next_offset: int, latest_epoch: int) -> Iterator[Header]:
-    """The headers of the whole batches; a batch that is cut off at the end is left out.
+    """Yield the headers of the whole batches; a batch that is cut off at the end is left out.
 
     Raises KafkaError at the first batch that does not fit.
     """
@@ -51,7 +51,7 @@ def leaders_batches(records: memoryview, next_offset: int, latest_epoch: int) ->
 
 
 def batch_around(records: memoryview, offset: int) -> int | None:
-    """Base offset of the first batch if `offset` lies inside it, after its first record; None otherwise.
+    """Return the base offset of the first batch if `offset` lies inside it, after its first record; None otherwise.
 
     Raises KafkaError. A leader whose log starts inside a batch, as records were deleted, still sends the whole batch
     (KIP-107).
@@ -64,7 +64,7 @@ def batch_around(records: memoryview, offset: int) -> int | None:
 
 
 def without_overlap(records: memoryview, end: int, latest_epoch: int) -> memoryview:
-    """The records, with an overlapping empty first batch reduced to its offsets from `end` on.
+    """Return the records, with an overlapping empty first batch reduced to its offsets from `end` on.
 
     Such a batch has no records: it takes offsets whose loss was accepted at the leader. A follower that was away may
     end among them, and keeps its records at these offsets. `latest_epoch` is the follower's: the batch gets it if it is
@@ -96,7 +96,7 @@ class Run:
         self.size += header.size
 
     def take(self) -> tuple[list[Header], memoryview]:
-        """The headers and bytes added since the last call; the run continues after them."""
+        """Return the headers and bytes added since the last call; the run continues after them."""
         headers, data = self.headers, self._records[self._at : self._at + self.size]
         self._at += self.size
         self.headers, self.size = [], 0

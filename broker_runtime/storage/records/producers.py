@@ -61,7 +61,7 @@ class ProducerStates:
         return len(self._producers)
 
     def newest_batches(self) -> Iterator[tuple[int, int, StoredBatch]]:
-        """(producer id, epoch, its newest batch) of each currently known producer."""
+        """Yield (producer id, epoch, its newest batch) of each currently known producer."""
         return ((producer_id, state.epoch, state.batches[-1]) for producer_id, state in list(self._producers.items()))
 
     def clear(self) -> None:
@@ -70,7 +70,7 @@ class ProducerStates:
     def duplicate_or_check(
         self, producer_id: int, epoch: int, first_sequence: int, last_sequence: int
     ) -> StoredBatch | None:
-        """The stored batch that this one repeats; None if it may be appended. Raises KafkaError if it may not.
+        """Return the stored batch that this one repeats; None if it may be appended. Raises KafkaError if it may not.
 
         A producer that the partition does not know (expired, or its batches deleted) may begin with any sequence.
         """

@@ -33,7 +33,7 @@ def check_records(batch: memoryview | bytes, config: TopicConfig, unpacked_bytes
     codec = header.attributes & COMPRESSION_MASK
     records = memoryview(batch)[HEADER_BYTES : header.size]
     body = unpack(codec, records, unpacked_bytes_max) if codec else bytes(records)
-    without_key, malformed = _look(body, header.record_count)
+    without_key, malformed = _scan(body, header.record_count)
     keyless = f"Compacted topic cannot accept message without key in topic partition {partition}"
     errors = [(index, keyless) for index in without_key.first] if config.compacted else []
     count = without_key.count if config.compacted else 0
@@ -64,8 +64,11 @@ class _WithoutKey:
             self.first.append(index)
 
 
-def _look(body: bytes, count: int) -> tuple[_WithoutKey, tuple[int, str] | None]:
-    """The records without a key, and the first malformed record with its fault. Later records are not checked."""
+def _scan(body: bytes, count: int) -> tuple[_WithoutKey, tuple[int, str] | None]:
+    """Return the records without a key, and the first malformed record with its fault.
+
+    Later records are not checked.
+    """
     missing = _WithoutKey()
     at = index = 0
     try:

@@ -84,7 +84,7 @@ def _reaches(needed: int, sizes: Iterator[int]) -> bool:
 
 
 def _of_gzip(body: memoryview) -> Iterator[int]:
-    """The length at the end, if the data has less than 4 GiB.
+    """Yield the length at the end, if the data has less than 4 GiB.
 
     It is the length of the last member: most clients write one member.
     """
@@ -138,7 +138,7 @@ def _of_lz4(body: memoryview) -> Iterator[int]:
 
 
 def _of_zstd(body: memoryview) -> Iterator[int]:
-    """The size of each frame if it is given, else the limit of each of its blocks."""
+    """Yield the size of each frame if it is given, else the limit of each of its blocks."""
     at = 0
     while at < len(body):
         magic = _exactly(body, at, 4)
@@ -168,7 +168,7 @@ def _of_zstd(body: memoryview) -> Iterator[int]:
 
 
 def _exactly(body: memoryview, at: int, size: int) -> memoryview:
-    """The `size` bytes at `at`. Raises ValueError if there are fewer."""
+    """Return the `size` bytes at `at`. Raises ValueError if there are fewer."""
     part = body[at : at + size]
     if size < 0 or len(part) < size:
         raise ValueError

@@ -46,7 +46,7 @@ def is_idle_roll_due(segment: Aged, config: TopicConfig, now_ms: int) -> bool:
 
 
 def count_below_start(segments: Sequence[Aged], log_start_offset: int) -> int:
-    """Number of the oldest segments that have no record from `log_start_offset` on; never the active one."""
+    """Return the number of the oldest segments that have no record from `log_start_offset` on; never the active one."""
     count = 0
     while count + 1 < len(segments) and segments[count + 1].base_offset <= log_start_offset:
         count += 1
@@ -54,7 +54,7 @@ def count_below_start(segments: Sequence[Aged], log_start_offset: int) -> int:
 
 
 def count_expired(segments: Sequence[Aged], config: TopicConfig, log_start_offset: int, now_ms: int) -> int:
-    """Number of the oldest segments to delete. If it is all of them, the caller rolls first."""
+    """Return the number of the oldest segments to delete. If it is all of them, the caller rolls first."""
     expired = 0
     deletes = "delete" in config.cleanup_policy
     excess = sum(segment.size for segment in segments) - config.retention_bytes if config.retention_bytes >= 0 else -1

@@ -45,7 +45,7 @@ _ZSTD = 4
 
 
 def check_batch(records: memoryview, config: TopicConfig, now_ms: int) -> RawHeader:
-    """The header of the one batch in `records`. Raises KafkaError with the code that Kafka sends."""
+    """Return the header of the one batch in `records`. Raises KafkaError with the code that Kafka sends."""
     size = len(records)
     if size < HEADER_BYTES:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{size} bytes are too few for a record batch")
@@ -81,7 +81,7 @@ def check_batch(records: memoryview, config: TopicConfig, now_ms: int) -> RawHea
 
 
 def _refusal(raw: RawHeader, records: memoryview, config: TopicConfig) -> KafkaError:
-    """The reason for the refusal; the checks are in Kafka's order."""
+    """Return the reason for the refusal; the checks are in Kafka's order."""
     code = ErrorCode.INVALID_RECORD
     size = len(records)
     base, length, _, magic, _, attributes, last_delta, _, _, _, _, _, count = raw
@@ -126,7 +126,7 @@ def _check_timestamps(base_ms: int, max_ms: int, config: TopicConfig, now_ms: in
 
 
 def stamped_header(raw: RawHeader, records: memoryview, base: int, leader_epoch: int, now_ms: int) -> bytearray:
-    """The header with LogAppendTime; as in Kafka, every record then has the header's maximum timestamp."""
+    """Return the header with LogAppendTime; as in Kafka, every record then has the header's maximum timestamp."""
     head = bytearray(
         HEADER.pack(base, raw[1], leader_epoch, raw[3], 0, raw[5] | LOG_APPEND_TIME, *raw[6:8], now_ms, *raw[9:])
     )

@@ -142,7 +142,7 @@ class _Readable:
 
 
 def _candidates(file: _Readable, start: int, stop: int) -> Iterator[tuple[int, Header]]:
-    """The end of the damaged batch by its header, then each place after `start` with the magic of a batch."""
+    """Yield the end of the damaged batch by its header, then each place after `start` with the magic of a batch."""
     head = file.pread(HEADER_BYTES, start)
     end = start + parse_header(head).size if len(head) == HEADER_BYTES else start
     head = file.pread(HEADER_BYTES, end) if end > start else b""

@@ -8,7 +8,7 @@ from broker_runtime.storage.segment.segment import Segment
 from broker_runtime.storage.segment.segment_indexes import keep_in_memory
 
 
-def stand_in(segment: Segment, lost: DamagedRange) -> None:
+def mark_lost(segment: Segment, lost: DamagedRange) -> None:
     """Make the segment consist of `lost` alone, whatever its file has. Raises OSError."""
     segment.indexes.renew()
     keep_in_memory(segment.indexes)

@@ -25,7 +25,7 @@ class DamagedRange(NamedTuple):
 
 
 def range_at(ranges: Sequence[DamagedRange], offset: int) -> DamagedRange | None:
-    """The range with `offset`, or None if it lies outside of all; `ranges` are in order."""
+    """Return the range with `offset`, or None if it lies outside of all; `ranges` are in order."""
     if not ranges:
         return None
     number = bisect_right(ranges, offset, key=_FIRST_OFFSET) - 1
@@ -47,6 +47,6 @@ def stretches(ranges: Sequence[DamagedRange], start: int, stop: int) -> Iterator
 
 
 def unreadable(path: Path, damaged: DamagedRange) -> KafkaError:
-    """The error of a read that begins in the range."""
+    """Return the error of a read that begins in the range."""
     offsets = f"offsets {damaged.first_offset} to {damaged.next_offset - 1}"
     return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{offsets} of {path} are damaged: {damaged.reason}")

@@ -39,7 +39,7 @@ class Entries:
         return self[count - 1] if count else None
 
     def floor(self, first: int) -> tuple[int, int] | None:
-        """The last entry whose first field is at most `first`."""
+        """Return the last entry whose first field is at most `first`."""
         if not self.data:
             return None
         number = bisect_right(range(len(self)), first, key=lambda at: self[at][0])
@@ -52,13 +52,13 @@ class Entries:
         return self[number - 1] if number else None
 
     def ceiling(self, first: int) -> tuple[int, int] | None:
-        """The first entry whose first field is at least `first`."""
+        """Return the first entry whose first field is at least `first`."""
         count = len(self)
         number = bisect_left(range(count), first, key=lambda at: self[at][0])
         return self[number] if number < count else None
 
     def up_to(self, second: int) -> bytes:
-        """The entries whose second field is at most `second`, packed."""
+        """Return the entries whose second field is at most `second`, packed."""
         number = bisect_right(range(len(self)), second, key=lambda at: self[at][1])
         return bytes(self.data[: number * self.entry.size])
 
@@ -142,7 +142,7 @@ class Index:
         self._written, self._synced = len(data), True
 
     def take_unsynced(self) -> File | None:
-        """The file if it was written since it was last synced or taken; the caller syncs it.
+        """Return the file if it was written since it was last synced or taken; the caller syncs it.
 
         Returns None for most appends of a log that syncs each one: an entry comes only every few batches.
         """

@@ -21,7 +21,7 @@ class KnownDamage:
         self._may_be_there = True
 
     def ranges_from(self, offset: int) -> list[DamagedRange]:
-        """The damaged ranges from `offset` on, in order; a range that begins before `offset` is cut there."""
+        """Return the damaged ranges from `offset` on, in order; a range that begins before `offset` is cut there."""
         if not self._may_be_there:
             # True nearly always, and checked for each fetch of a follower.
             return []
@@ -33,7 +33,7 @@ class KnownDamage:
         return behind
 
     def first_from(self, offset: int) -> DamagedRange | None:
-        """The first damaged range that ends above `offset`, not cut."""
+        """Return the first damaged range that ends above `offset`, not cut."""
         if not self._may_be_there:
             return None
         for segment in self._segments:

@@ -150,7 +150,7 @@ class Segment(SegmentReader):
         return last[1]
 
     def _header_at(self, position: int, end: int) -> Header:
-        """The header at `position`. Raises KafkaError if there is none."""
+        """Return the header at `position`. Raises KafkaError if there is none."""
         for _, header in self.headers(position, end):
             return header
         raise DamagedFileError(self.path, position)
@@ -166,7 +166,7 @@ class Segment(SegmentReader):
             file.fsync()
 
     def take_unsynced(self) -> list[File]:
-        """The files that the caller is to sync, possibly in another thread."""
+        """Return the files that the caller is to sync, possibly in another thread."""
         return [self.file, *self.indexes.take_unsynced()]
 
     def rename_away(self, suffix: str, moved: list[Path]) -> None:

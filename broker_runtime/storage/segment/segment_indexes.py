@@ -74,7 +74,7 @@ class SegmentIndexes:
         self.times.write()
 
     def take_unsynced(self) -> list[File]:
-        """The files to sync, after a `write`; see `Index.take_unsynced`."""
+        """Return the files to sync, after a `write`; see `Index.take_unsynced`."""
         self.write()
         try:
             taken = (self.offsets.take_unsynced(), self.times.take_unsynced())

@@ -153,7 +153,10 @@ class SegmentReader:
             return self._end_before(position, None)
 
     def _end_before(self, position: int, entry: tuple[int, int] | None) -> int:
-        """The offset after the last one before `position`, where a batch begins; the search starts at `entry`."""
+        """Return the offset after the last one before `position`, where a batch begins.
+
+        The search starts at `entry`.
+        """
         end, begin, last_there = (self.base_offset, 0, None) if entry is None else (-1, entry[1], entry[0])
         for at, _, _, last_offset in self._extents(begin, position):
             if last_there is not None and last_offset != self.base_offset + last_there:
@@ -197,7 +200,7 @@ class SegmentReader:
         raise DamagedFileError(self.path, begin)
 
     def region(self, start: int, max_bytes: int, *, min_one: bool, up_to: int) -> FileRegion | None:
-        """The whole batches from the position `start`, below the offset `up_to`."""
+        """Return the whole batches from the position `start`, below the offset `up_to`."""
         size, next_offset = self.size, self.next_offset
         for damaged in self.damage:
             if damaged.position >= start:

@@ -59,7 +59,7 @@ def holds_batch_for(file: File, position: int, stop: int, offset: int) -> bool:
 def batches(
     file: File, path: Path, position: int, stop: int, read_bytes: int, offsets: tuple[int, int]
 ) -> Iterator[tuple[Header, memoryview]]:
-    """The batches from `position` up to `stop`, complete and with a valid checksum.
+    """Yield the batches from `position` up to `stop`, complete and with a valid checksum.
 
     Reads `read_bytes` at a time, or one batch if that is larger. The base offset is outside of the checksum, so offsets
     are checked: they must grow, and lie from the first of `offsets` up to the second.

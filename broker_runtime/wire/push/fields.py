@@ -68,7 +68,7 @@ BOOLEAN = Field("boolean", _read_boolean, lambda value: b"\x01" if value else b"
 
 
 def text(bytes_max: int = TEXT_BYTES_MAX) -> Field[str]:
-    """A UTF-8 text of at most `bytes_max` bytes."""
+    """Return a field for a UTF-8 text of at most `bytes_max` bytes."""
 
     def read(reader: RequestReader) -> str:
         (length,) = reader.fixed(_SHORT)
@@ -92,7 +92,7 @@ def text(bytes_max: int = TEXT_BYTES_MAX) -> Field[str]:
 
 
 def struct(message: Callable[..., T], *fields: Field[Any]) -> Field[T]:
-    """A NamedTuple, whose fields are written in this order."""
+    """Return a field for a NamedTuple, whose fields are written in this order."""
     name: str = getattr(message, "__name__", "struct")
     names: tuple[str, ...] = getattr(message, "_fields", ())
 
@@ -106,7 +106,7 @@ def struct(message: Callable[..., T], *fields: Field[Any]) -> Field[T]:
 
 
 def array(item: Field[T]) -> Field[tuple[T, ...]]:
-    """A list, preceded by its number of items as an int16."""
+    """Return a field for a list, preceded by its number of items as an int16."""
 
     def read_in_steps(reader: RequestReader) -> Steps[tuple[T, ...]]:
         (count,) = reader.fixed(_SHORT)
@@ -134,7 +134,7 @@ def array(item: Field[T]) -> Field[tuple[T, ...]]:
 
 
 def last(field: Field[T]) -> Field[T | None]:
-    """The last field of a message, which may be missing: None then."""
+    """Return the last field of a message, which may be missing: None then."""
 
     def read_in_steps(reader: RequestReader) -> Steps[T | None]:
         if not reader.left:

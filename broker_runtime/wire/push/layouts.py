@@ -49,7 +49,7 @@ class Layout(Generic[M]):
         self.names: tuple[str, ...] = getattr(message, "_fields", ())
 
     def write(self, message: M) -> bytes:
-        """The whole frame. Raises ValueError if a value is beyond its limit."""
+        """Return the whole frame. Raises ValueError if a value is beyond its limit."""
         parts: Any = message
         body = b"".join([field.write(part) for field, part in zip(self.fields, parts, strict=True)])
         if self.type_id is not None:
@@ -100,7 +100,7 @@ START_FETCHER_RESPONSE = Layout(messages.StartFetcherResponse, START_FETCHER, IN
 
 
 def type_of(frame: memoryview) -> int | None:
-    """The request type id of the frame if it is one of this protocol; None if it is a Kafka API key."""
+    """Return the request type id of the frame if it is one of this protocol; None if it is a Kafka API key."""
     if len(frame) < _TYPE.size or frame[0] != _FIRST_BYTE:
         # Every request of Kafka's protocol takes this path.
         return None

@@ -9,12 +9,12 @@ _PARTITION_MAX = 0x7FFFFFFF
 
 
 def partition_text(leader: int, partition: int) -> str:
-    """The text, with the id of the broker to read from; without it while there is no leader."""
+    """Return the text, with the id of the broker to read from; without it while there is no leader."""
     return f"{leader}-{partition}" if leader >= 0 else str(partition)
 
 
 def partition_number(text: str) -> int:
-    """The partition of the text, whatever broker it names: leaders change. Raises ProtocolError."""
+    """Return the partition of the text, whatever broker it names: leaders change. Raises ProtocolError."""
     found = _TEXT.fullmatch(text)
     number = -1 if found is None else int(found[1])
     if not 0 <= number <= _PARTITION_MAX:

@@ -65,6 +65,6 @@ def test_a_file_that_cannot_be_written_for_a_while_ends_nothing(
     assert json.loads(path.read_text())[0]["records"] == 7
 
 
-def test_it_says_what_is_missing() -> None:
+def test_the_error_names_the_missing_key() -> None:
     with pytest.raises(ValueError, match="path is missing"):
         TopicTraffic().configure({})

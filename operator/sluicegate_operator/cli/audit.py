@@ -124,7 +124,7 @@ def follow(context: typer.Context) -> None:
 
 @audit.command(context_settings=_THROUGH)
 def report(context: typer.Context) -> None:
-    """A page for people of the results that `build` made."""
+    """Write a page about the results that `build` made, for people to read."""
     _become("report", *context.args)
 
 

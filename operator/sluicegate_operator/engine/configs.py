@@ -81,7 +81,7 @@ class ConfigReconciler:
         places = frozenset((broker.broker_id, broker.host) for broker in pool.brokers)
         looked = _InForce(cluster.metadata.uid, desired, own, places)
         refused = "; ".join([*not_dynamic.values(), *_refusals(result)])
-        await self._tell(cluster, result, refused, drifted=self._in_force.get(key) == looked)
+        await self._report(cluster, result, refused, drifted=self._in_force.get(key) == looked)
         self._note(cluster, progress, {**untold, **result.lagging}, refused)
         if result.lagging or result.failures:
             self._in_force.pop(key, None)
@@ -115,7 +115,7 @@ class ConfigReconciler:
     async def _remember(self, cluster: BrokerCluster, managed: tuple[str, ...]) -> None:
         await self._context.remember(cluster, {"dynamicConfigKeys": list(managed)})
 
-    async def _tell(self, cluster: BrokerCluster, result: ConfigResult, refused: str, *, drifted: bool) -> None:
+    async def _report(self, cluster: BrokerCluster, result: ConfigResult, refused: str, *, drifted: bool) -> None:
         post = self._context.post
         if result.changes:
             self._context.mark("descriptions", (cluster.namespace, cluster.name))

@@ -85,7 +85,7 @@ class ReconcileContext(Protocol):
         `body` has the object's apiVersion, kind and metadata.
         """
 
-    async def say_unreadable(self, unreadable: Iterable[Unreadable], refusals: Refusals) -> None:
+    async def report_unreadable(self, unreadable: Iterable[Unreadable], refusals: Refusals) -> None:
         """In their statuses. `refusals` keeps refusals of a status that may pass. Raises only what concerns all."""
 
     async def post(self, resource: Resource, type_: EventType, reason: str, message: str) -> None:
@@ -132,7 +132,7 @@ class QuotaMetrics(Protocol):
     """Counts quotas for metrics. The methods do nothing unless a class overrides them."""
 
     def note_quotas(self, key: ClusterKey, states: Mapping[str, str] | None) -> None:
-        """The reasons of condition Enforced by ConnectionQuota; None if the cluster has no quotas."""
+        """Record the reasons of condition Enforced by ConnectionQuota; None if the cluster has no quotas."""
         return
 
     def note_drift(self, changes: int) -> None:
@@ -156,7 +156,7 @@ class QuotaContext(ReconcileContext, Protocol):
         """Function that returns whether that queue must reconcile a cluster again, for a change since it began."""
 
 
-def look_again_s(context: ReconcileContext, cluster: BrokerCluster) -> float:
+def recheck_s(context: ReconcileContext, cluster: BrokerCluster) -> float:
     """Return the seconds until the next reconcile of something that watches and controllers report.
 
     It finds only what they have missed, and what only brokers report, for example a tag that a user sets on a broker.

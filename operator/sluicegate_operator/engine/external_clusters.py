@@ -5,7 +5,7 @@ Limits, topics and dynamic configuration have the same queues as for bundled bro
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.engine.context import REMEMBERED_FIELDS, ExternalContext, now
-from sluicegate_operator.engine.telling import say_stalled
+from sluicegate_operator.engine.telling import report_stalled
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.planning.external.external import ConfigProgress, external_status
 
@@ -23,11 +23,11 @@ class ExternalClusters:
     async def reconcile(self, cluster: BrokerCluster) -> Again:
         context, key = self._context, (cluster.namespace, cluster.name)
         progress = context.progress.of(cluster)
-        seen = await context.external.look(cluster)
+        seen = await context.external.observe(cluster)
         config = ConfigProgress(progress.config_lagging, progress.config_refused, progress.config_generation)
         status = external_status(cluster, seen, config, now())
         await context.write_status(cluster, status, without=REMEMBERED_FIELDS)
-        await say_stalled(context, cluster, status)
+        await report_stalled(context, cluster, status)
         if status.cluster_id != cluster.status.cluster_id:
             # Nothing is set before the status contains the id of the cluster.
             for queue in (*FOLLOWERS, "registrations"):

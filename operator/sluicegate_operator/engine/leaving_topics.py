@@ -116,8 +116,8 @@ class LeavingTopics:
             return ""
         if observed is not None and not await delete_topic(pool, topic.topic_name):
             return f"the brokers still show topic {topic.topic_name}"
-        said = f"topic {topic.topic_name} and its records are deleted, as deletionPolicy says"
-        await self._let_go(leaving, "Normal", "TopicDeleted", said)
+        message = f"topic {topic.topic_name} and its records are deleted, as deletionPolicy says"
+        await self._let_go(leaving, "Normal", "TopicDeleted", message)
         return ""
 
     async def _leave_behind(self, leaving: LeavingTopic, problem: str) -> None:

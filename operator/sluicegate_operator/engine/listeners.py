@@ -12,7 +12,7 @@ from sluicegate_operator.api.models.broker_listener import BrokerListener
 from sluicegate_operator.engine.context import FleetContext, now
 from sluicegate_operator.engine.lasting_refusals import LastingRefusals
 from sluicegate_operator.engine.snapshot import ClusterKey
-from sluicegate_operator.engine.telling import say_stalled, write_one_of_many
+from sluicegate_operator.engine.telling import report_stalled, write_one_of_many
 from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again, Retry, unless_refused
 from sluicegate_operator.fleet.protocol import ListenersSeen
 from sluicegate_operator.kube.client.one_by_one import Refusals
@@ -48,10 +48,10 @@ class ListenerReconciler:
         # Planned without those that cannot be read, brokers would close their ports.
         held = cluster.spec.paused or bool(snapshot.unreadable_of(BROKER_LISTENER))
         pool_of, lasts = partial(context.pool_of, key), partial(self._refusals.lasts, cluster.metadata.uid)
-        seen = await context.fleet.listeners.look(cluster, listeners, pool_of, lasts, held=held)
+        seen = await context.fleet.listeners.reconcile(cluster, listeners, pool_of, lasts, held=held)
         if seen.not_applied is None:
             self._refusals.ended(cluster.metadata.uid)
-        await self._say(cluster, listeners, seen)
+        await self._report(cluster, listeners, seen)
         changed: set[str] = set()
         for listener in (one for one in listeners if one.name in seen.fronts):
             on_brokers = listener_seen(listener.spec.name, seen.brokers)
@@ -75,7 +75,7 @@ class ListenerReconciler:
             return WAITING_RETRY
         return self._context.resync_s(cluster)
 
-    async def _say(self, cluster: BrokerCluster, listeners: Sequence[BrokerListener], seen: ListenersSeen) -> None:
+    async def _report(self, cluster: BrokerCluster, listeners: Sequence[BrokerListener], seen: ListenersSeen) -> None:
         told, by_name = seen.told, {listener.spec.name: listener for listener in listeners}
         for name in sorted({name for one in told.values() for name in one.changed}):
             ids = ", ".join(str(broker_id) for broker_id in sorted(told) if name in told[broker_id].changed)
@@ -100,7 +100,7 @@ class ListenerReconciler:
         """
         status = listener_status(listener, layout, seen, now(), services)
         if await write_one_of_many(self._context, listener, status, refusals):
-            await say_stalled(self._context, listener, status)
+            await report_stalled(self._context, listener, status)
         old, new = listener.status.condition(HIDDEN), status.condition(HIDDEN)
         hidden = (old and old.message, new and new.message)
         queues = set()

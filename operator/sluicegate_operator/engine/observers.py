@@ -11,7 +11,7 @@ from sluicegate_operator.engine.context import ReconcileContext, now
 from sluicegate_operator.engine.lasting_refusals import LastingRefusals
 from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
-from sluicegate_operator.engine.telling import say_stalled, write_one_of_many
+from sluicegate_operator.engine.telling import report_stalled, write_one_of_many
 from sluicegate_operator.engine.work_queue import Again, Retry, unless_refused
 from sluicegate_operator.fleet.kafka.asking import serving_brokers
 from sluicegate_operator.fleet.kafka.observers import ObserversResult, enforce_observers, plugin_reports
@@ -37,7 +37,7 @@ class ObserverCode(Protocol):
     """Delivers observers' code that is neither built in nor in the brokers' image."""
 
     async def find(self, key: ClusterKey, plugins: Sequence[ObserverPlugin], refusals: Refusals) -> ModulesFound:
-        """What these ObserverPlugins name. `refusals` keeps refusals that may pass."""
+        """Return the modules that these ObserverPlugins name. `refusals` keeps refusals that may pass."""
 
     async def give(self, cluster: BrokerCluster, plan: ObserverPlan, *, hold: bool) -> None:
         """Give the modules to the brokers, if the cluster allows it.
@@ -62,7 +62,7 @@ class ObserverReconciler:
         snapshot = await context.gather(key, [BROKER_LISTENER, OBSERVER_PLUGIN])
         unreadable = snapshot.unreadable_of(OBSERVER_PLUGIN)
         refusals = Refusals()
-        await context.say_unreadable(unreadable, refusals)
+        await context.report_unreadable(unreadable, refusals)
         cluster = snapshot.cluster
         progress = ClusterProgress() if cluster is None else context.progress.of(cluster)
         code = await self._code.find(key, snapshot.observers, refusals)
@@ -118,7 +118,7 @@ class ObserverReconciler:
             settled = settled and reports.settled
             status = observer_status(plugin, verdict, reports, now())
             if await write_one_of_many(self._context, plugin, status, refusals):
-                await self._say(plugin, status)
+                await self._record_event(plugin, status)
         return settled
 
     async def _write_paused(self, snapshot: Snapshot, plan: ObserverPlan, refusals: Refusals) -> None:
@@ -130,17 +130,17 @@ class ObserverReconciler:
             fields = {"observes": plugin.observes, "state": state}
             await write_one_of_many(self._context, plugin, paused_status(plugin, old, now(), fields), refusals)
 
-    async def _say(self, plugin: ObserverPlugin, status: ObserverPluginStatus) -> None:
+    async def _record_event(self, plugin: ObserverPlugin, status: ObserverPluginStatus) -> None:
         """Record an Event when all brokers have loaded it, a user must act, or a broker reports a first remark."""
         ready, before = status.condition("Ready"), plugin.status.condition("Ready")
         if ready is not None and ready.status == "True" and (before is None or before.status != "True"):
             await self._context.post(plugin, "Normal", ready.reason, ready.message)
-        await say_stalled(self._context, plugin, status)
-        if (said := remark(status)) and not remark(plugin.status):
-            await self._context.post(plugin, "Warning", "BrokerRemarks", said)
+        await report_stalled(self._context, plugin, status)
+        if (text := remark(status)) and not remark(plugin.status):
+            await self._context.post(plugin, "Warning", "BrokerRemarks", text)
 
 
 def _without(plan: ObserverPlan, postponed: Collection[str]) -> ObserverPlan:
-    """The plan without verdicts on these ObserverPlugins, whose statuses are not written."""
+    """Return the plan without verdicts on these ObserverPlugins, whose statuses are not written."""
     kept = {name: verdict for name, verdict in plan.verdicts.items() if name not in postponed}
     return replace(plan, verdicts=kept) if postponed else plan

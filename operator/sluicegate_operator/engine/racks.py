@@ -14,7 +14,7 @@ from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again
 from sluicegate_operator.kube.http.errors import KubeError
-from sluicegate_operator.planning.registrations.racks import RacksPlan, RackWait, refused_telling
+from sluicegate_operator.planning.registrations.racks import RacksPlan, RackWait, refused_assignment
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class RackReconciler:
             self._note(key, progress, None)
             return None
         plan = await context.fleet.racks.plan(cluster, cluster.spec.topology_key)
-        refused, retried = await self._tell(cluster, plan)
+        refused, retried = await self._annotate(cluster, plan)
         told = plan.with_refused(refused)
         self._note(key, progress, told)
         for wait in told.waiting:
@@ -50,11 +50,11 @@ class RackReconciler:
                 await context.post(cluster, "Warning", wait.reason, wait.message)
         if retried is not None:
             raise retried
-        if refused and not told.tell and len(told.waiting) == len(refused):
+        if refused and not told.assign and len(told.waiting) == len(refused):
             return REFUSED_RETRY
-        return WAITING_EVERY_S if told.tell or told.waiting else context.resync_s(cluster)
+        return WAITING_EVERY_S if told.assign or told.waiting else context.resync_s(cluster)
 
-    async def _tell(self, cluster: BrokerCluster, plan: RacksPlan) -> tuple[list[RackWait], KubeError | None]:
+    async def _annotate(self, cluster: BrokerCluster, plan: RacksPlan) -> tuple[list[RackWait], KubeError | None]:
         """Annotate pods with their racks. Return the refusals for the status, and one that is too new for it.
 
         A pod that is gone, or that the API server protects, does not delay other pods. Raises KubeError if the API
@@ -63,10 +63,10 @@ class RackReconciler:
         context = self._context
         refused: list[RackWait] = []
         retried: KubeError | None = None
-        for telling in plan.tell:
-            pod = telling.pod
+        for assignment in plan.assign:
+            pod = assignment.pod
             try:
-                await context.fleet.racks.tell(cluster, telling)
+                await context.fleet.racks.assign(cluster, assignment)
             except KubeError as error:
                 if error.status is None:
                     raise
@@ -75,10 +75,10 @@ class RackReconciler:
                 elif self._refusals.may_pass(pod.uid, error):
                     retried = error
                 else:
-                    refused.append(refused_telling(telling, str(error), may_pass=error.retriable))
+                    refused.append(refused_assignment(assignment, str(error), may_pass=error.retriable))
             else:
                 self._refusals.ended(pod.uid)
-                await context.post(cluster, "Normal", "RackKnown", telling.sentence)
+                await context.post(cluster, "Normal", "RackKnown", assignment.sentence)
         return refused, retried
 
     def _lasts(self, key: ClusterKey, wait: RackWait) -> bool:

@@ -14,7 +14,7 @@ from functools import partial
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.broker_listener import BrokerListener
 from sluicegate_operator.engine.changed_messages import ChangedMessages
-from sluicegate_operator.engine.context import FleetContext, look_again_s
+from sluicegate_operator.engine.context import FleetContext, recheck_s
 from sluicegate_operator.engine.lasting_refusals import LastingRefusals
 from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.scaling import CHANGED_RETRY, Scale, Scaling
@@ -73,7 +73,10 @@ class RollReconciler:
     """Restarts nodes that run with old properties, and scales a cluster, one step at each reconcile."""
 
     def __init__(self, context: FleetContext, blocked_told_after_s: float = BLOCKED_TOLD_AFTER_S) -> None:
-        """A roll that is blocked for longer than `blocked_told_after_s` seconds is reported by a Warning."""
+        """Create the reconciler.
+
+        A Warning reports a roll that is blocked longer than `blocked_told_after_s` seconds.
+        """
         self._context = context
         self._blocked_told_after_s = blocked_told_after_s
         self._waits: ChangedMessages[str] = ChangedMessages()
@@ -93,10 +96,10 @@ class RollReconciler:
             # Without an unreadable listener, the nodes would be planned without its port.
             self._note(cluster, progress, None, None, None if cluster.spec.paused else LISTENER_UNREADABLE)
             return context.resync_s(cluster)
-        seen = await self._look(key, cluster, snapshot.listeners)
+        seen = await self._observe(key, cluster, snapshot.listeners)
         if seen is None:
             self._note(cluster, progress, None, None, NO_NODES)
-            return context.fleet.look_every_s
+            return context.fleet.poll_every_s
         await self._respell(cluster, seen.nodes)
         view = _roll_view(cluster, seen, under_way=_under_way(progress, cluster))
         roll, scale = plan_roll(view), plan_scale(_scale_view(cluster, seen))
@@ -113,8 +116,8 @@ class RollReconciler:
 
     def _again(self, cluster: BrokerCluster, seen: _Seen, roll: RollStep, again: Again) -> Again:
         if again is None and isinstance(roll, Done):
-            return look_again_s(self._context, cluster)
-        moving_s = self._context.fleet.look_every_s
+            return recheck_s(self._context, cluster)
+        moving_s = self._context.fleet.poll_every_s
         if seen.nodes.view.overview is None:
             return Retry(moving_s, UNSEEN_MAX * moving_s)
         if isinstance(roll, WaitForNodes) and again in (None, REFUSED_RETRY):
@@ -154,7 +157,9 @@ class RollReconciler:
             progress.roll, progress.no_roll, progress.scale, progress.roll_generation = found
             self._context.mark("clusters", key)
 
-    async def _look(self, key: ClusterKey, cluster: BrokerCluster, listeners: Sequence[BrokerListener]) -> _Seen | None:
+    async def _observe(
+        self, key: ClusterKey, cluster: BrokerCluster, listeners: Sequence[BrokerListener]
+    ) -> _Seen | None:
         """Return the observed nodes, or None before the cluster has nodes."""
         context, looks = self._context, 0
         while True:
@@ -178,18 +183,18 @@ class RollReconciler:
         match step:
             case Fence():
                 self._context.mark("registrations", (cluster.namespace, cluster.name))
-                return step, self._context.fleet.look_every_s
+                return step, self._context.fleet.poll_every_s
             case Restart():
                 return await self._restart(cluster, seen, step)
             case WaitForNodes():
                 self._refusals.ended(cluster.metadata.uid)
-                await self.tell(cluster, step)
+                await self.report_wait(cluster, step)
                 return step, None
         self._waits.forget(cluster.metadata.uid)
         self._refusals.ended(cluster.metadata.uid)
         return step, None
 
-    async def tell(self, cluster: BrokerCluster, step: WaitForNodes) -> None:
+    async def report_wait(self, cluster: BrokerCluster, step: WaitForNodes) -> None:
         """Log once why the roll waits, and record a Warning if it stays blocked."""
         sentence = f"{step.reason}: {step.message}"
         lasted_s = self._waits.note(cluster.metadata.uid, sentence, asyncio.get_running_loop().time())
@@ -221,15 +226,15 @@ class RollReconciler:
             self._context.figures.note_restart(reason)
             await self._context.post(cluster, "Normal", reason, node.sentence)
         if not refused:
-            unless_refused(refusals, fleet.look_every_s)
+            unless_refused(refusals, fleet.poll_every_s)
             self._waits.forget(uid)
             self._refusals.ended(uid)
-            return step, fleet.look_every_s
+            return step, fleet.poll_every_s
         first = next(iter(refused.values()))
         wait = refused_restart(step, refused, str(first), may_pass=first.retriable)
-        await self.tell(cluster, wait)
-        unless_refused(refusals, fleet.look_every_s)
-        return wait, None if len(refused) == len(step.nodes) else fleet.look_every_s
+        await self.report_wait(cluster, wait)
+        unless_refused(refusals, fleet.poll_every_s)
+        return wait, None if len(refused) == len(step.nodes) else fleet.poll_every_s
 
     async def _changed(
         self, cluster: BrokerCluster, step: Restart, name: str, conflict: KubeConflictError
@@ -239,7 +244,7 @@ class RollReconciler:
         if not self._refusals.lasts(cluster.metadata.uid, conflict):
             return step, CHANGED_RETRY
         wait = refused_restart(step, [name], str(conflict), may_pass=True)
-        await self.tell(cluster, wait)
+        await self.report_wait(cluster, wait)
         return wait, None
 
     async def _check_unchanged(self, decided_on: Snapshot) -> None:

@@ -12,7 +12,7 @@ from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.engine.context import FleetContext
 from sluicegate_operator.engine.lasting_refusals import LastingRefusals
 from sluicegate_operator.engine.snapshot import Snapshot
-from sluicegate_operator.engine.telling import say_scaled_by_others
+from sluicegate_operator.engine.telling import report_foreign_scale
 from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again, Retry
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.kafka.asking import BrokerPool, NoBrokerError
@@ -62,7 +62,7 @@ class Scaling:
         That time is None if nothing is left to do.
         """
         context = self._context
-        every_s, current = context.fleet.look_every_s, view.nodes.broker_count
+        every_s, current = context.fleet.poll_every_s, view.nodes.broker_count
         try:
             told = await self._ask_brokers(cluster, view, step)
         except (KafkaAdminError, NoBrokerError) as error:
@@ -95,10 +95,10 @@ class Scaling:
                 log.warning("cluster %s is not scaled: %s", cluster.name, error)
             return refused_scale(told, current, str(error), may_pass=error.retriable), REFUSED_RETRY
         self._refusals.ended(uid)
-        await say_scaled_by_others(context, cluster, scaled)
+        await report_foreign_scale(context, cluster, scaled)
         sentence = f"from {current} to {step.replicas} brokers. {step.message}"
         await context.post(cluster, "Normal", step.reason.value, sentence)
-        return told, context.fleet.look_every_s
+        return told, context.fleet.poll_every_s
 
     async def _ask_brokers(self, cluster: BrokerCluster, view: Scale, step: ScaleStep) -> ScaleStep:
         """Return the step with permanent refusals of brokers.

@@ -33,10 +33,10 @@ async def write_one_of_many(
 
 
 def pass_over(context: ReconcileContext, name: str, uid: str, error: KubeError, what: str, refusals: Refusals) -> None:
-    """Log that `what` was not done to this pod, once if it is refused for good. `refusals` keeps a refusal that may
-    pass. Raises `error` if it concerns all pods.
+    """Log that `what` was not done to this pod, once if the refusal is final.
 
-    One pod that has gone, or that a policy or a webhook protects, keeps no other pod waiting.
+    `refusals` keeps a refusal that may pass. Raises `error` if it concerns all pods. The operator continues with other
+    pods if one has been deleted, or is protected by a policy or a webhook.
     """
     if error.status in (404, 409):
         log.info("pod %s has gone or changed: %s: %s", name, what, error)
@@ -46,10 +46,10 @@ def pass_over(context: ReconcileContext, name: str, uid: str, error: KubeError, 
         log.warning("pod %s: %s: %s", name, what, error)
 
 
-async def say_stalled(context: ReconcileContext, resource: Resource, status: Status) -> None:
+async def report_stalled(context: ReconcileContext, resource: Resource, status: Status) -> None:
     """Record a Warning when the new `status` is Stalled and the old one was not.
 
-    Objects that cannot be read are reported by `say_unreadable` instead.
+    Objects that cannot be read are reported by `report_unreadable` instead.
     """
     old: Status = resource.status
     before, after = old.condition(STALLED), status.condition(STALLED)
@@ -59,7 +59,7 @@ async def say_stalled(context: ReconcileContext, resource: Resource, status: Sta
         await context.post(resource, "Warning", after.reason, after.message)
 
 
-async def say_scaled_by_others(context: ReconcileContext, cluster: BrokerCluster, sentences: Iterable[str]) -> None:
+async def report_foreign_scale(context: ReconcileContext, cluster: BrokerCluster, sentences: Iterable[str]) -> None:
     """Record one Warning for each set of nodes that another client had scaled."""
     for sentence in sentences:
         await context.post(cluster, "Warning", "ScaledByOthers", sentence)

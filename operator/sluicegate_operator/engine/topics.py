@@ -16,7 +16,7 @@ from sluicegate_operator.engine.context import REMEMBERED_FIELDS, ReconcileConte
 from sluicegate_operator.engine.lasting_refusals import LastingRefusals
 from sluicegate_operator.engine.leaving_topics import LeavingTopics
 from sluicegate_operator.engine.snapshot import ClusterKey, Unreadable
-from sluicegate_operator.engine.telling import say_stalled, write_one_of_many
+from sluicegate_operator.engine.telling import report_stalled, write_one_of_many
 from sluicegate_operator.engine.work_queue import Again, Retry, unless_refused
 from sluicegate_operator.fleet.kafka.asking import BrokerPool, NoBrokerError
 from sluicegate_operator.fleet.kafka.reassigning import BrokersWanted
@@ -66,7 +66,7 @@ class TopicReconciler:
     async def reconcile(self, key: ClusterKey) -> Again:
         context = self._context
         snapshot, refusals = await context.gather(key, [TOPIC]), Refusals()
-        await context.say_unreadable(snapshot.unreadable_of(TOPIC), refusals)
+        await context.report_unreadable(snapshot.unreadable_of(TOPIC), refusals)
         cluster, unreadable = snapshot.cluster, _by_topic(snapshot.unreadable_of(TOPIC))
         verdicts = judge_topics(cluster, snapshot.topics, unreadable)
         if cluster is None:
@@ -76,7 +76,7 @@ class TopicReconciler:
                     await self._write(topic, topic_status(topic, verdicts[topic.name], None, now()), refusals)
             return unless_refused(refusals, None if parted else WAITING_RETRY)
         if cluster.spec.paused:
-            await self._tell_paused([topic for topic in snapshot.topics if topic.name in verdicts], refusals)
+            await self._report_paused([topic for topic in snapshot.topics if topic.name in verdicts], refusals)
             return unless_refused(refusals, context.resync_s(cluster))
         if not (snapshot.topics or snapshot.leaving_topics):
             return unless_refused(refusals, context.resync_s(cluster))
@@ -113,7 +113,7 @@ class TopicReconciler:
             return unless_refused(refusals, WAITING_RETRY)
         return unless_refused(refusals, REASSIGNING_EVERY_S if reassigning else context.resync_s(cluster))
 
-    async def _tell_paused(self, topics: Sequence[Topic], refusals: Refusals) -> None:
+    async def _report_paused(self, topics: Sequence[Topic], refusals: Refusals) -> None:
         for topic in topics:
             fields = {"topic_name": topic.topic_name}
             await self._write(topic, paused_status(topic, topic.status, now(), fields), refusals)
@@ -147,7 +147,7 @@ class TopicReconciler:
     async def _write(self, topic: Topic, status: TopicStatus, refusals: Refusals) -> None:
         """With a Warning when it turns out that a person is needed."""
         if await write_one_of_many(self._context, topic, status, refusals, without=REMEMBERED_FIELDS):
-            await say_stalled(self._context, topic, status)
+            await report_stalled(self._context, topic, status)
 
     async def _enforce(
         self,
@@ -172,7 +172,7 @@ class TopicReconciler:
             return _Made(trouble=TopicTrouble("Refused" if refused else "Failed", str(error)))
         except KubeError as error:
             return _Made(trouble=self._refused(cluster, error, "status.configKeys cannot be written"))
-        await self._tell(topic, result)
+        await self._report(topic, result)
         unsettled = TopicTrouble("Applying", "the brokers do not show it yet")
         return _Made(result.observed, None if result.settled else unsettled, result.replicas)
 
@@ -192,8 +192,8 @@ class TopicReconciler:
     async def _remember(self, topic: Topic, managed: tuple[str, ...]) -> None:
         await self._context.remember(topic, {"configKeys": list(managed)})
 
-    async def _tell(self, topic: Topic, result: TopicResult) -> None:
-        await self._tell_changes(topic, result)
+    async def _report(self, topic: Topic, result: TopicResult) -> None:
+        await self._report_changes(topic, result)
         before = topic.status.replicas_change if _is_known(topic, result.found) else None
         after = result.replicas.change
         if after is not None and (before is None or before.target_replicas != after.target_replicas):
@@ -205,7 +205,7 @@ class TopicReconciler:
             message = f"each partition of topic {topic.topic_name} has {of_each}"
             await self._context.post(topic, "Normal", "Reassigned", message)
 
-    async def _tell_changes(self, topic: Topic, result: TopicResult) -> None:
+    async def _report_changes(self, topic: Topic, result: TopicResult) -> None:
         changes = "; ".join(str(change) for change in result.changes)
         if result.found is None or topic.status.topic_id:
             if changes:
@@ -265,6 +265,6 @@ def _by_topic(unreadable: Iterable[Unreadable]) -> dict[str, str]:
     """Return unreadable objects by the name of their Kafka topic, which is readable without the rest."""
     names = {}
     for item in unreadable:
-        said = (item.body.get("spec") or {}).get("topicName")
-        names[said if isinstance(said, str) else item.body["metadata"]["name"]] = item.name
+        topic_name = (item.body.get("spec") or {}).get("topicName")
+        names[topic_name if isinstance(topic_name, str) else item.body["metadata"]["name"]] = item.name
     return names

@@ -58,8 +58,10 @@ Again = float | Retry | None
 
 
 def unless_refused(refusals: Refusals, again: Again) -> Again:
-    """Return `again`. Raises the first of `refusals`; the work is then repeated no later than `again` says, because the
-    other objects of the key need it."""
+    """Return `again`. Raises the first of `refusals`.
+
+    After a refusal the work is repeated no later than `again` says, because the other objects of the key need it.
+    """
     if refusals.first is not None:
         refusals.first.again_within_s = again.max_s if isinstance(again, Retry) else again
     refusals.raise_first()

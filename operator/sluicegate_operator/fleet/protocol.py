@@ -20,7 +20,7 @@ from sluicegate_operator.planning.layout.cluster_layout import ClusterLayout
 from sluicegate_operator.planning.listeners.listener_status import ServicesSeen
 from sluicegate_operator.planning.listeners.listeners import BrokerSeen
 from sluicegate_operator.planning.registrations.fencing import FenceOrder
-from sluicegate_operator.planning.registrations.racks import RacksPlan, Telling
+from sluicegate_operator.planning.registrations.racks import RackAssignment, RacksPlan
 from sluicegate_operator.planning.rolls.roll import NodeView
 
 PoolOf = Callable[[tuple[BrokerAddress, ...]], Awaitable[BrokerPool | None]]
@@ -82,12 +82,14 @@ class ListenersSeen:
 class ListenerFleet(Protocol):
     """The listeners that clients connect to."""
 
-    async def look(
+    async def reconcile(
         self, cluster: BrokerCluster, listeners: Sequence[BrokerListener], pool_of: PoolOf, lasts: Lasts, *, held: bool
     ) -> ListenersSeen:
-        """Brings the listeners of running brokers, and what is in front of them, to the wanted state, where the fleet
-        can do that without a restart. Changes nothing if `held`. `lasts` tells whether a refusal is reported. Raises
-        KubeError if that concerns all listeners."""
+        """Bring the listeners of running brokers, and what is in front of them, to the wanted state.
+
+        Changes only what needs no restart, and nothing if `held`. `lasts` returns whether a refusal is reported. Raises
+        KubeError if it concerns all listeners.
+        """
 
 
 class RackFleet(Protocol):
@@ -96,7 +98,7 @@ class RackFleet(Protocol):
     async def plan(self, cluster: BrokerCluster, topology_key: str) -> RacksPlan:
         """Return which brokers wait for their rack. Raises KubeError."""
 
-    async def tell(self, cluster: BrokerCluster, telling: Telling) -> None:
+    async def assign(self, cluster: BrokerCluster, assignment: RackAssignment) -> None:
         """Give a broker its rack. Raises KubeError, also if the broker is gone."""
 
 
@@ -110,7 +112,7 @@ class Fleet(Protocol):
     def racks(self) -> RackFleet: ...
 
     @property
-    def look_every_s(self) -> float:
+    def poll_every_s(self) -> float:
         """Seconds until changing nodes are read again."""
 
     async def nodes(self, cluster: BrokerCluster, listeners: Sequence[BrokerListener]) -> NodesSeen | None:

@@ -86,16 +86,16 @@ class Context(SharedContext[KubernetesFleet]):
         # A cached object saves memory when thousands are written at once. Status changes of another client are ignored.
         return known if known.status == written.status else written
 
-    async def say_unreadable(self, unreadable: Iterable[Unreadable], refusals: Refusals) -> None:
+    async def report_unreadable(self, unreadable: Iterable[Unreadable], refusals: Refusals) -> None:
         """Report unreadable objects as Stalled in their statuses, with a Warning when that begins.
 
         Other fields of a status stay. `refusals` keeps refusals that may pass: no object waits for another's status.
         """
         for found in unreadable:
             with refusals.kept():
-                await self._say_unreadable(found)
+                await self._report_unreadable(found)
 
-    async def _say_unreadable(self, found: Unreadable) -> None:
+    async def _report_unreadable(self, found: Unreadable) -> None:
         status = unreadable_status(found.body, found.why, now())
         if status == found.body.get("status"):
             return

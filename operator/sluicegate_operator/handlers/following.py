@@ -25,7 +25,7 @@ class Followers:
     """One task for each cluster that is followed. Belongs to one event loop."""
 
     def __init__(self, changed: Callable[[ClusterKey], None], otherwise_every_s: float) -> None:
-        """`changed` is called once for each followed cluster, also if its controller stops answering.
+        """Create the tasks' owner. `changed` is called once for each followed cluster, also if its controller is lost.
 
         `otherwise_every_s` is how often a controller is polled that has no capacity for waiting requests.
         """

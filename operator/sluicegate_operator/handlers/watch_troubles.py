@@ -12,16 +12,16 @@ log = logging.getLogger(__name__)
 _OURS = (*CUSTOM, BROKER_REGISTRATION)
 
 
-def tell_troubles(cache: Cache, readiness: Readiness) -> None:
+def report_troubles(cache: Cache, readiness: Readiness) -> None:
     """Log and report kinds that cannot be watched, from now on."""
 
-    def tell() -> None:
+    def report() -> None:
         sentence = _sentence(cache)
         if sentence and sentence not in readiness.reasons:
             log.warning("%s", sentence)
         readiness.note("watch", sentence)
 
-    cache.on_error = tell
+    cache.on_error = report
 
 
 def _sentence(cache: Cache) -> str:

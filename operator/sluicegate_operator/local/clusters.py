@@ -45,7 +45,7 @@ class LocalClusters:
             await self._remove(key)
             return None
         if cluster.spec.is_external:
-            return await self._look_at_external(cluster)
+            return await self._observe_external(cluster)
         if key not in self._context.running:
             await self._fleet.start(cluster, snapshot.listeners)
             self._context.running.add(key)
@@ -70,7 +70,7 @@ class LocalClusters:
         await self._fleet.remove(*key)
         await self._landers.forget(key[1])
 
-    async def _look_at_external(self, cluster: BrokerCluster) -> Again:
+    async def _observe_external(self, cluster: BrokerCluster) -> Again:
         """Observe an external cluster: no broker is started or stopped for it."""
         key = (cluster.namespace, cluster.name)
         before = self.external.setdefault(key, ())

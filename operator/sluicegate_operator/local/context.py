@@ -29,7 +29,7 @@ class LocalContext(SharedContext[LocalFleet]):
     def __init__(
         self, objects: LocalObjects, fleet: LocalFleet, say: Callable[[str], None], changed: Callable[[], None]
     ) -> None:
-        """`changed` is called after a status has changed."""
+        """Create the context. `changed` is called after a status has changed."""
         super().__init__(fleet, self._clusters)
         self._objects = objects
         self._changed = changed
@@ -59,7 +59,7 @@ class LocalContext(SharedContext[LocalFleet]):
     async def set_finalizers(self, body: Mapping[str, Any], finalizers: Sequence[str]) -> None:
         self._objects.set_finalizers(body, finalizers)
 
-    async def say_unreadable(self, unreadable: Iterable[Unreadable], refusals: Refusals) -> None:
+    async def report_unreadable(self, unreadable: Iterable[Unreadable], refusals: Refusals) -> None:
         """Files that cannot be read are not applied."""
 
     async def post(self, resource: Resource, type_: EventType, reason: str, message: str) -> None:

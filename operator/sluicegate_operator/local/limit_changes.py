@@ -21,7 +21,7 @@ class LimitCheck:
 
 
 class LimitChanges:
-    """Call `note` for changes of files, and `looked` after each check. Times are seconds of the event loop's clock."""
+    """Call `note` for changes of files, and `checked` after each check. Times are seconds of the event loop's clock."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
@@ -42,7 +42,7 @@ class LimitChanges:
         if key in self._complete:
             self._complete[key] = False
 
-    def looked(self, key: ClusterKey, look: LimitCheck) -> None:
+    def checked(self, key: ClusterKey, look: LimitCheck) -> None:
         was_complete = self._complete.get(key)
         complete = look.complete and look.brokers > 0
         if look.brokers or was_complete is not None:

@@ -57,9 +57,9 @@ class LocalObjects:
         wanted = {resource.identity: resource for resource in manifests.resources}
         gone = [self._delete(identity, now) for identity in list(self._objects) if identity not in wanted]
         written = []
-        for identity, said in wanted.items():
+        for identity, resource in wanted.items():
             before = self._objects.pop(identity, None)
-            found = self._objects[identity] = self._taken(said, before, now)
+            found = self._objects[identity] = self._taken(resource, before, now)
             if before is None or found.metadata.generation != before.metadata.generation:
                 written.append(found)
         return Changes(tuple(written), tuple(gone))
@@ -110,20 +110,20 @@ class LocalObjects:
         if found is not None and found.metadata.uid == meta["uid"]:
             self._objects[identity] = _with_metadata(found, finalizers=tuple(finalizers))
 
-    def _taken(self, said: Resource, before: Resource | None, now: datetime) -> Resource:
+    def _taken(self, resource: Resource, before: Resource | None, now: datetime) -> Resource:
         if before is None:
             meta = {"uid": f"local-{next(self._uids)}", "generation": 1, "creation_timestamp": now}
-            kept = self._remembered.get("/".join(said.identity), {})
-            return _with_status(_with_metadata(said, **meta), {**said.status.manifest(), **kept})
+            kept = self._remembered.get("/".join(resource.identity), {})
+            return _with_status(_with_metadata(resource, **meta), {**resource.status.manifest(), **kept})
         old = before.metadata
-        changed = _written(said) != _written(before)
+        changed = _written(resource) != _written(before)
         meta = {
             "uid": old.uid,
             "generation": old.generation + changed,
             "creation_timestamp": old.creation_timestamp,
             "finalizers": old.finalizers,
         }
-        return _with_metadata(said, **meta).model_copy(update={"status": before.status})
+        return _with_metadata(resource, **meta).model_copy(update={"status": before.status})
 
     def _delete(self, identity: Identity, now: datetime) -> Resource:
         found = self._objects.pop(identity)

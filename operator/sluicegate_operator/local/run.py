@@ -205,7 +205,7 @@ class LocalRun:
             while not event.is_set():
                 self.check()
                 await asyncio.sleep(POLL_S)
-            self._say_addresses(key[1])
+            self._print_addresses(key[1])
         try:
             async with asyncio.timeout(FIRST_LOOK_S):
                 for event in self._first_looks.values():
@@ -222,7 +222,7 @@ class LocalRun:
             cluster = self._objects.snapshot(key, ()).cluster
             pool = await self._context.pool(cluster) if cluster is not None else None
             brokers = 0 if pool is None else len(pool.brokers)
-            self._limits.looked(key, LimitCheck(complete, brokers, asyncio.get_running_loop().time(), error))
+            self._limits.checked(key, LimitCheck(complete, brokers, asyncio.get_running_loop().time(), error))
             self.write_state()
         return again
 
@@ -243,7 +243,7 @@ class LocalRun:
             await self._landers.keep(key[1], brokers, plan_observers(snapshot.cluster, snapshot.observers))
         return again
 
-    def _say_addresses(self, name: str) -> None:
+    def _print_addresses(self, name: str) -> None:
         nodes = self._fleet.describe(name)
         if not nodes:
             return

@@ -58,11 +58,14 @@ class BrokerEnforcement:
 
 @dataclass(frozen=True, slots=True)
 class WantedLimits:
-    """The limits of one pass. `started_at_s`: when the operator learned of them. `deadline_s`: how long brokers may
-    take to show them. `gives_way`: whether another pass is due. `changed`: limits that differ from those of the last
-    pass. `hold`: see held_limits. `held_groups`: names of connection groups that are held if other limits are not.
-    `closing`: limits that are wanted while a broker has the listener open. `looks_at_listeners`: brokers are asked for
-    their open listeners though no key is asked for."""
+    """The limits of one pass.
+
+    `started_at_s`: when the operator learned of them. `deadline_s`: how long brokers may take to show them.
+    `gives_way`: whether another pass is due. `changed`: limits that differ from those of the last pass. `hold`: see
+    held_limits. `held_groups`: names of connection groups that are held if other limits are not. `closing`: limits that
+    are wanted while a broker has the listener open. `looks_at_listeners`: whether brokers report their open listeners
+    even if no key is requested.
+    """
 
     desired: DesiredLimits
     started_at_s: float
@@ -150,7 +153,7 @@ class _Run:
         ledger.changed(wanted.changed)
         if wanted.holds or ledger.held:
             # Brokers lack limits that were held back meanwhile, and these are in no change any more.
-            ledger.look_at_all()
+            ledger.read_all()
         self._in_doubt = ledger.doubts.keys
         self._looked_at_again = ledger.doubts.take(ledger.silent, asyncio.get_running_loop().time())
         self._through = pool.doubting({b: Unreachable(b, "") for b in ledger.silent})
@@ -170,7 +173,7 @@ class _Run:
         clean = {b for b, standing in ledger.brokers.items() if not standing.lacks - wanted.changed}
         keys = self._closing | self._looked_at_again
         asked = {b.broker_id: ledger.asks(b.broker_id, keys) for b in self._pool.brokers}
-        seen = await self._look(asked)
+        seen = await self._read(asked)
         answers = {b: answer for b, answer in seen.items() if isinstance(answer, ObservedLimits)}
         self._through = self._through.doubting(seen)
         self._desired = while_open(wanted.desired, wanted.closing, ledger.open_somewhere(answers))
@@ -225,7 +228,7 @@ class _Run:
     def _note_doubt(self, broker_id: int, keys: Iterable[LimitKey]) -> None:
         self._ledger.doubts.note(broker_id, keys, asyncio.get_running_loop().time())
 
-    async def _look(
+    async def _read(
         self, asked: Mapping[int, frozenset[LimitKey] | None], broker: BrokerAddress | None = None
     ) -> dict[int, ObservedLimits | Unreachable]:
         wanted = self._wanted
@@ -258,7 +261,7 @@ class _Run:
                 return BrokerEnforcement(broker_id, EnforcementState.LAGGING, detail)
             await asyncio.sleep(min(pause_s, self._until_s - now_s))
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
-            seen = (await self._look({broker_id: lacks.keys}, broker))[broker_id]
+            seen = (await self._read({broker_id: lacks.keys}, broker))[broker_id]
             if isinstance(seen, ObservedLimits):
                 lacks = self._judge(broker_id, lacks.keys, seen)
 

@@ -64,7 +64,7 @@ async def enforce_beside_others(
         result = await enforce_beside_others(pool, kept, ledger, before, remember)
         ledger.kept_back |= keys_of(now - before)
         # Not as changed limits: a limit that was never set may belong to another client, and must not be lifted.
-        ledger.look_at_all()
+        ledger.read_all()
         return _too_many(result, count)
     mine = now | before
     if mine != before:
@@ -151,12 +151,12 @@ async def _with_others(pool: BrokerPool, wanted: WantedLimits, mine: Mine) -> tu
 
 
 async def _read(pool: BrokerPool) -> _Reading:
-    async def look(broker: BrokerAddress, handle: BrokerHandle) -> tuple[ConfigSynonym, ...]:
+    async def read(broker: BrokerAddress, handle: BrokerHandle) -> tuple[ConfigSynonym, ...]:
         configs = await handle.describe_broker_configs(broker.broker_id, [COUNT_PER_IP_OVERRIDES])
         found = configs.get(COUNT_PER_IP_OVERRIDES)
         return found.synonyms if found is not None else ()
 
-    return _Reading(await pool.ask_each(look))
+    return _Reading(await pool.ask_each(read))
 
 
 @dataclass(slots=True)

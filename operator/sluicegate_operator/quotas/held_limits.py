@@ -21,9 +21,11 @@ def hold(
     ours: Collection[LimitKey] | None = None,
     groups: Collection[str] | None = None,
 ) -> DesiredLimits:
-    """`desired` with each limit of the brokers that is stricter, or that `desired` does not have. Limits that are not
-    `ours` stay as they are; None: all limits are ours. With `groups` only the limits of these connection groups are
-    held."""
+    """Return `desired` with each limit of the brokers that is stricter, or that `desired` does not have.
+
+    Limits that are not `ours` stay unchanged; None: all limits are ours. With `groups` only the limits of these
+    connection groups are held.
+    """
     configs, quotas = dict(desired.configs), dict(desired.quotas)
     views = observed.values() if groups is None else [_of_groups(view, groups) for view in observed.values()]
     for view in views:
@@ -41,7 +43,7 @@ def hold(
 
 
 def _of_groups(view: ObservedLimits, groups: Collection[str]) -> ObservedLimits:
-    """The limits and members of these connection groups alone."""
+    """Return the limits and members of these connection groups alone."""
     entities = {(CONNECTION_GROUP, group) for group in groups}
     return ObservedLimits({}, quotas={key: number for key, number in view.quotas.items() if key[0][0] in entities})
 

@@ -52,7 +52,7 @@ class LimitLedger:
         for broker_id in self.brokers.keys() - up:
             self.brokers[broker_id].whole = False
 
-    def look_at_all(self) -> None:
+    def read_all(self) -> None:
         """Ask for everything next time."""
         for standing in self.brokers.values():
             standing.whole = False

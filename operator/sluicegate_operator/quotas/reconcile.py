@@ -88,7 +88,7 @@ class QuotaReconciler:
         if cluster is None and not snapshot.quotas:
             self.governed.pop(key, None)
             context.figures.note_quotas(key, None)
-            await context.say_unreadable(snapshot.unreadable_of(CONNECTION_QUOTA), refusals)
+            await context.report_unreadable(snapshot.unreadable_of(CONNECTION_QUOTA), refusals)
             return unless_refused(refusals, None)
         progress = ClusterProgress() if cluster is None else context.progress.of(cluster)
         governed = self.governed.setdefault(
@@ -99,15 +99,15 @@ class QuotaReconciler:
         governed.paused = cluster is not None and cluster.spec.paused
         if cluster is None:
             governed.forget_brokers()
-            await self._tell(key, governed)
+            await self._queue_statuses(key, governed)
             again: Again = None
         elif governed.paused:
             # Changed limits stay unsent until the pause ends.
-            await self._tell(key, governed)
+            await self._queue_statuses(key, governed)
             again = context.resync_s(cluster)
         else:
             again = await self._govern(cluster, governed, snapshot, progress)
-        await context.say_unreadable(snapshot.unreadable_of(CONNECTION_QUOTA), refusals)
+        await context.report_unreadable(snapshot.unreadable_of(CONNECTION_QUOTA), refusals)
         return unless_refused(refusals, again)
 
     async def _plan(self, key: ClusterKey, governed: GovernedQuotas, snapshot: Snapshot) -> None:
@@ -128,12 +128,12 @@ class QuotaReconciler:
         unknown = [f"the pods of ConnectionQuota {name} are not known yet" for name in governed.without_pods[:1]]
         held = "; ".join([*(str(item) for item in unreadable), *unknown])
         if loop.time() >= governed.resync_at_s:
-            governed.ledger.look_at_all()
+            governed.ledger.read_all()
             governed.resync_at_s = loop.time() + self._context.resync_s(cluster)
         pool = await self._context.pool(cluster)
         result = None if pool is None else await self._enforce(cluster, pool, governed, hold=bool(unreadable))
         if result is not None and result.drift:
-            await self._say_drift(cluster, result)
+            await self._report_drift(cluster, result)
         unreachable = self._note_silences(pool, governed, result)
         if progress.unreachable.keys() != unreachable.keys():
             progress.unreachable = unreachable
@@ -150,7 +150,7 @@ class QuotaReconciler:
         )
         if _all_ready(expected, pool):
             governed.starts_until_s = 0.0
-        await self._tell(key, governed, result)
+        await self._queue_statuses(key, governed, result)
         if governed.observing or (governed.enforces and not cluster.spec.is_external):
             self._context.mark(OBSERVED, key)
         if not self._is_complete(governed, result, held=bool(held)):
@@ -158,7 +158,9 @@ class QuotaReconciler:
         next_look_s = min(governed.resync_at_s, governed.ledger.doubts.next_look_s(governed.ledger.silent))
         return min(max(0.0, next_look_s - loop.time()), _until_next_end_s(governed))
 
-    async def _tell(self, key: ClusterKey, governed: GovernedQuotas, result: EnforcementResult | None = None) -> None:
+    async def _queue_statuses(
+        self, key: ClusterKey, governed: GovernedQuotas, result: EnforcementResult | None = None
+    ) -> None:
         """Queue the quotas whose statuses differ."""
         starting = not governed.paused and asyncio.get_running_loop().time() < governed.starts_until_s
         unseen = "" if self._pods is None else self._pods.unseen
@@ -203,7 +205,7 @@ class QuotaReconciler:
         governed.unsent -= changed
         return result
 
-    async def _say_drift(self, cluster: BrokerCluster, result: EnforcementResult) -> None:
+    async def _report_drift(self, cluster: BrokerCluster, result: EnforcementResult) -> None:
         self._context.figures.note_drift(len(result.drift))
         changed = "; ".join(str(change) for change in result.drift[:5])
         await self._context.post(

@@ -101,11 +101,14 @@ class QuotaStatuses:
                 if known.written is not known.assessment and name not in tried.again:
                     governed.waiting.add(name, FIRST)
             governed.note_written(quota, written)
-            await self._tell(known, quota, status, tried.events)
+            await self._post_events(known, quota, status, tried.events)
 
     def _note_refusal(self, governed: GovernedQuotas, known: KnownQuota, error: KubeError, tried: "_Tried") -> None:
-        """Have a refused status written again: soon if the refusal may pass, or else after REFUSED_AGAIN_S. Raises
-        `error` if it concerns all quotas."""
+        """Schedule another write of a refused status.
+
+        It is written soon if the refusal may pass, or else after REFUSED_AGAIN_S. Raises `error` if it concerns all
+        quotas.
+        """
         quota = known.quota
         if error.retriable:
             known.written = None
@@ -116,7 +119,7 @@ class QuotaStatuses:
         if error.status != 404 and self._context.is_news(str(error), "status", quota.metadata.uid):
             log.warning("the status of ConnectionQuota %s is refused: %s", quota.name, error)
 
-    async def _tell(
+    async def _post_events(
         self, known: KnownQuota, quota: ConnectionQuota, status: ConnectionQuotaStatus, events: "deque[_Told]"
     ) -> None:
         if status.enforced_at is not None and status.enforced_at != quota.status.enforced_at:

@@ -15,26 +15,26 @@ AUDIT_JOB = Resources(requests={"cpu": "500m", "memory": "1Gi"}, limits={"cpu": 
 """Spark's heap of 1 GiB, and as much beside it."""
 
 
-def container_resources(said: Resources | None, otherwise: Resources) -> dict[str, dict[str, str]]:
-    """Return the user's resources `said`, completed from the defaults `otherwise`.
+def container_resources(given: Resources | None, otherwise: Resources) -> dict[str, dict[str, str]]:
+    """Return the user's resources `given`, completed from the defaults `otherwise`.
 
-    A default is used only for a name that is in neither requests nor limits of `said`. Kubernetes uses a limit without
+    A default is used only for a name that is in neither requests nor limits of `given`. Kubernetes uses a limit without
     a request as the request, and a request without a limit means no limit.
     """
-    own, wanted = _parts(otherwise), _parts(said or Resources())
+    own, wanted = _parts(otherwise), _parts(given or Resources())
     named = {name for amounts in wanted.values() for name in amounts}
     unsaid = {part: {name: text for name, text in own[part].items() if name not in named} for part in own}
     both = {part: unsaid[part] | wanted[part] for part in own}
     return {part: amounts for part, amounts in both.items() if amounts}
 
 
-def memory_limit(said: Resources | None, container: str) -> str:
+def memory_limit(given: Resources | None, container: str) -> str:
     """Return the memory limit of a broker, controller or lander as a quantity; empty without one.
 
     `container` is its name.
     """
     otherwise = {"broker": BROKER, "controller": CONTROLLER}.get(container, LANDER)
-    return container_resources(said, otherwise).get("limits", {}).get("memory", "")
+    return container_resources(given, otherwise).get("limits", {}).get("memory", "")
 
 
 def _parts(resources: Resources) -> dict[str, dict[str, str]]:

@@ -60,7 +60,7 @@ def lander(cluster: BrokerCluster, landing: AuditLanding, broker: dict[str, Any]
 
 
 def lander_of_pod(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The lander of a pod's spec with its name and the place in an object store. Empty without such a place."""
+    """Return the lander of a pod's spec with its name and the place in an object store. Empty without such a place."""
     uris = {
         one["name"]: argument
         for one in spec.get("initContainers") or ()
@@ -72,7 +72,7 @@ def lander_of_pod(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def landing_uri_of_pod(spec: Mapping[str, Any]) -> str | None:
-    """The place in an object store where a pod with this spec lands its audit log."""
+    """Return the place in an object store where a pod with this spec lands its audit log."""
     return next((one["args"][0] for one in lander_of_pod(spec)), None)
 
 

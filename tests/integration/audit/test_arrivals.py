@@ -114,7 +114,7 @@ def test_pieces_orders_repeats_delays_and_merges_change_no_result(
     assert all_differences(audit_results(source, week.now_us, SETTINGS), published(results)) == []
 
 
-def test_files_that_go_before_their_day_is_built_are_told_and_the_others_are_built(
+def test_files_deleted_before_their_day_is_built_are_reported_and_the_others_are_built(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """Files vanish as by retention, after --to omitted their day, or because their landing was undone."""

@@ -65,7 +65,7 @@ def test_the_second_build_leaves_what_readers_of_the_first_still_need(builds: Tw
     assert not [path for path in builds.paths if path.startswith(NOTE_PREFIX)], "notes of tasks are gone"
 
 
-def test_what_a_killed_build_has_put_is_kept_for_a_day_and_then_removed(builds: TwoBuilds) -> None:
+def test_files_of_a_killed_build_are_kept_for_a_day_and_then_removed(builds: TwoBuilds) -> None:
     left = {*LEFT, f"{NOTE_PREFIX}20240508T000000-0badcafe-rollup.json"}
     for path in left:
         builds.target.put(path, b"{}")

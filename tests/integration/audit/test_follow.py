@@ -109,7 +109,9 @@ def forget_last_commits(folder: Path) -> None:
         last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
 
 
-def test_what_has_come_is_shown_once_and_what_is_late_is_counted_and_built(spark: SparkSession, tmp_path: Path) -> None:
+def test_follow_shows_new_events_once_and_late_events_are_counted_and_built(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     for boot_id, level in (("0001", "full"), ("0002", "rollup")):
         broker = Broker(tmp_path, boot_id, level=level)
         broker.work(30)

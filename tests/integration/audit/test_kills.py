@@ -238,7 +238,7 @@ def landed_by_boot(segments: Path) -> list[Landed]:
 
 
 @pytest.mark.timeout(900)
-def test_whoever_is_killed_whenever_no_request_is_there_twice_or_missing_untold(tmp_path: Path) -> None:
+def test_kills_at_any_moment_duplicate_no_request_and_report_each_missing_one(tmp_path: Path) -> None:
     chance = random.Random(SEED)
     spools, segments = tmp_path / "spools", tmp_path / "segments"
     properties = {

@@ -136,7 +136,7 @@ def metric(broker: BrokerProcess, name: str) -> float:
     return sum(map(float, values))
 
 
-def test_requests_are_refused_while_they_cannot_be_recorded_where_that_is_asked_for(
+def test_requests_are_rejected_while_they_cannot_be_recorded_if_configured(
     audited: Callable[..., BrokerProcess], spools: Path, tmp_path: Path
 ) -> None:
     broker = audited(queue_full="reject", queue_bytes="2000", spool_bytes="300000", segment_bytes="50000")

@@ -70,7 +70,7 @@ def test_bytes_and_requests_are_those_of_the_truth(week: BuiltWeek) -> None:
     assert requests == week.truth.requests
 
 
-def test_what_was_spoiled_is_set_aside_and_told(week: BuiltWeek) -> None:
+def test_damaged_files_are_quarantined_with_a_reason(week: BuiltWeek) -> None:
     found = {(row["path"], row["reason"]) for row in week.found["quarantine"].to_pylist()}
     assert found == week.truth.set_aside
     assert all(row["detail"] for row in week.found["quarantine"].to_pylist())

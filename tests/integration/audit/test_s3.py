@@ -71,9 +71,7 @@ def test_a_store_that_is_gone_for_a_while_costs_nothing(server: S3Server, tmp_pa
     assert (report.findings, report.events) == ([], 4)
 
 
-def test_who_keeps_landing_waits_for_credentials_and_gets_over_every_end_of_it(
-    server: S3Server, tmp_path: Path
-) -> None:
+def test_a_continuous_lander_waits_for_credentials_and_survives_their_expiry(server: S3Server, tmp_path: Path) -> None:
     spools, secret, log = tmp_path / "spools", tmp_path / "secret", tmp_path / "log"
     secret.mkdir()
     write_spools(spools, 2)

@@ -119,7 +119,9 @@ def test_a_slow_topic_that_stands_still_for_a_while_gets_every_event_once(
 
 
 @pytest.mark.full
-def test_who_waits_for_a_slow_topic_hears_ctrl_c(proxy: SlowProxy, broker: BrokerProcess, segments: Path) -> None:
+def test_ctrl_c_stops_a_publisher_that_waits_for_a_slow_topic(
+    proxy: SlowProxy, broker: BrokerProcess, segments: Path
+) -> None:
     create(broker, "stopped")
     proxy.bytes_per_s = BYTES_PER_S / 4
     once = publishing(segments, broker, "stopped", "--timeout-s", "60")

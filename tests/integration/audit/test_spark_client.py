@@ -137,7 +137,7 @@ def test_offsets_and_times_say_which_records_are_read(
     assert records(reading(spark, broker, **by_time)) == from_place(several, (20, 1, 200), (30, 100, 200))
 
 
-def test_what_spark_writes_is_what_others_read(spark: SparkSession, broker: BrokerProcess) -> None:
+def test_other_clients_read_the_records_that_spark_writes(spark: SparkSession, broker: BrokerProcess) -> None:
     create(broker, "written")
     rows = [(f"key {n}" if n % 3 else None, f"value {n}" * 20, n % PARTITIONS, [("n", b"%d" % n)]) for n in range(300)]
     schema = "key string, value string, partition int, headers array<struct<key: string, value: binary>>"

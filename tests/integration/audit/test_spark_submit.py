@@ -49,7 +49,7 @@ def empty(tmp_path: Path) -> Path:
     return tmp_path / "empty"
 
 
-def test_a_build_on_a_cluster_needs_the_two_files_alone_and_has_what_the_oracle_says(
+def test_a_build_on_a_spark_cluster_needs_two_files_only_and_matches_the_oracle(
     cluster: SparkCluster, bare_python: Path, words: list[str], empty: Path, two_days: TwoDays, tmp_path: Path
 ) -> None:
     found = subprocess.run([bare_python, "-c", "import audit_pipeline"], cwd=empty, capture_output=True, text=True)

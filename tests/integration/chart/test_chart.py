@@ -51,7 +51,7 @@ def test_deploy_has_not_drifted() -> None:
     assert found == rendered, "run `make chart` and commit the result"
 
 
-def test_every_value_goes_where_it_belongs() -> None:
+def test_rendering_with_all_values_equals_the_golden_file() -> None:
     assert full() == FULL.read_text(encoding="utf-8")
 
 
@@ -95,7 +95,7 @@ def test_crds_are_rendered_as_they_are_and_stay(everything: list[dict[str, Any]]
     assert kept == {"keep"}
 
 
-def test_an_operator_of_one_namespace_has_rights_there_alone_and_its_account_may_be_elsewhere() -> None:
+def test_an_operator_of_one_namespace_has_rights_in_it_only_and_may_use_another_account() -> None:
     values = (
         "uninstall.releaseTopics=false",
         'watch.namespace="shop"',

@@ -27,7 +27,7 @@ def everything() -> dict[tuple[str, str], Json]:
     return rendered(*ALL, 'monitoring.labels={"release": "prometheus"}', 'monitoring.interval="15s"')
 
 
-def test_what_needs_the_kinds_of_others_is_off_by_default() -> None:
+def test_objects_of_foreign_kinds_are_off_by_default() -> None:
     kinds = {kind for kind, _ in rendered()}
     assert not kinds & {"ServiceMonitor", "PodMonitor", "PrometheusRule", "ConfigMap"}
 

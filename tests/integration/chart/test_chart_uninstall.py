@@ -47,7 +47,9 @@ LEASES = (["leases"], ["get", "create", "update"])
         ),
     ],
 )
-def test_it_may_release_topics_where_the_operator_was(values: tuple[str, ...], granted: Any, arguments: Any) -> None:
+def test_the_job_may_release_topics_in_the_operators_namespaces(
+    values: tuple[str, ...], granted: Any, arguments: Any
+) -> None:
     documents = rendered(*values)
     assert rules(documents) == granted
     [job] = [one for one in documents if one["kind"] == "Job"]
@@ -60,7 +62,7 @@ def test_it_may_release_topics_where_the_operator_was(values: tuple[str, ...], g
     assert {(one["roleRef"]["kind"], one["metadata"].get("namespace")) for one in bindings} == roles
 
 
-def test_all_of_it_comes_after_the_release_and_goes_again_and_the_job_comes_last() -> None:
+def test_all_objects_are_post_delete_hooks_and_the_job_is_created_last() -> None:
     documents = rendered()
     notes = [one["metadata"]["annotations"] for one in documents]
     assert {note["helm.sh/hook"] for note in notes} == {"post-delete"}

@@ -101,7 +101,7 @@ def test_aiokafka_with_its_defaults(broker: BrokerProcess) -> None:
     assert asyncio.run(run()) == [payload(n) for n in range(COUNT)]
 
 
-def test_what_one_client_wrote_compressed_another_reads(broker: BrokerProcess) -> None:
+def test_records_compressed_by_one_client_are_read_by_another(broker: BrokerProcess) -> None:
     produce_with_confluent(broker.bootstrap, "shared", **{"compression.type": "gzip"})
     consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap, consumer_timeout_ms=60_000)
     partition = PythonPartition("shared", 0)

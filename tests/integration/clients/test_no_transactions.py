@@ -49,7 +49,7 @@ async def with_aiokafka(bootstrap: str, limit: Callable[[], None]) -> None:
     await producer.stop()
 
 
-async def test_every_client_gets_a_fatal_error_within_two_seconds_and_the_log_says_what_to_do(
+async def test_every_client_fails_within_two_seconds_and_the_log_says_what_to_do(
     broker: BrokerProcess,
 ) -> None:
     began_s = {}

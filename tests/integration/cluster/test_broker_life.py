@@ -58,7 +58,7 @@ def paused(broker: BrokerProcess) -> Iterator[None]:
         broker.resume()
 
 
-def test_a_broker_that_hangs_is_fenced_and_after_it_goes_on_serves_only_when_unfenced(group: BrokerGroup) -> None:
+def test_a_hung_broker_is_fenced_and_serves_again_only_when_unfenced(group: BrokerGroup) -> None:
     hanging = group.brokers[1]
     before = group.controller.brokers()[1]
     assert before["state"] == "Online"
@@ -94,7 +94,7 @@ def test_without_a_controller_brokers_fence_themselves_and_serve_again_when_it_i
     assert broker.metrics()["sluicegate_broker_self_fenced"] == 0
 
 
-def test_the_inter_broker_listener_of_a_fenced_broker_stays_open_when_it_is_one_of_its_own() -> None:
+def test_a_fenced_brokers_own_inter_broker_listener_stays_open() -> None:
     with BrokerGroup(brokers=1, listeners=["EXTERNAL"], properties=QUICK) as group:
         broker = group.brokers[0]
         group.controller.kill()
@@ -164,7 +164,7 @@ def test_a_broker_of_another_cluster_is_refused_with_a_sentence(group: BrokerGro
     assert 5 not in group.controller.brokers()
 
 
-def test_a_controlled_shutdown_on_request_moves_leaderships_away_and_sigterm_goes_on_from_there(
+def test_a_requested_shutdown_moves_leaderships_and_sigterm_continues_from_there(
     group: BrokerGroup,
 ) -> None:
     admin = AdminClient({"bootstrap.servers": group.bootstrap})
@@ -201,7 +201,7 @@ def test_a_controlled_shutdown_is_for_the_same_host_and_for_post_only(group: Bro
     assert state(group, 0) == "Online"
 
 
-def test_who_asks_for_what_is_newer_is_answered_when_there_is_something(group: BrokerGroup) -> None:
+def test_a_long_poll_for_a_newer_version_is_answered_when_a_change_occurs(group: BrokerGroup) -> None:
     controller = group.controller
 
     def version(query: str = "") -> str:

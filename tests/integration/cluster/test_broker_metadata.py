@@ -91,7 +91,7 @@ def broker() -> Iterator[BrokerProcess]:
         yield process
 
 
-def test_a_broker_says_what_it_is(broker: BrokerProcess) -> None:
+def test_a_broker_describes_itself(broker: BrokerProcess) -> None:
     with frames(broker) as raw:
         everybody = raw.brokers()
         assert everybody == raw.brokers(-1) == raw.brokers(1)
@@ -139,7 +139,7 @@ def test_any_broker_tells_the_tags_of_each_also_while_that_is_away() -> None:
             until(lambda: all(told[4].get("cluster") == "k3" for told in raw.brokers().values()))
 
 
-def test_what_is_not_served_is_answered_with_nothing_while_brokers_are_told_to(broker: BrokerProcess) -> None:
+def test_an_unsupported_request_gets_an_empty_reply_while_this_is_configured(broker: BrokerProcess) -> None:
     with frames(broker) as raw:
         alter(broker, "", unsupported_request_reply="empty")
         until(lambda: answered_with_nothing(broker))

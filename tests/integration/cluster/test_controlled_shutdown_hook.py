@@ -37,7 +37,7 @@ def answering(status: int) -> Iterator[tuple[int, list[tuple[str, str]]]]:
 
 
 @pytest.mark.parametrize("status", [200, 504])
-def test_whatever_is_answered_is_said_and_the_hook_succeeds(
+def test_the_hook_prints_any_answer_and_succeeds(
     status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("POD_IP", "127.0.0.1")
@@ -48,7 +48,7 @@ def test_whatever_is_answered_is_said_and_the_hook_succeeds(
     assert capsys.readouterr().out == f"the broker answered {status}: released\n"
 
 
-def test_a_broker_that_is_gone_already_is_no_failure(
+def test_the_hook_succeeds_if_the_broker_is_already_gone(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("POD_IP", raising=False)

@@ -35,7 +35,7 @@ class Controller:
             writer.close()
 
 
-async def test_what_waits_for_a_controller_that_hangs_goes_to_the_active_one() -> None:
+async def test_pending_requests_move_from_a_hung_controller_to_the_active_one() -> None:
     hung, active = Controller(hangs=True), Controller(hangs=False)
     async with (
         await asyncio.start_server(hung.serve, "127.0.0.1", 0) as one,

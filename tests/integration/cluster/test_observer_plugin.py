@@ -25,7 +25,7 @@ def broker() -> Iterator[BrokerProcess]:
         yield process
 
 
-def test_it_is_loaded_while_clients_are_served_and_says_who_produced_what(
+def test_a_plugin_is_loaded_while_clients_are_served_and_reports_their_records(
     broker: BrokerProcess, tmp_path: Path
 ) -> None:
     path = tmp_path / "traffic.json"

@@ -157,7 +157,7 @@ def test_one_that_sleeps_is_suspended(broker: BrokerProcess) -> None:
     assert "observer Sleeping is suspended for" in broker.log()
 
 
-def test_one_that_floods_its_queue_drops_and_keeps_memory(broker: BrokerProcess) -> None:
+def test_an_observer_with_a_full_queue_drops_messages_within_its_memory(broker: BrokerProcess) -> None:
     with observing(broker, "Flooding", queue_max="1000"):
         until(lambda: state(broker, "Flooding") == "Loaded", "the observer is loaded")
         before = broker.resident_bytes()
@@ -185,7 +185,9 @@ def test_one_that_does_not_close_is_left_behind(broker: BrokerProcess) -> None:
         ("NeverConfigured", "its import or configure has not returned within 3 s"),
     ],
 )
-def test_one_that_cannot_be_loaded_harms_nobody_and_is_told(broker: BrokerProcess, class_name: str, why: str) -> None:
+def test_an_observer_that_cannot_be_loaded_is_reported_and_affects_no_client(
+    broker: BrokerProcess, class_name: str, why: str
+) -> None:
     with observing(broker, class_name):
         use(broker)
         until(lambda: state(broker, class_name) == "Failed", "it is told by the metrics")
@@ -229,9 +231,7 @@ def test_a_configuration_that_makes_no_sense_is_refused_with_a_sentence(broker: 
             set_default_config(broker, key, value)
 
 
-def test_a_broker_that_starts_lets_no_client_in_before_its_observers_though_they_are_configured_in_the_cluster() -> (
-    None
-):
+def test_a_starting_broker_admits_clients_after_its_configured_observers_are_loaded() -> None:
     with BrokerProcess() as broker, observing(broker, "SlowlyConfigured"):
         until(lambda: state(broker, "SlowlyConfigured") == "Loaded", "the observer is loaded")
         broker.stop()

@@ -45,7 +45,7 @@ def consume(bootstrap: str, topic: str, count: int) -> list[bytes]:
     return found
 
 
-def test_kill_9_loses_nothing_that_was_acknowledged_and_recovery_says_what_it_did() -> None:
+def test_kill_9_loses_no_acknowledged_record_and_recovery_logs_its_work() -> None:
     with BrokerProcess() as broker:
         acknowledged = produce(broker.bootstrap, "orders", range(2000))
         assert len(acknowledged) == 2000

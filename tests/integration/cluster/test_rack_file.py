@@ -18,7 +18,7 @@ def start(broker: BrokerProcess) -> None:
     until(lambda: WAITING in broker.log(), "it waits for its rack")
 
 
-def test_it_registers_with_the_rack_once_somebody_has_written_it(tmp_path: Path) -> None:
+def test_a_broker_registers_with_its_rack_once_the_file_is_written(tmp_path: Path) -> None:
     broker = waiting_broker(tmp_path)
     try:
         start(broker)
@@ -32,7 +32,7 @@ def test_it_registers_with_the_rack_once_somebody_has_written_it(tmp_path: Path)
         broker.kill()
 
 
-def test_it_stops_at_once_while_it_waits(tmp_path: Path) -> None:
+def test_a_broker_waiting_for_its_rack_stops_at_once(tmp_path: Path) -> None:
     broker = waiting_broker(tmp_path)
     try:
         start(broker)
@@ -42,7 +42,7 @@ def test_it_stops_at_once_while_it_waits(tmp_path: Path) -> None:
         broker.kill()
 
 
-def test_it_ends_with_1_and_a_sentence_when_nobody_writes_it(tmp_path: Path) -> None:
+def test_a_broker_exits_with_1_and_a_message_if_the_file_stays_empty(tmp_path: Path) -> None:
     broker = waiting_broker(tmp_path, timeout_ms=100)
     try:
         start(broker)

@@ -147,7 +147,7 @@ def test_a_connection_is_abandoned_when_its_client_has_closed_it_and_no_byte_wai
         assert served.recv(100) == sent, "nothing was taken from the connection"
 
 
-def test_they_are_closed_counted_and_told_and_take_no_rate_and_no_slot(bench: Bench) -> None:
+def test_abandoned_connections_are_closed_and_counted_without_using_rate_or_slots(bench: Bench) -> None:
     """The limits are those of the address itself, and of a range that contains it."""
     notices: list[ConnectionNotice] = []
     bench.serve(replace(SHORT, max_connections_per_ip=1))

@@ -112,7 +112,7 @@ def test_a_request_that_turns_out_bad_later(bench: Bench, caplog: pytest.LogCapt
     assert len(cancelled) == 5
 
 
-def test_a_mistake_of_ours_ends_one_connection_and_is_logged_with_its_trace(
+def test_an_internal_error_ends_one_connection_and_is_logged_with_its_traceback(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(frame: memoryview, connection: ServedConnection) -> Reply:
@@ -241,7 +241,7 @@ def test_two_hundred_announcements_of_a_hundred_megabytes_leave_memory_flat(
     assert bench.ask(good)
 
 
-def test_the_second_line_says_how_many_it_stands_for(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_second_log_line_counts_the_omitted_ones(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     bench.serve(limits=NetworkLimits(log_interval_s=0.3))
     end_s = bench.loop.time() + 30
     sent = 0

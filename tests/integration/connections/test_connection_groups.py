@@ -82,7 +82,7 @@ def in_force(broker: BrokerProcess, group: str, members: int) -> None:
     until(holds, f"{group} has {members} members")
 
 
-def test_a_group_is_set_enforced_read_back_told_and_gone(broker: BrokerProcess) -> None:
+def test_a_group_is_set_enforced_read_back_shown_and_deleted(broker: BrokerProcess) -> None:
     ingest = {GROUP: INGEST}
     members = ["127.0.2.1", "127.0.3.0/24", "::1"]
     assert (
@@ -123,7 +123,7 @@ def test_a_group_is_set_enforced_read_back_told_and_gone(broker: BrokerProcess) 
     assert broker.get(f"/connection-quotas?group={INGEST}")[0] == 404
 
 
-def test_what_is_bad_or_too_much_is_refused_and_a_restart_keeps_what_is_stored(broker: BrokerProcess) -> None:
+def test_invalid_and_excessive_groups_are_rejected_and_a_restart_keeps_stored_ones(broker: BrokerProcess) -> None:
     new = {GROUP: "g"}
     messages = alter(
         broker,

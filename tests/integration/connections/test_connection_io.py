@@ -424,7 +424,7 @@ def test_a_client_that_does_not_read_what_is_pushed_is_closed(bench: Bench) -> N
 
 
 @pytest.mark.parametrize("how", ["client", "server", "shutdown"])
-def test_who_asks_is_told_of_the_end_of_a_connection_once(bench: Bench, how: str) -> None:
+def test_each_close_callback_runs_once_unless_it_was_removed(bench: Bench, how: str) -> None:
     told: list[str] = []
     connections: list[Connection] = []
 

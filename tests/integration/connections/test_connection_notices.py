@@ -25,7 +25,7 @@ def observed(bench: Bench, quotas: QuotaSettings, limits: NetworkLimits | None =
     return told
 
 
-def test_a_connection_is_told_from_its_beginning_to_its_end(bench: Bench) -> None:
+def test_a_connection_is_reported_from_its_accept_to_its_end(bench: Bench) -> None:
     told = observed(bench, QuotaSettings())
     client = bench.connect()
     assert bench.ask(client)
@@ -52,7 +52,7 @@ def test_a_connection_is_told_from_its_beginning_to_its_end(bench: Bench) -> Non
         (replace(SHORT, listener_max_connections={"EXTERNAL": 1}), "listener.name.external.max.connections"),
     ],
 )
-def test_one_that_waits_is_told_with_the_limit(bench: Bench, limits: QuotaSettings, limit: str) -> None:
+def test_the_notice_of_a_waiting_connection_names_the_limit(bench: Bench, limits: QuotaSettings, limit: str) -> None:
     told = observed(bench, limits)
     for _ in range(3):
         bench.connect()
@@ -78,7 +78,7 @@ def test_one_that_waits_is_told_with_the_limit(bench: Bench, limits: QuotaSettin
         ),
     ],
 )
-def test_one_that_is_refused_is_told_with_the_limit(bench: Bench, limits: QuotaSettings, limit: str) -> None:
+def test_the_notice_of_a_rejected_connection_names_the_limit(bench: Bench, limits: QuotaSettings, limit: str) -> None:
     told = observed(bench, limits)
     for _ in range(4):
         bench.connect()
@@ -109,7 +109,7 @@ def test_why_the_broker_closes_one_is_told(bench: Bench) -> None:
     assert told[-1].reason == "the broker is fenced"
 
 
-def test_where_nobody_listens_nothing_is_kept(bench: Bench) -> None:
+def test_no_notices_are_kept_without_an_observer(bench: Bench) -> None:
     told = observed(bench, QuotaSettings())
     bench.server.connection_notices.observe(None)
     client = bench.connect()
@@ -119,7 +119,7 @@ def test_where_nobody_listens_nothing_is_kept(bench: Bench) -> None:
     assert told == []
 
 
-def test_one_that_a_connection_group_keeps_out_is_told_with_the_group(bench: Bench) -> None:
+def test_the_notice_of_a_connection_rejected_by_a_connection_group_names_the_group(bench: Bench) -> None:
     told = observed(bench, replace(SHORT, ip_action=IpAction.DROP))
     groups = bench.server.connection_groups
     groups.set_limits("shop/a", AddressGroupLimits(max_connections=1))

@@ -62,7 +62,7 @@ def test_a_lifted_rate_holds_for_the_next_client_without_a_restart(bench: Bench)
 
 
 def test_an_address_over_its_connection_count_is_closed_at_once(bench: Bench) -> None:
-    """testMaxConnectionsPerIp, testDynamicConnectionQuota"""
+    """Kafka's testMaxConnectionsPerIp, testDynamicConnectionQuota."""
     bench.serve(replace(SHORT, max_connections_per_ip=5, max_connections_per_ip_overrides={"127.0.1.9": 7}))
     clients = [bench.connect() for _ in range(5)]
     assert all(bench.ask(client) for client in clients)
@@ -99,7 +99,7 @@ def test_a_raised_slot_limit_wakes_the_waiting_client(bench: Bench) -> None:
 
 
 def test_inter_broker_connections_above_the_limit_push_out_the_least_recently_used(bench: Bench) -> None:
-    """testDynamicListenerConnectionQuota"""
+    """Kafka's testDynamicListenerConnectionQuota."""
     quotas = replace(SHORT, max_connections=4, listener_max_connections={"REPLICATION": 10})
     bench.serve(quotas, "EXTERNAL", "REPLICATION")
     # The protected listener's connection is the longest unused of all, and must stay.
@@ -130,7 +130,7 @@ def test_a_lowered_limit_closes_the_least_recently_used_and_never_more_than_need
 
 
 def test_an_address_over_its_rate_is_held_unread_and_then_closed(bench: Bench) -> None:
-    """testConnectionRatePerIp"""
+    """Kafka's testConnectionRatePerIp."""
     bench.serve(SHORT)
     bench.server.update_ip_rate("127.0.1.7", 2)
     assert all(bench.ask(bench.connect(source="127.0.1.7")) for _ in range(2))
@@ -202,7 +202,7 @@ def test_the_token_bucket_admits_one_seconds_worth_and_then_evenly(bench: Bench)
 
 
 def test_waiting_and_delayed_sockets_are_closed_on_shutdown(bench: Bench) -> None:
-    """testThrottledSocketsClosedOnShutdown"""
+    """Kafka's testThrottledSocketsClosedOnShutdown."""
     bench.serve(replace(SHORT, max_connections=1))
     bench.server.update_ip_rate("127.0.1.7", 0)
     delayed = bench.connect(source="127.0.1.7")
@@ -218,7 +218,7 @@ def test_waiting_and_delayed_sockets_are_closed_on_shutdown(bench: Bench) -> Non
 
 
 def test_pending_connects_wait_in_the_backlog_before_the_listener_starts(bench: Bench) -> None:
-    """testListenBacklogSize"""
+    """Kafka's testListenBacklogSize."""
     bench.serve(limits=NetworkLimits(listen_backlog=128))
     bench.server.add_listener("LATE", "127.0.0.1", 0)
     clients = [bench.connect("LATE") for _ in range(128)]
@@ -249,7 +249,7 @@ def found_a_place(clients: list[socket.socket]) -> int:
     return len(writable)
 
 
-def test_without_a_limit_there_is_a_place_for_all_who_come_at_once(bench: Bench) -> None:
+def test_all_simultaneous_connections_are_accepted_without_a_limit(bench: Bench) -> None:
     bench.serve()
     clients = knock(bench, 300)
     assert found_a_place(clients) == 300
@@ -302,7 +302,7 @@ def test_a_removed_listener_closes_its_connections_only(bench: Bench) -> None:
 
 
 def test_an_idle_connection_is_closed_and_a_busy_one_is_not(bench: Bench) -> None:
-    """testIdleConnection"""
+    """Kafka's testIdleConnection."""
     bench.serve(limits=NetworkLimits(connections_max_idle_ms=1_200))
     idle, busy = bench.connect(), bench.connect()
     assert bench.ask(idle)
@@ -357,7 +357,7 @@ def test_running_out_of_descriptors_pauses_accepting_and_then_goes_on(
     assert sum("cannot accept" in record.message for record in caplog.records) == 1
 
 
-def test_a_connection_group_holds_its_members_and_nobody_else(bench: Bench) -> None:
+def test_a_connection_group_limits_its_members_only(bench: Bench) -> None:
     bench.serve(replace(SHORT, ip_action=IpAction.DROP))
     groups = bench.server.connection_groups
     groups.set_limits("shop/a", AddressGroupLimits(max_connections=2, shared=True))

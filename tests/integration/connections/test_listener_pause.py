@@ -16,7 +16,7 @@ def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
     yield from bench_on(request.param)
 
 
-def test_connections_of_a_paused_listener_are_closed_and_those_of_others_live_on(bench: Bench) -> None:
+def test_connections_of_a_paused_listener_are_closed_and_those_of_others_stay_open(bench: Bench) -> None:
     server = bench.serve(None, "EXTERNAL", "REPLICATION")
     client, broker = bench.connect("EXTERNAL"), bench.connect("REPLICATION")
     assert bench.ask(client)
@@ -27,7 +27,7 @@ def test_connections_of_a_paused_listener_are_closed_and_those_of_others_live_on
     assert bench.ask(bench.connect("REPLICATION"))
 
 
-def test_who_connects_meanwhile_is_hung_up_on_and_costs_no_quota(
+def test_connections_to_a_paused_listener_are_closed_and_not_counted(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = bench.serve(QuotaSettings(max_connection_creation_rate=1, quota_window_num=2))

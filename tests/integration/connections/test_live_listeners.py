@@ -57,7 +57,7 @@ def node() -> Iterator[Node]:
         yield Node(broker)
 
 
-def test_a_listener_comes_and_goes_while_a_producer_on_another_one_goes_on(node: Node) -> None:
+def test_a_listener_opens_and_closes_while_a_producer_on_another_listener_continues(node: Node) -> None:
     create_topic(node.broker.bootstrap, "live", 2, 1)
     with AcknowledgedWorkload(node.broker.bootstrap, "live", 2) as workload, ExitStack() as clients:
         until(lambda: workload.count > 100, "the first listener has a busy client")
@@ -141,7 +141,7 @@ def test_a_change_that_breaks_a_rule_is_refused(node: Node, listeners: str, why:
     assert is_listening("127.0.0.1", node.broker.port())
 
 
-def test_what_was_changed_is_there_again_after_a_kill(node: Node) -> None:
+def test_changed_listeners_are_restored_after_a_kill(node: Node) -> None:
     node.add(advertised_listeners=f"{node.plain},EXTERNAL://localhost:{node.port}")
     until(lambda: node.told(node.external) == [f"localhost:{node.port}"], "the address is told")
     node.broker.kill()
@@ -166,7 +166,7 @@ def test_a_port_that_is_taken_at_the_start_is_told_and_the_files_listeners_are_t
 
 
 @pytest.mark.full
-def test_each_broker_of_a_group_opens_its_own_and_clients_are_told_all_of_them() -> None:
+def test_each_broker_opens_its_own_listener_and_clients_receive_all_addresses() -> None:
     with BrokerGroup(brokers=2) as group:
         nodes = [Node(broker) for broker in group.brokers]
         changed = ConfigChange(set={"listeners": nodes[1].plain})

@@ -85,7 +85,7 @@ def test_a_rate_of_an_address_meets_the_client_and_costs_the_listener_nothing(be
     ask_as(bench, BOB)
 
 
-def test_who_is_no_balancer_cannot_say_who_it_is(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_proxy_header_from_an_untrusted_address_is_rejected(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     server = bench.serve(QuotaSettings(trusted_proxies={"EXTERNAL": (ip_network("10.0.0.0/8"),)}))
     for _ in range(3):
         spoofed = bench.connect()
@@ -105,7 +105,7 @@ def test_who_is_no_balancer_cannot_say_who_it_is(bench: Bench, caplog: pytest.Lo
         (header(more=bytes(5_000)), "too-long"),
     ],
 )
-def test_what_is_no_header_is_refused_and_counted(bench: Bench, sent: bytes, why: str) -> None:
+def test_an_invalid_proxy_header_is_rejected_and_counted(bench: Bench, sent: bytes, why: str) -> None:
     server = bench.serve(BEHIND)
     connection = bench.connect()
     connection.sendall(sent)
@@ -136,7 +136,7 @@ def test_a_connection_that_ends_within_its_header_is_an_error(bench: Bench) -> N
     assert server.quotas.total == 0
 
 
-def test_who_is_silent_has_a_slot_until_its_time_is_over(bench: Bench) -> None:
+def test_a_connection_without_a_proxy_header_releases_its_slot_after_the_timeout(bench: Bench) -> None:
     quotas = QuotaSettings(trusted_proxies={"EXTERNAL": BALANCER}, listener_max_connections={"EXTERNAL": 2})
     server = bench.serve(quotas, limits=NetworkLimits(proxy_header_timeout_s=0.2))
     silent = [bench.connect(), bench.connect()]
@@ -163,7 +163,7 @@ def test_trust_begins_and_ends_while_connections_go_on(bench: Bench) -> None:
     assert server.quotas.addresses.counts.count(BOB[0]) == 1
 
 
-def test_hundreds_that_wait_with_a_listener_that_closes_are_closed_over_turns_and_it_may_come_back(
+def test_hundreds_of_waiting_connections_of_a_closed_listener_are_closed_in_several_turns(
     bench: Bench,
 ) -> None:
     server = bench.serve(BEHIND)

@@ -127,7 +127,7 @@ def test_a_range_that_shares_its_limit_has_it_once(broker: BrokerProcess, govern
         assert served(broker, stack, "127.0.4.2", 2) == 1
 
 
-def test_addresses_come_and_go_by_one_entity_each(broker: BrokerProcess, governed: Governed) -> None:
+def test_each_added_or_removed_address_changes_one_entity(broker: BrokerProcess, governed: Governed) -> None:
     pods = ("pods", of_pods(), {"maxConnections": 1})
     assert governed.enforce(pods, pods={"127.0.6.1": "a", "127.0.6.2": "b"}).is_complete
     result = governed.enforce(pods, pods={"127.0.6.2": "b", "127.0.6.3": "c"})
@@ -167,7 +167,7 @@ def test_an_observed_limit_holds_nothing(broker: BrokerProcess, governed: Govern
         assert served(broker, stack, "127.0.7.1", 4) == 4
 
 
-def test_a_restarted_operator_finds_what_is_there_and_lifts_what_nobody_wants(
+def test_a_restarted_operator_keeps_existing_limits_and_lifts_unwanted_ones(
     broker: BrokerProcess, governed: Governed
 ) -> None:
     kept = ("range", {"cidr": "127.0.4.0/24"}, {"maxConnections": 2})

@@ -64,7 +64,7 @@ def test_half_sent_requests_do_not_shut_out_a_small_one(bench: Bench, source: st
     assert bench.server.refusals.totals == {}
 
 
-def test_who_may_not_have_more_is_read_when_others_are_done(bench: Bench) -> None:
+def test_large_requests_over_the_memory_limit_wait_and_are_all_answered(bench: Bench) -> None:
     """More large requests than fit arrive at once: they wait, and every one is answered."""
     bench.serve(limits=LIMITS)
     bodies = [request(bytes([number]) * 9 * MB) for number in range(12)]
@@ -124,7 +124,7 @@ def test_a_large_request_that_goes_no_further_is_cut(bench: Bench, then: str) ->
     assert bench.ask(good)
 
 
-def test_who_is_let_through_beyond_its_share_and_stops_is_cut_so_that_the_next_one_gets_on(bench: Bench) -> None:
+def test_a_favoured_connection_that_stalls_is_closed_so_that_the_next_one_continues(bench: Bench) -> None:
     limits = NetworkLimits(max_buffered_bytes=400 * KB, max_request_bytes=1_000 * KB, frame_receive_timeout_s=1.0)
     bench.serve(limits=limits)
     bad = bench.connect()

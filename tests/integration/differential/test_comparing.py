@@ -29,7 +29,7 @@ def test_an_entry_that_is_missing_is_one_difference() -> None:
     assert found({"topics": [one]}, {"topics": [one, one]}) == [("step/topics/a+", ABSENT, ENTRY)]
 
 
-def test_what_nodes_make_up_is_compared_by_whether_it_is_there() -> None:
+def test_generated_values_are_compared_by_their_presence() -> None:
     assert found({"port": 1, "cluster_id": "a"}, {"port": 2, "cluster_id": "b"}) == []
     assert found({"producer_id": 5}, {"producer_id": -1}) == [("step/producer_id", "(some)", "-1")]
     assert found({"topic_id": "x"}, {"topic_id": None}) == [("step/topic_id", "(some)", "None")]
@@ -46,7 +46,7 @@ def test_what_nodes_make_up_is_compared_by_whether_it_is_there() -> None:
         (None, None, True),
     ],
 )
-def test_messages_are_alike_when_ours_names_what_kafkas_names(kafka: str | None, ours: str | None, alike: bool) -> None:
+def test_messages_are_equal_if_ours_has_the_names_of_kafkas(kafka: str | None, ours: str | None, alike: bool) -> None:
     assert (found({"error_message": kafka}, {"error_message": ours}) == []) is alike
 
 

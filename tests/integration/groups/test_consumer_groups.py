@@ -136,7 +136,7 @@ def test_the_partitions_of_a_member_that_is_killed_go_to_the_other(broker: Broke
             until(lambda: shares(survivor) == [PARTITIONS], survivor)
 
 
-def test_a_static_member_comes_back_to_what_it_had(broker: BrokerProcess) -> None:
+def test_a_returning_static_member_gets_its_partitions_back(broker: BrokerProcess) -> None:
     fill(broker.bootstrap, "static")
     with member(broker.bootstrap, "static", "static", **{"group.instance.id": "other"}) as other:
         with member(broker.bootstrap, "static", "static", **{"group.instance.id": "one"}) as one:

@@ -99,7 +99,7 @@ class Scene:
         self.go_on(f"the coordinator of {group.name} is back")
 
 
-def test_every_group_reads_everything_whatever_comes_and_goes(brokers: BrokerGroup) -> None:
+def test_every_group_reads_all_records_while_members_and_brokers_change(brokers: BrokerGroup) -> None:
     create_topic(brokers.bootstrap, TOPIC, PARTITIONS, 3, min_insync_replicas="2")
     commands = {family: member_command(family) for family in FAMILIES} | {"franz-go": (str(MEMBER.program()),)}
     groups = [Group(command, family, brokers.bootstrap, TOPIC) for family, command in commands.items()]

@@ -75,7 +75,7 @@ CLIENTS: dict[str, Session] = {
 
 
 @pytest.mark.full
-def test_groups_go_on_behind_what_they_have_read() -> None:
+def test_groups_continue_after_their_committed_records() -> None:
     with BrokerProcess(properties={"num.partitions": "3"}) as broker, ThreadPoolExecutor(len(CLIENTS)) as threads:
         producer = Producer({"bootstrap.servers": broker.bootstrap})
         for number in range(ROUNDS):

@@ -26,7 +26,7 @@ def commit(bootstrap: str, offset: int) -> None:
     consumer.close()
 
 
-def test_the_coordinator_tells_the_lag_of_partitions_that_others_lead(cluster: BrokerGroup) -> None:
+def test_the_coordinator_exports_the_lag_of_partitions_led_by_other_brokers(cluster: BrokerGroup) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(60)
     producer = Producer({"bootstrap.servers": cluster.bootstrap})

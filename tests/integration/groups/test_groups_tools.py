@@ -77,7 +77,7 @@ def rows(printed: str, group: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_the_console_consumer_goes_on_where_its_group_was(tools: KafkaTools, protocol: str) -> None:
+def test_the_console_consumer_continues_at_its_groups_offsets(tools: KafkaTools, protocol: str) -> None:
     asked = ("--topic", TOPIC, "--group", f"console-{protocol}", "--command-property", f"group.protocol={protocol}")
     first = tools(CONSUMER, *asked, "--from-beginning", "--max-messages", "20").splitlines()
     rest = tools(CONSUMER, *asked, "--from-beginning", "--max-messages", "10").splitlines()

@@ -56,7 +56,7 @@ def words(path: Path) -> list[str]:
     return [line[-1] for line in map(json.loads, lines) if line[0] == "produce"]
 
 
-def test_an_observer_comes_changes_breaks_and_goes_and_no_broker_restarts(up: LocalUp, tmp_path: Path) -> None:
+def test_an_observer_is_added_changed_broken_and_removed_without_a_broker_restart(up: LocalUp, tmp_path: Path) -> None:
     before, notes, manifest = up.pids(), tmp_path / "notes", up.manifests / "observer.yaml"
     manifest.write_text(PLUGIN.format(path=notes))
     await_said(up, True, "loaded by all 2 brokers")

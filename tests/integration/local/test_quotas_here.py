@@ -52,7 +52,7 @@ def why(up: LocalUp, address: str) -> Any:
     return broker["answer"]
 
 
-def test_why_says_what_holds_an_address_and_who_only_observes(running: LocalUp) -> None:
+def test_why_lists_enforcing_and_observing_quotas_of_an_address(running: LocalUp) -> None:
     said = why(running, "127.0.4.9")
     [holder], [observer] = said["holders"], said["observers"]
     assert (holder["group"], holder["member"], holder["max_connections"]) == ("default/range", "127.0.4.0/24", 100)
@@ -65,7 +65,7 @@ def test_why_says_what_holds_an_address_and_who_only_observes(running: LocalUp) 
 
 
 @pytest.mark.full
-def test_status_says_what_would_have_been_held(running: LocalUp) -> None:
+def test_status_shows_what_an_observed_limit_would_have_delayed(running: LocalUp) -> None:
     host, _, port = running.external().rpartition(":")
 
     def says() -> str:
@@ -106,7 +106,7 @@ def test_workloads_are_refused_while_it_runs(running: LocalUp) -> None:
     running.wait_for_line("not applied: ConnectionQuota pods: spec.target.workload selects pods of Kubernetes")
 
 
-def test_who_does_not_answer_is_told_and_the_exit_code_says_so(running: LocalUp) -> None:
+def test_an_unreachable_broker_is_reported_and_sets_the_exit_code(running: LocalUp) -> None:
     done = run_command("why", "127.0.4.9", "--data-dir", str(running.data_dir / "nowhere"))
     assert done.returncode == 2
     assert "ask in Kubernetes with -n NAMESPACE" in done.stderr

@@ -78,7 +78,7 @@ def test_sockets_stay_bounded(broker: BrokerProcess) -> None:
     assert report["unfinished"] <= 10
 
 
-def test_where_nobody_listens_everything_is_refused() -> None:
+def test_a_storm_to_a_closed_port_counts_all_attempts_as_refused() -> None:
     done = run_command("storm", "--to", f"127.0.0.1:{free_port()}", "--seconds", "0.3", "-o", "json")
     assert done.returncode == 1
     assert json.loads(done.stdout)["refused"] == json.loads(done.stdout)["attempts"] > 0

@@ -89,7 +89,9 @@ async def test_each_answer_allows_the_object(served: Served) -> None:
     assert served.asked == [(REVIEW, "warnings")]
 
 
-async def test_what_cannot_be_answered_is_no_answer(served: Served, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_request_that_cannot_be_answered_gets_an_http_error(
+    served: Served, caplog: pytest.LogCaptureFixture
+) -> None:
     """An API server ignores it."""
     assert (await served.post("warnings", b"no JSON"))[0] == 400
     for _ in range(3):

@@ -75,7 +75,7 @@ def test_a_rule_that_says_something_else_is_noticed(tmp_path: Path) -> None:
         run(tmp_path, AlertCase(case.alert, case.series, "else", "4m", case.labels, "8m", case.near))
 
 
-def test_alerts_have_names_of_their_own_a_severity_and_say_what_to_do() -> None:
+def test_alerts_have_unique_names_a_severity_and_an_action() -> None:
     names = Counter(
         rule["alert"]
         for group in yaml.safe_load(ALERTS.read_text(encoding="utf-8"))["groups"]

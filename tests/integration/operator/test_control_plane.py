@@ -165,7 +165,7 @@ def test_a_statefulsets_pod_runs_as_a_process_with_what_its_manifest_gives_it(
     assert int(starts) >= 1
 
 
-def test_a_process_runs_before_its_address_is_reported_and_its_name_is_known_after_it(
+def test_a_process_starts_before_its_address_is_reported_and_its_name_resolves_later(
     plane: ControlPlane, kubelet: ProcessKubelet
 ) -> None:
     command = ["python", "-c", ASKS_FOR_ITS_NAME]
@@ -316,7 +316,7 @@ def test_a_lost_node_takes_its_pods_along_until_it_is_back(plane: ControlPlane, 
     ready_pod(plane, restarts=restarts + 1)
 
 
-def test_pods_go_on_while_the_api_server_is_away_and_it_comes_back_with_its_data(
+def test_pods_keep_running_during_an_outage_of_the_api_server_which_keeps_its_data(
     plane: ControlPlane, kubelet: ProcessKubelet
 ) -> None:
     before = ready_pod(plane)

@@ -164,7 +164,7 @@ async def test_a_limit_holds_connections_until_it_is_lifted(
         await outside.await_all_let_in(source)
 
 
-async def test_limits_of_others_stay_beside_ours(nodes: Sequence[ApacheKafka]) -> None:
+async def test_limits_of_other_clients_stay_beside_ours(nodes: Sequence[ApacheKafka]) -> None:
     theirs = {"max.connections.per.ip": "900", OVERRIDES: "127.0.1.50:700,127.0.1.51:800"}
     async with governed_outside(nodes) as outside:
         await outside.kafka.incremental_alter_configs(None, ConfigChange(theirs))
@@ -198,7 +198,7 @@ async def test_limits_of_others_stay_beside_ours(nodes: Sequence[ApacheKafka]) -
         await outside.kafka.incremental_alter_configs(None, ConfigChange({}, list(theirs)))
 
 
-async def test_a_limit_whose_quota_went_while_nobody_was_there_is_lifted(nodes: Sequence[ApacheKafka]) -> None:
+async def test_a_limit_whose_quota_was_deleted_during_downtime_is_lifted(nodes: Sequence[ApacheKafka]) -> None:
     quotas = (
         quota_of("a", {"ip": NOISY}, maxConnections=600, maxConnectionCreationRate=5),
         quota_of("b", {"broker": {}}, maxConnections=5000),
@@ -299,7 +299,7 @@ async def test_another_cluster_than_the_one_that_is_governed_is_left_alone(nodes
         assert outside.kube.names("BrokerRegistration") == []
 
 
-async def test_brokers_and_controllers_are_told_of_as_they_come_and_go(nodes: Sequence[ApacheKafka]) -> None:
+async def test_registrations_follow_brokers_and_controllers_that_start_and_stop(nodes: Sequence[ApacheKafka]) -> None:
     async with governed_outside(nodes) as outside:
         governed = outside.governed
 
@@ -344,7 +344,7 @@ def resources(up: LocalUp) -> list[Json]:
     return found
 
 
-async def test_up_governs_what_the_example_says_and_lifts_only_what_leaves_its_files(
+async def test_up_manages_the_example_and_lifts_only_limits_removed_from_its_files(
     nodes: Sequence[ApacheKafka], tmp_path: Path
 ) -> None:
     manifests = tmp_path / "external"

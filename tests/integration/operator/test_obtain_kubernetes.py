@@ -112,7 +112,7 @@ def test_what_a_killed_run_left_is_cleared_away_and_the_programs_are_built(tmp_p
     assert not left.exists()
 
 
-def test_what_go_says_of_its_failure_is_shown(tmp_path: Path) -> None:
+def test_the_error_shows_the_output_of_a_failed_go_build(tmp_path: Path) -> None:
     go = tmp_path / "go"
     go.write_text("#!/bin/sh\necho 'main.go:1:1: expected package' >&2\nexit 1\n")
     go.chmod(0o755)
@@ -121,7 +121,9 @@ def test_what_go_says_of_its_failure_is_shown(tmp_path: Path) -> None:
     assert "the build of etcd with Go failed:\nmain.go:1:1: expected package" in stderr
 
 
-def test_a_control_plane_builds_nothing_and_says_what_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_control_plane_without_programs_builds_none_and_names_the_make_target(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("SLUICEGATE_KUBE_BINARIES", raising=False)
     with pytest.raises(ObtainError, match=r"lacks etcd, .*: `make kubernetes` has them built"):
@@ -129,7 +131,7 @@ def test_a_control_plane_builds_nothing_and_says_what_does(tmp_path: Path, monke
     assert not list(tmp_path.iterdir())
 
 
-def test_without_go_and_without_a_download_the_error_says_what_to_set(tmp_path: Path) -> None:
+def test_the_error_without_go_and_a_download_names_the_variable_to_set(tmp_path: Path) -> None:
     code, _, stderr = run_obtain({"XDG_CACHE_HOME": str(tmp_path), "PATH": str(tmp_path)})
     assert code == 1
     assert "Go is not installed: install Go" in stderr

@@ -36,7 +36,7 @@ async def ask(server: TelemetryServer, path: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("idle", [1, 4 * CONNECTIONS_MAX])
-async def test_who_connects_and_says_nothing_holds_up_nobody(server: TelemetryServer, idle: int) -> None:
+async def test_silent_connections_do_not_block_other_requests(server: TelemetryServer, idle: int) -> None:
     silent = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(idle)]
     try:
         for client in silent[1::2]:

@@ -168,7 +168,7 @@ def test_consumers_register_again_with_a_broker_that_was_killed(
     until(lambda: [len(each.positions) for each in back] == [2, 2], *back)
 
 
-def test_an_answer_to_what_was_not_asked_ends_the_connection_and_nothing_else(
+def test_an_unrequested_answer_ends_its_connection_only(
     broker: BrokerProcess, consumer: Callable[[str, str], Consumer]
 ) -> None:
     good, odd, stranger = (consumer(name, "third") for name in ("good", "odd", "stranger"))

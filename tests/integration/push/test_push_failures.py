@@ -403,7 +403,7 @@ def test_topics_and_partitions_come(scene: Scene) -> None:
     scene.shared(first, second, of=[*places, (topic, PARTITIONS), (topic, PARTITIONS + 1)])
 
 
-def test_a_group_goes_to_other_protocols_and_comes_back(scene: Scene) -> None:
+def test_a_group_changes_to_other_protocols_and_back(scene: Scene) -> None:
     """The group keeps its offsets, at which a new member continues.
 
     Other protocols are refused while the group has members.

@@ -256,7 +256,7 @@ ANSWERS = struct.pack(">h", 0) + text(b"c")
     ],
     ids=range(15),
 )
-def test_what_is_no_message_ends_its_connection(line: Open, content: bytes) -> None:
+def test_an_invalid_message_ends_its_connection(line: Open, content: bytes) -> None:
     one = line()
     one.send_bytes(content)
     assert one.is_hung_up_on()
@@ -290,9 +290,7 @@ OFFSETS = (PartitionOffset("orders", "0", 1),)
     ],
     ids=["ping", "stop", "start", "another's ping", "another's stop", "too many offsets", "no partition"],
 )
-def test_an_answer_to_what_nobody_asked_ends_registration_and_connection(
-    line: Open, layout: Layout[Any], answer: Any
-) -> None:
+def test_an_unrequested_answer_ends_registration_and_connection(line: Open, layout: Layout[Any], answer: Any) -> None:
     one = line().started()
     one.send(layout, answer)
     assert one.is_hung_up_on()
@@ -349,7 +347,7 @@ def test_a_flood_of_registrations_ends_at_the_size_of_a_group(line: Open) -> Non
     assert codes == [ErrorCode.NONE] * GROUP_MAX + [ErrorCode.GROUP_MAX_SIZE_REACHED] * 20
 
 
-def test_one_that_reads_nothing_is_given_up(line: Open) -> None:
+def test_a_consumer_that_reads_nothing_is_disconnected(line: Open) -> None:
     """The broker sends it only a few calls: pings until it has failed."""
     deaf = line("deaf").registered()
     began_s = time.monotonic()

@@ -181,9 +181,7 @@ def everywhere(offset: int) -> dict[int, int]:
 
 
 @pytest.mark.full
-def test_kafkas_tools_show_a_live_group_in_all_ways_and_are_refused_what_would_disturb_it(
-    broker: BrokerProcess, tools: KafkaTools
-) -> None:
+def test_kafkas_tools_describe_a_live_group_and_cannot_modify_it(broker: BrokerProcess, tools: KafkaTools) -> None:
     group, chosen = "live", ("--group", "live")
     with consuming(broker, group):
         until(lambda: committed(broker, group) == everywhere(10))

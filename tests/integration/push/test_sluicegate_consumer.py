@@ -138,7 +138,7 @@ def test_a_sync_consumer_reads_acknowledges_by_itself_and_ends(broker: BrokerPro
     asyncio.run(until(lambda: sum(committed(broker, topic).values()) == 99))
 
 
-async def test_what_one_that_is_killed_had_is_read_by_another(broker: BrokerProcess, topic: str) -> None:
+async def test_partitions_of_a_killed_consumer_are_read_by_another(broker: BrokerProcess, topic: str) -> None:
     program = (
         "import asyncio, sys; from sluicegate_consumer import *\n"
         "async def main():\n"
@@ -253,7 +253,7 @@ async def test_a_group_with_an_offset_beyond_the_log_continues_at_its_end(broker
         await until(lambda: committed(broker, topic) == {(topic, number): 4 for number in range(PARTITIONS)})
 
 
-async def test_what_cannot_be_is_said_to_whoever_iterates(broker: BrokerProcess, topic: str) -> None:
+async def test_an_invalid_pattern_raises_an_error_in_the_iteration(broker: BrokerProcess, topic: str) -> None:
     async with Consumer(broker.bootstrap, topic, pattern="(", settings=QUICK) as consumer:
         with pytest.raises(RegistrationRefusedError, match=r"INVALID_REGULAR_EXPRESSION.*RE2"):
             await anext(consumer)

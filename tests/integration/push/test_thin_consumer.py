@@ -162,7 +162,7 @@ def test_it_follows_a_leader_that_moves(brokers: BrokerGroup) -> None:
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy"])
-def test_what_it_unpacks(brokers: BrokerGroup, codec: str) -> None:
+def test_the_thin_consumer_decompresses_known_codecs_and_fails_for_others(brokers: BrokerGroup, codec: str) -> None:
     """An unknown codec ends the consumer with an error, so that another one may continue."""
     topic = f"of-{codec}"
     create_topic(brokers.bootstrap, topic, PARTITIONS, 3)

@@ -46,7 +46,7 @@ class _VirtualTimers:
     def schedule(self, key: Hashable, delay_s: float, action: GroupTimer) -> None:
         self.timers.schedule(key, self.now_s + delay_s, action)
 
-    def go_on(self, key: Hashable, action: GroupTimer) -> None:
+    def continue_with(self, key: Hashable, action: GroupTimer) -> None:
         self.schedule(key, 0.0, action)
 
     def schedule_if_absent(self, key: Hashable, delay_s: float, action: GroupTimer) -> None:
@@ -80,7 +80,7 @@ class ClassicCoordinator:
         self.ids += 1
         return str(self.ids)
 
-    def run_aside(self, work: Callable[[], T], then: Callable[[T | Exception], GroupTimer]) -> None:
+    def offload(self, work: Callable[[], T], then: Callable[[T | Exception], GroupTimer]) -> None:
         raise NotImplementedError("this protocol has no work to be done aside")
 
     def decide(self, decided: Deciding[GroupRecord, T]) -> T:

@@ -58,7 +58,7 @@ class ManualTimers:
         if key not in self._timers:
             self.schedule(key, delay_s, action)
 
-    def go_on(self, key: Hashable, action: GroupTimer) -> None:
+    def continue_with(self, key: Hashable, action: GroupTimer) -> None:
         self.schedule(key, 0, action)
 
     def once_taken(self, act: Callable[[], None]) -> None:
@@ -101,7 +101,7 @@ class ManualEnvironment:
         self.ids += 1
         return f"id-{self.ids}"
 
-    def run_aside(self, work: Callable[[], T], then: Callable[[T | Exception], GroupTimer]) -> None:
+    def offload(self, work: Callable[[], T], then: Callable[[T | Exception], GroupTimer]) -> None:
         self.aside.append(partial(_worked, work, then))
 
 

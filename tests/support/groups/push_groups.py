@@ -59,7 +59,7 @@ class _Timers:
         if key not in self.timers:
             self.schedule(key, delay_s, action)
 
-    def go_on(self, key: Hashable, action: GroupTimer) -> None:
+    def continue_with(self, key: Hashable, action: GroupTimer) -> None:
         self.next.append((key, action))
 
     def once_taken(self, act: Callable[[], None]) -> None:
@@ -125,7 +125,7 @@ class _Environment:
     def new_id(self) -> str:
         raise NotImplementedError("consumers bring their ids")
 
-    def run_aside(self, work: Callable[[], T], then: Callable[[T | Exception], GroupTimer]) -> None:
+    def offload(self, work: Callable[[], T], then: Callable[[T | Exception], GroupTimer]) -> None:
         self.aside.append(lambda: then(work()))
 
     @property

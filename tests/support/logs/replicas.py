@@ -101,7 +101,7 @@ class LeadingNode:
         leader = self.led(topic, partition)
         return leader.log, leader.leader_epoch
 
-    def run_aside(self, work: Callable[[], T]) -> "asyncio.Future[T]":
+    def offload(self, work: Callable[[], T]) -> "asyncio.Future[T]":
         """Queue the work; a test runs it from `aside`."""
         if self.aside_is_full:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "too much waits")

@@ -51,7 +51,7 @@ def test_every_table_is_answered_in_its_schema(answered: Answered) -> None:
     assert all(table.num_rows for table in answered.tables.values())
 
 
-def test_what_is_set_aside_is_what_was_spoiled(answered: Answered) -> None:
+def test_damaged_files_are_exactly_the_quarantined_ones(answered: Answered) -> None:
     found = list(answered.rows("quarantine"))
     assert {(row["path"], row["reason"]) for row in found} == answered.truth.set_aside
     assert {row["reason"] for row in found} == {"corrupt", "version", "clock", "future", "duplicate"}
@@ -121,7 +121,7 @@ def test_topics_that_nobody_uses_are_idle(answered: Answered) -> None:
     assert spare == {"checkout-dlq"}
 
 
-def test_what_the_mirror_lost_and_what_it_lags_behind_are_told_apart(answered: Answered) -> None:
+def test_lost_and_lagging_records_of_the_mirror_are_distinguished(answered: Answered) -> None:
     truth = answered.truth
     produced: Counter[object] = Counter()
     found: dict[str, set[tuple[object, object]]] = {}

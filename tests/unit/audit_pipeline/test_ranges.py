@@ -20,7 +20,9 @@ def test_ranges_that_meet_are_one() -> None:
 
 
 @given(RANGES, st.integers(0, 36), st.integers(0, 8))
-def test_they_have_what_was_added_in_any_order(ranges: list[tuple[int, int]], first: int, more: int) -> None:
+def test_ranges_contain_exactly_the_added_numbers_in_any_order(
+    ranges: list[tuple[int, int]], first: int, more: int
+) -> None:
     added = NumberRanges()
     for each in ranges:
         added.add(*each)

@@ -8,7 +8,7 @@ from benchmarks.operator.process import USER, counted
 from benchmarks.operator.report import summarized, table
 
 
-def test_what_never_came_is_no_number_and_does_not_reach_what_is_wanted() -> None:
+def test_an_infinite_duration_is_shown_as_never_and_misses_its_goal() -> None:
     rounds = [{"quiet: enforced p99, s": 0.2, "other": 1.0}, {"quiet: enforced p99, s": math.inf}]
     rows = summarized(rounds)
     assert rows["quiet: enforced p99, s"]["rounds"] == [0.2, None]

@@ -38,7 +38,7 @@ async def begun() -> None:
     await asyncio.to_thread(GATES["begun"].wait, 60)
 
 
-async def test_a_module_is_imported_in_another_thread_once_for_all_who_ask(folder: Path) -> None:
+async def test_a_module_is_imported_once_in_a_thread_for_all_callers(folder: Path) -> None:
     importer, before_s = Importer(), sys.getswitchinterval()
     asking = [asyncio.ensure_future(importer.load(SLOW)) for _ in range(3)]
     await begun()

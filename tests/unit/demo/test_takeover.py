@@ -24,7 +24,7 @@ def missed(takeover: Takeover) -> list[str]:
     return expectations.missed
 
 
-def test_who_was_started_again_and_has_read_everything_is_as_expected() -> None:
+def test_restarted_consumers_that_read_all_messages_pass() -> None:
     assert missed(found()) == []
     assert (found().reading_again_s, found().started_again) == (3.0, 2)
     assert found().silence_s == 10.2 - 2.0
@@ -32,7 +32,7 @@ def test_who_was_started_again_and_has_read_everything_is_as_expected() -> None:
     assert "broker 2 had 2 consumers start again, which had new messages of all 2 partitions 3.00 s" in first
 
 
-def test_what_was_not_started_or_not_read_is_told() -> None:
+def test_missing_starts_and_reads_are_reported() -> None:
     assert missed(found(starts=MEASURED["starts"][:3])) == [
         "2 of 2 consumers were started before their coordinator was killed, and 1 after it"
     ]
@@ -47,7 +47,7 @@ def test_a_partition_that_was_never_read_is_one_that_was_not_read_again() -> Non
     assert found(reads=[(12.5, "near-0")]).reading_again_s is None
 
 
-def test_messages_that_nobody_read_and_a_producer_that_failed_are_told() -> None:
+def test_unread_messages_and_a_failed_producer_are_reported() -> None:
     assert missed(found(missing=3, failures=["timed out"])) == [
         "3 messages were acknowledged and not read after the coordinator was killed",
         "the producer of parcels failed: ('timed out',)",

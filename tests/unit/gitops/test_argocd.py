@@ -24,7 +24,7 @@ def test_every_kind_has_a_health_check() -> None:
     assert set(CHECKS) == set(KINDS)
 
 
-def test_health_is_what_kstatus_says_and_its_message_is_that_of_the_condition() -> None:
+def test_health_equals_kstatus_with_the_message_of_the_condition() -> None:
     found = set()
     for shown in shown_statuses():
         status, message = CHECKS[shown.kind](shown.document)

@@ -30,7 +30,7 @@ OPERATOR_FOLDER = ROOT / "examples" / "gitops" / "flux" / "operator"
 [_, HELM_RELEASE] = documents(OPERATOR_FOLDER / "operator.yaml")
 
 
-def test_flux_goes_on_once_what_came_before_is_ready() -> None:
+def test_flux_continues_once_the_preceding_kustomization_is_ready() -> None:
     assert list(KUSTOMIZATIONS) == ORDER
     for before, name in pairwise(ORDER):
         assert KUSTOMIZATIONS[name]["dependsOn"] == [{"name": before}]
@@ -53,7 +53,7 @@ def test_crds_are_never_pruned_and_come_once() -> None:
     assert APPLICATIONS["sluicegate-operator"]["spec"]["source"]["helm"]["valuesObject"]["crds"]["install"] is False
 
 
-def test_what_is_applied_is_there_and_valid() -> None:
+def test_paths_of_the_examples_exist_and_are_valid() -> None:
     flux = {name: ROOT / spec["path"] for name, spec in KUSTOMIZATIONS.items()}
     argo_cd = {name: ROOT / one["spec"]["source"]["path"] for name, one in APPLICATIONS.items()}
     assert flux["sluicegate-operator"].resolve() == OPERATOR_FOLDER
@@ -66,12 +66,12 @@ def test_what_is_applied_is_there_and_valid() -> None:
 
 
 @pytest.mark.parametrize("file", sorted(EXAMPLES.rglob("*.yaml")), ids=lambda file: file.name)
-def test_nothing_of_ours_comes_before_its_operator(file: Path) -> None:
+def test_no_object_of_our_kinds_precedes_the_operator(file: Path) -> None:
     """Users apply what a tool needs, and it contains none of our kinds."""
     assert not [one for one in documents(file) if str(one.get("apiVersion", "")).startswith(GROUP)]
 
 
-def test_the_chart_is_where_the_examples_look_for_it() -> None:
+def test_the_examples_refer_to_the_existing_chart() -> None:
     chart = ROOT / "charts" / "sluicegate" / "Chart.yaml"
     assert (ROOT / HELM_RELEASE["spec"]["chart"]["spec"]["chart"]).resolve() == chart.parent
     assert (ROOT / APPLICATIONS["sluicegate-operator"]["spec"]["source"]["path"]).resolve() == chart.parent

@@ -24,7 +24,7 @@ def test_a_name_is_asked_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
     assert parser().parse_args(["down"]).name == "other"
 
 
-def test_what_cannot_be_is_one_sentence(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_use_prints_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["up", "--nodes", "0"]) == 1
     assert capsys.readouterr().err == "error: a cluster has 1 to 9 nodes, not 0\n"
     monkeypatch.setattr("os.geteuid", lambda: 1000)
@@ -32,7 +32,7 @@ def test_what_cannot_be_is_one_sentence(monkeypatch: pytest.MonkeyPatch, capsys:
     assert "nodes take root" in capsys.readouterr().err
 
 
-def test_what_is_not_there_is_down_and_no_program_is_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_down_of_a_missing_cluster_succeeds_without_programs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     for module in ("cluster", "places"):

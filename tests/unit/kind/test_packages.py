@@ -6,7 +6,9 @@ from e2e.kind.packages import unpack
 from tests.support.obtain.cache import ObtainError
 
 
-def test_old_lists_are_read_anew_and_what_still_fails_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_package_lists_are_updated_and_remaining_errors_are_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     apt = tmp_path / "apt-get"
     apt.write_text(f'#!/bin/sh\necho "$*" >> {tmp_path}/calls\necho "E: no such thing" >&2\nexit 100\n')
     apt.chmod(0o755)

@@ -23,7 +23,7 @@ def test_a_given_clusters_nodes_are_left_alone(monkeypatch: pytest.MonkeyPatch, 
 
 
 @pytest.mark.parametrize(("chosen", "sentence"), [("kubeconfig", "KUBECONFIG, which is not set"), ("k3s", "can be")])
-def test_what_cannot_be_chosen_is_said(monkeypatch: pytest.MonkeyPatch, chosen: str, sentence: str) -> None:
+def test_an_invalid_choice_of_provider_is_reported(monkeypatch: pytest.MonkeyPatch, chosen: str, sentence: str) -> None:
     monkeypatch.setenv("SLUICEGATE_CLUSTER", chosen)
     monkeypatch.delenv("KUBECONFIG", raising=False)
     with pytest.raises(ObtainError, match=sentence):

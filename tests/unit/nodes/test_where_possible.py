@@ -53,7 +53,7 @@ def test_a_machine_that_has_all_has_no_excuse() -> None:
 
 @pytest.mark.usefixtures("a_machine_that_has_all")
 @pytest.mark.parametrize("lacking", LACKING)
-def test_what_is_lacking_is_named_and_the_run_ends_well_where_it_was_asked_to(
+def test_a_missing_requirement_is_named_and_exits_with_0_if_optional(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], lacking: str
 ) -> None:
     place, name, instead, reason = LACKING[lacking]

@@ -138,7 +138,7 @@ def nodes(*zones_and_apps: tuple[str, list[str]]) -> list[Candidate]:
     ]
 
 
-def test_a_pod_goes_where_fewest_are_and_one_that_is_spread_to_the_emptiest_zone() -> None:
+def test_a_pod_is_placed_on_the_emptiest_node_or_in_the_emptiest_zone() -> None:
     crowded = nodes(("a", ["broker"]), ("a", []), ("b", ["other", "other"]))
     assert choose_node(a_pod(), crowded) == "n1"
     assert choose_node(a_pod(topologySpreadConstraints=SPREAD), crowded) == "n2"
@@ -197,7 +197,9 @@ def test_a_pod_has_ended_when_all_of_its_containers_have_for_good(codes: tuple[i
         (422, "FieldValueInvalid", False),
     ],
 )
-def test_what_is_refused_because_its_object_goes_is_no_failure(status: int, cause: str | None, overtaken: bool) -> None:
+def test_a_refusal_because_of_a_deleted_object_counts_as_overtaken(
+    status: int, cause: str | None, overtaken: bool
+) -> None:
     details = {"causes": [{"reason": cause, "field": "metadata.namespace"}]} if cause else {"name": "mini-0"}
     refused = ApiRefused(status, {"kind": "Status", "message": "refused", "details": details})
     assert refused.is_overtaken is overtaken

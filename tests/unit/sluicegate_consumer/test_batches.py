@@ -58,7 +58,7 @@ def test_every_codec_is_unpacked_within_a_limit(codec: int | str) -> None:
 
 
 @pytest.mark.parametrize("codec", [1, 2, 3, 4, 7])
-def test_what_is_no_compressed_data_is_an_error(codec: int) -> None:
+def test_invalid_compressed_data_raises_an_error(codec: int) -> None:
     (found,) = split(memoryview(with_body(codec, built([b"v"]), b"\x00rubbish")))
     with pytest.raises(CorruptRecordsError):
         list(records(found, LIMIT))
@@ -85,7 +85,7 @@ def test_older_formats_are_refused() -> None:
 
 
 @given(st.binary(max_size=200), st.integers(1, 5))
-def test_records_that_are_none_raise_one_kind_of_error(body: bytes, count: int) -> None:
+def test_invalid_records_raise_one_kind_of_error(body: bytes, count: int) -> None:
     (found,) = split(memoryview(with_body(0, built([b"v"]), body)))
     try:
         list(records(found._replace(record_count=count), LIMIT))
@@ -115,13 +115,13 @@ def test_aborted_transactions_and_markers_are_left_out() -> None:
     assert [each.base_offset for each in delivered(log, [], LIMIT)] == [0, 1, 2, 4]
 
 
-def test_cramjam_says_when_a_buffer_is_too_small_as_it_is_told_apart() -> None:
+def test_cramjams_error_for_a_small_buffer_is_recognizable() -> None:
     with pytest.raises(Exception, match="buffer"):
         cramjam.snappy.decompress_raw_into(bytes(cramjam.snappy.compress_raw(b"v" * 100)), bytearray(1))
 
 
 @pytest.mark.parametrize("codec", [2, 3, 4])
-def test_what_packs_well_takes_no_more_space_than_a_few_times_what_it_is(codec: int) -> None:
+def test_highly_compressed_data_uses_little_more_space_than_its_content(codec: int) -> None:
     """It does not take all allowed space, which takes a tenth of a second to be zeroed."""
     plain = built([b"v" * 100_000])
     (found,) = split(memoryview(packed(codec, plain)))

@@ -18,7 +18,7 @@ def known(*brokers: Broker) -> Brokers:
     return found
 
 
-def test_who_has_another_address_is_connected_to_anew_and_who_has_not_keeps_its_link() -> None:
+def test_a_broker_with_a_new_address_gets_a_new_link_and_others_keep_theirs() -> None:
     brokers = known(ONE, TWO)
     first, second = brokers.link(1), brokers.link(2)
     brokers.learn([ONE._replace(port=9093), TWO])
@@ -29,7 +29,7 @@ def test_who_has_another_address_is_connected_to_anew_and_who_has_not_keeps_its_
     assert brokers.link(2) is second
 
 
-def test_who_is_told_of_no_longer_has_no_link() -> None:
+def test_a_broker_missing_from_the_metadata_has_no_link() -> None:
     brokers = known(ONE, TWO)
     brokers.link(2)
     brokers.learn([ONE])
@@ -37,13 +37,13 @@ def test_who_is_told_of_no_longer_has_no_link() -> None:
     assert brokers.get(2) is None
 
 
-def test_an_answer_that_names_nobody_is_no_news() -> None:
+def test_metadata_without_brokers_changes_nothing() -> None:
     brokers = known(ONE)
     brokers.learn([])
     assert brokers.get(1) == ONE
 
 
-def test_it_goes_round_the_brokers_that_are_known_and_the_bootstrap_servers() -> None:
+def test_next_address_cycles_through_known_brokers_and_bootstrap_servers() -> None:
     brokers = known(ONE, TWO)
     assert {brokers.next_address() for _ in range(3)} == {("k1", 9092), ("k2", 9092), BOOTSTRAP}
     assert Brokers([BOOTSTRAP], Settings()).next_address() == BOOTSTRAP
@@ -76,7 +76,7 @@ class Dialled(BrokerLink):
         return cast(RequestConnection, cast(Any, self.lines[-1]))
 
 
-async def test_a_second_connection_is_for_what_the_first_keeps_waiting_and_there_are_no_more_than_two() -> None:
+async def test_a_second_connection_opens_while_the_first_is_busy_and_no_third_one() -> None:
     link = Dialled()
     await link.ready()
     await link.ready()
@@ -87,7 +87,7 @@ async def test_a_second_connection_is_for_what_the_first_keeps_waiting_and_there
         assert len(link.lines) == 2
 
 
-async def test_of_two_that_are_busy_one_goes_that_nobody_waits_for_any_more() -> None:
+async def test_a_busy_connection_whose_answer_is_not_awaited_is_closed_first() -> None:
     link = Dialled()
     await link.ready()
     link.lines[0].owed = 1

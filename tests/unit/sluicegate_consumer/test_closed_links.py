@@ -40,7 +40,7 @@ class _Slow(RequestConnection):
 opened: list[_Slow] = []
 
 
-async def test_who_is_opened_while_all_are_closed_is_closed_and_none_is_opened_after(
+async def test_a_connection_opened_during_the_close_is_closed_and_no_other_is_opened(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("sluicegate_consumer.brokers.RequestConnection", _Slow)

@@ -60,7 +60,7 @@ async def test_each_request_gets_its_answer() -> None:
     assert played.connection.owed == 0
 
 
-async def test_an_answer_that_nobody_waits_for_any_more_is_let_go() -> None:
+async def test_an_answer_to_a_cancelled_request_is_discarded() -> None:
     played = Played()
     asked = played.ask()
     await asyncio.sleep(0)
@@ -96,7 +96,7 @@ async def test_an_answer_that_does_not_come_in_time_ends_the_connection() -> Non
         (b"", ConnectionResetError),
     ],
 )
-async def test_what_is_no_answer_ends_the_connection_for_all(raw: bytes, error: type[Exception]) -> None:
+async def test_an_invalid_answer_ends_the_connection_for_all_requests(raw: bytes, error: type[Exception]) -> None:
     played = Played(frame_bytes_max=100)
     asked = [played.ask(), played.ask()]
     await asyncio.sleep(0)
@@ -109,7 +109,9 @@ async def test_what_is_no_answer_ends_the_connection_for_all(raw: bytes, error: 
 
 
 @pytest.mark.parametrize("error", [OverflowError("port"), UnicodeError("label too long"), ValueError("null character")])
-async def test_what_is_no_address_is_as_one_where_nobody_is(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_invalid_address_fails_like_an_unreachable_one(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The errors of connecting to port 70000, to a label of 64 characters, and to one with a null character."""
 
     async def connect(*_: object, **__: object) -> None:

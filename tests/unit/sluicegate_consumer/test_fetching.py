@@ -137,7 +137,7 @@ async def until(true: Callable[[], object]) -> None:
 HERE = PartitionOffset("t", 0, 3, leader=1)
 
 
-async def test_it_goes_on_where_the_last_batch_ended() -> None:
+async def test_the_next_fetch_begins_after_the_last_batch() -> None:
     cluster = Cluster()
     cluster.answer(1, kafka.FETCH, fetched(batch(3, 2)), fetched(), fetched(batch(5) + batch(6)[:-4]))
     async with reading(cluster, HERE) as found:
@@ -147,7 +147,7 @@ async def test_it_goes_on_where_the_last_batch_ended() -> None:
     assert found.errors == []
 
 
-async def test_a_broker_that_sends_only_what_comes_before_the_offset_is_not_asked_for_it_for_ever() -> None:
+async def test_a_broker_that_sends_only_earlier_batches_is_reported_as_corrupt() -> None:
     cluster = Cluster()
     cluster.answer(1, kafka.FETCH, fetched(batch(1, 2)))
     async with reading(cluster, HERE) as found:
@@ -193,7 +193,7 @@ async def test_the_new_leader_is_read_from_where_the_old_one_ended(why: Answer) 
     assert found.errors == []
 
 
-async def test_who_has_no_leader_asks_until_there_is_one_and_later_each_time() -> None:
+async def test_metadata_requests_repeat_with_growing_delays_until_a_leader_exists() -> None:
     cluster = Cluster()
     for node in (1, 2):
         cluster.answer(node, kafka.METADATA, ENDED, led_by(-1), led_by(1))
@@ -248,7 +248,7 @@ async def test_a_partition_that_may_not_be_read_is_an_error() -> None:
     assert isinstance(found.errors[0], FetchRefusedError)
 
 
-async def test_what_has_no_room_is_not_fetched_until_it_has() -> None:
+async def test_a_partition_without_prefetch_room_is_not_fetched_until_it_has_some() -> None:
     cluster = Cluster()
     cluster.answer(1, kafka.FETCH, fetched(batch(3)), fetched(batch(4)), fetched(batch(5)))
     async with reading(cluster, HERE, partition_prefetch_bytes_max=1) as found:
@@ -261,7 +261,7 @@ async def test_what_has_no_room_is_not_fetched_until_it_has() -> None:
         await until(lambda: len(found.offsets) == 3)
 
 
-async def test_what_comes_after_a_stop_is_not_taken() -> None:
+async def test_records_after_a_stop_are_ignored() -> None:
     cluster = Cluster()
     async with reading(cluster, HERE) as found:
         await until(lambda: cluster.asked)
@@ -282,7 +282,7 @@ async def test_a_stream_that_nobody_reads_from_stops_no_other() -> None:
     found.fetching.stop()
 
 
-def test_records_that_wait_do_not_keep_all_that_came_with_them() -> None:
+def test_waiting_records_do_not_keep_the_whole_answer_in_memory() -> None:
     answer = bytes(1_000)
     few, most = (FetchedPartition("t", 0, 0, (), memoryview(answer)[:length]) for length in (499, 501))
     assert alone(few, 1_000).records == few.records
@@ -290,7 +290,7 @@ def test_records_that_wait_do_not_keep_all_that_came_with_them() -> None:
     assert alone(most, 1_000) is most
 
 
-async def test_what_comes_before_corrupt_records_is_delivered() -> None:
+async def test_records_before_corrupt_ones_are_delivered() -> None:
     bad = batch(4)[:-1] + b"x"
     cluster = Cluster()
     cluster.answer(1, kafka.FETCH, fetched(batch(3) + bad), fetched(bad))
@@ -311,7 +311,7 @@ async def test_a_partition_that_is_answered_twice_is_taken_once() -> None:
     assert found.errors == []
 
 
-async def test_who_reads_much_of_many_partitions_lets_others_go_on_in_between() -> None:
+async def test_reading_many_large_partitions_yields_between_them() -> None:
     cluster = Cluster()
     large = b"".join(batch(3 + number) for number in range(1_500))
     parts = [struct.pack(">ihqqqii", number, 0, 9, 9, 0, 0, -1) + INT32.pack(len(large)) + large for number in range(3)]

@@ -213,7 +213,7 @@ async def test_a_stop_waits_for_the_application_which_may_acknowledge_and_pings_
         assert coordinator.sent[-1] == push.stop_answer("c", told(21))
 
 
-async def test_no_record_comes_before_the_application_knows_what_it_reads() -> None:
+async def test_no_record_is_delivered_before_assigned_returns() -> None:
     async with scene() as here:
         here.listener.assigned_takes_s = 1.0
         coordinator = await here.net.registered()
@@ -247,7 +247,7 @@ async def test_a_stop_that_is_said_again_has_an_answer_of_its_own() -> None:
         assert here.listener.told == [("assigned", {ONE}), ("revoked", {ONE})]
 
 
-async def test_after_a_silent_session_it_reads_nothing_and_looks_for_its_coordinator() -> None:
+async def test_a_consumer_whose_session_expired_stops_reading_and_finds_its_coordinator_again() -> None:
     async with scene() as here:
         coordinator = await here.net.registered()
         coordinator.say(start())
@@ -264,7 +264,7 @@ async def test_after_a_silent_session_it_reads_nothing_and_looks_for_its_coordin
         await here.net.registered()
 
 
-async def test_who_is_no_coordinator_is_left_for_the_next_broker() -> None:
+async def test_a_broker_that_is_not_the_coordinator_is_left_for_the_next_one() -> None:
     async with scene() as here:
         addresses = []
         for answer in (metadata(Code.NOT_COORDINATOR), metadata(Code.COORDINATOR_NOT_AVAILABLE), metadata(0, 3), None):
@@ -289,7 +289,7 @@ async def test_a_connection_that_ends_or_brings_what_it_may_not_is_replaced(why:
         assert here.listener.told[1:] == [("lost", {ONE})]
 
 
-async def test_who_finds_no_coordinator_is_warned_once_for_each_session(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_missing_coordinator_is_logged_once_per_session(caplog: pytest.LogCaptureFixture) -> None:
     async with scene() as here:
         refusing = asyncio.create_task(here.net.refuse_all(Code.COORDINATOR_NOT_AVAILABLE))
         await asyncio.sleep(SESSION_S * 0.9)
@@ -398,7 +398,7 @@ async def test_a_listener_whose_method_is_not_async_fails_as_any(monkeypatch: py
             await here.running
 
 
-async def test_it_leaves_when_the_ping_after_its_last_offsets_has_come() -> None:
+async def test_the_consumer_leaves_after_the_ping_that_follows_its_last_offsets() -> None:
     async with scene() as here:
         coordinator = await here.net.registered()
         coordinator.say(start())
@@ -415,7 +415,7 @@ async def test_it_leaves_when_the_ping_after_its_last_offsets_has_come() -> None
         assert here.listener.told == [("assigned", {ONE}), ("revoked", {ONE})]
 
 
-async def test_who_is_stopped_while_it_leaves_is_done_when_others_start() -> None:
+async def test_a_consumer_stopped_while_leaving_ends_when_others_start() -> None:
     async with scene() as here:
         coordinator = await here.net.registered()
         coordinator.say(start())
@@ -429,7 +429,7 @@ async def test_who_is_stopped_while_it_leaves_is_done_when_others_start() -> Non
         assert [each[0] for each in here.listener.told] == ["assigned", "revoked"]
 
 
-async def test_who_reads_nothing_may_leave_at_once() -> None:
+async def test_a_consumer_that_reads_nothing_may_leave_at_once() -> None:
     async with scene() as here:
         await here.net.registered()
         assert not await here.membership.leave()

@@ -19,7 +19,7 @@ def without_size(frame: bytes) -> memoryview:
     return memoryview(frame)[4:]
 
 
-def test_what_the_consumer_sends_is_what_the_broker_reads() -> None:
+def test_the_broker_decodes_what_the_consumer_encodes() -> None:
     asked = push.Registration("g", "c", '{"t":1}', True, "smallest", 6_000)
     assert asked.request() == layouts.REGISTER_CONSUMER_REQUEST.write(messages.RegisterConsumerRequest(*asked))
     assert push.cluster_metadata_request("g") == layouts.CLUSTER_METADATA_REQUEST.write(
@@ -33,7 +33,7 @@ def test_what_the_consumer_sends_is_what_the_broker_reads() -> None:
     assert push.start_answer("c") == layouts.START_FETCHER_RESPONSE.write(messages.StartFetcherResponse(0, "c"))
 
 
-def test_what_the_broker_sends_is_what_the_consumer_reads() -> None:
+def test_the_consumer_decodes_what_the_broker_encodes() -> None:
     metadata = layouts.CLUSTER_METADATA_RESPONSE.write(messages.ClusterMetadataResponse(0, 1, (BROKER,)))
     assert push.read_cluster_metadata(without_size(metadata)) == (0, 1, (push.Broker(1, "k1", 9092),))
     registered = layouts.REGISTER_CONSUMER_RESPONSE.write(messages.RegisterConsumerResponse(16))
@@ -63,7 +63,7 @@ def test_a_frame_that_is_cut_short_is_refused(length: int) -> None:
         START[4:].replace(b"\x00\x03c-1", struct.pack(">h", 5_002) + b"c-" + b"1" * 5_000),
     ],
 )
-def test_what_is_no_call_is_refused(wrong: bytes) -> None:
+def test_an_invalid_call_is_rejected(wrong: bytes) -> None:
     assert wrong != START[4:]
     with pytest.raises(ProtocolError):
         push.read_call(memoryview(wrong))

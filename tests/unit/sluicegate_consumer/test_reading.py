@@ -45,7 +45,7 @@ def test_a_place_is_told_until_it_is_found() -> None:
     assert partition.reader.told == 40
 
 
-def test_what_was_not_acknowledged_is_not_told() -> None:
+def test_unacknowledged_records_are_not_reported() -> None:
     partition = Partition()
     partition.reader.take([batch(0, 3)], 3)
     assert partition.reader.told == 0
@@ -57,7 +57,7 @@ def test_what_was_not_acknowledged_is_not_told() -> None:
     assert partition.reader.told == 2, "it does not go back"
 
 
-def test_what_has_no_record_to_deliver_is_told_when_all_before_it_is_acknowledged() -> None:
+def test_a_position_past_empty_batches_is_reported_once_all_before_it_is_acknowledged() -> None:
     partition = Partition()
     partition.reader.take([batch(0, 1)], 9)
     (record,) = partition.drain()

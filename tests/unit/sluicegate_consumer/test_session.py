@@ -49,7 +49,7 @@ def test_a_refusal_says_whether_to_try_again(code: int, error: type[Exception]) 
     assert session.phase is Phase.REGISTERING
 
 
-def test_it_goes_round_from_start_to_stop() -> None:
+def test_a_session_repeats_the_phases_from_start_to_stop() -> None:
     session = registered()
     phases = [session.phase]
     for _ in range(2):

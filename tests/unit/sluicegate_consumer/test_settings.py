@@ -81,7 +81,7 @@ def test_a_group_whose_id_no_coordinator_takes_is_refused(group: Any) -> None:
         Consumer("k:9092", group, topics=["a"])
 
 
-async def test_who_iterates_over_a_consumer_that_nobody_started_does_not_wait_for_ever() -> None:
+async def test_iterating_over_a_consumer_that_was_not_started_raises_an_error() -> None:
     consumer = Consumer("k:9092", "g", topics=["a"])
     for each in (consumer, consumer.streams[0]):
         with pytest.raises(ConsumerError, match="async with"):
@@ -107,7 +107,7 @@ def test_attempts_come_later_and_later_and_not_all_at_once() -> None:
 
 
 @pytest.mark.parametrize("outage_s", [0.5, 3.4, 7.0])
-def test_a_coordinator_that_comes_back_is_found_soon_by_who_was_told_to_wait(outage_s: float) -> None:
+def test_a_recovered_coordinator_is_found_soon_with_few_attempts(outage_s: float) -> None:
     """It is not asked all the time: thousands of consumers would burden brokers during a fail-over."""
     backoff, asked_s, attempts = Backoff(0.05, 2.0, lambda: 1.0), 0.0, 0
     while asked_s < outage_s:

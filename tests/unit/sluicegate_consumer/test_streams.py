@@ -46,7 +46,7 @@ async def test_streams_have_their_own_records_and_the_consumer_those_of_all_in_t
     assert sorted([(await anext(delivery.both)).stream for _ in range(4)]) == [0, 0, 1, 1]
 
 
-async def test_who_waits_is_given_what_comes() -> None:
+async def test_a_waiting_stream_receives_the_next_record() -> None:
     delivery = Delivery()
     waiting = asyncio.create_task(anext(delivery.both))
     await asyncio.sleep(1.0)
@@ -84,7 +84,7 @@ async def test_beyond_the_session_and_while_the_listener_is_told_nothing_is_deli
     assert (await waiting).offset == 2
 
 
-async def test_others_have_their_turn_while_there_are_records() -> None:
+async def test_other_tasks_run_while_there_are_records() -> None:
     """Virtual time does not pass without waits: the turn is over with the first record."""
     delivery = Delivery()
     delivery.put(0, timed([5] * 10))
@@ -113,7 +113,7 @@ async def test_an_error_stays_and_nothing_behind_corrupt_records_is_delivered() 
         await anext(delivery.second)
 
 
-async def test_the_end_comes_to_whoever_waits() -> None:
+async def test_the_end_reaches_waiting_streams() -> None:
     delivery = Delivery()
     waiting = asyncio.create_task(delivery.both.take_many(3))
     await asyncio.sleep(1.0)

@@ -56,7 +56,7 @@ def running() -> Iterator[tuple[SyncConsumer, _Consumer]]:
         yield found, made[0]
 
 
-def test_what_is_looked_at_when_the_session_is_over_is_not_lost_if_that_goes_on(
+def test_records_checked_after_the_session_expired_are_kept_if_it_continues(
     running: tuple[SyncConsumer, _Consumer],
 ) -> None:
     found, inner = running
@@ -68,7 +68,7 @@ def test_what_is_looked_at_when_the_session_is_over_is_not_lost_if_that_goes_on(
     timer.join()
 
 
-def test_who_is_interrupted_while_it_waits_misses_nothing(
+def test_an_interrupted_wait_loses_no_record(
     running: tuple[SyncConsumer, _Consumer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found, _ = running

@@ -31,7 +31,7 @@ def test_the_cache_is_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert cache_root() == tmp_path / ".cache" / "sluicegate"
 
 
-def test_what_is_not_complete_is_made_anew_and_only_once(tmp_path: Path) -> None:
+def test_an_incomplete_file_is_made_again_once(tmp_path: Path) -> None:
     place = tmp_path / "made" / "program"
     place.parent.mkdir()
     place.write_text("half")
@@ -48,7 +48,7 @@ def test_what_is_not_complete_is_made_anew_and_only_once(tmp_path: Path) -> None
     assert names_in(place.parent) == {"program", "program.lock"}
 
 
-def test_what_cannot_be_made_leaves_the_cache_as_it_was(tmp_path: Path) -> None:
+def test_a_failed_build_leaves_the_cache_unchanged(tmp_path: Path) -> None:
     def fail(fresh: Path) -> None:
         fresh.write_text("hal")
         raise ObtainError("there is no compiler")
@@ -71,7 +71,7 @@ def test_what_a_killed_run_has_left_is_cleared_away(tmp_path: Path) -> None:
     assert names_in(tmp_path) == {"program", "program.lock", other.name}
 
 
-def test_who_waits_for_another_run_says_so_and_takes_what_that_one_has_made(
+def test_a_run_reports_that_it_waits_and_uses_what_the_other_run_obtained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / "program"

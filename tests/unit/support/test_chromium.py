@@ -22,12 +22,12 @@ def put(folder: Path, name: str, script: str = "true") -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_one_that_is_there_is_taken(programs: Path, name: str) -> None:
+def test_an_installed_chromium_is_used(programs: Path, name: str) -> None:
     put(programs, name)
     assert obtain() == programs / name
 
 
-def test_without_one_it_is_said_what_to_do(programs: Path) -> None:
+def test_the_error_without_chromium_says_how_to_install_it(programs: Path) -> None:
     with pytest.raises(ObtainError, match="`make chromium` installs it as root on Debian; else install it"):
         obtain()
 

@@ -48,7 +48,7 @@ def page(**series: list[tuple[dict[str, str], list[float | None]]]) -> str:
     return dashboard_page(DASHBOARD, Answers(**series), SPAN)  # type: ignore[arg-type]
 
 
-def test_a_panel_is_drawn_with_the_legend_of_each_series_and_no_line_where_there_was_nothing() -> None:
+def test_a_panel_has_the_legend_of_each_series_and_gaps_without_values() -> None:
     drawn = page(lines=[({"pod": "one"}, [1, 2, None, 2, 1]), ({"pod": "<two>"}, [3, 3, 3, 3, 3])])
     assert drawn.count("<polyline") == 3
     assert "of one" in drawn

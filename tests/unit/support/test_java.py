@@ -44,7 +44,7 @@ def test_one_that_is_too_old_is_refused(programs: Path) -> None:
         obtain()
 
 
-def test_who_may_not_install_one_is_told_how_in_one_line(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_without_root_says_how_to_install_java(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     put(programs, "apt-get", "exit 9")
     with pytest.raises(ObtainError, match=f"java is not on the PATH: sudo apt-get install {PACKAGE}$"):

@@ -13,7 +13,7 @@ def test_sequences_and_numbers_that_run_on_are_as_they_should_be() -> None:
     assert fault_in(IN_ORDER, {0: 1, 1: 5, 2: 9}) is None
 
 
-def test_what_nobody_acknowledged_may_be_there_again_under_the_next_epoch() -> None:
+def test_unacknowledged_records_may_be_repeated_under_the_next_epoch() -> None:
     again = WrittenBatch(1, 0, 3, (9, 13))
     assert fault_in([*IN_ORDER, again], {0: 1, 1: 5, 3: 9, 4: 13}) is None
 

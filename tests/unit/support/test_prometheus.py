@@ -26,7 +26,7 @@ def put(folder: Path, name: str, script: str = "exit 9") -> None:
     (folder / name).chmod(0o755)
 
 
-def test_one_that_is_there_is_taken(programs: Path) -> None:
+def test_an_installed_prometheus_is_used(programs: Path) -> None:
     for name in ("prometheus", "promtool", "apt-get", "dpkg"):
         put(programs, name)
     assert obtain() == programs / "prometheus"
@@ -40,7 +40,7 @@ def test_the_package_is_unpacked_into_the_cache_once(programs: Path) -> None:
     assert (programs / "asked").read_text().splitlines() == ["-q download prometheus"]
 
 
-def test_who_may_not_fetch_lists_of_packages_is_told_who_does(programs: Path) -> None:
+def test_the_error_without_root_says_who_may_update_package_lists(programs: Path) -> None:
     put(programs, "apt-get")
     put(programs, "dpkg", UNPACK)
     with pytest.raises(ObtainError, match=r"let root run `apt-get update`, and try again$"):
@@ -55,7 +55,7 @@ def test_root_fetches_lists_of_packages_that_are_not_there(programs: Path, monke
     assert obtain().name == "prometheus"
 
 
-def test_where_there_is_no_apt_it_is_said_where_it_is_looked_for(programs: Path) -> None:
+def test_the_error_without_apt_says_where_promtool_is_expected(programs: Path) -> None:
     with pytest.raises(ObtainError, match=r"promtool is not there: `make prometheus` .* have it on the PATH$"):
         obtain()
     with pytest.raises(ObtainError):

@@ -92,13 +92,13 @@ def config_order_rule(order: Order) -> Rule:
     numbers = f"c.map(k, {_number_cel(order)})"
     in_order = f"{numbers}.isSorted()" + (f" && {numbers}.min() < {numbers}.max()" if order.below else "")
     shown = f"c.map(k, string({_number_cel(order)})).join(', ')"
-    said = f"c.join('{order.sign}') + ' must hold (' + {shown} + '); {_ADVICE}'"
+    message_cel = f"c.join('{order.sign}') + ' must hold (' + {shown} + '); {_ADVICE}'"
     return Rule(
         cel=f"!has(self.config) || {chains}.all(c, {in_order})",
         message=f"{VALUE_REFUSED}: it is out of order with another",
         holds=lambda model: not wrong(model),
         field="config",
-        message_cel=f"{chains}.filter(c, !({in_order})).map(c, {said})[0]",
+        message_cel=f"{chains}.filter(c, !({in_order})).map(c, {message_cel})[0]",
         message_of=sentence,
     )
 

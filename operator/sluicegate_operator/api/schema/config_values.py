@@ -209,13 +209,13 @@ def config_keys_rule(known: tuple[str, ...], others: tuple[OthersKeys, ...], unk
         return next((one for one in others if one.holds(key)), unknown).sentence(key)
 
     is_unknown = f"!(k in {cel_list(known)})"
-    said = "".join(f"{one.cel} ? {one.sentence_cel} : " for one in others) + unknown.sentence_cel
+    message_cel = "".join(f"{one.cel} ? {one.sentence_cel} : " for one in others) + unknown.sentence_cel
     return Rule(
         cel=f"!has(self.config) || !self.config.exists(k, {is_unknown})",
         message=f"config holds {', or '.join(one.what for one in (*others, unknown))}; {unknown.advice}",
         holds=lambda model: first(model) is None,
         field="config",
-        message_cel=f"self.config.filter(k, {is_unknown}).map(k, {said})[0]",
+        message_cel=f"self.config.filter(k, {is_unknown}).map(k, {message_cel})[0]",
         message_of=sentence,
     )
 

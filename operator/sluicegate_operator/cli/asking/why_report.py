@@ -52,7 +52,7 @@ def document(found: Sequence[AddressAnswers]) -> dict[str, Any]:
         "addresses": [
             {
                 "address": one.address,
-                "brokers": [_said(answer) for answer in one.answers],
+                "brokers": [_document(answer) for answer in one.answers],
                 "quotas": [
                     {"cluster": cluster, "kind": kind, "names": list(names)}
                     for (cluster, kind), names in sorted(one.quotas.items())
@@ -63,7 +63,7 @@ def document(found: Sequence[AddressAnswers]) -> dict[str, Any]:
     }
 
 
-def _said(answer: BrokerAnswer) -> dict[str, Any]:
+def _document(answer: BrokerAnswer) -> dict[str, Any]:
     who = {"cluster": answer.cluster, "broker": answer.broker_id}
     return who | ({"problem": answer.problem} if answer.document is None else {"answer": answer.document})
 

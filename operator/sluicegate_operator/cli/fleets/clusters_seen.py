@@ -32,13 +32,13 @@ async def looking(place: Place | None, cluster: str | None, data_dir: Path) -> A
         if place is None:
             view = FleetView(data_dir)
 
-            async def look_here() -> Sequence[ShownCluster]:
-                return _only(await view.look(), cluster)
+            async def read_here() -> Sequence[ShownCluster]:
+                return _only(await view.read_clusters(), cluster)
 
-            yield look_here
+            yield read_here
         else:
             with place.client() as kube:
-                yield KubernetesView(kube, place.namespace, cluster).look
+                yield KubernetesView(kube, place.namespace, cluster).read_clusters
     except DataDirError as error:
         say(f"{error}; or ask in Kubernetes with -n NAMESPACE")
         raise typer.Exit(REFUSED) from None

@@ -92,7 +92,7 @@ class FleetView:
     def __init__(self, data_dir: Path) -> None:
         self._data_dir = data_dir
 
-    async def look(self) -> list[ShownCluster]:
+    async def read_clusters(self) -> list[ShownCluster]:
         """Return the clusters. Raises DataDirError if no `up` runs there."""
         state = read_state(self._data_dir)
         return [await self._cluster(name, cluster) for name, cluster in sorted(state["clusters"].items())]

@@ -69,7 +69,7 @@ class KubernetesView:
         self._cluster = cluster
         self._slots = asyncio.Semaphore(ASKED_AT_A_TIME)
 
-    async def look(self) -> list[ShownCluster]:
+    async def read_clusters(self) -> list[ShownCluster]:
         """Return the clusters. Raises KubeError, and NobodyToAskError if the cluster does not exist."""
         of_one = f"={self._cluster}" if self._cluster is not None else ""
         pods = await self._kube.list(POD, self._namespace, f"{CLUSTER_LABEL}{of_one},{MANAGED_BY_LABEL}={MANAGER}")

@@ -43,8 +43,11 @@ def quotas(
         ),
     ] = None,
 ) -> None:
-    """Of the clusters of `sluicegate up`, or of a Kubernetes namespace with -n. Exit code 1 when a broker does not
-    show its limits."""
+    """Show the quotas of clusters.
+
+    The clusters are those of `sluicegate up`, or with -n those of a Kubernetes namespace. The exit code is 1 if a
+    broker does not show its limits.
+    """
     place = place_asked(namespace, context, kubeconfig)
     if watch:
         usual_s = INTERVAL_S if place is None else KUBERNETES_INTERVAL_S

@@ -30,8 +30,11 @@ def status(
     data_dir: DataDirOption = DATA_DIR,
     output: Annotated[Output, typer.Option("-o", "--output")] = Output.TABLE,
 ) -> None:
-    """Of the clusters of `sluicegate up`, or of a Kubernetes namespace with -n. Exit code 1 when nothing runs there or
-    a node is not ready."""
+    """Show the status of clusters.
+
+    The clusters are those of `sluicegate up`, or with -n those of a Kubernetes namespace. The exit code is 1 if nothing
+    runs there or a node is not ready.
+    """
     clusters = asyncio.run(ask_once(place_asked(namespace, context, kubeconfig), cluster, data_dir))
     if output is Output.JSON:
         print(json.dumps(as_dict(clusters), indent=2))

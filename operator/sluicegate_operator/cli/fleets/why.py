@@ -58,8 +58,11 @@ def why(
     data_dir: DataDirOption = DATA_DIR,
     output: Annotated[Output, typer.Option("-o", "--output")] = Output.TABLE,
 ) -> None:
-    """Without -n, --context and --kubeconfig the brokers of `sluicegate up` are asked. The limits of brokers and
-    listeners, which all clients share, are listed after those of the address."""
+    """Show the limits that apply to an address.
+
+    Without -n, --context and --kubeconfig the command asks the brokers of `sluicegate up`. It lists the limits of the
+    address first, and then those of brokers and listeners, which all clients share.
+    """
     if not address.startswith(OF_A_POD) and not is_ip(address):
         raise bad_use(f"{address} is neither one IPv4 or IPv6 address, such as 10.0.0.1, nor pod/NAME")
     if address.startswith(OF_A_POD):
@@ -67,7 +70,7 @@ def why(
     place = place_asked(namespace, context, kubeconfig)
     if place is None and address.startswith(OF_A_POD):
         raise bad_use("a pod is looked up in Kubernetes: say its namespace with -n")
-    found = asyncio.run(_look(address, place, cluster, data_dir))
+    found = asyncio.run(_ask(address, place, cluster, data_dir))
     if output is Output.JSON:
         print_json(document(found))
     else:
@@ -81,7 +84,7 @@ def why(
         raise typer.Exit(REFUSED)
 
 
-async def _look(address: str, place: Place | None, cluster: str | None, data_dir: Path) -> list[AddressAnswers]:
+async def _ask(address: str, place: Place | None, cluster: str | None, data_dir: Path) -> list[AddressAnswers]:
     try:
         if place is None:
             brokers = brokers_here(data_dir, cluster)

@@ -58,7 +58,7 @@ def list_(
     elif found:
         Console().print(groups_table(found))
     else:
-        _say_none()
+        _print_none()
 
 
 @groups.command()
@@ -84,7 +84,7 @@ def describe(
             console.print(members_table(one))
             console.print(offsets_table(one))
         if not asked_for:
-            _say_none()
+            _print_none()
     missing = [name for name, one in asked_for.items() if one is None]
     for name in missing:
         say(f"there is no group {name}; `sluicegate groups list` has those that there are")
@@ -142,8 +142,8 @@ def reset_offsets(
     plan = _ask(bootstrap_server, data_dir, cluster, reset)
     if plan.is_new:
         # This is no error, but the name may be mistyped.
-        said = f"there was no group {group}; its offsets make it"
-        say(said if execute else f"there is no group {group} yet; --execute makes it")
+        note = f"there was no group {group}; its offsets make it"
+        say(note if execute else f"there is no group {group} yet; --execute makes it")
     if output is Output.JSON:
         print_json({"group": group, "executed": execute, "offsets": [asdict(reset) for reset in plan.resets]})
         return
@@ -174,7 +174,7 @@ def delete(
         raise typer.Exit(REFUSED)
 
 
-def _say_none() -> None:
+def _print_none() -> None:
     say("there are no groups")
 
 

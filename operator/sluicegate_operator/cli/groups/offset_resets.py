@@ -105,8 +105,8 @@ def parse_topics(texts: Iterable[str]) -> dict[str, tuple[int, ...] | None]:
     wanted: dict[str, tuple[int, ...] | None] = {}
     for text in texts:
         name, indexes = parse_topic(text)
-        said = wanted.get(name, ())
-        wanted[name] = None if said is None or indexes is None else tuple(sorted({*said, *indexes}))
+        before = wanted.get(name, ())
+        wanted[name] = None if before is None or indexes is None else tuple(sorted({*before, *indexes}))
     return wanted
 
 

@@ -30,16 +30,16 @@ class ManifestWatch:
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = tuple(paths)
-        self._seen = self._look({})
+        self._seen = self._scan({})
 
     def changed(self) -> list[Path] | None:
         """Return the files whose content changed since the last call, including deleted ones; None if none did."""
-        now = self._look(self._seen)
+        now = self._scan(self._seen)
         before, self._seen = self._seen, now
         names = [path for path in {**before, **now} if _digest(before.get(path)) != _digest(now.get(path))]
         return sorted(names) or None
 
-    def _look(self, before: dict[Path, Seen]) -> dict[Path, Seen]:
+    def _scan(self, before: dict[Path, Seen]) -> dict[Path, Seen]:
         found = {}
         for file in self._files():
             try:

@@ -69,8 +69,11 @@ def plan(
     data_dir: DataDirOption = DATA_DIR,
     output: Annotated[PlanOutput, typer.Option("-o", "--output", help="The form of what is found.")] = PlanOutput.TEXT,
 ) -> None:
-    """Exit code 0 when no node restarts, 2 when one would, 1 when something is refused or cannot be asked. Nothing is
-    written anywhere."""
+    """Compare manifests with what is running.
+
+    The exit code is 0 when no node restarts, 2 when one would, and 1 when something is refused or cannot be read. The
+    command writes nothing.
+    """
     ways = {"--up": up, "--against": bool(against), "--kubeconfig": kubeconfig is not None}
     if len(given := [name for name, is_given in ways.items() if is_given]) > 1:
         raise typer.Exit(_failed([f"{' and '.join(given)} are different things to compare with: say one"], output))

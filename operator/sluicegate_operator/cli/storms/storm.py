@@ -180,8 +180,11 @@ def storm(
         bool, typer.Option("--yes-i-own-this-target", help="Needed for a target that is not loopback.")
     ] = False,
 ) -> None:
-    """A storm can take a broker away from its users: it goes to loopback addresses, or to what you say is yours. With
-    -n it comes out of pods, which are made for it and deleted afterwards."""
+    """Open many connections to a listener.
+
+    A storm can make a broker unavailable to its users. Therefore it goes to loopback addresses, or to a target that the
+    user claims to own. With -n it comes out of pods, which are created for it and deleted afterwards.
+    """
     options = StormOptions(to, rate, workers, sources, seconds, timeout, max_open, yes_i_own_this_target)
     place = place_asked(namespace, context, kubeconfig)
     try:

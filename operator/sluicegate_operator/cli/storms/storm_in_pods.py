@@ -162,9 +162,9 @@ class PodStorms:
         name = pod["metadata"]["name"]
         if name in self.reports or name in self._failed or _phase(pod) not in ENDED:
             return
-        said = await self.kube.text(f"{POD.path(self.storm.namespace, name)}/log")
+        log_text = await self.kube.text(f"{POD.path(self.storm.namespace, name)}/log")
         try:
-            self.reports[name] = {**report_in(said, name), "address": (pod["status"] or {}).get("podIP", "")}
+            self.reports[name] = {**report_in(log_text, name), "address": (pod["status"] or {}).get("podIP", "")}
         except StormPodError as error:
             self._failed[name] = str(error)
 

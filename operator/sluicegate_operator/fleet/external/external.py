@@ -69,7 +69,7 @@ class ExternalFleet:
         self._siblings = siblings
         self._known: defaultdict[Key, _Known] = defaultdict(_Known)
 
-    async def look(self, cluster: BrokerCluster) -> ExternalSeen:
+    async def observe(self, cluster: BrokerCluster) -> ExternalSeen:
         """Return the bootstrap servers' answer, and which brokers answer themselves.
 
         Errors of brokers are in the result.
@@ -80,7 +80,7 @@ class ExternalFleet:
             servers = cluster.spec.bootstrap_servers or ()
             if servers != known.servers or now_s - known.looked_s > FRESH_S:
                 client = await self._client(known, servers)
-                known.seen = await _look(client, cluster, self._siblings)
+                known.seen = await _observe(client, cluster, self._siblings)
                 known.looked_s = asyncio.get_running_loop().time()
             return known.seen
 
@@ -90,7 +90,7 @@ class ExternalFleet:
         That is while it does not answer, while its id is not yet in the status, if it is another cluster, or if another
         BrokerCluster governs it.
         """
-        seen = await self.look(cluster)
+        seen = await self.observe(cluster)
         if seen.unseen or seen.governed or seen.cluster_id != governed_id(cluster):
             return ()
         return tuple(_address(broker) for broker in seen.brokers)
@@ -128,7 +128,9 @@ def _address(broker: ExternalBroker) -> BrokerAddress:
     return BrokerAddress(broker.id, broker.host, broker.port, not broker.fenced, barred)
 
 
-async def _look(client: AdminClient, cluster: BrokerCluster, siblings: Callable[[], Iterable[Sibling]]) -> ExternalSeen:
+async def _observe(
+    client: AdminClient, cluster: BrokerCluster, siblings: Callable[[], Iterable[Sibling]]
+) -> ExternalSeen:
     try:
         view = await client.describe_cluster_with_fenced()
     except KafkaAdminError as error:

@@ -16,10 +16,10 @@ async def why_not_dynamic(pool: BrokerPool, keys: Collection[str]) -> dict[str, 
     if not keys:
         return {}
 
-    async def look(broker: BrokerAddress, handle: BrokerHandle) -> Configs:
+    async def read(broker: BrokerAddress, handle: BrokerHandle) -> Configs:
         return await handle.describe_broker_configs(broker.broker_id, sorted(keys))
 
-    found = await pool.ask_any(look)
+    found = await pool.ask_any(read)
     sentences = {key: _why(key, found.get(key)) for key in sorted(keys)}
     return {key: sentence for key, sentence in sentences.items() if sentence}
 

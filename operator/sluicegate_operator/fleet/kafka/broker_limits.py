@@ -66,7 +66,7 @@ class Questions:
 async def read_limits(
     pool: BrokerPool, questions: Questions, brokers: Iterable[BrokerAddress] | None = None
 ) -> dict[int, ObservedLimits | Unreachable]:
-    async def look(broker: BrokerAddress, handle: BrokerHandle) -> ObservedLimits:
+    async def read(broker: BrokerAddress, handle: BrokerHandle) -> ObservedLimits:
         # Both are the broker's own view: the controller may be ahead of it.
         asked = questions.asked[broker.broker_id]
         quotas, configs = await asyncio.gather(
@@ -80,7 +80,7 @@ async def read_limits(
             listeners=frozenset(listener_ports(listeners.value)) if listeners is not None else None,
         )
 
-    return await pool.ask_each(look, brokers, STRAGGLER_S + questions.total * STRAGGLER_A_QUOTA_S)
+    return await pool.ask_each(read, brokers, STRAGGLER_S + questions.total * STRAGGLER_A_QUOTA_S)
 
 
 async def _configs(

@@ -56,15 +56,18 @@ _RESIZING = (
 
 @dataclass(frozen=True, slots=True)
 class ClaimsSeen:
-    """`make`: claims that nodes need and that are not there; see `make_claims`. `retried`: a refusal to change a claim
-    that may pass. Nodes can use such a claim, so they do not wait for it."""
+    """The volume claims of a cluster after a reconcile.
+
+    `make`: claims that nodes need and that do not exist; see `make_claims`. `retried`: a refusal to change a claim that
+    may pass. Nodes can use such a claim, so they do not wait for it.
+    """
 
     volumes: VolumesSeen
     make: tuple[NewVolume, ...] = ()
     retried: KubeError | None = None
 
 
-async def look_after_claims(
+async def reconcile_claims(
     kube: KubeClient,
     cluster: BrokerCluster,
     broker_count: int,
@@ -72,8 +75,11 @@ async def look_after_claims(
     started: bool,
     node_sets: Mapping[Role, Mapping[str, Any] | None] = _NONE,
 ) -> ClaimsSeen:
-    """`node_sets`: the StatefulSets that are there. Raises ClaimsTakenError if nodes would mount claims of others or
-    another cluster's data, and KubeError, but not for a refusal to change one claim."""
+    """Mark and grow the claims that the cluster's nodes need, and return their state.
+
+    `node_sets` has the StatefulSets that exist. Raises ClaimsTakenError if nodes would mount claims of other owners or
+    another cluster's data. Raises KubeError, but not for a refusal to change one claim.
+    """
     counts = {Role.BROKER: broker_count, Role.CONTROLLER: cluster.spec.controller_count}
     found, going = await _needed_claims(kube, cluster, counts)
     plan = plan_claims(cluster, [claim for claim, _ in found], broker_count, started=started)
@@ -97,8 +103,11 @@ async def look_after_claims(
 
 
 async def make_claims(kube: KubeClient, cluster: BrokerCluster, new: Iterable[NewVolume]) -> None:
-    """Make claims with the operator's mark before the StatefulSet does it without. Raises KubeConflictError if another
-    claim has taken the name meanwhile, and KubeError, once the other claims are made."""
+    """Create claims with the operator's mark, before the StatefulSet creates them without it.
+
+    Raises KubeConflictError if another claim has taken the name meanwhile. Raises KubeError after the other claims are
+    created.
+    """
     refusals = Refusals()
     for one in new:
         claim = volume_claim(cluster, one.role.value, one.ordinal, one.storage, cluster_id(cluster))
@@ -141,7 +150,7 @@ async def _needed_claims(
 async def _keep_with_others(
     kube: KubeClient, cluster: BrokerCluster, node_sets: Mapping[Role, Mapping[str, Any] | None]
 ) -> None:
-    """A StatefulSet that an older operator made may delete the claims of others that its pods have mounted."""
+    """Keep the claims of others that pods have mounted: an old operator's StatefulSet may delete them."""
     refusals = Refusals()
     for node_set in node_sets.values():
         policy = {} if node_set is None else node_set["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
@@ -154,8 +163,10 @@ async def _keep_with_others(
 
 
 async def _mark(kube: KubeClient, cluster: BrokerCluster, plan: ClaimsPlan, refusals: Refusals) -> list[str]:
-    """Returns what the API server says of the claims that it refuses to change; empty for others. `refusals` keeps
-    refusals that may pass. Raises KubeConflictError: the claims are to be read again."""
+    """Mark the claims, and return the API server's refusals, empty for claims that were changed.
+
+    `refusals` keeps refusals that may pass. Raises KubeConflictError if the claims must be read again.
+    """
     fields = [(claim, {"labels": selector(cluster.name, claim.role.value)}) for claim in plan.unlabelled]
     fields += [(claim, {"annotations": {CLUSTER_ID: cluster_id(cluster)}}) for claim in plan.unmarked]
     refused = []
@@ -217,8 +228,11 @@ def keep_template_size(child: Mapping[str, Any], node_set: Mapping[str, Any]) ->
 
 
 async def _grow(kube: KubeClient, cluster: BrokerCluster, plan: VolumesPlan, refusals: Refusals) -> VolumesSeen:
-    """Each claim is asked, whatever became of the others: one may be of another StorageClass, or bound by hand.
-    `refusals` keeps refusals that may pass. Raises KubeConflictError: the claims are to be read again."""
+    """Request the larger size of each claim, also after another claim was refused.
+
+    Claims differ: one may be of another StorageClass, or bound by hand. `refusals` keeps refusals that may pass. Raises
+    KubeConflictError if the claims must be read again.
+    """
     grown, refused = [], dict[str, str]()
     for growth in plan.grow:
         volume = growth.volume

@@ -57,7 +57,7 @@ async def enforce_config(pool: BrokerPool, wanted: WantedConfig) -> ConfigResult
     """Bring the brokers to the wanted configuration. Errors of brokers are in the result."""
     if not (wanted.desired or wanted.managed or wanted.own.keys):
         return ConfigResult()
-    pool, planned, unseen = await _look(pool, wanted, wanted.managed)
+    pool, planned, unseen = await _read(pool, wanted, wanted.managed)
     if set(planned.managed) != set(wanted.managed):
         await wanted.remember(planned.managed)
     if not planned.actions:
@@ -66,7 +66,7 @@ async def enforce_config(pool: BrokerPool, wanted: WantedConfig) -> ConfigResult
     loop = asyncio.get_running_loop()
     until_s = loop.time() + (0.0 if failures else wanted.deadline_s)
     while True:
-        pool, after, unseen = await _look(pool, wanted, planned.managed)
+        pool, after, unseen = await _read(pool, wanted, planned.managed)
         if not after.lagging or loop.time() >= until_s:
             break
         await asyncio.sleep(READ_BACK_PAUSE_S)
@@ -75,7 +75,7 @@ async def enforce_config(pool: BrokerPool, wanted: WantedConfig) -> ConfigResult
     return ConfigResult(planned.actions, after.managed, after.lagging, unseen, failures)
 
 
-async def _look(
+async def _read(
     pool: BrokerPool, wanted: WantedConfig, managed: Collection[str]
 ) -> tuple[BrokerPool, BrokerConfigPlan, dict[int, str]]:
     seen = await observe_limits(pool, sorted({*wanted.desired, *managed, *wanted.own.keys}))

@@ -31,11 +31,11 @@ async def ask_listeners(pool: BrokerPool, names: Collection[str]) -> dict[int, O
     """
     keys = asked_keys(sorted(names))
 
-    async def look(broker: BrokerAddress, handle: BrokerHandle) -> OpenListeners:
+    async def read(broker: BrokerAddress, handle: BrokerHandle) -> OpenListeners:
         found = await handle.describe_broker_configs(broker.broker_id, keys)
         return open_listeners({name: entry.value for name, entry in found.items()}, broker.host)
 
-    answers = await pool.ask_each(look)
+    answers = await pool.ask_each(read)
     return {broker_id: seen for broker_id, seen in answers.items() if not isinstance(seen, Unreachable)}
 
 
@@ -50,7 +50,7 @@ class ListenerOutcome:
     refused: Mapping[str, str] = field(default_factory=dict)
 
 
-async def tell_listeners(
+async def set_listeners(
     pool: BrokerPool, now: Mapping[int, OpenListeners], wanted: Mapping[int, OpenListeners]
 ) -> dict[int, ListenerOutcome]:
     """Set the listeners of brokers that differ; other brokers are left out. Errors of brokers are in the result.
@@ -58,13 +58,11 @@ async def tell_listeners(
     A broker that does not answer counts as unchanged.
     """
     todo = [b for b in pool.brokers if b.broker_id in now and differing(now[b.broker_id], wanted[b.broker_id])]
-    told = await asyncio.gather(
-        *(_tell(pool.only(b.broker_id), b, now[b.broker_id], wanted[b.broker_id]) for b in todo)
-    )
+    told = await asyncio.gather(*(_set(pool.only(b.broker_id), b, now[b.broker_id], wanted[b.broker_id]) for b in todo))
     return {broker.broker_id: one for broker, one in zip(todo, told, strict=True)}
 
 
-async def _tell(pool: BrokerPool, broker: BrokerAddress, now: OpenListeners, wanted: OpenListeners) -> ListenerOutcome:
+async def _set(pool: BrokerPool, broker: BrokerAddress, now: OpenListeners, wanted: OpenListeners) -> ListenerOutcome:
     names = one_by_one(now, wanted)
     try:
         refusal = await _alter(pool, broker, change_to(now, wanted, broker.host))

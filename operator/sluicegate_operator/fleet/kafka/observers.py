@@ -59,7 +59,7 @@ async def enforce_observers(
 
     `hold`: see diff_observers. `deadline_s`: seconds that brokers may take to load changes.
     """
-    seen = await _look(pool, None)
+    seen = await _read(pool, None)
     found = _answers(seen)
     actions = diff_observers(plan.configs, found, hold=hold)
     pool = pool.doubting(seen)
@@ -67,7 +67,7 @@ async def enforce_observers(
     until_s = asyncio.get_running_loop().time() + deadline_s
     if (actions and not failures) or _waits(plan, found):
         keys = {NAMES, *plan.configs, *(key for action in actions for key in action.delete)}
-        seen = await _look_until(pool, plan, keys, until_s)
+        seen = await _read_until(pool, plan, keys, until_s)
     unseen = {broker_id: answer.reason for broker_id, answer in seen.items() if isinstance(answer, Unreachable)}
     return ObserversResult(tuple(actions), failures, _answers(seen), unseen)
 
@@ -94,7 +94,7 @@ def _refused(plan: ObserverPlan, observer: str, result: ObserversResult) -> str:
     return ""
 
 
-async def _look_until(
+async def _read_until(
     pool: BrokerPool, plan: ObserverPlan, keys: Collection[str], until_s: float
 ) -> dict[int, ObservedObservers | Unreachable]:
     """Read until all brokers that answer have loaded or failed to load the plan, or time is up.
@@ -104,7 +104,7 @@ async def _look_until(
     loop = asyncio.get_running_loop()
     pause_s = FIRST_PAUSE_S
     while True:
-        seen = await _look(pool, sorted(keys))
+        seen = await _read(pool, sorted(keys))
         found = _answers(seen)
         left_s = until_s - loop.time()
         if left_s <= 0 or not (diff_observers(plan.configs, found) or _waits(plan, found)):
@@ -123,10 +123,10 @@ def _answers(seen: Mapping[int, ObservedObservers | Unreachable]) -> dict[int, O
     return {broker_id: answer for broker_id, answer in seen.items() if isinstance(answer, ObservedObservers)}
 
 
-async def _look(pool: BrokerPool, keys: Collection[str] | None) -> dict[int, ObservedObservers | Unreachable]:
+async def _read(pool: BrokerPool, keys: Collection[str] | None) -> dict[int, ObservedObservers | Unreachable]:
     """Read the brokers' observers. Without `keys`, read each broker's whole configuration, also unwanted observers."""
 
-    async def look(broker: BrokerAddress, handle: BrokerHandle) -> ObservedObservers:
+    async def read(broker: BrokerAddress, handle: BrokerHandle) -> ObservedObservers:
         configs = await handle.describe_broker_configs(broker.broker_id, keys, with_documentation=True)
         mine = {name: entry for name, entry in configs.items() if is_observer_key(name)}
         return ObservedObservers(
@@ -135,7 +135,7 @@ async def _look(pool: BrokerPool, keys: Collection[str] | None) -> dict[int, Obs
             reports=_reports(mine),
         )
 
-    return await pool.ask_each(look)
+    return await pool.ask_each(read)
 
 
 def _reports(configs: Configs) -> dict[str, ObserverReport]:
@@ -144,8 +144,8 @@ def _reports(configs: Configs) -> dict[str, ObserverReport]:
     found = {}
     for name in (names or "").split(","):
         entry = configs.get(class_key(name))
-        _, said, text = entry.documentation.partition(_SAID.format(name)) if entry is not None else ("", "", "")
-        match = _REPORT.fullmatch(text) if said else None
+        _, separator, text = entry.documentation.partition(_SAID.format(name)) if entry is not None else ("", "", "")
+        match = _REPORT.fullmatch(text) if separator else None
         if match is not None:
             found[name] = ObserverReport(match[1], match[2] or "")
     return found

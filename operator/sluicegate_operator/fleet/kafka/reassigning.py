@@ -53,7 +53,7 @@ async def reassign_replicas(
         there = _seen(await pool.ask_any(lambda _, handle: handle.describe_cluster_with_fenced()), brokers)
         if not needs_moves(wanted, observed.layout, there.racks):
             return plan_replicas(name, wanted, observed.layout, there)
-    seen, moving, topics = await pool.ask_any(lambda _, handle: _look(handle, brokers))
+    seen, moving, topics = await pool.ask_any(lambda _, handle: _read(handle, brokers))
     now = {one.index: one for one in topics[name].partitions} if name in topics else {}
     layout = [_as_of_now(one, now.get(one.index), moving.get((name, one.index))) for one in observed.layout]
     shrinks = any(len(partition.target) > wanted for partition in layout)
@@ -84,7 +84,7 @@ def _as_of_now(
     return PartitionLayout(partition.index, now.leader, now.replicas, now.isr)
 
 
-async def _look(
+async def _read(
     handle: BrokerHandle, wanted: BrokersWanted
 ) -> tuple[BrokersSeen, Mapping[Partition, ReassignmentView], Mapping[str, TopicView]]:
     """Return the brokers, the reassignments under way in the cluster, and all topics, read in this order."""

@@ -133,7 +133,7 @@ async def observe_topics(pool: BrokerPool, names: Collection[str]) -> SeenTopics
     Raises KafkaAdminError and NoBrokerError.
     """
 
-    async def look(_: BrokerAddress, handle: BrokerHandle) -> SeenTopics:
+    async def read(_: BrokerAddress, handle: BrokerHandle) -> SeenTopics:
         views = await handle.describe_topics(names)
         there = {name: view for name, view in views.items() if view.error is None and view.partitions}
         configs = await handle.describe_configs_of_topics(there) if there else {}
@@ -141,13 +141,13 @@ async def observe_topics(pool: BrokerPool, names: Collection[str]) -> SeenTopics
         missing = {name: None for name in names if name in views and views[name].error == UNKNOWN}
         return missing | {name: _observed(there[name], configs[name], moving) for name in there.keys() & configs.keys()}
 
-    return await pool.ask_any(look)
+    return await pool.ask_any(read)
 
 
 async def observe_topic(pool: BrokerPool, name: str) -> ObservedTopic | None:
     """Return the topic's state; None if it does not exist. Raises the same errors as enforce_topic."""
 
-    async def look(_: BrokerAddress, handle: BrokerHandle) -> ObservedTopic | None:
+    async def read(_: BrokerAddress, handle: BrokerHandle) -> ObservedTopic | None:
         view = (await handle.describe_topics([name])).get(name)
         if view is not None and view.error == UNKNOWN:
             return None
@@ -162,7 +162,7 @@ async def observe_topic(pool: BrokerPool, name: str) -> ObservedTopic | None:
             raise
         return _observed(view, configs, await _moving(handle, [view]))
 
-    return await pool.ask_any(look)
+    return await pool.ask_any(read)
 
 
 async def _moving(handle: BrokerHandle, views: Iterable[TopicView]) -> Mapping[Partition, ReassignmentView]:

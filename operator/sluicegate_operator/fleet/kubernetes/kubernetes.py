@@ -12,7 +12,7 @@ from typing import Any
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.broker_listener import BrokerListener
 from sluicegate_operator.fleet.base import BrokerAddress
-from sluicegate_operator.fleet.kafka.claims import keep_template_size, look_after_claims, make_claims
+from sluicegate_operator.fleet.kafka.claims import keep_template_size, make_claims, reconcile_claims
 from sluicegate_operator.fleet.kafka.controllers import ControllerPlace, ControllerView, controller_view
 from sluicegate_operator.fleet.kubernetes.kubernetes_listeners import KubernetesListeners
 from sluicegate_operator.fleet.pods.by_cluster import ByCluster
@@ -102,7 +102,7 @@ class KubernetesFleet:
     listeners: KubernetesListeners = field(init=False)
     racks: KubernetesRacks = field(init=False)
     _landing: LandingPlaces = field(init=False)
-    look_every_s: float = 1.0
+    poll_every_s: float = 1.0
 
     def __post_init__(self) -> None:
         self.listeners, self.racks = KubernetesListeners(self._kube), KubernetesRacks(self._kube)
@@ -138,7 +138,7 @@ class KubernetesFleet:
             brokers = there[Role.BROKER]
             count = max(cluster.spec.brokers.replicas, int(brokers["spec"]["replicas"]) if brokers else 0)
         started = _any_of(cluster, there.values())
-        claims = await look_after_claims(self._kube, cluster, count or 0, started=started, node_sets=there)
+        claims = await reconcile_claims(self._kube, cluster, count or 0, started=started, node_sets=there)
         wanted = cluster_children(self._images.of_cluster(cluster), listeners, count)
         children = [_with_claims_as_they_are(child, there) for child in wanted]
         await self._try_out(there, children)
@@ -200,7 +200,7 @@ class KubernetesFleet:
     async def _remove_network_policies(
         self, cluster: BrokerCluster, listeners: Sequence[BrokerListener], refusals: Refusals
     ) -> None:
-        """Removed last: no node waits for it if the API server refuses."""
+        """Remove the NetworkPolicies last, so that no node waits if the API server refuses."""
         if cluster.spec.network_policies:
             return
         for policy in network_policies(cluster, listeners, self._operator_namespace):
@@ -230,7 +230,7 @@ class KubernetesFleet:
         """Return the pods, also those that are being deleted."""
         return await listed_pods(self._kube, cluster)
 
-    async def look(self, cluster: BrokerCluster, *, fresh: bool = False) -> Sighting:
+    async def observe(self, cluster: BrokerCluster, *, fresh: bool = False) -> Sighting:
         """Observe controllers and pods. Raises KubeError; errors of controllers are in the view.
 
         Pods are read from the cache, or with `fresh` from the API server: a pod's absence from the cache proves
@@ -263,7 +263,7 @@ class KubernetesFleet:
         sets = await self.node_sets(cluster, listeners)
         if sets is None:
             return None
-        seen = await self.look(cluster)
+        seen = await self.observe(cluster)
         found = {role: (sets[role], seen.of(role)) for role in Role}
         return NodesSeen(
             view=seen.view,
@@ -280,7 +280,7 @@ class KubernetesFleet:
         )
 
     async def check(self, cluster: BrokerCluster, seen: NodesSeen) -> None:
-        """Implement `Fleet.check`; it also finds pods without the cluster's label, like `look`."""
+        """Implement `Fleet.check`; it also finds pods without the cluster's label, like `observe`."""
         pods = await all_pods(self._kube, cluster, seen.view.overview, fresh=True)
         found = {(pod.uid, pod.ready, pod.deleting) for pod in pods}
         known = seen.incarnations.items()

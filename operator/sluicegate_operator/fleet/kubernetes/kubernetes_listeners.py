@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.broker_listener import BrokerListener
-from sluicegate_operator.fleet.kafka.listeners import ListenerOutcome, ask_listeners, tell_listeners
+from sluicegate_operator.fleet.kafka.listeners import ListenerOutcome, ask_listeners, set_listeners
 from sluicegate_operator.fleet.kubernetes.listener_services import (
     ListenerServices,
     apply_services,
@@ -53,7 +53,7 @@ class KubernetesListeners:
 
     _kube: KubeClient
 
-    async def look(
+    async def reconcile(
         self, cluster: BrokerCluster, listeners: Sequence[BrokerListener], pool_of: PoolOf, lasts: Lasts, *, held: bool
     ) -> ListenersSeen:
         all_pods = await listed_pods(self._kube, cluster)
@@ -78,15 +78,18 @@ class KubernetesListeners:
     async def _services(
         self, cluster: BrokerCluster, listeners: Sequence[BrokerListener], count: int, *, held: bool
     ) -> dict[str, ListenerServices]:
-        """By the listener's name in Kubernetes. Listeners that clash are left out. One that is refused keeps no other
-        waiting. Raises KubeError for a refusal that concerns all listeners, and for one for good if `held`."""
+        """Return the Services of each listener, by the listener's name in Kubernetes.
+
+        Listeners that clash are left out. A refused listener does not delay the others. Raises KubeError for a refusal
+        that concerns all listeners, and for a final one if `held`.
+        """
         children = listener_children(cluster, listeners, count)
         there = await read_services(self._kube, cluster)
-        look = held_services if held else apply_services
+        reconcile = held_services if held else apply_services
         services: dict[str, ListenerServices] = {}
         for listener in (one for one in listeners if one.name in children):
             try:
-                services[listener.name] = await look(self._kube, listener, children[listener.name], there)
+                services[listener.name] = await reconcile(self._kube, listener, children[listener.name], there)
             except KubeError as error:
                 if not error.retriable or concerns_all(error):
                     raise
@@ -132,7 +135,7 @@ async def _open(
         )
         for b in pool.brokers
     }
-    told = {} if held else await tell_listeners(pool, found, wanted)
+    told = {} if held else await set_listeners(pool, found, wanted)
     if told:
         found = await ask_listeners(pool, names)
     brokers = [

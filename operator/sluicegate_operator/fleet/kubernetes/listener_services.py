@@ -21,8 +21,7 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ListenerServices:
-    """`seen` by the Service's name. `name_taken`, `refusal` and `not_applied` say why one of them is not there, or not
-    as it should be; `not_applied` is a refusal that may pass.
+    """The Services of a listener.
 
     `seen` is by the Service's name. `name_taken`, `refusal` and `not_applied` are why one of them is missing or
     outdated; `not_applied` is a refusal that may pass and has lasted. `left_over` is the first refusal to delete a

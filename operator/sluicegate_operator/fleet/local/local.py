@@ -26,7 +26,7 @@ from sluicegate_operator.planning.layout.cluster_layout import INTERNAL, Role, p
 class LocalFleet:
     """Implements fleet.protocol.Fleet. Owns which cluster of a name runs; `aclose` stops all processes."""
 
-    look_every_s = 0.2
+    poll_every_s = 0.2
 
     def __init__(
         self, data: DataDir, say: Callable[[str], None], changed: Callable[[], None], back_off: BackOff | None = None

@@ -12,7 +12,7 @@ from sluicegate_operator.planning.layout.cluster_layout import plan_cluster
 from sluicegate_operator.planning.listeners.exposure import Address
 from sluicegate_operator.planning.listeners.listener_status import ServicesSeen
 from sluicegate_operator.planning.listeners.listeners import BrokerSeen, OpenListener
-from sluicegate_operator.planning.registrations.racks import RacksPlan, Telling
+from sluicegate_operator.planning.registrations.racks import RackAssignment, RacksPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class LocalListeners:
 
     _brokers: Callable[[BrokerCluster], Sequence[RunningNode]]
 
-    async def look(
+    async def reconcile(
         self, cluster: BrokerCluster, listeners: Sequence[BrokerListener], pool_of: PoolOf, lasts: Lasts, *, held: bool
     ) -> ListenersSeen:
         running = self._brokers(cluster)
@@ -48,5 +48,5 @@ class NoRacks:
     async def plan(self, cluster: BrokerCluster, topology_key: str) -> RacksPlan:
         return RacksPlan()
 
-    async def tell(self, cluster: BrokerCluster, telling: Telling) -> None:
+    async def assign(self, cluster: BrokerCluster, assignment: RackAssignment) -> None:
         return

@@ -100,11 +100,11 @@ class Child:
                 return
             exits = 1 if loop.time() - started_s > self._back_off.steady_s else exits + 1
             delay_s = self._back_off.delay_s(exits)
-            self._tell(code, exits, delay_s)
+            self._report_exit(code, exits, delay_s)
             await asyncio.gather(self._watcher.died(), asyncio.sleep(delay_s))
             self.restarts += 1
 
-    def _tell(self, code: int, exits: int, delay_s: float) -> None:
+    def _report_exit(self, code: int, exits: int, delay_s: float) -> None:
         name, lines = self.spec.name, self._last_lines()
         again = f"it is started again in {delay_s:g} s"
         if exits < CRASH_LOOP_EXITS:

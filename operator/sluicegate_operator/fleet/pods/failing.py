@@ -152,8 +152,8 @@ def _failing(cluster: BrokerCluster, layout: ClusterLayout, pod: NodePod) -> Fai
     failure = pod.failure
     assert failure is not None, "asked of pods that fail"
     if failure.reason == OOM_KILLED:
-        said = f"{failure.message}; {_raise_limit(cluster, layout, pod.role, failure.container)}"
-        failure = replace(failure, message=said)
+        message = f"{failure.message}; {_raise_limit(cluster, layout, pod.role, failure.container)}"
+        failure = replace(failure, message=message)
     return FailingNode(pod.name, pod.uid, failure)
 
 

@@ -47,7 +47,10 @@ class LandingPlaces:
 
 
 async def landers_of_all(kube: KubeClient) -> set[Lander]:
-    """The landers of all clusters: those of pods, and those of StatefulSets for the next pods. Raises KubeError."""
+    """Return the landers of all clusters: those of pods, and those of StatefulSets for the next pods.
+
+    Raises KubeError.
+    """
     found = set()
     for kind in (POD, STATEFUL_SET):
         for body in await kube.cache.of_kind(kind):
@@ -63,7 +66,7 @@ async def landers_of_all(kube: KubeClient) -> set[Lander]:
 
 
 async def results_of_all(kube: KubeClient) -> list[Results]:
-    """The places for results of all AuditPipelines. Raises KubeError.
+    """Return the places for results of all AuditPipelines. Raises KubeError.
 
     There are none if the API server does not serve the kind, or does not let the operator list it.
     """
@@ -77,7 +80,7 @@ async def results_of_all(kube: KubeClient) -> list[Results]:
 
 
 def results_at(value: object) -> Results | None:
-    """The place for results of an AuditPipeline as the cache has it, readable or not.
+    """Return the place for results of an AuditPipeline as the cache has it, readable or not.
 
     None for any other object, and for results on a claim.
     """

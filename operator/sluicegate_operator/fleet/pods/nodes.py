@@ -26,7 +26,10 @@ class NodeRead:
 
 
 async def read_node(kube: KubeClient, name: str) -> NodeRead:
-    """Raises KubeError for what concerns all nodes: nothing of other nodes waits for one that is refused."""
+    """Read one node.
+
+    Raises KubeError only for what concerns all nodes, so that a refused node does not block others.
+    """
     try:
         found = await kube.get(NODE, None, name)
     except KubeError as error:

@@ -13,9 +13,9 @@ from sluicegate_operator.kube.http.kinds import POD
 from sluicegate_operator.planning.layout.cluster_layout import Role
 from sluicegate_operator.planning.registrations.racks import (
     NodeLabels,
+    RackAssignment,
     RackPod,
     RacksPlan,
-    Telling,
     nodes_to_read,
     plan_racks,
 )
@@ -34,9 +34,9 @@ class KubernetesRacks:
         labels = await asyncio.gather(*(read_labels(self._kube, name) for name in names))
         return plan_racks(topology_key, pods, dict(zip(names, labels, strict=True)))
 
-    async def tell(self, cluster: BrokerCluster, telling: Telling) -> None:
-        fields, seen_as = {"annotations": {RACK: telling.rack}}, {"uid": telling.pod.uid}
-        await self._kube.patch_metadata(POD, cluster.namespace, telling.pod.name, fields, seen_as)
+    async def assign(self, cluster: BrokerCluster, assignment: RackAssignment) -> None:
+        fields, seen_as = {"annotations": {RACK: assignment.rack}}, {"uid": assignment.pod.uid}
+        await self._kube.patch_metadata(POD, cluster.namespace, assignment.pod.name, fields, seen_as)
 
 
 def rack_pods(pods: Sequence[NodePod]) -> list[RackPod]:
@@ -54,7 +54,7 @@ def placed_brokers(pods: Sequence[NodePod]) -> dict[int, str]:
 
 
 async def read_labels(kube: KubeClient, node: str) -> NodeLabels:
-    """Raises KubeError for what concerns all nodes."""
+    """Read the labels of one node. Raises KubeError for what concerns all nodes."""
     read = await read_node(kube, node)
     if read.found is None:
         return NodeLabels(None, read.unseen, read.may_pass)

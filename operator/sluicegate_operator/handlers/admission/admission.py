@@ -129,12 +129,12 @@ class Admission:
         """Keep the certificate and check the webhook, until cancelled."""
         try:
             while True:
-                await self._look()
+                await self._refresh()
                 await asyncio.sleep(self._settings.check_every_s)
         finally:
             self.figures.reachable = None
 
-    async def _look(self) -> None:
+    async def _refresh(self) -> None:
         trouble = ""
         try:
             if await self._keeper.keep():
@@ -157,17 +157,17 @@ class Admission:
         meta = {"name": CHECK_NAME, "namespace": self._check_in, "labels": {CHECK_LABEL: "true"}}
         manifest = {"apiVersion": API_VERSION, "kind": BROKER_REGISTRATION.kind, "metadata": meta, "spec": spec}
         path = BROKER_REGISTRATION.path(self._check_in)
-        said = await self._kube.server.warnings("POST", path, {"dryRun": "All"}, manifest)
-        self._failures = 0 if CHECK_ANSWER in said else self._failures + 1
+        answer = await self._kube.server.warnings("POST", path, {"dryRun": "All"}, manifest)
+        self._failures = 0 if CHECK_ANSWER in answer else self._failures + 1
         reachable = self.figures.reachable
         if self._failures == 0:
             self.figures.reachable = True
         elif self._failures >= FAILURES_MAX:
             self.figures.reachable = False
         if self.figures.reachable != reachable:
-            self._tell()
+            self._report()
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         if self.figures.reachable:
             log.info("the API server reaches the webhook: it warns when objects are applied")
             return

@@ -37,9 +37,9 @@ async def new_pair(hosts: Sequence[str]) -> TlsPair:
             subprocess.run, command, capture_output=True, timeout=MAKING_TIMEOUT_S, check=True, stdin=subprocess.DEVNULL
         )
     except (OSError, subprocess.SubprocessError) as error:
-        said = getattr(error, "stderr", None) or b""
+        output = getattr(error, "stderr", None) or b""
         raise CertificateError(
-            f"no certificate could be made: {error} {said.decode(errors='replace')[-300:]}"
+            f"no certificate could be made: {error} {output.decode(errors='replace')[-300:]}"
         ) from None
     made = TlsPair.of_secret({"data": json.loads(done.stdout)})
     if made is None:

@@ -49,10 +49,10 @@ class ServingCertificate:
                 raise CertificateError("it has none yet" if secret is not None else "there is no such Secret")
             self._serve(pair)
         except (CertificateError, KubeError, OSError) as error:
-            self._say(f"the webhook's certificate in Secret {name} cannot be served: {error}")
+            self._log(f"the webhook's certificate in Secret {name} cannot be served: {error}")
         else:
             ended_s = time.time() - (self._figures.expires_s or 0.0)
-            self._say(f"the webhook's certificate in Secret {name} has expired" if ended_s > 0 else "")
+            self._log(f"the webhook's certificate in Secret {name} has expired" if ended_s > 0 else "")
 
     def _serve(self, pair: TlsPair) -> None:
         """Serve `pair`, if it is new. Raises CertificateError."""
@@ -63,7 +63,7 @@ class ServingCertificate:
         self._pair = pair
         self.loaded.set()
 
-    def _say(self, sentence: str) -> None:
+    def _log(self, sentence: str) -> None:
         if sentence and sentence != self._said:
             log.warning("%s", sentence)
         self._said = sentence

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.broker_cluster_status import ListenerAddresses
 from sluicegate_operator.api.schema.metadata import Status
-from sluicegate_operator.engine.context import look_again_s, now
+from sluicegate_operator.engine.context import now, recheck_s
 from sluicegate_operator.engine.external_clusters import ExternalClusters
 from sluicegate_operator.engine.lasting_refusals import LastingRefusals
 from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot, UnreadableClusterError
-from sluicegate_operator.engine.telling import say_scaled_by_others, say_stalled
+from sluicegate_operator.engine.telling import report_foreign_scale, report_stalled
 from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again, Retry, unless_refused
 from sluicegate_operator.fleet.kafka.claims import own_claims
 from sluicegate_operator.fleet.kubernetes.kubernetes import has_started
@@ -53,9 +53,12 @@ The oldest one is dropped first.
 
 @dataclass(frozen=True, slots=True)
 class _Applied:
-    """What became of the children: `refusal`, `name_taken` and `claims_taken` are sentences. `unreadable`: what they
-    follow from and cannot be read. `not_applied`: a refusal that may pass and has lasted. `retried`: a refusal that may
-    pass, of an object that no other one waits for."""
+    """The result of applying the children.
+
+    `refusal`, `name_taken` and `claims_taken` are sentences. `unreadable` names objects that the children depend on and
+    that cannot be read. `not_applied` is a refusal that may pass and has lasted. `retried` is a refusal that may pass,
+    of an object that no other one waits for.
+    """
 
     refusal: str = ""
     name_taken: str = ""
@@ -83,10 +86,10 @@ class ClusterReconciler:
         try:
             snapshot = await gather_snapshot(context.kube, key, [BROKER_LISTENER])
         except UnreadableClusterError as error:
-            await context.say_unreadable([error.unreadable], refusals)
+            await context.report_unreadable([error.unreadable], refusals)
             refusals.raise_first()
             raise
-        await context.say_unreadable(snapshot.unreadable_of(BROKER_LISTENER), refusals)
+        await context.report_unreadable(snapshot.unreadable_of(BROKER_LISTENER), refusals)
         claims_retry = await self._let_claims_go(key, snapshot.cluster)
         again = await self._reconcile(snapshot, key)
         return unless_refused(refusals, again if claims_retry is None or isinstance(again, Retry) else claims_retry)
@@ -124,7 +127,7 @@ class ClusterReconciler:
             return REFUSED_RETRY
         if seen.volumes is not None and seen.volumes.refused:
             return REFUSED_RETRY
-        return look_again_s(context, cluster) if _is_settled(seen) else STARTING_RETRY
+        return recheck_s(context, cluster) if _is_settled(seen) else STARTING_RETRY
 
     async def _let_claims_go(self, key: ClusterKey, now_there: BrokerCluster | None) -> Retry | None:
         """Make deleted BrokerClusters with deleteClaims the owners of their claims, which Kubernetes then deletes.
@@ -184,7 +187,7 @@ class ClusterReconciler:
                 raise
             return _Applied(not_applied=error) if error.retriable else _Applied(refusal=str(error))
         self._context.mark("rolls", (cluster.namespace, cluster.name))
-        await say_scaled_by_others(self._context, cluster, nodes.scaled_by_others)
+        await report_foreign_scale(self._context, cluster, nodes.scaled_by_others)
         for sentence in nodes.uncollected:
             if self._context.is_news(sentence, "uncollected", cluster.metadata.uid, sentence):
                 log.warning("cluster %s: %s", cluster.name, sentence)
@@ -260,7 +263,7 @@ class ClusterReconciler:
     async def _write(self, cluster: BrokerCluster, status: Status, *, without: Collection[str] = ()) -> None:
         """Write the status, and post a Warning when the cluster becomes Stalled."""
         await self._context.write_status(cluster, status, without=without)
-        await say_stalled(self._context, cluster, status)
+        await report_stalled(self._context, cluster, status)
 
 
 def _silence(cluster: BrokerCluster, progress: ClusterProgress) -> str:

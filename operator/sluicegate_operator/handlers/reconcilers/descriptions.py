@@ -6,7 +6,7 @@ This is a separate queue: a broker may be slow to answer, and fencing and readin
 import logging
 from collections.abc import Mapping, Sequence
 
-from sluicegate_operator.engine.context import look_again_s
+from sluicegate_operator.engine.context import recheck_s
 from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import Again, Retry
@@ -54,7 +54,7 @@ class DescriptionReconciler:
             context.mark("clusters", key)
         damaged = any(one.is_damaged for one in (progress.damage or {}).values())
         # Brokers repair damage, or a user accepts it, within seconds.
-        return context.resync_s(cluster) if damaged else look_again_s(context, cluster)
+        return context.resync_s(cluster) if damaged else recheck_s(context, cluster)
 
 
 async def _damage_changed(

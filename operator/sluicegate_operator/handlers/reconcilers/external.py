@@ -40,26 +40,26 @@ class ExternalBrokers:
         self._context = context
         self._known = ByCluster(_Known)
 
-    async def look(self, cluster: BrokerCluster) -> ExternalSeen | None:
+    async def observe(self, cluster: BrokerCluster) -> ExternalSeen | None:
         """Read the brokers; None while they are unknown, or if the cluster is not this BrokerCluster's.
 
         That is the case if the addresses lead to another cluster, or if another BrokerCluster governs it.
         """
         key, known = (cluster.namespace, cluster.name), self._known.of(cluster)
-        seen = await self._context.external.look(cluster)
+        seen = await self._context.external.observe(cluster)
         before, known.seen = known.seen, seen
-        self._tell(key, before, seen)
+        self._mark_queues(key, before, seen)
         if seen.unseen or seen.governed or not governed_id(cluster) or why_another(cluster, seen.cluster_id):
             return None
         return seen
 
     def why_unknown(self, cluster: BrokerCluster) -> str:
-        """Return why the last `look` did not return the state of the brokers."""
+        """Return why the last `observe` did not return the state of the brokers."""
         seen = self._known.of(cluster).seen
         another = why_another(cluster, seen.cluster_id) if seen.cluster_id else ""
         return seen.unseen or seen.governed or another or "it is not known yet which cluster this is"
 
-    def _tell(self, key: ClusterKey, before: ExternalSeen, seen: ExternalSeen) -> None:
+    def _mark_queues(self, key: ClusterKey, before: ExternalSeen, seen: ExternalSeen) -> None:
         if (before.cluster_id, before.brokers, before.unseen) != (seen.cluster_id, seen.brokers, seen.unseen):
             self._context.mark("clusters", key)
         if before.brokers != seen.brokers:

@@ -70,7 +70,7 @@ class PipelineReconciler:
         context = self._context
         snapshot = await gather_snapshot(context.kube, key, [AUDIT_PIPELINE])
         refusals = Refusals()
-        await context.say_unreadable(snapshot.unreadable_of(AUDIT_PIPELINE), refusals)
+        await context.report_unreadable(snapshot.unreadable_of(AUDIT_PIPELINE), refusals)
         cluster = snapshot.cluster
         if cluster is not None and cluster.spec.paused and not cluster.spec.is_external:
             for pipeline in snapshot.pipelines:
@@ -134,7 +134,7 @@ class PipelineReconciler:
         status = pipeline_status(pipeline, plan, runs, now(), trouble, noted)
         tried.figures[pipeline.name] = _figures(status)
         if await write_one_of_many(self._context, pipeline, status, tried.refusals):
-            await self._say(pipeline, status)
+            await self._post_events(pipeline, status)
         if trouble is not None and trouble.may_pass:
             return None
         if any((run.pod_ended and not run.ended) or run.state is RunState.PENDING or run.failure for run in runs or ()):
@@ -233,7 +233,7 @@ class PipelineReconciler:
         uid = run.owner["metadata"]["uid"] if run.owner is not None else ""
         return replace(run, failure=why_not_made(events_of(uid, events)))
 
-    async def _say(self, pipeline: AuditPipeline, status: AuditPipelineStatus) -> None:
+    async def _post_events(self, pipeline: AuditPipeline, status: AuditPipelineStatus) -> None:
         """Post Events for changes of the status.
 
         A Normal Event follows when a run succeeds for the first time. A Warning follows when a user must act, or when

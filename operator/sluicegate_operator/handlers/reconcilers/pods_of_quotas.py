@@ -85,7 +85,7 @@ class PodsOfQuotas:
         self._feeding.start()
         self._tasks = [
             asyncio.create_task(self._fill(cache), name="pods of quotas"),
-            asyncio.create_task(self._look(cache), name="watches of pods of quotas"),
+            asyncio.create_task(self._follow(cache), name="watches of pods of quotas"),
         ]
 
     async def _fill(self, cache: Cache) -> None:
@@ -93,7 +93,7 @@ class PodsOfQuotas:
         for one in cache.informers().values():
             await one.has_synced.wait()
         log.info("pods are watched, for a ConnectionQuota selects some")
-        self._workloads.told_all()
+        self._workloads.note_all_known()
 
     def _on_change(self, kind: Kind, before: CachedObject | None, after: CachedObject | None) -> None:
         held = after or before
@@ -105,7 +105,7 @@ class PodsOfQuotas:
             labels = None if body is None else body["metadata"].get("labels") or {}
             self._workloads.on_namespace(held.name, labels)
 
-    async def _look(self, cache: Cache) -> None:
+    async def _follow(self, cache: Cache) -> None:
         while True:
             await asyncio.sleep(LOOK_S)
             self._judge(cache)
@@ -125,7 +125,7 @@ class PodsOfQuotas:
         reasons = [why for one in watches if (why := one.why_unknown(now_s)) is not None]
         if bool(reasons) != bool(self.unseen):
             self.unseen = str(reasons[0]) if reasons else ""
-            self._workloads.tell_everybody()
+            self._workloads.mark_all()
 
 
 def _document(held: CachedObject) -> Json:

@@ -14,7 +14,7 @@ from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.broker_cluster_status import NO_CONTROLLER
 from sluicegate_operator.api.models.broker_registration import BrokerRegistration
 from sluicegate_operator.engine.changed_messages import ChangedMessages
-from sluicegate_operator.engine.context import look_again_s, now
+from sluicegate_operator.engine.context import now, recheck_s
 from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.snapshot import ClusterKey, Unreadable
 from sluicegate_operator.engine.telling import pass_over, write_one_of_many
@@ -83,7 +83,7 @@ class RegistrationReconciler:
             return None
         progress, uid = context.progress.of(cluster), cluster.metadata.uid
         context.figures.keep_brokers(key, uid)
-        seen, refusals = await context.fleet.look(cluster), Refusals()
+        seen, refusals = await context.fleet.observe(cluster), Refusals()
         fenced = await self._fence(cluster, seen)
         await self._set_gates(cluster, seen, refusals)
         await self._mend_labels(cluster, seen, refusals)
@@ -105,7 +105,7 @@ class RegistrationReconciler:
         if fenced or not settled(cluster, seen):
             return unless_refused(refusals, MOVING_EVERY_S)
         if context.followers.follow(key, seen.view):
-            return unless_refused(refusals, look_again_s(context, cluster))
+            return unless_refused(refusals, recheck_s(context, cluster))
         return unless_refused(refusals, context.settings.view_every_s * random.uniform(0.8, 1.2))
 
     def _note_controller(
@@ -123,7 +123,7 @@ class RegistrationReconciler:
         self._told.forget(key)
 
     async def _reconcile_external(self, cluster: BrokerCluster) -> Again:
-        seen, refusals = await self._external.look(cluster), Refusals()
+        seen, refusals = await self._external.observe(cluster), Refusals()
         if seen is None:
             if not cluster.spec.paused and self._are_unknown(cluster):
                 why = self._external.why_unknown(cluster)
@@ -159,7 +159,7 @@ class RegistrationReconciler:
         if not seen.fence_orders(told.items()) or seen.view.active is None or cluster.spec.paused:
             return False
         # A pod that the cache lacks may still exist.
-        seen = await self._context.fleet.look(cluster, fresh=True)
+        seen = await self._context.fleet.observe(cluster, fresh=True)
         orders = seen.fence_orders(told.items())
         if not orders or seen.view.active is None:
             return True
@@ -186,10 +186,12 @@ class RegistrationReconciler:
             if error.retriable:
                 refusals.keep(error)
                 return
-            said = f"the Lease of a controller that is gone cannot be ended: {error}; standbys wait until it expires"
-            if self._context.is_news(said, "lease", cluster.metadata.uid):
-                log.warning("cluster %s: %s", cluster.name, said)
-                await self._context.post(cluster, "Warning", REFUSED, said)
+            sentence = (
+                f"the Lease of a controller that is gone cannot be ended: {error}; standbys wait until it expires"
+            )
+            if self._context.is_news(sentence, "lease", cluster.metadata.uid):
+                log.warning("cluster %s: %s", cluster.name, sentence)
+                await self._context.post(cluster, "Warning", REFUSED, sentence)
             return
         if why:
             await self._context.post(cluster, "Warning", "ControllerGone", f"{why}: its Lease has ended")
@@ -248,7 +250,7 @@ class RegistrationReconciler:
         found = [read_object(item) for item in listed if not why_not_ours(item, broker_registration(cluster, 0))]
         unreadable: list[Unreadable] = []
         existing = readable(BrokerRegistration, BROKER_REGISTRATION, found, unreadable)
-        await self._context.say_unreadable(unreadable, refusals)
+        await self._context.report_unreadable(unreadable, refusals)
         plan = make_plan(existing)
         by_name = {registration.name: registration for registration in existing}
         owned = {item["metadata"]["name"] for item in listed if is_controlled_by(item, cluster.metadata.uid)}
@@ -263,8 +265,10 @@ class RegistrationReconciler:
         return existing
 
     async def _pass_over(self, cluster: BrokerCluster, name: str, writing: Awaitable[None], refusals: Refusals) -> None:
-        """Await `writing`. After a refusal the other BrokerRegistrations are written. A refusal for good is reported
-        once, and `refusals` keeps one that may pass."""
+        """Await `writing`, so that a refusal does not keep the other BrokerRegistrations from being written.
+
+        A final refusal is reported once, and `refusals` keeps one that may pass.
+        """
         try:
             await writing
         except KubeError as error:
@@ -309,7 +313,7 @@ class RegistrationReconciler:
                 return
             unreadable: list[Unreadable] = []
             found = readable(BrokerRegistration, BROKER_REGISTRATION, [read_object(made)], unreadable)
-            await self._context.say_unreadable(unreadable, refusals)
+            await self._context.report_unreadable(unreadable, refusals)
             if not found:
                 # It is being deleted, or a CRD of another version has changed it.
                 return

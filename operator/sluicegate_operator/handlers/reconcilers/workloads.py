@@ -65,24 +65,24 @@ class Workloads:
 
     def on_pod(self, uid: str, pod: WorkloadPod | None) -> None:
         """Note a pod; None means that it is gone or has ended."""
-        self._tell(self._index.drop_pod(uid) if pod is None else self._index.put_pod(pod))
+        self._mark(self._index.drop_pod(uid) if pod is None else self._index.put_pod(pod))
 
     def on_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
         """Note the labels of a namespace; None means that it is gone."""
-        self._tell(self._index.drop_namespace(name) if labels is None else self._index.put_namespace(name, labels))
+        self._mark(self._index.drop_namespace(name) if labels is None else self._index.put_namespace(name, labels))
 
-    def told_all(self) -> None:
+    def note_all_known(self) -> None:
         """Note that every existing pod and namespace was reported."""
         self.known = True
         for cluster in [cluster for cluster, names in self._news.items() if names]:
             self._changed(cluster)
 
-    def tell_everybody(self) -> None:
+    def mark_all(self) -> None:
         """Mark each cluster that has a quota which selects pods."""
         for cluster in set(self._clusters.values()):
             self._changed(cluster)
 
-    def _tell(self, quotas: Iterable[QuotaKey]) -> None:
+    def _mark(self, quotas: Iterable[QuotaKey]) -> None:
         for key in quotas:
             cluster = self._clusters[key]
             self._news[cluster].add(key[1])

@@ -179,4 +179,4 @@ def _selects(watched: Watched, answer: Json) -> bool:
 
 
 def _ignore() -> None:
-    """The default of `on_error`."""
+    """Ignore an error: the default of `on_error`."""

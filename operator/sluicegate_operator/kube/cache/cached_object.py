@@ -184,7 +184,7 @@ def _trimmed_node_set(body: Json) -> Json:
 
 
 def _kept_of_pods(spec: Json) -> Json:
-    """The volumes that are ConfigMaps, and the place where the pod lands its audit log."""
+    """Return the volumes that are ConfigMaps, and the place where the pod lands its audit log."""
     volumes = [volume for volume in spec.get("volumes") or () if "configMap" in volume]
     landers = lander_of_pod(spec)
     return {"volumes": volumes, **({"initContainers": landers} if landers else {})}

@@ -76,7 +76,7 @@ class WatchAnswer(Answer):
         ended: Callable[[], None],
         is_known: Callable[[str, Mapping[str, Any]], bool],
     ) -> None:
-        """Calls `contact` at each chunk, `fail` at an error of the API server, `ended` at the watch's orderly end.
+        """Create the answers. Call `contact` at each chunk, `fail` at an error, `ended` at the watch's orderly end.
 
         `is_known` returns, by the type of an event and its object, whether the cache has it already.
         """
@@ -116,7 +116,7 @@ class WatchAnswer(Answer):
         self._response.close()
 
     def _unknown(self, events: bytes) -> list[bytes]:
-        """The lines of events that kopf must get.
+        """Return the lines of events that kopf must get.
 
         kopf ends for all kinds at an error but 410, and at a line that is not an event.
         """
@@ -126,11 +126,11 @@ class WatchAnswer(Answer):
             found, type_ = _object(event.get("object")), event.get("type")
             if type_ == "ERROR" and found:
                 if found.get("code") != GONE:
-                    said = f"watch of {self._plural}: {found.get('message')}"
-                    raise self._refused(KubeError(said, found.get("code"), retriable=True))
+                    message = f"watch of {self._plural}: {found.get('message')}"
+                    raise self._refused(KubeError(message, found.get("code"), retriable=True))
             elif not isinstance(type_, str) or not has_metadata(found):
-                said = f"the watch of {self._plural} has sent something that is not an event: {line[:80]!r}"
-                raise self._refused(KubeError(said, retriable=True))
+                message = f"the watch of {self._plural} has sent something that is not an event: {line[:80]!r}"
+                raise self._refused(KubeError(message, retriable=True))
             elif type_ in _CHANGES and self._is_known(type_, found):
                 continue
             news.append(line)

@@ -26,12 +26,12 @@ class SingleFlight(Generic[T]):
         running = self._running.get(key)
         if running is None:
             task = self._running[key] = asyncio.create_task(self._round(key, question, None))
-            task.add_done_callback(_look_at)
+            task.add_done_callback(_retrieve_error)
         elif key in self._next:
             task = self._next[key]
         else:
             task = self._next[key] = asyncio.create_task(self._round(key, question, running))
-            task.add_done_callback(_look_at)
+            task.add_done_callback(_retrieve_error)
         return await asyncio.shield(task)
 
     async def _round(self, key: Hashable, question: Callable[[], Awaitable[T]], before: asyncio.Task[T] | None) -> T:
@@ -45,7 +45,7 @@ class SingleFlight(Generic[T]):
                 del self._running[key]
 
 
-def _look_at(task: "asyncio.Task[T]") -> None:
+def _retrieve_error(task: "asyncio.Task[T]") -> None:
     """Mark an error as retrieved: its callers receive it, and if all of them were cancelled it is dropped."""
     if not task.cancelled():
         task.exception()

@@ -7,15 +7,21 @@ from sluicegate_operator.kube.http.errors import BUSY, KubeError, NamespaceGoing
 
 
 def concerns_all(error: KubeError) -> bool:
-    """Whether requests for other objects would fail alike: the API server does not answer or is busy, this process does
-    not hold the Lease, or the namespace is being deleted."""
+    """Return whether requests for other objects would fail in the same way.
+
+    They would if the API server does not answer or is busy, if this process does not hold the Lease, or if the
+    namespace is being deleted.
+    """
     no_answer = error.retriable and error.status is None
     return no_answer or error.status == BUSY or isinstance(error, NamespaceGoingError)
 
 
 class Refusals:
-    """The refusals of one reconcile. A loop keeps the refusal of an object and continues with the next object; at the
-    end the reconcile raises what it has kept, so that it is tried again."""
+    """The refusals of one reconcile.
+
+    A loop keeps the refusal of an object and continues with the next object. At the end the reconcile raises the first
+    one that may pass, or else the first one, so that it is tried again.
+    """
 
     def __init__(self) -> None:
         self.first: KubeError | None = None

@@ -83,7 +83,7 @@ class LeaseElector:
 
     @property
     def held(self) -> bool:
-        """Whether writes are allowed:
+        """Whether writes are allowed.
 
         False as soon as a renewal is overdue, before `lost` is set. Any thread may read it.
         """
@@ -95,7 +95,7 @@ class LeaseElector:
 
         Raises KubeError if the API server's refusal is final (no permission, no CRD).
         """
-        said = ""
+        logged = ""
         self.lost.clear()
         self._held_until_s = None
         while True:
@@ -113,9 +113,9 @@ class LeaseElector:
                     log.info("the lease %s/%s is held by us, %s", self._namespace, self._name, self.identity)
                     return
                 news = f"is held by {decision.holder}"
-            if news and news != said:
+            if news and news != logged:
                 log.info("the lease %s/%s %s; waiting", self._namespace, self._name, news)
-                said = news
+                logged = news
             await asyncio.sleep(self._poll_s)
 
     async def run_while_held(self) -> None:

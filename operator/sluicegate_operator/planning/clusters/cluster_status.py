@@ -257,8 +257,8 @@ def _is_followed(cluster: BrokerCluster, seen: ObservedCluster) -> bool:
 def _moving(seen: ObservedCluster) -> Progress | None:
     """Return the progress if nodes are being restarted or started, else None."""
     if isinstance(seen.roll, Restart | WaitForNodes):
-        said = rollout_status(seen.roll).message
-        return working("Rolling", f"{said}; {seen.away}"[:MESSAGE_MAX] if seen.away else said)
+        message = rollout_status(seen.roll).message
+        return working("Rolling", f"{message}; {seen.away}"[:MESSAGE_MAX] if seen.away else message)
     return _missing(seen)
 
 
@@ -315,9 +315,9 @@ def _racks_known(racks: RacksPlan) -> Finding:
         return Finding("RacksKnown", False, racks.waiting[0].reason, message)
     return Finding(
         "RacksKnown",
-        not racks.tell,
-        "Telling" if racks.tell else "Told",
-        f"{racks.known}/{racks.known + len(racks.tell)} brokers",
+        not racks.assign,
+        "Telling" if racks.assign else "Told",
+        f"{racks.known}/{racks.known + len(racks.assign)} brokers",
     )
 
 

@@ -142,8 +142,11 @@ def why_another(cluster: BrokerCluster, answered: str) -> str:
 
 
 def why_governed(cluster: BrokerCluster, cluster_id: str, others: Iterable[Sibling]) -> str:
-    """Empty unless an older BrokerCluster governs the cluster with this id: two of them would set each other's limits
-    back, and a Topic of the one would delete records that a Topic of the other stands for."""
+    """Return why an older BrokerCluster governs the cluster with this id, or an empty text.
+
+    Two of them would overwrite each other's limits, and a Topic of one would delete records that belong to a Topic of
+    the other.
+    """
     governors = [_seniority_of_governor(other, cluster_id) for other in others]
     older = [one for one in governors if one is not None and one < seniority(cluster)]
     if not older:

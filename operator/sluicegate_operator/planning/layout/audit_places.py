@@ -21,8 +21,10 @@ from sluicegate_operator.planning.status.unreadable import text_at
 
 @dataclass(frozen=True, slots=True)
 class Lander:
-    """A place where pods of a BrokerCluster land now, or will land as soon as they start. The cluster itself may be
-    unreadable, being deleted or gone."""
+    """A place where pods of a BrokerCluster land now, or will land as soon as they start.
+
+    The cluster itself may be unreadable, being deleted or gone.
+    """
 
     namespace: str
     cluster: str
@@ -55,7 +57,7 @@ class Results:
 
 
 def results_of(pipelines: Iterable[AuditPipeline]) -> list[Results]:
-    """The places for results of these AuditPipelines, without those on claims."""
+    """Return the places for results of these AuditPipelines, without those on claims."""
     return [found for one in pipelines if (found := Results.of(one)) is not None]
 
 
@@ -104,8 +106,11 @@ def why_results_in_landing(
     source: str | None = None,
     landers: Iterable[Lander] = (),
 ) -> str:
-    """Why the results must not be in the pipeline's `source`, or where its own `cluster` or an older one is to land, or
-    where pods of any cluster land; empty if they may."""
+    """Return why the results must not be written to their place, or an empty text if they may.
+
+    The place must not be in the pipeline's `source`, where its own `cluster` or an older one is to land, or where pods
+    of any cluster land.
+    """
     results = Results.of(pipeline)
     if results is None:
         return ""

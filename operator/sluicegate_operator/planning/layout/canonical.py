@@ -79,13 +79,13 @@ def canonical_cluster(cluster: BrokerCluster) -> BrokerCluster:
     return cluster.model_copy(update={"spec": spec.model_copy(update=changed)})
 
 
-def canonical_resources(said: Resources | None, otherwise: Resources) -> Resources | None:
+def canonical_resources(given: Resources | None, otherwise: Resources) -> Resources | None:
     """Return the resources without what the container gets anyway; None if nothing is left.
 
     That is: amounts that equal the operator's defaults, and a request that equals the limit, because Kubernetes uses a
     limit as the default of the request.
     """
-    own, wanted = container_resources(None, otherwise), container_resources(said, otherwise)
+    own, wanted = container_resources(None, otherwise), container_resources(given, otherwise)
     parts: dict[str, dict[str, str]] = {"requests": {}, "limits": {}}
     for name in {name for amounts in wanted.values() for name in amounts}:
         amounts = {part: canonical_amount(wanted.get(part, {}).get(name)) for part in parts}

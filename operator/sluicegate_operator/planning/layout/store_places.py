@@ -36,7 +36,7 @@ class StorePlace:
 
 @lru_cache(_URIS_KEPT)
 def store_place(uri: str) -> StorePlace:
-    """The place that a valid URI names."""
+    """Return the place that a valid URI names."""
     options = dict(_options(uri))
     return StorePlace(_store(options.get("endpoint_override", ""), options.get("scheme", "")), _folder(uri))
 

@@ -202,9 +202,9 @@ def _same_spools(plugin: ObserverPlugin, others: Iterable[ObserverPlugin]) -> Ob
 
 def _spools(plugin: ObserverPlugin) -> str:
     """Return the folder of a plugin's audit log on a broker, normalized."""
-    said = (plugin.spec.config or {}).get(SPOOLS) or _SPOOLS_DEFAULT
+    configured = (plugin.spec.config or {}).get(SPOOLS) or _SPOOLS_DEFAULT
     # POSIX leaves the meaning of two leading slashes open; Linux treats them as one.
-    return posixpath.normpath(f"/{said.lstrip('/')}" if said.startswith("/") else said)
+    return posixpath.normpath(f"/{configured.lstrip('/')}" if configured.startswith("/") else configured)
 
 
 def nobody_lands(cluster: BrokerCluster, plugin: ObserverPlugin) -> str:

@@ -166,10 +166,10 @@ def _state_of_unfinished(owner: Json, ended: _End | None, *, began: bool) -> Run
     """
     if ended is not None and ended.code:
         return RunState.RETRYING
-    return RunState.RUNNING if began or _says_that_it_runs(owner) else RunState.PENDING
+    return RunState.RUNNING if began or _reports_running(owner) else RunState.PENDING
 
 
-def _says_that_it_runs(owner: Json) -> bool:
+def _reports_running(owner: Json) -> bool:
     """Return whether a Spark operator reports a running driver, which it also does if the driver's pod is gone."""
     status = owner.get("status") or {}
     state = (status.get("applicationState") or {}).get("state") or ""

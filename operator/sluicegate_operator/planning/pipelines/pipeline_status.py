@@ -50,7 +50,7 @@ def pipeline_status(
     `runs` is None if they cannot be listed: the old status of runs stays then. `scheduled` is the newest time of the
     schedule for which the operator itself has created a run.
     """
-    status = _told(pipeline, plan, runs)
+    status = _updated(pipeline, plan, runs)
     waiting = _waiting(plan, runs or (), now) if trouble is None else None
     progress = waiting or _progress(pipeline, plan, status, trouble)
     old = pipeline.status
@@ -63,7 +63,7 @@ def pipeline_status(
     )
 
 
-def _told(pipeline: AuditPipeline, plan: PipelinePlan, runs: Sequence[PipelineRun] | None) -> AuditPipelineStatus:
+def _updated(pipeline: AuditPipeline, plan: PipelinePlan, runs: Sequence[PipelineRun] | None) -> AuditPipelineStatus:
     """Return the old status updated with the present state of the runs."""
     old = pipeline.status
     update: dict[str, object] = {"complete": old.complete or "Unknown"}

@@ -34,7 +34,7 @@ class NodeLabels:
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
+class RackAssignment:
     """A pod that is to get its rack."""
 
     pod: RackPod
@@ -58,26 +58,26 @@ class RackWait:
 
 @dataclass(frozen=True, slots=True)
 class RacksPlan:
-    """The plan of a cluster's racks. `tell` is to be carried out; `known` counts the pods that have their rack."""
+    """The plan of a cluster's racks. `assign` is to be carried out; `known` counts the pods that have their rack."""
 
     known: int = 0
-    tell: tuple[Telling, ...] = ()
+    assign: tuple[RackAssignment, ...] = ()
     waiting: tuple[RackWait, ...] = ()
 
     def with_refused(self, refused: Collection[RackWait]) -> "RacksPlan":
         """Return the plan after the API server has refused to annotate pods: their brokers wait."""
         pods = {wait.pod for wait in refused}
-        tell = tuple(telling for telling in self.tell if telling.pod.name not in pods)
-        return replace(self, tell=tell, waiting=(*self.waiting, *refused))
+        assign = tuple(assignment for assignment in self.assign if assignment.pod.name not in pods)
+        return replace(self, assign=assign, waiting=(*self.waiting, *refused))
 
 
-def refused_telling(telling: Telling, refusal: str, *, may_pass: bool) -> RackWait:
+def refused_assignment(assignment: RackAssignment, refusal: str, *, may_pass: bool) -> RackWait:
     """Return the wait of a broker whose pod the API server refuses to annotate.
 
     `refusal` is the API server's message. `may_pass`: it has refused for a minute, and may accept the next try.
     """
-    pod = telling.pod
-    waits = f"{pod.name} waits for its rack {telling.rack}"
+    pod = assignment.pod
+    waits = f"{pod.name} waits for its rack {assignment.rack}"
     if may_pass:
         return RackWait(pod.name, NOT_APPLIED, f"{waits}: {not_applied_words(refusal)}", needs_a_person=False)
     sentence = (
@@ -93,7 +93,7 @@ def nodes_to_read(pods: Sequence[RackPod]) -> list[str]:
 
 def plan_racks(topology_key: str, pods: Sequence[RackPod], nodes: Mapping[str, NodeLabels]) -> RacksPlan:
     """Plan the racks of `pods`; `nodes` must contain those of `nodes_to_read`."""
-    tell, waiting = [], []
+    assign, waiting = [], []
     for pod in sorted(pods, key=lambda pod: pod.name):
         if pod.rack:
             continue
@@ -109,11 +109,11 @@ def plan_racks(topology_key: str, pods: Sequence[RackPod], nodes: Mapping[str, N
             sentence = f"{pod.name} waits for its rack, and the labels of node {pod.node} cannot be read: {seen.unseen}"
             waiting.append(RackWait(pod.name, "NodeUnreadable", sentence, not seen.may_pass, pod.uid))
         elif rack := seen.labels.get(topology_key, ""):
-            tell.append(Telling(pod, rack))
+            assign.append(RackAssignment(pod, rack))
         else:
             sentence = (
                 f"{pod.name} waits for its rack: node {pod.node} has no label {topology_key}; label it"
                 f" (kubectl label node {pod.node} {topology_key}=...), or correct brokers.rack.topologyKey"
             )
             waiting.append(RackWait(pod.name, "NodeLabelMissing", sentence))
-    return RacksPlan(sum(bool(pod.rack) for pod in pods), tuple(tell), tuple(waiting))
+    return RacksPlan(sum(bool(pod.rack) for pod in pods), tuple(assign), tuple(waiting))

@@ -117,7 +117,7 @@ def _status(
     registration: BrokerRegistration, broker: BrokerOverview, seen: SeenBrokers, sentence: str, now: datetime
 ) -> BrokerRegistrationStatus:
     found, pod = _findings(broker, sentence), seen.pod(broker.id)
-    words = seen.told.get(broker.id) or _told_before(registration.status)
+    words = seen.told.get(broker.id) or _described_before(registration.status)
     return BrokerRegistrationStatus(
         observed_generation=registration.metadata.generation,
         conditions=conditions(registration, registration.status, found, now),
@@ -156,7 +156,7 @@ def status_without_broker(registration: BrokerRegistration, refusal: str, now: d
     )
 
 
-def _told_before(status: BrokerRegistrationStatus) -> BrokerWords:
+def _described_before(status: BrokerRegistrationStatus) -> BrokerWords:
     return BrokerWords(status.version, status.protocol_version_min, status.protocol_version_max, status.tags or {})
 
 

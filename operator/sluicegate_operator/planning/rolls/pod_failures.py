@@ -92,14 +92,14 @@ def why_unbound(claim: Json, events: Sequence[Json]) -> StartFailure | None:
     if newest is None:
         return None
     name, wanted = claim["metadata"]["name"], (claim.get("spec") or {}).get("storageClassName") or ""
-    said = f"volume claim {name} has no volume: {(newest.get('message') or '')[:LAST_WORDS_MAX]}"
-    if re.search("storageclass.*not found", said) and wanted:
+    message = f"volume claim {name} has no volume: {(newest.get('message') or '')[:LAST_WORDS_MAX]}"
+    if re.search("storageclass.*not found", message) and wanted:
         todo = f"make StorageClass {wanted}, or make a new BrokerCluster with another storage.storageClassName"
-        return StartFailure(STORAGE_CLASS_MISSING, f"{said}; {todo}")
-    if "no storage class is set" in said:
+        return StartFailure(STORAGE_CLASS_MISSING, f"{message}; {todo}")
+    if "no storage class is set" in message:
         todo = "make a default StorageClass and delete the claim, or make a PersistentVolume for it"
-        return StartFailure(STORAGE_CLASS_MISSING, f"{said}; {todo}")
-    return StartFailure(PROVISIONING_FAILED, said)
+        return StartFailure(STORAGE_CLASS_MISSING, f"{message}; {todo}")
+    return StartFailure(PROVISIONING_FAILED, message)
 
 
 def why_not_made(events: Sequence[Json]) -> StartFailure | None:

@@ -51,7 +51,10 @@ def working(reason: str, message: str) -> Progress:
 
 
 def stalled(reason: str, message: str) -> Progress:
-    """A user must act; the operator reconciles again when anything that the object depends on changes."""
+    """Return progress that waits for a user.
+
+    The operator reconciles again when anything changes that the object depends on.
+    """
     return Progress(_three(reason, message, ready_=False, working=False, stuck=True), settled=True)
 
 

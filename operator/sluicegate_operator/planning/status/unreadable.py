@@ -20,7 +20,7 @@ ADVICE = (
 
 
 def conditions_of(body: Mapping[str, Any]) -> list[Json]:
-    """The conditions of an object that cannot be read. What another schema has in their place is left out."""
+    """Return the conditions of an object that cannot be read. What another schema has in their place is left out."""
     status = body.get("status")
     found = status.get("conditions") if isinstance(status, Mapping) else None
     listed = found if isinstance(found, list) else []
@@ -49,7 +49,7 @@ def unreadable_status(body: Mapping[str, Any], why: str, now: datetime) -> Json:
 
 
 def text_at(body: Mapping[str, Any], *path: str) -> str:
-    """The text at this path of an object that cannot be read. Empty if there is none."""
+    """Return the text at this path of an object that cannot be read. Empty if there is none."""
     found: Any = body
     for name in path:
         found = found.get(name) if isinstance(found, Mapping) else None

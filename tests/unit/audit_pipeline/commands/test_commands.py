@@ -133,7 +133,7 @@ def test_times_and_sums_are_written_alike_in_csv(landed: Path, capsys: pytest.Ca
         (["check", "ftp://server/segments"], "ftp://server/segments is no target: give a folder, or a URI such as s3:"),
     ],
 )
-def test_what_cannot_be_done_is_told_in_a_sentence_that_says_what_to_do(
+def test_invalid_use_prints_an_error_that_says_what_to_do(
     landed: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str
 ) -> None:
     (landed / "a-file").touch()
@@ -171,7 +171,7 @@ def test_upkeep_that_failed_has_the_exit_code_of_that(landed: Path, monkeypatch:
     assert run(["upkeep", str(landed / "segments")]) == 1
 
 
-def test_a_folder_without_spools_is_told_to_who_lands_by_hand(
+def test_land_reports_a_folder_without_complete_spools(
     landed: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")

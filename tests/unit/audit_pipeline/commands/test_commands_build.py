@@ -8,7 +8,7 @@ from threading import Event
 import pytest
 
 from audit_pipeline.__main__ import main
-from audit_pipeline.commands.commands_build import nothing_in, told
+from audit_pipeline.commands.commands_build import described, nothing_in
 from audit_pipeline.errors import BadUseError
 from audit_pipeline.reading.published import Manifest
 from audit_pipeline.sources.landed import LandedSegments
@@ -80,7 +80,7 @@ def test_a_file_of_settings_may_begin_with_the_mark_of_utf_8(
     assert "there is no folder" in capsys.readouterr().err
 
 
-def test_what_is_no_place_of_results_or_of_a_summary_is_said(
+def test_an_invalid_place_of_results_or_of_a_summary_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "source").mkdir()
@@ -98,7 +98,7 @@ def test_what_is_no_place_of_results_or_of_a_summary_is_said(
     assert "give as --summary a file in a folder that is there" in capsys.readouterr().err
 
 
-def test_a_build_does_not_begin_from_nothing_where_the_manifest_or_what_it_names_is_lost(
+def test_a_build_with_a_lost_manifest_or_lost_files_does_not_start_from_scratch(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source, results = tmp_path / "s", tmp_path / "r"
@@ -161,29 +161,29 @@ def test_the_summary_of_an_error_that_is_long_is_still_read(tmp_path: Path) -> N
     assert json.loads(summary.read_text())["error"]
 
 
-def test_what_is_missing_is_said_at_the_end() -> None:
+def test_missing_events_are_reported_at_the_end() -> None:
     complete = Manifest("v1", 0, {}, {"2026-11-20": {}}, summary={"missing": 0, "holes": 0, "quarantinedFiles": 0})
-    assert told(complete, 3.2) == [
+    assert described(complete, 3.2) == [
         "published 2026-11-20 as version v1 in 3 s",
         "the audit log is complete",
     ]
     missing = Manifest("v1", 0, {}, {"2026-11-20": {}}, summary={"missing": 1200, "holes": 0, "quarantinedFiles": 2})
-    assert told(missing, 3)[1] == "the audit log is not complete: 1,200 events missing, 2 files set aside"
+    assert described(missing, 3)[1] == "the audit log is not complete: 1,200 events missing, 2 files set aside"
 
 
-def test_a_range_without_an_event_is_told_and_nothing_is_called_complete_that_was_not_looked_at() -> None:
+def test_a_range_without_events_is_reported_and_only_examined_days_count_as_complete() -> None:
     nothing = {"missing": 0, "holes": 0, "quarantinedFiles": 0}
-    said = told(Manifest("v1", 0, {}, summary=nothing), 3, date(2030, 1, 1), date(2030, 1, 2))
+    said = described(Manifest("v1", 0, {}, summary=nothing), 3, date(2030, 1, 1), date(2030, 1, 2))
     assert said == ["published no day as version v1 in 3 s", "no event was found from 2030-01-01 on up to 2030-01-02"]
     others = Manifest("v1", 0, {}, {"2026-11-20": {}, "2026-11-23": {}}, summary=nothing)
-    assert "no event was found from 2026-11-24 on" in told(others, 3, date(2026, 11, 24))
-    assert "no event was found from 2026-11-21 on up to 2026-11-22" in told(
+    assert "no event was found from 2026-11-24 on" in described(others, 3, date(2026, 11, 24))
+    assert "no event was found from 2026-11-21 on up to 2026-11-22" in described(
         others, 3, date(2026, 11, 21), date(2026, 11, 22)
     )
-    assert len(told(others, 3, date(2026, 11, 23))) == 2
+    assert len(described(others, 3, date(2026, 11, 23))) == 2
 
 
-def test_an_interrupted_build_says_so_in_its_log_and_its_summary(
+def test_an_interrupted_build_is_reported_in_its_log_and_summary(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def interrupted(*_: object) -> None:

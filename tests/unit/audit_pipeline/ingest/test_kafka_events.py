@@ -62,7 +62,7 @@ def test_a_topic_that_acknowledges_nothing_for_the_timeout_is_given_up(caplog: p
     assert (put.acknowledged, caplog.messages) == (10, [])
 
 
-def test_who_does_not_give_up_says_so_and_puts_nothing_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_publisher_without_a_timeout_logs_its_wait_and_sends_nothing_twice(caplog: pytest.LogCaptureFixture) -> None:
     topic = SlowTopic(per_s=0)
     stopped = Event()
     put = events(topic, gives_up=False, stopped=stopped)
@@ -83,7 +83,7 @@ def test_who_does_not_give_up_says_so_and_puts_nothing_again(caplog: pytest.LogC
 
 
 @pytest.mark.parametrize("count", [10, UNDER_WAY + 1])
-def test_who_waits_hears_that_it_is_to_end(count: int) -> None:
+def test_a_waiting_publisher_stops_on_request(count: int) -> None:
     topic = SlowTopic(per_s=0.5)
     stopped = Event()
     put = events(topic, stopped=stopped)
@@ -94,7 +94,7 @@ def test_who_waits_hears_that_it_is_to_end(count: int) -> None:
     assert topic.clock.monotonic() - began_s < 2.5
 
 
-def test_what_is_over_in_a_moment_is_finished_by_who_is_to_end() -> None:
+def test_a_stopping_publisher_finishes_records_that_are_nearly_done() -> None:
     topic = SlowTopic(per_s=100)
     stopped = Event()
     stopped.set()

@@ -205,7 +205,7 @@ class InterruptedTarget(FolderTarget):
             assert land(self._spools, FolderTarget(self._root)).problems == ()
 
 
-def test_two_landers_whose_steps_mix_come_to_the_files_of_one(tmp_path: Path) -> None:
+def test_two_landers_with_interleaved_steps_write_the_files_of_one(tmp_path: Path) -> None:
     """As on file systems without working locks, for example some network ones."""
     write_boots(tmp_path / "begin")
     shutil.copytree(tmp_path / "begin", tmp_path / "spools")
@@ -418,7 +418,7 @@ def test_a_file_that_a_killed_broker_was_about_to_begin_is_not_landed_later(tmp_
     assert {finding.kind for finding in check(target).findings} <= {"gap"}
 
 
-def test_spools_whose_names_somebody_has_mixed_up_are_told_and_stay(tmp_path: Path) -> None:
+def test_spools_with_mixed_up_names_are_reported_and_kept(tmp_path: Path) -> None:
     """Otherwise the last spool would not be recognized, and events lost by the broker's kill would not be reported."""
     spools, target = tmp_path / "spools", FolderTarget(tmp_path / "segments")
     bench = AuditBench(OsFileSystem(), spools, segment_ms="1000")

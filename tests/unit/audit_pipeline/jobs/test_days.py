@@ -15,13 +15,13 @@ def noted(day: date, settings: Settings = PLAIN, **more: object) -> dict[str, di
     return {day.isoformat(): {**told, "settings": results_mark(settings), **more}}
 
 
-def test_days_with_something_new_are_built_where_they_are_asked_for() -> None:
+def test_days_with_new_events_are_built_if_requested() -> None:
     assert days_to_build({C, A}, set(), {}, AskedDays(), PLAIN) == [A, C]
     assert days_to_build({A, B, C}, set(), {}, AskedDays(first=B, last=B), PLAIN) == [B]
     assert days_to_build({A, B, C}, set(), {}, AskedDays(oldest=B), PLAIN) == [B, C]
 
 
-def test_days_whose_files_have_gone_stay_as_they_are() -> None:
+def test_days_whose_files_were_deleted_are_not_rebuilt() -> None:
     assert days_to_build({A, B}, {A}, noted(A), AskedDays(), PLAIN) == [B]
 
 
@@ -43,7 +43,7 @@ def test_a_day_that_was_built_now_has_no_results_yet() -> None:
     assert days_to_compute({A.isoformat(): told}, PLAIN) == [A]
 
 
-def test_what_comes_when_a_day_was_built_as_over_is_late() -> None:
+def test_events_that_arrive_after_their_day_was_completed_count_as_late() -> None:
     def at(hour: int, minute: int) -> int:
         return int(datetime(2026, 11, 19, hour, minute, tzinfo=UTC).timestamp()) * 1_000_000
 

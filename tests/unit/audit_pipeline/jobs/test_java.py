@@ -24,7 +24,7 @@ def test_a_java_that_is_new_enough_is_taken_from_the_path_or_from_java_home(tmp_
     require_java({"PATH": str(java(tmp_path / "newer", "25").parent)})
 
 
-def test_no_java_and_an_old_one_are_told_with_what_to_do(tmp_path: Path) -> None:
+def test_a_missing_or_old_java_is_reported_with_instructions(tmp_path: Path) -> None:
     with pytest.raises(BadUseError, match="java is not on the PATH; on Debian and Ubuntu: apt-get install"):
         require_java({"PATH": str(tmp_path)})
     with pytest.raises(BadUseError, match="there is no bin/java in it"):
@@ -45,7 +45,7 @@ def test_no_java_and_an_old_one_are_told_with_what_to_do(tmp_path: Path) -> None
         (b"#!/bin/sh\n", "it does not say its version"),
     ],
 )
-def test_one_that_cannot_run_is_told_with_why(tmp_path: Path, content: bytes, why: str) -> None:
+def test_the_error_for_a_broken_java_has_the_reason(tmp_path: Path, content: bytes, why: str) -> None:
     program = java(tmp_path, "17")
     program.write_bytes(content)
     with pytest.raises(BadUseError, match=rf"java does not run \(.*{why}.*\); on Debian and Ubuntu: apt-get install"):

@@ -52,7 +52,7 @@ def test_a_build_that_has_nothing_to_read_keeps_what_was_known() -> None:
     assert progress.rows_per_s == 10_000.0
 
 
-def test_batches_that_come_at_once_are_told_together_and_empty_ones_not_at_all(
+def test_simultaneous_batches_are_reported_together_and_empty_ones_are_not_reported(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)

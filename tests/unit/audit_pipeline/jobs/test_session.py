@@ -15,7 +15,7 @@ def test_ctrl_c_does_what_it_did_before_pyspark_took_it() -> None:
     assert signal.getsignal(signal.SIGINT) is former
 
 
-def test_what_py4j_says_by_the_root_logger_is_told_apart() -> None:
+def test_the_filter_recognizes_records_that_py4j_logs_by_the_root_logger() -> None:
     def record(path: str) -> logging.LogRecord:
         return logging.LogRecord("root", logging.ERROR, path, 1, "KeyboardInterrupt while sending command.", (), None)
 

@@ -25,7 +25,7 @@ def test_batches_are_counted_by_query_and_number() -> None:
     assert live.rows == 9
 
 
-def test_what_was_late_is_added_up_and_told_once() -> None:
+def test_late_events_are_added_up_once_per_batch() -> None:
     live = two().with_told("request", 0, 5, 1).with_told("request", 0, 5, 1).with_told("request", 7, 100, 100)
     assert (live.late, live.skewed) == ({"request": 5}, {"request": 1})
     assert live.batches["request"]["0"].late == 5
@@ -39,7 +39,7 @@ def test_old_batches_are_left_to_the_build_and_stay_counted() -> None:
     assert live.late == {"request": 5}
 
 
-def test_what_is_published_is_what_is_read(tmp_path: Path) -> None:
+def test_a_published_live_manifest_reads_back(tmp_path: Path) -> None:
     target = FolderTarget(tmp_path)
     assert read_live(target) is None
     live = two().with_told("request", 0, 5, 0)
@@ -50,7 +50,7 @@ def test_what_is_published_is_what_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("torn", [b"", b'{"format": 1, "sou', b"[]", b'{"format": 1}'])
-def test_one_that_is_damaged_is_told(tmp_path: Path, torn: bytes) -> None:
+def test_a_damaged_live_manifest_is_reported(tmp_path: Path, torn: bytes) -> None:
     target = FolderTarget(tmp_path)
     target.put("_manifest.json", torn)
     with pytest.raises(BadUseError, match="of the live results is damaged"):

@@ -45,7 +45,7 @@ def test_what_a_killed_build_has_put_into_a_store_stays_for_a_day(tmp_path: Path
     assert found == {NAMED, OTHERS, *(LEFT if stays else ())}
 
 
-def test_what_no_build_has_written_is_never_removed_wherever_it_lies(tmp_path: Path) -> None:
+def test_files_that_no_build_has_written_are_never_removed(tmp_path: Path) -> None:
     target = FolderTarget(tmp_path)
     others = {
         SEGMENT,
@@ -71,7 +71,7 @@ def test_what_no_build_has_written_is_never_removed_wherever_it_lies(tmp_path: P
     assert {each.path for each in target.files()} == others
 
 
-def test_what_is_published_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_a_published_manifest_reads_back(tmp_path: Path) -> None:
     target = FolderTarget(tmp_path)
     assert read_manifest(target) is None
     manifest = Manifest(
@@ -98,7 +98,7 @@ def test_a_manifest_that_is_damaged_is_not_taken_for_none(tmp_path: Path, torn: 
         read_manifest(target)
 
 
-def test_files_that_are_named_and_are_not_there_are_told_with_what_to_do(tmp_path: Path) -> None:
+def test_missing_files_of_the_manifest_are_reported_with_instructions(tmp_path: Path) -> None:
     target = FolderTarget(tmp_path)
     whole = "storms/20240506T120000-600dcafe-00000.parquet"
     manifest = Manifest("20240506T120000-600dcafe", 0, {"rollup": {"2024-05-06": (NAMED,)}, "storms": {"": (whole,)}})
@@ -111,7 +111,7 @@ def test_files_that_are_named_and_are_not_there_are_told_with_what_to_do(tmp_pat
         require_files(target, manifest, ["rollup", "storms"])
 
 
-def test_files_that_are_named_no_more_stay_for_those_who_are_reading_them_and_no_longer(tmp_path: Path) -> None:
+def test_unreferenced_files_stay_for_current_readers_and_are_then_deleted(tmp_path: Path) -> None:
     target = FolderTarget(tmp_path)
     paths = [f"rollup/event_date=2024-05-06/20240506T12000{number}-600dcafe-00000.parquet" for number in range(3)]
     first, second, third = paths
@@ -132,7 +132,7 @@ def test_files_that_are_named_no_more_stay_for_those_who_are_reading_them_and_no
     assert {each.path for each in target.files()} == {second, third}
 
 
-def test_what_is_named_is_gathered_once_however_many_files_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_the_manifest_are_collected_once(monkeypatch: pytest.MonkeyPatch) -> None:
     gathered = []
     of = Manifest.of
 

@@ -41,7 +41,7 @@ def test_both_can_be_put_beside_the_results(tmp_path: Path) -> None:
         (("--out", "nowhere/page.html"), "there is no folder nowhere for the page: make it, or give another --out"),
     ],
 )
-def test_what_makes_no_sense_is_said(
+def test_invalid_arguments_are_reported(
     tmp_path: Path, more: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if more:
@@ -86,7 +86,7 @@ def test_a_file_of_the_results_that_is_missing_or_damaged_is_told_with_what_to_d
         ("a-file/below", "a-file is a file: give a folder"),
     ],
 )
-def test_what_is_no_place_of_results_is_said(
+def test_an_invalid_place_of_results_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "a-file").touch()

@@ -46,7 +46,7 @@ def said(report: Report, number: int) -> str:
     return " ".join([answer["answer"], *answer["sentences"]])
 
 
-def test_without_results_it_is_said_what_to_do(tmp_path: Path) -> None:
+def test_the_error_without_results_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(BadUseError, match="`build` makes them"):
         PublishedTables(FolderTarget(tmp_path / "none"))
 
@@ -58,7 +58,7 @@ def test_results_without_an_event_are_a_report_too(tmp_path: Path) -> None:
     assert said(empty, 0).startswith("It is empty There is no event in these results")
 
 
-def test_what_is_missing_is_told_with_when_and_where(report: Report) -> None:
+def test_missing_events_are_reported_with_time_and_broker(report: Report) -> None:
     text = said(report, 0)
     assert text.startswith(
         "No 5,423 events of 28.9 million are missing (0.0188 %), 2026-11-16 00:00 to 2026-11-22 18:04"
@@ -86,7 +86,7 @@ def test_events_without_completeness_are_not_complete(tmp_path: Path) -> None:
     assert said(report_of(PublishedTables(FolderTarget(tmp_path)), 7), 0).startswith("Not known")
 
 
-def test_what_changed_is_told_against_a_stretch_of_the_same_length(report: Report, found: Subjects) -> None:
+def test_changes_are_reported_against_a_period_of_equal_length(report: Report, found: Subjects) -> None:
     assert found.changes is not None
     assert found.changes.last.length_us == found.changes.before.length_us
     text = said(report, 1)
@@ -97,7 +97,7 @@ def test_what_changed_is_told_against_a_stretch_of_the_same_length(report: Repor
     assert "slower Fetch" in text
 
 
-def test_who_caused_the_last_storm_is_told_in_one_sentence(report: Report) -> None:
+def test_one_sentence_names_the_source_of_the_last_storm(report: Report) -> None:
     text = said(report, 2)
     assert text.startswith(
         "loyalty-worker from 10.4.8.77 On 2026-11-22 15:58:00 UTC, for 4 min 30 s, address 10.4.8.77"

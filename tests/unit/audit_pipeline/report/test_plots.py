@@ -68,7 +68,7 @@ def test_a_line_is_broken_where_nothing_is_known_and_a_point_by_itself_is_a_dot(
     assert "<td>1970-01-01 00:20</td><td></td>" in made
 
 
-def test_a_band_is_drawn_and_told_where_it_is_within_the_plot() -> None:
+def test_a_band_within_the_plot_is_drawn_and_described() -> None:
     axes = Axes(linear(1.0, 1.0, "x"), HOUR, MINUTE_US)
     inside = Band("storm", Span(30 * MINUTE_US, 2 * HOUR_US))
     outside = Band("other", Span(2 * HOUR_US, 3 * HOUR_US))
@@ -78,7 +78,7 @@ def test_a_band_is_drawn_and_told_where_it_is_within_the_plot() -> None:
     assert "other" not in made
 
 
-def test_bars_stand_on_each_other_and_the_limit_goes_across() -> None:
+def test_bars_are_stacked_and_the_limit_is_a_line_across_them() -> None:
     legend = Legend((Key("", "accepted"), Key("", "refused")), Key("", "held"), Level("limit", 5.0, "5/s"))
     scale = linear(20.0, 1.0, "x")
     made = bar_plot("T", [Bar(0, (5.0, 10.0), 20.0)], HOUR_US, (scale, HOUR), legend, Numbers(("n",), [("1",)]))

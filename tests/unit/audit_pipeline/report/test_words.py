@@ -40,7 +40,7 @@ def test_sizes_have_binary_units(number: int, shown: str) -> None:
         (1.076, "108 %"),
     ],
 )
-def test_what_is_not_all_is_never_100_percent_nor_what_is_something_nothing(share: float, shown: str) -> None:
+def test_percent_rounds_neither_to_100_nor_to_0_unless_exact(share: float, shown: str) -> None:
     assert words.percent(share) == shown
 
 

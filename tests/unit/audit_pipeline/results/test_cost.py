@@ -11,7 +11,7 @@ GIB = 2**30
 PRICES = Prices("EUR", {"ingress": 0.1, "egress": 0.0, "requests": 3.0, "storage": 0.7, "partitions": 0.01})
 
 
-def test_who_caused_what_and_what_nobody_can_be_named_for(spark: SparkSession) -> None:
+def test_costs_are_attributed_to_principals_with_a_remainder_without_one(spark: SparkSession) -> None:
     of_a = {"event_date": DAY, "cluster_id": "c1", "principal": "User:a"}
     rollup = facts(
         spark,

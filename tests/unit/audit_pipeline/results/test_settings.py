@@ -9,7 +9,7 @@ from audit_pipeline.results.settings import APIS, StormLimits, read_mirrors, rea
 from broker_runtime.apis.table import COUNTED_APIS
 
 
-def test_what_storms_do_not_name_is_as_it_is_without_them() -> None:
+def test_unset_storm_limits_have_their_defaults() -> None:
     assert read_storms("{}") == StormLimits()
     assert read_storms('{"held": 5}') == StormLimits(held=5)
 

@@ -64,7 +64,7 @@ ROLLUP = [
 ]
 
 
-def test_episodes_with_their_source_and_what_others_had_of_it(spark: SparkSession) -> None:
+def test_storms_have_their_source_and_their_effect_on_others(spark: SparkSession) -> None:
     at = BUCKET_US
     expected = results(
         spark,
@@ -82,7 +82,7 @@ def test_episodes_with_their_source_and_what_others_had_of_it(spark: SparkSessio
     assertDataFrameEqual(found, expected)
 
 
-def test_who_took_part_in_each_storm(spark: SparkSession) -> None:
+def test_storm_sources_lists_the_clients_of_each_storm(spark: SparkSession) -> None:
     expected = results(
         spark,
         "storm_sources",

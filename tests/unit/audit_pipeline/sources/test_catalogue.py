@@ -76,7 +76,7 @@ def test_a_copy_and_what_was_merged_into_another_file_are_duplicates() -> None:
     assert {each.rows for each in of.apart} == {10}
 
 
-def test_of_files_that_share_some_spools_the_first_counts_and_the_others_are_told() -> None:
+def test_the_first_of_files_with_common_spools_counts_and_the_others_are_reported() -> None:
     of = found(entry(0, 2), entry(2, 3))
     assert ranges(of) == [(0, 2)]
     (told,) = of.apart
@@ -148,14 +148,14 @@ def test_a_file_touches_a_day_until_it_was_built_with_it() -> None:
     assert touched_days(merged, before) == {NEXT_DAY}
 
 
-def test_what_comes_back_in_other_pieces_touches_the_day_that_was_built_without_it() -> None:
+def test_spools_that_reappear_in_other_files_touch_the_day_built_without_them() -> None:
     before = built_with(found(entry(0, 1), entry(2)).entries, [])
     after = built(found(entry(2), former=before))
     back = found(entry(0), entry(1), entry(2), former=after)
     assert (back.apart, touched_days(back, after)) == ((), {DAY})
 
 
-def test_a_day_whose_files_have_gone_stays_as_it_was_built() -> None:
+def test_a_day_whose_files_were_deleted_stays_as_built() -> None:
     before = built(found(entry(0), entry(1)))
     of = found(entry(1), entry(2), former=before)
     assert days_that_lost(of.entries) == {DAY}
@@ -166,7 +166,7 @@ def test_a_day_whose_files_have_gone_stays_as_it_was_built() -> None:
     assert [each.reason for each in again.apart] == ["expired"]
 
 
-def test_files_that_go_before_their_day_is_built_are_told_and_the_others_are_built() -> None:
+def test_files_deleted_before_their_day_is_built_are_reported_and_the_others_are_built() -> None:
     before = built_with(found(entry(0), entry(1), entry(2, day=1)).entries, {NEXT_DAY})
     of = found(entry(1), entry(2, day=1), former=before)
     assert (days_that_lost(of.entries), touched_days(of, before)) == (set(), {DAY})
@@ -180,7 +180,7 @@ def test_files_that_go_before_their_day_is_built_are_told_and_the_others_are_bui
     assert (back.apart, touched_days(back, after)) == ((), {DAY})
 
 
-def test_a_file_that_goes_when_one_of_its_days_was_built_is_lost_for_the_other_one() -> None:
+def test_a_file_deleted_after_one_of_its_two_days_was_built_is_lost_for_the_other_day() -> None:
     over_midnight = entry(0, ts_max=START_US + DAY_US + 5)
     before = built_with(found(over_midnight).entries, {DAY})
     of = found(former=before)
@@ -205,7 +205,7 @@ def test_a_file_that_is_damaged_when_its_day_was_built_stays_in_results_and_is_t
     assert told == unread
 
 
-def test_what_is_set_aside_counts_again_when_it_is_whole() -> None:
+def test_a_quarantined_file_counts_again_once_it_is_intact() -> None:
     torn = entry(0, fault="corrupt", detail="cut off")
     of = found(torn)
     assert (ranges(of), [each.reason for each in of.apart]) == ([], ["corrupt"])
@@ -231,7 +231,7 @@ def test_a_file_that_others_name_and_that_is_not_there_is_a_hole() -> None:
     assert holes(torn, {}) == []
 
 
-def test_a_boot_that_goes_on_and_does_not_is_a_hole_when_a_later_one_is_there() -> None:
+def test_a_boot_without_its_next_file_is_a_hole_once_a_later_boot_exists() -> None:
     last = entry(0)
     assert holes(found(last), {}) == []
     later = entry(0, boot_id="c", end="stopped", path=last.path.replace("-b-", "-c-"))
@@ -245,7 +245,7 @@ def test_files_that_are_set_aside_leave_no_hole_in_numbers() -> None:
     assert holes(of, {}) == []
 
 
-def test_what_came_too_late_counts_when_what_had_gone_is_back() -> None:
+def test_a_late_file_counts_once_the_missing_files_are_back() -> None:
     """A mount may have been empty, or files may have been listed while they were merged."""
     before = built(found(entry(0)))
     late = found(entry(1), former=before).entries
@@ -256,7 +256,7 @@ def test_what_came_too_late_counts_when_what_had_gone_is_back() -> None:
     assert touched_days(found(entry(0), entry(1), former=after), after) == set()
 
 
-def test_what_came_too_late_stays_told_when_it_is_merged_with_others() -> None:
+def test_a_late_file_stays_reported_after_a_merge_with_others() -> None:
     before = built(found(entry(0), entry(1, day=1)))
     late = found(entry(1, day=1), entry(2), former=before).entries
     merged = found(entry(1, 2, ts_max=START_US + DAY_US + 5 * HOUR_US), former=late)

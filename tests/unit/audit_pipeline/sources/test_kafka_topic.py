@@ -57,7 +57,7 @@ def files(folder: Path, remembered: bytes | None = None) -> LandedSegments:
     return LandedSegments([str(folder)], remembered, WEEK.now_us)
 
 
-def test_the_topic_says_what_the_files_say(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_topic_gives_the_same_days_and_segments_as_the_files(spark: SparkSession, tmp_path: Path) -> None:
     batches, _ = arrivals(WEEK)
     for file in batches[0]:
         put(file, tmp_path)
@@ -95,7 +95,7 @@ def test_the_topic_says_what_the_files_say(spark: SparkSession, tmp_path: Path) 
     assert not later.found.touching(days)
 
 
-def test_a_topic_without_records_has_nothing_and_one_made_anew_is_told(spark: SparkSession) -> None:
+def test_a_topic_without_records_is_empty_and_a_recreated_topic_is_reported(spark: SparkSession) -> None:
     empty = look(spark, MemoryTopic())
     assert (empty.touched, list(empty.holes), list(empty.set_aside)) == (set(), [], [])
     remembered = empty.remembered().replace(b'"0":0', b'"0":7')

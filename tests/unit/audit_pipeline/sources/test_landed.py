@@ -35,13 +35,13 @@ def test_files_that_go_while_a_build_is_at_work_are_those_of_a_day_that_it_has_b
     source.settle([FIRST])
     for path in tmp_path.rglob("*.parquet"):
         path.unlink()
-    assert source.look_again([SECOND])
+    assert source.scan_again([SECOND])
     assert (source.lost, source.touched) == ({FIRST}, set())
     after = look(tmp_path, source.remembered())
     assert (after.lost, list(after.set_aside)) == ({FIRST}, list(source.set_aside))
 
 
-def test_a_file_that_is_damaged_after_its_day_was_built_is_told_by_each_look_from_then_on(tmp_path: Path) -> None:
+def test_a_file_damaged_after_its_day_was_built_is_reported_by_each_later_read(tmp_path: Path) -> None:
     write_week(WEEK, tmp_path)
     first = look(tmp_path)
     first.settle(first.touched)
@@ -85,8 +85,8 @@ def test_a_file_that_spark_does_not_know_how_to_read_is_read_by_arrow(spark: Spa
     source = look(tmp_path)
     with pytest.raises(Py4JJavaError, match="FAILED_READ_FILE"):
         source.events(spark, [FIRST]).request.collect()
-    assert source.look_again([FIRST])
+    assert source.scan_again([FIRST])
     expected = sum(entry.rows for entry in source.found.touching([FIRST]) if entry.table == "request")
     assert len(source.events(spark, [FIRST]).request.collect()) == expected > 0
     assert list(source.set_aside) == []
-    assert not source.look_again([FIRST]), "there is no third way to read it"
+    assert not source.scan_again([FIRST]), "there is no third way to read it"

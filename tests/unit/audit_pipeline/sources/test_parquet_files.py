@@ -23,13 +23,13 @@ def write(folder: Path, numbers: list[int | None]) -> None:
     pq.write_table(pa.table(columns), folder / NAME, store_schema=False)
 
 
-def test_what_a_file_says_of_nulls_does_not_matter(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_files_own_nullability_is_ignored(spark: SparkSession, tmp_path: Path) -> None:
     write(tmp_path, [3, 4])
     rows = frame_of(spark, str(tmp_path), [WantedFile(NAME, 0)], SCHEMA).collect()
     assert [(row["n"], row["m"]) for row in rows] == [(3, {1: 2}), (4, {1: 2})]
 
 
-def test_a_null_where_none_may_be_is_no_number(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_null_in_a_non_nullable_column_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
     write(tmp_path, [3, None])
     with pytest.raises(PySparkException, match="null values to non-nullable"):
         frame_of(spark, str(tmp_path), [WantedFile(NAME, 0)], SCHEMA).collect()

@@ -172,7 +172,7 @@ def test_what_is_excluded_has_no_number() -> None:
 
 
 @pytest.mark.parametrize(("level", "requests"), [("off", 0), ("connections", 1), ("full", 2)])
-def test_a_level_has_what_it_says(level: str, requests: int) -> None:
+def test_each_level_records_its_kinds_of_events(level: str, requests: int) -> None:
     fs = MemoryFileSystem()
     bench = AuditBench(fs, FOLDER, level=level)
     bench.connect()
@@ -184,7 +184,7 @@ def test_a_level_has_what_it_says(level: str, requests: int) -> None:
     assert len(one_by_one.get("connection", ())) == (level != "off")
 
 
-def test_the_tail_goes_on_behind_what_is_damaged_and_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_tail_continues_after_a_damaged_block_and_logs_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     bench = AuditBench(OsFileSystem(), tmp_path)
     for _ in range(3):
         bench.request()

@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from audit_pipeline.spool.segment import folder_of, segment_name, told_by_path
+from audit_pipeline.spool.segment import folder_of, parse_segment_path, segment_name
 
 OPENED_US = 1_794_268_800_000_000
 BOOT = "01a1bd9ad3b8000001"
@@ -14,7 +14,7 @@ BOOT = "01a1bd9ad3b8000001"
 @pytest.mark.parametrize("segment", ["00000007", "00000007-00000012"])
 def test_a_path_tells_day_cluster_and_broker(cluster_id: str, segment: str) -> None:
     path = f"{folder_of('request', OPENED_US)}/{segment_name(cluster_id, 12, BOOT, segment)}"
-    assert told_by_path(path) == (date(2026, 11, 10), cluster_id, 12)
+    assert parse_segment_path(path) == (date(2026, 11, 10), cluster_id, 12)
 
 
 @pytest.mark.parametrize(
@@ -26,4 +26,4 @@ def test_a_path_tells_day_cluster_and_broker(cluster_id: str, segment: str) -> N
     ],
 )
 def test_another_path_tells_nothing(path: str) -> None:
-    assert told_by_path(path) is None
+    assert parse_segment_path(path) is None

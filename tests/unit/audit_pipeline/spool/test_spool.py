@@ -45,7 +45,7 @@ def missing(content: SpoolContent) -> int:
     return sum(gap.last_seq - gap.first_seq + 1 for gap in gaps_of(content, None, ended=True))
 
 
-def test_what_was_not_written_before_a_kill_is_told_by_the_reserved_number() -> None:
+def test_the_reserved_number_shows_events_lost_by_a_kill() -> None:
     content = read_spool(SPOOL)
     numbers = covered(content)
     assert numbers == list(range(1, len(numbers) + 1))

@@ -24,7 +24,7 @@ def test_arguments_that_are_right_are_kept(tmp_path: Path) -> None:
     assert main(["keep", "--variables", str(tmp_path), "spools", "segments", "--upkeep"], stopped) == 0
 
 
-def test_each_file_of_a_mounted_secret_is_a_variable_and_what_is_none_is_told(tmp_path: Path) -> None:
+def test_each_file_of_a_mounted_secret_is_a_variable_and_other_entries_are_reported(tmp_path: Path) -> None:
     (tmp_path / "..data").mkdir()
     (tmp_path / "AWS_ACCESS_KEY_ID").write_text("someone\n")
     (tmp_path / "AWS_SECRET_ACCESS_KEY").write_text("of great length=")

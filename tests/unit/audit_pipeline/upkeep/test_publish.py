@@ -87,7 +87,7 @@ def test_every_event_is_published_once_and_the_end_of_its_segment_behind_it(segm
     assert published(segments, topic) == Published(0, 0, ())
 
 
-def test_what_comes_later_is_published_then(segments: Segments) -> None:
+def test_later_segments_are_published_by_a_later_run(segments: Segments) -> None:
     topic = MemoryTopic()
     assert published(segments, topic) == Published(0, 0, ())
     segments.land(3)
@@ -114,7 +114,7 @@ def test_a_segment_that_was_torn_off_anywhere_is_published_again(segments: Segme
 
 
 @pytest.mark.parametrize("takes", [1, 7])
-def test_who_goes_on_publishes_nothing_twice_however_often_the_topic_is_gone(segments: Segments, takes: int) -> None:
+def test_a_resumed_publisher_sends_nothing_twice_however_often_the_topic_fails(segments: Segments, takes: int) -> None:
     segments.land(3)
     whole = MemoryTopic()
     published(segments, whole)
@@ -128,7 +128,7 @@ def test_who_goes_on_publishes_nothing_twice_however_often_the_topic_is_gone(seg
     assert topic.records == whole.records
 
 
-def test_what_was_torn_off_begins_anew_when_it_is_merged_meanwhile(segments: Segments) -> None:
+def test_a_partly_published_segment_starts_over_if_it_was_merged_meanwhile(segments: Segments) -> None:
     segments.land(2)
     topic = MemoryTopic()
     there = published_numbers(segments.target, topic)
@@ -196,7 +196,7 @@ def test_maps_are_objects_and_times_of_records_are_never_in_the_future(tmp_path:
     assert rollup["ts"].endswith("Z")
 
 
-def test_what_is_no_end_is_none_and_an_end_of_another_kind_is_refused() -> None:
+def test_end_of_ignores_other_records_and_rejects_another_schema() -> None:
     assert end_of(None) is None
     assert end_of(b'{"table":"request"}') is None
     with pytest.raises(ValueError, match="does not tell 'schema_version'"):
@@ -211,6 +211,6 @@ def test_a_topic_is_named_with_its_brokers() -> None:
 
 
 @pytest.mark.parametrize("source", ["kafka:a/t", "kafka:a:1", "kafka:a:1/", "kafka:a:1/b/c?", "a:1/t"])
-def test_what_names_no_topic_is_told_how_to(source: str) -> None:
+def test_the_error_for_an_invalid_topic_shows_an_example(source: str) -> None:
     with pytest.raises(BadUseError, match=r"such as kafka:127\.0\.0\.1:9092/audit"):
         TopicPlace.of(source)

@@ -24,7 +24,7 @@ OF_OTHERS = (
 )
 
 
-def test_drafts_of_whoever_was_killed_go_when_nobody_can_still_write_them(tmp_path: Path) -> None:
+def test_drafts_of_a_killed_process_are_deleted_once_it_cannot_write_them_any_more(tmp_path: Path) -> None:
     folder = tmp_path / "request/arrival_date=2026-11-22/arrival_hour=05"
     folder.mkdir(parents=True)
     segment = folder / "cluster-7-0001-00000001.parquet"
@@ -46,7 +46,7 @@ def test_drafts_of_whoever_was_killed_go_when_nobody_can_still_write_them(tmp_pa
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [segment]
 
 
-def test_files_of_others_stay_whatever_their_names_look_like(tmp_path: Path) -> None:
+def test_files_of_other_owners_are_kept_whatever_their_names(tmp_path: Path) -> None:
     for path in OF_OTHERS:
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).touch()

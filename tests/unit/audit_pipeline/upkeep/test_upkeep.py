@@ -54,7 +54,7 @@ def test_the_hour_that_is_not_over_is_left_alone(copied: Path) -> None:
     assert compact(FolderTarget(copied), BEGIN_US + HOUR_US, MANY_BYTES) < 36
 
 
-def test_a_segment_that_came_again_after_it_was_merged_is_not_merged_with_others(copied: Path) -> None:
+def test_a_segment_that_reappears_after_its_merge_is_not_merged_again(copied: Path) -> None:
     """Its merged file and a new one would share events, and only one of them could count."""
     first, second = sorted({path.name.rpartition("-")[2] for path in copied.glob("request/**/*.parquet")})[:2]
     before = all_rows(copied)
@@ -161,7 +161,7 @@ def test_compaction_that_is_killed_anywhere_never_shows_an_event_twice(landed: P
     pytest.fail("it never came to an end")
 
 
-def test_what_is_too_old_goes_and_is_no_loss(copied: Path) -> None:
+def test_expired_segments_are_deleted_and_not_reported_as_lost(copied: Path) -> None:
     total = check(FolderTarget(copied)).events
     removed = expire(FolderTarget(copied), RetentionLimits(before_us=BEGIN_US + HOUR_US))
     assert removed > 0
@@ -170,7 +170,7 @@ def test_what_is_too_old_goes_and_is_no_loss(copied: Path) -> None:
     assert 0 < report.events < total
 
 
-def test_what_does_not_fit_goes_the_oldest_first(copied: Path) -> None:
+def test_the_oldest_segments_are_deleted_first_to_meet_the_size_limit(copied: Path) -> None:
     size = sum(path.stat().st_size for path in copied.rglob("*.parquet"))
     expire(FolderTarget(copied), RetentionLimits(bytes_max=size // 2))
     assert sum(path.stat().st_size for path in copied.rglob("*.parquet")) <= size // 2
@@ -260,7 +260,7 @@ def test_a_check_that_takes_longer_than_it_takes_to_merge_comes_to_an_end(copied
     assert len(read) < 4 * files
 
 
-def test_what_goes_while_its_rows_are_read_is_looked_for_elsewhere(
+def test_rows_of_a_segment_merged_during_a_check_are_found_in_its_successor(
     copied: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     really, merged = stored_segment.row_groups_at, [False]
@@ -277,12 +277,12 @@ def test_what_goes_while_its_rows_are_read_is_looked_for_elsewhere(
     assert report.segments == 4
 
 
-def test_what_expires_during_a_check_is_no_loss(copied: Path) -> None:
+def test_segments_that_expire_during_a_check_are_not_reported_as_lost(copied: Path) -> None:
     busy = BusyTarget(copied, lambda: expire(FolderTarget(copied), RetentionLimits(before_us=BEGIN_US + HOUR_US)))
     assert check(busy).findings == []
 
 
-def test_what_somebody_deletes_during_a_check_is_a_hole(copied: Path) -> None:
+def test_a_segment_deleted_during_a_check_is_a_hole(copied: Path) -> None:
     """Even without a following segment that would miss it."""
     last = list(copied.rglob("*-00000036.parquet"))
 
@@ -295,7 +295,7 @@ def test_what_somebody_deletes_during_a_check_is_a_hole(copied: Path) -> None:
     assert {finding.where for finding in report.findings} == {str(path.relative_to(copied)) for path in last}
 
 
-def test_a_second_look_reads_only_what_has_come(copied: Path, tmp_path: Path, read: list[str]) -> None:
+def test_a_second_pass_reads_only_new_files(copied: Path, tmp_path: Path, read: list[str]) -> None:
     late = next(copied.glob("partition/**/*-00000036.parquet"))
     late.rename(tmp_path / "late")
     files = len(list(copied.rglob("*.parquet")))
@@ -303,7 +303,7 @@ def test_a_second_look_reads_only_what_has_come(copied: Path, tmp_path: Path, re
     assert len(read) == files + 1
 
 
-def test_where_files_go_as_fast_as_they_are_looked_at_nothing_is_called_corrupt_or_missing(copied: Path) -> None:
+def test_a_check_of_constantly_changing_files_reports_undecided_instead_of_corrupt_or_missing(copied: Path) -> None:
     numbers = count(90)
     folder = str(next(copied.glob("request/**/*-00000036.parquet")).parent.relative_to(copied))
 
@@ -360,7 +360,7 @@ def test_a_damaged_segment_stays_and_keeps_nothing_else_from_being_compacted(cop
     assert {finding.kind for finding in check(FolderTarget(copied)).findings} >= {"corrupt"}
 
 
-def test_what_was_half_deleted_goes_with_the_next_look_and_is_no_loss(copied: Path) -> None:
+def test_the_next_expiry_finishes_an_interrupted_deletion_without_findings(copied: Path) -> None:
     limits = RetentionLimits(bytes_max=sum(path.stat().st_size for path in copied.rglob("*.parquet")) // 2)
     target = CrashingTarget(copied, 4)
     with pytest.raises(KeyboardInterrupt):
@@ -371,7 +371,7 @@ def test_what_was_half_deleted_goes_with_the_next_look_and_is_no_loss(copied: Pa
     assert check(FolderTarget(copied)).findings == []
 
 
-def test_check_tells_of_any_damage_and_goes_on(tmp_path: Path) -> None:
+def test_check_reports_any_damage_and_continues(tmp_path: Path) -> None:
     target = FolderTarget(tmp_path / "segments")
     bench = AuditBench(OsFileSystem(), tmp_path / "spools")
     bench.connect()

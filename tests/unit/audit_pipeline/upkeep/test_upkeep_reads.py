@@ -58,13 +58,13 @@ def test_retention_reads_only_what_is_to_go(copied: Path, read: list[str]) -> No
     assert len(read) == 1, "whether the last deletion of a boot came to its end, its first file says"
 
 
-def test_a_quota_reads_no_hour_behind_the_one_with_which_there_is_room_again(copied: Path, read: list[str]) -> None:
+def test_a_size_limit_reads_only_the_hours_until_there_is_space(copied: Path, read: list[str]) -> None:
     size = sum(path.stat().st_size for path in copied.rglob("*.parquet"))
     assert expire(FolderTarget(copied), RetentionLimits(bytes_max=size - 1)) > 0
     assert len({Path(path).parent.name for path in read}) == 1
 
 
-def test_of_boots_at_the_same_time_the_oldest_segments_go_first(tmp_path: Path) -> None:
+def test_the_oldest_segments_of_parallel_boots_are_deleted_first(tmp_path: Path) -> None:
     for boot_id in ("0001", "0002"):
         bench = AuditBench(OsFileSystem(), tmp_path / "spools", boot_id=boot_id, segment_ms="1000")
         for _ in range(4):

@@ -31,7 +31,7 @@ def test_pauses_that_end_at_another_time_do_not_count() -> None:
     assert pauses(READS, 13.0, 14.0) == {}
 
 
-def test_what_came_before_by_another_is_read_twice() -> None:
+def test_records_read_earlier_by_another_member_count_as_read_twice() -> None:
     assert read_twice(READS) == 2
     assert first_read_s(READS, "b") == 10.5
 

@@ -16,7 +16,9 @@ def test_a_folder_is_made_with_its_parents_and_taken_as_it_is(tmp_path: Path) ->
     assert make_data_folder(folder) == folder
 
 
-def test_a_volume_of_somebody_else_is_told_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_for_a_foreign_volume_says_how_to_change_its_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(self: Path, **_: object) -> None:
         raise PermissionError(13, "Permission denied", str(self))
 
@@ -33,13 +35,13 @@ def test_a_volume_of_somebody_else_is_told_with_what_to_do(tmp_path: Path, monke
     assert "hostPath" in said
 
 
-def test_a_folder_that_is_there_and_not_ours_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_existing_folder_that_is_not_writable_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)
     with pytest.raises(ConfigError, match="cannot be written by"):
         make_data_folder(tmp_path)
 
 
-def test_what_is_no_folder_is_told(tmp_path: Path) -> None:
+def test_a_path_below_a_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="cannot be made"):
         make_data_folder(tmp_path / "file" / "data")

@@ -135,7 +135,7 @@ async def test_records_come_as_they_are_written() -> None:
     assert node.changes[-1].partitions == {(TOPIC, 0)}
 
 
-async def test_who_was_away_for_long_takes_a_snapshot_and_hears_what_is_gone() -> None:
+async def test_a_follower_far_behind_loads_a_snapshot_and_applies_deletions() -> None:
     async with controller() as source:
         await write(source, TopicRecord("gone", TOPIC), PartitionRecord(TOPIC, 0, (1,), (1,), 1, 0, 0))
         node = Node(source)
@@ -209,7 +209,7 @@ async def test_a_controller_with_another_history_is_believed_though_it_has_come_
     assert node.image.topics == {}
 
 
-async def test_a_log_that_never_goes_on_from_its_snapshot_is_asked_with_pauses(
+async def test_a_log_without_the_records_after_its_snapshot_is_polled_with_pauses(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with controller() as source:
@@ -354,7 +354,7 @@ async def test_many_records_are_applied_over_turns_and_seen_at_once() -> None:
     assert turns > 2 * 1000 / 100
 
 
-async def test_what_the_image_says_is_waited_for_until_it_is_in_force() -> None:
+async def test_the_follower_waits_until_metadata_changes_are_in_force() -> None:
     held: list[Callable[[], None]] = []
     async with controller() as source:
         node = Node(source)

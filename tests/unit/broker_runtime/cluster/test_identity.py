@@ -32,7 +32,7 @@ def test_a_folder_belongs_to_its_cluster(tmp_path: Path) -> None:
         claim_folder(tmp_path, 1, "other")
 
 
-def test_whatever_byte_of_whose_it_is_is_damaged_there_is_an_answer_or_a_sentence(tmp_path: Path) -> None:
+def test_any_damaged_byte_of_the_identity_gives_a_result_or_an_error_message(tmp_path: Path) -> None:
     claim_folder(tmp_path, 1, "cluster")
     path = tmp_path / "meta.properties"
     content = path.read_bytes()

@@ -40,7 +40,7 @@ def test_a_start_goes_through_kafkas_states_and_serves_only_at_its_end() -> None
         (LifecycleEvent.REGISTRATION_LOST, Phase.REJOINING),
     ],
 )
-def test_a_running_broker_that_loses_its_standing_serves_nobody_and_says_why(
+def test_a_running_broker_that_loses_its_membership_stops_serving_and_says_why(
     event: LifecycleEvent, phase: Phase
 ) -> None:
     life = running()
@@ -51,7 +51,7 @@ def test_a_running_broker_that_loses_its_standing_serves_nobody_and_says_why(
     assert life.state is not BrokerState.RUNNING
 
 
-def test_it_serves_again_when_a_heartbeat_says_that_it_is_unfenced() -> None:
+def test_a_broker_serves_again_when_a_heartbeat_reports_it_unfenced() -> None:
     life = running(100.0)
     life.on(LifecycleEvent.SILENCE)
     life.heartbeat_answered(120.0, 120.1, fenced=True, released=False)
@@ -118,7 +118,7 @@ def test_a_stopping_broker_without_standing_stops_serving_and_waiting(event: Lif
         [LifecycleEvent.START, LifecycleEvent.REGISTERED, LifecycleEvent.UNFENCED, LifecycleEvent.SILENCE],
     ],
 )
-def test_who_has_nothing_to_hand_over_is_gone_at_once(before: list[LifecycleEvent]) -> None:
+def test_a_broker_without_leaderships_leaves_at_once(before: list[LifecycleEvent]) -> None:
     life = Lifecycle(SESSION_S)
     for event in [*before, LifecycleEvent.LEAVE]:
         life.on(event)
@@ -126,7 +126,7 @@ def test_who_has_nothing_to_hand_over_is_gone_at_once(before: list[LifecycleEven
     assert not life.serves
 
 
-def test_a_fenced_broker_still_asks_to_go_so_that_its_id_is_free_at_once() -> None:
+def test_a_fenced_broker_requests_its_shutdown_so_that_its_id_is_free() -> None:
     life = running()
     life.on(LifecycleEvent.FENCED)
     life.on(LifecycleEvent.LEAVE)

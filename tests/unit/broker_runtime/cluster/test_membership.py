@@ -125,7 +125,7 @@ def bench() -> Bench:
     return Bench()
 
 
-def test_it_registers_and_is_let_in_within_a_moment(bench: Bench) -> None:
+def test_a_broker_registers_and_opens_its_listeners_soon(bench: Bench) -> None:
     async def scene(bench: Bench) -> None:
         await asyncio.sleep(0.5)
 
@@ -140,7 +140,7 @@ def test_it_registers_and_is_let_in_within_a_moment(bench: Bench) -> None:
     ]
 
 
-def test_the_epoch_since_which_its_data_is_whole_is_told_and_the_new_one_noted_before_a_heartbeat(bench: Bench) -> None:
+def test_registration_sends_the_previous_broker_epoch_and_stores_the_new_one_before_a_heartbeat(bench: Bench) -> None:
     bench.vouched.epoch = 41
     told: list[tuple[int, list[int]]] = []
     real = bench.controller.refuse
@@ -159,7 +159,7 @@ def test_the_epoch_since_which_its_data_is_whole_is_told_and_the_new_one_noted_b
     assert told[:2] == [(BROKER_REGISTRATION, []), (BROKER_HEARTBEAT, [100])]
 
 
-def test_it_wants_to_be_fenced_until_it_is_ready_and_never_after(bench: Bench) -> None:
+def test_a_broker_requests_fencing_until_it_is_ready_and_never_afterwards(bench: Bench) -> None:
     bench.ready = False
 
     async def scene(bench: Bench) -> None:
@@ -174,7 +174,7 @@ def test_it_wants_to_be_fenced_until_it_is_ready_and_never_after(bench: Bench) -
     assert [reason for _, reason in bench.door] == ["open"]
 
 
-def test_it_lets_nobody_in_before_its_own_metadata_has_it_unfenced(bench: Bench) -> None:
+def test_the_broker_opens_its_listeners_after_its_own_metadata_shows_it_unfenced(bench: Bench) -> None:
     async def scene(bench: Bench) -> None:
         bench.has_the_record = False
         await asyncio.sleep(0.5)
@@ -209,7 +209,7 @@ def test_an_unreachable_controller_fences_it_after_a_session_and_no_sooner(bench
     assert bench.controller.count(BROKER_REGISTRATION) == 1, "the registration still stands"
 
 
-def test_after_the_silence_it_serves_once_its_metadata_is_new_and_never_asks_to_be_fenced(bench: Bench) -> None:
+def test_after_silence_the_broker_serves_once_its_metadata_is_new_and_requests_no_fencing(bench: Bench) -> None:
     """A controller that was away has not fenced the broker.
 
     A request to be fenced would move its leaderships for nothing.
@@ -309,7 +309,7 @@ def test_a_lost_registration_is_made_anew_under_the_same_incarnation(bench: Benc
     assert [reason == "open" for _, reason in bench.door] == [True, False, True]
 
 
-def test_a_duplicate_waits_with_one_warning_until_the_other_ones_session_is_over(
+def test_a_duplicate_broker_waits_with_one_warning_until_the_other_session_ends(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     def taken(key: int, _: Fields) -> ErrorCode:
@@ -379,7 +379,7 @@ def test_a_clean_stop_is_quick_and_ends_the_heartbeats(bench: Bench) -> None:
     bench.play(scene)
 
 
-def test_a_controller_that_does_not_let_go_is_waited_for_until_the_deadline(bench: Bench) -> None:
+def test_a_leaving_broker_waits_for_its_release_until_the_deadline(bench: Bench) -> None:
     bench.controller.keeps_waiting = True
 
     async def scene(bench: Bench) -> None:
@@ -462,7 +462,7 @@ def told_listeners(bench: Bench) -> list[list[object]]:
     ]
 
 
-def test_other_listeners_are_told_at_once_by_the_same_incarnation_and_nobody_is_shut_out(bench: Bench) -> None:
+def test_changed_listeners_are_registered_at_once_by_the_same_incarnation(bench: Bench) -> None:
     async def scene(bench: Bench) -> None:
         await asyncio.sleep(1)
         bench.membership.reregister(MOVED)
@@ -476,7 +476,7 @@ def test_other_listeners_are_told_at_once_by_the_same_incarnation_and_nobody_is_
     assert bench.vouched.epochs == [100]
 
 
-def test_listeners_that_change_before_it_is_let_in_are_told_before(bench: Bench) -> None:
+def test_listeners_changed_before_the_broker_is_unfenced_are_registered_first(bench: Bench) -> None:
     bench.ready = False
 
     async def scene(bench: Bench) -> None:
@@ -490,7 +490,7 @@ def test_listeners_that_change_before_it_is_let_in_are_told_before(bench: Bench)
     assert kinds[:3] == [BROKER_REGISTRATION, BROKER_REGISTRATION, BROKER_HEARTBEAT]
 
 
-def test_a_controller_that_cannot_be_told_of_listeners_is_told_later_and_heartbeats_go_on(bench: Bench) -> None:
+def test_a_failed_reregistration_is_retried_while_heartbeats_continue(bench: Bench) -> None:
     async def scene(bench: Bench) -> None:
         await asyncio.sleep(1)
         bench.controller.refuse = lambda key, _content: (

@@ -84,7 +84,7 @@ class Bench:
         while not done:
             step = self.reactions._next()
             assert step is not None
-            self.reactions._go_on(step)
+            self.reactions._run_piece(step)
             added.append(self.reactions.added)
         return max(after - before for before, after in pairwise(added))
 

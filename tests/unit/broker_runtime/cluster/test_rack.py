@@ -23,7 +23,7 @@ def rack_of(of: BrokerSettings) -> object:
     return of.config.broker_rack
 
 
-def test_what_is_in_the_file_is_the_rack_as_if_it_had_been_configured(tmp_path: Path) -> None:
+def test_the_content_of_the_file_is_the_configured_rack(tmp_path: Path) -> None:
     file = tmp_path / "rack"
     file.write_text("zone-a\n")
     found = run(with_rack(settings(file), asyncio.Event()), ManualClock())

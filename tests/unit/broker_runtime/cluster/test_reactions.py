@@ -66,7 +66,7 @@ def test_a_step_that_fails_is_done_again_less_and_less_often(caplog: pytest.LogC
     assert caplog.text.count("RuntimeError: a mistake") == 1, "said once, as nothing has changed"
 
 
-def test_a_newer_change_comes_before_its_turn_and_takes_the_place_of_the_old_one() -> None:
+def test_a_newer_change_replaces_the_older_one_and_runs_at_once() -> None:
     timers, old, new = Loop(), Step(failures=1), Step(failures=0)
     reactions = Reactions(timers, ManualClock().monotonic)
     reactions.run("topic a", old)
@@ -164,7 +164,7 @@ def test_many_small_changes_leave_half_of_the_time_to_a_long_one() -> None:
     assert "long99" in scene.taken()
 
 
-def test_whoever_waits_for_a_long_step_waits_for_it_though_later_ones_are_done_before() -> None:
+def test_a_callback_waits_for_its_long_step_even_if_later_steps_end_first() -> None:
     scene = Scene()
     scene.add("long", pieces=10)
     scene.reactions.when_done("first", lambda: scene.log.append("long is in force"))
@@ -175,7 +175,7 @@ def test_whoever_waits_for_a_long_step_waits_for_it_though_later_ones_are_done_b
     assert done[-2:] == ["long is in force", "small is in force"]
 
 
-def test_whoever_is_called_back_and_fails_is_called_again() -> None:
+def test_a_failing_callback_is_called_again() -> None:
     scene = Scene()
     scene.add("a")
     scene.reactions.when_done("telling", told := Step(failures=1))
@@ -186,7 +186,7 @@ def test_whoever_is_called_back_and_fails_is_called_again() -> None:
     assert told.done == 1
 
 
-def test_a_step_that_fails_midway_keeps_nothing_from_the_others_and_is_done_again() -> None:
+def test_a_step_that_fails_midway_is_repeated_and_does_not_stop_others() -> None:
     scene = Scene()
     scene.add("a", fails_at=1)
     scene.add("b")
@@ -200,7 +200,7 @@ def test_a_step_that_fails_midway_keeps_nothing_from_the_others_and_is_done_agai
     scene.loop.set.clear()
 
 
-def test_whoever_waits_for_what_waits_is_called_in_order_and_when_a_step_has_failed_too() -> None:
+def test_callbacks_run_in_order_also_after_a_failed_step() -> None:
     scene = Scene()
     scene.reactions.when_done("who waits", lambda: scene.log.append("nothing waits"))
     assert scene.taken() == ["nothing waits"]
@@ -240,7 +240,7 @@ async def test_a_stop_that_waits_goes_on_when_everything_is_done() -> None:
     assert len(log) == 100
 
 
-def test_a_step_that_pauses_lets_the_others_go_on_and_is_not_done_before_it_is_resumed() -> None:
+def test_a_paused_step_lets_others_continue_and_ends_after_it_is_resumed() -> None:
     scene = Scene()
     resume: list[Callable[[], None]] = []
 
@@ -273,7 +273,7 @@ def test_a_pause_that_is_over_at_once_is_none() -> None:
     assert scene.done() == ["over"]
 
 
-def test_whoever_waits_for_a_step_waits_for_the_steps_that_it_adds() -> None:
+def test_a_callback_waits_for_steps_added_by_its_step() -> None:
     scene = Scene()
 
     def adding() -> Iterator[None]:

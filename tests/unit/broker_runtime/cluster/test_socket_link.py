@@ -117,7 +117,7 @@ async def test_the_first_that_can_be_reached_is_asked_from_then_on(controllers: 
     assert link.server == ONE
 
 
-async def test_nobody_is_found_after_one_round(controllers: Controllers, link: SocketLink) -> None:
+async def test_the_link_fails_after_all_controllers_refused(controllers: Controllers, link: SocketLink) -> None:
     controllers.refusing = set(RING)
     with pytest.raises(KafkaError, match=r"controller-0\.example:9093: nobody listens") as error:
         await ask(link)
@@ -126,7 +126,7 @@ async def test_nobody_is_found_after_one_round(controllers: Controllers, link: S
 
 
 @pytest.mark.parametrize("refuses", [False, True])
-async def test_one_that_is_turned_to_while_another_is_connected_is_asked(
+async def test_the_link_asks_a_controller_selected_while_another_one_is_connecting(
     controllers: Controllers, link: SocketLink, refuses: bool
 ) -> None:
     """Previously the ring was turned past it, or the other one's connection was used for it."""

@@ -42,7 +42,7 @@ def test_replicas_are_counted_by_broker(metadata: Metadata) -> None:
     assert at_once(replicas_by_broker(metadata.image)) == Counter({1: 3, 2: 1})
 
 
-def test_what_a_broker_has_no_room_for_is_refused_and_takes_nothing(metadata: Metadata) -> None:
+def test_a_topic_beyond_a_brokers_capacity_is_rejected_and_takes_no_room(metadata: Metadata) -> None:
     capacity = Capacity(metadata.image)
     with pytest.raises(KafkaError, match=r"Broker 1 would have 6 replicas .* may have 5 .*replicas\.max") as refused:
         at_once(capacity.take(at_once(grow_topic("orders", 6, [[1], [1], [1]], metadata.image))))
@@ -52,7 +52,7 @@ def test_what_a_broker_has_no_room_for_is_refused_and_takes_nothing(metadata: Me
         at_once(capacity.take(at_once(grow_topic("orders", 4, [[1]], metadata.image))))
 
 
-def test_a_move_takes_room_where_it_goes(metadata: Metadata) -> None:
+def test_a_reassignment_takes_room_at_its_destination(metadata: Metadata) -> None:
     metadata.image.defaults = ElectionDefaults(replicas_max=2)
     capacity = Capacity(metadata.image)
     at_once(capacity.take(reassign("orders", 2, [2, 1], metadata.image)))
@@ -73,7 +73,7 @@ def test_the_limit_follows_from_the_files_that_may_be_open(open_files: int, repl
     assert settings.config.sluicegate_broker_replicas_max == replicas
 
 
-def test_what_the_file_says_wins_and_no_limit_is_none() -> None:
+def test_the_files_replica_limit_wins_and_none_means_no_limit() -> None:
     given = broker_settings({"node.id": "1", "sluicegate.broker.replicas.max": "9"})
     assert with_replicas_max(given, 20_000) is given
     endless = with_replicas_max(broker_settings({"node.id": "1"}), None)

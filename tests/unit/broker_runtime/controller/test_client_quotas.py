@@ -36,7 +36,7 @@ def test_an_ip_quota_is_set_changed_and_removed() -> None:
     assert metadata.image.quotas == {}
 
 
-def test_what_changes_nothing_writes_nothing() -> None:
+def test_a_change_without_effect_writes_no_record() -> None:
     metadata = metadata_with(([(IP, None)], RATE, 5.0))
     assert alter_quotas([(IP, None)], [QuotaChange(RATE, 5.0)], metadata.image, ()) == []
     assert alter_quotas([(IP, "::1")], [QuotaChange(RATE, None)], metadata.image, ()) == []
@@ -47,7 +47,7 @@ def test_a_type_named_twice_counts_as_named_last() -> None:
     assert list(metadata.image.quotas) == [((IP, "1.1.1.2"),)]
 
 
-def test_a_host_name_is_kept_as_it_is_when_it_resolves() -> None:
+def test_a_host_name_that_resolves_is_stored_unchanged() -> None:
     image = Metadata().image
     assert hosts_to_resolve([[(IP, "shop")], [(IP, "::1")], [(IP, None)], [("user", "u")]]) == {"shop"}
     (record,) = alter_quotas([(IP, "shop")], [QuotaChange(RATE, 5.0)], image, {"shop"})

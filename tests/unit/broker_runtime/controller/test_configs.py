@@ -57,7 +57,7 @@ def test_a_listener_limit_may_be_set_for_the_whole_cluster(metadata: Metadata) -
     assert metadata.image.configs.of_broker(None) == {LISTENER_RATE: "7"}
 
 
-def test_what_is_as_asked_already_writes_nothing(metadata: Metadata) -> None:
+def test_a_change_to_the_current_value_writes_no_record(metadata: Metadata) -> None:
     alter(metadata, BROKER, "", (RATE, Operation.SET, "50"))
     asked = [Change(RATE, Operation.SET, "50"), Change("max.connections", Operation.DELETE, None)]
     assert alter_incrementally((BROKER, ""), asked, metadata.image) == []
@@ -241,13 +241,13 @@ def test_zero_for_all_is_fine_while_every_listener_has_its_own_limit(metadata: M
     assert (code, message) == (ErrorCode.INVALID_REQUEST, f"Invalid {RATE} 0")
 
 
-def test_nobody_by_default_but_some_addresses(metadata: Metadata) -> None:
+def test_the_default_of_zero_is_allowed_with_overrides_for_some_addresses(metadata: Metadata) -> None:
     alter(metadata, BROKER, "", ("max.connections.per.ip.overrides", 0, "127.0.0.1:5,[::1]:6,host-1:7"))
     alter(metadata, BROKER, "", ("max.connections.per.ip", 0, "0"))
     assert metadata.image.configs.of_broker(None)["max.connections.per.ip"] == "0"
 
 
-def test_who_may_connect_must_be_left_whichever_key_changes(metadata: Metadata) -> None:
+def test_a_change_may_not_lock_out_all_addresses(metadata: Metadata) -> None:
     locked_out = "max.connections.per.ip can be set to zero only if"
     overrides = "max.connections.per.ip.overrides"
     for level in ("", "1"):
@@ -309,7 +309,7 @@ def test_a_limit_that_would_leave_no_connection_for_brokers_and_administrators_i
     alter(metadata, BROKER, "", ("listener.name.external.max.connections", Operation.SET, "1"))
 
 
-def test_where_clients_and_brokers_share_the_only_listener_the_brokers_limit_must_leave_room_for_brokers() -> None:
+def test_the_brokers_limit_leaves_room_for_brokers_on_a_listener_shared_with_clients() -> None:
     metadata = Metadata()
     for broker in (1, 2, 3):
         metadata.broker(broker, "PLAINTEXT")
@@ -383,7 +383,7 @@ def test_no_more_resources_are_configured_than_the_broker_has_room_for(metadata:
     take(ResourceCapacity(metadata.image), GROUP, "c", set_one)
 
 
-def test_there_are_no_more_client_metrics_subscriptions_than_a_broker_can_compare_with_each_client(
+def test_the_number_of_client_metrics_subscriptions_is_limited(
     metadata: Metadata,
 ) -> None:
     room, set_one = ResourceCapacity(metadata.image), [Change("metrics", Operation.SET, "*")]

@@ -62,7 +62,7 @@ def test_a_group_and_its_members_are_set_and_read_back() -> None:
     assert found((GROUP, Match.SPECIFIED, None), strict=True) == [keys, ("shop/b", {"max_connections": 7.0})]
 
 
-def test_who_asks_for_no_groups_sees_what_kafka_has() -> None:
+def test_a_query_without_groups_returns_kafkas_quotas_only() -> None:
     ip = [("10.0.0.1", {RATE: 9.0})]
     assert found() == ip
     assert found((IP, Match.SPECIFIED, None)) == ip

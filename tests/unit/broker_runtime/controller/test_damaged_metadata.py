@@ -107,7 +107,7 @@ async def test_after_a_kill_what_was_not_checkpointed_counts_too() -> None:
         await machine.start()
 
 
-async def test_what_a_high_watermark_shows_to_have_been_committed_must_be_there() -> None:
+async def test_records_below_the_stored_high_watermark_must_exist() -> None:
     machine = Machine()
     await _with_some_metadata(machine)
     machine.clock.advance(6)
@@ -120,7 +120,7 @@ async def test_what_a_high_watermark_shows_to_have_been_committed_must_be_there(
         await machine.start()
 
 
-async def test_after_a_power_loss_damage_that_whole_batches_come_after_is_no_torn_tail() -> None:
+async def test_damage_before_whole_batches_is_not_a_torn_tail_after_a_power_loss() -> None:
     """No checkpoint says that they were committed, but the log is synced in order before any client gets an answer."""
     machine = Machine()
     await _with_some_metadata(machine)

@@ -214,7 +214,7 @@ def test_elections_that_are_asked_for(
     assert (the(metadata).leader, the(metadata).isr) == outcome
 
 
-def test_nobody_can_be_elected_while_all_are_fenced() -> None:
+def test_no_leader_can_be_elected_while_all_replicas_are_fenced() -> None:
     metadata = fenced(three([1, 2]), 1, 2)
     with pytest.raises(KafkaError) as refused:
         elections.elect(metadata.image.topics["t"], 0, ElectionType.UNCLEAN, metadata.image)
@@ -224,7 +224,7 @@ def test_nobody_can_be_elected_while_all_are_fenced() -> None:
     assert refused.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_what_is_settled_stays_as_it_is() -> None:
+def test_a_settled_partition_is_unchanged() -> None:
     part = Partition((1, 2), (1, 2), 1, 5, 7)
     assert changed_partition(part, part, Candidates(frozenset({1, 2}), 1)) is part
     assert changed_partition(part, part, Candidates(frozenset({1, 2}), 1, prefer_first=True)) is part

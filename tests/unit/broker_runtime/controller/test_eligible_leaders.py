@@ -85,7 +85,7 @@ def restarted(cluster: Three, broker_id: int) -> None:
 
 
 @pytest.mark.parametrize("leaves", [fenced, stopped, fell_behind, restarted])
-def test_who_leaves_is_eligible_once_too_few_are_in_sync(leaves: Callable[[Three, int], None]) -> None:
+def test_a_leaving_replica_is_eligible_once_too_few_are_in_sync(leaves: Callable[[Three, int], None]) -> None:
     cluster = Three()
     leaves(cluster, 2)
     assert cluster.sets() == (1, (1, 3), ())
@@ -99,7 +99,7 @@ def test_all_that_leave_at_once_are_eligible_together() -> None:
     assert cluster.sets() == (1, (1,), (2, 3))
 
 
-def test_where_one_is_enough_nobody_is_eligible_beside_it() -> None:
+def test_no_replica_is_eligible_if_min_insync_replicas_is_1() -> None:
     cluster = Three(least=1)
     cluster.fence(2, 3)
     assert cluster.sets() == (1, (1,), ())
@@ -117,7 +117,7 @@ def test_more_than_there_are_replicas_need_not_be_in_sync() -> None:
     assert cluster.sets() == (1, (1, 3, 2), ())
 
 
-def test_who_is_eligible_stays_so_until_enough_are_in_sync_again() -> None:
+def test_an_eligible_replica_stays_so_until_enough_are_in_sync() -> None:
     cluster = Three(least=3)
     cluster.fence(2, 3)
     assert cluster.sets() == (1, (1,), (2, 3))
@@ -246,7 +246,7 @@ def test_a_broker_that_is_unregistered_is_not_waited_for_unless_nobody_else_is_l
     assert cluster.sets() == (NO_LEADER, (), (1,))
 
 
-def test_an_unclean_election_makes_nobody_eligible_who_had_more() -> None:
+def test_an_unclean_election_makes_no_more_advanced_replica_eligible() -> None:
     cluster = Three()
     cluster.fence(3, 2, 1)
     cluster.unfence(3)
@@ -267,7 +267,7 @@ def test_an_election_that_is_asked_for_prefers_an_eligible_replica_to_an_unclean
 
 
 @pytest.mark.parametrize("topic", ["t", None])
-def test_where_fewer_have_to_be_in_sync_than_before_nobody_is_eligible_any_more(topic: str | None) -> None:
+def test_eligible_replicas_are_removed_when_min_insync_replicas_is_lowered(topic: str | None) -> None:
     cluster = Three()
     cluster.configure(MIN_INSYNC, "2", topic=None)
     if topic is None:
@@ -283,7 +283,7 @@ def test_where_fewer_have_to_be_in_sync_than_before_nobody_is_eligible_any_more(
     )
 
 
-def test_where_more_have_to_be_in_sync_than_before_nobody_becomes_eligible_by_that() -> None:
+def test_raising_min_insync_replicas_makes_no_replica_eligible() -> None:
     cluster = Three(least=1)
     cluster.fence(2)
     cluster.configure(MIN_INSYNC, "3")
@@ -364,7 +364,7 @@ def test_a_set_of_an_older_journal_whose_last_member_is_away_is_read_as_it_is() 
     assert cluster.sets() == (3, (3,), ())
 
 
-def test_what_nobody_changes_stays_the_same_object() -> None:
+def test_an_unchanged_partition_stays_the_same_object() -> None:
     cluster = Three()
     cluster.fence(2, 3)
     part = cluster.part

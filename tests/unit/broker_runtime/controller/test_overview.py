@@ -26,7 +26,7 @@ def by_id(found: dict[str, Any]) -> dict[int, dict[str, Any]]:
     return {broker["id"]: broker for broker in found["brokers"]}
 
 
-def test_the_head_says_whose_view_it_is() -> None:
+def test_the_overview_names_its_controller() -> None:
     metadata = Metadata()
     metadata.write(ControllerChange(1000, 7))
     found = shown(metadata)

@@ -104,7 +104,7 @@ def test_changes_that_are_refused(wrong: dict[str, object], code: ErrorCode) -> 
         ({"isr": [(1, 10**6), (4, 10**6)]}, ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_of_two_mistakes_the_one_that_kafka_looks_at_first_is_told(both: dict[str, object], code: ErrorCode) -> None:
+def test_the_error_that_kafka_checks_first_is_returned(both: dict[str, object], code: ErrorCode) -> None:
     metadata, change = cluster()
     with pytest.raises(KafkaError) as refused:
         change_isr(1, replace(change, **both), metadata.image)  # type: ignore[arg-type]
@@ -112,7 +112,7 @@ def test_of_two_mistakes_the_one_that_kafka_looks_at_first_is_told(both: dict[st
 
 
 @pytest.mark.parametrize("kind", ["fenced", "stopping", "unregistered"])
-def test_who_may_not_lead_may_not_be_in_sync(kind: str) -> None:
+def test_a_replica_that_may_not_lead_may_not_be_in_sync(kind: str) -> None:
     metadata, change = cluster()
     epoch = metadata.image.brokers[3].epoch
     records: dict[str, MetadataRecord] = {

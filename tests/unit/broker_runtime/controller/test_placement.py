@@ -76,13 +76,13 @@ def test_within_a_larger_rack_followers_are_spread() -> None:
 
 
 @pytest.mark.parametrize("factor", [2, 3, 4])
-def test_what_one_broker_leads_is_followed_by_different_ones(factor: int) -> None:
+def test_partitions_of_one_leader_have_different_first_followers(factor: int) -> None:
     placed = at_once(place(24, factor, cluster([None] * 4).image, 3))
     for leader in range(4):
         assert {replicas[1] for replicas in placed if replicas[0] == leader} == {0, 1, 2, 3} - {leader}
 
 
-def test_followers_lie_on_fenced_brokers_only_when_there_are_no_others() -> None:
+def test_followers_are_placed_on_fenced_brokers_only_if_no_others_exist() -> None:
     metadata = cluster([None] * 4, fenced=(0,))
     assert {r for replicas in at_once(place(12, 3, metadata.image, 0)) for r in replicas} == {1, 2, 3}
     assert all(0 in replicas[1:] for replicas in at_once(place(12, 4, metadata.image, 0)))

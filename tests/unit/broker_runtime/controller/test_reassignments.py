@@ -36,7 +36,7 @@ def in_sync(metadata: Metadata, *isr: int) -> Partition:
     return the(metadata)
 
 
-def test_replicas_are_added_and_the_old_ones_go_when_the_new_ones_are_in_sync() -> None:
+def test_old_replicas_are_removed_once_the_new_ones_are_in_sync() -> None:
     metadata, _ = five()
     assert move(metadata, [4, 5, 1]) == Partition((4, 5, 1, 2, 3), (1, 2, 3), 1, 0, 1, (4, 5), (2, 3))
     assert is_under_way(the(metadata))
@@ -72,7 +72,7 @@ def test_a_shrink_waits_for_a_replica_that_stays() -> None:
     assert in_sync(metadata, 1, 2) == Partition((2, 3), (2,), 2, 1, 3)
 
 
-def test_cancelling_goes_back_to_where_it_began() -> None:
+def test_cancelling_restores_the_original_replicas() -> None:
     metadata, _ = five()
     move(metadata, [4, 5])
     in_sync(metadata, 1, 2, 3, 4)

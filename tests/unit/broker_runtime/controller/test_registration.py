@@ -205,7 +205,7 @@ def test_a_broker_that_lags_holds_a_shutdown_up_only_while_it_is_active() -> Non
     assert cluster.beat(1, stop=True) == GO
 
 
-def test_after_a_fail_over_a_shutdown_waits_for_heartbeats_that_say_how_far_the_others_are() -> None:
+def test_after_a_failover_a_shutdown_waits_for_heartbeats_with_the_offsets_of_the_others() -> None:
     cluster = Three()
     cluster.beat(1, stop=True)
     cluster.sessions = Sessions(9.0)
@@ -229,7 +229,7 @@ def test_the_last_broker_goes_at_once_though_its_partitions_have_no_leader_then(
 
 
 @pytest.mark.parametrize("stopping", [False, True])
-def test_the_word_that_a_pod_is_gone_ends_its_session_and_frees_its_id(stopping: bool) -> None:
+def test_a_report_that_a_pod_is_gone_ends_its_session_and_frees_its_id(stopping: bool) -> None:
     cluster = Three()
     if stopping:
         cluster.beat(1, stop=True)
@@ -241,7 +241,7 @@ def test_the_word_that_a_pod_is_gone_ends_its_session_and_frees_its_id(stopping:
     assert [type(record) for record in records] == [RegisterBroker]
 
 
-def test_a_broker_that_was_declared_gone_and_is_not_comes_back_with_its_next_heartbeat() -> None:
+def test_a_broker_declared_dead_returns_with_its_next_heartbeat() -> None:
     cluster = Three()
     cluster.beat(1, fence=True, stop=True)
     assert cluster.beat(1) == HeartbeatAnswer(True, False, False)
@@ -265,14 +265,14 @@ def test_states_over_a_life() -> None:
     assert state_of(metadata.image.brokers[1], sessions, 10.0) is BrokerControlState.FENCED
 
 
-def test_a_registration_holds_the_id_for_nobody_until_its_first_heartbeat() -> None:
+def test_a_registration_reserves_its_id_only_from_its_first_heartbeat_on() -> None:
     metadata, sessions = Metadata(), Sessions(9.0)
     metadata.commit(at_once(register(wanted(), metadata.image, sessions, 0.0)))
     epoch = metadata.commit(at_once(register(wanted(incarnation=NEW), metadata.image, sessions, 0.0)))
     assert metadata.image.brokers[1].epoch == epoch
 
 
-def test_the_same_incarnation_may_bring_other_listeners_and_keeps_its_epoch_and_its_state() -> None:
+def test_the_same_incarnation_may_change_its_listeners_and_keeps_epoch_and_state() -> None:
     cluster = Three()
     image = cluster.metadata.image
     cluster.beat(1, stop=True)
@@ -325,7 +325,7 @@ def test_an_unregistered_broker_is_in_no_in_sync_set_and_unknown() -> None:
     assert refused.value.code == ErrorCode.BROKER_ID_NOT_REGISTERED
 
 
-def test_tags_of_its_own_go_with_a_broker_that_serves_nobody_and_all_else_stays() -> None:
+def test_unregistering_a_broker_deletes_its_own_tags_and_no_other_configuration() -> None:
     cluster = Three()
     for name, key in (("1", "tag.zone"), ("1", "max.connections"), ("2", "tag.zone"), ("", "tag.zone")):
         cluster.metadata.write(ConfigRecord(ResourceType.BROKER, name, key, "7"))

@@ -100,7 +100,7 @@ async def test_a_failed_fsync_ends_the_controller_and_nobody_sees_the_records() 
         assert node.journal.high_watermark == seen
 
 
-async def test_a_refusal_that_comes_of_an_undecided_change_is_not_told_before_that_is_on_disk() -> None:
+async def test_a_refusal_based_on_an_unsynced_change_is_sent_after_that_is_on_disk() -> None:
     def once(image: MetadataImage) -> tuple[list[MetadataRecord], None]:
         if image.configs.of_broker(None):
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, "it is there")
@@ -146,7 +146,7 @@ async def test_an_unclean_election_happens_with_the_change_that_allows_it() -> N
         assert (part.leader, part.isr) == (2, (2,))
 
 
-async def test_an_unclean_election_happens_at_the_start_when_the_properties_have_come_to_allow_it() -> None:
+async def test_an_unclean_election_runs_at_the_start_if_the_properties_now_allow_it() -> None:
     async with ControllerInMemory() as node:
         await left_by_its_leader(node)
         disk = node.fs.power_loss(random.Random(1))
@@ -186,7 +186,7 @@ async def test_a_preferred_replica_leads_soon_after_it_is_back_in_sync() -> None
         assert again.image.topics["t"].partitions[0].leader == 2, "it waits for its delay, and for Kafka's interval"
 
 
-async def test_a_refusal_and_a_mistake_write_nothing_and_hold_nobody_up() -> None:
+async def test_refused_and_failing_decisions_write_nothing_and_block_no_other() -> None:
     def refuse(image: MetadataImage) -> tuple[list[MetadataRecord], None]:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "no")
 
@@ -257,7 +257,7 @@ async def test_a_damaged_journal_and_one_of_another_cluster_end_the_start() -> N
         await other.__aenter__()
 
 
-async def test_who_waits_at_a_stop_is_told() -> None:
+async def test_pending_writes_fail_when_the_controller_stops() -> None:
     node = ControllerInMemory()
     await node.__aenter__()
     waiting = asyncio.ensure_future(node.write(config(1)))

@@ -95,7 +95,7 @@ def test_a_silent_one_is_succeeded_and_never_serves_beside_the_next() -> None:
     run(main(), clock)
 
 
-def test_one_that_slept_through_its_lease_answers_nothing_when_it_wakes() -> None:
+def test_a_controller_that_slept_through_its_lease_is_not_active_when_it_wakes() -> None:
     """As after SIGSTOP: its timers have not run yet when the first request arrives."""
 
     async def main() -> None:
@@ -259,7 +259,7 @@ def test_under_faults_one_writes_at_a_time_and_nothing_that_was_answered_is_lost
     run(main(), chaos.clock)
 
 
-def test_one_that_cannot_reach_its_store_says_so_until_it_can(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_controller_without_its_store_is_not_ready_until_the_store_is_back(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         one, two = await started(group, 1, 2)
         assert (one.why_not_ready(), two.why_not_ready()) == (None, None)
@@ -284,7 +284,7 @@ def test_one_that_cannot_reach_its_store_says_so_until_it_can(caplog: pytest.Log
     assert len([record for record in caplog.records if record.levelname == "WARNING"]) < 60
 
 
-def test_one_that_may_not_use_the_journal_is_not_ready_for_it() -> None:
+def test_a_controller_without_access_to_the_journal_is_not_ready() -> None:
     async def main() -> None:
         one = group.standby(1)
 

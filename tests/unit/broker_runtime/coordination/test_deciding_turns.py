@@ -43,7 +43,7 @@ async def test_those_with_little_to_decide_do_so_in_the_same_turn() -> None:
     await asyncio.gather(*deciding)
 
 
-async def test_who_is_cancelled_while_it_waits_or_decides_stands_in_nobodys_way() -> None:
+async def test_a_cancelled_waiter_or_decider_does_not_block_others() -> None:
     turns = DecidingTurns()
 
     async def decide() -> None:
@@ -60,7 +60,7 @@ async def test_who_is_cancelled_while_it_waits_or_decides_stands_in_nobodys_way(
         await turns.begin()
 
 
-async def test_who_comes_to_its_turn_late_has_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_coordinator_whose_turn_begins_late_gets_the_full_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """If sockets take longer in each turn of the loop than coordinators have, all would wait for ever."""
     turns, loop, now_s, begun = DecidingTurns(), asyncio.get_running_loop(), 0.0, list[int]()
     monkeypatch.setattr(loop, "time", lambda: now_s)

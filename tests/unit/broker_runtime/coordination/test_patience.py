@@ -25,7 +25,7 @@ async def test_each_answer_that_is_late_is_told_and_only_those() -> None:
     assert (answers[0].result(), answers[2].cancelled(), answers[4].done()) == (1, True, False)
 
 
-async def test_what_is_answered_is_not_kept() -> None:
+async def test_completed_answers_are_not_kept() -> None:
     patience = Patience(60.0, lambda: ValueError("late"))
     for answer in new_answers(100):
         patience.add(answer)
@@ -34,7 +34,7 @@ async def test_what_is_answered_is_not_kept() -> None:
     patience.close()
 
 
-async def test_after_its_end_nobody_is_told() -> None:
+async def test_no_answer_times_out_after_the_close() -> None:
     ended, goes_on = (Patience(0.001, lambda: ValueError("late")) for _ in range(2))
     first, last = new_answers(2)
     ended.add(first)

@@ -40,7 +40,7 @@ def of(*values: bytes) -> Sequence[KeyValue]:
     return [(b"k", value) for value in values]
 
 
-def test_what_is_appended_in_a_turn_is_one_batch_whose_offsets_are_told_before() -> None:
+def test_appends_of_one_turn_form_one_batch_with_offsets_known_in_advance() -> None:
     led = Led()
     assert [led.append(b"1"), led.append(b"2", b"3"), led.append(b"4")] == [0, 1, 3]
     assert led.batches == []
@@ -51,7 +51,7 @@ def test_what_is_appended_in_a_turn_is_one_batch_whose_offsets_are_told_before()
     assert led.batches == [4, 1]
 
 
-def test_what_belongs_together_is_in_one_batch_and_none_is_larger_than_it_may_be() -> None:
+def test_atomic_records_share_one_batch_within_the_size_limit() -> None:
     led = Led()
     half = bytes(BATCH_BYTES_MAX // 4)
     assert [led.append(half, half) for _ in range(3)] == [0, 2, 4]
@@ -59,7 +59,7 @@ def test_what_belongs_together_is_in_one_batch_and_none_is_larger_than_it_may_be
     assert led.batches == [2, 2, 2]
 
 
-def test_a_record_that_is_larger_than_a_shared_batch_has_one_of_its_own_and_its_refusal_concerns_nobody_else() -> None:
+def test_a_large_record_has_its_own_batch_and_its_refusal_does_not_affect_others() -> None:
     led = Led()
     assert [led.append(b"1"), led.append(bytes(BATCH_BYTES_MAX + 1)), led.append(b"3")] == [0, 1, 2]
     with pytest.raises(KafkaError) as refused:
@@ -109,7 +109,7 @@ def test_nothing_of_an_epoch_that_is_over_is_written() -> None:
     assert led.batches == []
 
 
-async def test_who_was_decided_is_told_that_it_is_lost_where_the_log_does_not_take_it() -> None:
+async def test_a_decision_fails_when_the_log_does_not_take_its_records() -> None:
     led = Led()
     timers: TimerService[TallyDecision] = TimerService()
 

@@ -63,7 +63,7 @@ async def running(
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_what_the_log_refuses_at_once_is_refused_with_its_error_and_nothing_is_written() -> None:
+async def test_a_decision_refused_by_the_log_fails_with_the_logs_error_and_writes_nothing() -> None:
     log = FussyLog()
     async with running(log) as runtime:
         with pytest.raises(KafkaError) as refused:
@@ -74,7 +74,7 @@ async def test_what_the_log_refuses_at_once_is_refused_with_its_error_and_nothin
         assert runtime.state.sums == {"a": 1}
 
 
-async def test_who_asked_for_what_the_log_took_a_part_of_is_not_told_that_it_was_refused() -> None:
+async def test_a_decision_that_the_log_took_in_part_fails_as_not_available() -> None:
     log = FussyLog()
     records = [Added(f"name-{number}", 1) for number in range(100)] + [Added("bad", 1)]
     async with running(log) as runtime:
@@ -85,7 +85,7 @@ async def test_who_asked_for_what_the_log_took_a_part_of_is_not_told_that_it_was
         assert len(runtime.state.sums) == len(log.keys), "state and log are the same"
 
 
-async def test_of_records_that_belong_together_nothing_is_written_where_one_is_too_large() -> None:
+async def test_no_record_of_an_atomic_batch_is_written_if_one_is_too_large() -> None:
     log = FussyLog()
     records = [Added(f"name-{number}", 1) for number in range(100)] + [Added("n" * 900, 1)]
     async with running(log) as runtime:
@@ -108,7 +108,7 @@ class SlowLog(FussyLog):
 
 
 @pytest.mark.parametrize("put_off", [True, False])
-async def test_a_timer_that_was_put_off_while_it_waited_for_a_commit_comes_to_nothing(put_off: bool) -> None:
+async def test_a_timer_postponed_while_it_waited_for_a_commit_does_not_run(put_off: bool) -> None:
     """As when a member's heartbeat waits in the queue before the end of its session."""
     log, timers = SlowLog(), TimerService[TallyDecision]()
 
@@ -217,7 +217,7 @@ async def test_a_timer_whose_next_step_counts_on_what_the_log_refused_is_tried_a
     await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_a_look_at_once_waits_for_nobody_and_sees_nothing_that_is_not_durable() -> None:
+async def test_a_synchronous_read_never_waits_and_sees_only_durable_state() -> None:
     log = SlowLog()
 
     async def load() -> Tally:
@@ -250,7 +250,7 @@ async def test_a_look_at_once_waits_for_nobody_and_sees_nothing_that_is_not_dura
     assert runtime.at_once(look) is None, "its term has ended"
 
 
-async def test_of_what_makes_sense_as_a_whole_only_the_log_takes_one_batch_or_nothing() -> None:
+async def test_the_log_takes_an_atomic_batch_as_a_whole_or_not_at_all() -> None:
     log = FussyLog()
     records = [Added(f"a longer name-{number}", 1) for number in range(100)]
     async with running(log) as runtime:
@@ -280,7 +280,7 @@ async def test_a_timer_is_tried_again_where_the_log_may_take_its_records_later(c
         assert ("key" in timers) is again
 
 
-async def test_a_timer_has_its_turn_although_those_who_come_before_it_want_it_to_be_set() -> None:
+async def test_a_due_timer_runs_although_earlier_requests_set_it_again() -> None:
     """As the next assignment of a group whose members never leave the queue empty."""
     log, timers = SlowLog(), TimerService[TallyDecision]()
 
@@ -305,19 +305,19 @@ async def test_a_timer_has_its_turn_although_those_who_come_before_it_want_it_to
         assert await runtime.submit(heartbeat) == 1
 
 
-async def test_what_takes_many_slices_goes_on_before_those_who_wait_and_stays_where_the_log_refused_one() -> None:
+async def test_a_decision_in_slices_precedes_waiting_requests_and_repeats_a_refused_slice() -> None:
     log, timers = FussyLog(), TimerService[TallyDecision]()
 
     def slice_of(number: int) -> TallyDecision:
         def decide(tally: Tally) -> tuple[Sequence[Added], None]:
             if number < 3:
-                timers.go_on("adoption", slice_of(number + 1))
+                timers.continue_with("adoption", slice_of(number + 1))
             return [Added(f"slice-{number}", 1)], None
 
         return decide
 
     def refused(tally: Tally) -> tuple[Sequence[Added], None]:
-        timers.go_on("adoption", slice_of(0))
+        timers.continue_with("adoption", slice_of(0))
         return [Added("bad", 1)], None
 
     def look(tally: Tally) -> tuple[Sequence[Added], int]:
@@ -332,7 +332,7 @@ async def test_what_takes_many_slices_goes_on_before_those_who_wait_and_stays_wh
         assert log.keys == [b"slice-0", b"slice-1", b"slice-2", b"slice-3"]
 
 
-async def test_what_was_sent_in_time_is_decided_before_a_timer_that_was_due_before_it_was_read() -> None:
+async def test_a_request_sent_in_time_is_decided_before_a_timer_that_was_due_before_it_was_read() -> None:
     """In an overloaded coordinator heartbeats come after the ends of sessions, and must still count."""
     log, timers, decided = SlowLog(), TimerService[TallyDecision](), list[str]()
 
@@ -377,7 +377,7 @@ async def test_timers_have_turns_however_many_requests_wait() -> None:
             await ended.wait()
 
 
-async def test_what_was_posted_is_refused_by_who_is_not_active_only() -> None:
+async def test_post_is_refused_by_an_inactive_runtime_only() -> None:
     log = FussyLog()
     async with running(log) as runtime:
         for _ in range(50):
@@ -444,7 +444,7 @@ async def test_a_decision_that_fails_after_many_steps_writes_nothing() -> None:
         assert runtime.state.sums == {"a": 1}
 
 
-async def test_who_waits_for_a_decision_in_steps_is_told_when_the_term_ends() -> None:
+async def test_a_decision_in_steps_fails_when_the_term_ends() -> None:
     log, seen = FussyLog(), list[int]()
     async with running(log) as runtime:
         slow = asyncio.ensure_future(runtime.submit(in_steps((), seen)))

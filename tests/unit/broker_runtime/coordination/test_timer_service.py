@@ -26,7 +26,7 @@ async def _due_in_order() -> list[str]:
     return rung
 
 
-def test_one_that_is_due_at_once_may_be_followed_by_others() -> None:
+def test_a_timer_due_at_once_may_be_followed_by_others() -> None:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         assert runner.run(_due_in_order()) == ["first", "second", "last"]
 

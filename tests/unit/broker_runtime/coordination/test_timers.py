@@ -7,7 +7,7 @@ import pytest
 from broker_runtime.coordination.timers import Timers
 
 
-def test_what_is_due_comes_once_and_the_earliest_first() -> None:
+def test_due_timers_are_returned_once_in_order() -> None:
     timers: Timers[str] = Timers()
     assert timers.next_due_s() is None
     for key, due_s in (("c", 3.0), ("a", 1.0), ("b", 2.0), ("d", 4.0)):
@@ -34,7 +34,7 @@ def test_a_key_has_one_timer_that_may_be_moved_and_cancelled() -> None:
     assert (timers.next_due_s(), timers.take_due(9.0)) == (None, [])
 
 
-def test_timers_of_one_moment_come_in_the_order_in_which_they_were_set() -> None:
+def test_timers_due_at_the_same_time_run_in_the_order_of_scheduling() -> None:
     timers: Timers[int] = Timers()
     for number in range(50):
         timers.schedule(object(), 1.0, number)
@@ -62,7 +62,7 @@ def test_as_a_plain_table_would(seed: int) -> None:
         assert timers.next_due_s() == min((due_s for due_s, _ in table.values()), default=None)
 
 
-def test_what_is_moved_again_and_again_leaves_nothing_behind() -> None:
+def test_repeatedly_rescheduled_timers_leave_no_garbage() -> None:
     timers: Timers[None] = Timers()
     for number in range(10_000):
         for member in range(3):
@@ -70,7 +70,7 @@ def test_what_is_moved_again_and_again_leaves_nothing_behind() -> None:
     assert len(timers._heap) < 100
 
 
-def test_what_is_put_off_stays_where_it_is_in_the_heap() -> None:
+def test_a_postponed_timer_keeps_its_place_in_the_heap() -> None:
     timers: Timers[str] = Timers()
     timers.schedule("session", 10.0, "ends")
     timers.schedule("other", 12.0, "comes")

@@ -42,7 +42,7 @@ async def test_partitions_are_counted_by_what_becomes_of_them() -> None:
         assert list(node.groups.states()) == []
 
 
-async def test_what_is_being_loaded_is_told() -> None:
+async def test_partitions_being_loaded_are_reported() -> None:
     async with CoordinatingBroker() as node:
         node.groups.terms.update({index: Mock(phase=TermPhase.LOADING) for index in range(3)})
         assert node.groups.figures() == CoordinatorMetrics(3, 0, 0, 0, 0)

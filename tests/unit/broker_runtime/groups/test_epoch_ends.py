@@ -106,7 +106,7 @@ async def test_own_logs_need_no_other_broker(coordinator: Coordinator) -> None:
     assert not coordinator.leaders[OTHER].asked
 
 
-async def test_questions_that_come_while_a_leader_is_asked_go_together(coordinator: Coordinator) -> None:
+async def test_questions_that_arrive_during_a_request_to_a_leader_are_sent_together(coordinator: Coordinator) -> None:
     many = [coordinator.ends.of(of(index)) for index in range(1, 400, 2)]
     found = await asyncio.gather(*many, coordinator.ends.of(of(1)))
     assert all(len(each) == 1 for each in found)
@@ -130,7 +130,7 @@ async def test_a_leader_of_another_epoch_than_the_metadata_has_says_nothing(coor
 
 
 @pytest.mark.parametrize("trouble", ["away", "silent", "confused", "broken"])
-async def test_a_leader_that_does_not_answer_holds_up_its_own_partitions_for_one_time_limit(
+async def test_a_silent_leader_delays_its_own_partitions_for_one_time_limit_only(
     coordinator: Coordinator, trouble: str
 ) -> None:
     setattr(coordinator.leaders[OTHER], trouble, True)

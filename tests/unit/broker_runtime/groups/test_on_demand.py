@@ -76,7 +76,7 @@ async def test_without_groups_there_is_nothing_and_the_figures_are_zero() -> Non
         groups = node.on_demand
         groups.topics_changed(["orders"], {})
         groups.leads_no_more(GROUPS_TOPIC, 0)
-        await groups.census.look()
+        await groups.census.count()
         figures = groups.figures()
         assert (figures.loading, figures.active, figures.failed, figures.groups, figures.offsets) == (0, 0, 0, 0, 0)
         assert (groups.tally.offset_commits, groups.push_consumers, groups.notes()) == (0, 0, [])

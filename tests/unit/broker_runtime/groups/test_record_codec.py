@@ -107,7 +107,7 @@ _records = st.one_of(
 
 
 @given(_records)
-def test_what_is_written_is_read_as_it_was(record: GroupRecord) -> None:
+def test_an_encoded_record_decodes_to_itself(record: GroupRecord) -> None:
     assert decode(*encode(record)) == record
 
 

@@ -30,7 +30,7 @@ async def beat(node: CoordinatingBroker, group_id: str) -> tuple[ErrorCode, str 
     return ErrorCode(answer.error_code), answer.error_message
 
 
-async def test_one_group_more_than_there_may_be_is_refused_however_it_comes() -> None:
+async def test_a_group_beyond_the_maximum_is_rejected_for_every_request() -> None:
     async with CoordinatingBroker(ONE_GROUP, partitions=1) as node:
         await node.lead()
         assert await commit(node, "first") is ErrorCode.NONE

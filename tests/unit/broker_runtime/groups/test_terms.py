@@ -64,7 +64,7 @@ def index_of(node: CoordinatingBroker) -> int:
     return next(index for index, each in node.groups.terms.items() if each is term)
 
 
-async def test_what_was_committed_is_there_in_the_next_epoch() -> None:
+async def test_offsets_committed_in_one_epoch_exist_in_the_next() -> None:
     async with CoordinatingBroker() as node:
         await node.lead()
         assert await node.groups.submit(GROUP, committing(5)) == 5
@@ -128,7 +128,7 @@ async def test_a_broker_that_stops_coordinates_nothing_though_the_metadata_still
         assert await code_of(node) == ErrorCode.NOT_COORDINATOR
 
 
-async def test_who_waits_for_others_is_told_when_the_epoch_ends() -> None:
+async def test_pending_requests_fail_when_the_epoch_ends() -> None:
     def joined(state: GroupsState, environment: GroupEnvironment) -> tuple[Sequence[GroupRecord], DeferredAnswer[str]]:
         return (), DeferredAnswer()
 
@@ -143,7 +143,7 @@ async def test_who_waits_for_others_is_told_when_the_epoch_ends() -> None:
         assert refused.value.code == ErrorCode.NOT_COORDINATOR
 
 
-async def test_an_answer_is_sent_when_what_it_tells_of_is_durable() -> None:
+async def test_an_answer_is_sent_when_its_records_are_durable() -> None:
     held: list[DeferredAnswer[str]] = []
 
     def joined(state: GroupsState, environment: GroupEnvironment) -> tuple[Sequence[GroupRecord], DeferredAnswer[str]]:
@@ -216,7 +216,7 @@ async def test_replicas_that_take_too_long_are_a_coordinator_that_is_not_availab
         assert await code_of(node, committing(5)) == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-async def test_who_was_told_to_ask_again_before_its_turn_is_not_decided_for_and_whose_client_has_gone_is() -> None:
+async def test_a_request_that_timed_out_in_the_queue_is_dropped_but_one_of_a_closed_client_runs() -> None:
     async with CoordinatingBroker({"offsets.commit.timeout.ms": "1"}, partitions=1, replicas=(1, 2)) as node:
         node.elect(1)
         await node.loaded()
@@ -233,7 +233,7 @@ async def test_who_was_told_to_ask_again_before_its_turn_is_not_decided_for_and_
         assert [value.offset for value in state.offsets.of(GROUP).values()] == [5, 7]
 
 
-async def test_thousands_who_wait_for_each_other_are_not_told_to_ask_again() -> None:
+async def test_thousands_of_requests_that_wait_for_each_other_do_not_time_out() -> None:
     async with CoordinatingBroker({"offsets.commit.timeout.ms": "20"}, partitions=1, replicas=(1, 2)) as node:
         node.elect(1)
         await node.loaded()
@@ -272,7 +272,7 @@ async def test_a_partition_that_holds_what_cannot_be_is_named_and_tried_again(
         assert node.groups.terms[1].phase.value == "active", "others are served"
 
 
-async def test_offsets_that_nobody_wants_any_more_go_by_a_timer_and_with_their_topic() -> None:
+async def test_unused_offsets_are_deleted_by_a_timer_and_with_their_topic() -> None:
     interval = {"offsets.retention.check.interval.ms": "1", "offsets.retention.minutes": "1"}
     async with CoordinatingBroker(interval) as node:
         await node.lead()
@@ -301,7 +301,7 @@ async def test_work_aside_comes_back_as_a_decision_and_not_after_the_epoch() -> 
             return decide
 
         def decide(state: GroupsState, environment: GroupEnvironment) -> Decided:
-            environment.run_aside(work, then)
+            environment.offload(work, then)
             return (), None
 
         return decide
@@ -322,14 +322,14 @@ async def test_work_aside_comes_back_as_a_decision_and_not_after_the_epoch() -> 
         assert len(came) == 2
 
 
-async def test_what_was_decided_is_counted_and_groups_by_their_states() -> None:
+async def test_decisions_and_groups_by_state_are_counted() -> None:
     interval = {"offsets.retention.check.interval.ms": "1", "offsets.retention.minutes": "1"}
     async with CoordinatingBroker(interval) as node:
         await node.lead()
         await node.groups.submit(GROUP, committing(5))
         await node.groups.submit(GROUP, committing(6, partition=1))
         census = Census(node.groups.states)
-        await census.look()
+        await census.count()
         assert census.groups == {(GroupType.CLASSIC, "Empty"): 1}
         node.groups.topics_changed((), {"orders": node.orders})
         await turns()
@@ -365,7 +365,7 @@ async def test_a_large_partition_is_loaded_while_others_have_their_turns() -> No
         assert node.groups.terms[0].state.offsets.count == 5_000
 
 
-async def test_work_aside_that_the_log_refuses_is_tried_again_and_keeps_no_other_from_its_turn() -> None:
+async def test_offloaded_work_whose_records_the_log_refuses_is_retried_and_blocks_no_other() -> None:
     came: list[int] = []
 
     def start(number: int) -> Any:
@@ -375,7 +375,7 @@ async def test_work_aside_that_the_log_refuses_is_tried_again_and_keeps_no_other
                 decided: Decided = committing(number, partition=number)(state, environment)
                 return decided[0], None
 
-            environment.run_aside(lambda: number, lambda _: adopt)
+            environment.offload(lambda: number, lambda _: adopt)
             return (), None
 
         return decide

@@ -45,7 +45,7 @@ def test_an_expression_matches_whole_names(text: str, name: str, matches: bool) 
         (r"\pL\P{Greek}" * 9, "18 classes of Unicode, and 16 are allowed"),
     ],
 )
-def test_what_is_no_expression_is_refused_with_a_sentence(
+def test_an_invalid_expression_is_rejected_with_a_message(
     text: str, why: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(KafkaError, match=why.replace(")", r"\)")) as refused:

@@ -68,7 +68,7 @@ def test_a_stored_value_that_is_none_is_left_out_as_brokers_do(value: str) -> No
     assert dict(tags(image(("3", "message.max.bytes", value))))["message.max.bytes"] == "1000"
 
 
-def test_a_broker_of_an_earlier_release_has_what_its_registration_says() -> None:
+def test_a_broker_of_an_earlier_release_has_the_tags_of_its_registration() -> None:
     record = RegisterBroker(3, UUID(int=1), 0, ENDPOINTS[:1])
     found = MetadataImage()
     found.apply(record, 0)
@@ -76,7 +76,7 @@ def test_a_broker_of_an_earlier_release_has_what_its_registration_says() -> None
     assert found.brokers[3].protocol_versions == (-1, -1)
 
 
-def test_what_is_told_outlives_the_journal_and_snapshots() -> None:
+def test_tags_and_versions_survive_the_journal_and_snapshots() -> None:
     before = image()
     records = [decode_record(encode_record(record)) for record in before.brokers.records()]
     after = at_once(MetadataImage.of_snapshot(records, before.next_offset))

@@ -115,7 +115,7 @@ def test_the_cluster_default_shows_what_is_set_there_only(metadata: Metadata, se
     assert (found.name, found.value, found.source) == (RATE, "8", ConfigSource.DYNAMIC_DEFAULT_BROKER)
 
 
-def test_what_is_not_used_is_described_where_it_is_set_and_says_so(metadata: Metadata) -> None:
+def test_an_unused_key_is_described_where_it_is_set_and_marked_as_unused(metadata: Metadata) -> None:
     given = {"node.id": "1", "queued.max.requests": "50", "listener.name.plaintext.ssl.key.password": "secret"}
     settings = broker_settings(given)
     metadata.write(ConfigRecord(BROKER, "", "log.cleaner.threads", "2"))

@@ -61,7 +61,7 @@ def test_ip_rates_are_found_for_exactly_the_entity_that_was_set() -> None:
     assert list(metadata.image.quotas) == [(("ip", None),)]
 
 
-def test_a_record_tells_what_it_changed() -> None:
+def test_apply_returns_the_changes_of_a_record() -> None:
     metadata = Metadata()
     metadata.broker(1)
     topic_id = metadata.topic("orders", [1])
@@ -229,7 +229,7 @@ def test_any_history_replays_to_the_same_metadata(steps: list[tuple]) -> None:  
             assert image.brokers.is_active(part.leader) if live else part.leader == -1
 
 
-def test_a_record_that_is_not_the_next_one_or_says_another_offset_than_its_own_is_not_applied() -> None:
+def test_a_record_out_of_order_or_with_a_wrong_offset_is_not_applied() -> None:
     metadata = Metadata()
     metadata.broker(1)
     image, before = metadata.image, metadata.image.copy()
@@ -276,7 +276,7 @@ def test_a_partition_and_its_record_have_the_same_fields() -> None:
     ]
 
 
-def test_nobody_changes_an_image_by_its_tables() -> None:
+def test_an_images_tables_are_read_only() -> None:
     image = Metadata().image
     with pytest.raises(TypeError, match="does not support item assignment"):
         image.topics["t"] = Topic("t", UUID(int=1), {})  # type: ignore[index]

@@ -54,7 +54,7 @@ def test_a_broker_that_leads_nothing_has_nothing_under_replicated() -> None:
     assert (figures.partitions, figures.leaders, figures.under_replicated, figures.under_min_isr) == (2, 0, 0, 0)
 
 
-def test_what_follows_from_an_image_is_made_once_for_each_state_of_it() -> None:
+def test_once_per_state_computes_once_for_each_state_of_an_image() -> None:
     metadata, other, made = Metadata(), Metadata(), list[int]()
     once: OncePerState[int] = OncePerState()
 

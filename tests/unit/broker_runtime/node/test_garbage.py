@@ -88,7 +88,7 @@ def test_a_circle_that_has_ended_while_it_was_young_is_found_and_counted(collect
 
 
 @pytest.mark.usefixtures("collector")
-def test_what_a_full_collection_has_found_in_use_no_automatic_one_looks_at() -> None:
+def test_objects_that_survive_a_full_collection_are_not_examined_by_automatic_ones() -> None:
     kept = [Node() for _ in range(1_000)]
     gc.collect()
     assert gc.get_freeze_count() > 2_000
@@ -158,7 +158,7 @@ def complete_collections(process: Process, seconds: int) -> int:
     return freed
 
 
-def test_memory_that_comes_and_goes_is_no_growth(process: Process) -> None:
+def test_varying_memory_does_not_count_as_growth(process: Process) -> None:
     circle = frozen_circle()
     for second in range(100):
         process.resident = USUAL + 300 * MIB * (second % 4 != 0)
@@ -173,7 +173,7 @@ def test_little_more_memory_is_no_growth(process: Process) -> None:
     assert circle() is not None
 
 
-def test_what_a_process_needs_from_now_on_is_looked_at_once(process: Process) -> None:
+def test_permanent_growth_causes_one_complete_collection(process: Process) -> None:
     """A broker that gets thousands of partitions has more memory permanently."""
     process.resident = 10 * USUAL
     assert complete_collections(process, 100) == 1
@@ -198,7 +198,7 @@ def test_growth_without_an_end_costs_a_hundredth_of_the_time_at_most(process: Pr
     assert 5 <= freed <= 15
 
 
-def test_a_full_collection_comes_before_there_is_much_to_look_at(collector: GarbageCollector) -> None:
+def test_a_full_collection_runs_before_many_objects_accumulate(collector: GarbageCollector) -> None:
     del collector
     looked_at = []
 

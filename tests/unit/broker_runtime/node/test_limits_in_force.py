@@ -90,7 +90,7 @@ async def until(seen: Callable[[], bool]) -> None:
             await asyncio.sleep(1)
 
 
-async def test_names_in_the_file_are_resolved_before_anybody_is_let_in() -> None:
+async def test_host_names_of_the_file_are_resolved_before_listeners_open() -> None:
     bench = Bench(Names(localhost=("127.0.0.1", "::1")), max_connections_per_ip_overrides="localhost:2,10.0.0.1:3")
     await bench.limits.start()
     assert bench.overrides == {"127.0.0.1": 2, "::1": 2, "10.0.0.1": 3}
@@ -115,7 +115,7 @@ async def test_names_that_change_are_resolved_again() -> None:
     await bench.limits.close()
 
 
-async def test_a_name_that_is_unknown_is_told_and_asked_for_until_it_is_known() -> None:
+async def test_an_unknown_host_name_is_reported_and_resolved_again_until_it_is_known() -> None:
     names = Names()
     bench = Bench(names)
     bench.set(max_connections_per_ip_overrides="later:5,10.0.0.9:1")
@@ -151,7 +151,7 @@ def group_record(name: str, key: str, value: float | None, member: str | None = 
     return ClientQuotaRecord(entity, key, value)
 
 
-async def test_groups_come_into_force_in_pieces_and_what_is_odd_is_left_out_and_told() -> None:
+async def test_groups_are_applied_in_pieces_and_invalid_members_are_omitted_and_reported() -> None:
     bench = Bench(Names())
     many = [group_record("g", "member", 1.0, f"10.0.{n // 250}.{n % 250}") for n in range(250)]
     limits = [group_record("g", IP_RATE_KEY, 5.0), group_record("g", "shared", 1.0)]
@@ -173,7 +173,7 @@ async def test_groups_come_into_force_in_pieces_and_what_is_odd_is_left_out_and_
     assert bench.groups == {"g": AddressGroupLimits()}
 
 
-async def test_who_joins_a_group_does_so_before_anybody_leaves_one() -> None:
+async def test_additions_to_groups_are_applied_before_removals() -> None:
     bench = Bench(Names())
     addresses = [f"10.0.0.{n}" for n in range(200)]
     bench.metadata.write(*(group_record("new", "member", 1.0, address) for address in addresses))
@@ -183,7 +183,7 @@ async def test_who_joins_a_group_does_so_before_anybody_leaves_one() -> None:
     assert [number for _, _, number in bench.told] == [1.0] * 200 + [None] * 200
 
 
-async def test_the_number_of_who_has_a_member_is_told_as_it_is_now() -> None:
+async def test_a_members_current_number_is_applied_at_each_change() -> None:
     bench = Bench(Names())
     for number in (7.0, 8.0):
         bench.metadata.write(group_record("g", "member", number, "10.0.0.1"))

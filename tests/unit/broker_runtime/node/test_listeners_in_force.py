@@ -82,7 +82,7 @@ class Scene:
         return {name: port for name, (_, port) in self.server.open.items()}
 
 
-def test_what_is_new_is_opened_and_told_and_what_is_gone_is_closed() -> None:
+def test_a_new_listener_is_opened_and_advertised_and_a_removed_one_is_closed() -> None:
     scene = Scene()
     scene.apply(scene.own("A://h:1", "B://h:0"))
     assert scene.ports() == {"PLAINTEXT": 9092, "A": 1, "B": 40_000}
@@ -105,7 +105,7 @@ def test_the_same_again_changes_nothing() -> None:
     assert (scene.server.closed, scene.told) == ([], 1)
 
 
-def test_a_port_may_change_and_one_that_was_free_may_be_asked_for_by_its_number() -> None:
+def test_a_port_may_change_and_an_ephemeral_port_may_be_fixed() -> None:
     scene = Scene()
     scene.apply(scene.own("A://h:0"))
     scene.apply(scene.own("A://h:40000"))
@@ -114,7 +114,7 @@ def test_a_port_may_change_and_one_that_was_free_may_be_asked_for_by_its_number(
     assert (scene.server.closed, scene.ports()["A"]) == (["A"], 7)
 
 
-def test_an_address_that_changes_alone_is_told_and_closes_nothing() -> None:
+def test_a_changed_advertised_address_is_published_without_closing_the_listener() -> None:
     scene = Scene()
     scene.apply(scene.own("A://h:1"))
     scene.apply(scene.own("A://h:1", advertised_listeners="PLAINTEXT://h:9092,A://lb.example:443"))
@@ -122,7 +122,7 @@ def test_an_address_that_changes_alone_is_told_and_closes_nothing() -> None:
     assert str(scene.listeners.advertised()[1]) == "A://lb.example:443"
 
 
-def test_what_cannot_be_opened_is_told_and_not_advertised_and_the_others_are_there() -> None:
+def test_a_listener_that_cannot_be_opened_is_reported_and_not_advertised_unlike_the_others() -> None:
     scene = Scene()
     scene.server.taken = {1}
     with pytest.raises(ListenerBindError):
@@ -135,7 +135,7 @@ def test_what_cannot_be_opened_is_told_and_not_advertised_and_the_others_are_the
     assert (scene.listeners.problems, scene.ports()["A"]) == ([], 1)
 
 
-def test_a_listener_that_comes_while_the_broker_is_fenced_serves_nobody_until_it_is_not() -> None:
+def test_a_listener_added_while_the_broker_is_fenced_is_paused_until_it_is_unfenced() -> None:
     scene = Scene()
     scene.listeners.pause("fenced")
     assert scene.server.paused == {"PLAINTEXT"}, "clients share it"
@@ -147,7 +147,7 @@ def test_a_listener_that_comes_while_the_broker_is_fenced_serves_nobody_until_it
     assert scene.server.paused == {"A"}, "brokers have one of their own now"
 
 
-def test_the_brokers_one_serves_nobody_either_while_fenced_once_no_other_is_left_to_clients() -> None:
+def test_the_inter_broker_listener_is_paused_too_if_it_is_the_clients_only_one() -> None:
     scene = Scene()
     scene.apply(scene.own("A://h:1"))
     scene.listeners.pause("fenced")
@@ -155,7 +155,7 @@ def test_the_brokers_one_serves_nobody_either_while_fenced_once_no_other_is_left
     assert scene.server.paused >= {"PLAINTEXT"}
 
 
-async def test_a_change_holds_what_it_adds_until_it_is_over() -> None:
+async def test_a_change_reserves_the_listeners_that_it_adds_until_it_ends() -> None:
     scene = Scene()
     async with scene.listeners.opening(lambda: scene.own("A://h:1")) as own:
         assert scene.server.held == {"A": 1}
@@ -189,6 +189,6 @@ async def test_changes_come_one_after_the_other() -> None:
     assert order == ["A begins", "A ends", "B begins", "B ends"]
 
 
-async def test_what_does_not_come_into_force_is_not_waited_for_for_ever() -> None:
+async def test_the_wait_for_a_listener_has_a_timeout() -> None:
     scene = Scene()
     assert not await scene.listeners.in_force(scene.own("A://h:1"), 0.01)

@@ -10,7 +10,7 @@ from broker_runtime.observers.background import Background
 PATIENCE_S = 60.0
 
 
-def test_items_come_in_their_order_and_close_waits_for_them() -> None:
+def test_items_are_processed_in_order_and_close_waits_for_them() -> None:
     done: list[int] = []
     queue = Background(done.extend, 10_000, "test")
     assert all(queue.put(number) for number in range(5_000))

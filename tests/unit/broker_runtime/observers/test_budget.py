@@ -24,11 +24,11 @@ def test_a_busy_machine_is_not_held_against_it() -> None:
 
 
 @pytest.mark.parametrize("after", [busy(0.2), ThreadUsage(0.0, 1)])
-def test_what_it_uses_and_what_it_chooses_to_wait_is(after: ThreadUsage) -> None:
+def test_used_and_waited_time_counts_against_the_budget(after: ThreadUsage) -> None:
     assert Budget(LIMIT_S).late(0.2, 100.0, IDLE, after) == 1.0
 
 
-def test_one_that_holds_everybody_up_now_and_then_is_looked_at_until_it_does_so_again() -> None:
+def test_a_rarely_slow_observer_is_watched_for_a_while() -> None:
     budget = Budget(LIMIT_S)
     assert budget.late(5.0, 100.0) is None
     assert budget.watched_until_s == 100.0 + 500.0

@@ -100,7 +100,7 @@ def test_latency_is_a_histogram() -> None:
     assert series("seconds_sum") == ['request_seconds_sum{api="Metadata"} 0.003']
 
 
-def test_what_is_produced_counts_by_topic_when_it_was_accepted() -> None:
+def test_accepted_records_are_counted_by_topic() -> None:
     observer, series = measured(labels="topic")
     tell(observer, PRODUCE, 9, produced("orders", "nowhere"))
     assert series("topic_") == []
@@ -261,7 +261,7 @@ def test_json_log_that_cannot_write_is_not_loaded(tmp_path: Path) -> None:
         JsonLog().configure({"path": str(tmp_path / "none" / "log.json")})
 
 
-def test_they_are_what_they_are_taken_for() -> None:
+def test_built_in_observers_implement_their_protocols() -> None:
     for kind in (JsonLog, PrometheusObserver):
         assert isinstance(kind(), Observer)
         assert isinstance(kind(), UnansweredObserver)

@@ -119,7 +119,7 @@ def test_a_request_and_its_response_are_told_by_the_same_name() -> None:
     assert noting.told == [("request", PRODUCE, 9, "1-3"), ("response", "Produce", 9, "1-3")]
 
 
-def test_a_response_that_comes_later_is_told_when_it_comes() -> None:
+def test_a_delayed_response_is_reported_when_it_is_sent() -> None:
     scene, noting = observed()
     assert isinstance(scene.produce(ALL), PendingReply)
     assert len(noting.told) == 1
@@ -169,7 +169,7 @@ def test_a_request_without_a_response_is_told_with_why(end: Callable[[Scene], st
     assert noting.told[1][-1] == "1-3"
 
 
-def test_what_cannot_be_read_is_not_told() -> None:
+def test_an_unreadable_request_is_not_reported() -> None:
     scene, noting = observed()
     scene.dispatch.handle(memoryview(encode_request(API_VERSIONS, 3, 3, SOFTWARE))[4:], scene.peer)
     assert len(noting.told) == 2
@@ -198,13 +198,13 @@ SOFTWARE = {"client_software_name": "test", "client_software_version": "1"}
         ({"topic_prefixes": "orders-"}, False),
     ],
 )
-def test_a_filter_says_who_sees_what(wanted: dict[str, str], sees: bool) -> None:
+def test_a_filter_selects_the_messages_of_an_observer(wanted: dict[str, str], sees: bool) -> None:
     scene, noting = observed(**wanted)
     scene.produce(LEADER)
     assert [told[0] for told in noting.told] == (["request", "response"] if sees else [])
 
 
-def test_what_nobody_wants_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unwanted_message_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     scene, noting = observed(topic_prefixes="pay")
     monkeypatch.setattr("broker_runtime.observers.hub.layout_of", lambda _: pytest.fail("made for nobody"))
     scene.produce(LEADER)
@@ -266,7 +266,7 @@ class Raising(Noting):
         raise SystemExit("I had enough")
 
 
-def test_one_that_raises_harms_neither_the_request_nor_another_observer() -> None:
+def test_an_observer_that_raises_affects_neither_the_request_nor_other_observers() -> None:
     scene, noting = Scene(), Noting()
     bad = scene.observe(Raising())
     scene.observe(noting)
@@ -308,7 +308,7 @@ class Unspeakable(Noting):
         raise SystemExit
 
 
-def test_who_asks_an_observer_for_what_it_says_of_itself_is_not_harmed_either() -> None:
+def test_an_observer_whose_statistics_raise_is_counted_as_an_error() -> None:
     service = Scene().observe(Unspeakable())
     assert (service.dropped, service.remark) == (None, "")
     assert service.figures.errors == 2
@@ -327,7 +327,7 @@ class Slow(Noting):
             self._scene.usage = used._replace(waits=used.waits + 1)
 
 
-def test_one_that_sleeps_is_suspended_and_comes_back() -> None:
+def test_a_slow_observer_is_suspended_and_resumed() -> None:
     scene = Scene()
     slow = Slow(scene, sleeps=True)
     service = scene.observe(slow)
@@ -391,7 +391,7 @@ class BrokenAccount(Noting):
         raise RuntimeError(notice.kind)
 
 
-def test_an_account_that_raises_harms_neither_requests_nor_connections_nor_another_account() -> None:
+def test_an_account_that_raises_affects_neither_requests_nor_other_accounts() -> None:
     scene, account = Scene(), Account()
     broken = scene.observe(BrokenAccount(), listeners="EXTERNAL")
     scene.observe(account)
@@ -401,7 +401,7 @@ def test_an_account_that_raises_harms_neither_requests_nor_connections_nor_anoth
     assert (broken.figures.errors, broken.figures.last_error) == (2, "RuntimeError: accepted")
 
 
-def test_a_request_that_cannot_be_read_is_refused_by_its_handler_and_nobody_is_told() -> None:
+def test_a_malformed_request_is_rejected_by_its_handler_and_not_reported() -> None:
     scene, noting = observed(topic_prefixes="ord")
     frame = encode_request(PRODUCE, 9, 3, {"transactional_id": None, "acks": 1, "timeout": 1, "topic_data": []})
     with pytest.raises(ProtocolError):
@@ -426,7 +426,7 @@ def test_an_account_may_have_a_request_refused_that_it_cannot_keep() -> None:
     assert scene.house.log.log_end_offset == 0
 
 
-def test_connections_are_told_to_those_who_want_them() -> None:
+def test_connections_are_reported_to_subscribed_observers() -> None:
     scene = Scene()
 
     class Connections(Noting):
@@ -443,7 +443,7 @@ def test_connections_are_told_to_those_who_want_them() -> None:
     assert (some.told, every.told) == (["EXTERNAL"], ["EXTERNAL", "PLAINTEXT"])
 
 
-def test_nobody_observes_any_more() -> None:
+def test_a_removed_observer_receives_no_response() -> None:
     scene, noting = observed()
     pending = scene.produce(ALL)
     scene.hub.serve([])

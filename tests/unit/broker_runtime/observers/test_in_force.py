@@ -156,7 +156,7 @@ class Bench:
                 await asyncio.to_thread(lambda: None)
 
 
-async def test_one_that_is_removed_is_not_told_of_responses_any_more() -> None:
+async def test_a_removed_observer_receives_no_more_responses() -> None:
     bench = Bench()
     bench.observers.configure(configured(First, Second))
     await bench.observers.settle()
@@ -201,7 +201,7 @@ async def test_one_that_is_configured_too_late_is_closed() -> None:
     assert "sluicegate_observer_left_behind 0.0" in render(bench.observers.collect()).decode()
 
 
-async def test_one_that_hangs_is_not_begun_again_and_others_load(
+async def test_a_hanging_observer_is_not_started_again_and_others_load(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As with a database behind a firewall.
@@ -247,7 +247,7 @@ async def test_one_whose_close_hangs_takes_no_other_configuration(monkeypatch: p
     assert Clinging.told == ["closed", "closedone", "closedthree"]
 
 
-async def test_one_that_cannot_be_loaded_is_tried_again_and_a_broken_change_leaves_it_as_it_was() -> None:
+async def test_an_observer_that_fails_to_load_is_retried_and_survives_a_bad_change() -> None:
     bench = Bench()
     bench.observers.configure(configured(Picky))
     await bench.observers.settle()
@@ -271,7 +271,7 @@ async def test_one_that_cannot_be_loaded_is_tried_again_and_a_broken_change_leav
     assert (Picky.told[-1], dict(bench.observers.states)) == ("closedplease", {})
 
 
-async def test_one_that_can_be_configured_anew_goes_on_with_what_it_knows() -> None:
+async def test_a_reconfigurable_observer_keeps_its_state() -> None:
     bench = Bench()
     bench.observers.configure(configured(Changeable, observer_Changeable_word="one"))
     await bench.observers.settle()
@@ -300,7 +300,7 @@ async def test_metrics_that_cannot_be_shown_leave_the_page_as_it_is() -> None:
 
 @pytest.mark.parametrize("raises", [RuntimeError, SystemExit, KeyboardInterrupt, asyncio.CancelledError])
 @pytest.mark.parametrize("at", ["collect", "reconfigure", "record_connection", "record_no_response"])
-async def test_one_that_raises_when_it_is_asked_what_it_has_ends_nothing(
+async def test_an_observer_that_raises_when_an_attribute_is_read_ends_nothing(
     monkeypatch: pytest.MonkeyPatch, raises: type[BaseException], at: str
 ) -> None:
     """An error that ends a process would end it, from a task of the event loop."""
@@ -316,7 +316,7 @@ async def test_one_that_raises_when_it_is_asked_what_it_has_ends_nothing(
     await bench.observers.close()
 
 
-async def test_what_an_observer_says_of_itself_can_be_answered_to_clients() -> None:
+async def test_an_observers_remark_is_made_encodable_for_clients() -> None:
     bench = Bench()
     bench.observers.configure(configured(Garbled))
     await bench.observers.settle()

@@ -23,7 +23,7 @@ def wanted(**dynamic: str) -> tuple[dict[str, ObserverSpec], dict[str, str]]:
     return dict(found), dict(problems)
 
 
-def test_nobody_observes_by_default() -> None:
+def test_no_observer_is_configured_by_default() -> None:
     assert wanted() == ({}, {})
 
 
@@ -46,7 +46,7 @@ def test_a_class_is_called_by_its_last_part_and_given_what_is_its_own() -> None:
     assert log.class_name == "broker_runtime.observers.json_log.JsonLog"
 
 
-def test_a_name_of_ones_own_says_its_class() -> None:
+def test_a_custom_name_needs_a_class() -> None:
     found, _ = wanted(observer_class_names="orders", observer_orders_class="acme.audit.Orders")
     assert found["orders"].class_name == "acme.audit.Orders"
     found, problems = wanted(observer_class_names="orders,json-log")

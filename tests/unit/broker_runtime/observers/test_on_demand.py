@@ -74,7 +74,7 @@ class Bench:
                 await asyncio.to_thread(lambda: None)
 
 
-async def test_nothing_is_imported_where_nobody_observes() -> None:
+async def test_nothing_is_imported_without_observers() -> None:
     bench = Bench()
     await bench.observers.start(configured())
     bench.observers.configure(configured())
@@ -84,7 +84,7 @@ async def test_nothing_is_imported_where_nobody_observes() -> None:
     assert bench.imports == []
 
 
-async def test_who_is_named_from_the_start_is_there_when_it_has_started() -> None:
+async def test_an_observer_configured_at_the_start_is_loaded_before_the_start_ends() -> None:
     bench = Bench()
     await bench.observers.start(configured("Silent"))
     assert bench.requests is not None
@@ -110,7 +110,7 @@ async def test_it_is_imported_once_and_the_last_configuration_counts() -> None:
     await bench.observers.close()
 
 
-async def test_who_is_no_longer_wanted_when_it_has_been_imported_is_not_loaded() -> None:
+async def test_an_observer_removed_during_its_import_is_not_loaded() -> None:
     bench = Bench(go_on=False)
     bench.observers.configure(configured("Silent"))
     bench.observers.configure(configured())
@@ -131,7 +131,7 @@ async def test_closing_while_it_is_imported_observes_nothing() -> None:
     assert (len(bench.imports), bench.requests) == (1, None)
 
 
-async def test_what_cannot_be_imported_is_told_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failed_import_is_reported_and_retried(caplog: pytest.LogCaptureFixture) -> None:
     bench = Bench()
     bench.problem = OSError(24, "Too many open files")
     await bench.observers.start(configured("Silent"))
@@ -150,7 +150,7 @@ async def test_what_cannot_be_imported_is_told_and_tried_again(caplog: pytest.Lo
     assert len(bench.imports) == 2
 
 
-async def test_a_retry_when_nobody_observes_any_more_imports_nothing() -> None:
+async def test_a_retry_after_the_observers_were_removed_imports_nothing() -> None:
     bench = Bench()
     bench.problem = ImportError("half a file")
     await bench.observers.start(configured("Silent"))

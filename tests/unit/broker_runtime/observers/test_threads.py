@@ -27,7 +27,7 @@ async def hang(threads: ObserverThreads, name: str, go_on: threading.Event) -> N
         await threads.run(lambda: go_on.wait(60), name, LOAD, 0.01)
 
 
-async def test_what_is_returned_or_raised_comes_back() -> None:
+async def test_run_returns_the_result_or_raises_the_error() -> None:
     threads = ObserverThreads(asyncio.get_running_loop())
     assert await threads.run(lambda: threading.current_thread().name, "orders", LOAD, 60) == "observer-orders"
     for error, text in ((ValueError("no\nand more"), "ValueError: no"), (SystemExit(3), "SystemExit: 3")):
@@ -58,7 +58,7 @@ async def test_a_call_that_raised_keeps_nothing() -> None:
         await raise_in_a_thread()
 
 
-async def test_one_that_hangs_is_counted_until_it_ends_and_what_it_returns_is_not_lost() -> None:
+async def test_a_hanging_call_is_counted_until_it_ends_and_its_late_result_is_delivered() -> None:
     threads = ObserverThreads(asyncio.get_running_loop())
     go_on = threading.Event()
     late: list[bool] = []
@@ -70,7 +70,7 @@ async def test_one_that_hangs_is_counted_until_it_ends_and_what_it_returns_is_no
     assert threads.left_behind == 0
 
 
-async def test_one_that_nobody_waits_for_any_more_is_counted_too() -> None:
+async def test_a_cancelled_call_is_counted_until_it_ends() -> None:
     threads = ObserverThreads(asyncio.get_running_loop())
     go_on = threading.Event()
     task = asyncio.create_task(threads.run(lambda: go_on.wait(60), "orders", LOAD, 60))
@@ -82,7 +82,7 @@ async def test_one_that_nobody_waits_for_any_more_is_counted_too() -> None:
     await until(lambda: threads.left_behind == 0)
 
 
-async def test_nothing_else_of_an_observer_begins_while_a_call_of_it_hangs_and_others_are_free() -> None:
+async def test_a_hanging_call_blocks_further_calls_of_its_observer_only() -> None:
     threads = ObserverThreads(asyncio.get_running_loop())
     go_on = threading.Event()
     await hang(threads, "stuck", go_on)

@@ -182,7 +182,7 @@ def test_a_view_is_over_when_the_call_is() -> None:
             use()
 
 
-def test_records_say_whether_they_are_compressed_and_nothing_of_a_format_that_is_not_known() -> None:
+def test_records_report_their_compression_and_nothing_for_unknown_formats() -> None:
     plain, compressed, old = bytearray(RECORDS), bytearray(RECORDS), bytearray(RECORDS)
     compressed[22] |= 4
     old[16] = 1

@@ -100,7 +100,7 @@ def test_its_topic_may_be_deleted_and_made_again() -> None:
     assert broker.manager.led_replicas.led("orders", 0).log.log_end_offset == 0
 
 
-def test_one_that_the_metadata_does_not_name_is_set_aside() -> None:
+def test_a_damaged_replica_missing_from_the_metadata_is_set_aside() -> None:
     broker = Broker()
     list(broker.manager.remove_strays())
     assert len(broker.logs.strays) == 2

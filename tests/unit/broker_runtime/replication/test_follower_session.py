@@ -101,7 +101,7 @@ def test_without_a_session_each_request_names_everything() -> None:
 
 
 @pytest.mark.parametrize("how", ["is cut again", "is left alone"])
-def test_what_is_not_ready_is_forgotten_and_named_again_once_it_is(how: str) -> None:
+def test_a_partition_that_is_not_ready_is_forgotten_and_added_again_later(how: str) -> None:
     scene = Scene(2)
     scene.begin()
     replica = scene.replicas[1]
@@ -109,7 +109,7 @@ def test_what_is_not_ready_is_forgotten_and_named_again_once_it_is(how: str) -> 
         replica.truncated = False
     else:
         replica.not_before_s = NOW_S + 1
-    scene.session.look_at(replica)
+    scene.session.check(replica)
     request = scene.ask()
     assert (request.wanted, request.forgotten) == ([], [(TOPIC_ID, 1)])
     scene.session.answered(77)
@@ -119,7 +119,7 @@ def test_what_is_not_ready_is_forgotten_and_named_again_once_it_is(how: str) -> 
     assert scene.exchange() == [1]
 
 
-def test_what_is_followed_no_more_is_forgotten() -> None:
+def test_an_unfollowed_partition_is_forgotten() -> None:
     scene = Scene(2)
     scene.begin()
     scene.session.forget(TOPIC_ID, 0)
@@ -128,7 +128,7 @@ def test_what_is_followed_no_more_is_forgotten() -> None:
     assert (request.wanted, request.forgotten) == ([], [(TOPIC_ID, 0)])
 
 
-def test_what_is_followed_anew_is_not_forgotten_in_the_same_request() -> None:
+def test_a_partition_followed_again_is_not_forgotten_in_the_same_request() -> None:
     """A leader adds named partitions before it drops forgotten ones."""
     scene = Scene(2)
     scene.begin()
@@ -138,7 +138,7 @@ def test_what_is_followed_anew_is_not_forgotten_in_the_same_request() -> None:
     assert ([wanted.partition for wanted in request.wanted], request.forgotten) == ([0], [])
 
 
-def test_with_nothing_ready_nothing_is_asked() -> None:
+def test_no_request_is_sent_if_no_partition_is_ready() -> None:
     scene = Scene(1)
     scene.replicas[0].truncated = False
     assert scene.session.next_request(NOW_S) is None

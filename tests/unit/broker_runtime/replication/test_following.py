@@ -140,7 +140,7 @@ def made_from_a_cleaned_log() -> LogHouse:
     return house
 
 
-def test_what_only_an_old_leader_had_goes_where_the_new_one_has_a_gap() -> None:
+def test_records_of_a_deposed_leader_are_truncated_where_the_new_leader_has_a_gap() -> None:
     """It does not lie behind the start of the next epoch as the new leader knows it."""
     ours, theirs = made_from_a_cleaned_log(), LogHouse()
     append_keyed(theirs, (b"other", b"v"))
@@ -222,7 +222,7 @@ def test_a_log_start_is_noted_beside_the_event_loop_before_the_leader_hears_of_i
     assert house.fs.fsyncs > before
 
 
-def test_the_leader_hears_when_its_followers_have_its_log_start() -> None:
+def test_a_follower_reports_when_it_has_the_leaders_log_start() -> None:
     ours = written({0: [b"a", b"b", b"c"]})
     pair = Pair(ours, LogHouse())
     pair.run_until(lambda: pair.caught_up and pair.leader.low_watermark == 0)
@@ -296,7 +296,9 @@ def test_a_forgotten_partition_is_left_alone() -> None:
         "nothing so old",
     ],
 )
-def test_where_to_cut(mine: dict[int, int], leader_epoch: int, leader_end: int, cut: Cut) -> None:
+def test_cut_for_returns_the_truncation_offset(
+    mine: dict[int, int], leader_epoch: int, leader_end: int, cut: Cut
+) -> None:
     house = written({epoch: [b"v"] * count for epoch, count in mine.items()})
     house.log.high_watermark = 1
     assert cut_for(house.log, leader_epoch, leader_end) == cut
@@ -368,7 +370,7 @@ def test_a_leader_that_sends_a_damaged_batch_is_suspected(at: int) -> None:
     pair.run_until(lambda: pair.replica in pair.suspected)
 
 
-def test_a_log_that_cannot_begin_anew_is_left_alone_and_the_others_go_on() -> None:
+def test_a_log_that_cannot_be_recreated_is_skipped_and_others_continue() -> None:
     pair = Pair(starting_inside_a_batch(25), LogHouse())
     house = pair.follower_house
     house.fs.read_only = True
@@ -409,7 +411,7 @@ def test_other_partitions_do_not_wait_for_one_that_is_being_synced() -> None:
     assert pair.replica.log.counted_end == 0
 
 
-def test_a_follower_whose_disk_has_failed_is_not_asked_for_any_more() -> None:
+def test_a_follower_with_a_failed_disk_fetches_no_more() -> None:
     theirs, disk = flushing()
     pair = Pair(written({3: [b"a"]}), theirs)
     pair.run_until(lambda: disk.busy == 1)
@@ -434,7 +436,7 @@ def test_a_session_that_the_leader_has_lost_is_begun_again_without_delay(caplog:
     assert not [r for r in caplog.records if "fetched" in r.message]
 
 
-def test_a_partition_whose_epoch_rises_under_the_same_leader_is_asked_for_in_the_new_epoch() -> None:
+def test_a_partition_with_a_new_epoch_is_fetched_in_that_epoch() -> None:
     pair = Pair(written({3: [b"a"]}), LogHouse())
     pair.run_until(lambda: pair.caught_up)
     pair.leader.update(Partition((1, 2), (1, 2), 1, 4, 1), brokers(1, 2), 0.0)
@@ -447,7 +449,7 @@ def test_a_partition_whose_epoch_rises_under_the_same_leader_is_asked_for_in_the
     pair.run_until(lambda: pair.caught_up)
 
 
-def test_partitions_that_come_one_after_the_other_do_not_keep_a_leader_from_answering() -> None:
+def test_partitions_added_one_by_one_do_not_keep_the_leader_from_answering() -> None:
     """As while metadata about thousands of them is applied over turns of the event loop."""
     pair = Pair(written({3: [b"a"]}), LogHouse())
     pair.run_until(lambda: pair.caught_up)

@@ -71,7 +71,7 @@ class Scene:
 
 
 @pytest.mark.parametrize("code", [ErrorCode.INELIGIBLE_REPLICA, ErrorCode.INVALID_UPDATE_VERSION, ErrorCode.NONE])
-def test_what_the_metadata_does_not_bring_is_asked_for_less_and_less_often(
+def test_an_isr_change_missing_from_the_metadata_is_requested_with_growing_delays(
     code: ErrorCode, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")

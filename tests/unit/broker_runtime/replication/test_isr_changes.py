@@ -52,7 +52,7 @@ def shown(leader: LeaderReplica) -> tuple[tuple[int, ...], bool, int]:
     return leader.isr, leader.pending is not None, leader.log.high_watermark
 
 
-async def test_a_yes_counts_when_the_metadata_log_says_who_is_eligible_now() -> None:
+async def test_an_accepted_isr_change_counts_once_the_metadata_log_has_it() -> None:
     house, leader = shrinking()
     await isr_changes.send(Answering(leader, ErrorCode.NONE, 1), 1, 11, [leader])
     house.append(b"c")
@@ -62,7 +62,7 @@ async def test_a_yes_counts_when_the_metadata_log_says_who_is_eligible_now() -> 
     assert shown(leader) == ((1,), False, 1)
 
 
-async def test_where_nothing_was_changed_no_metadata_is_waited_for() -> None:
+async def test_an_unchanged_isr_does_not_wait_for_metadata() -> None:
     _, leader = shrinking()
     await isr_changes.send(Answering(leader, ErrorCode.NONE, 0), 1, 11, [leader])
     assert shown(leader) == ((1, 2), False, 1)

@@ -90,7 +90,7 @@ def test_the_high_watermark_does_not_move_inside_a_damage_that_began_below_it() 
     assert led.high_watermark == 2
 
 
-def test_a_damage_of_what_was_there_before_holds_nothing_up() -> None:
+def test_damage_of_earlier_records_blocks_no_later_ones() -> None:
     """Another leader may have acknowledged it: the records behind it are served."""
     house = LogHouse()
     for _ in range(4):
@@ -190,7 +190,7 @@ def test_a_refused_addition_leaves_the_set_as_it_was(refused: bool) -> None:
     assert led.high_watermark == (2 if refused else 1)
 
 
-def test_a_refusal_that_comes_after_the_leadership_has_gone_moves_nothing() -> None:
+def test_a_refusal_after_the_leadership_ended_changes_nothing() -> None:
     led = Led(1)
     led.append()
     led.fetch(2, 1)
@@ -235,7 +235,7 @@ def test_a_follower_comes_back_at_the_high_watermark_and_the_start_of_the_epoch(
     assert led.wanted(0.0) == (1, 2, 3)
 
 
-def test_a_new_leader_lets_nobody_in_who_may_lack_what_it_brought() -> None:
+def test_a_new_leader_admits_no_follower_to_the_isr_that_may_lack_its_earlier_records() -> None:
     house = LogHouse()
     house.log.sole_replica = False
     for _ in range(4):
@@ -250,7 +250,7 @@ def test_a_new_leader_lets_nobody_in_who_may_lack_what_it_brought() -> None:
 
 
 @pytest.mark.parametrize("why", ["fenced", "replaced", "gone"])
-def test_who_may_not_serve_does_not_join(why: str) -> None:
+def test_a_replaced_or_fenced_replica_does_not_join_the_isr(why: str) -> None:
     led = Led(1, 2)
     led.fetch(3, 0)
     led.brokers[3] = broker_info(3, epoch=99) if why == "replaced" else broker_info(3, fenced=True)
@@ -360,7 +360,7 @@ def test_an_eligible_replica_that_still_fetches_counts_with_what_it_has() -> Non
     assert led.high_watermark == 2
 
 
-def test_what_an_eligible_replica_had_before_it_restarted_does_not_count() -> None:
+def test_records_of_an_eligible_replica_before_its_restart_do_not_count() -> None:
     led = Led(1, 2)
     led.append(3)
     led.leader.update(Partition((1, 2, 3), (1,), 1, 0, 1, elr=(2,)), led.brokers, 0.0)

@@ -35,7 +35,7 @@ def code_of(manager: ReplicaManager, topic: str = "orders", index: int = 0) -> E
     return refused.value.code
 
 
-def test_who_is_not_there_and_who_could_not_be_opened() -> None:
+def test_missing_and_unopenable_logs_have_different_errors() -> None:
     house = LogHouse()
     assert manager_of(house).led_replicas.led("orders", 0).log is house.log
     assert code_of(manager_of(house), "other") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -64,7 +64,7 @@ def make_again(manager: ReplicaManager, leader: int = ME) -> None:
     manager.note_removals(removal.removals)
 
 
-def test_a_removed_topics_log_takes_no_records_under_its_name_while_it_waits_to_go() -> None:
+def test_a_removed_topics_log_accepts_no_records_while_it_waits_for_its_deletion() -> None:
     """They would be acknowledged to producers of the topic that has the name now, and then deleted."""
     house = LogHouse()
     manager = manager_of(house)
@@ -137,7 +137,7 @@ def _nothing_is_to_change() -> None:
 
 
 @pytest.mark.parametrize("is_made_again", [False, True])
-def test_a_topic_that_goes_while_its_files_are_made_leaves_none(is_made_again: bool) -> None:
+def test_a_topic_deleted_while_its_files_are_created_leaves_none(is_made_again: bool) -> None:
     disk = ManualDisk()
     house = LogHouse(disk=disk)
     manager = manager_of(house)

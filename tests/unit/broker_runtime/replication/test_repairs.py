@@ -167,7 +167,7 @@ def test_a_damaged_replica_is_mended_by_another(broker: int, offsets: tuple[int,
     assert (damage.mended_ranges, damage.logs()) == (ranges, [])
 
 
-def test_a_follower_asks_its_leader_first_and_fetches_nothing_before_it_is_mended() -> None:
+def test_a_follower_asks_its_leader_first_and_fetches_nothing_before_it_is_repaired() -> None:
     cluster = Cluster()
     cluster.brokers[2].damage(7)
     follower, changes = cluster.follower(2), list[FollowerReplica]()
@@ -188,7 +188,7 @@ def test_a_replica_that_its_leader_cannot_mend_is_mended_by_a_third_one() -> Non
     cluster.mend(1)
 
 
-def test_a_follower_that_lacks_what_its_leader_lacks_goes_on_following() -> None:
+def test_a_follower_with_the_same_damage_as_its_leader_continues_to_follow() -> None:
     """It lacks nothing that the leader has, and later records should be on more than one disk."""
     cluster = Cluster()
     for broker in cluster.brokers.values():
@@ -196,7 +196,7 @@ def test_a_follower_that_lacks_what_its_leader_lacks_goes_on_following() -> None
     follower = cluster.follower(2)
     cluster.run(1, 2, 3, until=lambda: not follower.waits_for_repair)
     assert follower.is_ready(cluster.clock.monotonic() + 1)
-    said = cluster.brokers[2].manager.repairs.said_of(("orders", 0))
+    said = cluster.brokers[2].manager.repairs.state_of(("orders", 0))
     assert "no other replica gives offsets 7 to 7: broker 1: CORRUPT_MESSAGE" in said
     assert all(broker.unreadable == [(7, 8)] for broker in cluster.brokers.values())
 
@@ -234,7 +234,9 @@ def _stays_damaged(cluster: Cluster, broker: int, *ranges: tuple[int, int]) -> N
 
 @pytest.mark.parametrize("broker", [1, 2])
 @pytest.mark.parametrize("only_here", [(3,), (9,), (3, 9), (9, 10), (27,), (1, 27, 33)])
-def test_what_others_have_is_mended_though_nobody_has_the_rest(broker: int, only_here: tuple[int, ...]) -> None:
+def test_a_range_that_others_have_is_repaired_even_if_another_range_is_lost(
+    broker: int, only_here: tuple[int, ...]
+) -> None:
     """In the same segment as offset 7, which no broker has, before it and behind it, and in other segments."""
     cluster = Cluster()
     for number, each in cluster.brokers.items():
@@ -245,7 +247,7 @@ def test_what_others_have_is_mended_though_nobody_has_the_rest(broker: int, only
         assert not cluster.follower(broker).waits_for_repair
 
 
-def test_a_follower_waits_while_its_leader_does_not_say_that_it_lacks_everything() -> None:
+def test_a_follower_waits_for_repair_until_its_leader_reports_the_same_damage() -> None:
     cluster = Cluster()
     cluster.brokers[1].damage(27)
     for broker in (2, 3):
@@ -291,7 +293,7 @@ def test_a_source_that_does_not_answer_is_asked_once_for_all_segments() -> None:
     assert cluster.brokers[1].asked == 1
 
 
-def test_what_nobody_has_is_asked_for_less_and_less_often() -> None:
+def test_a_range_that_no_broker_has_is_requested_with_growing_delays() -> None:
     cluster = Cluster()
     for broker in cluster.brokers.values():
         broker.damage(7)
@@ -317,7 +319,7 @@ def test_a_second_damage_that_was_not_known_is_mended_with_the_first(at: int) ->
     assert cluster.brokers[2].house.logs.damage.mended_ranges == 2
 
 
-def test_a_leader_that_sends_what_is_damaged_is_asked_to_check_it() -> None:
+def test_a_leader_that_sends_damaged_records_is_asked_to_check_them() -> None:
     cluster = Cluster()
     cluster.brokers[1].damage(7, at=HEADER_BYTES + 2, find=False)
     newcomer = cluster.follower(2)
@@ -376,7 +378,7 @@ def test_brokers_of_an_older_release_are_not_asked() -> None:
     end_s = cluster.clock.monotonic() + 5
     cluster.run(2, until=lambda: cluster.clock.monotonic() > end_s)
     assert (cluster.brokers[1].asked, cluster.brokers[3].asked) == (0, 0)
-    assert "there is none that serves" in cluster.brokers[2].manager.repairs.said_of(("orders", 0))
+    assert "there is none that serves" in cluster.brokers[2].manager.repairs.state_of(("orders", 0))
 
 
 def test_another_epoch_is_refused() -> None:
@@ -404,7 +406,7 @@ def test_an_epoch_that_ends_on_the_way_ends_the_repair_and_the_next_one_begins_i
     assert cluster.brokers[3].asked
 
 
-def test_where_the_leader_has_deleted_the_records_the_follower_deletes_them_too() -> None:
+def test_a_follower_deletes_damaged_records_that_its_leader_deleted() -> None:
     cluster = Cluster()
     cluster.brokers[2].damage(7)
     leader = cluster.brokers[1].log
@@ -424,9 +426,9 @@ def test_a_part_that_was_cleaned_is_fetched_again_with_all_behind_it() -> None:
     end_s = cluster.clock.monotonic() + 5
     cluster.run(1, until=lambda: cluster.clock.monotonic() > end_s)
     assert cluster.brokers[1].unreadable == [(7, 8)]
-    assert "once another broker leads" in cluster.brokers[1].manager.repairs.said_of(("orders", 0))
+    assert "once another broker leads" in cluster.brokers[1].manager.repairs.state_of(("orders", 0))
     assert cluster.brokers[1].manager.led_replicas.leaders["orders", 0].hands_over
-    cluster.run(2, until=lambda: "CORRUPT" in cluster.brokers[2].manager.repairs.said_of(("orders", 0)))
+    cluster.run(2, until=lambda: "CORRUPT" in cluster.brokers[2].manager.repairs.state_of(("orders", 0)))
     assert cluster.brokers[2].log.log_end_offset == COUNT, "the leader does not have it"
     cluster.elect(3, EPOCH + 1, isr=(1, 3))
     cluster.run(2, until=lambda: cluster.brokers[2].log.log_end_offset == 7)
@@ -448,7 +450,7 @@ def test_a_replica_that_may_be_elected_is_not_cut(isr: tuple[int, ...], elr: tup
     """If elected before it has them again, it would lead without acknowledged records."""
     cluster = _with_a_damaged_cleaned_part()
     cluster.elect(1, EPOCH, isr, elr, change=1)
-    cluster.run(2, until=lambda: told in cluster.brokers[2].manager.repairs.said_of(("orders", 0)))
+    cluster.run(2, until=lambda: told in cluster.brokers[2].manager.repairs.state_of(("orders", 0)))
     assert cluster.brokers[2].log.log_end_offset == COUNT
     assert not cluster.follower(2).is_ready(cluster.clock.monotonic()), "so that the leader takes it out"
     cluster.elect(1, EPOCH, isr=(1, 3), change=2)

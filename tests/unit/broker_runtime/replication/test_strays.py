@@ -86,7 +86,7 @@ def test_a_replica_that_a_record_has_moved_away_is_deleted() -> None:
     assert (len(node.folders("-delete")), node.folders("-stray")) == (1, [])
 
 
-def test_a_replica_that_was_moved_away_by_nobody_knows_what_is_set_aside() -> None:
+def test_a_replica_that_no_known_record_moved_away_is_set_aside() -> None:
     """The metadata may come from an older copy, in which the partition was elsewhere."""
     node = Replicas()
     node.apply(*orders(2))
@@ -94,7 +94,7 @@ def test_a_replica_that_was_moved_away_by_nobody_knows_what_is_set_aside() -> No
     assert (node.folders("-delete"), len(node.folders("-stray"))) == ([], 1)
 
 
-def test_one_that_came_back_is_kept_and_deleted_by_the_next_order_only() -> None:
+def test_a_reassigned_log_is_kept_and_deleted_only_by_the_next_order() -> None:
     node = Replicas()
     node.apply(*orders(ME))
     node.apply(PartitionRecord(TOPIC_ID, 0, (2,), (2,), 2, 1, 1))
@@ -143,7 +143,7 @@ def test_nothing_empty_leads_in_the_place_of_what_is_set_aside(caplog: pytest.Lo
     assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def test_what_is_set_aside_is_used_again_once_it_has_its_name_back() -> None:
+def test_a_stray_log_is_used_again_after_it_was_renamed_back() -> None:
     node = Replicas()
     node.take_up()
     node.house.logs.close()

@@ -70,7 +70,7 @@ def loop() -> Loop:
     return Loop()
 
 
-async def test_what_cancelled_steps_held_is_freed_in_slices(loop: Loop) -> None:
+async def test_objects_of_cancelled_steps_are_freed_in_slices(loop: Loop) -> None:
     work = loop.slices.add(loop.steps())
     await asyncio.sleep(0)
     assert Held.left == 2 * OBJECTS
@@ -79,14 +79,14 @@ async def test_what_cancelled_steps_held_is_freed_in_slices(loop: Loop) -> None:
     assert len(loop.slices) == 0
 
 
-async def test_what_failed_steps_held_is_freed_in_slices(loop: Loop) -> None:
+async def test_objects_of_failed_steps_are_freed_in_slices(loop: Loop) -> None:
     work = loop.slices.add(loop.steps(ProtocolError("malformed", "the last item is cut")))
     await asyncio.sleep(0)
     assert await loop.longest_s() <= LONGEST_S
     assert isinstance(work.exception(), ProtocolError)
 
 
-async def test_what_others_refer_to_stays_as_it_is(loop: Loop) -> None:
+async def test_objects_with_other_references_are_unchanged(loop: Loop) -> None:
     shared: list[Any] = [{"a": [1, 2]}, (3, [4])]
 
     def steps() -> Steps[int]:

@@ -94,7 +94,7 @@ async def test_large_work_waits_for_room_and_small_work_does_not(work: Work) -> 
     assert work.log.index("1 ends") < work.log.index("2")
 
 
-async def test_what_is_larger_than_all_room_is_done_alone(work: Work) -> None:
+async def test_work_larger_than_all_room_runs_alone(work: Work) -> None:
     results = [work.slices.add(work.steps(name, 2), size) for name, size in (("a", 10), ("huge", 500), ("b", 10))]
     assert await asyncio.gather(*results) == ["a", "huge", "b"]
     assert work.log.index("a ends") < work.log.index("huge") < work.log.index("huge ends") < work.log.index("b")
@@ -122,13 +122,13 @@ async def test_cancelled_work_that_waits_for_room_ends_at_once(work: Work) -> No
     assert [await first, await third] == ["a", "c"]
 
 
-async def test_what_a_step_raises_is_raised_where_the_result_is_awaited(work: Work) -> None:
+async def test_an_error_of_a_step_is_raised_to_the_awaiting_caller(work: Work) -> None:
     with pytest.raises(OSError, match="broken"):
         await work.slices.finish(work.steps("a", 3, OSError("broken")))
     assert await work.slices.add(work.steps("b", 2)) == "b"
 
 
-async def test_a_failure_of_work_that_nobody_waits_for_is_told(work: Work) -> None:
+async def test_a_failure_of_work_without_an_awaiting_caller_is_logged(work: Work) -> None:
     told: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context["exception"]))
     failed: list[str] = []

@@ -28,7 +28,7 @@ def test_the_longest_is_forgotten_after_two_minutes_at_the_latest() -> None:
     assert turns.longest_s(1000.0) == 0
 
 
-def test_a_very_long_turn_is_logged_with_what_held_the_loop_and_then_only_now_and_then(
+def test_a_very_long_turn_is_logged_with_its_cause_and_repeats_are_rate_limited(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     class NeverText:

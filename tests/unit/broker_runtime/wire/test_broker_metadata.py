@@ -64,7 +64,7 @@ def test_an_answer_is_an_array_of_brokers_with_their_tags() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"\x00\x00", struct.pack(">i", -1), struct.pack(">ii", 2**31 - 1, 1)])
-def test_what_is_no_such_request_is_refused(body: bytes) -> None:
+def test_a_malformed_request_is_rejected(body: bytes) -> None:
     with pytest.raises(ProtocolError):
         decode_request(BROKER_METADATA, 0, memoryview(body))
 
@@ -84,7 +84,7 @@ REGISTRATION = {
 }
 
 
-def test_what_a_broker_says_of_itself_is_behind_what_kafka_knows_of_a_registration() -> None:
+def test_a_registrations_own_fields_follow_kafkas_as_tagged_fields() -> None:
     silent = encode_request_body(BROKER_REGISTRATION, 4, REGISTRATION)
     assert silent.endswith(struct.pack(">q", 5) + b"\x00"), "as Kafka's brokers send it"
     told = {"protocol_version_min": 1, "protocol_version_max": 2, "broker_tags": [{"key": "rack", "value": "ä"}]}

@@ -36,7 +36,7 @@ def places(body: bytes) -> list[int]:
 @pytest.mark.parametrize(("key", "direction"), KINDS, ids=KIND_IDS)
 @settings(max_examples=20, deadline=None, derandomize=True)
 @given(data=st.data())
-def test_what_kio_writes_is_read_as_kio_reads_it(key: int, direction: str, data: st.DataObject) -> None:
+def test_decoding_equals_kios(key: int, direction: str, data: st.DataObject) -> None:
     kind, body = data.draw(messages(key, direction))
     expected, size = entity_reader(kind)(body, 0)
     assert size == len(body)

@@ -27,7 +27,7 @@ def in_steps(kind: Any, content: dict[str, Any]) -> bytes:
 @pytest.mark.parametrize(("key", "direction"), KINDS, ids=KIND_IDS)
 @settings(max_examples=20, deadline=None, derandomize=True)
 @given(data=st.data())
-def test_it_writes_what_kio_writes_and_reads_it_in_steps(key: int, direction: str, data: st.DataObject) -> None:
+def test_encoding_equals_kios_and_decodes_in_steps(key: int, direction: str, data: st.DataObject) -> None:
     kind, body = data.draw(messages(key, direction))
     entity = read_entity(kind, body)
     content = asdict(entity)

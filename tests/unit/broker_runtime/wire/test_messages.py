@@ -47,7 +47,7 @@ def test_every_cut_of_a_request_is_refused(version: int) -> None:
             decode_request(CREATE_TOPICS, version, frame[at:end])
 
 
-def test_a_missing_field_is_a_mistake_of_ours_and_said() -> None:
+def test_a_missing_field_raises_an_error_with_its_name() -> None:
     with pytest.raises(TypeError, match="needs topics"):
         encode_response(CREATE_TOPICS, 7, 1, {})
 

@@ -32,7 +32,7 @@ def digest(step: Step) -> str:
     return hashlib.sha256(repr((step.number, parts)).encode()).hexdigest()[:16]
 
 
-def test_what_is_served_is_what_the_table_has() -> None:
+def test_the_table_has_exactly_the_served_versions() -> None:
     served = {(api.key, version) for api in COUNTED_APIS for version in range(api.versions[0], api.versions[1] + 1)}
     living = {one for one, life in lives().items() if life.removed is None}
     assert served - living == set(), "add a protocol version that adds them"

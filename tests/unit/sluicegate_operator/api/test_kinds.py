@@ -28,7 +28,7 @@ def test_every_model_has_a_line() -> None:
     assert any(kind is BROKER_CLUSTER for kind in CUSTOM)
 
 
-def test_every_queue_hears_of_its_cluster_and_every_queue_that_is_named_is_there() -> None:
+def test_every_queue_is_marked_by_its_cluster_and_every_named_queue_exists() -> None:
     settings = read_settings({}, None, None, None)
     queues = set(reconcilers(Context(MemoryKube(), settings), settings))  # type: ignore[arg-type]
     assert set(KINDS["BrokerCluster"].queues) == queues

@@ -103,7 +103,7 @@ def test_a_bad_file_is_told_in_a_sentence(tmp_path: Path, text: str, sentence: s
     assert sentence in " ".join(str(error) for error in errors)
 
 
-def test_a_missing_file_and_a_file_that_is_no_text_are_told(tmp_path: Path) -> None:
+def test_missing_and_binary_files_are_reported(tmp_path: Path) -> None:
     (tmp_path / "b.yaml").write_bytes(b"\xff\xfe\x00")
     errors = load_manifests([tmp_path / "nowhere.yaml", tmp_path / "b.yaml"]).errors
     assert errors[0].sentence == "there is no such file or folder"

@@ -65,6 +65,6 @@ def test_without_folders_those_of_up_are_taken(become: list[str], tmp_path: Path
     assert vars(pipeline_commands()["query"].parse_args(become[1:]))["sql"] == "SELECT 1"
 
 
-def test_where_up_has_no_audit_log_nothing_is_begun(become: list[str], tmp_path: Path) -> None:
+def test_no_command_starts_if_up_has_no_audit_log(become: list[str], tmp_path: Path) -> None:
     assert invoke("tail", "--data-dir", tmp_path) == 2
     assert become == []

@@ -15,7 +15,7 @@ def test_a_sentence_is_news_once_and_then_how_long_it_has_been_so() -> None:
     assert said.note("shop", "is blocked", 7.0) is None
 
 
-def test_who_was_spoken_of_longest_ago_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_least_recently_noted_subject_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sluicegate_operator.engine.changed_messages.SUBJECTS_MAX", 2)
     said: ChangedMessages[str] = ChangedMessages()
     for subject in ("one", "two", "one", "three"):

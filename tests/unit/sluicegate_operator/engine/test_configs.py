@@ -43,7 +43,7 @@ class Shop:
         return sorted((event["type"], event["reason"]) for event in events)
 
 
-async def test_a_first_setting_is_no_drift_though_a_broker_comes_later() -> None:
+async def test_a_first_setting_is_no_drift_even_if_a_broker_joins_later() -> None:
     shop = Shop()
     everybody = shop.there
     shop.there = everybody.only(0)
@@ -58,7 +58,7 @@ async def test_a_first_setting_is_no_drift_though_a_broker_comes_later() -> None
     assert {kind for kind, _ in shop.told()} == {"Normal"}
 
 
-async def test_brokers_are_asked_what_they_say_of_themselves_when_something_was_set() -> None:
+async def test_brokers_are_described_again_after_a_configuration_change() -> None:
     shop = Shop()
     for _ in range(2):
         await shop.reconcile()
@@ -75,7 +75,7 @@ async def test_a_change_by_hand_is_drift() -> None:
     assert ("Warning", "ConfigDriftMended") in shop.told()
 
 
-async def test_what_an_earlier_cluster_of_the_name_has_set_is_no_drift() -> None:
+async def test_values_set_for_an_earlier_cluster_of_the_name_are_no_drift() -> None:
     shop = Shop()
     for _ in range(2):
         await shop.reconcile()
@@ -140,7 +140,7 @@ async def test_a_tag_follows_a_broker_to_another_node_and_a_node_that_is_labelle
     assert "without a restart: broker 1: tag.zone=c; broker 2: tag.zone=a" in said
 
 
-async def test_a_broker_whose_node_is_gone_keeps_its_tag_and_it_is_said() -> None:
+async def test_a_broker_on_a_deleted_node_keeps_its_tag_and_the_status_says_why() -> None:
     shop = on_two_nodes()
     await shop.reconcile()
     shop.kube.delete_as_a_person("Node", "n2", None)
@@ -151,7 +151,7 @@ async def test_a_broker_whose_node_is_gone_keeps_its_tag_and_it_is_said() -> Non
     assert f"broker 1: {sentence}" in {event["message"] for event in shop.kube.events("NodeUnreadable")}
 
 
-async def test_tags_that_nobody_wants_any_more_go_from_each_broker() -> None:
+async def test_unwanted_tags_are_removed_from_each_broker() -> None:
     shop = on_two_nodes()
     await shop.reconcile()
     shop.kube.put(cluster())

@@ -121,7 +121,7 @@ async def test_a_listener_is_opened_on_running_brokers_and_closed_again() -> Non
     assert event["involvedObject"]["kind"] == "BrokerCluster"
 
 
-async def test_what_a_broker_refuses_is_in_the_status_with_its_own_words() -> None:
+async def test_a_brokers_refusal_is_in_the_status() -> None:
     shop = Shop(listener())
     shop.brokers.refused.add("INTERNAL://:9091,EXTERNAL://:9094")
     assert await shop.reconcile() == REFUSED_RETRY
@@ -158,7 +158,7 @@ async def test_a_listener_without_its_cluster_says_so() -> None:
     assert shop.ready() == ("False", "ClusterMissing")
 
 
-async def test_a_service_of_somebody_else_stays_and_the_listener_says_so_once() -> None:
+async def test_a_foreign_service_is_kept_and_the_listener_reports_it_once() -> None:
     shop = Shop(listener(), other("OPEN", 9095), theirs("shop-external"))
     before = dict(shop.kube.take("Service", "shop-external"))
     for _ in range(2):
@@ -198,7 +198,7 @@ async def test_a_held_listener_gives_out_no_service_of_somebody_else(how: str) -
 
 
 @pytest.mark.parametrize("how", ["paused", "unreadable"])
-async def test_a_held_listener_without_its_service_says_what_clients_wait_for(how: str) -> None:
+async def test_a_held_listener_without_its_service_reports_what_clients_wait_for(how: str) -> None:
     shop = Shop(listener())
     await shop.reconcile()
     shop.kube.remove("Service", "shop-external")
@@ -283,7 +283,7 @@ def _as_it_is(kube: MemoryKube) -> Any:
     return apply
 
 
-async def test_a_listener_that_is_no_longer_exposed_has_one_service_and_tells_addresses_of_pods() -> None:
+async def test_a_listener_that_is_not_exposed_any_more_has_one_service_and_advertises_pods() -> None:
     shop = Shop(listener(exposure="LoadBalancer"))
     await shop.reconcile()
     assert shop.kube.names("Service") == ["shop-external", "shop-external-0", "shop-external-1"]
@@ -316,13 +316,13 @@ async def test_a_listener_is_not_ready_before_clients_outside_can_begin() -> Non
     assert shop.status()["bootstrap"] == "198.51.100.9:9094"
 
 
-async def test_whoever_gives_names_to_brokers_sees_to_the_first_address_too() -> None:
+async def test_with_an_advertised_host_the_user_provides_the_bootstrap_address_too() -> None:
     shop = await balanced(advertisedHost="broker-{broker}.example.org")
     assert await shop.reconcile() != WAITING_RETRY
     assert shop.ready() == ("True", "Listening")
 
 
-async def test_a_broker_that_is_to_go_keeps_its_service_while_its_pod_is_replaced() -> None:
+async def test_a_broker_to_be_removed_keeps_its_service_while_its_pod_is_replaced() -> None:
     shop = Shop(listener(exposure="LoadBalancer"), node_set(BROKERS + 1))
     await shop.reconcile()
     assert f"shop-external-{BROKERS}" in shop.kube.names("Service")

@@ -44,7 +44,7 @@ class Shop:
         return self.kube.take(KIND, "orders")["status"]
 
 
-async def test_it_is_loaded_by_all_brokers_and_an_event_says_so_once() -> None:
+async def test_an_event_reports_once_that_all_brokers_loaded_the_observer() -> None:
     shop = Shop(cluster(), observer())
     shop.say("Loaded")
     for _ in range(2):
@@ -69,7 +69,7 @@ async def test_a_broken_class_is_a_matter_for_a_person_and_named() -> None:
     assert len(shop.kube.events("Failed")) == 1
 
 
-async def test_what_a_broker_begins_to_say_of_one_that_it_has_is_an_event() -> None:
+async def test_a_new_remark_of_a_broker_about_a_loaded_observer_is_an_event() -> None:
     shop = Shop(cluster(), observer())
     shop.say("Loaded")
     await shop.reconcile()
@@ -85,7 +85,7 @@ async def test_what_a_broker_begins_to_say_of_one_that_it_has_is_an_event() -> N
     )
 
 
-async def test_an_audit_log_that_nobody_lands_says_so_from_the_start() -> None:
+async def test_an_audit_log_without_a_lander_reports_this_from_the_start() -> None:
     says = []
     for made in (cluster(), cluster(audit={"landing": {"claimName": "audit"}})):
         shop = Shop(made, observer(builtIn="audit-log"))
@@ -115,7 +115,7 @@ async def test_a_strangers_config_map_of_the_name_is_never_given_to_brokers_and_
     assert shop.kube.take("ConfigMap", "shop-observers")["data"] == {"theirs.py": ""}
 
 
-async def test_code_that_the_api_server_refuses_is_said_and_brokers_keep_what_they_have(
+async def test_code_refused_by_the_api_server_is_reported_and_brokers_keep_the_previous_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     shop = Shop(cluster(observers={"allowConfigMapCode": True}), CODE, observer(**CODED))
@@ -134,7 +134,7 @@ async def test_code_that_the_api_server_refuses_is_said_and_brokers_keep_what_th
     assert shop.brokers.defaults == before
 
 
-async def test_what_is_still_loading_is_looked_at_again_soon() -> None:
+async def test_a_loading_observer_is_checked_again_soon() -> None:
     shop = Shop(cluster(), observer())
     shop.say("Loading (it is being loaded)")
     assert isinstance(await shop.reconcile(), Retry)

@@ -81,7 +81,7 @@ async def test_a_rack_that_cannot_be_told_is_reported_and_keeps_no_other_broker_
     plan = context.progress[SHOP].racks
     assert plan is not None
     [wait] = plan.waiting
-    assert (wait.reason, wait.needs_a_person, plan.tell) == ("RackRefused", True, ())
+    assert (wait.reason, wait.needs_a_person, plan.assign) == ("RackRefused", True, ())
     assert "403 a policy protects the pod" in wait.message
     [event] = kube.events("RackRefused")
     assert event["type"] == "Warning"

@@ -76,7 +76,7 @@ async def test_pods_and_what_they_are_compared_with_have_the_image_of_the_settin
     await context.aclose()
 
 
-async def test_a_look_says_which_spec_it_went_by() -> None:
+async def test_a_reconcile_records_the_generation_that_it_followed() -> None:
     kube = MemoryKube(cluster())
     context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
     marked: list[str] = []
@@ -122,7 +122,7 @@ async def test_metrics_show_a_roll_as_blocked_for_as_long_as_it_is(monkeypatch: 
         ("listener", ("False", "Unreadable"), ("True", "Unreadable"), "BelowMinIsr"),
     ],
 )
-async def test_a_roll_that_can_no_longer_go_on_is_not_told_as_rolling(
+async def test_a_roll_that_cannot_continue_is_not_reported_as_rolling(
     gone: str, rolling: tuple[str, str], blocked: tuple[str, str], rollout: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kube = MemoryKube(cluster())
@@ -160,7 +160,7 @@ def _blocked(context: Context) -> list[str]:
     return [sample.labels["reason"] for sample in samples if sample.name == "sluicegate_roll_blocked"]
 
 
-async def test_who_has_scaled_is_said_where_a_change_of_scale_puts_the_number_back() -> None:
+async def test_an_event_names_the_author_of_a_reverted_scale() -> None:
     kube = MemoryKube(cluster())
     async with _scaled_by_hand(kube) as reconciler:
         await reconciler.reconcile(SHOP)
@@ -170,7 +170,7 @@ async def test_who_has_scaled_is_said_where_a_change_of_scale_puts_the_number_ba
 
 
 @pytest.mark.parametrize("change", ["spec", "listener", "by hand"])
-async def test_a_scale_that_was_decided_for_what_is_no_more_is_decided_again(
+async def test_a_scale_decided_for_an_outdated_state_is_decided_again(
     change: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kube = MemoryKube(cluster())
@@ -211,12 +211,12 @@ async def _scaled_by_hand(kube: MemoryKube) -> AsyncIterator[RollReconciler]:
     await context.aclose()
 
 
-async def test_what_it_waits_for_is_logged_once_and_again_when_it_changes(
+async def test_the_reason_of_a_waiting_roll_is_logged_once_and_when_it_changes(
     rolls: RollReconciler, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
     for step in (NOT_READY, NOT_READY, NOT_READY, BLOCKED, BLOCKED, NOT_READY):
-        await rolls.tell(CLUSTER, step)
+        await rolls.report_wait(CLUSTER, step)
     assert [record.getMessage().partition("waits, ")[2] for record in caplog.records] == [
         "NodeNotReady: shop-brokers-0 is not ready",
         "BelowMinIsr: orders-0 would have 1 in-sync replicas",
@@ -224,18 +224,18 @@ async def test_what_it_waits_for_is_logged_once_and_again_when_it_changes(
     ]
 
 
-async def test_a_warning_is_for_what_stays_blocked_and_nobody_has_asked_for(kube: MemoryKube) -> None:
+async def test_a_warning_reports_a_lasting_block_that_no_user_requested(kube: MemoryKube) -> None:
     context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
     rolls = RollReconciler(context)
     for step in (BLOCKED, BLOCKED):
-        await rolls.tell(CLUSTER, step)
+        await rolls.report_wait(CLUSTER, step)
     assert kube.names("Event") == [], "it may pass"
     rolls = RollReconciler(context, blocked_told_after_s=0.0)
     for step in (PAUSED, PAUSED, NOT_READY, NOT_READY):
-        await rolls.tell(CLUSTER, step)
+        await rolls.report_wait(CLUSTER, step)
     assert kube.names("Event") == []
     for _ in range(2):
-        await rolls.tell(CLUSTER, BLOCKED)
+        await rolls.report_wait(CLUSTER, BLOCKED)
     [event] = kube.events("RollBlockedBelowMinIsr")
     assert event["type"] == "Warning"
 
@@ -244,12 +244,12 @@ async def test_a_warning_is_for_what_stays_blocked_and_nobody_has_asked_for(kube
 async def test_how_long_a_roll_of_an_earlier_cluster_of_the_name_waited_does_not_count(
     kube: MemoryKube, rolls: RollReconciler
 ) -> None:
-    await rolls.tell(CLUSTER, BLOCKED)
+    await rolls.report_wait(CLUSTER, BLOCKED)
     await asyncio.sleep(60)
     metadata = CLUSTER.metadata.model_copy(update={"uid": "of-the-next"})
-    await rolls.tell(CLUSTER.model_copy(update={"metadata": metadata}), BLOCKED)
+    await rolls.report_wait(CLUSTER.model_copy(update={"metadata": metadata}), BLOCKED)
     assert kube.names("Event") == []
-    await rolls.tell(CLUSTER, BLOCKED)
+    await rolls.report_wait(CLUSTER, BLOCKED)
     assert kube.names("Event") != []
 
 
@@ -300,15 +300,15 @@ async def test_controllers_of_an_earlier_cluster_of_the_name_are_not_asked(monke
     }
     status = {"podIP": "c0", "conditions": [{"type": "Ready", "status": "True"}]}
     kube.put({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "status": status})
-    await context.fleet.look(CLUSTER)
+    await context.fleet.observe(CLUSTER)
     kube.remove("Pod", "shop-controllers-0")
     metadata = CLUSTER.metadata.model_copy(update={"uid": "of-the-next"})
-    await context.fleet.look(CLUSTER.model_copy(update={"metadata": metadata}))
+    await context.fleet.observe(CLUSTER.model_copy(update={"metadata": metadata}))
     assert [[place.host for place in places] for places in asked] == [["c0"], []]
     await context.aclose()
 
 
-async def test_a_look_that_outlives_its_cluster_says_nothing_of_the_sessions_of_the_next_one(
+async def test_a_reconcile_that_outlasts_its_cluster_does_not_affect_the_next_clusters_sessions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked, answer = asyncio.Event(), asyncio.Event()
@@ -325,7 +325,7 @@ async def test_a_look_that_outlives_its_cluster_says_nothing_of_the_sessions_of_
     context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "shop-brokers-0", **meta}}
     kube.put(pod | {"status": {"podIP": "10.0.0.1"}})
-    late = asyncio.create_task(context.fleet.look(CLUSTER))
+    late = asyncio.create_task(context.fleet.observe(CLUSTER))
     await asked.wait()
     context.fleet.forget(*SHOP)
     answer.set()
@@ -333,7 +333,7 @@ async def test_a_look_that_outlives_its_cluster_says_nothing_of_the_sessions_of_
     kube.remove("Pod", "shop-brokers-0")
     metadata = CLUSTER.metadata.model_copy(update={"uid": "of-the-next"})
     kube.put(pod | {"status": {"podIP": "10.0.0.1"}})
-    after = (await context.fleet.look(CLUSTER.model_copy(update={"metadata": metadata}))).session_pods
+    after = (await context.fleet.observe(CLUSTER.model_copy(update={"metadata": metadata}))).session_pods
     assert before.keys() == after.keys() == {(0, 7)}
     assert after[0, 7] == kube.take("Pod", "shop-brokers-0")["metadata"]["uid"] != before[0, 7]
     await context.aclose()

@@ -116,11 +116,11 @@ async def test_moves_that_are_all_refused_need_a_person_and_are_named(world: Wor
 async def test_a_drain_goes_on_while_other_partitions_move(world: World, moving: bool) -> None:
     only_first = everything if moving else lambda partition: "no" if partition == ("orders", 0) else ""
     told, again = await world.act(DRAINING, Handle(only_first, None), moving=moving)
-    assert (told.reason, again) == (ScaleReason.DRAINING, world.context.fleet.look_every_s)
+    assert (told.reason, again) == (ScaleReason.DRAINING, world.context.fleet.poll_every_s)
     assert "orders-0 cannot be moved" in told.message
 
 
-async def test_a_drain_that_brokers_deny_as_a_whole_is_told_with_their_words(world: World) -> None:
+async def test_a_drain_refused_by_brokers_is_reported_with_their_error(world: World) -> None:
     told, again = await world.act(DRAINING, Handle(nothing, DENIED))
     assert (told.reason, again) == (ScaleReason.MOVE_REFUSED, REFUSED_RETRY)
     assert "CLUSTER_AUTHORIZATION_FAILED: not for you" in told.message
@@ -128,10 +128,10 @@ async def test_a_drain_that_brokers_deny_as_a_whole_is_told_with_their_words(wor
 
 async def test_a_drain_that_may_be_accepted_later_is_asked_for_again_soon(world: World) -> None:
     told, again = await world.act(DRAINING, Handle(nothing, NOT_NOW))
-    assert (told, again) == (DRAINING, world.context.fleet.look_every_s)
+    assert (told, again) == (DRAINING, world.context.fleet.poll_every_s)
 
 
-async def test_a_broker_that_cannot_be_unregistered_is_told_and_keeps_no_other_one(world: World) -> None:
+async def test_a_broker_that_cannot_be_unregistered_is_reported(world: World) -> None:
     handle = Handle(nothing, DENIED)
     told, again = await world.act(UNREGISTERING, handle)
     assert (told.reason, again, handle.unregistered) == (ScaleReason.UNREGISTER_REFUSED, REFUSED_RETRY, [4])
@@ -141,7 +141,7 @@ async def test_a_broker_that_cannot_be_unregistered_is_told_and_keeps_no_other_o
 
 async def test_a_broker_that_cannot_be_unregistered_yet_keeps_no_other_one(world: World) -> None:
     handle = Handle(nothing, NOT_NOW)
-    assert await world.act(UNREGISTERING, handle) == (UNREGISTERING, world.context.fleet.look_every_s)
+    assert await world.act(UNREGISTERING, handle) == (UNREGISTERING, world.context.fleet.poll_every_s)
     assert handle.unregistered == [4]
 
 
@@ -168,7 +168,7 @@ async def test_a_number_of_brokers_that_may_be_accepted_later_is_told_when_that_
     assert "failed calling webhook" in told.message
 
 
-async def test_a_decision_that_is_outdated_at_every_look_is_told_when_that_lasts(
+async def test_a_decision_that_is_outdated_each_time_is_reported_once_that_lasts(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refuse_scale(monkeypatch, KubeConflictError("its spec has changed"))

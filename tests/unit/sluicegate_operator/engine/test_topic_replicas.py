@@ -190,7 +190,7 @@ async def test_replicas_are_added_with_progress_until_all_are_in_sync() -> None:
     }
 
 
-async def test_a_broker_that_goes_while_it_is_copied_to_is_named_and_replaced_once_it_is_gone_for_good() -> None:
+async def test_a_broker_lost_during_a_copy_is_named_and_replaced_once_it_is_unregistered() -> None:
     operator = Operator(on_one(1), replicas=2)
     await operator.look()
     assert operator.brokers.sent == [{("orders", 0): (0, 1)}]
@@ -218,7 +218,7 @@ async def test_replicas_are_taken_away_at_once() -> None:
     assert operator.ready == ("Applied", "4 partitions, 2 replicas")
 
 
-async def test_a_topic_that_does_not_say_its_replicas_keeps_those_that_it_has() -> None:
+async def test_a_topic_without_a_replica_count_keeps_its_replicas() -> None:
     operator = Operator(Brokers({0: (0, 1), 1: (1, 2)}), replicas=None)
     await operator.look()
     assert operator.brokers.sent == []
@@ -323,7 +323,7 @@ async def test_a_reassignment_of_another_client_that_ends_between_two_questions_
     assert brokers.sent == []
 
 
-async def test_a_topic_that_gives_its_number_up_is_not_said_to_have_it() -> None:
+async def test_a_topic_without_its_former_replica_count_does_not_report_it() -> None:
     operator = Operator(on_one(2), replicas=3)
     await operator.look()
     operator.apply(replicas=None)

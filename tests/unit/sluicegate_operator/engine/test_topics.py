@@ -138,7 +138,7 @@ REASONS = ("Changed", "Adopted", "TopicDeleted", "TopicKept", "TopicLeftBehind")
 # -- a topic that was there ------------------------------------------------------------------------------------------
 
 
-async def test_configuration_that_was_set_by_hand_on_a_topic_that_was_there_stays_and_is_said() -> None:
+async def test_manual_configuration_of_an_adopted_topic_is_kept_and_reported() -> None:
     brokers = Brokers({"orders": KafkaTopic(2, 1, {"cleanup.policy": "compact", "retention.ms": "1"})})
     operator = await applied(orders(config={"retention.ms": "60000", "segment.ms": "7"}), brokers=brokers)
     assert brokers.topics["orders"].configs == {
@@ -252,7 +252,7 @@ async def test_the_finalizer_is_there_as_long_as_a_deletion_deletes_the_topic() 
     assert operator.kube.take("Topic", "orders")["metadata"]["finalizers"] == []
 
 
-async def test_a_finalizer_that_is_refused_is_its_topics_matter_and_the_others_go_on(
+async def test_a_refused_finalizer_stalls_its_topic_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def refuse(*_: object) -> None:
@@ -269,7 +269,7 @@ async def test_a_finalizer_that_is_refused_is_its_topics_matter_and_the_others_g
 
 
 @pytest.mark.parametrize("orphaned", [False, True])
-async def test_a_finalizer_that_stays_by_refusal_is_tried_again_and_the_others_go_on(
+async def test_a_refused_finalizer_is_retried_and_other_topics_continue(
     monkeypatch: pytest.MonkeyPatch, orphaned: bool
 ) -> None:
     operator = await applied(orders(deletionPolicy="Delete"))
@@ -336,7 +336,7 @@ async def test_a_topic_that_somebody_made_anew_is_not_this_topics_to_delete() ->
     assert [event["type"] for event in operator.kube.events("TopicKept")] == ["Warning"]
 
 
-async def test_brokers_that_were_away_do_not_make_a_topic_that_somebody_made_anew_this_topics_own() -> None:
+async def test_unreachable_brokers_do_not_turn_a_recreated_topic_into_this_topics_own() -> None:
     operator = await applied(orders(deletionPolicy="Delete"))
     operator.brokers.away = True
     await operator.look()
@@ -374,7 +374,7 @@ async def test_after_the_deadline_the_topic_is_left_behind_with_a_warning() -> N
 
 
 @pytest.mark.parametrize("marked", [False, True], ids=["it is gone", "it is going too"])
-async def test_where_the_cluster_is_gone_nobody_waits(marked: bool) -> None:
+async def test_a_topic_is_released_if_its_cluster_is_deleted(marked: bool) -> None:
     operator = await applied(orders(deletionPolicy="Delete"))
     operator.kube.delete_as_a_person("Topic", "orders")
     if marked:
@@ -387,7 +387,7 @@ async def test_where_the_cluster_is_gone_nobody_waits(marked: bool) -> None:
     assert "no BrokerCluster shop" in operator.kube.events("TopicKept")[0]["message"]
 
 
-async def test_a_topic_that_cannot_be_read_holds_a_deletion_and_goes_itself_after_the_deadline() -> None:
+async def test_an_unreadable_topic_delays_a_deletion_until_the_deadline() -> None:
     operator = await applied(orders(deletionPolicy="Delete"), topic("strange", deletionPolicy="Delete"))
     operator.kube.put(topic("strange", topicName="orders", partitions="two", deletionPolicy="Delete"))
     operator.kube.delete_as_a_person("Topic", "orders")

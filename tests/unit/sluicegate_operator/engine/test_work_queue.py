@@ -69,11 +69,11 @@ def test_chance_spreads_over_half_of_the_delay() -> None:
     assert Retry().delay_s(1, 1.0) == 0.5
 
 
-def test_what_does_not_settle_is_looked_at_less_often_each_time_up_to_its_own_bound() -> None:
+def test_retry_delays_grow_up_to_their_own_maximum() -> None:
     assert [Retry(1.0, 10.0).delay_s(count, 1.0) for count in range(1, 7)] == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
 
 
-def test_keys_that_fail_come_last_and_leave_room_for_the_others() -> None:
+def test_failing_keys_come_last_and_leave_workers_for_others() -> None:
     schedule: DueTimes[str] = DueTimes()
     sick = [f"sick-{number}" for number in range(FAILING_WORKERS_MAX + 4)]
     for key in sick:
@@ -131,7 +131,7 @@ def test_work_that_fails_is_tried_again_and_other_keys_go_on() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_sixteen_clusters_that_time_out_hold_up_none_of_the_others() -> None:
+async def test_sixteen_clusters_that_time_out_do_not_delay_the_others() -> None:
     loop = asyncio.get_running_loop()
     waited: list[float] = []
     marked_s = 0.0
@@ -171,7 +171,7 @@ def test_the_oldest_key_is_one_that_is_due_or_worked_on_and_no_failure_that_wait
     assert schedule.oldest_s(65.0) == 0
 
 
-async def test_of_many_keys_that_are_due_at_once_each_begins_in_a_turn_of_its_own() -> None:
+async def test_each_of_many_due_keys_starts_in_an_iteration_of_its_own() -> None:
     turn, began = 0, []
 
     async def work(key: int) -> None:

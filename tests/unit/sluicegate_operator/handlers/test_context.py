@@ -51,7 +51,7 @@ class OneWrite:
         ({"metadata": {"uid": "of-the-next"}}, False),
     ],
 )
-async def test_what_is_kept_of_an_object_is_what_was_written_and_the_caches_own_where_that_says_the_same(
+async def test_the_object_kept_after_a_write_is_the_written_one_or_an_equal_cached_one(
     since: dict[str, Any], is_known: bool
 ) -> None:
     kube = OneWrite(**since)

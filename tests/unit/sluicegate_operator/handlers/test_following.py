@@ -39,7 +39,9 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0)
 
 
-async def test_something_new_is_told_once_and_nothing_new_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_change_marks_the_cluster_once_and_unchanged_answers_are_requested_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     controller, told = Controller(monkeypatch), list[tuple[str, str]]()
     monkeypatch.setattr(following, "TOO_SOON_S", 0.0)
     followers = Followers(told.append, 3.0)
@@ -62,7 +64,7 @@ async def test_a_controller_that_does_not_answer_any_more_is_news(monkeypatch: p
     await followers.close()
 
 
-async def test_who_has_no_room_for_who_waits_is_asked_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_controller_without_room_for_waiting_requests_is_polled(monkeypatch: pytest.MonkeyPatch) -> None:
     controller, told = Controller(monkeypatch), list[tuple[str, str]]()
     followers = Followers(told.append, 3600.0)
     followers.follow(SHOP, view("1,9"))

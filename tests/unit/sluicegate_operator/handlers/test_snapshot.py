@@ -87,7 +87,7 @@ async def test_a_cluster_that_cannot_be_read_is_not_taken_for_none() -> None:
     assert await gather_cluster(kube, ("default", "other")) is None  # type: ignore[arg-type]
 
 
-async def test_what_nobody_asks_for_is_not_listed() -> None:
+async def test_objects_that_are_not_requested_are_not_listed() -> None:
     kube = Stored(cluster("shop"), quota("ours", "shop"))
     listed: list[Kind] = []
     everything = kube.list

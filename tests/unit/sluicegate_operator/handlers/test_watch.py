@@ -172,7 +172,7 @@ def test_each_deleted_cluster_of_a_name_is_remembered_until_its_claims_are_looke
     assert list(departed[SHOP]) == ["first", "second", "third"]
 
 
-def test_what_the_operator_itself_writes_into_a_status_marks_nothing(queues: dict[str, Marks]) -> None:
+def test_the_operators_own_status_writes_mark_no_queue(queues: dict[str, Marks]) -> None:
     seen = body(CONNECTION_QUOTA, "q", REF)
     labelled = {**seen, "metadata": seen["metadata"] | {"labels": {"team": "a"}}}
     changed = {**labelled, "metadata": labelled["metadata"] | {"generation": 2}}
@@ -196,7 +196,7 @@ def test_what_the_operator_itself_writes_into_a_status_marks_nothing(queues: dic
     assert asyncio.run(run()) == [1, 1, 2, 3, 3, 3, 4]
 
 
-def test_a_stateful_set_that_somebody_has_changed_or_deleted_is_looked_at(queues: dict[str, Marks]) -> None:
+def test_a_changed_or_deleted_stateful_set_marks_its_cluster(queues: dict[str, Marks]) -> None:
     def node_set(generation: int, ready: int = 3) -> dict[str, Any]:
         meta = {"name": "shop-brokers", "namespace": "default", "uid": "s", "labels": {CLUSTER_LABEL: "shop"}}
         spec = {"replicas": 3, "template": {"spec": {}}}
@@ -220,7 +220,7 @@ def test_a_stateful_set_that_somebody_has_changed_or_deleted_is_looked_at(queues
     }
 
 
-def test_a_run_of_a_pipeline_is_news_when_its_phase_changes_and_to_nobody_else(queues: dict[str, Marks]) -> None:
+def test_a_pipelines_run_marks_the_pipelines_queue_when_its_phase_changes(queues: dict[str, Marks]) -> None:
     async def run() -> None:
         watch = watch_of(queues)
         for phase in ("Pending", "Running", "Running", "Succeeded"):
@@ -263,7 +263,7 @@ def test_a_pod_whose_node_is_lost_is_news_for_the_registrations_alone(queues: di
     assert (len(queues["quotas"].keys), len(queues["registrations"].keys)) == (1, 2)
 
 
-def test_a_pod_that_has_come_to_a_node_or_was_told_its_rack_is_news_for_the_racks(queues: dict[str, Marks]) -> None:
+def test_a_pod_that_is_scheduled_or_got_its_rack_marks_the_racks_queue(queues: dict[str, Marks]) -> None:
     bound = {**pod("", False), "spec": {"nodeName": "n1"}}
     racked = {**bound, "metadata": bound["metadata"] | {"annotations": {RACK: "a"}}}
 
@@ -278,7 +278,7 @@ def test_a_pod_that_has_come_to_a_node_or_was_told_its_rack_is_news_for_the_rack
 
 @pytest.mark.parametrize("label", sorted(selector("shop", "broker")))
 @pytest.mark.parametrize("value", [None, "others"])
-def test_a_pod_that_loses_a_label_is_news_for_who_puts_it_back(
+def test_a_pod_that_loses_a_label_marks_the_queue_that_restores_it(
     queues: dict[str, Marks], label: str, value: str | None
 ) -> None:
     labelled = pod("10.0.0.1", True)
@@ -324,7 +324,7 @@ def test_a_registration_that_somebody_deletes_or_changes_is_made_again(queues: d
 @pytest.mark.parametrize(
     ("kind", "beside"), [(SERVICE, "listeners"), (CONFIG_MAP, "observers"), (NETWORK_POLICY, "listeners")]
 )
-def test_a_child_that_somebody_deletes_or_changes_is_looked_at_at_once(
+def test_a_changed_or_deleted_child_marks_its_cluster_at_once(
     queues: dict[str, Marks], kind: Kind, beside: str
 ) -> None:
     made = body(kind, "shop-brokers", {})
@@ -379,7 +379,7 @@ def test_a_container_that_ended_is_news_also_when_the_next_one_runs_already(queu
     assert queues["registrations"].keys == [SHOP] * 3
 
 
-def test_each_generation_keeps_the_moment_it_was_first_heard_of() -> None:
+def test_each_generation_keeps_the_time_it_was_first_seen() -> None:
     seen = FirstSeen()
     item = body(CONNECTION_QUOTA, "q", {**REF, "target": {"broker": {}}, "maxConnectionCreationRate": 5})
     quota = parse_resource(item)
@@ -400,7 +400,7 @@ def test_each_generation_keeps_the_moment_it_was_first_heard_of() -> None:
     assert seen.of(quota) is None
 
 
-def test_of_an_object_that_was_made_anew_unseen_the_one_before_is_forgotten(queues: dict[str, Marks]) -> None:
+def test_the_first_seen_time_of_a_recreated_objects_predecessor_is_forgotten(queues: dict[str, Marks]) -> None:
     seen = FirstSeen()
     watch = Watch(seen, queues, {})  # type: ignore[arg-type]
     item = body(CONNECTION_QUOTA, "q", {**REF, "target": {"broker": {}}, "maxConnectionCreationRate": 5})

@@ -40,7 +40,7 @@ async def described(peer: ScriptedPeer, *ids: int) -> tuple[BrokerDescription, .
         return await admin.describe_brokers(ids)
 
 
-async def test_brokers_say_what_they_are_though_api_versions_does_not_list_it() -> None:
+async def test_brokers_describe_themselves_though_api_versions_does_not_list_the_api() -> None:
     peer = answering(struct.pack(">i", 1) + BROKER)
     tags = {"broker.id": "3", "rack": "r8a9"}
     assert await described(peer, -1, 3) == (BrokerDescription(3, "höst", 9092, 1, 2, tags),)

@@ -175,7 +175,7 @@ async def test_an_error_code_that_is_newer_than_the_client_keeps_its_number(peer
     ],
     ids=["wrong correlation id", "huge", "negative", "another protocol"],
 )
-async def test_what_is_no_kafka_reply_ends_the_connection(peer: ScriptedPeer, bytes_sent: bytes, reason: str) -> None:
+async def test_an_invalid_reply_ends_the_connection(peer: ScriptedPeer, bytes_sent: bytes, reason: str) -> None:
     peer.script(DESCRIBE_CLUSTER, lambda _: bytes_sent)
     async with client(peer) as admin:
         with pytest.raises(AdminProtocolError, match=reason):
@@ -282,7 +282,7 @@ async def test_the_next_bootstrap_broker_is_asked_when_the_first_is_down(peer: S
     assert down.attempts == 1
 
 
-async def test_says_what_is_wrong_with_every_broker_when_none_can_be_reached() -> None:
+async def test_the_error_has_the_reason_of_each_unreachable_broker() -> None:
     down = ScriptedPeer(refuse=True)
     async with AdminClient([("b1", 1), ("::1", 2)], connect=down.connect) as admin:
         with pytest.raises(AdminConnectionError) as unreachable:

@@ -156,7 +156,7 @@ async def test_a_broker_without_the_new_protocol_describes_classic_groups(pair: 
     assert pair.asked("b1", DESCRIBE_GROUPS) == 0
 
 
-async def test_a_group_that_is_no_consumer_group_is_asked_for_as_a_classic_one(pair: Pair) -> None:
+async def test_a_group_of_another_type_is_described_as_a_classic_group(pair: Pair) -> None:
     peer = pair.peers["b2"]
     peer.answer(versions(SERVED | GROUP_APIS | {CONSUMER_GROUP_DESCRIBE: 1}))
     missing = DescribedConsumerGroup(

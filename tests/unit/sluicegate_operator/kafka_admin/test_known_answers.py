@@ -47,7 +47,7 @@ async def test_the_same_answer_of_any_broker_is_read_once_and_another_one_is_rea
         assert first == ip_rates({"10.0.0.1": 5.0, "10.0.0.2": 6.0}), "what was given is not changed"
 
 
-async def test_what_many_brokers_say_at_once_is_read_once() -> None:
+async def test_simultaneous_equal_answers_are_decoded_once() -> None:
     known, exchange, reads = KnownAnswers(), describe_all(IP, strict=True), 0
 
     async def read(_: object, frame: bytes) -> Mapping[QuotaKey, float]:

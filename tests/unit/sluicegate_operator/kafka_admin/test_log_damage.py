@@ -28,7 +28,7 @@ def body_of(peer: ScriptedPeer) -> memoryview:
 
 
 @pytest.mark.parametrize(("leader_id", "leader"), [(1, 1), (-1, None)])
-async def test_a_broker_says_what_it_cannot_read(leader_id: int, leader: int | None) -> None:
+async def test_a_broker_describes_its_damage(leader_id: int, leader: int | None) -> None:
     ranges = [{"first_offset": 15, "next_offset": 17, "reason": "a checksum"}]
     part = {"topic": "orders", "partition": 3, "leader_id": leader_id, "repair": "it is mended soon", "ranges": ranges}
     content = {"broker_id": 1, "ranges_total": 7, "partitions": [part]}

@@ -29,6 +29,6 @@ def test_of_several_one_is_chosen(tmp_path: Path) -> None:
         find_local_audit(tmp_path, "depot")
 
 
-def test_where_there_is_none_it_is_told_how_to_have_one(tmp_path: Path) -> None:
+def test_the_error_for_a_missing_audit_log_says_how_to_enable_it(tmp_path: Path) -> None:
     with pytest.raises(DataDirError, match="apply an ObserverPlugin with builtIn: audit-log"):
         find_local_audit(tmp_path / "nowhere", None)

@@ -21,7 +21,7 @@ def _said(_: str) -> None:
 
 
 @pytest.mark.parametrize("wanted", [1, 3])
-async def test_no_process_comes_or_goes_while_the_cluster_is_paused(
+async def test_no_process_starts_or_stops_while_the_cluster_is_paused(
     wanted: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with DataDir(tmp_path) as data:

@@ -85,7 +85,7 @@ def test_a_topic_with_our_finalizer_stays_until_it_is_taken_off() -> None:
     assert files.objects.snapshot(SHOP, [TOPIC]).leaving_topics == ()
 
 
-def test_what_was_remembered_of_an_object_goes_with_it() -> None:
+def test_remembered_fields_are_removed_with_their_object() -> None:
     files = Files()
     files.say(cluster(), topic("orders"))
     files.objects.remember(files.orders, {"configKeys": ["retention.ms"]})

@@ -26,7 +26,7 @@ def test_the_end_of_a_roll_is_said_once_and_only_after_a_roll() -> None:
     assert said == [[], [], [], ["the roll is complete: every node runs as its manifest says"], []]
 
 
-def test_what_keeps_a_broker_from_going_is_said_when_it_changes() -> None:
+def test_the_reason_that_delays_a_scale_down_is_printed_when_it_changes() -> None:
     lines = ProgressLines()
     remain = scaled(ScaleReason.REPLICAS_REMAIN, "replicas are left on broker 2")
     gone = scaled(ScaleReason.UNREGISTERING, "unregistering broker 2, which had no replica left")

@@ -52,7 +52,7 @@ def test_one_of_ready_reconciling_and_stalled_holds_and_each_is_always_there() -
         }
 
 
-def test_what_waits_for_a_person_or_is_under_way_says_so_in_a_sentence() -> None:
+def test_reconciling_and_stalled_objects_have_a_message() -> None:
     for shown in SHOWN:
         for type_ in ("Reconciling", "Stalled"):
             condition = shown.condition(type_)
@@ -81,7 +81,7 @@ def test_an_object_that_cannot_be_read_has_failed() -> None:
     assert kstatus(unreadable(cluster()).document) == "Failed"
 
 
-def test_what_says_nothing_is_current() -> None:
+def test_an_object_without_a_status_is_current() -> None:
     """The rule that makes the CRDs' default of observedGeneration necessary."""
     assert kstatus({"metadata": {"generation": 1}}) == "Current"
     silent = {"conditions": [{"type": "Ready", "status": "Unknown"}]}

@@ -172,9 +172,9 @@ def test_racks(found: list[tuple[str, str]]) -> None:
 
     def look() -> bool:
         plan = plan_racks("zone", list(pods.values()), nodes)
-        for telling in plan.tell:
-            pods[telling.pod.name] = replace(telling.pod, rack=telling.rack)
-        return bool(plan.tell)
+        for assignment in plan.assign:
+            pods[assignment.pod.name] = replace(assignment.pod, rack=assignment.rack)
+        return bool(plan.assign)
 
     settles(look)
     assert all(pod.rack for pod in pods.values() if pod.node == "n1")

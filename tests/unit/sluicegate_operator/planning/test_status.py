@@ -16,7 +16,7 @@ from sluicegate_operator.planning.layout.restart_reasons import ReasonKind, Rest
 from sluicegate_operator.planning.layout.volumes import VolumesSeen
 from sluicegate_operator.planning.listeners.exposure import HIDDEN, Hiding
 from sluicegate_operator.planning.registrations.fencing import FenceOrder
-from sluicegate_operator.planning.registrations.racks import RackPod, RacksPlan, RackWait, Telling
+from sluicegate_operator.planning.registrations.racks import RackAssignment, RackPod, RacksPlan, RackWait
 from sluicegate_operator.planning.rolls.roll import (
     Done,
     Fence,
@@ -96,7 +96,7 @@ def test_a_quota_that_all_brokers_enforce_is_current() -> None:
         ({"broker": {}}, ""),
     ],
 )
-def test_a_limit_of_addresses_says_where_they_are_hidden(target: dict[str, Any], shown: str) -> None:
+def test_a_limit_on_addresses_reports_where_they_are_hidden(target: dict[str, Any], shown: str) -> None:
     hidden = replace(ALL, hiding=Hiding(hidden=True, reason="TrafficPolicyCluster", message="say proxyProtocol"))
     one: ConnectionQuota = resource(quota(target))
     status = status_of(one, hidden)
@@ -301,13 +301,13 @@ def test_cluster_status(spec: dict[str, Any], seen: dict[str, Any], reason: str,
     assert kstatus(status, 1) == verdict
 
 
-def test_an_operator_that_was_just_started_goes_by_what_the_one_before_it_has_written() -> None:
+def test_a_newly_started_operator_keeps_the_status_of_its_predecessor() -> None:
     settled = a_cluster().model_copy(update={"status": cluster_status(a_cluster(), ObservedCluster(**RUNNING), NOW)})
     unknown = ObservedCluster(**RUNNING, followed_generation=0)
     assert cluster_status(settled, unknown, LATER) == settled.status
 
 
-def test_what_volumes_were_asked_for_stays_while_nobody_looks() -> None:
+def test_the_status_of_volumes_is_kept_while_they_are_not_read() -> None:
     first = cluster_status(a_cluster(), ObservedCluster(**RUNNING, volumes=GROWING), NOW)
     assert first.volumes == GROWING.status
     again = a_cluster().model_copy(update={"status": first})
@@ -371,7 +371,7 @@ def test_a_pause_is_a_condition_of_its_own(spec: Any, seen: Any, holds: str, rea
         ),
     ],
 )
-def test_what_a_roll_says_in_conditions(
+def test_conditions_describe_the_step_of_a_roll(
     step: RollStep, rolling: tuple[str, str, str], blocked: tuple[str, str, str]
 ) -> None:
     found = conditions_of(roll=step)
@@ -424,7 +424,7 @@ def test_a_cluster_that_nobody_has_seen_is_in_progress() -> None:
     assert kstatus(a_cluster().status, 1) == "InProgress"
 
 
-def test_the_cluster_id_is_kept_while_it_cannot_be_asked() -> None:
+def test_the_cluster_id_is_kept_while_it_cannot_be_read() -> None:
     first = cluster_status(a_cluster(), ObservedCluster(**RUNNING, cluster_id="abc"), NOW)
     again = a_cluster().model_copy(update={"status": first})
     assert cluster_status(again, ObservedCluster(3, 0), LATER).cluster_id == "abc"
@@ -434,15 +434,15 @@ MISSING = RackWait("shop-brokers-1", "NodeLabelMissing", "shop-brokers-1 waits f
 UNBOUND = RackWait("shop-brokers-2", "NotScheduled", "shop-brokers-2 is on no node yet", needs_a_person=False)
 
 
-def test_without_racks_nothing_is_said_of_them() -> None:
+def test_a_cluster_without_racks_has_no_racks_condition() -> None:
     assert "RacksKnown" not in conditions_of()
     assert "LogsDamaged" not in conditions_of()
 
 
 def test_racks_are_known_once_every_pod_that_is_on_a_node_was_told() -> None:
-    telling = Telling(RackPod("shop-brokers-2", "u", "n2"), "a")
+    assignment = RackAssignment(RackPod("shop-brokers-2", "u", "n2"), "a")
     assert conditions_of(racks=RacksPlan(3))["RacksKnown"] == ("True", "Told", "3/3 brokers")
-    assert conditions_of(racks=RacksPlan(2, (telling,)))["RacksKnown"] == ("False", "Telling", "2/3 brokers")
+    assert conditions_of(racks=RacksPlan(2, (assignment,)))["RacksKnown"] == ("False", "Telling", "2/3 brokers")
 
 
 def test_a_node_without_its_label_is_said_before_the_roll_that_waits_for_the_broker() -> None:
@@ -460,7 +460,7 @@ def test_a_pod_that_the_scheduler_may_still_place_needs_nobody() -> None:
     assert found["Stalled"][0] == "False"
 
 
-def test_a_cluster_whose_replica_numbers_contradict_each_other_says_so_while_it_runs() -> None:
+def test_a_running_cluster_with_contradictory_replica_numbers_reports_this() -> None:
     seen = ObservedCluster(3, 3)
     status = cluster_status(a_cluster(config={"default.replication.factor": "5"}), seen, NOW)
     told = status.condition("ConfigContradictory")

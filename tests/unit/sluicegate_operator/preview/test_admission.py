@@ -97,7 +97,9 @@ def warned(applied: Json, around: list[Json], old: Json | None = None, **more: A
     ],
     ids=lambda value: "" if isinstance(value, list | str) else value["kind"],
 )
-def test_what_only_the_world_refuses_is_said_once(applied: Json, around: list[Json], said: str) -> None:
+def test_a_refusal_that_depends_on_other_objects_gives_one_warning(
+    applied: Json, around: list[Json], said: str
+) -> None:
     [sentence] = warned(applied, around)
     assert said in sentence
     assert len(sentence) <= LENGTH_MAX
@@ -116,7 +118,7 @@ def test_what_only_the_world_refuses_is_said_once(applied: Json, around: list[Js
     ],
     ids=lambda document: document["kind"],
 )
-def test_nothing_is_said_of_what_comes_into_force(applied: Json) -> None:
+def test_an_object_that_takes_effect_has_no_warning(applied: Json) -> None:
     around = [] if applied["kind"] == "BrokerCluster" else SHOP
     assert warned(applied, around) == ()
 
@@ -133,7 +135,7 @@ def test_another_quota_that_loses_its_target_is_named() -> None:
     assert said.startswith("ConnectionQuota older: same target; enforced instead: maxConnectionCreationRate 20 of")
 
 
-def test_what_was_wrong_with_others_before_is_not_said_again() -> None:
+def test_problems_of_other_objects_are_not_repeated() -> None:
     rivals = [
         named(name, quota({"ip": "10.0.0.1"}, maxConnectionCreationRate=rate)) for name, rate in (("a", 1), ("b", 2))
     ]
@@ -141,7 +143,7 @@ def test_what_was_wrong_with_others_before_is_not_said_again() -> None:
     assert said.startswith("same target; enforced instead: maxConnectionCreationRate 1 of ConnectionQuota a")
 
 
-def test_a_change_that_restarts_nodes_is_said_as_plan_says_it() -> None:
+def test_a_change_that_restarts_nodes_gives_the_warning_of_plan() -> None:
     assert warned(cluster(config={"num.io.threads": "9"}), SHOP, cluster()) == (
         "restarts shop-brokers-0, shop-brokers-1, shop-brokers-2, shop-controllers-0: ConfigChanged (num.io.threads)",
     )

@@ -48,7 +48,7 @@ BROKERS = [f"shop-brokers-{ordinal}" for ordinal in range(3)]
 NODES = [*BROKERS, "shop-controllers-0"]
 
 
-def test_what_was_applied_already_changes_nothing() -> None:
+def test_applied_manifests_change_nothing() -> None:
     documents = [cluster(), listener(), quota({"listener": "EXTERNAL"}, **RATE), topic()]
     seen = foretold(documents, documents)
     assert {item.outcome for item in seen.objects} == {ObjectOutcome.UNCHANGED}
@@ -126,7 +126,7 @@ def test_what_changes_while_nodes_run(before: list[Json], after: list[Json], liv
         ({"connectionQuota": {"windowNum": 3}}, NODES, None),
     ],
 )
-def test_what_restarts_nodes_is_named_with_its_reason(spec: Json, names: list[str], why: str | None) -> None:
+def test_the_preview_names_restarted_nodes_with_the_reason(spec: Json, names: list[str], why: str | None) -> None:
     seen = foretold([cluster()], [cluster(**spec)])
     assert [node.name for node in of_shop(seen).restarts] == names
     if why is not None:
@@ -232,7 +232,7 @@ def test_what_the_api_server_would_refuse_has_no_effect() -> None:
     assert "brokers.storage.size cannot be less" in item.problems[0]
 
 
-def test_what_would_be_taken_and_stall_is_refused_unless_it_stalls_already() -> None:
+def test_an_object_that_would_stall_is_rejected_unless_it_already_stalls() -> None:
     lost = quota({"listener": "NOWHERE"}, **RATE)
     seen = foretold([cluster(), listener()], [lost])
     [complaint] = seen.complaints
@@ -271,7 +271,7 @@ def test_any_key_of_brokers_that_others_run_changes_while_they_run() -> None:
     assert seen.restarts == 0
 
 
-def test_what_is_secret_by_its_name_is_not_shown() -> None:
+def test_values_with_secret_names_are_hidden() -> None:
     key = "ssl.keystore.password"
     seen = foretold([external(config={key: "open"})], [external(config={key: "sesame"})])
     assert seen.objects[0].changes == (f"spec.config[{key}]: [hidden] -> [hidden]",)

@@ -185,7 +185,7 @@ async def test_after_the_deadline_the_result_says_what_a_broker_lacks() -> None:
     )
 
 
-async def test_one_refused_value_does_not_hold_up_the_others() -> None:
+async def test_one_refused_value_does_not_delay_the_others() -> None:
     cluster = ScriptedCluster(brokers=1)
     desired = DesiredLimits({RATE: "50", COUNT: REFUSED}, ip_rates({"10.0.0.1": 5.0, "10.0.0.2": -1.0}))
     # Far less than the deadline, because nothing waits for the refused value.
@@ -242,7 +242,7 @@ async def test_asking_for_no_keys_asks_for_no_configuration() -> None:
     assert 32 not in [request.api_key for request in cluster.peers[0].requests]
 
 
-async def test_what_was_taken_is_no_failure_where_the_rest_of_many_limits_is_not_answered() -> None:
+async def test_only_unanswered_limits_of_a_large_change_count_as_failures() -> None:
     cluster = ScriptedCluster(brokers=1)
     limits = [SetQuota(ip_rate(f"10.0.0.{number}"), 5.0) for number in range(250)]
     [peer] = cluster.peers
@@ -306,7 +306,7 @@ class LateBroker:
 
 
 @pytest.mark.parametrize("cuts", [False, True])
-async def test_a_change_that_is_made_late_does_not_undo_what_was_told_after_it_for_long(cuts: bool) -> None:
+async def test_a_late_change_overrides_a_newer_one_only_for_a_short_time(cuts: bool) -> None:
     async with LateBroker() as late:
         await late.want(5)
         late.say_nothing_of_the_next(cuts=cuts)
@@ -340,7 +340,7 @@ async def test_a_change_that_was_refused_is_in_no_doubt() -> None:
         assert late.ledger.doubts.keys == frozenset()
 
 
-async def test_from_the_first_look_at_which_something_cannot_be_read_all_is_looked_at() -> None:
+async def test_all_limits_are_read_from_the_pass_on_that_finds_an_unreadable_quota() -> None:
     cluster, ledger = ScriptedCluster(brokers=2), LimitLedger()
     pool, wanted = cluster.pool(), DesiredLimits({RATE: "50"})
     async with pool.admin:
@@ -351,6 +351,6 @@ async def test_from_the_first_look_at_which_something_cannot_be_read_all_is_look
     assert list(ledger.kept_back) == [RATE]
 
 
-def test_brokers_of_others_are_asked_for_no_connection_groups() -> None:
+def test_external_brokers_are_not_asked_for_connection_groups() -> None:
     assert WantedLimits(DesiredLimits(exclusive=False), 0).entity_types == ("ip",)
     assert WantedLimits(DesiredLimits(), 0).entity_types == ("ip", "connection-group")

@@ -219,7 +219,7 @@ def test_from_any_world_the_path_gets_to_its_plan_and_then_does_nothing(
 
 @settings(deadline=None)
 @given(CHANGES)
-def test_what_is_said_to_have_changed_is_all_that_brokers_lack(written_changes: list[Any]) -> None:
+def test_the_reported_changes_are_exactly_the_limits_that_brokers_lack(written_changes: list[Any]) -> None:
     """The brokers had all limits before."""
     written, path = Written(), Path({0: ObservedLimits()})
     path.settles(written)

@@ -57,7 +57,7 @@ async def test_what_is_set_is_remembered_before_and_forgotten_after() -> None:
     assert outside.remembered[1:] == [(frozenset(), {"max.connections.per.ip": "9"})]
 
 
-async def test_while_something_cannot_be_read_nothing_is_lifted_and_nothing_of_others_held() -> None:
+async def test_no_limit_is_lifted_or_held_for_others_while_a_quota_is_unreadable() -> None:
     outside = Outside()
     outside.cluster.defaults = {"max.connections.per.ip": "9", COUNT: "5"}
     await outside.enforce(frozenset((COUNT,)), hold=True, max_connections="7")
@@ -74,7 +74,7 @@ async def test_more_than_can_be_remembered_are_not_set(monkeypatch: pytest.Monke
     assert "2 limits are more than the 1" in result.lagging[0].detail
 
 
-async def test_what_was_too_much_to_be_set_is_not_lifted_where_others_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_limit_beyond_the_maximum_is_not_lifted_if_others_set_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(external, "LIMITS_MAX", 1)
     outside, changed = Outside(), frozenset[LimitKey](("max.connections.per.ip",))
     outside.cluster.defaults = {"max.connections.per.ip": "9"}
@@ -86,7 +86,7 @@ async def test_what_was_too_much_to_be_set_is_not_lifted_where_others_have_it(mo
     assert outside.cluster.defaults == {"max.connections.per.ip": "9", COUNT: "5"}
 
 
-async def test_entries_of_others_that_no_broker_tells_are_not_replaced() -> None:
+async def test_entries_of_others_are_kept_while_no_broker_reports_them() -> None:
     outside = Outside()
     cluster = outside.cluster
     cluster.defaults = {COUNT_PER_IP_OVERRIDES: "10.0.0.9:1"}
@@ -102,7 +102,7 @@ async def test_entries_of_others_that_no_broker_tells_are_not_replaced() -> None
     assert cluster.defaults[COUNT_PER_IP_OVERRIDES] == "10.0.0.9:1,10.0.0.1:2"
 
 
-async def test_entries_that_one_broker_has_for_itself_hold_on_all_before_its_value_goes() -> None:
+async def test_a_single_brokers_entries_apply_to_all_before_its_own_value_is_removed() -> None:
     outside = Outside()
     outside.cluster.overrides[1] = {COUNT_PER_IP_OVERRIDES: "10.0.0.9:1"}
     await outside.enforce(max_connections_per_ip_overrides="10.0.0.1:2")
@@ -119,14 +119,14 @@ async def test_entries_that_brokers_do_not_show_yet_are_not_replaced() -> None:
     assert cluster.defaults == {COUNT_PER_IP_OVERRIDES: "10.0.0.9:1,10.0.0.1:2"}
 
 
-async def test_a_broker_that_follows_no_more_does_not_say_what_others_have_set() -> None:
+async def test_a_lagging_brokers_view_does_not_remove_entries_of_others() -> None:
     outside = Outside(brokers=3)
     outside.cluster.defaults, outside.cluster.lags = {COUNT_PER_IP_OVERRIDES: "10.0.0.9:1"}, {0}
     await outside.enforce(max_connections_per_ip_overrides="10.0.0.1:2")
     assert outside.cluster.defaults == {COUNT_PER_IP_OVERRIDES: "10.0.0.9:1,10.0.0.1:2"}
 
 
-async def test_what_was_set_is_remembered_until_it_is_seen_to_be_lifted() -> None:
+async def test_a_set_limit_is_remembered_until_it_is_seen_lifted() -> None:
     """If no broker answers, while brokers do not show other wanted limits, and if a limit is refused."""
     mine = frozenset((COUNT,))
     away = Outside()
@@ -152,7 +152,7 @@ async def test_nothing_is_forgotten_while_something_cannot_be_read() -> None:
     assert outside.remembered == []
 
 
-async def test_what_others_have_set_is_told_to_no_broker_that_does_not_show_it() -> None:
+async def test_limits_of_others_are_not_sent_to_a_broker_that_lacks_them() -> None:
     outside = Outside()
     outside.cluster.defaults, outside.cluster.lags = {COUNT: "9"}, {1}
     await outside.enforce(hold=True)
@@ -168,7 +168,7 @@ async def test_a_broker_that_does_not_answer_is_not_said_to_wait_for_room(monkey
     assert "Connection refused" in result.brokers[1].detail
 
 
-async def test_entries_of_others_stay_though_a_change_of_ours_beside_them_was_in_doubt() -> None:
+async def test_entries_of_others_stay_after_an_unconfirmed_change_beside_them() -> None:
     outside = Outside()
     cluster, ours = outside.cluster, f"{COUNT_PER_IP_OVERRIDES} 10.0.0.1"
     cluster.defaults = {COUNT_PER_IP_OVERRIDES: "10.0.0.9:1"}
@@ -193,7 +193,7 @@ async def test_entries_of_others_stay_though_a_change_of_ours_beside_them_was_in
     assert (cluster.defaults, outside.remembered[-1][0]) == ({COUNT_PER_IP_OVERRIDES: "10.0.0.9:1"}, frozenset())
 
 
-async def test_entries_of_others_stay_when_a_broker_that_was_away_comes_back() -> None:
+async def test_entries_of_others_stay_when_an_offline_broker_returns() -> None:
     outside = Outside()
     cluster, ours = outside.cluster, f"{COUNT_PER_IP_OVERRIDES} 10.0.0.1"
     cluster.defaults = {COUNT_PER_IP_OVERRIDES: "10.0.0.9:1"}

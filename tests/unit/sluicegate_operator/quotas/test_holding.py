@@ -68,7 +68,7 @@ def test_an_answer_is_read() -> None:
 
 
 @pytest.mark.parametrize("answer", [{}, [], document(ips={"x": {}}), document(broker={"held": {}}), {"broker": 3}])
-def test_what_has_no_limits_is_no_answer(answer: Any) -> None:
+def test_an_answer_without_limits_is_rejected(answer: Any) -> None:
     with pytest.raises(ValueError, match="an answer without limits"):
         reading(answer, 0.0)
 
@@ -120,7 +120,7 @@ def test_a_broker_that_does_not_answer_is_counted() -> None:
     assert holding(EXTERNAL, [BrokerReadings(None)], found, QUIET_S, LATER) is None, "what it holds now is not known"
 
 
-def test_what_holds_nothing_more_is_taken_back_after_a_while() -> None:
+def test_the_figure_of_an_idle_limit_is_removed_after_a_while() -> None:
     first = holding(EXTERNAL, blocked(0.84), None, 0.0, NOW)
     quiet = blocked(0.0)
     assert holding(EXTERNAL, quiet, first, QUIET_S / 2, LATER) is first
@@ -129,7 +129,7 @@ def test_what_holds_nothing_more_is_taken_back_after_a_while() -> None:
     assert holding(ADDRESS, refused((9, 9)), Holding(summary="1/s", held_per_second=1.0), QUIET_S, LATER) is None
 
 
-def test_a_limit_that_hardly_holds_is_no_news() -> None:
+def test_a_limit_that_hardly_delays_is_not_reported() -> None:
     assert holding(EXTERNAL, blocked(0.004), None, 0.0, NOW) is None
     assert not holds(EXTERNAL, blocked(0.004))
     assert holds(EXTERNAL, blocked(0.004, 0.02))
@@ -137,7 +137,7 @@ def test_a_limit_that_hardly_holds_is_no_news() -> None:
     assert not holds(ADDRESS, refused((1, 1)))
 
 
-def test_the_first_look_at_addresses_says_nothing_of_a_rate() -> None:
+def test_the_first_reading_of_addresses_gives_no_rate() -> None:
     first = [BrokerReadings(Reading(10.0, {ADDRESS: ThrottledConnections(500)}))]
     old = Holding(summary="12/s", held_per_second=12.0)
     assert not is_known(ADDRESS, first)
@@ -145,7 +145,7 @@ def test_the_first_look_at_addresses_says_nothing_of_a_rate() -> None:
     assert holding(ADDRESS, first, None, 0.0, NOW) is None
 
 
-def test_what_was_left_out_of_an_answer_is_not_taken_for_nothing() -> None:
+def test_incomplete_readings_do_not_reset_the_figure() -> None:
     old = Holding(summary="12/s", held_per_second=12.0)
     looks = [BrokerReadings(Reading(20.0, {}, complete=False), Reading(10.0, {}, complete=False))]
     assert holding(ADDRESS, looks, old, QUIET_S, NOW) is old

@@ -19,14 +19,14 @@ def test_a_broker_that_was_never_seen_is_asked_for_everything() -> None:
     assert LimitLedger().asks(0, frozenset({RATE})) is None
 
 
-def test_one_that_was_seen_is_asked_for_what_it_lacks_and_what_has_changed() -> None:
+def test_a_known_broker_is_asked_for_missing_and_changed_limits_only() -> None:
     ledger = looked_at(RATE)
     assert ledger.asks(0, NOTHING) == frozenset({RATE})
     ledger.changed({COUNT})
     assert ledger.asks(0, NOTHING) == frozenset({RATE, COUNT})
 
 
-def test_an_answer_about_some_limits_says_nothing_of_the_others_that_it_lacked() -> None:
+def test_an_answer_about_some_limits_leaves_other_missing_ones_missing() -> None:
     ledger = looked_at(RATE, COUNT)
     ledger.answered(0, HERE, {COUNT}, Missing(), ObservedLimits())
     assert ledger.lacked() == {0: {RATE}}
@@ -39,13 +39,11 @@ def test_a_broker_at_another_place_is_another_one() -> None:
     assert ledger.asks(0, NOTHING) is None
 
 
-def test_one_that_is_not_up_or_did_not_answer_or_is_looked_at_again_is_asked_for_everything_and_lacks_what_it_did() -> (
-    None
-):
+def test_a_broker_that_was_down_or_silent_is_asked_for_everything_and_keeps_its_missing_limits() -> None:
     down, silent, again = looked_at(RATE), looked_at(RATE), looked_at(RATE)
     down.keep({0: HERE}, set())
     silent.fell_silent(0)
-    again.look_at_all()
+    again.read_all()
     for ledger in (down, silent, again):
         assert ledger.asks(0, NOTHING) is None
         assert not ledger.any_whole

@@ -3,7 +3,7 @@
 from sluicegate_operator.quotas.newest_first import OLDEST_EVERY, NewestFirst
 
 
-def test_the_newest_comes_first_and_nobody_waits_for_ever() -> None:
+def test_the_newest_is_returned_first_and_every_name_is_returned_eventually() -> None:
     waiting = NewestFirst()
     for second in range(100):
         waiting.add(f"q{second}", (False, -float(second)))
@@ -15,7 +15,7 @@ def test_the_newest_comes_first_and_nobody_waits_for_ever() -> None:
     assert waiting.take() is None
 
 
-def test_what_is_changed_again_moves_and_is_told_once() -> None:
+def test_a_quota_changed_again_moves_and_is_reported_once() -> None:
     waiting = NewestFirst()
     for times in range(50):
         for name in ("a", "b"):

@@ -136,7 +136,7 @@ async def test_nothing_is_written_while_nothing_is_held(brokers: Brokers) -> Non
     assert brokers.asked == [LIMITS_HELD] * 6, "one question to each broker"
 
 
-async def test_a_listener_that_holds_is_said_and_looked_at_more_often(brokers: Brokers) -> None:
+async def test_a_delaying_listener_is_reported_and_read_more_often(brokers: Brokers) -> None:
     shop = Shop(brokers, ON_LISTENER)
     brokers.blocked = 0.82
     assert await shop.look() == HOLDING_PACE_S
@@ -151,7 +151,7 @@ async def test_a_listener_that_holds_is_said_and_looked_at_more_often(brokers: B
     assert shop.write() == [], "a storm that goes on is no news"
 
 
-async def test_a_figure_goes_when_nothing_was_held_for_a_while(brokers: Brokers) -> None:
+async def test_a_figure_is_removed_when_its_limit_was_idle_for_a_while(brokers: Brokers) -> None:
     shop = Shop(brokers, ON_LISTENER)
     brokers.blocked = 0.82
     await shop.look()
@@ -179,7 +179,7 @@ async def test_addresses_are_refused_so_many_a_second(brokers: Brokers) -> None:
     assert shop.summary("one") == "4/s", "of both brokers"
 
 
-async def test_so_many_statuses_are_written_at_one_look(brokers: Brokers) -> None:
+async def test_the_number_of_statuses_written_per_reading_is_limited(brokers: Brokers) -> None:
     addresses = [f"10.0.1.{number}" for number in range(CHANGES_MAX + 20)]
     shop = Shop(brokers, *(quota(f"q{number}", address) for number, address in enumerate(addresses)))
     brokers.refused = dict.fromkeys(addresses, 0)
@@ -195,7 +195,7 @@ async def test_so_many_statuses_are_written_at_one_look(brokers: Brokers) -> Non
 
 
 @pytest.mark.parametrize("gone", [False, True])
-async def test_a_figure_goes_when_no_broker_answers_for_a_while(brokers: Brokers, gone: bool) -> None:
+async def test_a_figure_is_removed_when_no_broker_answered_for_a_while(brokers: Brokers, gone: bool) -> None:
     """`gone`: no broker has an address any more."""
     shop = Shop(brokers, ON_LISTENER)
     brokers.blocked = 0.82
@@ -213,7 +213,7 @@ async def test_a_figure_goes_when_no_broker_answers_for_a_while(brokers: Brokers
     assert again_s == PACE_S
 
 
-async def test_figures_beyond_those_of_one_look_go_at_the_next(brokers: Brokers) -> None:
+async def test_figures_beyond_the_limit_of_one_reading_follow_with_the_next(brokers: Brokers) -> None:
     addresses = [f"10.0.1.{number}" for number in range(CHANGES_MAX + 20)]
     shop = Shop(brokers, *(quota(f"q{number}", address) for number, address in enumerate(addresses)))
     for count in (0, 100, 200):
@@ -254,7 +254,7 @@ async def test_a_cluster_without_limits_is_not_asked(brokers: Brokers) -> None:
     assert brokers.asked == []
 
 
-async def test_a_quota_that_is_deleted_while_brokers_are_asked_keeps_no_other_from_its_figure(
+async def test_a_quota_deleted_during_a_reading_does_not_affect_the_figures_of_others(
     monkeypatch: pytest.MonkeyPatch, brokers: Brokers
 ) -> None:
     first = OBSERVING | {"metadata": {**OBSERVING["metadata"], "name": "first"}}

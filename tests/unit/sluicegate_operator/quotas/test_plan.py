@@ -288,7 +288,7 @@ def test_the_difference(observed: dict[int, ObservedLimits], actions: list[objec
     assert diff_limits(DESIRED, observed) == actions
 
 
-def test_a_cluster_elsewhere_keeps_the_limits_of_others_and_loses_ours() -> None:
+def test_an_external_cluster_keeps_limits_of_others_and_loses_ours() -> None:
     desired = DesiredLimits({"max.connections": "9"}, {}, exclusive=False)
     seen = ObservedLimits(
         {"max.connections": "9", "max.connection.creation.rate": "5", EXTERNAL_RATE: "1"},

@@ -121,7 +121,7 @@ def test_one_quota_alone(
     assert set(made.keys("q")) == set(made.desired.quotas)
 
 
-def test_of_two_quotas_on_one_range_each_has_what_it_is_stricter_in() -> None:
+def test_the_stricter_of_two_quotas_on_one_range_wins_for_each_limit() -> None:
     made = plan(
         a_quota("old", {"cidr": "10.0.0.0/8"}, age=9, maxConnectionCreationRate=5, maxConnections=90),
         a_quota("new", {"cidr": "10.0.0.0/8"}, maxConnectionCreationRate=9, maxConnections=30),
@@ -162,7 +162,7 @@ def test_an_observed_address_leaves_the_enforced_one_alone() -> None:
     assert not made.verdicts["enforced"].conflicts
 
 
-def test_a_pod_that_comes_or_goes_changes_one_key() -> None:
+def test_an_added_or_deleted_pod_changes_one_key() -> None:
     pods = a_quota("pods", of_pods(), maxConnections=5)
     planner = updated(PlannedQuotas(), pods)
     assert planner.plan.verdicts == {"pods": pods_unknown(pods, TargetKey(TargetKind.WORKLOAD, "pods"))}
@@ -192,7 +192,7 @@ def test_an_address_that_another_pod_has_is_told_to_brokers_and_counted_once() -
     assert planner.plan == updated(PlannedQuotas(), pods, pods={"10.0.0.1", "10.0.0.2"}, pod=B).plan
 
 
-def test_a_limit_ends_at_its_moment_and_comes_back_with_a_later_one() -> None:
+def test_a_limit_ends_at_its_expiry_and_returns_with_a_later_one() -> None:
     ends = NOW + timedelta(hours=1)
     quotas = [
         a_quota("until", {"ip": "10.0.0.1"}, maxConnectionCreationRate=5, expiresAt=ends.isoformat()),
@@ -278,7 +278,7 @@ STEPS = st.lists(st.tuples(some_quotas(), st.integers(0, 4), PODS, st.sampled_fr
 
 
 @given(STEPS)
-def test_planning_what_changed_comes_to_the_same_as_planning_all_of_it_and_brokers_get_there(steps: Any) -> None:
+def test_incremental_planning_equals_full_planning_and_brokers_converge(steps: Any) -> None:
     planner, brokers = PlannedQuotas(), {1: ObservedLimits(), 2: ObservedLimits()}
     for quotas, hours, pods, pod in steps:
         now = NOW + timedelta(hours=hours)
@@ -309,7 +309,7 @@ def test_an_operator_of_one_namespace_refuses_to_select_others() -> None:
     assert "install the operator for all namespaces" in verdicts["elsewhere"].message
 
 
-def test_pods_that_were_selected_before_the_target_was_another_one_are_not_taken_for_those_of_now() -> None:
+def test_pods_selected_for_a_former_target_are_not_members_of_the_present_one() -> None:
     planner = updated(PlannedQuotas(), a_quota("pods", of_pods(), maxConnections=5), pods={"10.0.0.1"})
     updated(planner, a_quota("pods", {"cidr": "10.1.0.0/16"}, maxConnections=5))
     assert members(planner.plan.desired.quotas, "default/pods") == {"10.1.0.0/16"}

@@ -158,7 +158,7 @@ async def test_a_limit_that_brokers_refuse_is_a_matter_for_a_person_and_the_othe
     assert [event["count"] for event in shop.kube.events("Refused")] == [1]
 
 
-async def test_an_object_whose_status_is_refused_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_object_with_a_refused_status_does_not_delay_others(monkeypatch: pytest.MonkeyPatch) -> None:
     strange = quota("strange", "10.0.0.9")
     strange["spec"]["maxConnectionCreationRate"] = "many"
     shop = Shop(MemoryKube(cluster(3), quota("one", "10.0.0.1"), strange))
@@ -210,7 +210,7 @@ async def test_a_pass_that_outlives_its_cluster_notes_no_silent_broker_of_the_ne
     assert (list(earlier.unreachable), shop.context.progress.of(found).unreachable) == ([2], {})
 
 
-async def test_a_changed_limit_is_not_said_to_be_in_force_where_nobody_answers() -> None:
+async def test_a_changed_limit_is_not_reported_as_enforced_if_a_broker_does_not_answer() -> None:
     kube = MemoryKube(cluster(3), quota("one", "10.0.0.1"))
     shop = Shop(kube)
     await shop.reconcile()
@@ -237,7 +237,7 @@ async def test_new_quotas_of_a_cluster_that_starts_are_told_once() -> None:
     assert shop.said("q7") == ("3/3", "True", "Enforced")
 
 
-async def test_a_quota_is_told_that_it_waits_for_brokers_where_they_do_not_come() -> None:
+async def test_a_quota_reports_that_it_waits_for_brokers_that_do_not_start() -> None:
     kube = SlowKube(cluster(3), quota("one", "10.0.0.1"), quota("lost", "10.0.0.2"))
     kube.put(quota("lost", "10.0.0.2") | {"spec": quota("lost", "10.0.0.2")["spec"] | {"target": {"listener": "NONE"}}})
     shop = Shop(kube)
@@ -273,7 +273,7 @@ async def test_statuses_are_written_several_at_a_time_and_only_where_they_change
     assert kube.written[20:] == ["q7"]
 
 
-async def test_a_change_that_comes_while_statuses_are_written_is_in_force_and_told_before_the_rest_of_them() -> None:
+async def test_a_change_during_status_writes_is_enforced_and_reported_before_the_rest() -> None:
     kube = SlowKube(cluster(1), *(quota(f"q{number}", f"10.0.0.{number}") for number in range(40)))
     shop = Shop(kube, brokers=1)
     await shop.enforce()
@@ -304,7 +304,7 @@ class FirstIsSlow(MemoryKube):
         return await super().apply_status(*arguments, **options)
 
 
-async def test_what_is_due_again_while_it_is_told_is_told_after_that() -> None:
+async def test_a_status_that_changes_while_it_is_written_is_written_again_afterwards() -> None:
     kube = FirstIsSlow(cluster(1), quota("one", "10.0.0.1"), quota("two", "10.0.0.2"))
     shop = Shop(kube, brokers=1)
     await shop.enforce()
@@ -332,7 +332,7 @@ async def test_metrics_count_the_limits_by_state() -> None:
     assert counted == {"Enforced": 1, "Refused": 1}
 
 
-async def test_a_quota_whose_cluster_is_not_there_says_so_and_is_in_force_once_it_is_made_anew() -> None:
+async def test_a_quota_reports_its_missing_cluster_and_is_enforced_once_it_is_recreated() -> None:
     kube = MemoryKube(cluster(3), quota("one", "10.0.0.1"), quota("two", "10.0.0.2"))
     shop = Shop(kube)
     await shop.reconcile()
@@ -347,7 +347,7 @@ async def test_a_quota_whose_cluster_is_not_there_says_so_and_is_in_force_once_i
     assert shop.said("typo") == ("3/3", "True", "Enforced")
 
 
-async def test_a_cluster_that_was_made_anew_before_anybody_looked_is_told_everything() -> None:
+async def test_a_cluster_recreated_before_a_reconcile_receives_all_limits() -> None:
     kube = MemoryKube(cluster(3), quota("one", "10.0.0.1"), quota("two", "10.0.0.2"))
     shop = Shop(kube)
     await shop.reconcile()
@@ -358,7 +358,7 @@ async def test_a_cluster_that_was_made_anew_before_anybody_looked_is_told_everyt
     assert shop.brokers.ip_rates == {"10.0.0.1": 5.0, "10.0.0.2": 5.0}
 
 
-async def test_what_is_held_for_a_quota_that_cannot_be_read_is_not_said_to_be_in_force_and_is_done_later() -> None:
+async def test_changes_held_for_an_unreadable_quota_are_not_reported_as_enforced_and_follow_later() -> None:
     unreadable = quota("strange", "10.0.0.9")
     unreadable["spec"]["maxConnectionCreationRate"] = "many"
     kube = MemoryKube(cluster(3), quota("gone", "10.0.0.1"), quota("looser", "10.0.0.2"), quota("same", "10.0.0.3"))
@@ -410,7 +410,7 @@ async def test_no_pods_are_watched_for_a_cluster_that_has_gone_with_its_quotas()
     assert pods.kept == {SHOP: []}
 
 
-async def test_a_quota_on_pods_that_are_seen_no_more_says_so_until_they_are_and_keeps_its_limit() -> None:
+async def test_a_quota_on_unwatched_pods_reports_this_and_keeps_its_limit() -> None:
     workload = quota("pods", "10.0.0.1")
     workload["spec"]["target"] = of_pods()
     kube = MemoryKube(cluster(1), workload, quota("one", "10.0.0.1"))
@@ -429,7 +429,7 @@ async def test_a_quota_on_pods_that_are_seen_no_more_says_so_until_they_are_and_
         assert shop.brokers.groups[("connection-group", "default/pods"), ("ip", "10.0.0.9")] == {"member": 7.0}
 
 
-async def test_brokers_of_others_that_are_not_known_for_a_moment_are_looked_for_again_at_once() -> None:
+async def test_unknown_external_brokers_are_looked_up_again_at_once() -> None:
     outside = cluster(1) | {"spec": {"runtime": "External", "bootstrapServers": ["b0:9092"]}}
     shop = Shop(MemoryKube(outside, quota("one", "10.0.0.1")), 1)
     there = shop.context.pool
@@ -551,7 +551,7 @@ async def test_a_broker_that_is_to_go_and_serves_still_counts() -> None:
     assert shop.said("one") == ("2/2", "True", "Enforced")
 
 
-async def test_a_change_that_a_broker_makes_long_after_it_was_told_is_undone_within_seconds() -> None:
+async def test_a_change_made_late_by_a_broker_is_undone_within_seconds() -> None:
     shop = Shop(MemoryKube(cluster(3), quota("one", "10.0.0.1")))
     await shop.reconcile()
     first = shop.brokers.peers[0]

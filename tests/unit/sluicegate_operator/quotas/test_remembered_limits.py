@@ -72,7 +72,7 @@ async def test_nothing_is_set_while_it_cannot_be_remembered() -> None:
     assert outside.memory.written == [{"limitsSet": [COUNT]}]
 
 
-async def test_what_another_operator_has_set_is_lifted_by_what_it_wrote() -> None:
+async def test_limits_set_by_another_operator_are_lifted_by_its_record() -> None:
     outside = Outside()
     outside.brokers.defaults = {COUNT: "5", "max.connections.per.ip": "9"}
     assert await outside.enforce(cluster(limits_set=(COUNT,))) == {"max.connections.per.ip": "9"}
@@ -85,7 +85,7 @@ async def test_a_status_that_is_read_late_makes_nobody_forget_what_was_set() -> 
     assert await outside.enforce(cluster()) == {}
 
 
-async def test_what_was_set_for_a_cluster_that_is_gone_is_not_another_ones_of_its_name() -> None:
+async def test_limits_set_for_a_deleted_cluster_do_not_belong_to_a_new_one_with_its_name() -> None:
     outside = Outside()
     await outside.enforce(cluster("one"), max_connections="5")
     assert await outside.enforce(cluster("two")) == {COUNT: "5"}, "others may have set it there"

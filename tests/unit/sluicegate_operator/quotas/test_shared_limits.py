@@ -61,7 +61,7 @@ def test_entries_of_one_broker_stay_for_all_as_strict_as_they_were(wanted: str, 
     assert found.configs[COUNT_PER_IP_OVERRIDES] == set_to
 
 
-def test_what_is_kept_is_each_limit_by_itself() -> None:
+def test_each_limit_is_kept_separately() -> None:
     kept = those_of(ALL, frozenset({"max.connections", f"{COUNT_PER_IP_OVERRIDES} 2001:db8::1"}))
     assert kept == DesiredLimits({"max.connections": "9", COUNT_PER_IP_OVERRIDES: "2001:db8::1:7"}, exclusive=False)
     assert those_of(ALL, mine_of(ALL)) == ALL

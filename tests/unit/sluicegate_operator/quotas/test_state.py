@@ -79,7 +79,7 @@ def test_a_quota_that_all_brokers_have_is_enforced_and_that_is_noted() -> None:
     assert shop.governed.states == {"one": "Enforced"}
 
 
-def test_nothing_is_told_of_what_is_not_there_or_what_brokers_were_not_asked_for() -> None:
+def test_a_missing_quota_or_one_not_yet_sent_to_brokers_has_no_status() -> None:
     shop = Shop(ONE)
     assert shop.status("another") is None
     assert shop.status() is not None
@@ -88,7 +88,7 @@ def test_nothing_is_told_of_what_is_not_there_or_what_brokers_were_not_asked_for
     assert shop.status() is not None
 
 
-def test_while_a_listener_cannot_be_read_only_quotas_that_miss_theirs_are_told_nothing() -> None:
+def test_only_quotas_that_miss_their_listener_get_no_status_while_listeners_are_unreadable() -> None:
     shop = Shop(ONE, ON_LISTENER, listeners=False)
     missing = shop.status("on-listener")
     assert missing is not None
@@ -114,7 +114,7 @@ def test_why_brokers_lag_is_said_only_of_quotas_that_some_lack() -> None:
     assert shop.waiting() == []
 
 
-def test_a_refusal_says_more_than_why_nobody_answers_and_is_none_where_nobody_lacks_it() -> None:
+def test_a_refusal_takes_precedence_over_a_connection_error_if_a_broker_lacks_the_limit() -> None:
     shop = Shop(ONE)
     shop.governed.around = ClusterFacts((0, 1), error="the connection was lost")
     shop.governed.ledger.refused = dict.fromkeys(shop.keys, "INVALID_REQUEST")
@@ -143,7 +143,7 @@ def test_a_broker_that_is_silent_for_long_enforces_nothing(unreachable: frozense
     assert shop.ready()[0] == ("1/2" if unreachable else "2/2")
 
 
-def test_what_is_held_back_is_in_force_nowhere() -> None:
+def test_a_withheld_limit_is_enforced_nowhere() -> None:
     shop = Shop(ONE)
     shop.governed.ledger.kept_back = shop.keys
     assert shop.ready()[:2] == ("0/2", "Applying")
@@ -158,7 +158,7 @@ def test_what_is_held_back_is_in_force_nowhere() -> None:
         ({}, True, "Paused"),
     ],
 )
-def test_neither_the_alert_nor_the_dashboard_counts_a_quota_that_is_as_asked_for(
+def test_a_quota_in_its_requested_state_is_counted_by_neither_alert_nor_dashboard(
     spec: dict[str, Any], paused: bool, state: str
 ) -> None:
     document = quota("one", "10.0.0.1")
@@ -173,7 +173,7 @@ def test_neither_the_alert_nor_the_dashboard_counts_a_quota_that_is_as_asked_for
         assert re.fullmatch(pattern[1], state)
 
 
-def test_a_quota_of_a_paused_cluster_is_counted_by_what_its_condition_says() -> None:
+def test_a_quota_of_a_paused_cluster_is_counted_by_its_condition() -> None:
     missing = {"type": "Enforced", "status": "False", "reason": "ClusterMissing", "lastTransitionTime": NOW.isoformat()}
     shop = Shop(ONE | {"status": {"conditions": [missing]}})
     shop.governed.states["one"] = "ClusterMissing"

@@ -70,7 +70,7 @@ def test_until_pods_are_known_nothing_is_claimed() -> None:
     assert kstatus(document(found)) == "InProgress"
 
 
-def test_while_pods_are_not_seen_nobody_is_told_that_the_limit_is_in_force() -> None:
+def test_a_limit_on_pods_is_not_reported_as_enforced_while_pods_are_unseen() -> None:
     for mode in ("Enforce", "Observe"):
         blind = replace(DONE, pods_unseen="GET /api/v1/pods: 403 forbidden")
         found = status(of_pods(), blind, selected={"10.0.0.1"}, mode=mode)

@@ -19,7 +19,7 @@ def looks(doubts: UnconfirmedLimits, silent: frozenset[int], until_s: float) -> 
     return found
 
 
-def test_nothing_is_looked_at_where_everybody_answers() -> None:
+def test_no_limits_are_checked_while_all_brokers_answer() -> None:
     doubts = UnconfirmedLimits()
     assert (doubts.next_look_s(NOBODY), doubts.take(NOBODY, 100)) == (inf, frozenset())
 
@@ -33,7 +33,7 @@ def test_limits_are_looked_at_every_few_seconds_until_the_broker_has_had_its_tim
     assert doubts.keys == frozenset()
 
 
-def test_what_a_silent_broker_may_do_is_looked_at_once_it_answers() -> None:
+def test_limits_of_a_silent_broker_are_checked_once_it_answers() -> None:
     doubts, silent = UnconfirmedLimits(), frozenset((1,))
     doubts.note(1, RATE, 0)
     assert looks(doubts, silent, inf)[-1] == LATE_S
@@ -45,7 +45,7 @@ def test_what_a_silent_broker_may_do_is_looked_at_once_it_answers() -> None:
     assert looks(doubts, NOBODY, inf)[-1] == back_s + LATE_S
 
 
-def test_what_another_broker_has_not_answered_is_waited_for_by_itself() -> None:
+def test_an_unanswered_change_of_another_broker_is_awaited_separately() -> None:
     doubts = UnconfirmedLimits()
     doubts.note(1, RATE, 0)
     doubts.note(2, COUNT, LATE_S - 1)

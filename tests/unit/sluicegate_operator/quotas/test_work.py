@@ -64,7 +64,7 @@ async def test_one_changed_quota_of_many_costs_one_quota(monkeypatch: pytest.Mon
     assert (requests(shop) - asked, shop.brokers.quotas_told - quotas_told) == (1 + BROKERS, BROKERS)
 
 
-async def test_a_pass_without_any_change_asks_nobody_and_the_resync_asks_for_everything() -> None:
+async def test_a_pass_without_changes_sends_no_requests_and_a_resync_reads_everything() -> None:
     shop = Shop(many_quotas(), BROKERS)
     await shop.reconcile()
     asked, told = requests(shop), shop.brokers.quotas_told
@@ -136,7 +136,7 @@ async def test_a_limit_that_could_not_be_sent_is_sent_by_the_next_pass() -> None
     assert shop.said("q7") == ("3/3", "True", "Enforced")
 
 
-async def test_a_broker_that_comes_is_asked_for_everything_and_the_others_for_nothing() -> None:
+async def test_a_new_broker_is_asked_for_everything_and_the_others_for_nothing() -> None:
     shop = Shop(many_quotas(), BROKERS)
     await shop.reconcile()
     told = shop.brokers.quotas_told

@@ -123,7 +123,7 @@ def test_node_ids_of_controllers_begin_at_a_thousand() -> None:
 
 
 @pytest.mark.parametrize("change", [{"resyncSeconds": 5}, {"paused": True}], ids=str)
-def test_what_a_broker_need_not_know_does_not_restart_it(change: Json) -> None:
+def test_changes_that_brokers_need_not_know_do_not_restart_them(change: Json) -> None:
     assert children(listener(), **change) == children(listener())
 
 
@@ -206,7 +206,7 @@ def test_pods_are_spread_over_the_racks_of_nodes_that_have_one() -> None:
     }
 
 
-def test_pods_of_a_role_go_to_different_nodes_where_there_are_some() -> None:
+def test_pods_of_a_role_are_spread_over_nodes_if_possible() -> None:
     for name in ("shop-brokers", "shop-controllers"):
         pod = template(children(**STANDBYS), name)
         [constraint] = pod["spec"]["topologySpreadConstraints"]
@@ -340,7 +340,7 @@ def test_each_broker_of_a_listener_that_is_exposed_has_a_service_of_its_own() ->
     assert "statefulset.kubernetes.io/pod-name" not in every["spec"]["selector"]
 
 
-def test_load_balancers_are_asked_for_as_the_manifest_says() -> None:
+def test_load_balancers_have_the_settings_of_the_manifest() -> None:
     spec: Json = {"loadBalancerClass": "example.org/inner", "loadBalancerSourceRanges": ["203.0.113.0/24"]}
     for service in services_of(listener(exposure="LoadBalancer", externalTrafficPolicy="Cluster", **spec)):
         assert spec.items() <= service["spec"].items()
@@ -424,7 +424,7 @@ def test_an_audit_log_is_landed_by_a_sidecar_that_has_the_brokers_data_and_no_mo
     assert broker["name"] != lander["name"]
 
 
-def test_one_lander_of_a_cluster_deletes_what_is_old_and_a_missing_secret_keeps_no_broker_from_starting() -> None:
+def test_one_lander_deletes_old_segments_and_a_missing_secret_does_not_block_brokers() -> None:
     limits = {"limits": {"memory": "512Mi"}}
     pod = landing(uri="s3://audit", secretName="keys", retentionDays=30, quota="10Gi", resources=limits)
     (lander,) = pod["initContainers"]
@@ -450,7 +450,7 @@ def test_the_landers_arguments_are_those_of_the_audit_pipeline() -> None:
     assert (given.retention_days, given.quota_bytes) == (30, 10 * 2**30)
 
 
-def test_secrets_of_observers_are_files_of_the_brokers_and_of_nobody_else() -> None:
+def test_secrets_of_observers_are_mounted_into_brokers_only() -> None:
     of = children(observers={"secretNames": ["audit", "my.keys"]})
     pod = template(of, "shop-brokers")["spec"]
     (broker,) = pod["containers"]

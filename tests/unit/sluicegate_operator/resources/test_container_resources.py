@@ -39,7 +39,7 @@ def test_every_container_of_ours_requests_what_a_quota_counts() -> None:
         assert set(container["resources"]["requests"]) | set(container["resources"]["limits"]) >= COUNTED
 
 
-def test_where_nobody_says_anything_there_are_limits_too() -> None:
+def test_containers_have_default_requests_and_limits() -> None:
     found = made_by("least-statefulset-*.yaml", "pipeline-job-*.yaml")
     assert len(found) == 3
     for container in found:
@@ -73,6 +73,6 @@ MEMORY = {"requests": {"memory": "128Mi"}, "limits": {"memory": "1Gi"}}
     ],
     ids=["nothing is said", "a limit is its request", "a request has no limit", "another resource"],
 )
-def test_what_people_say_of_a_resource_is_all_that_holds_of_it(said: Json | None, becomes: Json) -> None:
+def test_a_users_resources_replace_the_defaults_of_that_resource(said: Json | None, becomes: Json) -> None:
     resources = Resources.model_validate(said) if said is not None else None
     assert container_resources(resources, own.BROKER) == becomes

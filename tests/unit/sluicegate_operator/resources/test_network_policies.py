@@ -60,7 +60,7 @@ def open_ports(role: str, namespace: str, pod: dict[str, str]) -> Iterator[int]:
     ],
     ids=str,
 )
-def test_what_nodes_say_to_each_other_is_for_nodes_and_the_operator(
+def test_internal_ports_are_open_for_nodes_and_the_operator_only(
     role: str, who: tuple[str, dict[str, str]], ports: set[int]
 ) -> None:
     assert set(open_ports(role, *who)) == ports

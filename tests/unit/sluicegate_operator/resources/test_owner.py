@@ -33,7 +33,7 @@ STRANGER = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid":
         pytest.param(child(uid="uid-0"), id="what an owner of the same name has left behind"),
     ],
 )
-def test_what_is_ours(item: dict[str, Any]) -> None:
+def test_an_object_of_the_same_owner_or_an_orphan_of_ours_is_ours(item: dict[str, Any]) -> None:
     assert why_not_ours(item, child()) == ""
 
 

@@ -57,13 +57,13 @@ def test_racks_are_spread_over_whatever_is_said_of_nodes() -> None:
         assert ("podAntiAffinity" in spec["affinity"]) is (spread == "Required")
 
 
-def test_nobody_spreads_pods_where_it_is_left_to_the_scheduler() -> None:
+def test_no_spread_constraints_are_set_with_spread_none() -> None:
     spec = templates(spread="None")["broker"]["spec"]
     assert not {"topologySpreadConstraints", "affinity"} & spec.keys()
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_what_is_said_of_pods_reaches_those_of_the_role_alone(role: str) -> None:
+def test_pod_settings_apply_to_pods_of_their_role_only(role: str) -> None:
     said = pod_settings()
     [other] = set(ROLES) - {role}
     before, after = templates(), templates(of=role, **said)

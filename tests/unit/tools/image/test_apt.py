@@ -30,7 +30,7 @@ tar
 """
 
 
-def test_what_is_asked_for_comes_with_all_that_it_depends_on_and_the_first_of_alternatives() -> None:
+def test_closure_adds_dependencies_and_the_first_alternative() -> None:
     found = closure(DEPENDS, ["python3"], frozenset({"dpkg", "debconf"}))
     assert found == ["first-choice", "libc6", "libssl", "python3", "python3-minimal"]
 

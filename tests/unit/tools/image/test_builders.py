@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[4]
         ("buildah", {"apt-get", "dpkg-deb", "docker", "buildah"}, "buildah"),
     ],
 )
-def test_a_builder_is_taken_where_one_is_asked_for_or_debian_is_not_there(
+def test_a_builder_is_chosen_if_requested_or_if_debian_is_missing(
     monkeypatch: pytest.MonkeyPatch, asked: str, there: set[str], builder: str | None
 ) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: name if name in there else None)
@@ -28,13 +28,13 @@ def test_a_builder_is_taken_where_one_is_asked_for_or_debian_is_not_there(
 
 
 @pytest.mark.parametrize("asked", ["auto", "podman"])
-def test_where_nothing_is_there_it_says_what_would_do(monkeypatch: pytest.MonkeyPatch, asked: str) -> None:
+def test_the_error_without_a_builder_names_the_usable_ones(monkeypatch: pytest.MonkeyPatch, asked: str) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(ImageError, match="podman"):
         chosen(asked)
 
 
-def test_a_builder_is_told_which_image_and_under_what_name() -> None:
+def test_the_builders_command_has_the_image_and_its_name() -> None:
     words = command("podman", "landing", IMAGES["landing"], "1.2", ROOT)
     assert words[:2] == ["podman", "build"]
     assert {"sluicegate:1.2-landing", "IMAGE=landing"} <= set(words)

@@ -7,7 +7,7 @@ PROJECT = {
 }
 
 
-def test_an_extra_that_names_others_of_this_project_has_what_they_have() -> None:
+def test_an_extra_that_names_other_extras_includes_theirs() -> None:
     assert requirements(PROJECT, ("till",)) == ["always", "coins", "wood"]
 
 

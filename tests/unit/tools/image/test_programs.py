@@ -6,7 +6,7 @@ from tools.image.definition import IMAGES
 from tools.image.site_packages import put_on_path
 
 
-def test_a_program_is_called_where_it_lies_by_a_shell_that_the_image_has(tmp_path: Path) -> None:
+def test_a_wrapper_on_path_calls_a_program_at_its_location(tmp_path: Path) -> None:
     (tmp_path / "usr/local/bin").mkdir(parents=True)
     audit = IMAGES["audit"]
     put_on_path(tmp_path, [f"/opt/{program}" for program in audit.programs])

@@ -13,13 +13,13 @@ def test_a_document_names_each_part_once_by_the_name_of_its_registry() -> None:
     assert document["metadata"]["component"]["name"] == "shop"
 
 
-def test_a_python_package_says_its_licence_in_the_old_way_or_in_the_new_one() -> None:
+def test_a_python_packages_licence_is_read_from_either_field() -> None:
     new = sbom.of_python("Metadata-Version: 2.4\nName: a\nVersion: 1\nLicense-Expression: MIT\n\nText.")
     old = sbom.of_python("Metadata-Version: 2.1\nName: a\nVersion: 1\nLicense: MIT\n\nText.")
     none = sbom.of_python("Metadata-Version: 2.1\nName: a\nVersion: 1\n\nText.")
     assert [part.licence for part in (new, old, none)] == ["MIT", "MIT", ""]
 
 
-def test_what_a_cache_keeps_comes_back() -> None:
+def test_from_json_reads_what_to_json_wrote() -> None:
     parts = [sbom.Component("deb", "a", "1", architecture="all"), sbom.Component("pypi", "b", "2", "MIT")]
     assert sbom.from_json(sbom.to_json(reversed(parts))) == parts

@@ -12,14 +12,14 @@ from tools.image.trimming import unneeded_of_debian, unneeded_of_python
         "etc/cron.d/x",
     ],
 )
-def test_of_debian_an_image_has_no_manuals_and_no_services(path: str) -> None:
+def test_manuals_and_services_of_debian_are_removed(path: str) -> None:
     assert unneeded_of_debian(path)
 
 
 @pytest.mark.parametrize(
     "path", ["usr/share/doc/bash/copyright", "usr/bin/python3.11", "etc/protocols", "usr/lib/os-release"]
 )
-def test_of_debian_an_image_keeps_what_runs_and_every_licence(path: str) -> None:
+def test_files_of_debian_needed_at_run_time_and_all_licences_are_kept(path: str) -> None:
     assert not unneeded_of_debian(path)
 
 
@@ -35,7 +35,7 @@ def test_of_debian_an_image_keeps_what_runs_and_every_licence(path: str) -> None
         "bin/typer",
     ],
 )
-def test_of_python_an_image_has_nothing_that_no_program_imports(path: str) -> None:
+def test_files_of_python_that_no_program_imports_are_removed(path: str) -> None:
     assert unneeded_of_python(path)
 
 
@@ -51,5 +51,5 @@ def test_of_python_an_image_has_nothing_that_no_program_imports(path: str) -> No
         "prometheus_client/core.py",
     ],
 )
-def test_of_python_an_image_keeps_what_programs_import(path: str) -> None:
+def test_files_of_python_that_programs_import_are_kept(path: str) -> None:
     assert not unneeded_of_python(path)

@@ -62,6 +62,6 @@ def test_none_are_described() -> None:
 @pytest.mark.parametrize(
     "body", [b"\x00\x00\x00\x02" + b"x" * 15, b"\xff\xff\xff\xff", bytes(DEFAULT_LIMITS.bytes_max + 1)], ids=range(3)
 )
-def test_what_is_no_such_request_ends_the_connection(api: ApiSpec[Any], body: bytes) -> None:
+def test_a_malformed_request_ends_the_connection(api: ApiSpec[Any], body: bytes) -> None:
     with pytest.raises(ProtocolError):
         answer(api, 1, body)

@@ -52,7 +52,7 @@ async def test_a_broker_registers(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", versions(broker_registration.API))
-async def test_versions_from_3_on_say_for_which_epoch_the_data_is_whole(version: int) -> None:
+async def test_versions_from_3_on_have_the_epoch_for_which_data_is_complete(version: int) -> None:
     async with ControllerInMemory(properties={"min.insync.replicas": "2"}) as node:
         epoch, _ = await node.broker(1), await node.broker(2)
         topic = UUID(int=5)
@@ -64,7 +64,7 @@ async def test_versions_from_3_on_say_for_which_epoch_the_data_is_whole(version:
 
 
 @pytest.mark.parametrize("version", versions(broker_heartbeat.API))
-async def test_a_broker_comes_and_goes_by_heartbeats(version: int) -> None:
+async def test_a_broker_is_unfenced_and_shut_down_by_heartbeats(version: int) -> None:
     async with ControllerInMemory() as node:
         epoch = (await node.ask(broker_registration.API, 4, registration()))["broker_epoch"]
         up = await node.ask(broker_heartbeat.API, version, beat(epoch))

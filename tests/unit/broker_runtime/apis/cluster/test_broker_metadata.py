@@ -71,7 +71,7 @@ async def three_brokers(node: ControllerInMemory) -> None:
         await node.ask(broker_registration.API, 4, registration(broker_id, "OTHER" if broker_id == 3 else "PLAINTEXT"))
 
 
-async def test_of_whom_it_tells() -> None:
+async def test_the_answer_has_the_requested_brokers() -> None:
     async with ControllerInMemory() as node:
         await three_brokers(node)
         for node_ids, expected in (
@@ -86,7 +86,7 @@ async def test_of_whom_it_tells() -> None:
             assert [broker["node_id"] for broker in await asked(node, *node_ids)] == expected
 
 
-async def test_what_it_tells_of_brokers_that_serve_nobody() -> None:
+async def test_the_answer_describes_fenced_brokers() -> None:
     async with ControllerInMemory() as node:
         await three_brokers(node)
         assert all(broker.fenced for broker in node.image.brokers.values())
@@ -161,7 +161,7 @@ async def test_a_request_names_so_many_brokers_at_most() -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"\x00\x00", struct.pack(">i", -1), struct.pack(">ii", 2, 1), struct.pack(">ii", 2**31 - 1, 1)]
 )
-async def test_what_is_no_such_request_ends_its_connection(body: bytes) -> None:
+async def test_a_malformed_request_ends_its_connection(body: bytes) -> None:
     async with ControllerInMemory() as node:
         with pytest.raises(ProtocolError):
             await told(node, body)

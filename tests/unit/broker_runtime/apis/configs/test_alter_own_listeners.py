@@ -105,7 +105,7 @@ async def broker() -> AsyncIterator[Broker]:
 ADDED = {"listeners": LISTENERS, "listener.security.protocol.map": "EXTERNAL:PLAINTEXT"}
 
 
-async def test_listeners_are_open_before_they_are_stored_and_the_answer_comes_when_they_are_in_force(
+async def test_listeners_open_before_they_are_stored_and_the_answer_follows_when_they_are_in_force(
     broker: Broker,
 ) -> None:
     assert await broker.ask(INCREMENTAL, ("1", ADDED)) == [("1", NONE)]
@@ -113,7 +113,7 @@ async def test_listeners_are_open_before_they_are_stored_and_the_answer_comes_wh
     assert broker.image.configs.of_broker(1) == ADDED
 
 
-async def test_a_listener_and_its_limits_are_set_in_one_go(broker: Broker) -> None:
+async def test_a_listener_and_its_limits_are_set_in_one_request(broker: Broker) -> None:
     key = "listener.name.external.max.connections"
     assert await broker.ask(INCREMENTAL, ("1", {key: "5"})) == [("1", INVALID)]
     assert await broker.ask(INCREMENTAL, ("1", ADDED | {key: "5"})) == [("1", NONE)]
@@ -121,7 +121,7 @@ async def test_a_listener_and_its_limits_are_set_in_one_go(broker: Broker) -> No
     assert broker.image.configs.of_broker(1)[key] == "6"
 
 
-async def test_what_cannot_be_opened_is_refused_and_the_rest_of_the_request_stands(broker: Broker) -> None:
+async def test_a_listener_that_cannot_be_opened_is_rejected_and_other_changes_are_applied(broker: Broker) -> None:
     taken = {"listeners": LISTENERS.replace("9094", "9666")}
     found = await broker.ask(INCREMENTAL, ("2", {"max.connections": "9"}), ("1", taken), ("", {"num.partitions": "3"}))
     assert [(name, code) for name, code in found if name != ""] == [("2", NONE), ("1", INVALID)]
@@ -162,7 +162,7 @@ async def test_a_resource_that_is_named_twice_is_the_controllers_to_refuse(broke
     assert broker.image.configs.of_broker(2) == {}, "by naming one twice nobody changes the listeners of another"
 
 
-async def test_the_last_listener_of_clients_goes_only_where_brokers_have_room_beside_them(broker: Broker) -> None:
+async def test_the_last_client_listener_is_removed_only_if_brokers_keep_room_for_connections(broker: Broker) -> None:
     await broker.ask(INCREMENTAL, ("1", ADDED))
     await broker.node.broker(1, "PLAINTEXT", "EXTERNAL")
     assert await broker.ask(INCREMENTAL, ("1", {"max.connections": "1"})) == [("1", NONE)]
@@ -171,7 +171,7 @@ async def test_the_last_listener_of_clients_goes_only_where_brokers_have_room_be
     assert await broker.ask(INCREMENTAL, ("1", gone | {"max.connections": "2"})) == [("1", NONE)]
 
 
-async def test_without_the_listener_of_brokers_nothing_is_stored_by_a_controller_that_is_asked_itself(
+async def test_a_controller_asked_directly_rejects_listeners_without_the_inter_broker_listener(
     broker: Broker,
 ) -> None:
     for key in ("listeners", "advertised.listeners"):

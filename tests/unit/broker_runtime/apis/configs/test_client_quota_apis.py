@@ -43,7 +43,7 @@ async def test_quotas_are_set_found_and_removed(version: int) -> None:
         assert (await node.ask(describe_client_quotas.API, version, question(2)))["entries"] == []
 
 
-async def test_each_entry_stands_for_itself_and_an_entity_may_come_once() -> None:
+async def test_each_entry_has_its_own_result_and_an_entity_may_occur_once() -> None:
     async with ControllerInMemory() as node:
         asked = alteration(("10.0.0.1", 5.0), ("10.0.0.2", -1.0), ("10.0.0.1", 6.0))
         answer = await node.ask(alter_client_quotas.API, 1, asked)

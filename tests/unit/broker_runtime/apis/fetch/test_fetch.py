@@ -121,7 +121,7 @@ def test_a_file_that_cannot_be_read_is_an_error_of_its_partition_only(how: str) 
     assert {part.error_code for part in node.ask(FETCH, 12, of_both(behind)).responses[0].partitions} == {0}
 
 
-def test_what_cannot_be_read_while_it_is_sent_is_an_error_of_its_partition_from_then_on() -> None:
+def test_a_read_error_during_sendfile_is_a_partition_error_from_the_next_reply_on() -> None:
     """A reply that has begun can only end with its connection; the next reply reports the error."""
     node = TwoLogsNode()
     for house in (node.house, node.other):

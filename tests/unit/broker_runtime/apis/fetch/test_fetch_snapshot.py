@@ -25,7 +25,7 @@ def request(
     return {"replica_id": 1, "max_bytes": 4, "topics": [{"name": topic, "partitions": [part]}]}
 
 
-async def test_it_comes_in_pieces() -> None:
+async def test_a_snapshot_is_sent_in_pieces() -> None:
     async with ControllerInMemory() as node:
         node.controller.history.snapshot = SNAPSHOT
         found = b""

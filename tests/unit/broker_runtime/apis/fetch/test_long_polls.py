@@ -76,13 +76,13 @@ def test_a_broker_that_leads_no_more_says_so_at_once(replica: int) -> None:
     assert waiting.answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_who_named_the_epoch_before_hears_of_the_new_one() -> None:
+def test_a_waiting_fetch_with_an_old_epoch_is_answered_when_the_epoch_changes() -> None:
     waiting = Waiting(epoch=4)
     waiting.leader.update(Partition((1, 2), (1,), 1, 5, 1), brokers(1, 2), 0.0)
     assert waiting.answer.error_code == ErrorCode.FENCED_LEADER_EPOCH
 
 
-def test_who_named_no_epoch_waits_on_under_the_new_one() -> None:
+def test_a_fetch_without_an_epoch_keeps_waiting_under_a_new_epoch() -> None:
     waiting = Waiting()
     waiting.leader.update(Partition((1, 2), (1,), 1, 5, 1), brokers(1, 2), 0.0)
     assert not waiting.replies

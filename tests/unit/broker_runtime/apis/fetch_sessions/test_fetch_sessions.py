@@ -147,7 +147,7 @@ def test_the_first_answer_names_all_and_the_next_only_what_has_changed() -> None
     assert (answer.session_id, answer.with_records, list(answer.parts)) == (client.id, [1], [1])
 
 
-def test_what_has_not_changed_is_not_looked_at() -> None:
+def test_unchanged_partitions_are_not_read() -> None:
     node = Node()
     client = Client(node)
     client.begin(ALL)
@@ -168,7 +168,7 @@ def test_records_come_again_until_the_position_moves() -> None:
     assert client.go_on().parts == {}
 
 
-def test_a_forgotten_partition_is_told_no_more_and_an_added_one_is() -> None:
+def test_a_forgotten_partition_is_not_sent_any_more_and_an_added_one_is() -> None:
     node = Node()
     client = Client(node)
     client.begin({0: 0, 1: 0})
@@ -193,7 +193,7 @@ def test_a_log_start_that_has_moved_is_told_but_not_waited_for() -> None:
     assert client.go_on().parts == {}
 
 
-def test_an_error_is_told_again_until_it_is_gone_and_then_the_offsets_are() -> None:
+def test_a_partition_error_is_repeated_until_it_ends_and_then_the_offsets_are_sent() -> None:
     node = Node()
     client = Client(node)
     client.begin(ALL)
@@ -224,7 +224,7 @@ def test_another_request_of_the_session_ends_the_one_that_waits() -> None:
     assert waiting.error == ErrorCode.INVALID_FETCH_SESSION_EPOCH
 
 
-def test_who_hangs_up_while_waiting_may_go_on_elsewhere() -> None:
+def test_a_session_continues_after_its_waiting_client_disconnected() -> None:
     node = Node()
     client = Client(node)
     client.begin(ALL)
@@ -304,9 +304,7 @@ def test_a_follower_in_a_session_moves_the_high_watermark_and_hears_of_it() -> N
     assert follower.go_on().parts == {}
 
 
-def test_a_follower_that_waits_is_not_looked_after_for_the_high_watermark_and_hears_of_it_with_its_next_answer() -> (
-    None
-):
+def test_a_waiting_follower_gets_a_new_high_watermark_with_its_next_answer_only() -> None:
     node = Node(1, 2)
     leader = node.leaders[1]
     leader.update(Partition((1, 2, 3), (1, 2, 3), 1, 4, 1), brokers(1, 2, 3), 0.0)
@@ -373,7 +371,7 @@ def test_a_follower_that_forgets_a_partition_with_records_for_it_is_not_caught_u
     assert change.isr == (1,)
 
 
-def test_what_a_follower_has_is_taken_down_again_when_the_leader_has_forgotten_it() -> None:
+def test_a_followers_position_is_recorded_again_after_the_leader_forgot_it() -> None:
     node = Node(1, 2)
     follower = Client(node, replica=2)
     follower.begin(ALL)
@@ -430,7 +428,7 @@ def test_a_young_session_stays_however_small_it_is() -> None:
     assert cache.holds(small)
 
 
-def test_a_session_that_nobody_used_for_two_minutes_goes() -> None:
+def test_a_session_unused_for_two_minutes_is_evicted() -> None:
     cache = Cache(2)
     unused, used = cache.keep(100, 0.0), cache.keep(1, 0.0)
     assert used is not None
@@ -441,7 +439,7 @@ def test_a_session_that_nobody_used_for_two_minutes_goes() -> None:
     assert cache.holds(used)
 
 
-def test_an_old_session_in_use_goes_for_one_that_is_no_smaller() -> None:
+def test_an_old_active_session_is_evicted_for_one_that_is_at_least_as_large() -> None:
     cache = Cache(1)
     small = cache.keep(2, 0.0)
     assert small is not None
@@ -463,7 +461,7 @@ def test_a_follower_takes_a_consumers_place_at_once_and_never_the_other_way_roun
     assert cache.keep(100, 201.0, replica=3) is not None
 
 
-def test_consumers_sessions_hold_no_more_partitions_than_there_is_room_for() -> None:
+def test_the_partitions_of_consumers_sessions_are_limited() -> None:
     cache = Cache(10, partitions_max=100)
     first = cache.keep(60, 0.0)
     assert cache.keep(41, 0.0) is None
@@ -474,7 +472,7 @@ def test_consumers_sessions_hold_no_more_partitions_than_there_is_room_for() -> 
     assert cache.keep(10_000, 0.0, replica=2) is not None, "followers name what this broker leads"
 
 
-def test_who_calls_itself_a_follower_has_room_for_so_many_partitions_only() -> None:
+def test_a_client_that_claims_to_be_a_follower_gets_limited_room_for_partitions() -> None:
     cache = Cache(10, partitions_max=0, of_followers={2: 100, 3: 100})
     assert cache.keep(1, 0.0, replica=77) is None, "no broker of the cluster"
     first = cache.keep(60, 0.0, replica=2)
@@ -490,7 +488,7 @@ def test_who_calls_itself_a_follower_has_room_for_so_many_partitions_only() -> N
     assert cache.keep(100, 0.0, replica=2) is not None
 
 
-def test_who_is_refused_for_the_partitions_has_taken_nobodys_slot_and_leaves_its_room() -> None:
+def test_a_session_refused_for_its_partitions_takes_no_slot_and_no_room() -> None:
     cache = Cache(1, partitions_max=100)
     old = cache.keep(60, 0.0)
     assert old is not None
@@ -503,7 +501,7 @@ def test_who_is_refused_for_the_partitions_has_taken_nobodys_slot_and_leaves_its
     assert young.keep(40, 121.0) is not None
 
 
-def test_a_session_that_grows_beyond_the_room_is_over_with_its_next_answer() -> None:
+def test_a_session_that_grows_beyond_the_limit_ends_with_its_next_answer() -> None:
     cache = Cache(10, partitions_max=100)
     session = cache.keep(60, 0.0)
     assert session is not None
@@ -515,7 +513,7 @@ def test_a_session_that_grows_beyond_the_room_is_over_with_its_next_answer() -> 
     assert cache.keep(100, 0.0) is not None
 
 
-def test_an_answer_that_is_a_sessions_last_names_all_and_says_that_it_is_over() -> None:
+def test_the_last_answer_of_a_session_has_all_partitions_and_ends_the_session() -> None:
     node = Node()
     node.fetch_sessions = FetchSessionCache(Limits(10, 2), Random(1))
     client = Client(node)
@@ -535,9 +533,9 @@ def asked(*indexes: int) -> list[AskedPartition]:
     return [("orders", index, 0, 1, -1, -1, -1) for index in indexes]
 
 
-def test_who_got_records_last_is_the_last_to_get_more() -> None:
+def test_the_partition_that_got_records_last_is_read_last() -> None:
     session = FetchSession(asked(0, 1, 2), 0.0)
-    session.go_on(1.0, -1)
+    session.advance(1.0, -1)
     session.add(asked(0))
     assert [part.index for part in session.to_look] == [1, 2, 0]
 
@@ -546,7 +544,7 @@ def test_all_of_a_follower_that_was_started_again_is_looked_at() -> None:
     """Fetches of an earlier incarnation do not show what the follower has."""
     session = FetchSession(asked(0, 1), 0.0, replica=2, broker_epoch=5)
     session.has_nothing(list(session.to_look))
-    session.go_on(1.0, 5)
+    session.advance(1.0, 5)
     assert not session.to_look
-    session.go_on(2.0, 6)
+    session.advance(2.0, 6)
     assert [part.index for part in session.to_look] == [0, 1]

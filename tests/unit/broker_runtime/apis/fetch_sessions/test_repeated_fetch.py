@@ -108,7 +108,7 @@ ALL: Asked = {(topic, index): 0 for topic in ("orders", "returns") for index in 
 
 @pytest.mark.parametrize("version", [5, 9, 11, 12])
 @pytest.mark.parametrize("seed", range(5))
-def test_what_is_kept_changes_no_answer(version: int, seed: int) -> None:
+def test_cached_fetches_give_the_same_answers(version: int, seed: int) -> None:
     chance = random.Random(seed)
     node = Node()
     asked = dict(ALL)
@@ -144,7 +144,7 @@ def test_what_is_kept_changes_no_answer(version: int, seed: int) -> None:
     assert node.is_watched
 
 
-def test_what_has_not_changed_is_not_looked_at() -> None:
+def test_unchanged_partitions_are_not_read() -> None:
     node = Node()
     ask(node, ALL, 11)
     ask(node, ALL, 11)
@@ -174,7 +174,7 @@ def test_a_request_that_waits_is_answered_by_a_record_of_any_partition_with_all_
 
 
 @pytest.mark.parametrize("version", [11, 12])
-def test_records_that_come_after_other_news_are_told_once_while_a_request_waits(version: int) -> None:
+def test_records_that_follow_other_changes_are_sent_once_while_a_request_waits(version: int) -> None:
     node = Node()
     context: Any = node
     for _ in range(2):
@@ -206,7 +206,7 @@ def test_a_client_that_hangs_up_leaves_nothing_behind() -> None:
     assert not node.is_watched
 
 
-def test_of_few_partitions_nothing_is_kept() -> None:
+def test_a_fetch_of_few_partitions_is_not_cached() -> None:
     node = Node()
     ask(node, dict(list(ALL.items())[: PARTITIONS_MIN - 1]), 11)
     assert not node.is_watched
@@ -214,7 +214,7 @@ def test_of_few_partitions_nothing_is_kept() -> None:
     assert node.is_watched
 
 
-def test_a_follower_says_what_it_has_as_ever() -> None:
+def test_a_followers_fetch_is_not_cached_and_reports_its_position() -> None:
     node = Node()
     node.of = {key: leading(leader.log, 1, 2, epoch=4, isr=(1, 2)) for key, leader in node.of.items()}
     assert brokers(2)
@@ -223,7 +223,7 @@ def test_a_follower_says_what_it_has_as_ever() -> None:
     assert {lag_of(leader, 2) for leader in node.of.values()} == {0}
 
 
-def test_when_there_is_no_room_what_was_not_asked_for_lately_goes() -> None:
+def test_the_least_recently_used_fetch_is_evicted_when_the_cache_is_full() -> None:
     kept = RepeatedFetches(100)
     form = (11, False)
 
@@ -233,7 +233,7 @@ def test_when_there_is_no_room_what_was_not_asked_for_lately_goes() -> None:
             said: dict[str | UUID, set[tuple[bytes]]] = {
                 "orders": {(index.to_bytes(28, "big"),) for index in range(partitions)}
             }
-            assert at_once(fetch.say(said, lambda topic, raw: _asked(topic, int.from_bytes(raw, "big")), now_s))
+            assert at_once(fetch.update(said, lambda topic, raw: _asked(topic, int.from_bytes(raw, "big")), now_s))
             kept.keep(("127.0.0.1", port), fetch)
         return fetch
 
@@ -251,7 +251,7 @@ def test_when_there_is_no_room_what_was_not_asked_for_lately_goes() -> None:
 
 
 @pytest.mark.parametrize("later_s", [0.1, 60.0])
-def test_who_waits_is_not_pushed_out_by_others(later_s: float) -> None:
+def test_waiting_fetches_are_not_evicted(later_s: float) -> None:
     node = Node()
     node.repeated_fetches = RepeatedFetches(len(ALL))
     context: Any = node

@@ -66,7 +66,7 @@ def outcome(reading: Any, *asked: Any) -> ConsumerHeartbeatRequest | str:
 
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(message=messages(API.key, "Request"))
-def test_what_kio_writes_is_read_as_kio_means_it(message: tuple[Any, bytes]) -> None:
+def test_the_reader_decodes_what_kio_encodes(message: tuple[Any, bytes]) -> None:
     kind, body = message
     expected = of_entity(read_entity(kind, body), kind.__version__)
     assert read_here(kind.__version__, body) == expected
@@ -175,7 +175,7 @@ async def test_a_refusal_says_nothing_else(version: int, message: str) -> None:
     assert found.heartbeat_interval.total_seconds() == 0
 
 
-async def test_who_only_says_that_it_is_there_is_answered_at_once_and_keeps_its_session() -> None:
+async def test_a_heartbeat_without_changes_is_answered_at_once_and_renews_its_session() -> None:
     def steady(**more: Any) -> Any:
         body = memoryview(encode_request_body(API.key, 1, {**STEADY, "member_epoch": 2, **more}))
         return consumer_group_heartbeat.handle(RequestReader(body, 0, True), a_call(API, 1), node)  # type: ignore[arg-type]

@@ -38,7 +38,7 @@ async def test_it_is_the_leader_of_the_groups_partition(version: int) -> None:
         assert node.asked_for == [GROUPS_TOPIC]
 
 
-async def test_nobody_is_while_the_partition_has_no_leader_or_a_fenced_one() -> None:
+async def test_no_coordinator_is_available_while_the_partition_has_no_unfenced_leader() -> None:
     async with CoordinatingBroker(replicas=(1, 2)) as node:
         node.elect(NO_LEADER)
         assert (await find(node, 6)).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -78,14 +78,14 @@ async def test_other_types_do_not_exist() -> None:
             assert (await find(node, 6, key_type=kind)).error_code == ErrorCode.INVALID_REQUEST
 
 
-async def test_each_key_is_answered_as_often_as_it_is_asked_for() -> None:
+async def test_each_requested_key_is_answered_also_if_repeated() -> None:
     async with CoordinatingBroker() as node:
         await node.lead()
         answer = await node.ask(API, 4, {"key_type": 0, "coordinator_keys": ["a", "b", "a"]})
         assert [each.key for each in answer.coordinators] == ["a", "b", "a"]
 
 
-async def test_others_have_their_turns_between_very_many_keys_and_between_long_ones() -> None:
+async def test_other_tasks_run_between_very_many_or_long_keys() -> None:
     async with CoordinatingBroker() as node:
         await node.lead()
         many = [str(number) for number in range(20 * ITEMS_OF_A_TURN)]

@@ -95,7 +95,7 @@ async def test_a_broker_that_has_yet_to_load_its_groups_lists_none() -> None:
         assert (answer.error_code, answer.groups) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ())
 
 
-async def test_groups_whose_replica_cannot_be_opened_do_not_keep_others_from_being_listed() -> None:
+async def test_groups_of_an_unopenable_replica_do_not_prevent_listing_others() -> None:
     """As with a partition that has no leader: otherwise clients would retry for ever."""
     async with CoordinatingBroker() as node:
         await node.lead()
@@ -139,7 +139,7 @@ async def test_a_group_is_described_with_its_members(version: int) -> None:
 
 
 @pytest.mark.parametrize("asked_for", [True, False])
-async def test_what_a_client_may_do_with_a_group_is_described_if_it_asks(asked_for: bool) -> None:
+async def test_authorized_operations_are_described_on_request(asked_for: bool) -> None:
     asked = {"groups": ["e", "nothing"], "include_authorized_operations": asked_for}
     may = 3400 if asked_for else NOT_ASKED
     async with CoordinatingBroker() as node:

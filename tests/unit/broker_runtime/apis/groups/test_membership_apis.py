@@ -168,7 +168,7 @@ async def test_a_follower_waits_for_its_leader() -> None:
         assert (await syncing).assignment == b"2"
 
 
-async def test_who_waits_when_the_group_goes_elsewhere_is_told() -> None:
+async def test_pending_joins_fail_when_the_coordinator_moves() -> None:
     async with CoordinatingBroker() as node:
         await node.lead()
         member_id = (await join(node, 9)).member_id
@@ -179,7 +179,7 @@ async def test_who_waits_when_the_group_goes_elsewhere_is_told() -> None:
         assert await beat(node, 4, member_id) is ErrorCode.NOT_COORDINATOR
 
 
-async def test_members_go_on_where_the_group_has_gone() -> None:
+async def test_members_continue_at_the_groups_new_coordinator() -> None:
     async with CoordinatingBroker(AT_ONCE) as node:
         await node.lead()
         member_id = (await joined(node)).member_id
@@ -192,7 +192,7 @@ async def test_members_go_on_where_the_group_has_gone() -> None:
         assert (await sync(node, 5, member_id)).assignment == b"everything"
 
 
-async def test_what_a_member_says_beyond_the_limits_is_not_even_read() -> None:
+async def test_member_data_beyond_the_limits_is_rejected_without_being_read() -> None:
     """The rest of the request is not a protocol, and is never read."""
     limits = {"sluicegate.group.member.protocols.max": "3", "sluicegate.group.member.bytes.max": "1000"}
     fine = [{"name": "a", "metadata": b"x"}] * 3

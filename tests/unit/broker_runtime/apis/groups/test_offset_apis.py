@@ -102,7 +102,7 @@ async def test_every_version_reads_what_is_committed(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", versions(COMMIT))
-async def test_what_is_not_there_is_refused_by_itself(version: int) -> None:
+async def test_each_missing_partition_has_its_own_error(version: int) -> None:
     unknown = ErrorCode.UNKNOWN_TOPIC_ID if version >= 10 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     async with CoordinatingBroker() as node:
         await node.lead()
@@ -111,7 +111,7 @@ async def test_what_is_not_there_is_refused_by_itself(version: int) -> None:
         assert await fetch(node, 8, None) == (0, [(0, 5, "at 5", 0)])
 
 
-async def test_an_id_that_nobody_knows_stands_among_the_others() -> None:
+async def test_an_unknown_topic_id_has_its_own_error_among_known_ids() -> None:
     async with CoordinatingBroker() as node:
         await node.lead()
         await commit(node, 10, {1: 4})
@@ -226,7 +226,7 @@ def begun(node: CoordinatingBroker) -> Call:
     return call
 
 
-async def test_a_commit_whose_client_has_gone_is_decided_and_answers_nobody() -> None:
+async def test_a_commit_of_a_disconnected_client_is_decided_without_an_answer() -> None:
     async with CoordinatingBroker() as node:
         await node.lead()
         call = begun(node)

@@ -21,7 +21,7 @@ def held(answer: dict[str, Any]) -> dict[tuple[str, int], int]:
 
 
 @pytest.mark.parametrize("version", range(API.versions[0], API.versions[1] + 1))
-async def test_what_the_folder_holds(version: int) -> None:
+async def test_the_answer_has_the_content_of_the_folder(version: int) -> None:
     async with ControllerInMemory() as node:
         batch = encode_batch([(None, b"x" * 100)], 0)
         for name, index, batches in (("a", 0, 0), ("a", 1, 2), ("b", 0, 1)):

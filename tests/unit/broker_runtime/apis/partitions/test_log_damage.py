@@ -47,7 +47,7 @@ class Node:
             settings=SimpleNamespace(node_id=4),
             led=self._led,
             offline_replicas={},
-            said_of_repair=lambda topic, index: f"{topic}-{index} is waiting",
+            repair_state=lambda topic, index: f"{topic}-{index} is waiting",
         )
         self.context.image.apply(TopicRecord("orders", TOPIC_ID), 0)
         self.context.image.apply(PartitionRecord(TOPIC_ID, 0, (4,), (4,), 4, 0, 0), 1)
@@ -149,7 +149,7 @@ def test_several_ranges_are_accepted_at_once() -> None:
         (9, 7, "that is 7 to 8"),
     ],
 )
-def test_nobody_accepts_what_is_not_damaged(first_offset: int, next_offset: int, said: str) -> None:
+def test_accepting_the_loss_of_undamaged_offsets_is_rejected(first_offset: int, next_offset: int, said: str) -> None:
     node = Node(7, 8, 20)
     code, message = node.accept(first_offset, next_offset)
     assert code == ErrorCode.INVALID_REQUEST

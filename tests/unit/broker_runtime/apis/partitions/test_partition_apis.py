@@ -38,7 +38,7 @@ class Leader:
         self.is_busy = False
         self.meanwhile: Callable[[], None] = lambda: None
 
-    def run_aside(self, work: Callable[[], None]) -> "asyncio.Future[None]":
+    def offload(self, work: Callable[[], None]) -> "asyncio.Future[None]":
         if self.is_busy:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "too much waits")
         self.asides += 1
@@ -153,13 +153,13 @@ def _with_a_packed_batch() -> Leader:
 
 
 @pytest.mark.parametrize(("wanted", "asides"), [(LATEST, 0), (1500, 0), (5000, 1)])
-def test_only_what_takes_long_is_looked_up_aside(wanted: int, asides: int) -> None:
+def test_only_long_searches_are_offloaded_to_a_thread(wanted: int, asides: int) -> None:
     node = _with_a_packed_batch()
     offsets(8, wanted, node=node)
     assert node.asides == asides
 
 
-def test_no_record_is_told_of_that_is_not_replicated_or_whose_log_has_another_leader_by_now() -> None:
+def test_list_offsets_never_returns_an_unreplicated_record_or_one_of_a_deposed_leader() -> None:
     node = _with_a_packed_batch()
     node.house.log.sole_replica = False
     node.house.append(b"v", timestamp_ms=9000)

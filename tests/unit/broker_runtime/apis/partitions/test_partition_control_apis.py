@@ -168,7 +168,7 @@ async def test_preferred_leaders_are_elected(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", versions(elect_leaders.API))
-async def test_who_asks_for_all_hears_of_those_that_had_something_to_elect(version: int) -> None:
+async def test_electing_all_partitions_reports_only_those_with_an_election(version: int) -> None:
     async with Cluster() as node:
         answer = await node.ask(elect_leaders.API, version, electing(0, everything=True))
         assert elected(answer) == {("orders", 1): ErrorCode.NONE}

@@ -88,7 +88,7 @@ def test_acks_all_answers_when_all_in_sync_replicas_have_the_records() -> None:
     assert (answer.parts[0].error_code, answer.parts[0].base_offset) == (ErrorCode.NONE, 0)
 
 
-def test_batches_behind_one_that_waits_may_be_appended_and_nothing_else_goes_before() -> None:
+def test_batches_after_a_waiting_one_may_be_appended_but_no_other_request_overtakes() -> None:
     producer = Producer()
     waiting = producer.send()
     assert isinstance(waiting, PendingReply)
@@ -131,7 +131,7 @@ def test_too_few_in_sync_replicas_take_nothing() -> None:
     assert parts_of(producer.send(acks=1))[0].error_code == ErrorCode.NONE
 
 
-def test_a_producer_is_known_by_its_epoch_so_that_a_new_one_may_repeat_what_was_never_acknowledged() -> None:
+def test_a_producer_with_a_new_epoch_may_repeat_unacknowledged_batches() -> None:
     """As with Apache Kafka: librdkafka takes a new epoch when replicas recover between batches in flight."""
     producer = Producer(1, 2, min_isr=2)
 
@@ -168,7 +168,7 @@ def test_a_request_waits_for_all_of_its_partitions() -> None:
     assert [part.base_offset for part in answer.parts] == [0, 1]
 
 
-def test_nobody_is_told_when_the_client_has_gone() -> None:
+def test_no_answer_is_sent_after_the_client_disconnected() -> None:
     producer = Producer()
     answer = Answer(producer.send())
     answer.pending.cancel()
@@ -234,7 +234,7 @@ def test_a_disk_that_fails_at_once_is_told(acks: int) -> None:
 
 
 @pytest.mark.parametrize("acks", [1, ALL])
-def test_who_leads_no_more_answers_no_sync(acks: int) -> None:
+def test_pending_produce_requests_fail_when_the_leader_resigns(acks: int) -> None:
     producer = FlushingProducer(1)
     answer = Answer(producer.send(acks))
     producer.leader.resign()
@@ -251,7 +251,7 @@ def test_with_acks_1_the_time_out_of_the_request_is_not_for_the_disk() -> None:
     assert answer.parts[0].error_code == ErrorCode.NONE
 
 
-def test_nobody_waits_with_acks_0() -> None:
+def test_acks_0_sends_no_answer() -> None:
     assert FlushingProducer(1).send(acks=0) == ()
 
 

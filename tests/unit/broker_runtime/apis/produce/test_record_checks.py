@@ -109,7 +109,7 @@ async def refuse_and_answer(node: Node) -> None:
     assert node.end == 2
 
 
-async def test_a_batch_that_was_refused_after_a_look_keeps_nothing() -> None:
+async def test_a_batch_rejected_after_its_check_leaves_no_references() -> None:
     """Neither the batch nor its decompressed records: the frames of the check have both."""
     node = Node()
     with no_circles():
@@ -141,7 +141,7 @@ async def test_records_for_a_topic_that_is_made_anew_meanwhile_do_not_reach_its_
     assert (node.end, namesake.end) == (0, 0)
 
 
-async def test_a_long_batch_is_looked_at_aside_where_all_records_are_asked_for() -> None:
+async def test_a_long_batch_is_checked_in_a_thread_if_all_records_are_validated() -> None:
     assert not isinstance(Node(TopicConfig()).send([LONG]), PendingReply)
     node = Node(TopicConfig(sluicegate_record_validation="all"))
     answered = kept(node.send([LONG]))
@@ -160,7 +160,7 @@ async def test_acks_all_waits_for_the_replicas_after_the_look() -> None:
     assert results(answered[0])[0].error_code == ErrorCode.REQUEST_TIMED_OUT
 
 
-async def test_with_acks_0_a_batch_that_fails_at_once_does_not_keep_others_from_being_appended() -> None:
+async def test_a_failing_batch_with_acks_0_does_not_prevent_the_others_from_being_appended() -> None:
     node = Node()
     pending = node.send([UNKEYED, packed(GZIP, KEYED)], acks=0)
     ended = kept(pending)
@@ -173,7 +173,7 @@ async def test_with_acks_0_a_batch_that_fails_at_once_does_not_keep_others_from_
     assert kind == "acks-0-failed"
 
 
-async def test_what_was_replicated_during_the_look_is_not_waited_for() -> None:
+async def test_records_replicated_during_the_check_are_answered_at_once() -> None:
     node = Node(COMPACT, 1, 2)
     answered = kept(node.send([KEYED, packed(GZIP, UNKEYED)]))
     node.leader.on_fetch(2, -1, 2, 0.0)
@@ -181,7 +181,7 @@ async def test_what_was_replicated_during_the_look_is_not_waited_for() -> None:
     assert [part.error_code for part in results(answered[0])] == [ErrorCode.NONE, ErrorCode.INVALID_RECORD]
 
 
-async def test_a_leadership_that_ended_during_the_look_is_told_at_once() -> None:
+async def test_a_leadership_that_ended_during_the_check_is_reported_at_once() -> None:
     node = Node(COMPACT, 1, 2)
     answered = kept(node.send([KEYED, packed(GZIP, KEYED)]))
     node.leader.resign()
@@ -201,7 +201,7 @@ async def test_without_acks_bad_records_end_the_connection_and_good_ones_are_not
         node.send([UNKEYED], acks=0)
 
 
-async def test_who_went_away_meanwhile_has_its_records_appended() -> None:
+async def test_records_of_a_client_that_disconnects_meanwhile_are_appended() -> None:
     node = Node()
     pending = node.send([packed(GZIP, KEYED)])
     assert isinstance(pending, PendingReply)
@@ -219,7 +219,7 @@ async def test_a_leader_that_resigned_meanwhile_appends_nothing() -> None:
     assert node.end == 0
 
 
-async def test_who_comes_when_too_much_waits_is_told_to_try_again() -> None:
+async def test_a_produce_request_times_out_while_the_check_queue_is_full() -> None:
     node = Node()
     answered = kept(node.send([packed(GZIP, KEYED)]))
     node.aside_is_full = True

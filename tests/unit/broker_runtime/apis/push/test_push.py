@@ -115,7 +115,7 @@ async def test_frames_of_other_protocols_go_on_as_they_are(frames: PushFrames) -
         assert Client(frames, 1).send_bytes(frame) == ANSWERED
 
 
-async def test_any_broker_says_who_coordinates_a_group(node: CoordinatingBroker, frames: PushFrames) -> None:
+async def test_any_broker_names_the_coordinator_of_a_group(node: CoordinatingBroker, frames: PushFrames) -> None:
     def ask(group_id: str | None) -> ClusterMetadataResponse:
         reply = Client(frames, 1).send(layouts.CLUSTER_METADATA_REQUEST, ClusterMetadataRequest(group_id))
         assert isinstance(reply, tuple)
@@ -262,7 +262,7 @@ async def test_topics_that_change_are_told(node: CoordinatingBroker, frames: Pus
     assert len((await client.received(layouts.START_FETCHER_REQUEST)).ownership_info) == 1
 
 
-async def test_what_is_no_answer_ends_the_connection(frames: PushFrames) -> None:
+async def test_an_invalid_answer_ends_the_connection(frames: PushFrames) -> None:
     client = Client(frames, 1)
     with pytest.raises(ProtocolError, match="no consumer has registered"):
         client.send(layouts.START_FETCHER_RESPONSE, StartFetcherResponse(0, "c"))
@@ -276,7 +276,7 @@ async def test_what_is_no_answer_ends_the_connection(frames: PushFrames) -> None
     assert await client.hung_up() == "push-hung-up"
 
 
-async def test_an_answer_that_tells_more_than_its_consumer_was_told_to_read_is_not_read(frames: PushFrames) -> None:
+async def test_an_answer_with_more_offsets_than_assigned_is_not_parsed(frames: PushFrames) -> None:
     """Reading 32,767 offsets takes the event loop tens of milliseconds."""
     client = Client(frames, 1)
     assert await client.registered() is ErrorCode.NONE
@@ -448,7 +448,7 @@ async def registers(node: CoordinatingBroker, frames: PushFrames, consumer_id: s
     raise AssertionError("replicas took too long each time")
 
 
-async def test_a_consumer_that_was_told_to_ask_again_is_not_in_its_own_way(slow: CoordinatingBroker) -> None:
+async def test_a_consumer_that_retries_its_registration_does_not_conflict_with_itself(slow: CoordinatingBroker) -> None:
     """It was decided, and replicas took too long; no consumer read what it would own."""
     frames = push_frames(slow)
     assert await Client(frames, 1).registered() is ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -500,7 +500,7 @@ async def test_a_coordinator_is_behind_where_something_waits_on_its_side(
     assert callers.is_behind(1), "an answer may lie there"
 
 
-async def test_who_answers_again_and_again_what_was_not_asked_fills_no_queue(frames: PushFrames) -> None:
+async def test_unexpected_answers_end_the_connection_before_they_fill_a_queue(frames: PushFrames) -> None:
     client = Client(frames, 1)
     assert await client.registered() is ErrorCode.NONE
     await client.received(layouts.START_FETCHER_REQUEST)

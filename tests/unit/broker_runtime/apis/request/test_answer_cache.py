@@ -62,7 +62,7 @@ def test_answers_with_and_without_authorized_operations_are_kept_apart() -> None
     assert [each.cluster_authorized_operations for each in read] == [-(2**31), 8096] * 2
 
 
-def test_what_is_kept_is_used_also_when_no_more_may_be_kept() -> None:
+def test_a_full_cache_still_serves_its_entries_and_is_cleared_by_a_further_one() -> None:
     broker = Broker()
     kept, *_ = [broker.ask(version)[1] for version in range(8)]
     assert broker.ask(0)[1] == kept
@@ -71,7 +71,7 @@ def test_what_is_kept_is_used_also_when_no_more_may_be_kept() -> None:
     assert len(broker.kept._bodies) == 1
 
 
-def test_an_image_that_takes_the_place_of_another_is_told_from_it_though_it_has_its_offset() -> None:
+def test_images_with_equal_offsets_have_separate_cached_answers() -> None:
     one, other = Broker(), Broker()
     one.metadata.topic("a", (1,))
     other.metadata.topic("b", (1,))

@@ -60,7 +60,7 @@ def test_a_batch_is_told_with_its_size_records_offsets_and_times(acks: int) -> N
     assert (call.acks, call.replica_id) == (acks, -1)
 
 
-def test_nothing_is_kept_where_nobody_asks() -> None:
+def test_no_details_are_kept_unless_requested() -> None:
     call, _ = Node(1).produce(1, details=False)
     assert call.partitions is None
 
@@ -73,13 +73,13 @@ def test_a_partition_that_failed_is_told_with_its_error() -> None:
     assert error == call.error != 0
 
 
-def test_acks_that_there_are_not_are_told_as_none() -> None:
+def test_invalid_acks_are_recorded_as_none() -> None:
     """A number of two bytes is the client's own: the audit log's row has one."""
     call, _ = Node(1).produce(200)
     assert (call.acks, call.error) == (NO_ACKS, ErrorCode.INVALID_REQUIRED_ACKS)
 
 
-def test_what_waited_for_replicas_in_vain_is_told_once_with_its_error() -> None:
+def test_a_produce_that_times_out_waiting_for_replicas_is_recorded_once_with_its_error() -> None:
     node = Node(1, 2)
     call, pending = node.produce(-1)
     assert isinstance(pending, PendingReply)
@@ -88,7 +88,7 @@ def test_what_waited_for_replicas_in_vain_is_told_once_with_its_error() -> None:
     assert [facts[-1] for facts in call.partitions or ()] == [ErrorCode.REQUEST_TIMED_OUT]
 
 
-def test_a_fetch_tells_of_what_it_sends_and_of_nothing_else() -> None:
+def test_a_fetchs_details_have_only_the_partitions_sent() -> None:
     node = Node(1)
     node.produce(1)
     assert node.fetch(0).partitions == [("orders", 0, len(node.batch), -1, 0, -1, -1, -1, 0)]
@@ -96,7 +96,7 @@ def test_a_fetch_tells_of_what_it_sends_and_of_nothing_else() -> None:
     assert [facts[-1] for facts in node.fetch(99).partitions or ()] == [ErrorCode.OFFSET_OUT_OF_RANGE]
 
 
-def test_a_topic_that_nobody_knows_is_told_by_the_id_that_was_asked_for() -> None:
+def test_an_unknown_topic_is_recorded_by_its_requested_id() -> None:
     call = Node(1).fetch(0, UUID(int=9))
     assert call.partitions is not None
     ((topic, *_, error),) = call.partitions

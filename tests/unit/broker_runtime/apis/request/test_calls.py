@@ -219,7 +219,7 @@ def _of_calls() -> list[object]:
     return [known for known in gc.get_objects() if type(known).__name__ in KINDS]
 
 
-def test_a_call_knows_when_it_came_when_it_began_to_wait_and_when_it_ended() -> None:
+def test_a_call_records_its_arrival_wait_and_end_times() -> None:
     scene = Scene()
     began_s = scene.house.clock.monotonic()
     scene.produce(ALL)
@@ -233,7 +233,7 @@ def test_a_call_knows_when_it_came_when_it_began_to_wait_and_when_it_ended() -> 
     assert call.request is None, "the bytes of the request are gone"
 
 
-def test_a_client_library_is_known_once_it_has_told_its_name() -> None:
+def test_a_client_library_is_known_once_it_has_sent_its_name() -> None:
     scene = Scene()
     scene.produce(LEADER)
     assert client_software(scene.last) is None
@@ -259,7 +259,7 @@ def test_keys_outside_of_kafkas_range_are_counted_as_all_others(monkeypatch: pyt
     assert [count[:3] for count in scene.metrics.collect() if count.total] == [("Own", 1, 0)]
 
 
-def test_nobody_listens_and_nothing_is_measured() -> None:
+def test_nothing_is_measured_without_an_observer() -> None:
     scene = Scene()
     dispatch: Dispatcher[Any] = Dispatcher(scene.node, [produce.API])
     scene.dispatch = dispatch
@@ -270,7 +270,7 @@ def test_nobody_listens_and_nothing_is_measured() -> None:
     assert not scene.ended
 
 
-def test_a_handler_may_push_to_its_client_and_hears_of_its_end() -> None:
+def test_a_handler_may_push_frames_and_is_notified_of_the_connections_end() -> None:
     """Like a coordinator, which calls its members and forgets those that have gone."""
     members: list[str] = []
 

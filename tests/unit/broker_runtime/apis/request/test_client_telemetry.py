@@ -103,7 +103,7 @@ def test_a_client_asks_and_pushes_once_in_an_interval(broker: Broker) -> None:
     assert broker.ask()[0] == subscription
 
 
-def test_a_client_whose_subscriptions_changed_is_told_to_ask_again(broker: Broker) -> None:
+def test_a_client_with_changed_subscriptions_must_request_them_again(broker: Broker) -> None:
     broker.subscribe("a", metrics="x")
     subscription, _ = broker.ask()
     broker.subscribe("a", metrics="y")

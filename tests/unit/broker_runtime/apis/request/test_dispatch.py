@@ -151,7 +151,7 @@ class Waiting:
         return pending
 
 
-async def test_what_a_client_that_has_gone_asked_is_given_up() -> None:
+async def test_a_pending_request_is_cancelled_when_its_client_disconnects() -> None:
     waiting = Waiting()
     (await waiting.ask()).cancel()
     await waiting.given_up.wait()
@@ -211,7 +211,7 @@ async def test_what_is_not_served_is_refused() -> None:
     assert [(call.api.key, call.refusal) for call in ends.calls] == [(DELETE_TOPICS, "unsupported-version")]
 
 
-async def test_what_is_not_served_is_answered_with_nothing_where_that_is_wanted() -> None:
+async def test_an_unsupported_request_gets_an_empty_reply_if_configured() -> None:
     ends, peer = Ends(), NotedConnection()
     wanted = [False]
     apis: list[ApiSpec[Any]] = [delete_topics.API]
@@ -233,7 +233,7 @@ async def test_what_is_not_served_is_answered_with_nothing_where_that_is_wanted(
             dispatch.handle(cut, peer)
 
 
-async def test_what_waits_for_name_servers_goes_by_a_link_of_its_own() -> None:
+async def test_a_request_that_needs_dns_is_forwarded_over_a_separate_link() -> None:
     common, own = Controller(), Controller()
     dispatch = dispatcher(forwarded(alter_client_quotas.API), Node(common, own))
     for name in ("10.0.0.1", "shop.example"):

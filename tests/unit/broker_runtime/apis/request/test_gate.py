@@ -56,7 +56,7 @@ def read(key: int, version: int, reply: Reply | PendingReply) -> Any:
     return decode_response(key, version, memoryview(b"".join(cast("tuple[bytes, ...]", reply)))[9:])
 
 
-def test_what_a_gate_lets_pass_is_handled_and_what_it_answers_is_not() -> None:
+def test_a_call_that_the_gate_answers_does_not_reach_its_handler() -> None:
     guarded = Guarded(lambda call: REFUSED if call.request.key == "secret" else None)
     assert read(FIND_COORDINATOR, 3, guarded.find()).node_id == 1
     answer = guarded.ask(FIND_COORDINATOR, 3, {"key": "secret", "key_type": 0})
@@ -94,7 +94,7 @@ async def test_a_gate_may_take_its_time() -> None:
     assert not guarded.handled
 
 
-def test_a_throttle_lets_pass_and_the_answer_tells_for_how_long_the_client_is_left_alone() -> None:
+def test_a_throttled_call_is_handled_and_its_answer_has_the_throttle_time() -> None:
     guarded = Guarded(lambda call: call.throttle(1500))
     found = read(FIND_COORDINATOR, 3, guarded.find())
     assert (found.node_id, found.throttle_time.total_seconds()) == (1, 1.5)

@@ -259,7 +259,7 @@ async def test_a_change_costs_a_waiting_fetch_the_partition_that_has_changed() -
 
 @pytest.mark.parametrize("steps", [1, 5, 40])
 @pytest.mark.parametrize("repeats", [True, False])
-async def test_nothing_is_kept_of_a_fetch_whose_client_has_gone(steps: int, repeats: bool) -> None:
+async def test_a_disconnected_clients_fetch_leaves_no_state(steps: int, repeats: bool) -> None:
     """In every phase of the request: read, checked, or waiting."""
     served = Served(fetch.API)
     content = fetched(PARTITIONS, wait_ms=10_000, min_bytes=1_000)

@@ -91,7 +91,7 @@ async def test_others_have_their_turns_while_very_many_are_read_and_answered(
         assert turns.count >= TURNS
 
 
-async def test_others_have_their_turns_while_everything_that_a_group_has_committed_is_told() -> None:
+async def test_other_requests_run_while_all_offsets_of_a_group_are_described() -> None:
     async with CoordinatingBroker() as node:
         await node.lead()
         value = OffsetCommitValue(5, -1, "", 0)
@@ -103,7 +103,7 @@ async def test_others_have_their_turns_while_everything_that_a_group_has_committ
         assert turns.count >= 2 * TURNS, "it is sorted by topics, and packed"
 
 
-async def test_of_very_many_partitions_each_has_what_is_its_own() -> None:
+async def test_each_of_very_many_partitions_has_its_own_result() -> None:
     """Some of the partitions do not exist, and each decision handles a slice of them."""
     count = 3 * SLICE
     async with CoordinatingBroker() as node:
@@ -143,7 +143,7 @@ async def test_a_group_is_described_once_however_often_it_is_named() -> None:
 
 
 @pytest.mark.parametrize("version", [8, 9, 10])
-async def test_all_offsets_of_a_group_are_told_once_however_often_they_are_asked_for(version: int) -> None:
+async def test_all_offsets_of_a_group_named_repeatedly_are_sent_once(version: int) -> None:
     async with CoordinatingBroker() as node:
         await node.lead()
         value = OffsetCommitValue(5, -1, "", 0)
@@ -182,7 +182,7 @@ async def test_names_are_read_over_many_turns_and_each_of_them_is_told_once() ->
     assert turns.count >= 2 * TURNS
 
 
-def test_what_has_been_taken_is_let_go_of() -> None:
+def test_slices_and_emptied_release_consumed_items() -> None:
     items = deque(range(5))
     cut = slices(items, 2)
     assert (next(cut), list(items)) == ([0, 1], [2, 3, 4])

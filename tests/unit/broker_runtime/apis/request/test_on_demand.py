@@ -56,7 +56,7 @@ Handler = Callable[[memoryview, ServedConnection], Reply | PendingReply]
 
 
 @pytest.mark.parametrize("api", APIS, ids=[api.name for api in APIS])
-def test_the_table_says_of_an_api_what_its_module_says(api: ApiOnDemand) -> None:
+def test_the_table_of_apis_agrees_with_each_module(api: ApiOnDemand) -> None:
     spec = import_module(api.module).API
     for what in ("key", "name", "versions", "flexible_from", "reads", "slow", "on_standby"):
         assert getattr(api, what) == getattr(spec, what)
@@ -83,7 +83,7 @@ async def test_requests_wait_for_the_import_and_are_answered_then() -> None:
     assert others == [(b"answer to ", b"two")]
 
 
-async def test_an_answer_that_comes_later_still_comes_and_is_given_up_with_its_client() -> None:
+async def test_a_pending_answer_arrives_after_the_import_and_is_cancelled_with_its_client() -> None:
     gate, given_up = Gate(), list[int]()
     gate.over.set_result(asyncio)
     later = [PendingReply(), PendingReply(lambda: given_up.append(1))]
@@ -96,7 +96,7 @@ async def test_an_answer_that_comes_later_still_comes_and_is_given_up_with_its_c
     assert (replies, given_up) == ([[(b"late",)], []], [1])
 
 
-async def test_a_client_that_goes_before_the_import_is_over_is_not_served() -> None:
+async def test_a_client_that_disconnects_during_the_import_is_not_served() -> None:
     gate, served = Gate(), list[int]()
     first = first_requests(gate)
     waiting = first.handle(MODULE, lambda *_: served.append(1) or (), memoryview(b"x"), NotedConnection())  # type: ignore[func-returns-value]
@@ -115,7 +115,7 @@ async def test_a_client_that_goes_before_the_import_is_over_is_not_served() -> N
         (KeyError("a mistake of ours"), "handler-failed"),
     ],
 )
-async def test_what_cannot_be_served_ends_its_connection(error: Exception, kind: str) -> None:
+async def test_an_error_of_the_handler_ends_its_connection(error: Exception, kind: str) -> None:
     gate, connection = Gate(), NotedConnection()
 
     def serve(frame: memoryview, connection: ServedConnection) -> Reply:

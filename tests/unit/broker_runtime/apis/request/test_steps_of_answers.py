@@ -60,7 +60,7 @@ def test_topics_without_partitions_are_answered_in_steps() -> None:
     assert sum(1 for _ in list_offsets._reply(topics)) >= 1_000
 
 
-def test_the_partitions_of_very_many_topics_are_let_go_of_in_steps() -> None:
+def test_partitions_of_very_many_topics_are_released_in_steps() -> None:
     chunks: dict[str | UUID, set[PartitionBytes]] = {f"t{number}": set() for number in range(2_000)}
     assert sum(1 for _ in fetch_request.let_go_of(chunks)) >= 100
     assert chunks == {}

@@ -78,7 +78,7 @@ async def test_no_more_requests_are_under_way_than_allowed() -> None:
 @pytest.mark.parametrize(
     "result", [told("a", ErrorCode.INVALID_REPLICATION_FACTOR), KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "gone")]
 )
-async def test_what_cannot_be_made_is_logged_now_and_then_and_may_be_asked_for_again(
+async def test_a_topic_that_cannot_be_created_is_logged_rarely_and_may_be_requested_again(
     result: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     scene = Scene()

@@ -40,7 +40,7 @@ async def test_each_topic_of_a_request_stands_for_itself(version: int) -> None:
         assert {"retention.ms"} <= {entry["name"] for entry in created["configs"]}
 
 
-async def test_what_topics_with_one_configuration_come_to_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_topics_with_equal_configurations_are_described_once(monkeypatch: pytest.MonkeyPatch) -> None:
     described: list[dict[str, str]] = []
 
     def note(configs: dict[str, str], *more: Any) -> Any:

@@ -61,7 +61,7 @@ def told(answer: Any) -> list[tuple[ErrorCode, int]]:
     return [(ErrorCode(part["error_code"]), part["low_watermark"]) for part in parts]
 
 
-async def test_it_is_answered_when_every_live_replica_has_the_new_start() -> None:
+async def test_deletion_is_answered_when_every_live_replica_has_the_new_start() -> None:
     scene = Scene()
     answer = await scene.begin(2)
     scene.fetch(2, 2)
@@ -95,7 +95,7 @@ def third_is_away(scene: Scene, *, elr: tuple[int, ...]) -> None:
     scene.leader.update(Partition((1, 2, 3), (1, 2), 1, 0, 1, elr=elr), known, 0.0)
 
 
-async def test_nobody_waits_for_a_broker_that_is_away() -> None:
+async def test_a_broker_that_is_offline_is_not_waited_for() -> None:
     scene = Scene()
     answer = await scene.begin(2)
     scene.fetch(2, 2)
@@ -111,7 +111,7 @@ async def test_a_broker_that_is_away_and_may_lead_is_waited_for() -> None:
     assert told(await (await scene.begin(2, timeout_ms=1))) == [(ErrorCode.REQUEST_TIMED_OUT, 0)]
 
 
-async def test_who_comes_back_joins_once_it_has_the_leaders_start() -> None:
+async def test_a_returning_follower_joins_the_isr_once_it_has_the_leaders_start_offset() -> None:
     scene = Scene()
     scene.fetch(2, 2)
     third_is_away(scene, elr=())
@@ -160,7 +160,7 @@ async def test_each_partition_has_its_own_outcome() -> None:
     assert second[0] == ErrorCode.REQUEST_TIMED_OUT
 
 
-async def test_who_hangs_up_waits_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_disconnected_client_does_not_wait_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
     scene = Scene()
     waiting: set[int] = set()
 
@@ -215,7 +215,7 @@ async def test_what_cannot_be_noted_is_not_answered_as_deleted() -> None:
     assert read_offsets(scene.house.fs, LOG_DIR / LOG_STARTS) == {("orders", 0): 2}
 
 
-async def test_what_happens_before_the_wait_has_begun_ends_it_too() -> None:
+async def test_events_before_the_wait_begins_end_it_too() -> None:
     """The handler has returned, and its task has not run yet."""
     scene = Scene()
     answer = cast("Awaitable[Any]", scene.ask(2))

@@ -19,7 +19,7 @@ def offsets_topic(config: BrokerConfig = CONFIG) -> TopicConfig:
     return TopicConfig.of({entry["name"]: entry["value"] for entry in configs})
 
 
-def test_it_is_compacted_in_segments_of_its_own_size() -> None:
+def test_the_offsets_topic_is_compacted_with_its_own_segment_size() -> None:
     topic = offsets_topic(BrokerConfig(offsets_topic_segment_bytes=1 << 20))
     assert (topic.cleanup_policy, topic.segment_bytes) == (("compact",), 1 << 20)
 

@@ -56,7 +56,7 @@ def fields_of_topic(topic: Topic, call: Call, image: MetadataImage, operations: 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("cluster", [Metadata(), a_cluster()], ids=["empty", "of all kinds"])
 @pytest.mark.parametrize("asked", [(NOT_ASKED, NOT_ASKED), (ON_TOPIC, ON_CLUSTER)], ids=["plain", "with operations"])
-def test_it_is_what_the_schema_makes_of_the_fields(cluster: Metadata, version: int, asked: tuple[int, int]) -> None:
+def test_packed_topics_equal_the_schemas_encoding(cluster: Metadata, version: int, asked: tuple[int, int]) -> None:
     call = a_call(API, version)
     context: Any = SimpleNamespace(image=cluster.image, cluster_id="c")
     on_topics, on_cluster = asked

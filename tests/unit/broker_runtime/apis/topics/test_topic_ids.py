@@ -89,7 +89,7 @@ def of(
     }
 
 
-def test_a_topic_is_produced_to_by_its_id_and_an_id_of_nobody_is_told() -> None:
+def test_produce_accepts_a_topic_id_and_reports_an_unknown_one() -> None:
     node = Node()
     answer = node.ask(produce.API, 13, to(13, TOPIC_ID, STRANGER))
     found = {topic.topic_id: topic.partition_responses[0].error_code for topic in answer.responses}
@@ -99,7 +99,7 @@ def test_a_topic_is_produced_to_by_its_id_and_an_id_of_nobody_is_told() -> None:
     assert refused.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_who_observes_a_produce_request_is_told_names_and_of_an_id_of_nobody_the_id() -> None:
+def test_an_observer_of_produce_receives_topic_names_and_the_id_of_an_unknown_topic() -> None:
     frame = memoryview(encode_request(PRODUCE, 13, 1, to(13, TOPIC_ID, STRANGER)))[4:]
     call, _ = handled_call(produce.API, frame, Node(), details=True)
     assert call.partitions is not None
@@ -109,14 +109,14 @@ def test_who_observes_a_produce_request_is_told_names_and_of_an_id_of_nobody_the
     ]
 
 
-def test_an_id_of_nobody_with_acks_0_ends_the_connection() -> None:
+def test_an_unknown_topic_id_with_acks_0_ends_the_connection() -> None:
     with pytest.raises(ProtocolError, match="no topic with id"):
         Node().ask(produce.API, 13, to(13, STRANGER, acks=0))
 
 
 @pytest.mark.parametrize("version", range(9, 14))
 @pytest.mark.parametrize(("leader", "fenced"), [(2, False), (2, True), (-1, False)])
-def test_a_producer_is_told_who_leads_from_version_10_on(version: int, leader: int, fenced: bool) -> None:
+def test_a_producers_answer_has_the_new_leader_from_version_10_on(version: int, leader: int, fenced: bool) -> None:
     node = Node()
     node.lose_to(leader, fenced=fenced)
     answer = node.ask(produce.API, version, to(version, TOPIC_ID))
@@ -133,7 +133,7 @@ def check_endpoints(answer: Any, leader: int, fenced: bool) -> None:
     assert endpoints == ([(2, "far")] if leader == 2 and not fenced else [])
 
 
-def test_a_producer_that_waits_is_told_who_leads_meanwhile() -> None:
+def test_a_waiting_producers_answer_has_the_new_leader() -> None:
     node = Node((1, 2))
     frame = memoryview(encode_request(PRODUCE, 13, 1, to(13, TOPIC_ID, acks=-1)))[4:]
     pending = handled(produce.API, frame, node)
@@ -151,7 +151,7 @@ def test_a_producer_that_waits_is_told_who_leads_meanwhile() -> None:
 
 @pytest.mark.parametrize("version", [12, 13, 15, 16, 17, 18])
 @pytest.mark.parametrize(("leader", "fenced"), [(2, False), (2, True), (-1, False)])
-def test_a_consumer_is_told_who_leads_from_version_16_on(version: int, leader: int, fenced: bool) -> None:
+def test_a_consumers_answer_has_the_new_leader_from_version_16_on(version: int, leader: int, fenced: bool) -> None:
     node = Node()
     node.lose_to(leader, fenced=fenced)
     answer = node.ask(fetch.API, version, of(version, TOPIC_ID))
@@ -174,7 +174,7 @@ def test_a_consumer_with_an_older_epoch_is_told_the_newer_one() -> None:
     assert part.current_leader.leader_id == -1
 
 
-def test_many_partitions_without_a_session_are_told_who_leads_in_every_answer() -> None:
+def test_each_answer_about_many_partitions_has_the_new_leader() -> None:
     """The parts of such answers are kept from one to the next."""
     node = Node()
     node.house.append(b"v")
@@ -215,7 +215,7 @@ def test_a_session_by_name_does_not_go_on_by_id() -> None:
     assert answer.error_code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
 
 
-def test_what_followers_of_other_kinds_say_in_tags_makes_no_difference() -> None:
+def test_tagged_fields_of_other_followers_are_ignored() -> None:
     node = Node()
     node.house.append(b"v")
     asked = of(18, TOPIC_ID)

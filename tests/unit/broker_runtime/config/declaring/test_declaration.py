@@ -73,7 +73,7 @@ def declared() -> Iterator[tuple[str, Any, ConfigKey]]:
                 yield attribute, get_args(annotation)[0], vars(owner)[attribute]
 
 
-def test_the_annotation_says_what_values_are_of() -> None:
+def test_the_annotation_of_a_key_has_the_type_of_its_values() -> None:
     found = list(declared())
     assert len(found) == len(BrokerConfig.KEYS) + len(TopicConfig.KEYS)
     for attribute, annotation, key in found:

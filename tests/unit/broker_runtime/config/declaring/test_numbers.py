@@ -18,7 +18,7 @@ def test_whole_numbers(text: str, value: int) -> None:
 @pytest.mark.parametrize(
     "text", ["", "1_000_000", "1 000", "1,5", "1.0", "0x10", "١٢", "²", "--1", "+", "1e3", "\u00a05"]
 )
-def test_what_only_python_or_nobody_takes_for_a_whole_number(text: str) -> None:
+def test_texts_that_java_does_not_parse_as_an_integer_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="is not a whole number"):
         parse_integer(text)
 
@@ -34,7 +34,7 @@ def test_doubles_that_are_no_ordinary_numbers() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "1_0.5", "inf", "nan", "infinity", "1,5", "e5", ".", "٣"])
-def test_what_is_no_double(text: str) -> None:
+def test_an_invalid_double_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="is not a number"):
         parse_double(text)
 

@@ -13,7 +13,7 @@ VALUES = st.text(max_size=40) | TROUBLE
 
 
 @given(st.dictionaries(KEYS, VALUES, max_size=6))
-def test_what_is_written_is_read_back_and_nothing_else(values: dict[str, str]) -> None:
+def test_rendered_properties_read_back_unchanged(values: dict[str, str]) -> None:
     text = render_properties(values)
     assert parse_properties(text, "x") == values
     assert text.isascii()
@@ -48,6 +48,6 @@ def test_half_an_escape_is_named() -> None:
 
 
 @pytest.mark.parametrize("text", ["\\ud83d", "\\ud83dx", "\\ude00\\ud83d"])
-def test_half_a_character_is_refused_since_nobody_could_be_told_of_it(text: str) -> None:
+def test_a_lone_surrogate_is_rejected_because_it_cannot_be_sent(text: str) -> None:
     with pytest.raises(ConfigError, match="line 1: half of a character"):
         parse_properties(f"a={text}", "x")

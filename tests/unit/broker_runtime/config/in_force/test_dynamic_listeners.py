@@ -102,12 +102,12 @@ def test_the_listener_of_a_controller_in_the_same_process_is_kept_and_not_shown(
         ({"advertised.listeners": "INTERNAL://pod-0:9091,EXTERNAL://0.0.0.0:1"}, "clients cannot reach 0.0.0.0"),
     ],
 )
-def test_what_breaks_a_rule_is_refused_with_what_to_do(changes: Mapping[str, str], expected: str) -> None:
+def test_invalid_listeners_are_rejected_with_instructions(changes: Mapping[str, str], expected: str) -> None:
     with pytest.raises(ConfigError, match=expected):
         dynamic_listeners(settings(), {**NEW, **changes})
 
 
-def test_limits_of_a_listener_that_was_added_count_and_those_of_one_that_is_gone_do_not() -> None:
+def test_limits_of_an_added_listener_apply_and_those_of_a_removed_one_do_not() -> None:
     limits = {"listener.name.external.max.connections": "7", "listener.name.clients.max.connections": "8"}
     effective = effective_config(settings(), {}, NEW | limits)
     assert effective.listeners == dynamic_listeners(settings(), NEW)
@@ -115,7 +115,7 @@ def test_limits_of_a_listener_that_was_added_count_and_those_of_one_that_is_gone
     assert "listener.name.clients.max.connections" not in effective.values
 
 
-def test_what_is_stored_and_breaks_a_rule_with_the_file_is_left_out_as_a_whole_and_told() -> None:
+def test_stored_listeners_that_conflict_with_the_file_are_all_ignored_and_reported() -> None:
     changed = settings(listeners="INTERNAL://0.0.0.0:19091", **{"advertised.listeners": "INTERNAL://pod-0:19091"})
     effective = effective_config(changed, {}, NEW | {"max.connections": "5"})
     assert effective.listeners == static_listeners(changed)

@@ -56,7 +56,7 @@ def test_a_default_that_only_other_brokers_could_bear_is_left_out_here() -> None
     assert problem.startswith(f"Invalid {RATE} 0")
 
 
-def test_what_the_file_says_counts_in_the_rules() -> None:
+def test_values_of_the_file_are_included_in_rule_checks() -> None:
     given = {"node.id": "1", "max.connections.per.ip": "0", "max.connections.per.ip.overrides": "127.0.0.1:5"}
     effective = effective_config(broker_settings(given), {"max.connections.per.ip.overrides": ""}, {})
     assert effective.config.max_connections_per_ip_overrides == "127.0.0.1:5"

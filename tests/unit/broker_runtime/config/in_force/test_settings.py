@@ -107,7 +107,7 @@ def test_a_missing_node_id_is_named() -> None:
         broker_settings({})
 
 
-def test_what_is_allowed_and_hardly_meant_is_told() -> None:
+def test_allowed_but_unlikely_settings_give_a_warning() -> None:
     assert broker_settings(COMBINED).warnings == ()
     half = {"broker.heartbeat.interval.ms": "2000", "broker.session.timeout.ms": "4000"}
     assert broker_settings({**COMBINED, **half}).warnings == ()

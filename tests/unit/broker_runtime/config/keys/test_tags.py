@@ -21,12 +21,12 @@ def test_a_tag_is_a_dynamic_key(name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["tag.", "tag", "tag..a", "tag.a b", "tag.ä", "tag." + "a" * 129, "listener.name.x.tag.a"]
 )
-def test_what_is_no_tag(name: str) -> None:
+def test_an_invalid_tag_name_is_not_a_key(name: str) -> None:
     assert broker_key(name) is None
 
 
 @pytest.mark.parametrize("tag", [tag.name for tag in BUILT_IN_TAGS])
-def test_nobody_gives_another_meaning_to_what_brokers_say_of_themselves(tag: str) -> None:
+def test_built_in_tags_cannot_be_configured(tag: str) -> None:
     with pytest.raises(ConfigError, match=f"each broker says {tag} of itself"):
         broker_settings({**FILE, f"tag.{tag}": "x"})
 

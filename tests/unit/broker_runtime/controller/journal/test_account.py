@@ -57,7 +57,7 @@ def test_an_owner_is_whole_or_refused() -> None:
             owner_reference(text)
 
 
-def test_what_is_missing_is_said(tmp_path: Path) -> None:
+def test_the_error_for_a_missing_account_says_what_is_missing(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="run in a pod with a service account, or set KUBECONFIG"):
         find_account(None, {})
     with pytest.raises(ConfigError, match="'token' is missing; only tokens are supported"):

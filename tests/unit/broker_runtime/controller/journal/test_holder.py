@@ -95,7 +95,7 @@ def test_a_holder_whose_process_has_ended_is_replaced_at_once() -> None:
 
 
 @pytest.mark.parametrize("listens", [True, None], ids=["it is there again", "its host is silent"])
-def test_an_end_of_the_connection_alone_says_nothing(listens: bool | None) -> None:
+def test_a_closed_connection_alone_is_no_evidence(listens: bool | None) -> None:
     async def main(two: Standby) -> None:
         _, acquiring = await two.watching()
         for _ in range(20):
@@ -107,7 +107,7 @@ def test_an_end_of_the_connection_alone_says_nothing(listens: bool | None) -> No
     Standby().run(main)
 
 
-def test_one_that_was_never_connected_is_not_gone_when_it_refuses() -> None:
+def test_a_host_that_refuses_the_first_connection_is_not_considered_dead() -> None:
     async def main(two: Standby) -> None:
         two.host.listens = False
         _, acquiring = await two.watching()
@@ -117,7 +117,7 @@ def test_one_that_was_never_connected_is_not_gone_when_it_refuses() -> None:
     Standby().run(main)
 
 
-def test_who_was_taken_for_gone_and_lives_ends_its_term_with_the_next_renewal_and_is_not_taken_for_gone_again() -> None:
+def test_a_live_holder_considered_dead_ends_its_term_with_the_next_renewal() -> None:
     async def main(two: Standby) -> None:
         keeping, acquiring = await two.watching()
         two.host.end(listens=False)
@@ -129,7 +129,7 @@ def test_who_was_taken_for_gone_and_lives_ends_its_term_with_the_next_renewal_an
     Standby().run(main)
 
 
-def test_a_lease_that_is_released_is_taken_within_a_tenth_of_a_second_though_nobody_looks_often() -> None:
+def test_a_released_lease_is_taken_within_a_tenth_of_a_second_despite_slow_polling() -> None:
     async def main(two: Standby) -> None:
         keeping, acquiring = await two.watching()
         two.host.end(listens=None)
@@ -165,7 +165,7 @@ def test_a_holder_that_only_this_standby_cannot_reach_is_not_looked_at_often_for
     Standby().run(main)
 
 
-def test_who_takes_connections_and_hangs_up_is_not_asked_again_and_again() -> None:
+def test_a_host_that_closes_connections_is_polled_at_most_once_a_second() -> None:
     async def main(two: Standby) -> None:
         two.host.hangs_up = True
         await two.watching()

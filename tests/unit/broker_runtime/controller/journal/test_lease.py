@@ -61,7 +61,7 @@ class Two:
 
 
 @pytest.mark.parametrize("renewing_s", [0.0, 0.11, 0.35, 1.4, 1.55, 1.7, 6.1])
-def test_a_standby_takes_the_lease_when_it_runs_out_and_not_at_its_next_look_after_that(renewing_s: float) -> None:
+def test_a_standby_takes_the_lease_at_its_expiry_and_not_at_its_next_poll(renewing_s: float) -> None:
     async def main() -> None:
         standby = await two.start(renewing_s)
         while not standby.done():
@@ -93,7 +93,7 @@ def test_a_lease_that_ran_out_and_cannot_be_read_is_not_asked_for_again_and_agai
 
 
 @pytest.mark.parametrize("renewing_s", [0.2 * step for step in range(1, 40, 3)])
-def test_a_holder_that_goes_is_noticed_as_if_the_standby_looked_often_all_the_time(renewing_s: float) -> None:
+def test_a_released_lease_is_noticed_as_soon_as_with_frequent_polling(renewing_s: float) -> None:
     async def main() -> None:
         standby = await two.start(renewing_s)
         gone_s = two.clock.monotonic()

@@ -10,7 +10,7 @@ from broker_runtime.controller.journal.trouble import SAID_EVERY, Trouble
 SILENT = StoreError("GET /leases: no answer")
 
 
-def test_silence_is_told_when_it_has_lasted_and_forgotten_when_it_is_over() -> None:
+def test_silence_is_reported_after_a_while_and_forgotten_when_it_ends() -> None:
     trouble = Trouble("the lease cannot be had", 10.0)
     assert trouble.reason(0.0) is None
     trouble.failed(SILENT, 100.0)

@@ -103,9 +103,7 @@ def test_the_order_of_members_and_topics_changes_nothing(
 
 @both
 @given(group=members(), described=topics())
-def test_where_nothing_changed_everybody_gets_the_very_object_back(
-    name: str, group: Members, described: Topics
-) -> None:
+def test_an_unchanged_group_gets_the_identical_assignment_objects(name: str, group: Members, described: Topics) -> None:
     settled = holding(group, ASSIGNORS[name](group, described))
     again = ASSIGNORS[name](settled, described)
     assert all(again[member_id] is member.current for member_id, member in settled.items())
@@ -135,7 +133,7 @@ def test_uniform_with_equal_subscriptions_moves_no_more_than_balance_needs(group
 
 
 @given(group=members(alike=True, fresh=True), described=topics(), data=st.data())
-def test_when_one_leaves_a_group_with_equal_subscriptions_others_keep_all_they_had(
+def test_members_keep_their_partitions_when_another_one_leaves_a_uniform_group(
     group: Members, described: Topics, data: st.DataObject
 ) -> None:
     settled = holding(group, uniform(group, described))
@@ -169,7 +167,7 @@ def test_uniform_with_different_subscriptions_leaves_no_move_that_makes_two_more
 
 @pytest.mark.parametrize("others", [frozenset(), frozenset(TOPIC_IDS[1:2])], ids=["equal", "different"])
 @given(names=st.sets(MEMBER_IDS, min_size=2, max_size=9).map(sorted), random=RANDOMS)
-def test_where_everybody_can_read_in_the_own_rack_everybody_does(
+def test_every_member_reads_in_its_own_rack_where_possible(
     others: frozenset[UUID], names: list[str], random: Random
 ) -> None:
     homes = random.sample(names, len(names))
@@ -205,9 +203,7 @@ def test_range_co_partitions_topics_of_one_size_with_the_same_subscribers(group:
 
 
 @given(group=members(), described=topics())
-def test_range_gives_static_members_that_come_back_under_other_ids_what_they_had(
-    group: Members, described: Topics
-) -> None:
+def test_range_gives_returning_static_members_their_former_partitions(group: Members, described: Topics) -> None:
     new_ids = {
         member_id: member_id if member.instance_id is None else f"back-{member_id}"
         for member_id, member in group.items()

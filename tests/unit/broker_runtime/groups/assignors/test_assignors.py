@@ -46,7 +46,7 @@ def test_uniform_counts_over_all_topics() -> None:
     assert sorted(sum(map(len, found.values())) for found in assigned.values()) == [2, 2]
 
 
-def test_of_a_partition_that_two_members_say_they_have_one_keeps_it() -> None:
+def test_one_of_two_members_that_claim_a_partition_keeps_it() -> None:
     members = {"a": member(T1, current={T1: (0,)}), "b": member(T1, current={T1: (0, 1)})}
     assert ASSIGNORS["uniform"](members, {T1: topic(2)}) == {"a": {T1: (0,)}, "b": {T1: (1,)}}
 
@@ -56,7 +56,7 @@ def test_a_partition_that_is_not_there_counts_for_nothing() -> None:
     assert ASSIGNORS["uniform"](members, {T1: topic(3)}) == {"a": {T1: (0, 2)}, "b": {T1: (1,)}}
 
 
-def test_who_has_too_much_gives_up_first_what_is_not_in_its_rack() -> None:
+def test_an_overloaded_member_first_loses_partitions_outside_its_rack() -> None:
     racks = (frozenset({"north"}), frozenset({"south"}), frozenset({"south"}), frozenset({"north", "south"}))
     members = {
         "a": MemberSubscription(None, "south", frozenset({T1}), {T1: (0, 1, 2, 3)}),
@@ -66,7 +66,7 @@ def test_who_has_too_much_gives_up_first_what_is_not_in_its_rack() -> None:
     assert assigned == {"a": {T1: (1, 2)}, "b": {T1: (0, 3)}}
 
 
-def test_what_few_racks_have_goes_to_them_before_what_all_have() -> None:
+def test_partitions_in_few_racks_are_assigned_before_those_in_all_racks() -> None:
     racks = (frozenset({"north", "south"}), frozenset({"north"}))
     members = {
         "a": MemberSubscription(None, "north", frozenset({T1}), {}),
@@ -81,13 +81,13 @@ def test_a_member_that_reads_more_topics_takes_less_of_those_that_others_read() 
     assert assigned == {"a": {T1: (0, 1)}, "b": {T2: (0, 1)}}
 
 
-def test_what_is_free_goes_to_whoever_has_least_and_what_somebody_has_stays() -> None:
+def test_free_partitions_go_to_the_least_loaded_member_and_owned_ones_stay() -> None:
     members = {"a": member(T1, T2, current={T2: (0, 1, 2)}), "b": member(T1)}
     assigned = ASSIGNORS["uniform"](members, {T1: topic(3), T2: topic(3)})
     assert assigned == {"a": {T2: (0, 1, 2)}, "b": {T1: (0, 1, 2)}}
 
 
-def test_who_has_most_gives_up_each_partition_that_a_new_member_takes() -> None:
+def test_the_most_loaded_member_loses_each_partition_that_a_new_member_takes() -> None:
     members = {"a": member(T1, current={T1: (0, 1, 2, 3, 4)}), "b": member(T1, current={T1: (5, 6, 7, 8, 9)})}
     assigned = ASSIGNORS["uniform"](members | {"c": member(T1, T2)}, {T1: topic(10)})
     assert assigned == {"a": {T1: (0, 1, 2)}, "b": {T1: (5, 6, 7, 8)}, "c": {T1: (3, 4, 9)}}

@@ -81,7 +81,7 @@ def test_without_members_it_is_empty_and_a_tombstone_ends_it() -> None:
     state.apply(GroupRecord(KEY, None), state.next_offset)
 
 
-def test_its_own_record_keeps_who_waits() -> None:
+def test_applying_the_groups_own_record_keeps_pending_members() -> None:
     state = replayed(value(member("a", "t")))
     before = group_of(state)
     before.members.pending_ids["p"] = None
@@ -111,7 +111,7 @@ def test_a_member_of_an_old_record_has_its_session_timeout_for_its_rebalance_tim
         (ClassicState.STABLE, Committer("a", 3, "other"), ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_who_may_commit_to_a_group_with_members(
+def test_only_members_may_commit_to_a_group_with_members(
     state: ClassicState, committer: Committer, error: ErrorCode | None
 ) -> None:
     group = group_of(replayed(value(member("a", "t"), member("b", "t", instance="i"))))
@@ -124,7 +124,7 @@ def test_who_may_commit_to_a_group_with_members(
     assert refused.value.code is error
 
 
-def test_anybody_may_commit_to_an_empty_group_who_claims_no_generation() -> None:
+def test_any_client_without_a_generation_may_commit_to_an_empty_group() -> None:
     group = ClassicGroup("g")
     group.check_commit(Committer())
     with pytest.raises(KafkaError):
@@ -142,7 +142,7 @@ def test_what_expires() -> None:
     assert group_of(replayed(value(member("a", "t"), protocol_type="connect"))).offset_retention() is None
 
 
-def test_who_reads_a_topic() -> None:
+def test_is_subscribed_to_returns_whether_a_member_reads_the_topic() -> None:
     group = group_of(taken_over(value(member("a", "t"), member("b", "u"))))
     assert [group.is_subscribed_to(topic) for topic in ("t", "u", "v")] == [True, True, False]
     odd = ClassicMember("c", None, "client", "/127.0.0.1", 1, 1, b"\x00\x00\x00\x00\x00\x09", b"")

@@ -192,7 +192,7 @@ def steps_of(at: ClassicCoordinator, deciding: Deciding[GroupRecord, object]) ->
     return left
 
 
-def test_of_thousands_that_do_not_come_back_few_go_in_one_step() -> None:
+def test_thousands_of_missing_members_are_removed_in_small_steps() -> None:
     at = ClassicCoordinator()
     came = of_many(at)
     last = at.join(came[-1], protocols=OTHER_TOPIC)

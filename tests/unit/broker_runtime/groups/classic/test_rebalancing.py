@@ -102,7 +102,7 @@ def test_a_second_member_makes_the_first_join_again() -> None:
     assert told(follower).assignment == b"2"
 
 
-def test_who_has_no_part_of_the_assignment_is_told_an_empty_one() -> None:
+def test_a_member_without_a_part_of_the_assignment_gets_an_empty_one() -> None:
     at = ClassicCoordinator()
     first, second = at.stable(members=2)
     at.leave(LeavingMember("nobody"))
@@ -113,7 +113,7 @@ def test_who_has_no_part_of_the_assignment_is_told_an_empty_one() -> None:
     assert told(follower).assignment == b""
 
 
-def test_who_does_not_join_again_in_time_is_removed() -> None:
+def test_a_member_that_does_not_rejoin_in_time_is_removed() -> None:
     at = ClassicCoordinator()
     first, second = at.stable(members=2, session_timeout_ms=100_000)
     rejoining = at.join(first)
@@ -166,7 +166,7 @@ def test_when_the_last_session_ends_the_group_is_empty_and_says_so_in_the_log() 
     assert not list(at.timers.timers.take_due(1e9)), "nothing is left to wait for"
 
 
-def test_who_waits_for_others_needs_no_heartbeats() -> None:
+def test_a_member_waiting_in_join_group_needs_no_heartbeats() -> None:
     at = ClassicCoordinator()
     first, second = at.stable(members=2)
     rejoining = at.join(first)
@@ -195,7 +195,7 @@ def test_a_new_member_is_given_up_after_five_minutes_of_waiting() -> None:
     assert (told(joining).error, told(joining).member_id) == (UNKNOWN, "")
 
 
-def test_who_joins_and_does_not_sync_is_removed_after_the_rebalance_timeout() -> None:
+def test_a_member_that_does_not_sync_is_removed_after_the_rebalance_timeout() -> None:
     at = ClassicCoordinator()
     came = [at.joined(session_timeout_ms=100_000) for _ in range(3)]
     at.advance(9.0)
@@ -219,7 +219,7 @@ def test_a_leader_that_never_syncs_is_removed_and_the_others_begin_again() -> No
     assert (answer.leader, len(answer.members), at.beat(leader)) == (follower, 1, UNKNOWN)
 
 
-def test_a_rebalance_during_the_sync_tells_those_who_wait() -> None:
+def test_a_rebalance_during_the_sync_fails_pending_syncs() -> None:
     at = ClassicCoordinator()
     leader, follower = (at.joined() for _ in range(2))
     at.advance(9.0)
@@ -229,7 +229,7 @@ def test_a_rebalance_during_the_sync_tells_those_who_wait() -> None:
     assert error_of(at.sync(leader, assignments={})) is IN_PROGRESS
 
 
-def test_an_assignment_that_the_log_refuses_is_no_assignment_and_the_group_goes_on() -> None:
+def test_an_assignment_refused_by_the_log_is_dropped_and_the_group_continues() -> None:
     at = ClassicCoordinator()
     leader, follower = (at.joined() for _ in range(2))
     at.advance(9.0)
@@ -259,7 +259,7 @@ def test_a_group_whose_end_the_log_refuses_is_empty_all_the_same() -> None:
     assert len(at.stable()) == 1
 
 
-def test_a_follower_may_join_again_and_hears_of_the_same_generation_unless_it_reads_something_else() -> None:
+def test_a_follower_may_rejoin_its_generation_unless_its_topics_changed() -> None:
     at = ClassicCoordinator()
     leader, follower = at.stable(members=2)
     again = told(at.join(follower))
@@ -278,7 +278,7 @@ def test_a_leader_that_joins_again_always_rebalances() -> None:
     assert at.beat(follower) is IN_PROGRESS
 
 
-def test_who_joins_twice_hears_the_second_time() -> None:
+def test_a_second_join_of_a_member_answers_the_first_with_an_error() -> None:
     at = ClassicCoordinator()
     leader, follower = at.stable(members=2)
     first, second = at.join(leader), at.join(leader)
@@ -310,7 +310,7 @@ def test_leaving() -> None:
     assert told(at.join(first)).generation == 2
 
 
-def test_who_leaves_while_it_joins_is_told() -> None:
+def test_a_pending_join_fails_when_its_member_leaves() -> None:
     at = ClassicCoordinator()
     first, second = at.stable(members=2)
     joining = at.join(first)
@@ -437,7 +437,7 @@ def test_a_group_that_is_larger_than_it_may_be_by_now_turns_its_last_away() -> N
     assert error_of(second) is NONE
 
 
-def test_after_a_fail_over_members_go_on_and_who_is_gone_is_missed() -> None:
+def test_after_a_failover_members_continue_and_a_silent_one_is_removed() -> None:
     before = ClassicCoordinator()
     first, second = before.stable(members=2)
     at = ClassicCoordinator()
@@ -460,7 +460,7 @@ def test_a_session_ends_only_in_the_group_that_it_was_of() -> None:
 
 
 @pytest.mark.parametrize("late", [True, False])
-def test_thousands_are_answered_in_portions_and_a_newcomer_between_them_is_no_reason_to_join_twice(late: bool) -> None:
+def test_thousands_of_joins_are_answered_in_portions_and_a_newcomer_causes_no_second_join(late: bool) -> None:
     at = ClassicCoordinator()
     given = [told(at.join()).member_id for _ in range(450)]
     joins = [at.join(each) for each in given]
@@ -514,7 +514,7 @@ def test_a_text_that_no_record_has_room_for_is_refused_before_anybody_waits() ->
     assert at.state.groups == {}
 
 
-def test_who_says_too_much_of_itself_or_assigns_too_much_is_refused() -> None:
+def test_oversized_protocols_and_assignments_are_rejected() -> None:
     at = ClassicCoordinator(BrokerConfig(sluicegate_group_member_bytes_max=22))
     half = ClassicProtocol("a", bytes(10))
     assert told(at.join(protocols=(half, half, ClassicProtocol("b", b"")))).error is ErrorCode.INVALID_REQUEST

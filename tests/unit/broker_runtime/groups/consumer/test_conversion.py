@@ -162,7 +162,7 @@ def test_a_classic_group_with_members_takes_up_a_member_of_the_new_protocol(coor
     assert durable(coordinator.replayed()) == durable(coordinator.state)
 
 
-def test_who_waits_for_the_next_generation_is_asked_to_join_again(coordinator: Coordinator, old: Old) -> None:
+def test_a_join_waiting_for_the_next_generation_is_answered_with_rejoin(coordinator: Coordinator, old: Old) -> None:
     first = stable_classic(coordinator, old)
     waiting = old.join()
     assert waiting.result is None
@@ -268,7 +268,7 @@ def test_without_leave_to_go_back_it_stays_a_group_of_the_new_protocol() -> None
     assert old.assigned(first, again.generation) == tuple(range(PARTITIONS))
 
 
-def test_an_empty_group_is_of_whoever_comes_first(coordinator: Coordinator, old: Old) -> None:
+def test_an_empty_group_takes_the_protocol_of_its_next_member(coordinator: Coordinator, old: Old) -> None:
     coordinator.join("a", "orders")
     coordinator.leave("a")
     assert old.joined("a").error is ErrorCode.UNKNOWN_MEMBER_ID
@@ -290,7 +290,7 @@ def test_an_empty_group_whose_end_the_log_refuses_stays_what_it_is(coordinator: 
     assert durable(coordinator.state) == before
 
 
-def test_what_an_administrator_has_leave_may_speak_either_protocol(coordinator: Coordinator, old: Old) -> None:
+def test_removed_members_may_rejoin_with_either_protocol(coordinator: Coordinator, old: Old) -> None:
     """The last members with an expression remove it when they leave."""
     for member in ("a", "b"):
         coordinator.join(member, regex="ord.*")
@@ -304,7 +304,7 @@ def test_what_an_administrator_has_leave_may_speak_either_protocol(coordinator: 
     assert coordinator.state.groups[GROUP].type is GroupType.CLASSIC
 
 
-def test_who_takes_over_goes_on_with_a_conversion(coordinator: Coordinator, old: Old) -> None:
+def test_a_new_coordinator_continues_a_conversion(coordinator: Coordinator, old: Old) -> None:
     """The member of KIP-848 is gone, and the group has not been converted yet."""
     coordinator.join("a", "orders")
     first = old.joined().member_id
@@ -337,7 +337,7 @@ def test_what_a_member_was_waited_for_ends_with_the_conversion(coordinator: Coor
     assert set(coordinator.group.members) == {first, "b"}
 
 
-def test_nobody_has_what_it_is_to_have_before_the_others_have_joined(coordinator: Coordinator, old: Old) -> None:
+def test_no_member_gets_its_target_before_the_others_have_joined(coordinator: Coordinator, old: Old) -> None:
     """A request may be decided between the conversion and the rebalance."""
     coordinator.join("a", "orders")
     first = old.joined().member_id
@@ -353,7 +353,7 @@ def test_nobody_has_what_it_is_to_have_before_the_others_have_joined(coordinator
     assert waiting.result is not None
 
 
-def test_who_waits_for_the_leader_is_told_however_many_they_are() -> None:
+def test_all_members_waiting_for_the_leader_get_an_answer() -> None:
     """Their sessions continue: a silent member is removed."""
     coordinator = of(group_initial_rebalance_delay_ms=100)
     old = Old(coordinator)
@@ -371,7 +371,7 @@ def test_who_waits_for_the_leader_is_told_however_many_they_are() -> None:
     assert set(coordinator.group.members) == {"b"}
 
 
-def test_cooperative_members_keep_what_they_have_in_a_rebalance_that_a_conversion_ends(
+def test_cooperative_members_keep_their_partitions_if_a_conversion_ends_their_rebalance(
     coordinator: Coordinator, old: Old
 ) -> None:
     """Their leader had not assigned when another rebalance began: only the members themselves know their partitions."""
@@ -408,7 +408,7 @@ def test_a_static_member_changes_its_protocol(coordinator: Coordinator, old: Old
     assert old.beat(joined.member_id, joined.generation) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_classic_group_whose_upgrade_the_log_refuses_goes_on_as_it_was(coordinator: Coordinator, old: Old) -> None:
+def test_a_classic_group_whose_upgrade_the_log_refuses_continues_unchanged(coordinator: Coordinator, old: Old) -> None:
     stable_classic(coordinator, old)
     waiting = old.join()
     request = NewHeartbeatRequest(

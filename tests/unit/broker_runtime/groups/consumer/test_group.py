@@ -106,14 +106,14 @@ def test_offsets_of_topics_that_are_read_do_not_expire(coordinator: Coordinator)
     assert coordinator.group.offset_retention() == OffsetRetention(None)
 
 
-def test_what_does_not_expire_is_no_copy_of_the_names(coordinator: Coordinator) -> None:
+def test_the_retention_refers_to_the_subscribed_names_without_a_copy(coordinator: Coordinator) -> None:
     retention = coordinator.group.offset_retention()
     assert retention is not None
     coordinator.join("b", "payments")
     assert "payments" in retention.subscribed
 
 
-def test_what_a_list_of_groups_says_of_it(coordinator: Coordinator) -> None:
+def test_a_list_of_groups_shows_the_groups_id_type_and_protocol_type(coordinator: Coordinator) -> None:
     group = coordinator.group
     assert (group.group_id, group.type, group.protocol_type) == (GROUP, GroupType.CONSUMER, "consumer")
 
@@ -164,7 +164,7 @@ def test_a_fail_over_gives_every_member_its_whole_session(coordinator: Coordinat
     assert coordinator.group.is_empty
 
 
-def test_who_had_to_give_up_has_to_after_a_fail_over(coordinator: Coordinator) -> None:
+def test_a_pending_revocation_stays_due_after_a_failover(coordinator: Coordinator) -> None:
     coordinator.wait(1)
     coordinator.join("b", "orders")
     coordinator.heartbeat("a", 2)

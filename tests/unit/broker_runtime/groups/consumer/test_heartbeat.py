@@ -21,7 +21,7 @@ def test_the_first_member_has_all_partitions_at_once(coordinator: Coordinator) -
     assert coordinator.group.state_name == "Stable"
 
 
-def test_a_steady_member_is_told_its_epoch_and_nothing_is_written(coordinator: Coordinator) -> None:
+def test_a_steady_members_heartbeat_returns_its_epoch_and_writes_no_record(coordinator: Coordinator) -> None:
     coordinator.topic("orders", 3)
     coordinator.join("a", "orders")
     coordinator.heartbeat("a", 2)
@@ -30,7 +30,7 @@ def test_a_steady_member_is_told_its_epoch_and_nothing_is_written(coordinator: C
     assert len(coordinator.log) == written
 
 
-def test_who_takes_part_in_a_rebalance_comes_again_soon(coordinator: Coordinator) -> None:
+def test_members_of_a_rebalance_get_a_short_heartbeat_interval(coordinator: Coordinator) -> None:
     coordinator.topic("orders", 3)
     coordinator.join("a", "orders")
     coordinator.heartbeat("a", 2)
@@ -39,7 +39,7 @@ def test_who_takes_part_in_a_rebalance_comes_again_soon(coordinator: Coordinator
     assert coordinator.heartbeat("a", 2).heartbeat_interval_ms == SOON_MS
 
 
-def test_nobody_comes_later_for_a_rebalance() -> None:
+def test_a_rebalance_does_not_lengthen_the_heartbeat_interval() -> None:
     coordinator = Coordinator(BrokerConfig(group_consumer_heartbeat_interval_ms=500))
     coordinator.topic("orders", 3)
     assert coordinator.join("a", "orders").heartbeat_interval_ms == 500
@@ -171,7 +171,7 @@ def test_a_full_group_takes_its_members_only() -> None:
     coordinator.join("c", "orders")
 
 
-def test_who_leaves_frees_its_partitions(coordinator: Coordinator) -> None:
+def test_a_leaving_member_frees_its_partitions(coordinator: Coordinator) -> None:
     topic = coordinator.topic("orders", 2)
     coordinator.join("a", "orders")
     coordinator.wait(1)
@@ -196,7 +196,7 @@ def test_a_silent_member_is_put_out(coordinator: Coordinator) -> None:
     assert coordinator.group.epoch == 3
 
 
-def test_who_does_not_give_up_in_time_is_put_out(coordinator: Coordinator) -> None:
+def test_a_member_that_does_not_revoke_in_time_is_fenced(coordinator: Coordinator) -> None:
     topic = coordinator.topic("orders", 2)
     coordinator.join("a", "orders", rebalance_timeout_ms=20_000)
     coordinator.wait(1)
@@ -210,7 +210,7 @@ def test_who_does_not_give_up_in_time_is_put_out(coordinator: Coordinator) -> No
     assert coordinator.heartbeat("b", 3).assignment == {topic: (0, 1)}
 
 
-def test_who_gives_up_in_time_stays(coordinator: Coordinator) -> None:
+def test_a_member_that_revokes_in_time_stays(coordinator: Coordinator) -> None:
     coordinator.topic("orders", 2)
     coordinator.join("a", "orders", rebalance_timeout_ms=20_000)
     coordinator.wait(1)
@@ -260,7 +260,7 @@ def test_a_topic_that_goes_is_taken_away(coordinator: Coordinator) -> None:
     assert two not in coordinator.assigned("a")
 
 
-def test_a_member_that_asks_for_less_gives_up_at_once(coordinator: Coordinator) -> None:
+def test_a_member_that_unsubscribes_releases_partitions_at_once(coordinator: Coordinator) -> None:
     one, _ = coordinator.topic("one", 1), coordinator.topic("two", 1)
     coordinator.join("a", "one", "two")
     told = coordinator.heartbeat("a", 2, subscribed_topic_names=("one",))
@@ -282,7 +282,7 @@ def test_a_refused_request_writes_nothing(coordinator: Coordinator) -> None:
     assert GROUP not in coordinator.state.groups
 
 
-def test_a_member_whose_leaving_the_log_refuses_is_put_out_when_its_session_is_over(coordinator: Coordinator) -> None:
+def test_a_member_whose_leave_the_log_refuses_is_fenced_when_its_session_ends(coordinator: Coordinator) -> None:
     """With too few replicas nothing is written; no other event would ever free its partitions."""
     topic = coordinator.topic("orders", 2)
     coordinator.join("a", "orders")

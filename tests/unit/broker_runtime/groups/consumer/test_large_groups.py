@@ -55,7 +55,7 @@ def test_no_decision_writes_more_than_a_slice() -> None:
     assert all(isinstance(record.key, ConsumerGroupTargetAssignmentMemberKey) for record in records)
 
 
-def test_who_leaves_while_it_is_computed_is_left_out_and_who_comes_waits() -> None:
+def test_a_member_that_leaves_during_the_computation_is_omitted_and_a_new_one_waits() -> None:
     coordinator = of_many()
     coordinator.aside_at_once = False
     coordinator.wait(1)
@@ -70,7 +70,7 @@ def test_who_leaves_while_it_is_computed_is_left_out_and_who_comes_waits() -> No
     assert "late" in coordinator.group.target
 
 
-def test_an_instance_that_comes_back_meanwhile_gets_what_was_meant_for_it() -> None:
+def test_a_static_member_that_returns_during_the_computation_gets_its_assignment() -> None:
     coordinator = of_many()
     coordinator.join("static", "orders", instance_id="i")
     coordinator.aside_at_once = False
@@ -113,7 +113,7 @@ def test_an_assignment_is_being_written_until_the_log_has_its_last_record() -> N
     assert durable(coordinator.replayed()) == durable(coordinator.state)
 
 
-def test_after_a_fail_over_sessions_begin_in_portions_and_whoever_is_gone_is_missed() -> None:
+def test_after_a_failover_sessions_start_in_portions_and_silent_members_are_removed() -> None:
     coordinator = of_many()
     coordinator.fail_over()
     group_id, is_set = coordinator.group.group_id, coordinator.environment.timers.is_set
@@ -126,6 +126,6 @@ def test_after_a_fail_over_sessions_begin_in_portions_and_whoever_is_gone_is_mis
     assert set(coordinator.group.members) == {"m8"}
 
 
-def test_members_of_a_very_large_group_are_told_to_come_later() -> None:
+def test_members_of_a_very_large_group_get_a_long_heartbeat_interval() -> None:
     coordinator = of_many(BrokerConfig(sluicegate_group_consumer_rebalance_heartbeat_interval_ms=10))
     assert coordinator.join("late", "orders").heartbeat_interval_ms == MEMBERS // 5

@@ -51,13 +51,13 @@ def test_partitions_that_others_own_are_waited_for_in_the_targets_epoch() -> Non
     assert step(before, goal(5, {A: (0, 1, 2)})) == (STABLE, 5, {A: (0, 1, 2)}, {})
 
 
-def test_a_member_that_must_give_up_keeps_its_epoch_and_gets_nothing_new() -> None:
+def test_a_revoking_member_keeps_its_epoch_and_gets_no_new_partitions() -> None:
     before = member(STABLE, 4, {A: (0, 1)})
     assert step(before, goal(5, {A: (0, 3)})) == (UNREVOKED, 4, {A: (0,)}, {A: (1,)})
     assert step(before, goal(5, {A: (0, 3)}), owned={A: (0, 1)}) == (UNREVOKED, 4, {A: (0,)}, {A: (1,)})
 
 
-def test_a_member_that_owns_nothing_of_it_any_more_goes_on_at_once() -> None:
+def test_a_member_that_already_released_the_partitions_advances_at_once() -> None:
     assert step(member(STABLE, 4, {A: (0, 1)}), goal(5, {A: (0, 3)}), owned={A: (0,)}) == (STABLE, 5, {A: (0, 3)}, {})
 
 
@@ -73,12 +73,12 @@ def test_giving_up_goes_on_where_a_later_target_takes_more() -> None:
     assert step(before, goal(6, {A: (0,)}), owned={A: (0, 2)}) == (UNREVOKED, 4, {A: (0,)}, {A: (2,)})
 
 
-def test_what_the_member_itself_has_just_given_up_is_free_for_it() -> None:
+def test_partitions_that_a_member_just_revoked_are_free_for_it() -> None:
     before = member(UNREVOKED, 4, {A: (0,)}, {A: (1,)})
     assert step(before, goal(6, {A: (0, 1)}, taken={A: (1,)}), owned={A: (0,)}) == (STABLE, 6, {A: (0, 1)}, {})
 
 
-def test_nothing_of_a_topic_that_the_member_does_not_ask_for_is_given_or_kept() -> None:
+def test_partitions_of_an_unsubscribed_topic_are_neither_assigned_nor_kept() -> None:
     before = member(STABLE, 4, {A: (0,), B: (0,)})
     assert step(before, goal(5, {A: (0,), B: (0, 1)}, unsubscribed=B)) == (UNREVOKED, 4, {A: (0,)}, {B: (0,)})
     assert step(before, goal(4, {A: (0,), B: (0,)}, unsubscribed=B), subscription_changed=True) == (
@@ -89,13 +89,13 @@ def test_nothing_of_a_topic_that_the_member_does_not_ask_for_is_given_or_kept() 
     )
 
 
-def test_a_member_that_gives_up_already_gives_up_more_when_it_asks_for_less() -> None:
+def test_a_revoking_member_revokes_more_when_it_unsubscribes() -> None:
     before = member(UNREVOKED, 4, {A: (0,), B: (0,)}, {A: (1,)})
     changed = step(before, goal(5, {A: (0,)}, unsubscribed=B), owned={A: (0, 1), B: (0,)}, subscription_changed=True)
     assert changed == (UNREVOKED, 4, {A: (0,)}, {A: (1,), B: (0,)})
 
 
-def test_what_is_not_asked_for_and_not_owned_any_more_just_goes() -> None:
+def test_unsubscribed_partitions_that_are_not_owned_are_dropped_without_revocation() -> None:
     before = member(STABLE, 4, {A: (0,), B: (0,)})
     changed = step(before, goal(4, {}, unsubscribed=B), owned={A: (0,)}, subscription_changed=True)
     assert changed == (STABLE, 4, {A: (0,)}, {})

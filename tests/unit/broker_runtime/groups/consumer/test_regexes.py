@@ -36,7 +36,7 @@ def test_a_second_member_with_a_known_expression_is_assigned_at_once(coordinator
     assert len(coordinator.group.target["b"][orders]) == 1
 
 
-def test_what_is_no_expression_is_refused_also_for_a_member_that_has_one(coordinator: Coordinator) -> None:
+def test_an_invalid_expression_is_rejected_also_for_a_member_with_a_valid_one(coordinator: Coordinator) -> None:
     with refused(ErrorCode.INVALID_REGULAR_EXPRESSION):
         coordinator.join("a", regex="[")
     coordinator.join("a", regex="ok")
@@ -144,7 +144,7 @@ def test_names_and_an_expression_add_up(coordinator: Coordinator) -> None:
     assert coordinator.heartbeat("a", 2).assignment == {orders: (0,), other: (0,)}
 
 
-def test_what_the_log_has_and_is_no_expression_matches_nothing_and_is_told_once(
+def test_an_invalid_expression_in_the_log_matches_nothing_and_is_logged_once(
     coordinator: Coordinator, caplog: pytest.LogCaptureFixture
 ) -> None:
     orders = coordinator.topic("orders", 1)

@@ -59,7 +59,7 @@ def test_a_place_is_kept_for_one_session(coordinator: Coordinator) -> None:
         coordinator.heartbeat("a", 2, instance_id="i")
 
 
-def test_who_leaves_for_good_is_not_waited_for(coordinator: Coordinator) -> None:
+def test_an_instance_that_left_permanently_is_not_waited_for(coordinator: Coordinator) -> None:
     coordinator.leave("a", -1, instance_id="i")
     assert coordinator.group.is_empty
     assert coordinator.join("b", "orders", instance_id="i").member_id == "b"

@@ -38,7 +38,7 @@ def test_lag_is_summed_by_group_and_topic() -> None:
     assert found.left_out == 0
 
 
-def test_so_many_groups_are_shown_and_the_others_counted() -> None:
+def test_groups_beyond_the_maximum_are_counted_and_not_shown() -> None:
     shards = [committed({f"g{number}": {("orders", 0): 1} for number in range(5)})]
     found = sampled(shards, groups_max=3)
     assert (list(found.committed), found.left_out) == (["g0", "g1", "g2"], 2)
@@ -50,7 +50,7 @@ def test_a_group_of_too_many_partitions_is_left_out_whole_and_a_smaller_one_is_n
     assert (list(found.committed), found.left_out) == (["a", "b"], 1)
 
 
-def test_a_group_that_goes_while_others_are_looked_at_is_not_shown() -> None:
+def test_a_group_deleted_during_the_sample_is_not_shown() -> None:
     shard = committed({"a": {("orders", 0): 1}, "b": {("orders", 0): 1}})
     steps = sample([shard], 100, 100)
     assert next(steps) is None

@@ -100,7 +100,7 @@ async def test_leaders_are_asked_and_own_partitions_are_not(coordinator: Coordin
         coordinator.commit("orders", index, offset)
     coordinator.commit("gone", 0, 1)
     coordinator.other.ends = {1: 8, 2: 10}
-    await coordinator.watch.look()
+    await coordinator.watch.poll()
     assert coordinator.shown.by_group == {"billing": {"orders": 10 + 3 + 4}}
     assert coordinator.other.asked == [[1, 2]]
 
@@ -109,31 +109,31 @@ async def test_a_partition_that_has_just_moved_is_left_out(coordinator: Coordina
     coordinator.commit("orders", 1, 5)
     coordinator.commit("orders", 2, 5)
     coordinator.other.ends = {2: 10}
-    await coordinator.watch.look()
+    await coordinator.watch.poll()
     assert coordinator.shown.by_group == {"billing": {"orders": 5}}
 
 
 @pytest.mark.parametrize("trouble", ["away", "silent", "confused"])
-async def test_a_leader_that_does_not_answer_leaves_what_it_said_last(coordinator: Coordinator, trouble: str) -> None:
+async def test_an_unanswered_poll_keeps_the_leaders_last_figures(coordinator: Coordinator, trouble: str) -> None:
     coordinator.commit("orders", 0, 90)
     coordinator.commit("orders", 1, 5)
     coordinator.other.ends = {1: 8}
-    await coordinator.watch.look()
+    await coordinator.watch.poll()
     setattr(coordinator.other, trouble, True)
     coordinator.clock.advance(10)
     coordinator.own["orders", 0] = 101
-    await coordinator.watch.look()
+    await coordinator.watch.poll()
     assert coordinator.shown.by_group == {"billing": {"orders": 11 + 3}}
     assert coordinator.watch.age_s() == 10
     setattr(coordinator.other, trouble, False)
     coordinator.commit("orders", 1, 8)
-    await coordinator.watch.look()
+    await coordinator.watch.poll()
     assert coordinator.shown.by_group == {"billing": {"orders": 11}}
     assert coordinator.watch.age_s() == 0
     assert coordinator.other.closed == (trouble != "away")
 
 
-async def test_it_looks_again_and_again_and_what_was_forgotten_goes(coordinator: Coordinator) -> None:
+async def test_the_watch_polls_repeatedly_and_drops_deleted_offsets(coordinator: Coordinator) -> None:
     coordinator.commit("orders", 0, 90)
     running = asyncio.create_task(coordinator.watch.run())
     await until(lambda: coordinator.shown.by_group == {"billing": {"orders": 10}})
@@ -151,7 +151,7 @@ async def until(holds: Callable[[], bool]) -> None:
     raise AssertionError("it does not happen")
 
 
-async def test_nobody_is_asked_where_no_group_is_to_be_shown(coordinator: Coordinator) -> None:
+async def test_no_leader_is_asked_if_no_group_may_be_shown(coordinator: Coordinator) -> None:
     coordinator.commit("orders", 1, 5)
     config = LagConfig(sluicegate_group_lag_groups_max=0)
     ends = LogEndReader(ME, coordinator.image, lambda *_: None, lambda _id: coordinator.other, TIMEOUT_S)

@@ -54,7 +54,7 @@ class Commits:
         return dict(self.state.offsets.of("g"))
 
 
-def test_who_is_no_member_makes_a_group_that_only_keeps_offsets() -> None:
+def test_a_commit_without_a_member_creates_a_group_that_only_keeps_offsets() -> None:
     on = Commits()
     assert on.commit(NOBODY, OffsetToCommit("orders", 0, 42, 7, "half")) == [ErrorCode.NONE]
     group = on.state.groups["g"]
@@ -66,7 +66,7 @@ def test_who_is_no_member_makes_a_group_that_only_keeps_offsets() -> None:
 
 
 @pytest.mark.parametrize(("version", "code"), [(8, ErrorCode.ILLEGAL_GENERATION), (9, ErrorCode.GROUP_ID_NOT_FOUND)])
-def test_who_was_a_member_of_a_group_that_is_gone_is_told_so(version: int, code: ErrorCode) -> None:
+def test_a_commit_of_a_member_of_a_deleted_group_is_rejected(version: int, code: ErrorCode) -> None:
     on = Commits()
     with refused(code):
         on.commit(Committer("m", 0, None, version), OffsetToCommit("orders", 0, 1))
@@ -97,7 +97,9 @@ def test_a_commit_is_a_members_heartbeat() -> None:
         (NOBODY, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_who_may_not_commit_writes_nothing_and_is_not_alive(committer: Committer, code: ErrorCode) -> None:
+def test_an_unauthorized_commit_writes_nothing_and_does_not_renew_a_session(
+    committer: Committer, code: ErrorCode
+) -> None:
     on = Commits()
     on.apply(STABLE)
     with refused(code):
@@ -161,6 +163,6 @@ def test_a_tombstone_makes_no_group() -> None:
     assert on.state.offsets.count == 0
 
 
-def test_a_state_that_is_not_told_how_to_make_simple_groups_says_so() -> None:
+def test_a_state_without_a_factory_of_simple_groups_raises_an_error() -> None:
     with pytest.raises(ValueError, match="offsets of g are committed"):
         GroupsState(APPLIERS).apply(GroupRecord(OffsetCommitKey("g", "orders", 0), OffsetCommitValue(5, -1, "", 1)), 0)

@@ -60,7 +60,7 @@ def test_topics_that_members_read_keep_their_offsets() -> None:
     assert records == [GroupRecord(OffsetCommitKey("g", "clicks", 0), None)]
 
 
-def test_of_other_members_nobody_knows_what_they_read() -> None:
+def test_deleting_offsets_of_another_protocols_active_group_is_rejected() -> None:
     with refused(ErrorCode.NON_EMPTY_GROUP):
         delete(state_of("connect", members=True), "g", [("clicks", 0)])
 

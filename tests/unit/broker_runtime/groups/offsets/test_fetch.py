@@ -39,7 +39,7 @@ def test_partitions_in_the_order_that_they_are_named_in() -> None:
     ]
 
 
-def test_everything_stays_as_it_was_while_it_is_looked_at() -> None:
+def test_fetch_all_returns_a_snapshot() -> None:
     state = committed()
     found = fetch_all(state, NOBODY, "g")
     state.apply(GroupRecord(OffsetCommitKey("g", "orders", 0), None), state.next_offset)
@@ -51,7 +51,7 @@ def test_a_group_that_is_not_there_has_no_offsets() -> None:
     assert fetch_all(committed(), NOBODY, "other") == []
 
 
-def test_what_was_committed_for_another_topic_of_the_name_is_not_this_ones() -> None:
+def test_offsets_committed_for_an_earlier_topic_of_the_name_are_not_returned() -> None:
     state = committed()
     asked = [("orders", 0), ("orders", 2)]
     assert fetch(state, NOBODY, "g", asked, {"orders": OLD}) == fetch(state, NOBODY, "g", asked)

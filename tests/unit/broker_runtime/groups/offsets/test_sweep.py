@@ -65,7 +65,7 @@ def left(state: GroupsState, group: str = "g") -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize(("now_ms", "kept"), [(5_999, [0]), (6_000, [])])
-def test_offsets_of_nobody_expire_after_their_commit(now_ms: int, kept: list[int]) -> None:
+def test_offsets_without_a_group_expire_after_their_commit(now_ms: int, kept: list[int]) -> None:
     state = state_of()
     put(state, 5_000, 0)
     swept(state, expired(RETENTION_MS, now_ms))
@@ -106,7 +106,7 @@ def test_a_time_that_the_client_chose_wins(now_ms: int, kept: int) -> None:
     assert len(left(state)) == kept
 
 
-def test_a_group_goes_when_it_has_neither_members_nor_offsets() -> None:
+def test_a_group_is_deleted_when_it_has_neither_members_nor_offsets() -> None:
     empty, with_members = StubGroup("empty"), StubGroup("members", OffsetRetention(None), empty=False)
     state = state_of(empty, StubGroup("rebalances", None, empty=False), with_members, StubGroup("unknown", None))
     put(state, 0, 0, group="members")
@@ -145,7 +145,7 @@ def test_what_happens_between_two_slices_counts() -> None:
     assert "g" in state.groups
 
 
-def test_a_group_that_somebody_has_joined_between_two_slices_keeps_what_it_reads() -> None:
+def test_a_group_joined_between_two_slices_keeps_the_offsets_that_it_reads() -> None:
     group = StubGroup("g", OffsetRetention(None))
     state = state_of(group)
     put(state, 0, *range(2 * SLICE))

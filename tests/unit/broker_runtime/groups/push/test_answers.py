@@ -48,7 +48,7 @@ def test_an_answer_is_not_taken_twice(coordinator: Coordinator) -> None:
     assert consumer.hung_up is not None
 
 
-def test_an_answer_for_another_consumer_ends_the_connection_and_says_nothing_of_the_other(
+def test_an_answer_in_the_name_of_another_consumer_ends_its_own_connection_only(
     coordinator: Coordinator,
 ) -> None:
     first, second = coordinator.consumers("a", "b")
@@ -71,7 +71,7 @@ def test_an_answer_after_the_end_of_a_registration_ends_the_connection(coordinat
 
 @pytest.mark.parametrize("answered", [ping_answered, stop_answered])
 @pytest.mark.parametrize(("auto_commit", "offsets"), [(True, None), (False, ()), (False, OFFSETS)])
-def test_offsets_are_told_by_those_who_registered_so(
+def test_only_consumers_registered_for_it_report_offsets(
     coordinator: Coordinator,
     auto_commit: bool,
     offsets: tuple[Consumed, ...] | None,
@@ -114,7 +114,7 @@ def test_a_start_that_is_answered_late_is_told_from_the_next(coordinator: Coordi
     assert (first.reading, second.reading) == ({("t", 0), ("t", 1)}, {("t", 2), ("t", 3)})
 
 
-def test_nobody_starts_while_the_log_refuses_the_offsets_of_those_who_stopped(coordinator: Coordinator) -> None:
+def test_no_consumer_starts_while_the_log_refuses_the_offsets_of_stopped_ones(coordinator: Coordinator) -> None:
     (first,) = coordinator.consumers("a")
     first.read_to(8)
     second = Consumer(coordinator, "b")

@@ -38,7 +38,7 @@ def orders(consumer: Consumer) -> list[type]:
     return [type(call) for call in consumer.unanswered if not isinstance(call, Ping)]
 
 
-def test_who_has_time_left_to_stop_is_not_told_so_again() -> None:
+def test_a_consumer_with_time_left_to_stop_gets_no_second_stop_call() -> None:
     coordinator, quick, patient = made()
     coordinator.topic("t", 5)
     wait(coordinator, 2 / 3 * SESSION_S, quick, patient)
@@ -51,7 +51,7 @@ def test_who_has_time_left_to_stop_is_not_told_so_again() -> None:
     assert coordinator.group_state() is PushState.STABLE
 
 
-def test_who_was_told_again_has_as_much_time_once_more() -> None:
+def test_a_repeated_call_renews_the_consumers_time_limit() -> None:
     coordinator = Coordinator()
     coordinator.topic("t", 3)
     quick, slower = Consumer(coordinator, "a"), Consumer(coordinator, "b", session_s=SESSION_S * 11 / 6)
@@ -66,7 +66,7 @@ def test_who_was_told_again_has_as_much_time_once_more() -> None:
         assert [len(orders(each)) for each in (quick, slower)] == wanted
 
 
-def test_who_was_late_in_an_earlier_rebalance_has_its_time_in_the_next() -> None:
+def test_a_consumer_late_in_one_rebalance_has_its_full_time_in_the_next() -> None:
     coordinator, quick, patient = made()
     coordinator.topic("t", 5)
     quick.answer(StopFetcher)

@@ -82,7 +82,7 @@ def test_a_consumer_whose_connection_ends_has_failed_at_once(coordinator: Coordi
     assert first.reading == STARTED
 
 
-def test_what_a_failed_consumer_told_last_is_where_the_next_begins(coordinator: Coordinator) -> None:
+def test_a_new_owner_begins_at_the_failed_consumers_last_reported_position(coordinator: Coordinator) -> None:
     first, second = coordinator.consumers("a", "b")
     second.read_to(7)
     coordinator.wait(SESSION_S / 3)
@@ -150,7 +150,7 @@ def test_a_rebalance_is_not_made_where_it_is_not_necessary(coordinator: Coordina
     assert idle.reading == {("t", 3)}
 
 
-def test_who_came_back_and_was_started_is_not_taken_for_gone(coordinator: Coordinator) -> None:
+def test_a_consumer_that_reconnected_and_started_is_not_considered_failed(coordinator: Coordinator) -> None:
     first, second = coordinator.consumers("a", "b", topic_count="*1*.*")
     second.close()
     second.register()
@@ -161,7 +161,7 @@ def test_who_came_back_and_was_started_is_not_taken_for_gone(coordinator: Coordi
     assert [len(each.told) for each in (first, second)] == before, "topics were looked at, and nothing has changed"
 
 
-def test_nobody_looks_who_is_to_own_what_for_a_topic_that_is_not_read(coordinator: Coordinator) -> None:
+def test_ownership_is_not_computed_for_a_topic_that_no_consumer_reads(coordinator: Coordinator) -> None:
     coordinator.consumers("a")
     coordinator.aside_at_once = False
     coordinator.topic("unread", 1)
@@ -187,7 +187,7 @@ def test_a_rebalance_is_tried_again_after_a_pause_when_somebody_does_not_stop(co
     assert first.reading | second.reading | third.reading == STARTED
 
 
-def test_who_never_stops_but_answers_pings_has_failed_when_the_retries_are_used_up(
+def test_a_consumer_that_answers_pings_but_never_stops_fails_after_the_retries(
     coordinator: Coordinator, caplog: pytest.LogCaptureFixture
 ) -> None:
     first, second = coordinator.consumers("a", "b")
@@ -217,7 +217,7 @@ def test_a_consumer_that_dies_between_stop_and_start_fails_the_rebalance_and_the
     assert first.reading | third.reading == STARTED
 
 
-def test_what_the_log_refused_when_a_consumer_stopped_is_committed_before_the_next_rebalance_starts_anybody(
+def test_offsets_refused_at_a_stop_are_committed_before_the_next_rebalance_starts_a_consumer(
     coordinator: Coordinator,
 ) -> None:
     first, second = coordinator.consumers("a", "b")
@@ -261,7 +261,7 @@ def test_fail_over_waits_for_all_known_consumers_and_then_starts_them(coordinato
     assert (first.reading, second.reading) == ({("t", 0), ("t", 1)}, {("t", 2), ("t", 3)})
 
 
-def test_fail_over_gives_up_who_does_not_come_back(coordinator: Coordinator) -> None:
+def test_fail_over_removes_consumers_that_do_not_reconnect(coordinator: Coordinator) -> None:
     first, _ = coordinator.consumers("a", "b")
     coordinator.fail_over()
     first.register()
@@ -285,7 +285,7 @@ def test_fail_over_between_commit_and_start_loses_nothing(coordinator: Coordinat
     assert first.positions | second.positions == dict.fromkeys(STARTED, 9)
 
 
-def test_fail_over_to_a_coordinator_that_nobody_comes_back_to_leaves_offsets_without_a_group(
+def test_fail_over_without_returning_consumers_leaves_offsets_without_a_group(
     coordinator: Coordinator,
 ) -> None:
     (consumer,) = coordinator.consumers("a")
@@ -315,7 +315,7 @@ def test_a_registration_while_others_stop_is_part_of_the_same_rebalance(coordina
     assert [len(each.reading) for each in (first, *others)] == [1] * 4
 
 
-def test_a_consumer_that_goes_and_comes_back_before_anybody_looked_is_started(coordinator: Coordinator) -> None:
+def test_a_consumer_that_reconnects_before_the_next_check_is_started(coordinator: Coordinator) -> None:
     first, second = coordinator.consumers("a", "b")
     coordinator.aside_at_once = False
     coordinator.topic("t", 4)
@@ -357,7 +357,7 @@ def wait(coordinator: Coordinator, seconds: float, *alive: Consumer) -> None:
         answer_all(alive)
 
 
-def test_startup_of_a_coordinator_asks_nothing_of_anybody_before_the_first_consumer_registers() -> None:
+def test_startup_of_a_coordinator_sends_no_calls_before_the_first_consumer_registers() -> None:
     coordinator = Coordinator()
     coordinator.topic("t", 4)
     coordinator.fail_over()

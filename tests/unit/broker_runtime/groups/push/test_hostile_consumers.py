@@ -84,7 +84,7 @@ steps = st.lists(
 @example([Comes({}), Obeys(1), Said("ping", "a", 0, [Consumed("t", 0, FAR)]), Waits(1.0)])
 @example([Comes({}), Obeys(2), Waits(3.0), Said("ping", None, 0, [Consumed("t", each, FAR) for each in range(4)])])
 @example([Comes({}), Waits(3.0), Said("start", None, 0, None), Said("stop", None, 0, [Consumed("t", 3, FAR)])])
-def test_whatever_a_consumer_answers_the_others_go_on_and_offsets_do_not_go_back(
+def test_arbitrary_answers_of_one_consumer_do_not_stop_others_or_move_offsets_back(
     taken: list[Said | Comes | Obeys | Waits],
 ) -> None:
     coordinator = Coordinator()

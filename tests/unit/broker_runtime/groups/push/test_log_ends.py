@@ -101,7 +101,7 @@ def test_what_was_read_is_committed_as_ever_when_no_leader_answers(coordinator: 
     assert consumer.positions == {T0: 70, T1: -2}
 
 
-def test_a_group_that_comes_to_a_log_that_was_cut_continues_where_it_was_cut(
+def test_a_group_continues_at_the_end_of_a_truncated_log(
     coordinator: Coordinator, caplog: pytest.LogCaptureFixture
 ) -> None:
     (consumer,) = coordinator.consumers("a")

@@ -32,7 +32,7 @@ def tell(coordinator: Coordinator, consumer: Consumer, offset: int) -> None:
         answer_all([consumer])
 
 
-def test_what_a_consumer_tells_of_a_topic_that_is_gone_is_not_said_of_the_next_of_its_name(
+def test_offsets_of_a_deleted_topic_do_not_apply_to_a_new_topic_with_its_name(
     coordinator: Coordinator,
 ) -> None:
     (consumer,) = coordinator.consumers("a")
@@ -44,7 +44,7 @@ def test_what_a_consumer_tells_of_a_topic_that_is_gone_is_not_said_of_the_next_o
     assert consumer.positions == {T0: -2}
 
 
-def test_nor_is_what_it_tells_with_a_ping_or_told_last_before_it_was_lost(coordinator: Coordinator) -> None:
+def test_offsets_from_pings_and_of_lost_consumers_do_not_apply_to_a_recreated_topic(coordinator: Coordinator) -> None:
     (consumer,) = coordinator.consumers("a")
     coordinator.log_refuses = True
     tell(coordinator, consumer, 500)
@@ -57,7 +57,7 @@ def test_nor_is_what_it_tells_with_a_ping_or_told_last_before_it_was_lost(coordi
     assert coordinator.committed() == {}
 
 
-def test_offsets_that_nobody_deleted_with_their_topic_are_not_those_of_the_next_of_its_name(
+def test_offsets_left_of_a_deleted_topic_do_not_apply_to_a_new_topic_with_its_name(
     coordinator: Coordinator,
 ) -> None:
     """As when no coordinator was there at that time, or it has not processed the deletion yet."""
@@ -75,7 +75,7 @@ def test_offsets_that_nobody_deleted_with_their_topic_are_not_those_of_the_next_
     assert other.positions == {T0: 7}
 
 
-def test_nobody_commits_what_another_one_reads(coordinator: Coordinator) -> None:
+def test_a_consumer_cannot_commit_partitions_of_another_owner(coordinator: Coordinator) -> None:
     """Such a commit was in flight during the rebalance, and would reset what the next owner has reported."""
     coordinator.topic("u", 2)
     first, _ = coordinator.consumers("a", "b", topic_count='{"u": 1}')

@@ -24,7 +24,7 @@ def coordinator() -> Coordinator:
     return made
 
 
-def test_members_of_the_classic_protocol_are_none_of_it(coordinator: Coordinator) -> None:
+def test_classic_members_cannot_join_a_push_group(coordinator: Coordinator) -> None:
     environment = coordinator.environment
     joined = coordinator.decide(
         lambda state: join(state, environment, join_request("", group_id=GROUP), CLASSIC_MEMBERS)
@@ -53,7 +53,9 @@ def test_members_of_the_classic_protocol_are_none_of_it(coordinator: Coordinator
         (-1, ErrorCode.GROUP_ID_NOT_FOUND),
     ],
 )
-def test_members_of_the_consumer_protocol_are_none_of_it(coordinator: Coordinator, epoch: int, code: ErrorCode) -> None:
+def test_members_of_the_consumer_protocol_cannot_join_a_push_group(
+    coordinator: Coordinator, epoch: int, code: ErrorCode
+) -> None:
     more = {"rebalance_timeout_ms": 60_000, "owned": {}, "subscribed_topic_names": ("t",)} if epoch == 0 else {}
     request = ConsumerHeartbeatRequest(GROUP, "m", epoch, **more)  # type: ignore[arg-type]
     with pytest.raises(KafkaError) as caught:

@@ -90,7 +90,7 @@ def _as_drawn(threads: list[str], partitions: int) -> dict[str, tuple[int, ...]]
     st.dictionaries(st.text("ab-01", min_size=1, max_size=3), st.integers(1, 13), min_size=1, max_size=5),
     st.integers(0, 40),
 )
-def test_who_owns_what_is_as_it_was_drawn(streams: dict[str, int], partitions: int) -> None:
+def test_ownership_matches_the_drafts_drawing(streams: dict[str, int], partitions: int) -> None:
     subscriptions = {name: parse_topic_count(f'{{"t": {count}}}') for name, count in streams.items()}
     found = plan(AssignmentInput(subscriptions, {"t": KnownTopic(T, partitions)})).ownership
     threads = [f"{name}-{number}" for name, count in streams.items() for number in range(count)]

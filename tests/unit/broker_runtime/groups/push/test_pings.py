@@ -64,7 +64,7 @@ def test_a_consumer_has_failed_when_more_pings_than_that_were_left_unanswered(re
     assert consumer.hung_up is not None
 
 
-def test_a_consumer_hears_of_the_coordinator_more_often_than_it_would_suspect_it() -> None:
+def test_the_coordinator_calls_a_consumer_often_enough_not_to_be_suspected() -> None:
     coordinator, consumer = started()
     for _ in range(600):
         coordinator.wait(0.1)
@@ -116,7 +116,7 @@ def test_an_offset_does_not_go_back() -> None:
         assert coordinator.committed() == {("t", 0): committed}
 
 
-def test_an_offset_does_not_go_back_behind_what_its_consumer_has_committed_itself() -> None:
+def test_an_offset_does_not_move_behind_the_consumers_own_commit() -> None:
     coordinator, consumer = started(BrokerConfig(sluicegate_group_push_offsets_commit_interval_ms=0))
     committed = OffsetCommitValue(9, -1, "", 0, None, coordinator.environment.image.topics["t"].id)
     coordinator.decide(lambda _: ([GroupRecord(OffsetCommitKey(GROUP, "t", 0), committed)], None))
@@ -135,7 +135,7 @@ def test_a_consumer_that_commits_itself_is_alive_by_answers_without_offsets() ->
     assert coordinator.committed() == {}
 
 
-def test_a_coordinator_that_is_late_itself_gives_nobody_up_and_pings_nobody_twice() -> None:
+def test_a_late_coordinator_removes_no_consumer_and_sends_no_second_ping() -> None:
     """The ping has not been sent, or the answer is unread in the socket, or undecided in the queue."""
     coordinator, consumer = started()
     assert consumer.connection is not None
@@ -151,7 +151,7 @@ def test_a_coordinator_that_is_late_itself_gives_nobody_up_and_pings_nobody_twic
     assert consumer.hung_up is not None, "the coordinator is not late any more"
 
 
-def test_whoever_is_told_to_stop_by_a_late_coordinator_is_not_judged_before_it_has_had_its_time() -> None:
+def test_a_consumer_stopped_by_a_late_coordinator_has_its_full_time_before_it_is_suspected() -> None:
     coordinator, consumer = started()
     assert consumer.connection is not None
     second = Consumer(coordinator, "Z")

@@ -47,7 +47,7 @@ def refusal(coordinator: Coordinator, **changes: object) -> ErrorCode:
         ({"topic_count": "*1*("}, ErrorCode.INVALID_REGULAR_EXPRESSION),
     ],
 )
-def test_what_is_out_of_range_is_refused_and_leaves_nothing(
+def test_an_out_of_range_registration_is_rejected_without_a_trace(
     coordinator: Coordinator, changes: dict[str, object], code: ErrorCode
 ) -> None:
     assert refusal(coordinator, **changes) is code
@@ -140,7 +140,7 @@ def test_a_registration_that_is_as_before_writes_nothing(coordinator: Coordinato
     assert len(coordinator.log) == written
 
 
-def test_what_another_version_has_registered_is_read_and_harms_nobody(coordinator: Coordinator) -> None:
+def test_a_registration_by_another_version_is_read_and_harmless(coordinator: Coordinator) -> None:
     odd = PushMemberValue("by a newer rule", True, "smallest", 6_000, "h")
     coordinator.decide(lambda _: ([GroupRecord(PushMemberKey(GROUP, "odd"), odd)], None))
     coordinator.fail_over()

@@ -65,7 +65,7 @@ def live_for_long(coordinator: Coordinator) -> Consumer:
     return second
 
 
-def test_offsets_of_what_a_group_reads_are_kept_and_others_expire(coordinator: Coordinator) -> None:
+def test_offsets_of_topics_that_a_group_reads_are_kept_and_others_expire(coordinator: Coordinator) -> None:
     live_for_long(coordinator)
     assert coordinator.committed()[OTHER] == 5
     sweep(coordinator)
@@ -83,7 +83,7 @@ def test_nothing_expires_before_a_new_coordinator_knows_what_the_group_reads(coo
     assert len(coordinator.committed()) == 2
 
 
-def test_nothing_expires_or_may_be_deleted_that_somebody_is_to_read_who_has_just_come(coordinator: Coordinator) -> None:
+def test_offsets_that_a_new_consumer_will_read_neither_expire_nor_can_be_deleted(coordinator: Coordinator) -> None:
     live_for_long(coordinator)
     Consumer(coordinator, "b").register()
     assert coordinator.group_state() is PushState.STOPPING, "for that one"
@@ -136,7 +136,7 @@ def test_a_broker_that_does_not_know_the_protocol_finds_an_empty_group_with_its_
     assert {key: value.offset for key, value in state.offsets.of(GROUP).items()} == {("t", 0): 7, ("t", 1): 7}
 
 
-def test_registrations_are_of_a_type_that_others_do_not_know(coordinator: Coordinator) -> None:
+def test_registrations_have_a_record_type_unknown_to_other_brokers(coordinator: Coordinator) -> None:
     coordinator.consumers("a")
     kinds = {int.from_bytes((record_codec.encode(record)[0] or b"")[:2], "big") for record in coordinator.log}
     assert kinds == {30_001}
@@ -150,7 +150,7 @@ def test_registrations_are_of_a_type_that_others_do_not_know(coordinator: Coordi
     ],
     ids=["KIP-848", "classic"],
 )
-def test_a_group_that_a_broker_which_does_not_know_the_protocol_took_for_an_empty_one_is_what_that_made_of_it(
+def test_a_group_rewritten_by_a_broker_without_the_protocol_loses_the_push_type(
     coordinator: Coordinator, key: Key, value: Value
 ) -> None:
     """Otherwise the partition could not be read, with all its other groups."""

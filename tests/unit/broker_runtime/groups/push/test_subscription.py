@@ -49,7 +49,7 @@ def test_topics_and_wildcards_have_streams(text: str, expected: Subscription, th
         "{" + ",".join(f'"t{number}": 1' for number in range(TOPICS_MAX + 1)) + "}",
     ],
 )
-def test_what_is_no_subscription_is_refused(text: str) -> None:
+def test_an_invalid_subscription_is_rejected(text: str) -> None:
     with pytest.raises(KafkaError):
         parse_topic_count(text)
 

@@ -25,7 +25,7 @@ def test_a_rebalance_counts_when_the_last_consumer_has_started() -> None:
     assert tally.rebalances == 3, "nobody reads that"
 
 
-def test_pings_and_their_failures_and_who_is_lost_for_what_are_counted() -> None:
+def test_pings_failures_and_lost_consumers_are_counted() -> None:
     coordinator = Coordinator()
     coordinator.topic("t", 4)
     silent, leaving, wrong = coordinator.consumers("silent", "leaving", "wrong")

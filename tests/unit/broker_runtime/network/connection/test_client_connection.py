@@ -65,7 +65,7 @@ async def test_each_request_gets_its_own_answer(transport: MemoryTransport) -> N
     assert bytes(await other) == b"x" * 100_000
 
 
-async def test_who_gives_up_waiting_leaves_the_answers_of_others_alone(transport: MemoryTransport) -> None:
+async def test_a_cancelled_request_does_not_affect_the_answers_of_others(transport: MemoryTransport) -> None:
     end = Dialled(transport)
     one, other = await end.ask(b"one"), await end.ask(b"other")
     one.cancel()
@@ -84,7 +84,7 @@ async def test_no_more_requests_wait_than_the_limit_says(transport: MemoryTransp
     end.connection.close()
 
 
-async def test_what_the_socket_does_not_take_follows_when_it_does(transport: MemoryTransport) -> None:
+async def test_unsent_bytes_follow_when_the_socket_is_writable(transport: MemoryTransport) -> None:
     end = Dialled(transport)
     transport.room = 10
     asking = await end.ask(b"ask" * 10)
@@ -113,7 +113,7 @@ async def test_a_transport_that_must_read_before_it_writes_is_read_for_it() -> N
 
 
 @pytest.mark.parametrize("how", ["end", "nonsense", "close", "hang up"])
-async def test_the_end_of_the_connection_is_told_to_all_who_wait(transport: MemoryTransport, how: str) -> None:
+async def test_the_end_of_the_connection_fails_all_pending_requests(transport: MemoryTransport, how: str) -> None:
     end = Dialled(transport)
     waiting = [await end.ask(b"") for _ in range(2)]
     if how == "end":

@@ -51,7 +51,7 @@ def test_answers_come_out_whatever_the_bytes_are_cut_into(size: int, step: int) 
     assert fed(machine(3), data, step) == list(enumerate(bodies, 1))
 
 
-def test_an_answer_stays_as_it_is_when_the_next_one_comes() -> None:
+def test_an_answer_is_unchanged_when_the_next_one_arrives() -> None:
     at = machine()
     space = at.space()
     first = response(1, b"first")
@@ -78,7 +78,7 @@ def test_an_older_version_has_no_tagged_fields_in_its_header() -> None:
         (response(1, b"") + response(2, b"") + response(3, b""), "unasked-answer"),
     ],
 )
-def test_what_is_no_answer_ends_the_connection(data: bytes, kind: str) -> None:
+def test_an_invalid_answer_ends_the_connection(data: bytes, kind: str) -> None:
     with pytest.raises(ProtocolError) as refused:
         fed(machine(), data, 1 << 20)
     assert refused.value.kind == kind

@@ -32,7 +32,7 @@ def test_every_state_is_reached_from_the_start_and_can_end(state: ConnectionStat
     assert reached_from(ConnectionState.CLOSED) == {ConnectionState.CLOSED}
 
 
-def test_a_client_is_read_while_nothing_is_owed_or_a_reply_is_awaited_and_its_end_is_met_in_one_state() -> None:
+def test_a_client_is_read_in_two_states_and_its_end_of_stream_is_handled_in_one() -> None:
     assert [state for state in ConnectionState if (state, ConnectionEvent.BYTES) in TABLE] == [
         ConnectionState.READING,
         ConnectionState.AWAITING,

@@ -49,7 +49,7 @@ def test_a_large_frame_grows_by_copies_where_the_system_counts_unused_memory(mon
     assert bytes(frame.arrived) == content
 
 
-def test_what_arrives_in_pieces_is_whole_at_the_end_and_not_a_byte_longer() -> None:
+def test_a_frame_that_arrives_in_pieces_is_complete_and_not_a_byte_longer() -> None:
     content = bytes(range(256)) * 4_000
     frame = UnfinishedFrame(memoryview(content[:5]), len(content))
     while frame.missing:
@@ -75,7 +75,7 @@ def test_the_largest_size_is_allowed() -> None:
     assert UnfinishedFrame(memoryview(b""), 104).missing == 104
 
 
-def test_complete_frames_that_wait_are_gone_over_one_by_one_without_a_copy() -> None:
+def test_waiting_complete_frames_are_taken_one_by_one_without_a_copy() -> None:
     waiting = UnfinishedFrame(memoryview(b"\x00\x00\x00\x01a\x00\x00\x00\x02bb"), 5)
     buffer = waiting.buffer
     assert waiting.complete

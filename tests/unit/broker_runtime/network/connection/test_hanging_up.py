@@ -71,7 +71,7 @@ def test_thousands_are_closed_in_short_turns() -> None:
     assert scene.handler == scene.serve
 
 
-def test_whoever_is_still_to_be_closed_is_served_no_more_and_others_are() -> None:
+def test_clients_to_be_closed_are_not_served_and_others_are() -> None:
     scene = Scene(100)
     *leaving, stays = scene.clients
     scene.begin(*leaving)
@@ -84,7 +84,7 @@ def test_whoever_is_still_to_be_closed_is_served_no_more_and_others_are() -> Non
     assert scene.served == [stays.id]
 
 
-def test_those_who_come_while_it_goes_on_are_hung_up_on_too_and_then_all_is_as_before() -> None:
+def test_clients_that_connect_meanwhile_are_closed_too_and_then_serving_resumes() -> None:
     scene = Scene(30)
     scene.begin(*scene.clients[:20])
     scene.soon.pop(0)()
@@ -95,7 +95,7 @@ def test_those_who_come_while_it_goes_on_are_hung_up_on_too_and_then_all_is_as_b
     assert scene.handler == scene.serve
 
 
-def test_nobody_to_hang_up_on_is_no_work() -> None:
+def test_closing_no_clients_schedules_no_work() -> None:
     scene = Scene(1)
     scene.begin()
     assert not scene.soon

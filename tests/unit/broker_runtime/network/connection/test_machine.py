@@ -126,7 +126,7 @@ def test_replies_before_a_deferred_one_are_sent_while_it_is_awaited() -> None:
     assert driven.is_now(ConnectionState.READING)
 
 
-def test_what_a_turn_had_no_time_for_is_handed_out_again() -> None:
+def test_requests_left_over_by_a_turn_are_returned_by_the_next() -> None:
     driven = Driven()
     data = b"".join(request(b"%d" % number) for number in range(5))
     space = driven.machine.space(NOW_S)
@@ -204,7 +204,7 @@ def test_a_request_without_memory_is_not_read_until_there_is_some() -> None:
     assert driven.is_now(ConnectionState.READING)
 
 
-def test_who_is_owed_a_reply_does_not_keep_others_from_the_memory_that_is_kept_for_one() -> None:
+def test_a_connection_awaiting_its_reply_does_not_block_the_memory_reserved_for_one_request() -> None:
     driven = Driven(NetworkLimits(max_buffered_bytes=1_000_000, max_request_bytes=200_000))
     memory = driven.buffers.memory
     driven.receive(request(b"later") + request(bytes(100_000))[:50_000])
@@ -226,7 +226,7 @@ def test_a_connection_that_is_to_end_answers_what_it_has_taken_and_no_more() -> 
     assert driven.buffers.memory.total == 0
 
 
-def test_requests_that_wait_for_their_turn_are_carried_out_though_the_peer_is_gone() -> None:
+def test_waiting_requests_are_executed_although_the_peer_has_disconnected() -> None:
     driven = Driven(NetworkLimits(connection_turn_requests=1))
     driven.receive(request(b"a") + request(b"b"))
     driven.sent()
@@ -345,7 +345,7 @@ def test_requests_that_have_arrived_wait_for_the_end_of_the_throttle_time() -> N
 @pytest.mark.parametrize(
     "event", [ConnectionEvent.CLOSE, ConnectionEvent.REFUSE, ConnectionEvent.FINISH, ConnectionEvent.LOST]
 )
-def test_a_throttled_client_owes_nobody_anything(event: ConnectionEvent) -> None:
+def test_a_throttled_client_has_no_pending_reply(event: ConnectionEvent) -> None:
     driven = Driven()
     driven.machine.throttled_until_s = NOW_S + 5
     driven.receive(request(b"a"))

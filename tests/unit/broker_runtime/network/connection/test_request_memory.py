@@ -78,7 +78,7 @@ def test_large_requests_that_wait_are_let_through_one_after_the_other_in_their_o
     assert (holders.memory.total, len(holders.memory), holders.memory.favoured) == (0, 0, None)
 
 
-def test_who_is_let_through_has_time_for_a_megabyte_a_second() -> None:
+def test_a_favoured_request_has_time_for_one_megabyte_per_second() -> None:
     holders = Holders(limit=1 * MB)
     holders.offer("large", GOOD, 100 * MB, 10 * MB)
     assert holders.memory.favoured == "large"

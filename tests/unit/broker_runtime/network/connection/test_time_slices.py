@@ -42,7 +42,7 @@ class Worker:
         """Do nothing: it goes to the end of the queue anyway."""
 
 
-def test_a_turn_of_the_loop_is_bounded_and_everybody_comes_again_in_order() -> None:
+def test_a_turn_is_bounded_and_all_workers_continue_in_order() -> None:
     loop, clock, log = Loop(), ManualClock(), list[str]()
     turns = TimeSlices(cast(AbstractEventLoop, loop), clock.monotonic, 0.75)
     for name in "abcde":
@@ -61,7 +61,7 @@ def test_a_turn_of_the_loop_is_bounded_and_everybody_comes_again_in_order() -> N
     assert len(log) == 10
 
 
-def test_one_that_is_alone_goes_on_within_the_same_turn() -> None:
+def test_a_single_worker_continues_within_the_same_turn() -> None:
     loop, clock, log = Loop(), ManualClock(), list[str]()
     turns = TimeSlices(cast(AbstractEventLoop, loop), clock.monotonic, 0.75)
     turns.add(Worker("a", 3, turns, clock, log))
@@ -87,7 +87,7 @@ def test_a_turn_that_fails_forgets_nobody() -> None:
     assert log == ["a"]
 
 
-def test_who_was_too_long_leaves_as_much_time_to_others_while_they_wait() -> None:
+def test_an_overrun_yields_the_same_time_to_others_while_they_wait() -> None:
     loop, clock, log, others = Loop(), ManualClock(), list[str](), [True]
     turns = TimeSlices(cast(AbstractEventLoop, loop), clock.monotonic, 0.125, lambda: others[0])
     turns.add(Worker("a", 4, turns, clock, log))
@@ -104,7 +104,7 @@ def test_who_was_too_long_leaves_as_much_time_to_others_while_they_wait() -> Non
     assert log == ["a", "a", "a"], "nobody else wants the time"
 
 
-def test_a_turn_that_took_long_is_told_and_a_short_one_is_not() -> None:
+def test_a_long_turn_is_reported_and_a_short_one_is_not() -> None:
     loop, clock, log = Loop(), ManualClock(), list[str]()
     turns = TimeSlices(cast(AbstractEventLoop, loop), clock.monotonic, 10.0)
 

@@ -22,7 +22,7 @@ def quotas_of(settings: QuotaSettings) -> ConnectionQuotas:
     return quotas
 
 
-def test_one_that_has_not_said_whose_it_is_has_a_slot_and_gives_it_back() -> None:
+def test_a_connection_without_a_known_client_takes_a_slot_and_releases_it() -> None:
     woken: list[str] = []
     quotas = ConnectionQuotas(QuotaSettings(max_connections=1), NOW, woken.append)
     quotas.add_listener(PROXIED, NOW)
@@ -67,7 +67,7 @@ def test_the_listener_of_brokers_counts_no_address() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from(["accept", "say", "leave", "close", "retire", "add"]), st.integers(0, 7))))
-def test_whatever_comes_and_goes_the_counts_are_those_of_what_is_open(acts: list[tuple[str, int]]) -> None:
+def test_counts_equal_open_connections_after_any_sequence_of_events(acts: list[tuple[str, int]]) -> None:
     quotas = quotas_of(QuotaSettings(max_connections_per_ip=2, inter_broker_listener=BROKERS))
     names, ips = (PROXIED, PLAIN), (ALICE, BOB)
     silent: Counter[str] = Counter()

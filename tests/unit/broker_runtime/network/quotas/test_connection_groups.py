@@ -81,7 +81,7 @@ def test_members_of_other_groups_have_a_rate_and_a_count_each() -> None:
     assert scene.admitted(A, 20) == 1, "who was refused for the count is in the rate: ten in all, as for an address"
 
 
-def test_the_longest_prefix_decides_and_all_who_have_it_hold() -> None:
+def test_all_groups_with_the_longest_matching_prefix_apply() -> None:
     scene = Scene()
     scene.group("wide", "10.0.0.0/8", "2001:db8::/32", max_connections=1)
     scene.group("narrow", "10.0.0.0/24", "2001:db8::/64", max_connections=3)
@@ -92,7 +92,7 @@ def test_the_longest_prefix_decides_and_all_who_have_it_hold() -> None:
     assert [scene.connections(name) for name in ("wide", "narrow", "other")] == [2, 5, 2]
 
 
-def test_an_ip_quota_is_a_member_with_the_whole_address_and_the_default_is_for_those_nobody_holds() -> None:
+def test_an_ip_quota_applies_to_its_address_and_the_default_to_addresses_without_a_group() -> None:
     scene = Scene(QuotaSettings(quota_window_num=2))
     scene.quotas.addresses.update_rate(None, 1, NOW)
     scene.quotas.addresses.update_rate(B, 3, NOW)
@@ -119,7 +119,7 @@ def test_what_a_group_refuses_is_taken_back_everywhere() -> None:
     assert scene.admitted(A, 20) == 7, "all that the loose one has left"
 
 
-def test_a_group_that_observes_holds_nobody_and_counts_whom_it_would() -> None:
+def test_an_observing_group_delays_no_client_and_counts_those_over_its_limits() -> None:
     scene = Scene(QuotaSettings(quota_window_num=2, ip_action=IpAction.DROP))
     scene.group("counted", A, max_connections=3, observe=1)
     scene.group("seen", A, rate=2, observe=1)
@@ -179,7 +179,7 @@ def test_a_group_that_is_made_again_has_the_open_connections_and_nothing_else_of
     assert not scene.groups.active
 
 
-def test_who_comes_to_an_address_has_nothing_of_who_had_it() -> None:
+def test_a_new_member_does_not_inherit_the_rate_of_its_addresss_former_member() -> None:
     scene = Scene(QuotaSettings(quota_window_num=2))
     scene.group("g", A, rate=1)
     assert scene.admitted(A, 9) == 1
@@ -203,7 +203,7 @@ def test_a_lowered_limit_holds_at_once_and_a_raised_one_too() -> None:
     assert scene.admitted(A, 90, at=NOW + 1_100) == 50, "the new rate counts since it is there"
 
 
-def test_a_connection_that_comes_while_others_are_counted_again_is_judged_by_what_is_in_force() -> None:
+def test_a_connection_accepted_during_a_recount_is_checked_against_the_limits_in_force() -> None:
     scene = Scene()
     assert [scene.admitted(ip, 2) for ip in (A, B)] == [2, 2]
     scene.groups.set_limits("g", AddressGroupLimits(max_connections=3), NOW)
@@ -224,7 +224,7 @@ def test_meters_are_as_many_as_those_of_addresses_may_be() -> None:
 
 
 @pytest.mark.parametrize("member", ["10.0.0.1/8", "shop/a", "10.0.0.0/40"])
-def test_what_is_no_range_changes_nothing(member: str) -> None:
+def test_an_invalid_range_changes_nothing(member: str) -> None:
     scene = Scene()
     with pytest.raises(ValueError, match=r"host bits|does not appear|permitted"):
         scene.groups.add_member("g", member, NOW)
@@ -257,7 +257,7 @@ X, Y = 7.0, 8.0
 """Two pods that have one address, one after the other."""
 
 
-def test_an_address_that_is_somebody_elses_by_its_number_has_nothing_of_who_had_it() -> None:
+def test_a_reassigned_address_does_not_keep_the_state_of_its_former_pod() -> None:
     """All in one change: the address is a member before and after it."""
     scene = Scene(QuotaSettings(quota_window_num=2, strategy=Strategy.TOKEN_BUCKET))
     scene.group("rate", rate=2)
@@ -283,7 +283,7 @@ def test_an_address_that_is_somebody_elses_by_its_number_has_nothing_of_who_had_
     assert [scene.connections(name) for name in ("rate", "each", "all", "range")] == [0, 0, 1, 1]
 
 
-def test_an_address_that_goes_to_a_group_of_somebody_else_takes_nothing_along() -> None:
+def test_an_address_that_moves_to_another_group_takes_no_state_along() -> None:
     """The new member joins before the old one leaves."""
     scene = Scene()
     scene.group("old", max_connections=2)
@@ -299,7 +299,7 @@ def test_an_address_that_goes_to_a_group_of_somebody_else_takes_nothing_along() 
     assert scene.admitted(A, 9, at=NOW + 20) == 2
 
 
-def test_who_has_an_address_that_a_group_lists_for_anybody_keeps_his_connections() -> None:
+def test_an_address_listed_in_another_group_keeps_its_connections_when_it_becomes_a_pods() -> None:
     scene = Scene()
     scene.group("listed", A, max_connections=9)
     assert scene.admitted(A, 3) == 3

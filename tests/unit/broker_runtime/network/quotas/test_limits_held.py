@@ -176,7 +176,7 @@ def test_addresses_come_in_pages() -> None:
     assert first["ips"].keys() | rest["ips"].keys() == set(ips)
 
 
-def test_only_what_has_held_a_connection_is_asked_for_all_the_time() -> None:
+def test_only_limits_that_delayed_a_connection_are_sampled() -> None:
     quotas = quotas_of()
     for number in range(SHOWN_MAX + 3):
         ip = f"10.0.{number // 100}.{number % 100}"
@@ -197,7 +197,7 @@ def test_only_what_has_held_a_connection_is_asked_for_all_the_time() -> None:
     assert found["left_out"] == 3
 
 
-def test_what_a_limit_has_held_is_forgotten_with_it() -> None:
+def test_counters_of_a_limit_are_removed_with_it() -> None:
     quotas = quotas_of(max_connections_per_ip_overrides={"10.0.0.2": 1})
     quotas.addresses.update_rate("10.0.0.1", 1, NOW)
     for ip in ("10.0.0.1", "10.0.0.1", "10.0.0.2", "10.0.0.2"):

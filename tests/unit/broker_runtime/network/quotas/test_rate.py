@@ -93,7 +93,7 @@ def test_a_burst_of_ten_windows_passes_and_is_then_paid_for() -> None:
     assert rate.throttle_ms(NOW + 16_000) == 0
 
 
-def test_unrecording_goes_to_the_current_sample_which_may_go_below_zero() -> None:
+def test_unrecord_changes_the_current_sample_which_may_become_negative() -> None:
     rate = WindowedRate(2, 1000, 5, NOW)
     rate.record(NOW)
     rate.unrecord(NOW + 1_500)
@@ -129,7 +129,7 @@ def test_a_token_bucket_has_room_for_one_at_least_and_waits_one_window_at_most()
     assert rate.throttle_ms(NOW) == 1000
 
 
-def test_a_token_bucket_that_becomes_limited_starts_with_one_seconds_worth_and_never_grows_by_a_raise() -> None:
+def test_a_newly_limited_token_bucket_has_one_seconds_tokens_and_a_raise_adds_none() -> None:
     rate = TokenBucket(11, 1000, UNLIMITED, NOW)
     for _ in range(1000):
         rate.record(NOW)

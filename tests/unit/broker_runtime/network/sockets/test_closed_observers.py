@@ -27,7 +27,7 @@ def test_each_is_told_once_and_in_order() -> None:
     assert told == ["a", "c"]
 
 
-def test_one_that_another_takes_away_meanwhile_is_not_told() -> None:
+def test_an_observer_removed_by_another_one_meanwhile_is_not_notified() -> None:
     told: list[str] = []
     observers = ClosedObservers(10)
     other = Observer("other", told)
@@ -38,7 +38,7 @@ def test_one_that_another_takes_away_meanwhile_is_not_told() -> None:
     assert told == []
 
 
-def test_who_comes_after_the_end_is_told_at_once() -> None:
+def test_an_observer_added_after_the_end_is_notified_at_once() -> None:
     told: list[str] = []
     observers = ClosedObservers(10)
     assert list(observers.taken()) == []

@@ -18,7 +18,7 @@ def test_the_earliest_deadline_is_due_first_whatever_the_order_of_arrival() -> N
     assert closes.next_ms is None
 
 
-def test_beyond_the_limit_there_is_no_room() -> None:
+def test_add_returns_false_beyond_the_limit() -> None:
     closes = DelayedCloses(2)
     assert [closes.add(fd, 100) for fd in range(3)] == [True, True, False]
     closes.set_limit(3)

@@ -36,17 +36,17 @@ def test_a_poller_is_told_of_changes_only_and_between_begin_and_end() -> None:
     poller = CountingPoller()
     interest = Interest(MemoryTransport(), poller)
     interest.read = False
-    interest.tell()
+    interest.update()
     assert (poller.watched, poller.changes) == (None, 0)
     interest.begin(Target())
     assert (poller.watched, poller.changes) == ((False, False), 1), "what had changed before is told"
     interest.write = True
-    interest.tell()
-    interest.tell()
+    interest.update()
+    interest.update()
     assert (poller.watched, poller.changes) == ((False, True), 2)
     interest.end()
     interest.read = True
-    interest.tell()
+    interest.update()
     assert (poller.watched, poller.changes) == (None, 2)
 
 
@@ -55,5 +55,5 @@ def test_a_transport_may_have_to_read_before_it_goes_on_writing() -> None:
     interest.begin(Target())
     assert not interest.reads_to_write
     interest.write = True
-    interest.tell()
+    interest.update()
     assert interest.reads_to_write

@@ -7,6 +7,6 @@ from broker_runtime.network.sockets.listening import ListenerBindError, listenin
 
 
 @pytest.mark.parametrize("host", ["a" * 64 + ".example", "a..b"])
-def test_what_cannot_be_a_name_is_told_with_its_listener(host: str) -> None:
+def test_the_error_for_an_invalid_host_names_its_listener(host: str) -> None:
     with pytest.raises(ListenerBindError, match="listener EXTERNAL: cannot use a"):
         listening_socket("EXTERNAL", host, 9094, NetworkLimits())

@@ -112,7 +112,7 @@ def test_a_connection_without_an_address_is_the_proxys_own(stream: bytes) -> Non
         "too long",
     ],
 )
-def test_what_is_no_such_header_is_refused_with_its_reason(stream: bytes, outcome: HeaderOutcome) -> None:
+def test_an_invalid_header_is_rejected_with_its_reason(stream: bytes, outcome: HeaderOutcome) -> None:
     with pytest.raises(ProxyHeaderError) as caught:
         read(stream)
     assert caught.value.outcome is outcome

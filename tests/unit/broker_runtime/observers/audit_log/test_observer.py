@@ -82,7 +82,7 @@ def test_all_partitions_are_told_a_hundred_a_turn_and_again_after_an_hour(tmp_pa
     assert len(bench.events()) == 500
 
 
-def test_spools_lie_where_the_configuration_says(tmp_path: Path) -> None:
+def test_spools_are_written_to_the_configured_folder(tmp_path: Path) -> None:
     bench = Bench(tmp_path / "data")
     bench.loaded(spool_dir=str(tmp_path / "elsewhere")).close(1)
     assert len(boots(tmp_path / "elsewhere")) == 1
@@ -90,7 +90,7 @@ def test_spools_lie_where_the_configuration_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("queue_full", "rejects"), [("permit", False), ("reject", True)])
-def test_it_refuses_requests_where_that_is_asked_for(tmp_path: Path, queue_full: str, rejects: bool) -> None:
+def test_the_log_rejects_requests_only_if_configured(tmp_path: Path, queue_full: str, rejects: bool) -> None:
     observer = Bench(tmp_path).loaded(queue_full=queue_full)
     call = ended_call(3, NotedConnection(), 0, (), Ending.ANSWERED, None)
     assert (observer.rejects, observer.refuses(call)) == (rejects, False)

@@ -55,7 +55,7 @@ def test_the_audit_topic_is_left_out() -> None:
     assert read_settings({"audit.topic": "audit", "exclude.topics": "a"}).excluded_topics == ("a", "audit")
 
 
-def test_every_key_says_what_it_is() -> None:
+def test_every_key_has_a_description() -> None:
     assert all(meaning.endswith(".") for _, _, meaning in KEYS.values())
 
 

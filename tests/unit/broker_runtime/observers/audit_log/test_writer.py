@@ -86,7 +86,7 @@ def test_a_block_that_is_full_is_written_at_once(event: Callable[[AuditBench], o
     assert block.last_seq == 1024
 
 
-def test_who_is_killed_while_nothing_happens_has_lost_nothing() -> None:
+def test_a_kill_without_pending_events_loses_nothing() -> None:
     fs = MemoryFileSystem()
     bench = AuditBench(fs, FOLDER)
     for _ in range(50):
@@ -97,7 +97,7 @@ def test_who_is_killed_while_nothing_happens_has_lost_nothing() -> None:
     assert gaps == []
 
 
-def test_what_may_be_lost_by_a_kill_is_told_and_not_much_more() -> None:
+def test_events_possibly_lost_by_a_kill_are_reported_with_few_others() -> None:
     fs = MemoryFileSystem()
     bench = AuditBench(fs, FOLDER)
     for _ in range(10):
@@ -126,7 +126,7 @@ def test_requests_that_are_still_being_added_up_have_their_numbers_kept_for_them
 
 
 @pytest.mark.parametrize("level", ["full", "rollup"])
-def test_whenever_a_broker_is_killed_no_number_is_above_what_its_spool_says(level: str) -> None:
+def test_after_a_kill_at_any_time_no_number_exceeds_the_reserved_one(level: str) -> None:
     fs = MemoryFileSystem()
     bench = AuditBench(fs, FOLDER, level=level, rollup_ms="60000", segment_ms="1000")
     for number in range(1, 151):
@@ -158,7 +158,7 @@ def test_a_log_that_closes_writes_no_block_without_events() -> None:
     assert [block.last_seq for block in contents(fs)[0].blocks] == [1]
 
 
-def test_a_disk_that_is_full_for_a_while_costs_nothing_but_what_the_queue_cannot_hold(
+def test_a_temporarily_full_disk_loses_only_events_beyond_the_queue(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     fs = MemoryFileSystem()
@@ -202,7 +202,7 @@ def test_a_full_disk_at_the_end_of_a_file_leaves_no_number_twice() -> None:
     assert len(contents(fs)) == 2
 
 
-def test_what_was_dropped_is_told_when_the_log_closes_with_room_again() -> None:
+def test_dropped_events_are_reported_when_the_log_closes_after_the_disk_recovered() -> None:
     fs = MemoryFileSystem()
     bench = AuditBench(fs, FOLDER, queue_bytes="1000")
     fs.capacity_bytes = 0
@@ -249,7 +249,7 @@ def test_names_that_clients_make_up_are_kept_up_to_a_length() -> None:
         ({"level": "connections"}, (19, "PLAINTEXT"), (3, "PLAINTEXT")),
     ],
 )
-def test_requests_that_would_be_recorded_are_refused_while_the_queue_is_full_where_that_is_asked_for(
+def test_requests_to_be_recorded_are_rejected_while_the_queue_is_full_if_configured(
     config: dict[str, str], refused: tuple[int, str], not_refused: tuple[int, str] | None
 ) -> None:
     fs = MemoryFileSystem()
@@ -290,7 +290,7 @@ def test_a_folder_that_is_read_only_for_a_while_is_as_a_full_disk() -> None:
     assert [reason for *_, reason in gaps] == ["queue full"]
 
 
-def test_who_is_killed_on_a_full_disk_tells_of_what_was_dropped_too() -> None:
+def test_a_kill_on_a_full_disk_reports_the_dropped_events_too() -> None:
     fs = MemoryFileSystem()
     bench = AuditBench(fs, FOLDER, queue_bytes="1000")
     fs.capacity_bytes = 0
@@ -338,7 +338,7 @@ def test_spools_that_nobody_lands_have_a_limit() -> None:
     assert any(reason == "queue full" for *_, reason in gaps)
 
 
-def test_spools_that_nobody_lands_are_not_looked_at_over_and_over() -> None:
+def test_spools_without_a_lander_are_not_read_repeatedly() -> None:
     opened: list[str] = []
 
     class Watched(MemoryFileSystem):
@@ -478,7 +478,7 @@ def test_every_event_is_written_or_told_as_missing(steps: list[tuple[str, int]],
         assert len(numbers) >= recorded
 
 
-def test_spools_that_nobody_lands_are_counted_until_somebody_does() -> None:
+def test_spools_without_a_lander_are_counted_until_they_are_landed() -> None:
     fs = MemoryFileSystem()
     bench = AuditBench(fs, FOLDER)
     for complete in range(1, 4):

@@ -106,7 +106,7 @@ def test_what_is_not_synced_is_synced_first() -> None:
     assert log.first_dirty_offset > 20
 
 
-def test_a_log_that_cannot_be_cleaned_is_counted_and_the_others_go_on(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_log_that_cannot_be_cleaned_is_counted_and_others_are_cleaned(caplog: pytest.LogCaptureFixture) -> None:
     folder = Folder()
     bad, good = folder.log("bad", 60), folder.log("good", 20)
     wrong = bytearray(with_body(1, encode_batch([(b"k", b"v")], folder.clock.wall_ms()), b"not gzip"))
@@ -148,7 +148,7 @@ def test_a_mistake_in_the_cleaner_costs_one_log_its_cleaning_and_the_broker_noth
     folder.fill(first, 1)
 
 
-def test_a_disk_without_room_is_left_alone_until_there_is_some_and_others_have_their_turn() -> None:
+def test_a_full_disk_postpones_its_large_log_while_others_are_cleaned() -> None:
     folder = Folder()
     large = folder.log("large", 40, TopicConfig(cleanup_policy=("compact",), segment_bytes=4000))
     small = folder.log("small", 4)
@@ -162,7 +162,7 @@ def test_a_disk_without_room_is_left_alone_until_there_is_some_and_others_have_t
     assert folder.cleaner.figures.uncleanable_partitions == 0
 
 
-def test_what_it_reads_and_writes_in_a_second_has_a_limit() -> None:
+def test_the_cleaners_bytes_per_second_are_limited() -> None:
     folder = Folder()
     folder.cleaner.config = BrokerConfig(log_cleaner_io_max_bytes_per_second=1000.0)
     log = folder.log("slow", 40)
@@ -189,7 +189,7 @@ def test_more_keys_than_memory_take_more_cleanings() -> None:
     assert folder.cleaner.figures.map_utilization == 1
 
 
-def test_it_goes_on_until_nothing_is_dirty_and_then_looks_again_after_a_while() -> None:
+def test_the_cleaner_works_until_no_log_is_dirty_and_checks_again_after_a_while() -> None:
     folder = Folder()
     log = folder.log("first", 40)
 

@@ -150,7 +150,7 @@ def test_the_sequence_of_an_idempotent_producer_survives_its_records() -> None:
     assert append_keyed(house, (b"a", b"4"), producer=ProducerStamp(7, 0, 2)) == 3
 
 
-def test_a_batch_without_records_goes_once_a_later_one_tells_the_same() -> None:
+def test_an_empty_batch_is_removed_once_a_later_one_has_the_same_information() -> None:
     """The same about the producer, or that the segment is complete."""
     house = _house(TopicConfig(cleanup_policy=("compact",)))
     sizes = []

@@ -23,7 +23,7 @@ RECORDS = st.lists(st.tuples(st.none() | st.binary(max_size=200), st.none() | st
 
 @settings(max_examples=150)
 @given(records=RECORDS, chosen=st.sets(st.integers(0, 40)), codec=st.integers(0, 4))
-def test_what_stays_is_as_it_was(
+def test_kept_records_are_unchanged(
     records: list[tuple[bytes | None, bytes | None]], chosen: set[int], codec: int
 ) -> None:
     plain = encode_batch(records, 5000, ProducerStamp(7, 2, 9))

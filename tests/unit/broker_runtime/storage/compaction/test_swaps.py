@@ -130,7 +130,7 @@ def test_retention_whose_folder_cannot_be_synced_takes_the_log_offline() -> None
         append_keyed(house, (b"a", b"more"))
 
 
-def test_what_comes_in_place_of_cleaned_records_does_not_count_as_cleaned() -> None:
+def test_records_that_replace_cleaned_ones_do_not_count_as_cleaned() -> None:
     house = _dirty()
     clean(house)
     house.restart()
@@ -265,7 +265,7 @@ def test_a_damaged_swap_is_dropped_while_the_old_segments_are_there_and_is_damag
 
 
 @pytest.mark.parametrize("keeps_names", [False, True])
-def test_a_damaged_swap_is_kept_at_whatever_moment_the_machine_has_stopped_unless_the_old_segments_are_there(
+def test_a_damaged_swap_is_kept_after_any_crash_unless_the_old_segments_exist(
     keeps_names: bool,
 ) -> None:
     kept, dropped = set[int](), set[int]()

@@ -52,7 +52,7 @@ def test_look_ups_find_what_is_left(kind: str, seed: int) -> None:
         house.kill()
 
 
-def test_a_look_up_goes_on_where_segments_were_swapped_meanwhile() -> None:
+def test_a_search_continues_after_its_segments_were_swapped() -> None:
     house = LogHouse(TopicConfig(cleanup_policy=("compact",), segment_bytes=400, index_interval_bytes=80))
     for number in range(40):
         house.log.append(memoryview(encode_batch([(b"a", b"%d" % number)] * 3, number)))

@@ -96,7 +96,7 @@ def test_behind_a_damaged_header_the_next_batch_is_searched(at: int) -> None:
     assert (node.unreadable, served(node.log)) == ([(20, 20)], all_but(20))
 
 
-def test_what_looks_like_a_batch_in_damaged_records_is_not_taken_for_one() -> None:
+def test_a_forged_batch_inside_damaged_records_is_not_read_as_a_batch() -> None:
     node = Node()
     inner = bytearray(encode_batch([(b"k", b"forged")], 1))
     inner[:8] = (52).to_bytes(8, "big")
@@ -280,7 +280,7 @@ def _batches(start: int, end: int) -> memoryview:
     return memoryview(found)
 
 
-def test_one_that_does_not_say_whose_it_is_begins_anew_to_follow() -> None:
+def test_a_log_without_a_topic_id_is_recreated_to_follow() -> None:
     node = Node()
     node.stop()
     node.fs.unlink(FOLDER / "partition.metadata")

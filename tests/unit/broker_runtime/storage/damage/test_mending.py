@@ -227,7 +227,7 @@ def test_what_does_not_fit_is_not_taken(supplied: Supplied) -> None:
     assert values_of(house.log) == everything()
 
 
-def test_what_a_cleaned_replica_has_not_any_more_is_taken_by_batches_without_records() -> None:
+def test_records_missing_from_a_cleaned_replica_are_replaced_by_empty_batches() -> None:
     house = DamagedHouse()
     house.find(20, 21, 22)
 
@@ -241,7 +241,7 @@ def test_what_a_cleaned_replica_has_not_any_more_is_taken_by_batches_without_rec
     assert (house.unreadable, values_of(house.log)) == ([], everything(20, 22))
 
 
-def test_only_what_lies_behind_the_start_of_the_log_is_asked_for() -> None:
+def test_only_ranges_after_the_log_start_are_requested() -> None:
     house = DamagedHouse()
     house.find(20, 21)
     house.log.delete_records(21)

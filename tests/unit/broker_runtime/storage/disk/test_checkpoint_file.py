@@ -22,7 +22,7 @@ class Disk:
         self.content = content
 
 
-def test_what_is_there_is_not_written_again() -> None:
+def test_unchanged_content_is_not_written_again() -> None:
     disk = Disk()
     disk.file.write({KEY: 1})
     assert disk.file.begin({KEY: 1}) is None
@@ -40,7 +40,7 @@ def test_a_write_that_was_begun_before_another_does_not_come_after_it() -> None:
     assert disk.file.is_settled
 
 
-def test_what_is_on_its_way_may_be_there() -> None:
+def test_a_pending_write_may_already_be_on_disk() -> None:
     disk = Disk()
     disk.file.write({KEY: 1})
     pending = disk.file.begin({KEY: 5})

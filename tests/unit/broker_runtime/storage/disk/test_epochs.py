@@ -45,7 +45,7 @@ def test_deleting_the_beginning_changes_no_end_of_what_is_left(
     assert epochs.end_offset_for(asked, 99) == epoch_end(left, asked, 99)
 
 
-def test_what_kafka_answers_for_epochs_that_wrote_nothing() -> None:
+def test_end_offsets_of_epochs_without_records_match_kafkas() -> None:
     epochs = LeaderEpochs([(2, 10), (5, 30)])
     assert epochs.end_offset_for(1, 50) == (1, 10)
     assert epochs.end_offset_for(2, 50) == (2, 30)

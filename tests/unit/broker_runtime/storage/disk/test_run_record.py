@@ -96,7 +96,7 @@ def test_kafkas_marker_names_the_epoch() -> None:
     assert read_file(node.fs, LOG_DIR / CLEAN_SHUTDOWN) == b'{"version":0,"brokerEpoch":7}'
 
 
-def test_where_boots_cannot_be_told_apart_only_a_clean_stop_counts() -> None:
+def test_only_a_clean_stop_counts_if_boots_cannot_be_distinguished() -> None:
     node = Node(UNKNOWN_BOOT)
     node.serve(7)
     node.kill()
@@ -198,7 +198,7 @@ def test_a_damaged_file_vouches_for_nothing(name: str, content: bytes) -> None:
     assert node.start() == -1
 
 
-def test_a_run_that_cannot_note_its_epoch_does_not_go_on_and_leaves_the_word_of_the_last() -> None:
+def test_a_run_that_cannot_store_its_epoch_ends_and_keeps_the_previous_record() -> None:
     node = Node()
     node.serve(7)
     node.kill()

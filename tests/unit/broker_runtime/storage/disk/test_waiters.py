@@ -21,7 +21,7 @@ def test_waiters_are_called_once_when_their_offset_is_passed() -> None:
     assert not waiters.waiting
 
 
-def test_everybody_hears_of_the_end() -> None:
+def test_wake_all_calls_every_waiter() -> None:
     waiters = OffsetWaiters(AtOnce())
     calls: list[int] = []
     waiters.add(7, lambda: calls.append(7))
@@ -49,7 +49,7 @@ def test_a_callback_may_take_others_back_and_wait_again() -> None:
     assert calls == ["first", "again"]
 
 
-def test_one_that_fails_is_told_in_the_log_and_nobody_else_hears_of_it(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_callback_is_logged_and_does_not_affect_others(caplog: pytest.LogCaptureFixture) -> None:
     waiters = OffsetWaiters(AtOnce())
     calls: list[str] = []
 
@@ -92,7 +92,7 @@ class Loop:
         return call
 
 
-def test_nobody_is_called_within_the_append_and_each_turn_is_bounded() -> None:
+def test_callbacks_run_after_the_append_in_bounded_turns() -> None:
     loop = Loop()
     waiters = OffsetWaiters(loop.wakes)
     for number in range(7):
@@ -132,12 +132,12 @@ def test_watchers_are_told_once_unless_they_are_added_again() -> None:
     first, second = Told(loop, "first"), Told(loop, "second")
     watchers.add(first)
     place = watchers.add(second)
-    watchers.tell()
-    watchers.tell()
+    watchers.notify()
+    watchers.notify()
     del place[second]
     watchers.add(first)
     assert loop.turn() == ["first"]
-    watchers.tell_at_once()
+    watchers.notify_at_once()
     assert loop.called == ["first", "first"]
-    watchers.tell()
+    watchers.notify()
     assert not loop.soon

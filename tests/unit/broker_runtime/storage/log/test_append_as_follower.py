@@ -137,7 +137,7 @@ def test_a_bad_batch_and_what_follows_it_is_refused(damage: Callable[[bytearray]
     assert house.follower.append(memoryview(_bytes(SECOND, THIRD))) == 5
 
 
-def test_an_epoch_of_which_nothing_could_be_written_is_not_known() -> None:
+def test_an_epoch_whose_batches_could_not_be_written_is_unknown() -> None:
     """Otherwise batches of the epoch that really follows there would be refused for ever."""
     house = _follower()
     house.follower.append(memoryview(_bytes(FIRST)))

@@ -120,7 +120,7 @@ def test_flush_ms_syncs_in_the_background() -> None:
 
 
 @pytest.mark.parametrize("moment", [1, 2, 3, 4, 5])
-def test_what_is_appended_during_a_sync_is_left_to_the_next_one(moment: int) -> None:
+def test_records_appended_during_a_sync_are_left_to_the_next_one(moment: int) -> None:
     """A controller syncs in a thread, and the event loop continues."""
     house = LogHouse()
     house.append(b"a")

@@ -144,7 +144,7 @@ def test_a_shortage_never_takes_a_log_offline(number: int, monkeypatch: pytest.M
     assert (house.log.failure, house.vouches) == (None, True)
 
 
-def test_what_is_no_shortage_takes_a_log_offline_after_twenty_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_permanent_open_error_takes_the_log_offline_after_twenty_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
     house = House()
     house.send()
     house.send()

@@ -70,7 +70,7 @@ def test_what_power_takes_before_the_sync_has_not_counted() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_what_has_counted_is_there_after_a_power_loss_with_its_epochs_and_segments(seed: int) -> None:
+def test_acknowledged_records_survive_a_power_loss_with_epochs_and_segments(seed: int) -> None:
     house = SlowHouse(TopicConfig(flush_messages=1, segment_bytes=3 * ONE))
     for number in range(10):
         house.append(b"%d" % number, leader_epoch=number // 4)
@@ -106,7 +106,7 @@ def test_flush_ms_stops_nobody() -> None:
     assert (house.counted, house.log.recovery_point) == ((2, 2, 2), 1)
 
 
-def test_who_waits_hears_that_the_disk_has_failed() -> None:
+def test_all_waiters_are_woken_when_a_sync_fails() -> None:
     house = SlowHouse()
     woken: list[str] = []
     house.append(b"a")

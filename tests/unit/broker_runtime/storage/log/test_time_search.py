@@ -123,7 +123,7 @@ def test_the_indexes_bound_what_is_read(times: object) -> None:
 
 
 @pytest.mark.parametrize(("codec", "steps"), [(0, 0), (4, 1)])
-def test_a_small_batch_is_looked_through_at_once_and_a_compressed_one_in_a_step(codec: int, steps: int) -> None:
+def test_a_small_batch_is_searched_at_once_and_a_compressed_one_in_a_step(codec: int, steps: int) -> None:
     house = LogHouse()
     for timestamp in range(1000, 1400, 2):
         _append(house, timestamp, timestamp + 1, codec=codec)
@@ -151,7 +151,7 @@ def test_a_batch_that_unpacks_to_too_much_is_not_unpacked() -> None:
     assert caught.value.code == ErrorCode.MESSAGE_TOO_LARGE
 
 
-def test_what_cannot_be_unpacked_is_told() -> None:
+def test_a_batch_that_cannot_be_decompressed_is_reported() -> None:
     house = LogHouse()
     house.log.append(memoryview(with_body(1, timed([1000, 2000]), b"\x1f\x8bnothing of the kind")))
     with pytest.raises(KafkaError) as caught:

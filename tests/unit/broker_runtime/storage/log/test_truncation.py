@@ -35,7 +35,7 @@ def _reopened(fs: MemoryFileSystem, house: LogHouse) -> LogManager:
 
 
 @pytest.mark.parametrize(("offset", "end"), [(29, 28), (28, 28), (13, 12), (12, 12), (11, 10), (2, 2), (1, 0), (0, 0)])
-def test_whole_batches_go_and_appending_goes_on(offset: int, end: int) -> None:
+def test_truncation_removes_whole_batches_and_appends_continue(offset: int, end: int) -> None:
     house = _filled()
     before = stored(house.log)
     house.follower.truncate_to(offset)
@@ -158,7 +158,7 @@ def test_a_disk_that_fails_in_the_middle_stops_the_log() -> None:
 
 @pytest.mark.parametrize("damage", ["none", "offsets", "times"])
 @pytest.mark.parametrize("seed", range(6))
-def test_what_is_left_is_known_as_if_each_batch_had_been_looked_at(seed: int, damage: str) -> None:
+def test_state_after_a_truncation_equals_a_scan_of_the_remaining_batches(seed: int, damage: str) -> None:
     chance = random.Random(seed)
     house = LogHouse(TopicConfig(index_interval_bytes=chance.choice([0, 200, 400])))
     times = []
@@ -204,7 +204,7 @@ class _BootedHouse(LogHouse):
 
 @pytest.mark.parametrize("failing", range(1, 10))
 @pytest.mark.parametrize("has_folder", [True, False])
-def test_where_deleted_records_ended_is_not_missed_when_a_power_loss_took_them_after_a_failed_cut(
+def test_a_log_start_lost_by_a_power_loss_after_a_failed_truncation_is_not_damage(
     failing: int, has_folder: bool
 ) -> None:
     house = _BootedHouse()

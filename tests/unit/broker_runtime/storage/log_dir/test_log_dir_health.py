@@ -56,7 +56,7 @@ def test_a_start_keeps_the_reserve() -> None:
     assert house.logs.dir_health.failure is None
 
 
-def test_a_full_disk_is_told_once_a_minute_and_takes_records_again_when_there_is_room(
+def test_a_full_disk_is_logged_once_a_minute_and_accepts_records_when_it_has_space(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.WARNING)
@@ -107,7 +107,7 @@ def test_a_full_disk_takes_what_frees_it(caplog: pytest.LogCaptureFixture) -> No
     assert house.has_reserve
 
 
-def test_a_partition_that_did_not_find_the_disk_full_asks_before_it_takes_the_reserve() -> None:
+def test_a_partition_unaware_of_the_full_disk_checks_before_it_uses_the_reserve() -> None:
     house = FullHouse()
     other = house.logs.create("other", 0, OTHER_ID, house.config)
     house.fill()
@@ -197,7 +197,7 @@ def test_checkpoints_that_cannot_be_written_take_no_more_memory_with_each_try() 
     assert read_file(house.fs, LOG_DIR / HIGH_WATERMARKS)
 
 
-def test_a_write_that_was_tried_before_the_disk_was_full_says_nothing_of_it() -> None:
+def test_a_write_begun_before_the_disk_was_full_is_no_evidence() -> None:
     clock, disk, fs = ManualClock(), ManualDisk(), MemoryFileSystem()
     fs.mkdir(LOG_DIR)
     health = LogDirHealth(fs, LOG_DIR, clock, disk, RESERVE_BYTES, lambda: None)

@@ -89,7 +89,7 @@ def test_a_shortage_of_descriptors_is_no_damage() -> None:
         node.start()
 
 
-def test_who_accepts_that_the_beginning_is_lost_is_not_counted_on_either() -> None:
+def test_accepting_the_loss_of_the_beginning_makes_the_data_incomplete() -> None:
     node = _without_its_first_segment(0)
     node.fs.open(FOLDER / "accept-loss", create=True)
     node.start()

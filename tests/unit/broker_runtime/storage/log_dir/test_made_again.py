@@ -57,7 +57,7 @@ def test_records_that_were_acknowledged_are_there_after_a_kill(topic_id: UUID) -
     assert house.logs.damaged == {}
 
 
-def test_what_was_synced_is_there_after_a_power_loss_and_what_was_not_is_checked() -> None:
+def test_synced_records_survive_a_power_loss_and_others_are_checked() -> None:
     for seed in range(20):
         house = _with_old_offsets()
         _make_again(house)
@@ -142,7 +142,7 @@ def test_a_folder_that_an_earlier_version_has_only_begun_is_no_reason_not_to_sta
     assert house.logs.create("orders", 0, AGAIN, house.config).log_end_offset == 0
 
 
-def test_files_of_a_segment_that_could_not_be_renamed_whole_go_all_the_same() -> None:
+def test_files_of_a_partly_renamed_segment_are_deleted_too() -> None:
     house = LogHouse()
     for number in range(30):
         house.append(b"%d" % number)

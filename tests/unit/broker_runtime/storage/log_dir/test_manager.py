@@ -166,7 +166,7 @@ def test_create_returns_the_log_that_is_there_and_refuses_another_topics() -> No
     assert caught.value.code == ErrorCode.INCONSISTENT_TOPIC_ID
 
 
-def test_a_deleted_partition_is_gone_at_once_and_its_files_later() -> None:
+def test_a_deleted_partition_disappears_at_once_and_its_files_later() -> None:
     house = _filled()
     region = house.log.read(0, 100, min_one=True, up_to=50)
     assert region is not None
@@ -329,7 +329,7 @@ def test_what_recovery_has_found_is_synced_soon_after_the_start() -> None:
     assert values_of(house.log) == EVERYTHING
 
 
-def test_what_recovery_has_found_is_synced_at_once_where_acknowledgements_ask_for_it() -> None:
+def test_recovered_records_are_synced_at_once_if_acknowledgements_require_it() -> None:
     house = _filled(TopicConfig(segment_bytes=1000, flush_messages=1))
     house.kill()
     assert house.log.recovery_point == house.log.counted_end == 50
@@ -346,7 +346,7 @@ def test_expired_records_do_not_come_back_after_a_power_loss() -> None:
     assert house.log.log_start_offset == start > 0
 
 
-def test_old_segments_go_by_size_and_only_whole_ones() -> None:
+def test_retention_by_size_deletes_whole_old_segments() -> None:
     house = _filled(TopicConfig(segment_bytes=1000, retention_bytes=2000))
     sizes = [segment.size for segment in house.log.segments]
     at_once(house.logs.tick())

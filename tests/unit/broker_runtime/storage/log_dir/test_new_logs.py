@@ -16,7 +16,7 @@ NEW_ID, NEWER_ID = UUID(int=21), UUID(int=22)
 
 
 @pytest.mark.parametrize("opened", range(4))
-def test_what_cannot_be_made_leaves_nothing_behind(opened: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_that_cannot_be_created_leaves_no_files(opened: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Previously each attempt to create a partition without descriptors set a folder aside for the user.
 
     The files are its metadata, the segment and two indexes; some of them are opened before descriptors run out.
@@ -42,7 +42,7 @@ def test_what_cannot_be_made_leaves_nothing_behind(opened: int, monkeypatch: pyt
     assert house.logs.create("new", 0, NEW_ID, house.config).log_end_offset == 0
 
 
-def test_what_cannot_be_made_beside_the_loop_is_tried_on_it_and_told_there() -> None:
+def test_a_log_that_a_thread_cannot_create_is_retried_on_the_loop_which_reports_the_error() -> None:
     house = LogHouse()
     done: list[None] = []
     house.fs.no_descriptors = True

@@ -144,7 +144,7 @@ def test_all_silent_producers_are_forgotten_at_once_and_in_short_steps() -> None
     assert len(states) == 0
 
 
-def test_producers_that_come_while_others_are_forgotten_are_kept() -> None:
+def test_producers_added_during_an_expiry_are_kept() -> None:
     states = _of_many(0)
     for number, _ in enumerate(states.expire(10, 10)):
         states.record(10_000 + number, 0, StoredBatch(0, 0, 0, 0, 0), 11)

@@ -113,7 +113,7 @@ def test_long_and_compressed_batches_belong_into_another_thread() -> None:
 
 
 @given(st.binary(max_size=120))
-def test_whatever_comes_there_is_an_answer(body: bytes) -> None:
+def test_arbitrary_records_are_accepted_or_rejected_without_a_crash(body: bytes) -> None:
     for codec in range(5):
         with suppress(KafkaError):
             check_records(with_body(codec, KEYED, body), COMPACT, 10_000, WHERE)

@@ -84,7 +84,7 @@ DATA = (
 
 @pytest.mark.parametrize("way", [*WAYS, PADDED])
 @given(data=DATA)
-def test_what_was_packed_has_room(way: str, data: bytes) -> None:
+def test_compressed_records_have_room_for_their_number(way: str, data: bytes) -> None:
     codec, packer = (ZSTD, zstd_by_hand) if way == PADDED else WAYS[way]
     body = memoryview(HEADER + packer(data))
     assert has_room(codec, body, len(data) // RECORD_BYTES_MIN)

@@ -70,7 +70,7 @@ def test_a_good_batch_passes_with_its_header() -> None:
         (encode_batch([(b"k", b"v")], NOW_MS + 3_600_001), ErrorCode.INVALID_TIMESTAMP),
     ],
 )
-def test_what_kafka_refuses_is_refused_with_its_code(batch: bytes, code: ErrorCode) -> None:
+def test_batches_that_kafka_rejects_are_rejected_with_its_code(batch: bytes, code: ErrorCode) -> None:
     assert _code(batch, TopicConfig()) == code
 
 
@@ -87,7 +87,7 @@ def test_the_topic_sets_the_limits(config: TopicConfig, code: ErrorCode | None) 
     assert _code(GOOD, config) == code
 
 
-def test_old_timestamps_are_refused_only_where_the_topic_says_so_and_never_missing_ones() -> None:
+def test_old_timestamps_are_rejected_if_configured_and_missing_ones_never() -> None:
     limited = TopicConfig(message_timestamp_before_max_ms=10)
     assert _code(encode_batch([(None, b"v")], NOW_MS - 11), limited) == ErrorCode.INVALID_TIMESTAMP
     assert _code(encode_batch([(None, b"v")], -1), limited) is None
@@ -142,7 +142,7 @@ def test_a_record_whose_bytes_are_damaged_is_corrupt_and_not_wrong() -> None:
 
 
 @pytest.mark.parametrize("codec", [GZIP, LZ4, ZSTD])
-def test_what_does_not_begin_like_its_compression_is_refused(codec: int) -> None:
+def test_a_batch_without_its_codecs_header_is_rejected(codec: int) -> None:
     opaque = _patched(21, ">h", codec, encode_batch([(None, b"not really packed")], NOW_MS))
     assert _code(opaque, TopicConfig()) == ErrorCode.INVALID_RECORD
 

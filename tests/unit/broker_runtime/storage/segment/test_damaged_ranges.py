@@ -127,7 +127,7 @@ def test_bytes_that_cannot_be_read_are_a_damage(at: int) -> None:
 
 
 @pytest.mark.parametrize("max_bytes", [1, 80, 200, 10_000])
-def test_what_lies_directly_before_bytes_that_cannot_be_read_is_served(max_bytes: int) -> None:
+def test_records_just_before_unreadable_bytes_are_served(max_bytes: int) -> None:
     """A read ahead of the batches would fail for ever."""
     house = DamagedHouse()
     segment, position = house.place_of(20)
@@ -155,7 +155,7 @@ def test_a_damage_that_is_over_is_noticed_by_the_next_reader_ten_minutes_later()
     assert (house.unreadable, served(house)) == ([(30, 31)], everything(30))
 
 
-def test_a_file_of_which_nothing_can_be_read_is_a_damage_as_a_whole() -> None:
+def test_an_unreadable_file_is_one_damaged_range() -> None:
     house = DamagedHouse()
     segment, _ = house.place_of(20)
     house.fs.spoil(segment.path, 0, segment.size)

@@ -153,7 +153,7 @@ def test_any_bytes_are_a_message_or_a_protocol_error(name: str, data: bytes) -> 
         ("7531 0000", "30002"),
     ],
 )
-def test_what_is_no_registration_is_malformed(body: str, why: str) -> None:
+def test_an_invalid_registration_is_malformed(body: str, why: str) -> None:
     with pytest.raises(ProtocolError, match=why) as raised:
         layouts.REGISTER_CONSUMER_REQUEST.read(memoryview(bytes.fromhex(body)))
     assert not isinstance(raised.value, UnfitError)

@@ -46,5 +46,5 @@ def test_two_numbers_are_refused_where_the_broker_refuses_them() -> None:
             assert refused(config) == (problem(config) is not None), config
 
 
-def test_what_is_no_number_is_left_to_the_rule_of_its_kind() -> None:
+def test_an_order_ignores_values_that_are_not_numbers() -> None:
     assert not BROKER_ORDERS[0].wrong({"group.consumer.session.timeout.ms": "soon"})

@@ -15,7 +15,7 @@ from sluicegate_operator.api.models.broker_tags import tag_key as key_of
 NAMES = st.text(st.sampled_from("aZ0._/- ö"), max_size=130)
 
 
-def test_what_brokers_say_by_themselves_is_the_same_list() -> None:
+def test_the_list_of_built_in_tags_equals_the_brokers() -> None:
     assert tuple(tag.name for tag in BROKERS_OWN) == BUILT_IN_TAGS
 
 
@@ -31,7 +31,7 @@ def test_brokers_take_every_value_as_it_is(value: str) -> None:
     assert key.parse(value) == value
 
 
-def test_there_is_room_for_tags_that_are_to_go() -> None:
+def test_the_maximum_leaves_room_for_tags_to_be_removed() -> None:
     brokers = definition("BrokerCluster")["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"][
         "properties"
     ]["brokers"]["properties"]

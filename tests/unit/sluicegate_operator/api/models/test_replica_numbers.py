@@ -22,7 +22,7 @@ def sentences(folder: Path, *documents: dict[str, Any]) -> list[str]:
 @pytest.mark.parametrize(
     "key", ["default.replication.factor", "offsets.topic.replication.factor", "min.insync.replicas"]
 )
-def test_a_cluster_whose_config_asks_for_more_replicas_than_it_has_brokers_is_refused(tmp_path: Path, key: str) -> None:
+def test_a_cluster_configured_with_more_replicas_than_brokers_is_rejected(tmp_path: Path, key: str) -> None:
     assert sentences(tmp_path, cluster(config={key: "5"})) == [
         f"0: spec.config: {key} is 5, and {BROKERS}; set {key} to 3 or less, or run 5 brokers"
     ]
@@ -44,7 +44,7 @@ def test_each_number_may_be_given_alone_and_an_external_cluster_has_brokers_that
     assert sentences(tmp_path, external(config={"default.replication.factor": "50"})) == []
 
 
-def test_a_topic_with_more_replicas_than_its_cluster_has_brokers_is_refused_where_both_are_in_the_files(
+def test_a_topic_with_more_replicas_than_its_clusters_brokers_is_rejected_if_both_are_in_files(
     tmp_path: Path,
 ) -> None:
     assert sentences(tmp_path, cluster(), topic(replicas=4)) == [

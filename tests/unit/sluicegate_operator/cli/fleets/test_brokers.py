@@ -83,7 +83,9 @@ def test_a_broker_that_there_is_not_is_named() -> None:
         AdminConnectionError(ADDRESS, "the broker closed the connection"),
     ],
 )
-def test_other_brokers_do_not_say_what_they_are(error: KafkaAdminError, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_brokers_of_other_products_are_reported_as_not_describing_themselves(
+    error: KafkaAdminError, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def refuse(_: BrokerAdmin, broker_ids: Collection[int] = ()) -> tuple[BrokerDescription, ...]:
         raise error
 
@@ -93,7 +95,7 @@ def test_other_brokers_do_not_say_what_they_are(error: KafkaAdminError, monkeypa
     assert done.stderr == f"{error}; only brokers of Sluicegate say what they are\n"
 
 
-def test_who_cannot_be_asked_is_said_in_a_sentence() -> None:
+def test_an_unreachable_broker_is_reported_in_one_line() -> None:
     done = run()
     assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert "cannot connect" in done.stderr

@@ -155,5 +155,5 @@ def test_what_is_not_damaged_is_not_given_up(cluster: Cluster, partition: str, o
 @pytest.mark.parametrize(
     ("partition", "offsets"), [("orders", "1-2"), ("orders-0", "2-1"), ("orders-0", "x"), ("-", "1")]
 )
-def test_what_cannot_be_meant_is_refused_before_anybody_is_asked(partition: str, offsets: str) -> None:
+def test_invalid_arguments_are_rejected_before_any_broker_is_asked(partition: str, offsets: str) -> None:
     assert run("accept", "--offsets", offsets, "--", partition).exit_code == 2

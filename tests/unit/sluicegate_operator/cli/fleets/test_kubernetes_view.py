@@ -123,7 +123,7 @@ def kafka() -> Kube:
 
 
 async def look(kube: Kube, cluster_: str | None = None) -> Any:
-    [found] = await KubernetesView(kube, "kafka", cluster_).look()  # type: ignore[arg-type]
+    [found] = await KubernetesView(kube, "kafka", cluster_).read_clusters()  # type: ignore[arg-type]
     return found
 
 
@@ -152,7 +152,7 @@ async def test_nodes_brokers_resources_and_quotas_of_a_cluster() -> None:
     assert kube.selectors == ["sluicegate.dev/cluster,app.kubernetes.io/managed-by=sluicegate-operator"]
 
 
-async def test_what_does_not_answer_is_said() -> None:
+async def test_nodes_that_do_not_answer_are_reported() -> None:
     kube = kafka()
     kube.answers = {}
     seen = await look(kube, "shop")
@@ -163,7 +163,7 @@ async def test_what_does_not_answer_is_said() -> None:
     assert kube.selectors == ["sluicegate.dev/cluster=shop,app.kubernetes.io/managed-by=sluicegate-operator"]
 
 
-async def test_a_ready_broker_of_an_earlier_release_is_no_problem_and_its_limits_are_missing() -> None:
+async def test_a_ready_broker_of_an_earlier_release_is_shown_without_limits() -> None:
     kube = kafka()
     kube.answers = {**kube.answers, "shop-brokers-0 /connection-limits?after=": NOT_FOUND}
     seen = await look(kube)
@@ -194,7 +194,7 @@ async def test_a_pod_with_the_labels_and_without_the_name_of_a_node_is_left_out(
     assert [broker.broker_id for broker in asked] == [0, 1]
 
 
-async def test_a_kind_that_may_not_be_listed_is_said_beside_the_others() -> None:
+async def test_a_kind_that_cannot_be_listed_is_reported_beside_the_others() -> None:
     kube = kafka()
     kube.unlisted = {"AuditPipeline": 403, "ObserverPlugin": 404}
     seen = await look(kube)
@@ -223,7 +223,7 @@ async def test_a_cluster_of_others_has_its_resources() -> None:
 @pytest.mark.parametrize(("asked", "words"), [(None, "has no BrokerCluster;"), ("y", "has no BrokerCluster y;")])
 async def test_a_namespace_without_the_cluster_is_said(asked: str | None, words: str) -> None:
     with pytest.raises(NobodyToAskError, match=f"namespace kafka {words} say where with -n"):
-        await KubernetesView(Kube([], [], {}), "kafka", asked).look()  # type: ignore[arg-type]
+        await KubernetesView(Kube([], [], {}), "kafka", asked).read_clusters()  # type: ignore[arg-type]
 
 
 NOT_SCHEDULED = {"type": "PodScheduled", "status": "False", "message": "0/3 nodes are available"}

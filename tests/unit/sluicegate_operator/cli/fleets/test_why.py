@@ -112,7 +112,7 @@ def test_limits_that_all_clients_share_are_named_with_the_time_that_they_block()
     ]
 
 
-def test_a_limit_that_blocks_nobody_is_no_reason_to_say_nothing() -> None:
+def test_a_limit_that_blocks_no_connection_is_shown() -> None:
     """The limit exists, and a user who looks for it must find it."""
     said = FREE | {"broker": acceptor(), "listeners": {"EXTERNAL": acceptor(50, inherited=["max_connections"])}}
     text = "\n".join(" ".join(line) for line in shown(BrokerAnswer("shop", 0, said)))
@@ -149,7 +149,7 @@ QUOTAS = [
 ]
 
 
-def test_a_limit_of_one_address_or_of_all_is_said_by_the_quotas_that_ask_for_it() -> None:
+def test_a_limit_names_the_quotas_that_ask_for_it() -> None:
     named = behind(QUOTAS, "2001:db8::1")
     assert named == {
         ("shop", "ip"): ("default/one",),
@@ -192,7 +192,7 @@ def test_machines_get_all_that_brokers_have_said() -> None:
     }
 
 
-async def test_who_does_not_answer_holds_up_nobody() -> None:
+async def test_a_silent_broker_does_not_delay_the_others() -> None:
     async def answers(target: str) -> dict[str, Any]:
         return {"asked": target}
 
@@ -256,7 +256,7 @@ def test_a_cluster_that_does_not_run_here_is_told(tmp_path: Path) -> None:
             brokers_here(tmp_path, "bar")
 
 
-def test_brokers_that_others_run_are_not_asked(tmp_path: Path) -> None:
+def test_external_brokers_are_not_asked(tmp_path: Path) -> None:
     outside = {"nodes": [], "external": ["127.0.0.1:9092"]}
     with DataDir(tmp_path) as data:
         data.write_state({"pid": 1, "clusters": {"outside": outside, "shop": {"nodes": []}}, "last_change": None})
@@ -285,12 +285,12 @@ def run(*arguments: str) -> tuple[int, str]:
         (["pod/web-0"], "a pod is looked up in Kubernetes: say its namespace with -n"),
     ],
 )
-def test_what_is_asked_wrongly_is_told_and_ends_with_2(arguments: list[str], says: str) -> None:
+def test_invalid_arguments_are_reported_and_exit_with_2(arguments: list[str], says: str) -> None:
     code, words = run(*arguments)
     assert (code, says in words) == (2, True)
 
 
-def test_without_brokers_here_it_says_how_to_ask_others(tmp_path: Path) -> None:
+def test_the_error_without_local_brokers_suggests_kubernetes(tmp_path: Path) -> None:
     code, words = run("10.0.0.1", "--data-dir", str(tmp_path))
     assert (code, "or ask in Kubernetes with -n NAMESPACE" in words) == (2, True)
 

@@ -103,7 +103,7 @@ def test_the_brokers_of_up_are_asked(tmp_path: Path) -> None:
     assert bootstrap_addresses("[::1]:9, b:10", tmp_path, None) == [("::1", 9), ("b", 10)]
 
 
-def test_which_cluster_is_said_where_there_are_several(tmp_path: Path) -> None:
+def test_the_cluster_must_be_named_if_there_are_several(tmp_path: Path) -> None:
     folder = running(tmp_path, "shop", "bank")
     assert bootstrap_addresses(None, folder, "bank") == [("127.0.0.1", 9091)]
     with pytest.raises(BootstrapError, match="`up` runs the clusters bank, shop; choose one with --cluster"):

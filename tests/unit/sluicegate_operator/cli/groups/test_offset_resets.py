@@ -44,7 +44,7 @@ def test_each_way_leads_into_the_log(target: ResetTarget, after: int) -> None:
     assert plan_resets(target, {("orders", 0): 50}, LOG) == [Reset("orders", 0, 50, after, 100 - after)]
 
 
-def test_where_no_record_is_as_young_it_is_the_end() -> None:
+def test_a_reset_to_a_time_after_all_records_goes_to_the_end() -> None:
     (reset,) = plan_resets(ResetTarget(Way.DATETIME, 7), {}, {("orders", 0): LogEnds(10, 100, None)})
     assert (reset.before, reset.after) == (None, 100)
 
@@ -69,13 +69,13 @@ def test_durations_are_iso_8601(text: str, seconds: float) -> None:
     assert parse_duration(text, NOW) == NOW_MS - int(seconds * 1000)
 
 
-def test_what_was_before_1970_is_its_beginning() -> None:
+def test_times_before_1970_count_as_1970() -> None:
     assert parse_duration("P999999999999D", NOW) == parse_duration("P999999D", NOW) == 0
     assert parse_datetime("0001-01-01T00:00:00+00:00") == 0
 
 
 @pytest.mark.parametrize("text", ["", "P", "PT", "1h", "PT1D", "P-1D", "P1H", "PT1M2H", "P1Y"])
-def test_what_is_no_duration_is_refused(text: str) -> None:
+def test_an_invalid_duration_is_rejected(text: str) -> None:
     with pytest.raises(ResetError, match="write PnDTnHnMnS"):
         parse_duration(text, NOW)
 
@@ -88,7 +88,7 @@ def test_moments_without_a_zone_are_utc(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2026-13-01T00:00:00", "1763884800"])
-def test_what_is_no_moment_is_refused(text: str) -> None:
+def test_an_invalid_time_is_rejected(text: str) -> None:
     with pytest.raises(ResetError, match="write YYYY-MM-DDThh:mm:ss"):
         parse_datetime(text)
 

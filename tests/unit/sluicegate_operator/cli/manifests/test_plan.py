@@ -103,7 +103,7 @@ def test_a_file_that_is_wrong_is_one(changed: Path, output: PlanOutput, capsys: 
     assert code_of([QUICKSTART], [changed], output=output) == 1, "nor can anything be compared with it"
 
 
-def test_there_must_be_something_of_ours_and_somebody_to_ask(
+def test_plan_requires_an_own_object_and_a_reachable_cluster(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert code_of([tmp_path], [QUICKSTART]) == 1
@@ -158,7 +158,7 @@ def test_wrong_options_are_not_taken_for_a_restart(capsys: pytest.CaptureFixture
     assert "No such option: --agains" in capsys.readouterr().err
 
 
-def test_a_listener_of_brokers_that_others_run_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_listener_of_an_external_cluster_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wanted = tmp_path / "wanted"
     shutil.copytree(QUICKSTART.parent / "external", wanted)
     listener = (QUICKSTART / "listener.yaml").read_text().replace("name: shop\n", "name: outside\n")

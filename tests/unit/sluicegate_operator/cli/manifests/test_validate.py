@@ -59,9 +59,7 @@ def test_github_shows_each_problem_at_its_file(folder: Path, capsys: pytest.Capt
     )
 
 
-def test_objects_of_others_are_left_out_where_that_is_asked_for(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_objects_of_other_groups_are_skipped_if_requested(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "all.yaml").write_text(f"{NAMESPACE}---\n{LISTENER.replace('9093', '9094')}")
     validate([tmp_path], skip_others=True)
     assert said(capsys) == "BrokerListener shop-external: valid\n"

@@ -152,7 +152,7 @@ async def test_a_pod_that_another_client_deletes_ends_the_storm() -> None:
     assert kube.pods == {}
 
 
-async def test_what_a_pod_says_instead_of_a_report_is_said() -> None:
+async def test_a_pods_error_is_shown_in_place_of_its_report() -> None:
     kube = Kube(BROKER, state={"phase": "Failed"}, log="--to x: the name cannot be resolved\n")
     with pytest.raises(StormPodError, match="pod sluicegate-storm-1 has no report: --to x: the name"):
         await run(kube, wanted())
@@ -180,7 +180,7 @@ OTHER: Json = BROKER | {
         ([BROKER], "listener/OTHER", "cluster shop has no listener OTHER; it has EXTERNAL"),
     ],
 )
-async def test_what_is_not_there_is_said_before_a_pod_is_made(brokers: list[Json], to: str, words: str) -> None:
+async def test_a_missing_target_is_reported_before_a_pod_is_created(brokers: list[Json], to: str, words: str) -> None:
     kube = Kube(*brokers)
     with pytest.raises(NobodyToAskError, match=words):
         await run(kube, wanted(to=to))
@@ -241,7 +241,7 @@ def command(*arguments: str) -> tuple[int, str, str]:
         (["--to", "nowhere", "--yes-i-own-this-target"], "--to"),
     ],
 )
-def test_what_is_asked_wrongly_is_told_and_ends_with_2(arguments: list[str], words: str) -> None:
+def test_invalid_arguments_are_reported_and_exit_with_2(arguments: list[str], words: str) -> None:
     code, _, said = command("-n", "kafka", *arguments)
     assert (code, words in said) == (2, True)
 

@@ -42,7 +42,7 @@ def broker_of(cluster_id: str) -> ScriptedPeer:
     return peer
 
 
-async def test_nothing_is_asked_at_an_address_where_another_cluster_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_request_is_sent_to_an_address_of_another_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     """As when both are advertised by a name that resolves to another host for the operator."""
     peers = {"b0": broker_of("c"), "b1": broker_of("d")}
 
@@ -60,7 +60,7 @@ async def test_nothing_is_asked_at_an_address_where_another_cluster_answers(monk
     assert [broker.barred for broker in found] == ["", "a broker of the cluster with cluster.id d answers there"]
 
 
-async def test_of_two_that_name_one_cluster_only_the_older_governs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_the_older_of_two_objects_that_name_one_cluster_governs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     peer = broker_of("c")
 
     monkeypatch.setattr(external, "AdminClient", partial(AdminClient, connect=peer.connect))
@@ -69,7 +69,7 @@ async def test_of_two_that_name_one_cluster_only_the_older_governs_it(monkeypatc
     fleet = ExternalFleet(siblings=lambda: there)
     assert await fleet.broker_addresses(younger) == ()
     assert len(await fleet.broker_addresses(older)) == 2
-    seen = await fleet.look(younger)
+    seen = await fleet.observe(younger)
     assert "BrokerCluster default/older governs the cluster with cluster.id c already" in seen.governed
     status = external_status(younger, seen, ConfigProgress(), datetime(2026, 3, 1, tzinfo=UTC))
     ready = status.condition("Ready")
@@ -90,7 +90,7 @@ async def test_an_older_cluster_that_cannot_be_read_still_governs(monkeypatch: p
     there: list[BrokerCluster | dict[str, Any]] = [younger, older]
     fleet = ExternalFleet(siblings=lambda: there)
     assert await fleet.broker_addresses(younger) == ()
-    assert "BrokerCluster default/older governs" in (await fleet.look(younger)).governed
+    assert "BrokerCluster default/older governs" in (await fleet.observe(younger)).governed
     for other in (
         older | {"status": {"clusterId": "another"}},
         older | {"spec": "text"},

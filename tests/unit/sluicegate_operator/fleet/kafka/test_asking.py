@@ -54,7 +54,7 @@ async def cluster_id(_: BrokerAddress, handle: BrokerHandle) -> str:
     return (await handle.describe_cluster()).cluster_id
 
 
-async def test_each_broker_answers_for_itself_and_the_others_say_why_not() -> None:
+async def test_a_poll_of_all_brokers_returns_each_answer_or_its_error() -> None:
     pool = pool_of(answering("a"), down(), silent(), answering("d"))
     async with pool.admin:
         answers = await pool.ask_each(cluster_id)
@@ -73,7 +73,7 @@ async def test_answers_do_not_wait_long_for_a_broker_that_is_silent() -> None:
     assert answers == {0: "a", 1: Unreachable(1, "no answer within 0.3 s after another broker's"), 2: "c"}
 
 
-async def test_who_has_not_answered_is_asked_last_and_with_little_patience() -> None:
+async def test_brokers_that_did_not_answer_are_asked_last_with_a_short_timeout() -> None:
     pool = replace(pool_of(silent(), answering("b")), ask_timeout_s=60)
     doubting = pool.doubting({0: Unreachable(0, "frozen"), 1: "b"})
     async with pool.admin, asyncio.timeout(10):
@@ -100,7 +100,7 @@ async def test_any_broker_that_is_there_may_answer() -> None:
         assert await pool.ask_any(cluster_id) == "c"
 
 
-async def test_a_refusal_is_an_answer_and_nobody_else_is_asked() -> None:
+async def test_a_refusal_is_an_answer_and_no_other_broker_is_asked() -> None:
     second = answering("b")
     pool = pool_of(answering("", ErrorCode.cluster_authorization_failed), second)
     async with pool.admin:
@@ -109,7 +109,7 @@ async def test_a_refusal_is_an_answer_and_nobody_else_is_asked() -> None:
     assert second.attempts == 0
 
 
-async def test_says_why_no_broker_could_be_asked() -> None:
+async def test_the_error_has_the_reason_of_each_unreachable_broker() -> None:
     pool = pool_of(down(), silent())
     async with pool.admin:
         with pytest.raises(NoBrokerError, match=r"b0:9092: cannot connect.*; broker 1: no answer within 0\.05 s"):

@@ -7,9 +7,9 @@ import pytest
 from sluicegate_operator.api import BrokerCluster, parse_resource
 from sluicegate_operator.fleet.kafka.claims import (
     keep_template_size,
-    look_after_claims,
     make_claims,
     own_claims,
+    reconcile_claims,
     template_size,
 )
 from sluicegate_operator.handlers.context import Context
@@ -62,21 +62,21 @@ def owners(kube: MemoryKube, ordinal: int) -> list[str]:
     return [owner["uid"] for owner in found]
 
 
-async def test_claims_go_with_the_cluster_as_long_as_it_says_so() -> None:
+async def test_claims_are_deleted_with_their_cluster_if_its_spec_says_so() -> None:
     going, staying = parsed(shop(storage={"deleteClaims": True})), parsed(shop())
     own = cluster_id(going)
     # Of a broker that was scaled away, with a mark; one without; one of a StatefulSet; another cluster's.
     kube = MemoryKube(claim(9, own), claim(1, None), claim(2, own, STATEFUL_SET), claim(8, "of another cluster"))
     for _ in range(2):
-        await look_after_claims(kube, going, 3, started=True)  # type: ignore[arg-type]
+        await reconcile_claims(kube, going, 3, started=True)  # type: ignore[arg-type]
         assert owners(kube, 9) == owners(kube, 1) == ["of-the-shop"]
         assert owners(kube, 2) == ["of-the-set", "of-the-shop"]
         assert owners(kube, 8) == []
-    await look_after_claims(kube, staying, 3, started=True)  # type: ignore[arg-type]
+    await reconcile_claims(kube, staying, 3, started=True)  # type: ignore[arg-type]
     assert [owners(kube, ordinal) for ordinal in (9, 1, 2)] == [[], [], ["of-the-set"]]
 
 
-async def test_what_somebody_else_writes_meanwhile_is_left_for_the_next_look(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_claim_changed_meanwhile_is_handled_by_the_next_reconcile(monkeypatch: pytest.MonkeyPatch) -> None:
     going = parsed(shop(storage={"deleteClaims": True}))
     kube = MemoryKube(claim(0, cluster_id(going)))
     listed = kube.list
@@ -95,7 +95,7 @@ async def test_what_somebody_else_writes_meanwhile_is_left_for_the_next_look(mon
 
 
 @pytest.mark.parametrize("deletes", [True, False])
-async def test_a_cluster_that_is_gone_already_has_said_what_becomes_of_its_claims(deletes: bool) -> None:
+async def test_a_deleted_clusters_last_spec_decides_about_its_claims(deletes: bool) -> None:
     gone = shop(storage={"deleteClaims": deletes})
     kube = MemoryKube(claim(0, cluster_id(parsed(gone))))
     await _reconcile(kube, gone)
@@ -122,9 +122,7 @@ class Protecting(MemoryKube):
         await super().patch_metadata(kind, namespace, name, *more, **spec)
 
 
-async def test_a_refused_claim_of_a_deleted_cluster_keeps_neither_its_other_claims_nor_the_next_cluster_waiting() -> (
-    None
-):
+async def test_a_refused_claim_of_a_deleted_cluster_delays_no_other_claim_and_no_new_cluster() -> None:
     first, second = (parsed(shop(uid=uid, storage={"deleteClaims": True})) for uid in (FIRST, SECOND))
     ids = cluster_id(first), cluster_id(second)
     kube = Protecting(claim(0, ids[0]), claim(8, ids[0]), claim(9, ids[1]), shop(uid=THIRD))
@@ -157,9 +155,9 @@ async def test_a_claim_that_is_deleted_between_reading_and_writing_is_read_again
     kube.status = 404
     if not label or "brokers" in spec:
         with pytest.raises(KubeConflictError, match="data-shop-brokers-0 has been deleted meanwhile"):
-            await look_after_claims(kube, of, 2, started=True)  # type: ignore[arg-type]
+            await reconcile_claims(kube, of, 2, started=True)  # type: ignore[arg-type]
     else:
-        await look_after_claims(kube, of, 2, started=True)  # type: ignore[arg-type]
+        await reconcile_claims(kube, of, 2, started=True)  # type: ignore[arg-type]
         assert owners(kube, 1) == (["of-the-shop"] if spec else [])
 
 
@@ -168,7 +166,7 @@ async def test_a_claim_that_may_not_be_changed_is_named_and_keeps_no_node_waitin
     of = parsed(shop(storage={"deleteClaims": True}))
     own = cluster_id(of)
     kube = Protecting(claim(0, own if holds else None), claim(1, own))
-    seen = await look_after_claims(kube, of, 3, started=True)  # type: ignore[arg-type]
+    seen = await reconcile_claims(kube, of, 3, started=True)  # type: ignore[arg-type]
     assert owners(kube, 1) == ["of-the-shop"]
     assert "PATCH data-shop-brokers-0: 403 denied by a policy" in seen.volumes.refused
     assert [(new.role, new.ordinal) for new in seen.make] == [(Role.BROKER, 2), (Role.CONTROLLER, 0)]
@@ -209,7 +207,7 @@ async def test_volumes_grow_and_new_ones_are_as_large() -> None:
     own = cluster_id(grown())
     kube = MemoryKube(claim(0, own), claim(1, own))
     for _ in range(2):
-        claims = await look_after_claims(kube, grown(3), 3, started=True)  # type: ignore[arg-type]
+        claims = await reconcile_claims(kube, grown(3), 3, started=True)  # type: ignore[arg-type]
         await make_claims(kube, grown(3), claims.make)  # type: ignore[arg-type]
         seen = claims.volumes
         assert [asked(kube, ordinal) for ordinal in range(3)] == ["20Gi"] * 3
@@ -227,7 +225,7 @@ async def test_a_class_that_lets_nothing_grow_is_named_with_each_claim() -> None
     own = cluster_id(grown())
     kube = MemoryKube(claim(0, own), claim(1, own))
     kube.refuses[PERSISTENT_VOLUME_CLAIM.kind] = "the storageclass must support resize"
-    seen = (await look_after_claims(kube, grown(), 2, started=True)).volumes  # type: ignore[arg-type]
+    seen = (await reconcile_claims(kube, grown(), 2, started=True)).volumes  # type: ignore[arg-type]
     assert [asked(kube, ordinal) for ordinal in range(2)] == ["10Gi"] * 2
     assert "the storageclass must support resize" in seen.refused
     assert seen.status.brokers == "10Gi"
@@ -235,7 +233,7 @@ async def test_a_class_that_lets_nothing_grow_is_named_with_each_claim() -> None
 
 
 @pytest.mark.parametrize("retriable", [False, True])
-async def test_one_claim_that_may_not_grow_does_not_keep_the_others_from_it(
+async def test_a_claim_that_cannot_grow_does_not_stop_the_others(
     monkeypatch: pytest.MonkeyPatch, retriable: bool
 ) -> None:
     """A 403 counts as one that may pass for a minute, and the admission plugin for sizes answers 403."""
@@ -250,7 +248,7 @@ async def test_one_claim_that_may_not_grow_does_not_keep_the_others_from_it(
 
     monkeypatch.setattr(kube, "patch_metadata", not_the_first)
     for _ in range(2):
-        seen = (await look_after_claims(kube, grown(3), 3, started=True)).volumes  # type: ignore[arg-type]
+        seen = (await reconcile_claims(kube, grown(3), 3, started=True)).volumes  # type: ignore[arg-type]
         assert [asked(kube, ordinal) for ordinal in range(3)] == ["10Gi", "20Gi", "20Gi"]
         assert seen.refused.startswith("data-shop-brokers-0 stays at 10Gi and cannot grow to 20Gi")
         assert seen.refused.endswith("only dynamically provisioned pvc can be resized")
@@ -286,14 +284,14 @@ async def test_a_claim_of_somebody_else_is_named_and_left_alone(started: bool) -
     kube = MemoryKube(claim(0, cluster_id(going)), theirs(1))
     before = dict(kube.objects)
     with pytest.raises(ClaimsTakenError, match="data-shop-brokers-1 are taken"):
-        await look_after_claims(kube, going, 3, started=started)  # type: ignore[arg-type]
+        await reconcile_claims(kube, going, 3, started=started)  # type: ignore[arg-type]
     await own_claims(kube, going)  # type: ignore[arg-type]
     assert (
         kube.take(PERSISTENT_VOLUME_CLAIM.kind, "data-shop-brokers-1")
         == before[PERSISTENT_VOLUME_CLAIM.kind, "default", "data-shop-brokers-1"]
     )
     # A claim that no node needs is ignored.
-    claims = await look_after_claims(kube, going, 1, started=started)  # type: ignore[arg-type]
+    claims = await reconcile_claims(kube, going, 1, started=started)  # type: ignore[arg-type]
     assert [(new.role, new.ordinal) for new in claims.make] == [(Role.CONTROLLER, 0)]
 
 
@@ -306,7 +304,7 @@ async def test_a_stateful_set_of_an_older_operator_deletes_no_claim_of_somebody_
     )
     node_sets = {Role.BROKER: kube.take("StatefulSet", "shop-brokers"), Role.CONTROLLER: None}
     with pytest.raises(ClaimsTakenError):
-        await look_after_claims(kube, going, 1, started=True, node_sets=node_sets)  # type: ignore[arg-type]
+        await reconcile_claims(kube, going, 1, started=True, node_sets=node_sets)  # type: ignore[arg-type]
     assert kube.take("StatefulSet", "shop-brokers")["spec"] == {
         "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"}
     }
@@ -317,7 +315,7 @@ async def test_a_claim_that_is_handed_over_by_its_label_is_marked() -> None:
     handed = theirs(0)
     handed["metadata"]["labels"] = {CLUSTER_LABEL: "shop"}
     kube = MemoryKube(handed)
-    await look_after_claims(kube, of, 1, started=False)  # type: ignore[arg-type]
+    await reconcile_claims(kube, of, 1, started=False)  # type: ignore[arg-type]
     meta = kube.take(PERSISTENT_VOLUME_CLAIM.kind, "data-shop-brokers-0")["metadata"]
     assert meta["annotations"] == {CLUSTER_ID: "A" * 22}
 
@@ -327,7 +325,7 @@ async def test_a_claim_that_has_lost_its_label_gets_it_back() -> None:
     lost = claim(0, cluster_id(of))
     lost["metadata"]["labels"] = {}
     kube = MemoryKube(lost)
-    claims = await look_after_claims(kube, of, 1, started=True)  # type: ignore[arg-type]
+    claims = await reconcile_claims(kube, of, 1, started=True)  # type: ignore[arg-type]
     labels = kube.take(PERSISTENT_VOLUME_CLAIM.kind, "data-shop-brokers-0")["metadata"]["labels"]
     assert labels[CLUSTER_LABEL] == "shop"
     assert Role.BROKER not in {new.role for new in claims.make}
@@ -337,7 +335,7 @@ async def test_a_claim_that_has_lost_its_label_gets_it_back() -> None:
 async def test_a_claim_is_marked_from_its_birth(deletes: bool) -> None:
     of = parsed(shop(storage={"deleteClaims": deletes}))
     kube = MemoryKube()
-    claims = await look_after_claims(kube, of, 1, started=False)  # type: ignore[arg-type]
+    claims = await reconcile_claims(kube, of, 1, started=False)  # type: ignore[arg-type]
     await make_claims(kube, of, claims.make)  # type: ignore[arg-type]
     assert kube.names(PERSISTENT_VOLUME_CLAIM.kind) == ["data-shop-brokers-0", "data-shop-controllers-0"]
     meta = kube.take(PERSISTENT_VOLUME_CLAIM.kind, "data-shop-brokers-0")["metadata"]
@@ -348,19 +346,19 @@ async def test_a_claim_is_marked_from_its_birth(deletes: bool) -> None:
 
 async def test_a_claim_that_somebody_makes_in_the_meantime_is_not_mounted() -> None:
     of, kube = parsed(shop()), MemoryKube()
-    claims = await look_after_claims(kube, of, 1, started=False)  # type: ignore[arg-type]
+    claims = await reconcile_claims(kube, of, 1, started=False)  # type: ignore[arg-type]
     kube.put(theirs(0))
     with pytest.raises(KubeConflictError):
         await make_claims(kube, of, claims.make)  # type: ignore[arg-type]
 
 
-async def test_a_claim_that_is_going_is_waited_for_and_one_that_is_refused_is_the_stateful_sets(
+async def test_a_terminating_claim_is_awaited_and_a_refused_one_is_left_to_the_stateful_set(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     of, going = parsed(shop()), theirs(0)
     going["metadata"]["deletionTimestamp"] = MADE
     kube = MemoryKube(going)
-    claims = await look_after_claims(kube, of, 1, started=True)  # type: ignore[arg-type]
+    claims = await reconcile_claims(kube, of, 1, started=True)  # type: ignore[arg-type]
     assert [new.role for new in claims.make] == [Role.CONTROLLER]
 
     async def refuse(*_: object) -> Json:

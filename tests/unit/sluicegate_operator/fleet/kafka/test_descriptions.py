@@ -33,7 +33,7 @@ class Admin:
         )
 
 
-async def test_what_every_broker_says_is_left_out_and_a_broker_that_is_up_is_asked_first(
+async def test_built_in_tags_are_omitted_and_running_brokers_are_asked_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(descriptions, "AdminClient", Admin)

@@ -42,7 +42,7 @@ async def test_a_key_is_remembered_before_it_is_set_and_then_seen_on_every_broke
     assert result.managed == (RETENTION,)
 
 
-async def test_a_key_that_left_the_manifest_is_taken_back_and_forgotten_when_it_was_seen_gone() -> None:
+async def test_a_key_removed_from_the_manifest_is_reset_and_forgotten_once_it_is_gone() -> None:
     cluster = ScriptedCluster(brokers=2)
     cluster.defaults = {RETENTION: "7", MESSAGE: "9"}
     memory = Memory(cluster)
@@ -61,7 +61,7 @@ async def test_nothing_is_sent_or_remembered_when_nothing_differs() -> None:
     assert result.is_complete
 
 
-async def test_a_broker_that_is_away_keeps_it_incomplete_and_the_others_are_done() -> None:
+async def test_an_offline_broker_leaves_the_result_incomplete_and_the_others_are_set() -> None:
     cluster = ScriptedCluster(brokers=2)
     cluster.peers[1].refuse = True
     result = await run(cluster, {RETENTION: "7"}, (), Memory(cluster))

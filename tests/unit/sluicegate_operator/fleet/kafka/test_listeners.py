@@ -2,7 +2,7 @@
 
 import pytest
 
-from sluicegate_operator.fleet.kafka.listeners import ListenerOutcome, ask_listeners, tell_listeners
+from sluicegate_operator.fleet.kafka.listeners import ListenerOutcome, ask_listeners, set_listeners
 from sluicegate_operator.planning.listeners.exposure import Address
 from sluicegate_operator.planning.listeners.listeners import OpenListener, OpenListeners
 from tests.support.fakes.scripted_cluster import ScriptedCluster
@@ -29,7 +29,7 @@ async def tell(cluster: ScriptedCluster, **ports: int) -> tuple[dict[int, Listen
     async with pool.admin:
         now = await ask_listeners(pool, ports)
         wanted = {broker.broker_id: opened(broker.host, **ports) for broker in pool.brokers}
-        told = await tell_listeners(pool, now, wanted)
+        told = await set_listeners(pool, now, wanted)
         return told, await ask_listeners(pool, ports)
 
 
@@ -70,7 +70,7 @@ async def test_a_broker_that_is_away_is_left_out_and_the_others_are_done() -> No
     assert list(after) == [0]
 
 
-async def test_a_broker_that_goes_silent_meanwhile_has_changed_nothing_as_far_as_is_known() -> None:
+async def test_a_broker_that_stops_answering_has_changed_nothing_as_far_as_known() -> None:
     cluster = shop(1)
     cluster.peers[0].script(44, lambda _: None)
     told, _ = await tell(cluster, A=9094)

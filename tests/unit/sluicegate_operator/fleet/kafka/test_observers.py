@@ -27,7 +27,7 @@ def say(brokers: ScriptedCluster, *said: str) -> None:
         brokers.documentation[number] = {"observer.orders.class": DOC + text}
 
 
-async def test_all_of_it_is_one_change_and_each_broker_says_what_becomes_of_it() -> None:
+async def test_observers_are_set_in_one_change_and_each_broker_reports_its_state() -> None:
     brokers = ScriptedCluster(3)
     brokers.defaults["observer.class.names"] = "mine"
     brokers.defaults["observer.mine.class"] = "a.B"
@@ -58,7 +58,7 @@ async def test_the_last_plugin_takes_all_keys_with_it() -> None:
     assert brokers.defaults == {}
 
 
-async def test_a_broker_that_is_away_is_told_and_the_others_are_done() -> None:
+async def test_an_offline_broker_is_reported_and_the_others_are_set() -> None:
     brokers = ScriptedCluster(2)
     say(brokers, "Loaded")
     brokers.peers[1].refuse = True
@@ -70,7 +70,7 @@ async def test_a_broker_that_is_away_is_told_and_the_others_are_done() -> None:
     assert not reports.settled
 
 
-async def test_one_that_goes_on_loading_is_not_waited_for_for_ever() -> None:
+async def test_the_wait_for_a_loading_observer_has_a_deadline() -> None:
     brokers = ScriptedCluster(1)
     say(brokers, "Loading (it is being loaded)")
     wanted = plan()

@@ -80,7 +80,7 @@ SETS = {"shop-brokers": node_set("brokers"), "shop-controllers": node_set("contr
 BROKER, CONTROLLER = "shop-brokers-0", "shop-controllers-0"
 
 
-async def test_what_nobody_uses_goes() -> None:
+async def test_unused_config_maps_are_deleted() -> None:
     assert await deleted(FakeKube(MAPS, [using("brokers", BROKER), using("controllers", CONTROLLER)], SETS)) == ["old"]
 
 
@@ -97,7 +97,7 @@ def orphan(name: str, **labels: str) -> Json:
     return {"metadata": {"name": name, "uid": f"uid of {name}", "labels": ours | labels}}
 
 
-async def test_what_a_deletion_has_orphaned_goes_if_its_name_is_one_of_this_cluster() -> None:
+async def test_orphaned_config_maps_with_names_of_this_cluster_are_deleted() -> None:
     pods = [using("brokers", BROKER), using("shop-controllers-0a", CONTROLLER)]
     other = {"sluicegate.dev/cluster": "other"}
     orphans = [
@@ -115,7 +115,7 @@ async def test_the_file_of_a_pod_that_waits_for_its_restart_stays() -> None:
     assert await deleted(FakeKube(MAPS, [using("old", BROKER), using("controllers", CONTROLLER)], SETS)) == []
 
 
-async def test_nothing_goes_while_a_node_is_in_no_list_for_it_may_have_lost_its_label() -> None:
+async def test_no_config_map_is_deleted_while_a_node_is_unlisted_and_may_have_lost_its_label() -> None:
     assert await deleted(FakeKube(MAPS, [using("controllers", CONTROLLER)], SETS)) == []
 
 

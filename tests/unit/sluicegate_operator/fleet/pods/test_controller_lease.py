@@ -61,7 +61,7 @@ def holder(kube: MemoryKube) -> str:
 
 
 @pytest.mark.parametrize("pods", [(), (pod("10.0.0.9"),)], ids=["no pod", "its successor"])
-async def test_the_lease_of_one_that_is_gone_has_nobody_who_holds_it(pods: tuple[Json, ...]) -> None:
+async def test_the_lease_of_a_deleted_pod_is_released(pods: tuple[Json, ...]) -> None:
     kube, shop = kube_with(*pods)
     assert "1001" in await end_term_of_gone(kube, shop)  # type: ignore[arg-type]
     assert holder(kube) == ""

@@ -88,7 +88,7 @@ async def test_a_cluster_that_cannot_start_asks_for_events_less_and_less_often()
     assert len(after_s) < 20
 
 
-async def test_what_is_refused_later_is_told_soon_and_what_was_told_holds_until_then() -> None:
+async def test_a_later_failure_is_reported_soon_and_stays_until_the_next_read() -> None:
     kube = CountingKube()
     await look(kube, shop())
     kube.refuse("shop-controllers-0", "no room")
@@ -121,7 +121,7 @@ async def test_another_attempt_is_asked_about_at_once(other: dict[str, Any]) -> 
     assert len(kube.asked_s) == 2
 
 
-async def test_other_nodes_without_a_pod_are_asked_about_at_once_and_nobody_where_all_have_one() -> None:
+async def test_events_are_read_at_once_for_other_nodes_without_a_pod_and_never_if_all_have_one() -> None:
     kube, controller = CountingKube(), NodePod("shop-controllers-0", Role.CONTROLLER, 0, "", ready=False)
     await look(kube, shop(), [controller, *BROKERS])
     assert kube.asked_s == []
@@ -143,14 +143,14 @@ async def test_a_pod_of_somebody_else_with_the_name_of_a_node_is_named() -> None
     ]
 
 
-async def test_a_pod_of_ours_that_is_going_is_nobody_elses() -> None:
+async def test_a_terminating_pod_of_the_operator_is_not_reported_as_foreign() -> None:
     kube = CountingKube()
     mine = {"annotations": {REVISION: "x"}, "deletionTimestamp": "2026-01-01T00:00:00Z"}
     kube.put({"kind": "Pod", "metadata": {"name": "shop-controllers-0", **mine}})
     assert await look(kube, shop()) == []
 
 
-async def test_events_of_an_earlier_statefulset_of_the_name_say_nothing_of_this_one() -> None:
+async def test_events_of_an_earlier_statefulset_of_the_name_are_ignored() -> None:
     kube = CountingKube("now")
     kube.refuse("shop-controllers-0", "no room", "before")
     assert await look(kube, shop()) == []
@@ -159,7 +159,7 @@ async def test_events_of_an_earlier_statefulset_of_the_name_say_nothing_of_this_
 
 
 @pytest.mark.parametrize("theirs", [False, True], ids=["none", "of somebody else"])
-async def test_without_a_statefulset_of_ours_no_event_says_why_a_node_has_no_pod(theirs: bool) -> None:
+async def test_no_event_is_read_without_an_own_statefulset(theirs: bool) -> None:
     kube = CountingKube()
     kube.remove("StatefulSet", "shop-controllers")
     if theirs:
@@ -170,7 +170,7 @@ async def test_without_a_statefulset_of_ours_no_event_says_why_a_node_has_no_pod
     assert kube.asked_s == []
 
 
-async def test_events_of_an_earlier_claim_of_the_name_say_nothing_of_this_one() -> None:
+async def test_events_of_an_earlier_claim_of_the_name_are_ignored() -> None:
     kube, of = CountingKube(), shop()
     name, labels = "data-shop-controllers-0", {CLUSTER_LABEL: "shop"}
     claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": name, "labels": labels, "uid": "now"}}
@@ -190,7 +190,7 @@ async def test_events_of_an_earlier_claim_of_the_name_say_nothing_of_this_one() 
 
 
 @pytest.mark.parametrize(("phase", "said"), [("Pending", "StorageClassMissing"), ("Bound", "Unschedulable: 0/1 nodes")])
-async def test_a_pod_that_waits_for_a_volume_says_what_its_claim_waits_for(phase: str, said: str) -> None:
+async def test_a_pod_that_waits_for_a_volume_has_its_claims_reason(phase: str, said: str) -> None:
     kube, of = CountingKube(), shop()
     name = "data-shop-controllers-0"
     kube.put(

@@ -73,11 +73,11 @@ async def test_a_pod_that_lost_a_label_is_there_and_its_broker_is_not_fenced(lab
     assert await fenced(CONTROLLER, FIRST, second) == []
 
 
-async def test_a_pod_without_label_and_annotation_is_there_while_its_statefulset_controls_it() -> None:
+async def test_a_pod_without_label_and_annotation_is_found_by_its_statefulset() -> None:
     assert await fenced(CONTROLLER, FIRST, stripped(SECOND, CLUSTER_LABEL, annotations={})) == []
 
 
-async def test_a_pod_that_is_gone_is_fenced_and_so_is_one_whose_name_a_stranger_has() -> None:
+async def test_a_broker_is_fenced_if_its_pod_is_gone_or_its_name_belongs_to_a_stranger() -> None:
     assert await fenced(CONTROLLER, FIRST) == [1]
     stranger = stripped(SECOND, *SECOND["metadata"]["labels"], annotations={}, ownerReferences=[])
     assert await fenced(CONTROLLER, FIRST, stranger) == [1]

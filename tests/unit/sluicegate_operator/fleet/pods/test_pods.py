@@ -56,7 +56,7 @@ def test_other_pods_and_those_that_have_failed_are_no_nodes(stranger: dict[str, 
     assert node_pod(stranger) is None
 
 
-def test_a_pod_that_is_going_is_there_and_not_asked_any_more() -> None:
+def test_a_terminating_pod_is_listed_without_an_address_to_connect_to() -> None:
     going = pod(podIP="10.1.2.3")
     going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     broker = node(going)
@@ -84,7 +84,7 @@ def test_a_pod_that_is_going_is_there_and_not_asked_any_more() -> None:
         ({"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]}, False),
     ],
 )
-def test_a_lost_node_is_told_by_what_its_kubelet_would_not_have_written(status: dict[str, Any], lost: bool) -> None:
+def test_a_lost_node_is_recognized_by_a_status_that_kubelet_does_not_write(status: dict[str, Any], lost: bool) -> None:
     assert node(pod(**status)).node_lost is lost
 
 

@@ -47,7 +47,7 @@ def test_every_node_that_should_be_there_is_seen_also_without_a_pod() -> None:
     assert views[1].reasons[0].keys == ("num.partitions",)
 
 
-def test_a_restart_that_a_person_has_asked_for_is_a_reason_until_the_pod_was_made_after_it() -> None:
+def test_a_restart_requested_by_a_user_is_a_reason_until_the_pod_is_newer() -> None:
     wanted = NodeSetSeen(2, NEW, observed=True, restart_requested_at="2026-11-23T02:00:00Z")
     before = replace(pod(0), annotations={REVISION: NEW.encode(), RESTARTED_AT: "2026-11-22T09:00:00Z"})
     after = replace(pod(1), annotations={REVISION: NEW.encode(), RESTARTED_AT: "2026-11-23T02:00:00Z"})

@@ -46,7 +46,7 @@ def test_a_pod_that_has_ended_is_none(phase: str) -> None:
     assert workload_pod(a_pod(phase, podIP="10.0.0.7")) is None
 
 
-def test_a_pod_that_was_told_to_end_keeps_its_address() -> None:
+def test_a_terminating_pod_keeps_its_address() -> None:
     pod = a_pod(podIP="10.0.0.7")
     pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:01:00Z"
     found = workload_pod(pod)

@@ -124,7 +124,7 @@ async def test_a_bundle_that_was_changed_is_put_back() -> None:
     assert api.bundles() == [api.pair().authorities] * 2
 
 
-async def test_nothing_is_kept_where_cert_manager_does_it() -> None:
+async def test_no_certificate_is_stored_if_cert_manager_does_it() -> None:
     settings = AdmissionSettings(("", 1), (HOST,), "certificate", "webhooks", makes_certificates=False)
     api = Api()
     assert not await keeper(api, settings).keep()

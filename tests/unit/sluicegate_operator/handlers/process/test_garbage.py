@@ -37,7 +37,7 @@ def test_a_circle_that_ends_after_a_short_collection_is_found_by_the_next() -> N
         assert circles() == 0
 
 
-def test_what_a_long_collection_has_found_in_use_is_passed_by_until_all_is_looked_at() -> None:
+def test_objects_that_survive_a_long_collection_are_skipped_until_a_complete_one() -> None:
     seconds = itertools.count(0.0, 2 * SHORT_S)
     late = 0.0
     with collecting(lambda: next(seconds) + late):

@@ -111,7 +111,7 @@ async def test_brokers_of_an_earlier_cluster_of_the_name_are_not_shown(monkeypat
     async def look(*_: Any, **__: Any) -> Sighting:
         return Sighting(view, ())
 
-    monkeypatch.setattr(KubernetesFleet, "look", look)
+    monkeypatch.setattr(KubernetesFleet, "observe", look)
     registrations = reconcilers(context, context.settings)["registrations"]
     await registrations(SHOP)
     before = shown(context.figures)
@@ -140,7 +140,7 @@ async def test_brokers_that_were_asked_for_before_a_deletion_are_not_shown_after
         await answer.wait()
         return Sighting(ControllerView(ClusterOverview("c", 1000, 1, 9, (broker,))), ())
 
-    monkeypatch.setattr(KubernetesFleet, "look", look)
+    monkeypatch.setattr(KubernetesFleet, "observe", look)
     late = asyncio.ensure_future(work["registrations"](SHOP))
     await asked.wait()
     kube.remove("BrokerCluster", "shop")

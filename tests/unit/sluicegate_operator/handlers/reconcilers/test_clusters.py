@@ -87,7 +87,7 @@ async def test_a_cluster_whose_childs_name_is_taken_is_stalled(stranger: Json, m
     assert ours == made
 
 
-async def test_a_listener_that_cannot_be_read_keeps_everything_of_its_cluster_as_it_is() -> None:
+async def test_an_unreadable_listener_keeps_all_of_its_cluster_unchanged() -> None:
     kube = MemoryKube(cluster(), listener("open", "OPEN", 9095), listener("other", "OTHER", 9096))
     await reconcile(kube)
     before = {name: kube.take("ConfigMap", name) for name in kube.names("ConfigMap")}
@@ -164,7 +164,7 @@ async def test_clients_see_the_address_of_a_listener_that_cannot_be_read_any_mor
     assert status["bootstrapServers"] == address
 
 
-async def test_a_cluster_that_cannot_be_read_is_stalled_and_keeps_what_it_has_and_remembers() -> None:
+async def test_an_unreadable_cluster_is_stalled_and_keeps_its_objects_and_memory() -> None:
     kube = MemoryKube(cluster(), listener("open", "OPEN", 9095))
     await reconcile(kube)
     await kube.apply_status(
@@ -221,7 +221,7 @@ def stalled_of(kube: MemoryKube) -> tuple[str, str, str]:
     return found["status"], found["reason"], kube.condition("BrokerCluster", "shop")["message"]
 
 
-async def test_a_broker_that_crashes_again_and_again_says_why_in_its_own_words(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_crash_looping_broker_reports_its_own_error_message(monkeypatch: pytest.MonkeyPatch) -> None:
     kube = MemoryKube(cluster())
     await reconcile(kube)
     kube.put(pod(kube, "shop-controllers-0", conditions=[{"type": "Ready", "status": "True"}]))
@@ -238,7 +238,7 @@ async def test_a_broker_that_crashes_again_and_again_says_why_in_its_own_words(m
 
 
 @pytest.mark.parametrize("audit", [None, {"landing": {"claimName": "audit"}}], ids=["alone", "with a lander"])
-async def test_a_pod_whose_image_is_that_of_the_settings_says_why_it_does_not_start(
+async def test_a_pod_with_the_configured_image_reports_why_it_does_not_start(
     audit: Json | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sluicegate_operator.planning.rolls.start_failures.LASTING_S", 0.0)
@@ -252,7 +252,7 @@ async def test_a_pod_whose_image_is_that_of_the_settings_says_why_it_does_not_st
     assert stalled_of(kube) == ("True", "ImagePullBackOff", sentence)
 
 
-async def test_a_pod_that_is_still_to_be_restarted_says_nothing_of_what_is_wanted_now(
+async def test_a_pod_that_awaits_its_restart_does_not_count_for_the_new_spec(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("sluicegate_operator.planning.rolls.start_failures.LASTING_S", 0.0)
@@ -285,7 +285,7 @@ def ready_pod(kube: MemoryKube, name: str) -> Json:
     return pod(kube, name, conditions=[{"type": "Ready", "status": "True"}])
 
 
-async def test_a_broker_that_is_to_go_counts_while_it_is_there() -> None:
+async def test_a_broker_to_be_removed_counts_while_it_exists() -> None:
     kube = MemoryKube(cluster(brokers={"replicas": 2, "storage": {"size": "1Gi"}}))
     await reconcile(kube)
     for name in ("shop-controllers-0", "shop-brokers-0", "shop-brokers-1"):
@@ -372,7 +372,7 @@ async def test_a_cluster_does_not_land_where_an_older_cluster_lands() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_what_belongs_to_one_apply_is_seen_together() -> None:
+async def test_objects_of_one_apply_are_read_together() -> None:
     kube = MemoryKube(cluster())
     context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
     context.mark = lambda queue, key: None
@@ -394,7 +394,7 @@ async def test_what_belongs_to_one_apply_is_seen_together() -> None:
     await context.aclose()
 
 
-async def test_a_statefulset_that_somebody_else_has_scaled_is_put_back_and_it_is_said_who_did_it() -> None:
+async def test_the_reconciler_reverts_a_foreign_scale_of_a_statefulset_and_names_its_author() -> None:
     kube = MemoryKube(cluster())
     await reconcile(kube)
     scaled = kube.take("StatefulSet", "shop-brokers")
@@ -410,7 +410,7 @@ async def test_a_statefulset_that_somebody_else_has_scaled_is_put_back_and_it_is
     assert event["type"] == "Warning"
 
 
-async def test_a_changed_cluster_is_not_ready_before_its_roll_and_its_configuration_have_been_looked_at() -> None:
+async def test_a_changed_cluster_is_not_ready_before_its_roll_and_configuration_were_checked() -> None:
     kube = MemoryKube(cluster())
     context = Context(kube, read_settings({"SLUICEGATE_SETTLE_SECONDS": "0"}, None, None, None))  # type: ignore[arg-type]
     context.mark = lambda queue, key: None
@@ -431,7 +431,7 @@ async def test_a_changed_cluster_is_not_ready_before_its_roll_and_its_configurat
     await context.aclose()
 
 
-async def test_a_cluster_is_looked_at_again_soon_while_something_is_to_come_that_nobody_tells_of() -> None:
+async def test_a_cluster_is_polled_while_it_awaits_a_change_without_an_event() -> None:
     kube = MemoryKube(cluster())
     context = Context(kube, read_settings({"SLUICEGATE_SETTLE_SECONDS": "0"}, None, None, None))  # type: ignore[arg-type]
     context.mark = lambda queue, key: None
@@ -450,7 +450,7 @@ async def test_a_cluster_is_looked_at_again_soon_while_something_is_to_come_that
     await context.aclose()
 
 
-async def test_what_was_found_of_a_cluster_is_not_told_of_another_one_of_its_name() -> None:
+async def test_state_of_a_deleted_cluster_does_not_apply_to_a_new_one_with_its_name() -> None:
     kube = MemoryKube(cluster())
     context = Context(kube, read_settings({"SLUICEGATE_SETTLE_SECONDS": "0"}, None, None, None))  # type: ignore[arg-type]
     context.mark = lambda queue, key: None
@@ -478,7 +478,7 @@ async def test_what_was_found_of_a_cluster_is_not_told_of_another_one_of_its_nam
     await context.aclose()
 
 
-async def test_the_status_says_which_controller_is_active_and_keeps_it_until_another_was_seen() -> None:
+async def test_the_status_shows_the_active_controller_until_another_one_is_seen() -> None:
     kube = MemoryKube(cluster())
     context = Context(kube, read_settings({"SLUICEGATE_SETTLE_SECONDS": "0"}, None, None, None))  # type: ignore[arg-type]
     context.mark = lambda queue, key: None
@@ -490,7 +490,7 @@ async def test_the_status_says_which_controller_is_active_and_keeps_it_until_ano
     await context.aclose()
 
 
-async def test_a_cluster_whose_controllers_are_silent_is_not_ready_also_for_an_operator_that_has_just_started() -> None:
+async def test_a_cluster_with_silent_controllers_is_not_ready_also_after_an_operators_restart() -> None:
     kube = MemoryKube(cluster())
     await reconcile(kube)
     for name in ("shop-controllers-0", "shop-brokers-0"):
@@ -520,7 +520,7 @@ async def test_a_cluster_whose_controllers_are_silent_is_not_ready_also_for_an_o
         await context.aclose()
 
 
-async def test_the_status_says_where_clients_begin_and_what_an_autoscaler_reads() -> None:
+async def test_the_status_has_the_bootstrap_address_and_the_scale_of_an_autoscaler() -> None:
     kube = MemoryKube(cluster(), listener("shop-external", "EXTERNAL", 9094))
     await reconcile(kube)
     kube.put(pod(kube, "shop-brokers-0"))

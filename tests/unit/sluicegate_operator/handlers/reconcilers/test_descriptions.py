@@ -58,7 +58,7 @@ class Shop:
         return {broker: one for broker, one in self.damage.items() if broker in asked}
 
 
-async def test_brokers_are_asked_for_damage_and_the_cluster_hears_of_what_is_new(
+async def test_brokers_are_asked_for_damage_and_new_damage_marks_the_cluster(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     shop = Shop(monkeypatch, cluster())
@@ -96,7 +96,7 @@ async def test_only_what_is_new_is_looked_at(monkeypatch: pytest.MonkeyPatch) ->
         assert shop.context.progress[SHOP].told == shop.words
 
 
-async def test_what_was_said_before_holds_while_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_descriptions_are_kept_while_no_broker_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     shop = Shop(monkeypatch, cluster())
     before = shop.words = {0: BrokerWords("0.1.0", 1, 2, {"zone": "a"})}
     await shop.reconcile(SHOP)
@@ -142,7 +142,7 @@ async def test_damage_of_an_earlier_cluster_of_the_name_is_not_noted_of_this_one
     assert (progress.damage, progress.told) == (None, {})
 
 
-async def test_a_cluster_that_is_gone_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_deleted_cluster_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     shop = Shop(monkeypatch)
     assert await shop.reconcile(SHOP) is None
     assert shop.asked == 0

@@ -80,7 +80,7 @@ async def test_a_cluster_that_is_made_again_in_a_new_namespace_is_another_one() 
     await context.aclose()
 
 
-async def test_one_that_comes_at_once_is_not_taken_for_the_one_before() -> None:
+async def test_a_cluster_recreated_at_once_is_not_mistaken_for_its_predecessor() -> None:
     kube = EndingKube(cluster(), listener())
     context, work = world(kube)
     await work["clusters"](SHOP)

@@ -34,7 +34,7 @@ class Outside:
     def __init__(self) -> None:
         self.seen, self.counted = SEEN, 0
         self.told: list[str] = []
-        self.external = SimpleNamespace(look=self._look, count_replicas=self._count)
+        self.external = SimpleNamespace(observe=self._look, count_replicas=self._count)
         self.settings = SimpleNamespace(view_every_s=10.0)
         self.failure: KafkaAdminError | None = None
         self.brokers = ExternalBrokers(self)  # type: ignore[arg-type]
@@ -56,12 +56,12 @@ class Outside:
 
     async def tells(self, seen: ExternalSeen) -> list[str]:
         self.seen, self.told = seen, []
-        await self.brokers.look(cluster())
+        await self.brokers.observe(cluster())
         return self.told
 
 
-async def test_brokers_are_known_where_the_cluster_that_is_governed_has_told_of_them() -> None:
-    assert await Outside().brokers.look(cluster()) == SEEN
+async def test_brokers_are_known_once_the_governed_cluster_has_listed_them() -> None:
+    assert await Outside().brokers.observe(cluster()) == SEEN
 
 
 @pytest.mark.parametrize(
@@ -74,14 +74,14 @@ async def test_brokers_are_known_where_the_cluster_that_is_governed_has_told_of_
     ],
     ids=["nobody answers", "an older one governs it", "it is not known which it is", "another cluster answers"],
 )
-async def test_nothing_is_known_where_it_is_not_this_ones_to_govern(seen: ExternalSeen, governs: str) -> None:
+async def test_brokers_of_another_cluster_are_unknown(seen: ExternalSeen, governs: str) -> None:
     outside = Outside()
     outside.seen = seen
-    assert await outside.brokers.look(cluster(governs)) is None
+    assert await outside.brokers.observe(cluster(governs)) is None
     assert outside.brokers.again(None) is UNREACHABLE_RETRY
 
 
-async def test_those_that_go_by_brokers_are_told_when_they_change_and_of_nothing_else() -> None:
+async def test_only_queues_that_depend_on_brokers_are_marked_when_brokers_change() -> None:
     outside = Outside()
     assert await outside.tells(SEEN) == ["clusters", *FOLLOWERS]
     assert await outside.tells(SEEN) == []
@@ -115,12 +115,12 @@ async def test_replicas_are_counted_at_each_resync_and_what_cannot_be_counted_st
     assert outside.counted == 3
 
 
-async def test_nothing_that_is_known_of_an_earlier_cluster_of_the_name_is_told_of_this_one() -> None:
+async def test_state_of_an_earlier_cluster_of_the_name_is_not_used() -> None:
     outside = Outside()
-    await outside.brokers.look(cluster())
+    await outside.brokers.observe(cluster())
     await outside.brokers.counts(cluster())
     outside.told.clear()
-    await outside.brokers.look(cluster(uid="of-the-next"))
+    await outside.brokers.observe(cluster(uid="of-the-next"))
     assert outside.told == ["clusters", *FOLLOWERS]
     assert (await outside.brokers.counts(cluster(uid="of-the-next")))[1].leaders == 2
 

@@ -48,7 +48,9 @@ class _Refusing(MemoryKube):
         ("topics", topic(deletionPolicy="Delete"), False),
     ],
 )
-async def test_it_is_told_after_a_minute_and_tried_again(queue: str, document: Json, raises: bool) -> None:
+async def test_a_lasting_refusal_is_reported_after_a_minute_and_retried(
+    queue: str, document: Json, raises: bool
+) -> None:
     kube = _Refusing(CLUSTER, document)
     settings = read_settings({"SLUICEGATE_SETTLE_SECONDS": "0"}, None, None, None)
     context = Context(kube, settings)  # type: ignore[arg-type]
@@ -100,7 +102,7 @@ async def test_observers_without_code_of_their_own_do_not_wait_for_the_code_of_o
     await context.aclose()
 
 
-async def test_what_cannot_be_told_or_ends_by_itself_is_not_counted() -> None:
+async def test_errors_that_cannot_be_reported_or_end_by_themselves_are_not_counted() -> None:
     refusals, refused = LastingRefusals(), KubeError(SENTENCE, 500, retriable=True)
     for error in (KubeUnavailableError("no answer"), NamespaceGoingError("it is being deleted")):
         assert not refusals.lasts("u", error)

@@ -171,7 +171,7 @@ def deletable(name: str, *, going: bool) -> Json:
     return document
 
 
-async def test_one_finalizer_that_stays_keeps_no_other_topic_from_going() -> None:
+async def test_a_refused_finalizer_does_not_block_the_deletion_of_other_topics() -> None:
     kube = Refusing(lambda method, _, name: (method, name) == ("patch", "a"), *(deletable(n, going=True) for n in "ab"))
     queues = Queues(kube)
     await queues.refused("topics")
@@ -231,7 +231,7 @@ async def test_one_service_that_cannot_be_made_for_now_keeps_no_other_listener_w
     await queues.context.aclose()
 
 
-async def test_one_volume_claim_that_is_refused_for_now_keeps_neither_others_nor_the_scale_waiting() -> None:
+async def test_a_temporarily_refused_volume_claim_delays_neither_others_nor_the_scale() -> None:
     def brokers(replicas: int, size: str) -> Json:
         return cluster(brokers={"replicas": replicas, "storage": {"size": size}})
 
@@ -280,7 +280,7 @@ class Brokers:
             overview = ClusterOverview("c", 1000, 1, 9, tuple(self.brokers))
             return Sighting(ControllerView(overview), tuple(self.pods))
 
-        monkeypatch.setattr(KubernetesFleet, "look", look)
+        monkeypatch.setattr(KubernetesFleet, "observe", look)
 
 
 async def test_one_registration_that_is_refused_for_now_keeps_no_other_at_its_last_state(
@@ -299,7 +299,7 @@ async def test_one_registration_that_is_refused_for_now_keeps_no_other_at_its_la
     await queues.context.aclose()
 
 
-async def test_one_pod_that_is_refused_for_now_keeps_no_other_from_its_gate_its_labels_and_its_registration(
+async def test_a_temporarily_refused_pod_does_not_delay_gates_labels_and_registrations_of_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     brokers, kube = Brokers(monkeypatch), Refusing(lambda *_: False, cluster())

@@ -56,7 +56,7 @@ class Shop:
         return self.kube.take(KIND, "daily")["status"]
 
 
-async def test_a_cron_job_and_its_files_are_made_and_what_a_run_says_is_in_the_status() -> None:
+async def test_a_cron_job_and_its_files_are_created_and_results_are_in_the_status() -> None:
     shop = Shop(LANDED, pipeline())
     await shop.reconcile()
     assert (shop.kube.names("CronJob"), shop.kube.names("ConfigMap")) == (["daily"], ["daily-pipeline"])
@@ -75,7 +75,7 @@ async def test_a_cron_job_and_its_files_are_made_and_what_a_run_says_is_in_the_s
     assert 50 < again < 70, "no hot loop"
 
 
-async def test_who_names_no_image_has_that_of_the_settings() -> None:
+async def test_a_pipeline_without_an_image_has_that_of_the_settings() -> None:
     kube = MemoryKube(LANDED, pipeline())
     settings = read_settings({"SLUICEGATE_PIPELINE_IMAGE": "set:1"}, None, None, None)
     await PipelineReconciler(Context(kube, settings)).reconcile(("default", "shop"))  # type: ignore[arg-type]
@@ -83,7 +83,7 @@ async def test_who_names_no_image_has_that_of_the_settings() -> None:
     assert pod["containers"][0]["image"] == "set:1"
 
 
-async def test_a_pipeline_whose_runs_cannot_be_listed_is_told_alone() -> None:
+async def test_only_a_pipeline_whose_runs_cannot_be_listed_is_reported() -> None:
     spark = pipeline("a-spark", **SPARK, results={"uri": "s3://answers/a"})
     shop = Shop(LANDED, spark, pipeline(), kube=WithoutRightToListSparkApplications)
     for _ in range(2):
@@ -170,7 +170,7 @@ async def test_a_run_that_fails_is_a_warning_once_and_so_is_what_is_missing() ->
     assert shop.status()["complete"] == "False"
 
 
-async def test_a_job_that_may_make_no_pod_says_why_and_is_looked_at_again() -> None:
+async def test_a_job_that_cannot_create_pods_reports_why_and_is_checked_again() -> None:
     refusal = 'pods "daily-1" is forbidden: exceeded quota: small'
     told = {
         "apiVersion": "v1",
@@ -193,7 +193,7 @@ async def test_a_job_that_may_make_no_pod_says_why_and_is_looked_at_again() -> N
     assert shop.status()["lastRun"]["state"] == "Running"
 
 
-async def test_a_run_that_waits_for_a_node_is_looked_at_again_until_it_has_one() -> None:
+async def test_a_run_without_a_node_is_checked_until_it_has_one() -> None:
     shop = Shop(LANDED, pipeline(), job("daily-1"), waiting_pod("daily-1", "Unschedulable", "Insufficient cpu"))
     assert isinstance(await shop.reconcile(), Retry)
     ready = shop.kube.condition(KIND, "daily")
@@ -243,7 +243,7 @@ async def test_a_run_of_an_earlier_pipeline_of_the_name_is_none_and_is_waited_fo
     assert shop.kube.names("SparkApplication") == [name]
 
 
-async def test_a_job_of_somebody_else_with_the_pipelines_label_is_no_run() -> None:
+async def test_a_foreign_job_with_the_pipelines_label_is_not_a_run() -> None:
     theirs = job("load", "Failed")
     theirs["metadata"]["ownerReferences"] = [{"kind": "CronJob", "name": "load", "uid": "x", "controller": True}]
     shop = Shop(LANDED, pipeline(), theirs)
@@ -275,7 +275,7 @@ async def test_a_run_of_an_earlier_pipeline_of_the_name_is_not_reported(born: in
     assert "lastSuccessTime" not in shop.status()
 
 
-async def test_events_of_an_earlier_job_of_the_name_say_nothing_of_this_one() -> None:
+async def test_events_of_an_earlier_job_of_the_name_are_ignored() -> None:
     told = {
         "apiVersion": "v1",
         "kind": "Event",
@@ -333,7 +333,7 @@ def _shown(shop: Shop) -> set[str]:
     return {sample.labels["pipeline"] for family in shop.context.figures.collect() for sample in family.samples}
 
 
-async def test_a_paused_cluster_leaves_runs_unchanged_and_one_that_is_gone_suspends_them() -> None:
+async def test_a_paused_cluster_leaves_runs_unchanged_and_a_deleted_one_suspends_them() -> None:
     paused = cluster(audit={"landing": {"claimName": "audit"}}, paused=True)
     shop = Shop(paused, pipeline())
     await shop.reconcile()

@@ -91,7 +91,7 @@ def a_pod(name: str, address: str, phase: str = "Running") -> dict[str, Any]:
     return {"metadata": meta, "spec": {}, "status": {"phase": phase, "podIP": address}}
 
 
-async def test_nothing_is_watched_before_a_quota_selects_pods_and_after_the_last_one_has_gone() -> None:
+async def test_pods_are_watched_only_while_a_quota_selects_pods() -> None:
     watching = Watching()
     watching.pods.keep(SHOP, [])
     assert watching.fed == []
@@ -105,7 +105,7 @@ async def test_nothing_is_watched_before_a_quota_selects_pods_and_after_the_last
     assert not watching.cache.running
 
 
-async def test_pods_are_told_once_all_are_known_and_then_as_they_come_and_go() -> None:
+async def test_pods_are_reported_once_all_are_known_and_then_at_each_change() -> None:
     watching = Watching()
     watching.pods.keep(SHOP, [a_quota()])
     await watching.turns()
@@ -146,7 +146,7 @@ async def test_an_operator_of_one_namespace_asks_for_no_namespaces() -> None:
     watching.pods.close()
 
 
-async def test_pods_that_are_not_seen_for_longer_than_a_watch_may_be_in_trouble_are_told_of_once(
+async def test_pods_unseen_for_longer_than_a_watch_failure_may_last_are_reported_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(pods_of_quotas, "LOOK_S", 0.0)

@@ -60,18 +60,18 @@ BOTH, ONLINE = [pod(0), pod(1)], [broker(0), broker(1)]
         (seen(BOTH, [*ONLINE, broker(2)]), False),
     ],
 )
-def test_only_a_cluster_in_which_nothing_moves_is_looked_at_less_often(sighting: Sighting, quiet: bool) -> None:
+def test_only_a_cluster_without_changes_is_polled_less_often(sighting: Sighting, quiet: bool) -> None:
     assert settled(CLUSTER, sighting) is quiet
 
 
-def test_a_pod_that_is_going_hands_over_by_itself_and_one_that_is_gone_cannot() -> None:
+def test_a_broker_is_fenced_if_its_pod_is_deleted_but_not_while_it_terminates() -> None:
     going = [pod(0), replace(pod(1), deleting=True)]
     assert seen(going, ONLINE).fence_orders() == ()
     [order] = seen([pod(0)], ONLINE).fence_orders()
     assert (order.broker_id, order.epoch) == (1, 7)
 
 
-def test_nobody_is_fenced_on_a_lost_node_while_the_controller_hears_of_it() -> None:
+def test_a_broker_on_a_lost_node_is_not_fenced_while_its_heartbeats_arrive() -> None:
     lost = [pod(0), replace(pod(1), node_lost=True)]
     assert seen(lost, ONLINE).fence_orders() == ()
     silent = [broker(0), replace(broker(1), heartbeat_age_s=4.0)]
@@ -100,7 +100,7 @@ class Shop:
         self.context = Context(self.kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
         self.context.mark = lambda queue, key: None
         self.sighting = sighting
-        monkeypatch.setattr(KubernetesFleet, "look", self._look)
+        monkeypatch.setattr(KubernetesFleet, "observe", self._look)
         self._reconciler = RegistrationReconciler(self.context)
 
     async def _look(self, *_: Any, **__: Any) -> Sighting:
@@ -174,7 +174,7 @@ async def test_a_registration_that_is_being_deleted_keeps_no_other_from_being_wr
 
 
 @pytest.mark.parametrize("labelled", [True, False])
-async def test_a_registration_of_an_earlier_cluster_that_is_being_deleted_keeps_no_other_from_being_written(
+async def test_a_terminating_registration_of_an_earlier_cluster_does_not_block_others(
     monkeypatch: pytest.MonkeyPatch, labelled: bool
 ) -> None:
     old = broker_registration(CLUSTER, 0)
@@ -249,7 +249,7 @@ async def test_a_pod_that_a_policy_protects_keeps_no_other_from_being_opened_to_
 
 
 @pytest.mark.virtual_time
-async def test_a_lease_that_may_not_be_ended_is_told_and_keeps_no_broker_from_being_unknown(
+async def test_a_refused_release_of_a_lease_is_reported_and_brokers_become_unknown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     shop = Shop(monkeypatch, seen(BOTH, ONLINE))
@@ -318,7 +318,7 @@ async def test_brokers_of_an_external_cluster_are_unknown_once_none_has_answered
     document = external(clusterId="A" * 22)
     shop.kube.put(document | {"metadata": {"name": "shop"}})
     looks = [ExternalSeen("A" * 22, (ExternalBroker(1, "kafka", 9092),)), *[ExternalSeen(unseen="cannot connect")] * 3]
-    monkeypatch.setattr(ExternalFleet, "look", _given(iter(looks)))
+    monkeypatch.setattr(ExternalFleet, "observe", _given(iter(looks)))
     monkeypatch.setattr(ExternalFleet, "count_replicas", _given(repeat({})))
     states: list[str] = []
     for _ in looks:

@@ -16,7 +16,7 @@ def held(name: str, *finalizers: str, namespace: str = "default") -> Json:
     return document | {"metadata": {"name": name, "namespace": namespace, "finalizers": [FINALIZER, *finalizers]}}
 
 
-async def test_what_waits_goes_and_what_others_wait_for_stays() -> None:
+async def test_topics_being_deleted_are_released_and_finalizers_of_others_stay() -> None:
     kube = MemoryKube(held("orders"), held("shared", OTHER), held("far", namespace="retail"), topic("free"))
     for name in ("orders", "shared"):
         kube.delete_as_a_person("Topic", name)
@@ -28,7 +28,7 @@ async def test_what_waits_goes_and_what_others_wait_for_stays() -> None:
     assert await release_topics(kube, None) == 0  # type: ignore[arg-type]
 
 
-async def test_what_changes_meanwhile_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_topic_changed_meanwhile_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     kube = MemoryKube(held("orders"))
     patch = kube.patch_metadata
     refused: list[Json] = []
@@ -44,7 +44,7 @@ async def test_what_changes_meanwhile_is_looked_at_again(monkeypatch: pytest.Mon
     assert kube.take("Topic", "orders")["metadata"]["finalizers"] == [OTHER]
 
 
-async def test_one_that_is_refused_holds_up_no_other_and_is_said(
+async def test_a_refused_topic_is_reported_and_does_not_block_others(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     kube = MemoryKube(held("a"), held("b"), held("c"))
@@ -65,7 +65,7 @@ async def test_one_that_is_refused_holds_up_no_other_and_is_said(
     assert "Topic default/a keeps its finalizer" in caplog.text
 
 
-async def test_where_the_crd_went_first_there_is_nothing_left_to_release(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_deleted_crd_leaves_no_topics_to_release(monkeypatch: pytest.MonkeyPatch) -> None:
     refusals = [KubeError("the server could not find the requested resource", 404), KubeError("forbidden", 403)]
 
     async def refuse(*_: object) -> list[Json]:

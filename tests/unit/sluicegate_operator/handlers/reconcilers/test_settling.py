@@ -13,7 +13,7 @@ def shop(generation: int, uid: str = "u") -> BrokerCluster:
     )
 
 
-def test_it_is_settled_when_nothing_has_changed_for_a_while() -> None:
+def test_a_cluster_is_settled_after_a_while_without_changes() -> None:
     settling = Settling(quiet_s=1.0)
     assert settling.wait_s(shop(1), [], 100.0) == 1.0
     assert settling.wait_s(shop(1), [], 100.6) < 0.5
@@ -21,7 +21,7 @@ def test_it_is_settled_when_nothing_has_changed_for_a_while() -> None:
     assert settling.wait_s(shop(2), [], 101.8) == 0.0
 
 
-def test_who_changes_it_again_and_again_holds_it_up_for_a_time_only() -> None:
+def test_repeated_changes_delay_a_new_cluster_for_a_limited_time() -> None:
     settling = Settling(quiet_s=1.0)
     waits = [settling.wait_s(shop(number), [], number * 0.5) for number in range(30)]
     assert waits[int(SETTLE_MAX_S / 0.5) - 1] > 0.0

@@ -35,10 +35,10 @@ class Told:
     def everything(self, *pods: WorkloadPod) -> None:
         for pod in pods:
             self.workloads.on_pod(pod.uid, pod)
-        self.workloads.told_all()
+        self.workloads.note_all_known()
 
 
-def test_nobody_watches_pods_for_quotas_of_other_targets() -> None:
+def test_pods_are_not_watched_for_quotas_of_other_targets() -> None:
     told = Told()
     told.workloads.keep(SHOP, [a_quota("all", {"broker": {}})])
     assert not told.workloads.wanted
@@ -53,14 +53,14 @@ def test_nothing_is_known_before_all_were_told_of() -> None:
     told.workloads.keep(SHOP, [a_quota("pods", of_pods())])
     told.workloads.on_pod("a", billing("a", "10.0.0.1"))
     assert (told.workloads.known, told.workloads.take_news(SHOP), told.clusters) == (False, {}, [])
-    told.workloads.told_all()
+    told.workloads.note_all_known()
     assert told.workloads.known
     assert told.clusters == [SHOP]
     assert told.workloads.take_news(SHOP) == {"pods": Members({"10.0.0.1": number_of_pod("a")})}
     assert told.workloads.take_news(SHOP) == {}, "it is told once"
 
 
-def test_a_pod_that_comes_or_goes_is_news_for_the_cluster_of_its_quota() -> None:
+def test_an_added_or_deleted_pod_marks_the_cluster_of_its_quota() -> None:
     told = Told()
     told.workloads.keep(SHOP, [a_quota("pods", of_pods())])
     told.everything()
@@ -75,7 +75,7 @@ def test_a_pod_that_comes_or_goes_is_news_for_the_cluster_of_its_quota() -> None
     assert told.workloads.take_news(SHOP) == {"pods": Members()}
 
 
-def test_namespaces_come_and_go_with_their_labels() -> None:
+def test_changed_namespace_labels_change_the_members() -> None:
     told = Told()
     everywhere = of_pods(namespaceSelector={"matchLabels": {"team": "payments"}})
     told.workloads.keep(SHOP, [a_quota("pods", everywhere)])
@@ -87,7 +87,7 @@ def test_namespaces_come_and_go_with_their_labels() -> None:
     assert told.workloads.take_news(SHOP) == {"pods": Members()}
 
 
-def test_what_was_known_is_not_taken_for_true_after_nobody_has_watched() -> None:
+def test_members_known_before_a_gap_in_the_watch_are_not_used() -> None:
     told = Told()
     told.workloads.keep(SHOP, [a_quota("pods", of_pods())])
     told.everything(billing("a", "10.0.0.1"))
@@ -99,7 +99,7 @@ def test_what_was_known_is_not_taken_for_true_after_nobody_has_watched() -> None
     assert told.workloads.take_news(SHOP) == {"pods": Members({"10.0.0.2": number_of_pod("b")})}
 
 
-def test_a_quota_that_is_of_another_cluster_now_is_news_for_that_one() -> None:
+def test_a_quota_that_changes_its_cluster_marks_the_new_one() -> None:
     told = Told()
     told.workloads.keep(SHOP, [a_quota("pods", of_pods())])
     told.everything(billing("a", "10.0.0.1"))

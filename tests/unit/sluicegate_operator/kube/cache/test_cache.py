@@ -48,7 +48,7 @@ async def until_named(cache: Cache, *wanted: str) -> None:
         await asyncio.sleep(0)
 
 
-async def test_a_list_comes_in_pages_and_the_watch_goes_on_from_it() -> None:
+async def test_a_list_is_read_in_pages_and_the_watch_continues_from_it() -> None:
     script = Script(page(quota("a", 3), token="more"), page(quota("b", 4), version=6))
     async with cached(script, QUOTAS) as cache:
         assert await names(cache) == ["a", "b"]
@@ -70,7 +70,7 @@ async def test_objects_of_all_namespaces_are_known_together_without_those_that_a
     assert sorted((one.namespace, one.name) for one in found) == [("default", "a"), ("retail", "elsewhere")]
 
 
-async def test_a_past_that_is_forgotten_is_listed_anew_and_who_has_gone_meanwhile_is_told() -> None:
+async def test_an_expired_watch_relists_and_reports_objects_deleted_meanwhile() -> None:
     script = Script(page(quota("a", 3), quota("b", 4)), page(quota("b", 4), quota("c", 9), version=10))
     told: list[tuple[str | None, str | None]] = []
     async with cached(script, QUOTAS) as cache:
@@ -84,7 +84,7 @@ async def test_a_past_that_is_forgotten_is_listed_anew_and_who_has_gone_meanwhil
     assert cache.informers()[CONNECTION_QUOTA].lists == 2
 
 
-async def test_a_watch_that_falls_silent_is_asked_again_from_where_it_was() -> None:
+async def test_a_silent_watch_is_restarted_from_its_last_version() -> None:
     script = Script(page())
     async with cached(script, QUOTAS) as cache:
         await until(lambda: script.watched_from() == ["5"])
@@ -94,7 +94,7 @@ async def test_a_watch_that_falls_silent_is_asked_again_from_where_it_was() -> N
     assert script.watched_from()[:2] == ["5", "5"]
 
 
-async def test_what_has_not_been_listed_is_no_empty_world(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unlisted_kind_raises_an_error_instead_of_appearing_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache_module, "FILL_PATIENCE_S", 0.001)
     cache = Cache((QUOTAS,))
     with pytest.raises(KubeUnavailableError, match="connectionquotas have not been listed yet"):
@@ -113,7 +113,7 @@ async def test_a_kind_that_is_not_served_is_an_error_until_it_is() -> None:
         assert await names(cache) == ["a"]
 
 
-async def test_a_kind_that_is_served_no_more_is_unknown_at_once_and_what_was_there_goes_when_it_comes_back() -> None:
+async def test_a_kind_not_served_any_more_is_unknown_and_its_objects_are_dropped_when_it_returns() -> None:
     script = Script(page(quota("a", 3)), 404)
     async with cached(script, QUOTAS) as cache:
         assert await names(cache) == ["a"]
@@ -127,7 +127,7 @@ async def test_a_kind_that_is_served_no_more_is_unknown_at_once_and_what_was_the
         assert await names(cache) == ["b"]
 
 
-async def test_what_was_known_is_gone_by_for_a_while_after_its_watch_has_failed(
+async def test_the_cache_is_used_for_a_while_after_its_watch_failed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     script = Script(page(quota("a", 3)), 500)
@@ -142,7 +142,7 @@ async def test_what_was_known_is_gone_by_for_a_while_after_its_watch_has_failed(
         assert refused.value.status == 500
 
 
-async def test_a_watch_that_says_nothing_at_all_is_not_gone_by(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_silent_watch_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
     script = Script(page(quota("a", 3)))
     async with cached(script, QUOTAS) as cache:
         assert await names(cache) == ["a"]
@@ -163,7 +163,7 @@ async def test_a_document_is_not_peeked_at_while_its_watch_is_silent(monkeypatch
         assert cache.peek(CONFIG_MAP, "default", "a") == (False, None)
 
 
-async def test_an_own_write_is_seen_at_once_and_never_brings_back_what_has_gone_since() -> None:
+async def test_an_own_write_is_visible_at_once_and_never_restores_a_deleted_object() -> None:
     script = Script(page(quota("a", 3)))
     async with cached(script, QUOTAS) as cache:
         assert await names(cache) == ["a"]
@@ -179,7 +179,7 @@ async def test_an_own_write_is_seen_at_once_and_never_brings_back_what_has_gone_
         assert await names(cache) == []
 
 
-async def test_who_subscribes_hears_of_what_is_there_and_of_each_change() -> None:
+async def test_a_subscriber_receives_existing_objects_and_each_change() -> None:
     script = Script(page(quota("a", 3)))
     told: list[tuple[str | None, str | None]] = []
 
@@ -251,7 +251,7 @@ async def test_an_api_server_whose_storage_was_restored_is_believed() -> None:
     assert script.watched_from()[:2] == ["50", "20"]
 
 
-async def test_what_was_cut_off_costs_one_small_request() -> None:
+async def test_a_broken_watch_costs_one_small_request() -> None:
     script = Script(page(quota("a", 3)))
     async with cached(script, QUOTAS) as cache:
         assert await names(cache) == ["a"]
@@ -282,7 +282,7 @@ async def test_a_past_that_is_forgotten_each_time_is_not_listed_without_a_pause(
     assert pauses == [1, 2], "the first time it is listed at once"
 
 
-async def test_who_fails_at_one_object_hears_of_the_others(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_subscriber_that_raises_for_one_object_receives_the_others(caplog: pytest.LogCaptureFixture) -> None:
     told: list[str | None] = []
 
     def hear(_: object, before: CachedObject | None, after: CachedObject | None) -> None:
@@ -300,7 +300,7 @@ async def test_who_fails_at_one_object_hears_of_the_others(caplog: pytest.LogCap
     assert caplog.text.count("('default', 'odd') was not understood") == 2
 
 
-async def test_of_what_we_write_ourselves_metadata_are_kept_where_no_more_is_watched() -> None:
+async def test_only_metadata_of_own_writes_is_kept_if_only_metadata_is_watched() -> None:
     labels = {CLUSTER_LABEL: "shop"}
     script = Script(page())
     async with cached(script, Watched(CONFIG_MAP, 30, CLUSTER_LABEL, metadata_only=True)) as cache:

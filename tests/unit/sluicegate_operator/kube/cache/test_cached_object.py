@@ -41,7 +41,7 @@ def test_equal_parts_of_models_are_one_in_memory() -> None:
     assert one == Reader().held(CONNECTION_QUOTA, quota("a")).value
 
 
-def test_an_object_says_where_it_belongs_also_when_it_cannot_be_read() -> None:
+def test_an_unreadable_object_still_has_its_key_and_cluster() -> None:
     held = Reader().held(CONNECTION_QUOTA, quota("a", maxConnections="many"))
     assert (held.key, held.uid, held.version, held.cluster) == (("default", "a"), "uid-a", 7, "shop")
     assert isinstance(held.value, UnreadableObject)

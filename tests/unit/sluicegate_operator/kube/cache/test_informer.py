@@ -49,7 +49,7 @@ def test_an_empty_list_is_a_store_that_has_synced(informer: Informer) -> None:
     assert informer.has_synced.is_set()
 
 
-def test_of_a_second_list_kopf_sees_what_is_new_and_what_is_missing_goes_last(informer: Informer) -> None:
+def test_kopf_sees_only_new_objects_of_a_second_list_and_missing_ones_are_removed_last(informer: Informer) -> None:
     for one in listed(informer, item("a", 3), item("b", 4), version=9):
         informer.apply(None, one)
     assert listed(informer, item("b", 4), item("c", 12), version=15) == [item("c", 12)]

@@ -137,7 +137,7 @@ async def test_an_error_of_a_watch_that_would_end_kopf_ends_this_watch_alone(sai
     assert len(script.watched_from()) == 2
 
 
-async def test_an_event_that_is_cut_in_two_is_not_taken_for_a_whole_one() -> None:
+async def test_an_event_cut_in_two_is_not_parsed_as_a_whole_one() -> None:
     script = Script(page())
     async with cached(script, MAPS) as cache:
         await until(lambda: script.watched_from() == ["5"])

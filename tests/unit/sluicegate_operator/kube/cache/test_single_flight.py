@@ -24,7 +24,7 @@ class Source:
         return number
 
 
-async def test_those_who_ask_meanwhile_share_an_answer_that_was_begun_after_they_asked() -> None:
+async def test_concurrent_callers_share_an_answer_that_began_after_they_asked() -> None:
     rounds, source = SingleFlight[int](), Source()
     first = asyncio.create_task(rounds.ask("a", source))
     await asyncio.sleep(0.5)
@@ -42,7 +42,7 @@ async def test_different_questions_do_not_wait_for_each_other() -> None:
     assert loop.time() - started_s < 1.5
 
 
-async def test_an_error_is_for_all_who_shared_the_question_and_the_next_one_is_asked_anew() -> None:
+async def test_an_error_reaches_all_that_shared_the_request_and_the_next_call_starts_a_new_one() -> None:
     rounds, source = SingleFlight[int](), Source()
     source.asked = 2
     shared = [rounds.ask("a", source) for _ in range(2)]
@@ -52,7 +52,7 @@ async def test_an_error_is_for_all_who_shared_the_question_and_the_next_one_is_a
     assert await rounds.ask("a", source) == 5
 
 
-async def test_one_who_goes_leaves_the_answer_to_the_others() -> None:
+async def test_a_cancelled_caller_does_not_cancel_the_answer_for_others() -> None:
     rounds, source = SingleFlight[int](), Source()
     gone = asyncio.create_task(rounds.ask("a", source))
     await asyncio.sleep(0.5)

@@ -9,7 +9,7 @@ REFUSAL = (
 )
 
 
-def test_what_is_named_is_left_out_and_the_rest_is_told() -> None:
+def test_undeclared_fields_are_omitted_and_the_others_are_written() -> None:
     fields = undeclared_fields(REFUSAL)
     assert fields == ("applySeconds", "effective.mode")
     status = {"brokers": "3/3", "applySeconds": 0.2, "effective": {"mode": "Enforce", "maxConnections": 5}}
@@ -26,7 +26,7 @@ def test_a_field_that_is_not_there_is_no_fault() -> None:
     assert without_fields({"brokers": "3/3"}, ("applySeconds", "effective.mode")) == {"brokers": "3/3"}
 
 
-def test_what_a_crd_lacks_is_known_until_a_newer_one_may_have_been_applied() -> None:
+def test_fields_missing_from_a_crd_are_remembered_until_it_may_have_been_updated() -> None:
     at_s = 0.0
     fields = UndeclaredFields(lambda: at_s)
     assert fields.of("topics") == ()

@@ -35,7 +35,7 @@ def test_the_end_of_a_certificate_that_has_expired_is_known(pair: TlsPair) -> No
     assert new_pair([HOST], NOW, -1).expires_s(HOST) == NOW.timestamp() - DAY_S
 
 
-def test_it_is_verified_with_its_own_authority_among_others(pair: TlsPair) -> None:
+def test_a_pair_is_verified_with_its_own_authority_among_others(pair: TlsPair) -> None:
     other = new_pair([HOST], NOW, 30)
     assert replace(pair, authorities=other.authorities + pair.authorities).expires_s(HOST) == pair.expires_s(HOST)
     with pytest.raises(CertificateError, match="unable to get local issuer certificate"):

@@ -113,9 +113,7 @@ def node_set(replicas: int = 3) -> Json:
     return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": meta, "spec": {"replicas": replicas}}
 
 
-async def test_what_the_cache_says_is_not_there_is_made_without_being_asked_for(
-    client: KubeClient, server: Server
-) -> None:
+async def test_an_object_missing_from_the_cache_is_created_without_a_read(client: KubeClient, server: Server) -> None:
     await client.try_out(node_set())
     await client.apply(node_set())
     assert server.asked == ["POST tried", "POST"]
@@ -128,9 +126,7 @@ async def test_without_a_cache_that_knows_it_is_asked_for(client: KubeClient, se
     assert server.asked == ["GET", "POST tried", "GET", "POST"]
 
 
-async def test_a_status_that_its_controller_has_written_is_no_reason_to_apply_it_again(
-    client: KubeClient, server: Server
-) -> None:
+async def test_a_status_change_causes_no_new_apply(client: KubeClient, server: Server) -> None:
     await client.apply(node_set())
     del server.asked[:]
     for ready in range(3):
@@ -142,7 +138,7 @@ async def test_a_status_that_its_controller_has_written_is_no_reason_to_apply_it
 @pytest.mark.parametrize(
     "changed", [{"spec": {"replicas": 5}}, {"metadata": {"labels": {**labels("shop"), "by": "hand"}}}]
 )
-async def test_what_somebody_has_changed_is_applied_again(
+async def test_an_object_changed_by_another_client_is_applied_again(
     client: KubeClient, server: Server, changed: Mapping[str, Any]
 ) -> None:
     await client.apply(node_set())
@@ -169,9 +165,7 @@ async def test_ours_that_has_lost_its_label_is_found_by_name(client: KubeClient,
     assert server.asked == ["POST", "GET", "PATCH"]
 
 
-async def test_what_is_refused_and_not_there_is_refused_in_the_api_servers_words(
-    client: KubeClient, server: Server
-) -> None:
+async def test_a_refused_creation_raises_the_api_servers_error(client: KubeClient, server: Server) -> None:
     server.refuses = 422
     with pytest.raises(KubeError, match="quota exceeded"):
         await client.apply(node_set())

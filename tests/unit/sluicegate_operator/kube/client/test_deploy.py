@@ -37,7 +37,7 @@ def test_no_rule_grants_everything() -> None:
     assert [rule["verbs"] for rule in rules if "nodes" in rule["resources"]] == [["get"]], "labels of racks, no more"
 
 
-def test_what_the_operator_grants_to_controllers_it_has_itself() -> None:
+def test_the_operator_has_all_rights_that_it_grants_to_controllers() -> None:
     """Otherwise the API server refuses the Role of controllers that share a journal."""
     own = of_kind("ClusterRole", "rbac.yaml")[0]["rules"]
     cluster = BrokerCluster.model_validate(

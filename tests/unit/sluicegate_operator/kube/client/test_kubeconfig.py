@@ -12,7 +12,7 @@ from sluicegate_operator.kube.http.errors import KubeError
 
 
 @pytest.mark.parametrize("text", ["foo: [", "only words", "[]", "clusters: 3", "contexts: [3]\ncurrent-context: a"])
-def test_what_is_no_kubeconfig_is_said_with_its_name(text: str, tmp_path: Path) -> None:
+def test_the_error_for_an_invalid_kubeconfig_names_the_file(text: str, tmp_path: Path) -> None:
     file = tmp_path / "config"
     file.write_text(text)
     with pytest.raises(KubeError, match=f"no way to a Kubernetes API server: .*; name another file than {file}"):

@@ -39,7 +39,7 @@ def needed() -> Rights:
 
 
 @pytest.mark.parametrize("file", ["rbac.yaml", "namespaced/rbac.yaml"], ids=["every namespace", "one namespace"])
-def test_the_operator_is_granted_what_it_asks_for_and_nothing_else(file: str) -> None:
+def test_the_operator_is_granted_exactly_the_rights_that_it_uses(file: str) -> None:
     wanted = dict(needed())
     if file.startswith("namespaced"):
         for resource in OF_THE_WHOLE_CLUSTER:
@@ -48,12 +48,12 @@ def test_the_operator_is_granted_what_it_asks_for_and_nothing_else(file: str) ->
     assert surplus(granted(file), wanted) == [], "granted, and nobody asks for it"
 
 
-def test_nobody_may_change_what_runs_in_pods_nor_read_secrets() -> None:
+def test_no_role_may_change_pod_specs_or_read_secrets() -> None:
     rights = granted("rbac.yaml")
     assert ("", "secrets") not in rights
     assert not rights["", "pods"] & {"create", "update", "patch"}
     assert not {resource for resource, verbs in rights.items() if verbs & {"*", "deletecollection", "escalate", "bind"}}
 
 
-def test_what_is_only_held_is_not_called() -> None:
+def test_rights_marked_as_only_held_are_not_used() -> None:
     assert all(not verbs & CALLED.get(resource, frozenset()) for resource, verbs in HELD.items())

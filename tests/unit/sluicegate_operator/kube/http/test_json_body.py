@@ -12,7 +12,7 @@ from sluicegate_operator.kube.http.json_body import SHOWN_MAX, json_body, json_o
 
 
 @given(st.dictionaries(st.text(), st.text()))
-def test_whatever_is_said_is_read_back(values: dict[str, str]) -> None:
+def test_any_value_reads_back(values: dict[str, str]) -> None:
     sent = json_body({"status": values})
     assert json.loads(sent) == {"status": values}
     # YAML takes a raw printable character, and no escape of half a character.

@@ -50,7 +50,7 @@ def test_decision(found: dict[str, Any] | None, seen_ago_s: float, expected: Dec
     assert decide(found, "me", NOW_S, observed) == expected
 
 
-def test_a_renewal_starts_the_wait_anew_whatever_its_own_time_says() -> None:
+def test_a_renewal_restarts_the_wait_whatever_its_timestamp() -> None:
     first = observe(None, lease("other", renewed="1970-01-01"), 0)
     assert decide(lease("other", renewed="1970-01-01"), "me", 14, first) == WaitForLease("other", 15)
     again = observe(first, lease("other", renewed="1969-01-01"), 14)

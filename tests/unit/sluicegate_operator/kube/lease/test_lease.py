@@ -39,7 +39,7 @@ def test_a_holder_that_was_frozen_knows_at_once_that_it_may_not_write() -> None:
     assert not one.lost.is_set()
 
 
-def test_it_is_renewed_every_third_of_its_duration() -> None:
+def test_a_lease_is_renewed_every_third_of_its_duration() -> None:
     clock, server = ManualClock(), OneLease()
     one = elector(server, clock)
 
@@ -55,7 +55,7 @@ def test_it_is_renewed_every_third_of_its_duration() -> None:
 
 
 @pytest.mark.parametrize("trouble", ["the API server is away", "the work stands still"])
-def test_what_is_not_renewed_is_lost_before_somebody_else_may_have_it(trouble: str) -> None:
+def test_a_lease_that_is_not_renewed_is_lost_before_another_process_may_take_it(trouble: str) -> None:
     clock, server, working = ManualClock(), OneLease(), [True]
     one = elector(server, clock, alive=lambda: working[0])
 

@@ -37,7 +37,7 @@ def test_claims_of_another_cluster_stop_it_and_the_way_out_is_told() -> None:
     assert plan.unmarked == ()
 
 
-def test_who_names_the_id_goes_on_with_the_data() -> None:
+def test_a_cluster_that_names_its_cluster_id_keeps_the_existing_data() -> None:
     old = [claim(0, OLD_ID, age_s=60), claim(1, None, age_s=60)]
     plan = plan_claims(shop(clusterId=OLD_ID), old, 3, started=False)
     assert plan.taken == ""
@@ -92,12 +92,12 @@ def test_a_claim_with_the_clusters_id_that_has_lost_its_label_gets_it_back() -> 
     assert (plan.taken, plan.unlabelled, plan.unmarked) == ("", (own,), ())
 
 
-def test_what_no_node_gets_is_left_alone_until_one_does() -> None:
+def test_a_claim_that_no_node_needs_is_ignored_until_one_does() -> None:
     assert plan_claims(shop(), [claim(3, OLD_ID)], 3, started=True).taken == ""
     assert plan_claims(shop(), [claim(3, OLD_ID)], 4, started=True).taken
 
 
-def test_with_standbys_the_metadata_is_gone_and_that_is_said() -> None:
+def test_with_standbys_the_plan_reports_that_the_metadata_is_lost() -> None:
     plan = plan_claims(shop(controllers={"replicas": 3}), [claim(0, OLD_ID)], 3, started=False)
     assert "cannot be had back" in plan.taken
     assert "spec.clusterId" not in plan.taken

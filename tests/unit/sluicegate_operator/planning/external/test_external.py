@@ -54,7 +54,7 @@ def cluster(status: dict[str, Any] | None = None, **spec: Any) -> BrokerCluster:
         (SEEN, ConfigProgress({2: "a is not b"}), "False", "ConfigApplying", "broker 2: a is not b"),
     ],
 )
-def test_it_is_ready_when_all_of_it_is_seen_and_nothing_is_refused(
+def test_an_external_cluster_is_ready_when_all_is_observed_and_nothing_is_refused(
     seen: ExternalSeen, config: ConfigProgress, ready: str, reason: str, says: str
 ) -> None:
     found = external_status(cluster({"clusterId": "c"}), seen, config, NOW).condition("Ready")
@@ -80,7 +80,7 @@ def test_a_quorum_without_a_leader_is_shown_without_an_id() -> None:
     assert found.message == "0/1, active: none; not heard of: 7"
 
 
-def test_what_is_not_seen_leaves_the_last_word() -> None:
+def test_an_unreachable_cluster_keeps_its_last_status() -> None:
     before = external_status(cluster(), SEEN, CONFIG, NOW)
     after = external_status(cluster(before.manifest()), ExternalSeen(unseen="away"), CONFIG, NOW)
     assert (after.brokers, after.cluster_id, after.voters) == ("3/3", "c", before.voters)
@@ -106,7 +106,7 @@ def test_a_broker_that_is_fenced_is_an_event_and_one_that_is_gone_goes() -> None
     assert plan.delete == ("shop-3",)
 
 
-def test_an_operator_that_was_just_started_goes_by_what_was_said_before() -> None:
+def test_a_newly_started_operator_keeps_the_previous_status() -> None:
     told = cluster({"clusterId": "c", "observedGeneration": 3})
     found = external_status(told, SEEN, ConfigProgress(generation=0), NOW).condition("Ready")
     assert found is not None

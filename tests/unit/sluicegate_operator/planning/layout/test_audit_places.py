@@ -49,7 +49,7 @@ SHOP = landed("shop", {"uri": "s3://audit/shop?region=eu-west-1"}, 10)
         ("s3://audit/shop?endpoint_override=http://store.example:9000", False),
     ],
 )
-def test_of_two_clusters_with_one_place_the_older_lands_there(uri: str, taken: bool) -> None:
+def test_the_older_of_two_clusters_with_one_place_lands_there(uri: str, taken: bool) -> None:
     younger = landed("bank", {"uri": uri}, 11, "retail")
     older = landed("bank", {"uri": uri}, 9, "retail")
     why = why_landing_taken(younger, [younger, SHOP], [])
@@ -70,7 +70,7 @@ def test_a_cluster_that_lands_in_a_place_keeps_it_from_an_older_one() -> None:
     assert "choose another uri, or wait until these pods have gone or land elsewhere" in why
 
 
-def test_of_two_clusters_that_land_in_one_place_already_the_older_keeps_it() -> None:
+def test_the_older_of_two_clusters_that_share_a_place_keeps_it() -> None:
     older = landed("bank", {"uri": "s3://audit/shop"}, 9, "retail")
     landers = [SHOPS_LANDER, BANKS_LANDER]
     assert why_landing_taken(older, [older, SHOP], [], landers) == ""
@@ -142,7 +142,7 @@ def test_a_cluster_may_land_below_results() -> None:
     assert why_results_in_landing(above, SHOP, [SHOP]) == why_landing_taken(SHOP, [SHOP], results_of([above])) == ""
 
 
-def test_a_cluster_and_a_pipeline_of_one_second_and_name_are_not_both_told_to_go() -> None:
+def test_a_cluster_and_a_pipeline_of_equal_age_and_name_are_not_both_rejected() -> None:
     same = answers("shop", {"uri": "s3://audit/shop"}, 10, of="bank")
     bank = landed("bank", {"claimName": "audit"}, 10)
     assert why_results_in_landing(same, bank, [bank, SHOP]) != ""
@@ -162,7 +162,7 @@ def test_a_cluster_and_a_pipeline_of_one_second_and_name_are_not_both_told_to_go
         ({"claimName": "answers"}, ""),
     ],
 )
-def test_of_two_pipelines_with_one_place_the_older_writes_there(results: Json, says: str) -> None:
+def test_the_older_of_two_pipelines_with_one_place_writes_there(results: Json, says: str) -> None:
     daily = answers("daily", {"uri": "s3://answers/all"}, 10)
     second = answers("second", results, 11, "retail", of="bank")
     assert why_results_taken(second, results_of([daily, second])).startswith(says)

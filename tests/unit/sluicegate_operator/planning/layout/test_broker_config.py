@@ -72,7 +72,7 @@ def test_a_static_key_is_a_mistake_of_the_caller() -> None:
         plan_broker_config({"num.partitions": "3"}, {}, ())
 
 
-def test_who_lags_and_what_it_lacks() -> None:
+def test_the_plan_names_lagging_brokers_and_their_differing_keys() -> None:
     observed = {0: seen(WANTED), 1: seen(), 2: seen(WANTED, {RETENTION: "1"}), 3: seen(WANTED | {MIN_ISR: "2"})}
     assert plan_broker_config(WANTED, observed, (MIN_ISR, RETENTION)).lagging == {
         1: "log.retention.ms is not 60000",
@@ -176,7 +176,7 @@ def test_tags_of_one_broker(
     assert plan_broker_config({}, apply_actions(plan.actions, observed), plan.managed, tags).actions == ()
 
 
-def test_who_lacks_a_tag_of_its_own_or_has_one_left() -> None:
+def test_the_plan_names_brokers_with_a_missing_or_extra_tag() -> None:
     observed = {0: seen(own={ZONE: "b"}), 1: seen(own={TEAM: "x"}), 2: seen({TEAM: "x"}, {ZONE: "c"})}
     tags = own({0: {ZONE: "a"}, 1: {}, 2: {ZONE: "c"}})
     assert plan_broker_config({}, observed, (ZONE, TEAM), tags).lagging == {

@@ -85,7 +85,7 @@ def journal_of(uid: str) -> Mapping[str, str]:
     return plan_cluster(of, []).properties(Role.CONTROLLER)
 
 
-def test_a_journal_belongs_to_one_cluster_and_goes_with_it() -> None:
+def test_a_journal_belongs_to_one_cluster_and_is_deleted_with_it() -> None:
     """A later cluster of the same name has another journal."""
     uids = ("0b8e6c1e-7b6f-4f5e-9d0a-3f4f0c1d2e3f", "1c8e6c1e-7b6f-4f5e-9d0a-3f4f0c1d2e3f")
     first, second, unowned = (journal_of(uid) for uid in (*uids, ""))

@@ -51,13 +51,13 @@ def test_a_key_that_is_taken_out_is_a_change() -> None:
     assert reason == RestartReason(ReasonKind.CONFIG_CHANGED, "new.key", ("new.key",))
 
 
-def test_a_node_that_does_not_say_what_it_runs_is_restarted() -> None:
+def test_a_node_without_a_known_revision_is_restarted() -> None:
     (reason,) = restart_reasons(decode_revision(None), revision())
     assert reason.kind is ReasonKind.UNKNOWN_REVISION
 
 
 @pytest.mark.parametrize("text", ["", "[]", "1", "{}", '{"keys":[],"image":"","resources":"","template":""}', "{x"])
-def test_what_this_version_did_not_write_is_no_revision(text: str) -> None:
+def test_a_text_of_another_version_is_not_a_revision(text: str) -> None:
     assert decode_revision(text) is None
 
 

@@ -27,7 +27,7 @@ def seen(*volumes: Volume, count: int = 3, refused: str = "") -> VolumesSeen:
     return volumes_seen(shop(), plan, [growth for growth in plan.grow if not names], names)
 
 
-def test_claims_that_ask_for_less_are_to_ask_for_more() -> None:
+def test_only_claims_smaller_than_wanted_grow() -> None:
     volumes = [volume(0), volume(1, "2Gi"), volume(2, "4Gi"), volume(7), volume(0, role=Role.CONTROLLER)]
     plan = plan_volumes(shop(), volumes, {Role.BROKER: 3, Role.CONTROLLER: 1})
     # Larger claims stay unchanged, and so does that of a broker that was scaled away.
@@ -77,7 +77,7 @@ def test_each_claim_says_how_far_it_is(fields: dict[str, str], said: str) -> Non
     assert (found.status.brokers, found.refused) == ("2Gi", "")
 
 
-def test_one_that_holds_what_it_should_is_not_spoken_of() -> None:
+def test_a_volume_of_the_wanted_size_is_not_reported() -> None:
     found = seen(volume(0, "2Gi"), volume(0, "1Gi", role=Role.CONTROLLER), count=1)
     assert found.status.growing == ()
     assert (found.status.brokers, found.status.controllers) == ("2Gi", "1Gi")

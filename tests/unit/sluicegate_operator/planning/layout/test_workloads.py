@@ -63,7 +63,7 @@ def test_a_selector_matches_what_kubernetes_says(said: dict[str, Any], labels: d
 
 
 @given(SELECTORS, LABELS)
-def test_what_is_matched_has_a_label_by_which_it_is_looked_up(said: dict[str, Any], labels: dict[str, str]) -> None:
+def test_each_matching_pod_has_a_label_of_its_lookup_index(said: dict[str, Any], labels: dict[str, str]) -> None:
     selector = workload({"podSelector": said}).pod_selector
     pairs = one_of(selector)
     if pairs and matches(selector, labels):

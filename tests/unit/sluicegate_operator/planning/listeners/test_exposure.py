@@ -113,7 +113,7 @@ def test_clients_are_told_where_this_broker_is_reached(
         ("LoadBalancer", PLACE, SERVICE, "the address of the load balancer of Service shop-external-2"),
     ],
 )
-def test_what_is_not_there_yet_is_waited_for_in_a_sentence(
+def test_a_missing_address_is_awaited_with_a_message(
     exposure: str, place: BrokerPlace, service: ServiceSeen | None, waits: str
 ) -> None:
     assert advertised(a_listener(exposure=exposure), place, service) == f"broker 2 waits for {waits}"

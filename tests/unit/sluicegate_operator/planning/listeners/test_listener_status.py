@@ -90,7 +90,7 @@ def test_a_service_that_cannot_be_is_a_matter_for_a_person(services: ServicesSee
     assert status.bootstrap == ""
 
 
-def test_hidden_addresses_are_told_and_do_not_hold_it_up() -> None:
+def test_hidden_addresses_are_reported_and_do_not_block_readiness() -> None:
     status = status_of(ListenerSeen(THREE), ServicesSeen(hiding=Hiding(hidden=True, reason="Why", message="sentence")))
     assert kstatus(status) == "Current"
     found = status.condition(HIDDEN)

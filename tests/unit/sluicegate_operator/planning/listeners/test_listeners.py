@@ -54,7 +54,7 @@ def test_a_host_that_is_left_out_is_the_brokers_own() -> None:
     assert open_listeners({"listeners": "A://[::1]:1"}, HOST) == {"A": OpenListener(1, Address("::1", 1))}
 
 
-def test_who_is_trusted_is_read_however_it_is_written() -> None:
+def test_trusted_networks_are_read_in_any_order() -> None:
     said = {"listeners": "EXTERNAL://:9094", TRUSTED: "192.0.2.7/32, 10.0.0.0/8"}
     assert open_listeners(said, HOST)["EXTERNAL"].trusted == ("10.0.0.0/8", "192.0.2.7/32")
     assert asked_keys(["EXTERNAL"]) == ["listeners", "advertised.listeners", TRUSTED]
@@ -72,7 +72,7 @@ def wanted(told: dict[str, Address], now: OpenListeners, **spec: Any) -> dict[st
     return wanted_listeners(plan_cluster(of, list(listeners.values())), listeners, HOST, told, now)
 
 
-def test_what_clients_are_told_stays_until_the_new_address_is_known() -> None:
+def test_the_advertised_address_stays_until_the_new_one_is_known() -> None:
     node = Address("203.0.113.9", 30094)
     assert wanted({"EXTERNAL": node}, {})["EXTERNAL"].advertised == node
     assert wanted({}, {"EXTERNAL": replace(EXTERNAL, advertised=node)})["EXTERNAL"].advertised == node
@@ -88,7 +88,7 @@ def test_ranges_are_wanted_as_brokers_write_them() -> None:
     assert wanted({}, {}, proxyProtocol={"trusted": ["10.1.2.3/8"]})["EXTERNAL"].trusted == ("10.0.0.0/8",)
 
 
-def test_a_broker_that_has_it_is_told_nothing() -> None:
+def test_a_broker_with_the_wanted_listeners_gets_no_change() -> None:
     assert (
         change_to({"INTERNAL": INTERNAL, "EXTERNAL": EXTERNAL}, {"INTERNAL": INTERNAL, "EXTERNAL": EXTERNAL}, HOST)
         is None
@@ -110,7 +110,7 @@ def test_a_new_listener_is_opened_with_all_that_belongs_to_it_and_no_address_of_
     )
 
 
-def test_a_listener_that_goes_takes_what_belongs_to_it_along() -> None:
+def test_a_removed_listeners_own_keys_are_removed_too() -> None:
     change = change_to({"INTERNAL": INTERNAL, "EXTERNAL": EXTERNAL}, {"INTERNAL": INTERNAL}, HOST)
     assert change is not None
     assert change.set["listeners"] == "INTERNAL://:9091"
@@ -141,7 +141,7 @@ def test_single_changes_begin_with_what_makes_room() -> None:
     assert now == want
 
 
-def test_it_is_open_where_the_broker_says_what_is_wanted() -> None:
+def test_a_listener_counts_as_open_if_the_broker_reports_the_wanted_endpoint() -> None:
     want = {"EXTERNAL": EXTERNAL}
     brokers = [
         BrokerSeen(0, {"EXTERNAL": EXTERNAL}, want, waits={"EXTERNAL": "broker 0 waits"}),

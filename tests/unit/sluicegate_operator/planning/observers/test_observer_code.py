@@ -37,7 +37,7 @@ def test_brokers_are_given_a_module_that_is_named_by_its_text() -> None:
     assert plan({"data": {"acme.py": TEXT + "  # changed"}}).modules["orders"].name != module.name
 
 
-def test_it_is_refused_where_the_cluster_does_not_allow_it() -> None:
+def test_code_is_rejected_if_the_cluster_does_not_allow_it() -> None:
     planned = plan(allowed=False)
     assert planned.verdicts["orders"].outcome is PluginOutcome.CODE_NOT_ALLOWED
     assert "observers.allowConfigMapCode: true in BrokerCluster shop" in planned.verdicts["orders"].message
@@ -72,9 +72,7 @@ def test_a_wheel_is_one_that_the_brokers_have() -> None:
 
 
 @pytest.mark.parametrize(("what", "state"), [("{module}", "Loading"), ("kafka", "Failed")])
-def test_a_module_that_has_not_reached_the_pod_is_on_its_way_and_one_that_it_imports_is_missing(
-    what: str, state: str
-) -> None:
+def test_a_module_missing_in_the_pod_is_pending_and_a_missing_import_is_a_failure(what: str, state: str) -> None:
     planned = plan()
     missing = what.format(module=planned.modules["orders"].name)
     failed = ObserverReport("Failed", f"ModuleNotFoundError: No module named '{missing}'")

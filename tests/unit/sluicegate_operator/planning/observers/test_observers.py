@@ -155,19 +155,19 @@ def test_a_broker_has_no_more_than_it_can() -> None:
     assert len(planned.configs["observer.class.names"].split(",")) == OBSERVERS_MAX
 
 
-def test_one_with_too_much_to_say_leaves_room_for_the_others() -> None:
+def test_an_oversized_observer_configuration_leaves_room_for_the_others() -> None:
     large = {f"k{number}": "x" * 4000 for number in range(9)}
     planned = plan(a_plugin("large", 1, config=large), a_plugin("orders", 2))
     assert outcomes(planned) == {"large": PluginOutcome.TOO_LARGE, "orders": PluginOutcome.ACCEPTED}
     assert RequestConfig.sluicegate_request_max_bytes.default > OBSERVERS_MAX * CONFIG_BYTES_MAX
 
 
-def test_of_another_cluster_and_of_none() -> None:
+def test_plugins_of_other_or_missing_clusters_are_not_loaded() -> None:
     assert plan(a_plugin(clusterRef={"name": "bank"})).verdicts == {}
     assert outcomes(plan_observers(None, [a_plugin()])) == {"orders": PluginOutcome.CLUSTER_MISSING}
 
 
-def test_what_differs_is_set_what_nobody_wants_is_taken_away_and_overrides_go() -> None:
+def test_differing_keys_are_set_unwanted_ones_removed_and_overrides_deleted() -> None:
     wanted = plan(a_plugin()).configs
     there = ObservedObservers(default=wanted)
     assert diff_observers(wanted, {0: there, 1: there}) == []
@@ -191,7 +191,7 @@ def test_while_a_plugin_cannot_be_read_nothing_is_taken_away() -> None:
     ]
 
 
-def test_what_a_broker_says_counts_once_it_has_the_configuration() -> None:
+def test_a_brokers_report_counts_once_it_has_the_configuration() -> None:
     planned = plan(a_plugin(config={"path": "/new"}))
     old = {**planned.configs, "observer.orders.path": "/old"}
     observed = {
@@ -213,7 +213,7 @@ def test_what_a_broker_says_counts_once_it_has_the_configuration() -> None:
         ({0: LOADED, 1: ObserverReport("Loaded", "3 dropped")}, "Loaded", "True", "Loaded", "broker 1: 3 dropped"),
     ],
 )
-def test_the_status_says_what_the_worst_broker_says(
+def test_the_status_shows_the_state_of_the_worst_broker(
     reports: dict[int, ObserverReport], state: str, ready: str, reason: str, says: str
 ) -> None:
     status = observer_status(a_plugin(), ACCEPTED, PluginReports((0, 1), reports, error="timed out"), NOW)
@@ -228,7 +228,7 @@ def test_the_status_says_what_the_worst_broker_says(
     assert (stalled.status == "True") == (state == "Failed")
 
 
-def test_what_fails_while_brokers_are_restarted_for_its_code_waits_for_that() -> None:
+def test_a_failure_during_the_roll_for_its_code_is_not_final() -> None:
     reports = PluginReports((0, 1), {0: LOADED, 1: FAILED}, rolling=True)
     status = observer_status(a_plugin(), ACCEPTED, reports, NOW)
     ready, stalled = status.condition("Ready"), status.condition("Stalled")
@@ -244,7 +244,7 @@ def test_a_configuration_that_brokers_refuse_needs_a_person() -> None:
     assert (stalled.status, stalled.message) == ("True", "INVALID_CONFIG: no")
 
 
-def test_one_that_is_not_enabled_is_as_it_should_be() -> None:
+def test_a_disabled_plugin_is_ready() -> None:
     verdict = PluginVerdict("orders", PluginOutcome.DISABLED, "spec.enabled is false")
     status = observer_status(a_plugin(enabled=False), verdict, PluginReports(), NOW)
     ready = status.condition("Ready")

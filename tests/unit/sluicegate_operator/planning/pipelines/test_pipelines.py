@@ -62,7 +62,7 @@ def words(document: Json, made: BrokerCluster = LANDED) -> list[str]:
     return arguments
 
 
-def test_the_source_is_what_the_clusters_landing_says_unless_it_is_said() -> None:
+def test_the_source_defaults_to_the_landing_of_the_cluster() -> None:
     assert words(pipeline(report=False)) == [
         "/etc/sluicegate-audit/main.py",
         *("build", "--source", "s3://audit/shop?region=eu-west-1"),
@@ -73,7 +73,7 @@ def test_the_source_is_what_the_clusters_landing_says_unless_it_is_said() -> Non
     assert words(pipeline(source={"claimName": "other"}), of_cluster())[3] == "/var/lib/sluicegate-audit/shop"
 
 
-def test_what_people_say_is_given_as_files_and_the_report_follows() -> None:
+def test_settings_are_passed_as_files_and_the_report_follows() -> None:
     made = words(FULL | {"spec": FULL["spec"] | {"report": True}})
     assert made[6:] == [
         *("--summary", "/dev/termination-log"),
@@ -104,7 +104,7 @@ def test_what_people_say_is_given_as_files_and_the_report_follows() -> None:
         ),
     ],
 )
-def test_what_cannot_run_says_what_to_do(
+def test_a_pipeline_that_cannot_run_is_stalled_with_a_message_what_to_do(
     document: Json, made: BrokerCluster | None, outcome: PipelineOutcome, says: str
 ) -> None:
     found = parsed(document)
@@ -117,7 +117,7 @@ def test_what_cannot_run_says_what_to_do(
     assert (stalled.status, stalled.reason, stalled.message) == ("True", outcome, plan.message)
 
 
-def test_of_two_with_one_place_for_results_the_older_has_it() -> None:
+def test_the_older_of_two_pipelines_with_one_place_gets_it() -> None:
     first, second, elsewhere = (
         parsed(pipeline(name, results={"uri": uri}))
         for name, uri in (("a", "s3://answers/x?region=b"), ("b", "s3://answers/x/"), ("c", "s3://answers/x2"))
@@ -201,7 +201,7 @@ def states(owners: list[Json], pods: list[Json]) -> list[tuple[str, str, str]]:
     return [(run.name, run.state.value, run.why) for run in pipeline_runs(owners, pods)]
 
 
-def test_a_job_says_how_a_run_stands_and_its_pod_why() -> None:
+def test_a_runs_state_is_its_jobs_and_its_reason_is_its_pods() -> None:
     error = '{"error": "s3://audit/shop: access denied\\nat ...", "events": 0}'
     jobs = [job("a", "Complete"), job("b", "Failed", made=2), job("c", made=3), job("d", made=4), job("e", made=5)]
     pods = [
@@ -219,7 +219,7 @@ def test_a_job_says_how_a_run_stands_and_its_pod_why() -> None:
     ]
 
 
-def test_a_run_that_is_tried_again_goes_on_and_one_whose_pod_is_gone_says_what_its_job_says() -> None:
+def test_a_retried_run_is_running_and_a_run_without_a_pod_has_its_jobs_state() -> None:
     pods = [job_pod("a", 1, "no"), job_pod("a", None, made=2, number=2)]
     assert states([job("a")], pods) == [("a", "Running", "no")]
     (failed,) = states([job("a", "Failed", why="DeadlineExceeded")], [])
@@ -227,7 +227,7 @@ def test_a_run_that_is_tried_again_goes_on_and_one_whose_pod_is_gone_says_what_i
 
 
 @pytest.mark.parametrize(("uid", "state"), [("now", "Retrying"), ("earlier", "Pending")])
-def test_a_pod_of_an_earlier_job_of_the_name_says_nothing_of_this_one(uid: str, state: str) -> None:
+def test_a_pod_of_an_earlier_job_of_the_name_is_ignored(uid: str, state: str) -> None:
     made = job("a")
     pod = job_pod("a", 1, "old trouble")
     pod["metadata"]["ownerReferences"] = [{"kind": "Job", "name": "a", "uid": uid, "controller": True}]
@@ -242,7 +242,7 @@ FULL_NODES = "0/2 nodes are available: 2 Insufficient cpu"
     ("reason", "message"),
     [("Unschedulable", FULL_NODES), ("ErrImagePull", "not found"), ("CreateContainerConfigError", "no Secret")],
 )
-def test_a_run_is_pending_until_its_container_has_begun_and_its_pod_says_why(reason: str, message: str) -> None:
+def test_a_run_is_pending_until_its_container_starts_and_has_its_pods_reason(reason: str, message: str) -> None:
     (run,) = pipeline_runs([job("a")], [waiting_pod("a", reason, message)])
     assert (run.state, run.started, run.made) == (RunState.PENDING, None, "2026-11-22T12:01:00Z")
     assert str(run.failure) == f"{reason}: {message}"
@@ -334,7 +334,7 @@ def test_before_the_first_run_all_is_as_it_should_be() -> None:
     assert (status["observedGeneration"], status["complete"]) == (3, "Unknown")
 
 
-def test_a_good_run_says_what_it_has_done() -> None:
+def test_a_successful_run_reports_its_results() -> None:
     status = status_of(GOOD)
     assert condition(status, "Ready") == ("True", "RunSucceeded")
     assert condition(status, "Complete") == ("True", "NothingMissing")
@@ -360,7 +360,7 @@ def test_a_good_run_says_what_it_has_done() -> None:
     }
 
 
-def test_what_a_run_said_stays_when_it_is_gone_and_when_the_next_fails() -> None:
+def test_results_of_a_run_stay_after_its_job_is_deleted_and_the_next_run_fails() -> None:
     first = status_of(GOOD)
     assert status_of(**first) == first
     failed = a_run(RunState.FAILED, "2026-11-22T13:00:00Z", why="no space", summary=Summary(events=7))
@@ -389,12 +389,12 @@ def test_a_run_whose_job_is_deleted_before_it_ended_does_not_run_for_ever(state:
     assert status_of(**gone) == gone
 
 
-def test_a_run_that_failed_is_still_told_when_its_job_is_gone() -> None:
+def test_a_failed_run_stays_reported_after_its_job_is_deleted() -> None:
     failed = status_of(a_run(RunState.FAILED, why="no space"))
     assert status_of(**failed) == failed
 
 
-def test_what_is_known_of_runs_stays_while_they_cannot_be_listed() -> None:
+def test_the_last_known_runs_are_kept_while_they_cannot_be_listed() -> None:
     before = status_of(GOOD, a_run(RunState.RUNNING, "2026-11-22T13:00:00Z"))
     found = parsed(pipeline(), **before)
     refused = PipelineTrouble("Refused", "403 forbidden")
@@ -442,7 +442,7 @@ def test_why_a_run_does_not_begin_is_in_the_conditions(made: str, reason: str, s
     assert status["events"] == 123, "what earlier runs said stays"
 
 
-def test_what_is_missing_is_a_condition_and_the_pipeline_ready_all_the_same() -> None:
+def test_missing_events_are_a_condition_of_a_ready_pipeline() -> None:
     summary = Summary(events=9, missing=4, holes=1, quarantined_files=0)
     status = status_of(a_run(RunState.SUCCEEDED, summary=summary))
     assert condition(status, "Complete") == ("False", "Incomplete")
@@ -451,7 +451,7 @@ def test_what_is_missing_is_a_condition_and_the_pipeline_ready_all_the_same() ->
     assert said.startswith("4 events are missing, nothing tells of 1 more, 0 files were set aside")
 
 
-def test_what_the_api_server_refuses_is_said_with_what_runs_said_before() -> None:
+def test_an_api_servers_refusal_is_shown_beside_earlier_results() -> None:
     status = status_of(GOOD, trouble=PipelineTrouble("SparkOperatorMissing", "install it"))
     assert condition(status, "Stalled") == ("True", "SparkOperatorMissing")
     assert status["events"] == 123

@@ -46,7 +46,7 @@ def nothing_but(label: str) -> dict[str, Any]:
         (nothing_but("another label"), None),
     ],
 )
-def test_who_holds_it(found: dict[str, Any], holder: LeaseHolder | None) -> None:
+def test_lease_holder_returns_the_holder_of_a_lease(found: dict[str, Any], holder: LeaseHolder | None) -> None:
     assert lease_holder(found) == holder
 
 

@@ -87,7 +87,7 @@ def test_a_broker_without_a_session_is_not_told_of_again() -> None:
     assert orders(CRASHED, ENDED_MS - 60_000, state=BrokerState.OFFLINE) == []
 
 
-def test_one_that_is_heard_of_after_all_is_kept_out_no_second_time() -> None:
+def test_a_broker_that_proves_alive_is_not_fenced_a_second_time() -> None:
     """A guest's clock that is behind its host's would otherwise fence a live broker for ever."""
     began_ms, told = ENDED_MS - 60_000, frozenset({(1, 41)})
     assert orders(CRASHED, began_ms, told) == []
@@ -100,7 +100,7 @@ def view_of(epoch: int, host: str = "10.0.0.1", state: BrokerState = ONLINE) -> 
     return ClusterOverview("c", 1000, 1, 9, (BrokerOverview(1, epoch, "i", state, heartbeat_age_s=0.5, host=host),))
 
 
-def test_a_live_broker_that_registers_before_its_address_is_reported_is_left_alone() -> None:
+def test_a_live_broker_registered_before_its_address_is_reported_is_not_fenced() -> None:
     starting, running = replace(HERE, uid="b", host=""), replace(HERE, uid="b")
     known = session_pods(view_of(41), [starting], {})
     assert plan_fencing(view_of(41), [starting], seen_in=known) == ()

@@ -29,7 +29,7 @@ def lease(age_s: float, holder: str = "one", namespace: str = "sluicegate") -> d
         [{"metadata": {"name": "sluicegate-operator", "namespace": "sluicegate"}, "spec": {"renewTime": "soon"}}],
     ],
 )
-def test_nothing_is_said_while_an_operator_may_be_there(leases: list[dict[str, Any]]) -> None:
+def test_no_silence_is_reported_while_an_operator_may_be_running(leases: list[dict[str, Any]]) -> None:
     assert operator_silence(leases, NOW) == ""
 
 

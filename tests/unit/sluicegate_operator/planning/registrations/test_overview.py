@@ -70,13 +70,13 @@ def test_fields_of_a_newer_controller_do_no_harm() -> None:
         pytest.param(json.dumps({k: v for k, v in DOCUMENT.items() if k != "brokers"}), "missing", id="no brokers"),
     ],
 )
-def test_what_is_not_understood_is_no_empty_cluster(body: str, word: str) -> None:
+def test_an_unreadable_overview_raises_an_error_instead_of_appearing_empty(body: str, word: str) -> None:
     with pytest.raises(OverviewError, match=word):
         parse_overview(body)
 
 
 @pytest.mark.parametrize(("active", "read"), [(1001, 1001), (None, None)])
-def test_a_standby_says_whom_to_ask(active: int | None, read: int | None) -> None:
+def test_a_standby_names_the_active_controller(active: int | None, read: int | None) -> None:
     assert parse_active_controller(json.dumps({"error": "x", "activeControllerId": active})) == read
 
 

@@ -10,17 +10,17 @@ UNBOUND = RackPod("shop-brokers-2", "u2")
 
 def only_wait(pod: RackPod, nodes: dict[str, NodeLabels]) -> RackWait:
     plan = plan_racks(ZONE, [pod], nodes)
-    assert (plan.tell, plan.known) == ((), 0)
+    assert (plan.assign, plan.known) == ((), 0)
     [wait] = plan.waiting
     assert wait.pod == pod.name
     return wait
 
 
-def test_a_pod_that_has_come_to_a_node_is_told_the_nodes_label() -> None:
+def test_a_scheduled_pod_gets_the_label_of_its_node() -> None:
     plan = plan_racks(ZONE, [UNBOUND, NEW, TOLD], {"n1": NodeLabels({ZONE: "b", "other": "c"})})
-    [telling] = plan.tell
-    assert (telling.pod, telling.rack) == (NEW, "b")
-    assert telling.sentence == "shop-brokers-1 is on node n1 and so in rack b"
+    [assignment] = plan.assign
+    assert (assignment.pod, assignment.rack) == (NEW, "b")
+    assert assignment.sentence == "shop-brokers-1 is on node n1 and so in rack b"
     assert plan.known == 1
     assert plan.waiting == (), "a pod that is about to be put on a node is nobody's business"
 
@@ -30,9 +30,9 @@ def test_only_nodes_of_pods_that_are_to_be_told_are_read_and_each_once() -> None
     assert nodes_to_read([TOLD, NEW, other, UNBOUND]) == ["n1"]
 
 
-def test_a_pod_that_was_told_is_not_told_anew_when_its_node_is_labelled_otherwise() -> None:
+def test_a_pod_keeps_its_rack_when_its_nodes_label_changes() -> None:
     plan = plan_racks(ZONE, [TOLD], {"n0": NodeLabels({ZONE: "elsewhere"})})
-    assert (plan.known, plan.tell, plan.waiting) == (1, (), ())
+    assert (plan.known, plan.assign, plan.waiting) == (1, (), ())
 
 
 def test_a_node_without_the_label_or_with_an_empty_one_needs_a_person() -> None:
@@ -48,7 +48,7 @@ def test_labels_that_cannot_be_read_are_not_taken_for_missing_ones() -> None:
     assert wait.message.endswith("cannot be read: the operator may not get nodes")
 
 
-def test_what_the_scheduler_says_is_passed_on_and_may_pass() -> None:
+def test_the_schedulers_reason_is_passed_on_as_temporary() -> None:
     unschedulable = RackPod("shop-brokers-2", "u2", failing="Unschedulable: 0/3 nodes are available")
     wait = only_wait(unschedulable, {})
     assert (wait.reason, wait.needs_a_person) == ("NotScheduled", False)

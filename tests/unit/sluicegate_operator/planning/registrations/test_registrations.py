@@ -106,7 +106,7 @@ def test_each_change_is_an_event(before: BrokerOverview, after: BrokerOverview, 
 
 
 @pytest.mark.parametrize("state", [BrokerState.OFFLINE, BrokerState.FENCED])
-def test_a_broker_that_was_to_go_is_no_warning(state: BrokerState) -> None:
+def test_the_end_of_a_broker_to_be_removed_is_not_a_warning(state: BrokerState) -> None:
     def types(before: BrokerOverview, after: BrokerOverview, pods: tuple[BrokerPod, ...] = (POD,)) -> set[str]:
         plan = only(planned(after, existing=(stored(only(planned(before))),), pods=pods))
         return {event.type for event in plan.events}
@@ -150,7 +150,7 @@ OFFLINE = replace(ONLINE, state=BrokerState.OFFLINE, began_ms=900)
         (ONLINE, (), "it serves clients"),
     ],
 )
-def test_an_offline_brokers_condition_and_event_say_what_its_pod_tells(
+def test_an_offline_brokers_condition_and_event_have_its_pods_reason(
     broker: BrokerOverview, pods: tuple[BrokerPod, ...], word: str
 ) -> None:
     plan = only(planned(broker, pods=pods))
@@ -171,7 +171,7 @@ def test_lags_are_coarse(lag: int | None, step: int | None) -> None:
     assert only(planned(replace(ONLINE, metadata_lag=lag))).status.metadata_lag == step
 
 
-def test_a_broker_that_is_unregistered_loses_its_object_and_others_keep_theirs() -> None:
+def test_an_unregistered_broker_loses_its_object_and_others_keep_theirs() -> None:
     gone = stored(only(planned(ONLINE)))
     foreign = parse_resource(registration("bank-9", clusterRef={"name": "bank"}, brokerId=9))
     assert isinstance(foreign, BrokerRegistration)
@@ -208,7 +208,7 @@ def test_a_pod_without_a_known_address_keeps_its_gate_while_its_broker_is_online
     assert unfenced_gate(ClusterOverview("c", 1000, 1, 9, (ONLINE,)), 2, "") is None
 
 
-def test_what_a_broker_says_of_itself_is_written_down_and_stays_until_it_says_something_else() -> None:
+def test_a_brokers_description_is_stored_until_it_changes() -> None:
     told = {2: BrokerWords("0.1.0-sluicegate", 1, 3, {"team": "payments"}), 3: BrokerWords(None, None, None, {})}
     first = only(planned(ONLINE, told=told))
     status = first.status

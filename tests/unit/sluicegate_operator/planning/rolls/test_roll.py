@@ -73,7 +73,7 @@ def waits(step: RollStep) -> WaitForNodes:
     return step
 
 
-def test_one_broker_goes_and_the_others_wait() -> None:
+def test_one_broker_restarts_and_the_others_wait() -> None:
     step = plan_roll(HEALTHY)
     assert restarted(step) == ["brokers-0"]
     assert isinstance(step, Restart)
@@ -96,7 +96,7 @@ def test_nothing_changed() -> None:
     ],
 )
 @pytest.mark.parametrize("index", [0, 3], ids=["a broker", "the controller"])
-def test_a_roll_is_over_when_all_that_went_are_back(index: int, change: dict[str, Any], reason: WaitReason) -> None:
+def test_a_roll_ends_when_all_restarted_nodes_are_back(index: int, change: dict[str, Any], reason: WaitReason) -> None:
     nodes = [replace(node, reasons=()) for node in HEALTHY.nodes]
     rolled = replace(HEALTHY, nodes=nodes, under_way=True)
     assert plan_roll(rolled) == Done()
@@ -118,7 +118,7 @@ def test_a_roll_is_over_when_brokers_are_online_and_in_sync_again() -> None:
     assert (step.reason, step.message) == (WaitReason.OUT_OF_SYNC, "broker 1 is not back in 2 in-sync sets")
 
 
-def test_who_is_gone_is_fenced_before_anything_else() -> None:
+def test_brokers_without_pods_are_fenced_first() -> None:
     orders = (FenceOrder(1, 41, "the pod of broker 1 is gone"),)
     assert plan_roll(replace(HEALTHY, fences=orders, paused=True)) == Fence(orders)
 
@@ -159,7 +159,7 @@ def test_all_that_are_down_anyway_go_at_once() -> None:
     assert restarted(step) == ["brokers-0", "brokers-1", "brokers-2"]
 
 
-def test_a_controller_that_does_not_start_goes_although_nobody_knows_the_brokers() -> None:
+def test_a_controller_that_does_not_start_is_restarted_even_if_brokers_are_unknown() -> None:
     down = replace(controller(ready=False), failing="CrashLoopBackOff")
     step = plan_roll(replace(HEALTHY, nodes=(*HEALTHY.nodes[:3], down), overview=None, partitions=None))
     assert restarted(step) == ["controllers-0"]
@@ -177,12 +177,12 @@ def test_a_fenced_broker_whose_probe_is_well_goes_first() -> None:
 
 
 @pytest.mark.parametrize("unwell", [controller(ready=False), broker(0, ready=False)], ids=["active", "online"])
-def test_one_that_works_although_its_probe_fails_waits_for_others_that_are_down(unwell: NodeView) -> None:
+def test_a_working_broker_with_a_failing_probe_is_restarted_after_broken_nodes_are_back(unwell: NodeView) -> None:
     nodes = (unwell, *map(broker, range(1, 3)), replace(broker(3, pending=False), deleting=True))
     assert waits(plan_roll(replace(HEALTHY, nodes=nodes))).reason is WaitReason.NODE_RESTARTING
 
 
-def test_of_two_brokers_that_are_fenced_although_their_probes_are_well_none_goes() -> None:
+def test_no_fenced_broker_with_a_good_probe_restarts_while_another_one_is_fenced() -> None:
     view = replace(HEALTHY, overview=overview(ONLINE, FENCED, FENCED), partitions=(partition("012", "0"),))
     assert waits(plan_roll(view)).reason is WaitReason.BROKER_NOT_ONLINE
 
@@ -257,7 +257,7 @@ def test_only_the_broker_that_is_out_of_sync_itself_may_go() -> None:
         pytest.param(partition("012", min_isr=1), "", id="enough replicas"),
     ],
 )
-def test_a_partition_that_could_never_spare_a_replica_gives_way_and_it_is_said(one: PartitionState, note: str) -> None:
+def test_an_unsparable_partition_does_not_block_the_roll_and_is_noted(one: PartitionState, note: str) -> None:
     step = plan_roll(replace(HEALTHY, partitions=(one,)))
     assert restarted(step) == ["brokers-0"]
     assert isinstance(step, Restart)
@@ -265,7 +265,7 @@ def test_a_partition_that_could_never_spare_a_replica_gives_way_and_it_is_said(o
     assert bool(step.nodes[0].notes) is bool(note)
 
 
-def test_such_a_partition_gives_way_only_while_its_others_are_in_sync() -> None:
+def test_an_unsparable_partition_blocks_a_restart_while_its_other_replicas_are_out_of_sync() -> None:
     view = replace(HEALTHY, partitions=(partition("01", "0", min_isr=2),), nodes=[broker(0), broker(1, pending=False)])
     assert waits(plan_roll(view)).reason is WaitReason.OUT_OF_SYNC
 
@@ -297,7 +297,7 @@ def test_a_roll_holds_while_a_broker_that_stays_is_silent(view: RollView) -> Non
 
 
 @pytest.mark.parametrize("age_s", [None, 0.0, 3.0])
-def test_what_a_heartbeat_may_take_holds_nothing(age_s: float | None) -> None:
+def test_a_heartbeat_within_its_time_blocks_no_restart(age_s: float | None) -> None:
     assert restarted(plan_roll(with_age(2, age_s, ONLY_0))) == ["brokers-0"]
 
 
@@ -305,7 +305,7 @@ def test_how_long_silence_may_be_is_the_clusters_to_say() -> None:
     assert restarted(plan_roll(replace(with_age(2, 9.0, ONLY_0), silence_max_s=10.0))) == ["brokers-0"]
 
 
-def test_the_silent_broker_itself_may_go_and_nobody_before_it() -> None:
+def test_the_silent_broker_may_restart_first_and_no_other() -> None:
     assert restarted(plan_roll(with_age(1, 4.0))) == ["brokers-1"]
 
 
@@ -329,7 +329,7 @@ SPREAD = (partition("024"), partition("135"))
 """One replica in each rack."""
 
 
-def test_a_whole_rack_goes_at_once_and_the_others_wait() -> None:
+def test_brokers_of_one_rack_restart_together_and_the_others_wait() -> None:
     step = plan_roll(zoned(*SPREAD))
     assert restarted(step) == ["brokers-0", "brokers-1"]
     assert isinstance(step, Restart)
@@ -345,7 +345,7 @@ def test_without_the_strategy_racks_do_not_matter() -> None:
     assert restarted(plan_roll(replace(zoned(*SPREAD), strategy="Broker"))) == ["brokers-0"]
 
 
-def test_a_rack_that_a_partition_cannot_spare_goes_after_the_others_and_broker_by_broker() -> None:
+def test_a_rack_that_a_partition_cannot_spare_restarts_last_and_broker_by_broker() -> None:
     crowded = partition("014", name="crowded")
     assert restarted(plan_roll(zoned(*SPREAD, crowded))) == ["brokers-2", "brokers-3"]
     step = plan_roll(zoned(*SPREAD, crowded, pending="01"))
@@ -358,7 +358,7 @@ def test_a_rack_that_a_partition_cannot_spare_goes_after_the_others_and_broker_b
     )
 
 
-def test_a_broker_of_another_rack_says_nothing_of_a_rack_that_may_not_go() -> None:
+def test_the_notes_on_an_unsparable_rack_do_not_name_brokers_of_other_racks() -> None:
     step = plan_roll(zoned(*SPREAD, partition("104", name="crowded"), racks="bbacdd", pending="012"))
     assert restarted(step) == ["brokers-0"]
     step = plan_roll(zoned(partition("01"), partition("2", min_isr=1), racks="bba", pending="012"))
@@ -370,7 +370,7 @@ def test_a_broker_of_another_rack_says_nothing_of_a_rack_that_may_not_go() -> No
     assert single.nodes[0].notes == ()
 
 
-def test_a_partition_that_could_never_spare_a_replica_gives_way_to_one_broker_and_never_to_all_it_has() -> None:
+def test_an_unsparable_partition_allows_one_of_its_brokers_to_restart_but_never_all() -> None:
     one_each = zoned(*SPREAD, partition("0", min_isr=1, name="single"), partition("24", name="pair"), pending="01")
     assert restarted(plan_roll(one_each)) == ["brokers-0", "brokers-1"]
     both = zoned(*SPREAD, partition("01", name="pair"), pending="01")

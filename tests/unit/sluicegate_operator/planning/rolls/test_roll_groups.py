@@ -12,7 +12,7 @@ def tried(strategy: str, pending: set[int]) -> list[str]:
     return [str(group) for group in broker_groups(strategy, pending, RACKS)]  # type: ignore[arg-type]
 
 
-def test_by_broker_each_goes_by_itself_whatever_its_rack() -> None:
+def test_by_broker_each_one_restarts_alone_whatever_its_rack() -> None:
     assert tried("Broker", {3, 1, 0}) == ["broker 0", "broker 1", "broker 3"]
 
 
@@ -25,7 +25,7 @@ def test_by_rack_whole_racks_are_tried_first_and_then_each_broker() -> None:
 
 
 @pytest.mark.parametrize("pending", [{4}, {4, 6}, {1, 5}], ids=["none", "none and not registered", "one of each"])
-def test_brokers_without_a_rack_and_the_only_one_of_theirs_are_by_themselves(pending: set[int]) -> None:
+def test_brokers_without_a_rack_or_alone_in_theirs_restart_alone(pending: set[int]) -> None:
     assert tried("Rack", pending) == tried("Broker", pending)
 
 

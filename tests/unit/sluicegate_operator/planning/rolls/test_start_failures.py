@@ -49,14 +49,14 @@ def test_another_cluster_of_the_name_is_another_attempt() -> None:
     assert history.note(("b", 1), [LOOP], BOTH, LASTING_S) == NodesNotStarting(LOOP, needs_a_person=False)
 
 
-def test_the_scheduler_goes_on_by_itself_and_who_needs_a_person_is_told_first() -> None:
+def test_failures_that_need_a_user_are_reported_before_scheduling_delays() -> None:
     history = FailureHistory()
     assert history.note(1, [WAITS, LOOP], BOTH, 0.0) == NodesNotStarting(WAITS, needs_a_person=False)
     assert history.note(1, [WAITS, LOOP], BOTH, LASTING_S) == NodesNotStarting(LOOP, needs_a_person=True)
     assert history.note(1, [WAITS], frozenset({"u0"}), 9e9) == NodesNotStarting(WAITS, needs_a_person=False)
 
 
-def test_of_two_nodes_that_take_turns_at_crashing_the_same_one_is_told_each_time() -> None:
+def test_the_same_one_of_two_alternately_crashing_nodes_is_reported_each_time() -> None:
     history = FailureHistory()
     other = FailingNode("shop-brokers-2", "u2", StartFailure("CrashLoopBackOff", "no space left"))
     unwell = frozenset({"u1", "u2"})
@@ -64,7 +64,7 @@ def test_of_two_nodes_that_take_turns_at_crashing_the_same_one_is_told_each_time
     assert told == [NodesNotStarting(LOOP, needs_a_person=False)] * 4
 
 
-def test_what_a_new_term_finds_failing_as_the_status_says_has_lasted() -> None:
+def test_a_failure_already_in_the_status_counts_as_lasting_in_a_new_term() -> None:
     for stalled_for, lasts in (("CrashLoopBackOff", True), ("ErrImagePull", False), ("", False)):
         history = FailureHistory()
         found = history.note(1, [LOOP], BOTH, 0.0, stalled_for)

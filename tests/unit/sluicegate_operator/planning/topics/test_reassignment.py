@@ -44,7 +44,7 @@ def targets(plan: ReplicasPlan) -> dict[int, tuple[int, ...]]:
     return {move.index: move.replicas for move in plan.moves}
 
 
-def test_what_is_as_it_should_be_needs_nothing() -> None:
+def test_a_correct_layout_needs_no_change() -> None:
     layout = [partition(0, 0, 1), partition(1, 1, 2)]
     assert plan_replicas("orders", 2, layout, brokers()) == NO_CHANGE
     assert not needs_moves(2, layout)
@@ -106,7 +106,7 @@ def test_a_broker_that_is_to_go_loses_its_replica_first() -> None:
     assert targets(plan) == {0: (0, 1)}
 
 
-def test_what_is_on_its_way_is_waited_for() -> None:
+def test_a_reassignment_under_way_is_awaited() -> None:
     layout = [moving(0, (0, 1), (1,), ()), partition(1, 1, 0), moving(2, (0, 1, 2), (1, 2), (0,))]
     plan = plan_replicas("orders", 2, layout)
     assert plan.moves == ()

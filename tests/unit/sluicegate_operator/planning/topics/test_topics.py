@@ -143,7 +143,9 @@ def test_topics_of_other_clusters_are_left_out() -> None:
         (None, TopicOutcome.ACCEPTED, ""),
     ],
 )
-def test_what_kafka_cannot_do_is_said(observed: ObservedTopic | None, outcome: TopicOutcome, words: str) -> None:
+def test_a_change_that_kafka_cannot_make_is_reported(
+    observed: ObservedTopic | None, outcome: TopicOutcome, words: str
+) -> None:
     verdict = judge_observed(a_topic(), observed)
     assert verdict.outcome is outcome
     assert words in verdict.message
@@ -227,7 +229,7 @@ def test_the_numbers_of_a_topic_stay_while_brokers_do_not_answer() -> None:
     assert (gone.partitions, gone.replicas) == (0, 0), "brokers say that there is no such topic"
 
 
-def test_what_an_object_may_rule_that_cannot_be_read_is_left_alone() -> None:
+def test_a_topic_that_an_unreadable_object_may_own_is_unchanged() -> None:
     verdicts = judge_topics(a_cluster(), [a_topic(), a_topic("bills")], {"orders": "Topic strange"})
     assert verdicts["bills"] is ACCEPTED
     assert verdicts["orders"] == TopicVerdict(
