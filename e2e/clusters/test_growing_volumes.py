@@ -130,7 +130,7 @@ def test_volumes_grow_without_a_restart_and_new_brokers_have_large_ones(shop: Sh
     assert pods[0] == before[0], "nothing was restarted"
     owners = shop.plane.get("pvc", claim(1))["metadata"]["ownerReferences"]
     assert "BrokerCluster" in {owner["kind"] for owner in owners}
-    with pytest.raises(KubectlError, match="cannot be less than volumes have been asked to hold"):
+    with pytest.raises(KubectlError, match="cannot be less than the size that was requested for the volumes"):
         shop.apply(a_cluster("1Gi", 2, "grows"))
     gone(shop)
 

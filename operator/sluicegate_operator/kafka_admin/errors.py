@@ -71,7 +71,7 @@ class FencedError(KafkaAdminError):
     retriable = True
 
     def __init__(self, address: Address, api: str) -> None:
-        super().__init__(f"broker {show(address)}: {api} was not sent: the Lease is not held")
+        super().__init__(f"broker {show(address)}: {api} was not sent, because this process does not hold the Lease")
 
 
 class UnsupportedApiError(KafkaAdminError):

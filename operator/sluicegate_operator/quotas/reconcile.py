@@ -207,7 +207,10 @@ class QuotaReconciler:
         self._context.figures.note_drift(len(result.drift))
         changed = "; ".join(str(change) for change in result.drift[:5])
         await self._context.post(
-            cluster, "Warning", "QuotaDriftMended", f"limits were changed by hand on the brokers: {changed}"
+            cluster,
+            "Warning",
+            "QuotaDriftMended",
+            f"limits on the brokers were changed manually and have been restored: {changed}",
         )
 
     def _note_silences(

@@ -204,7 +204,7 @@ def test_brokers_are_added_and_leave_when_they_hold_nothing(tmp_path: Path) -> N
             assert "brokers.drain: true" in up.status()["progress"]["scale"]["message"]
 
             edit(cluster, "replicas: 2", "replicas: 2\n    drain: true")
-            up.wait_for_line("unregistering broker 2, which had no replica left")
+            up.wait_for_line("unregistering broker 2 without replicas")
         up.wait_until(lambda: up.all_online(2), "two brokers in sync")
         assert len(up.nodes("broker")) == 2
         up.wait_until(lambda: Partitions(up.bootstrap(), TOPIC).all_in_sync(2), "both replicas of each partition")

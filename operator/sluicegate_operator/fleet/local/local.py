@@ -110,18 +110,20 @@ class LocalFleet:
         async with self._applying[cluster.name]:
             await check()
             if (found := len(self.brokers(cluster))) != seen.broker_count:
-                raise KubeConflictError(f"{found} brokers run, and not {seen.broker_count} any more")
+                raise KubeConflictError(f"{found} brokers run now, not {seen.broker_count}")
             await self._apply(cluster, listeners, brokers)
         return ()
 
     async def _apply(self, cluster: BrokerCluster, listeners: Sequence[BrokerListener], brokers: int) -> None:
         if self._namespaces.setdefault(cluster.name, cluster.namespace) != cluster.namespace:
-            raise KubeConflictError(f"cluster {cluster.name} of namespace {self._namespaces[cluster.name]} still runs")
+            raise KubeConflictError(
+                f"cluster {cluster.name} of namespace {self._namespaces[cluster.name]} is still running"
+            )
         layout = plan_cluster(cluster, listeners, brokers)
         wanted = {node.key: node for node in self._place(layout)}
         gone = [key for key in self._running if key[0] == layout.name and key not in wanted]
         for key in gone:
-            self._say(f"{self._running[key].node.name} stops: it is no longer wanted")
+            self._say(f"{self._running[key].node.name} stops, because no manifest contains it any more")
         await self._stop(gone)
         for key, node in wanted.items():
             if key in self._running:
@@ -250,7 +252,7 @@ class LocalFleet:
                     return
                 await fence(view.active, [FenceOrder(broker_id, broker.epoch, f"the process of {node.name} ended")])
         except (KafkaAdminError, TimeoutError) as error:
-            self._say(f"{node.name} is not fenced before its session ends: {str(error) or 'no answer in time'}")
+            self._say(f"{node.name} cannot be fenced before its session expires: {str(error) or 'no answer in time'}")
             return
         self._say(f"{node.name} is fenced: its process ended")
 
@@ -281,8 +283,8 @@ class LocalFleet:
                 # A controller may be active before its listener accepts connections.
                 if not error.retriable or asyncio.get_running_loop().time() >= deadline_s:
                     self._say(
-                        f"{cluster}: earlier processes of brokers {ids}"
-                        f" are not fenced before their sessions end: {error}"
+                        f"{cluster}: earlier processes of brokers {ids} cannot be fenced before their sessions"
+                        f" expire: {error}"
                     )
                     return
             await asyncio.sleep(PROBE_INTERVAL_S)

@@ -136,7 +136,7 @@ def test_a_quota_without_its_listener_fails_with_a_sentence() -> None:
     assert kstatus(status, 1) == "Failed"
     ready = status.condition("Ready")
     assert ready is not None
-    assert "create one or correct target.listener" in ready.message
+    assert "create it or correct target.listener" in ready.message
     assert (status.brokers, status.enforced_at, status.effective) == ("", None, None)
 
 
@@ -360,13 +360,13 @@ def test_a_pause_is_a_condition_of_its_own(spec: Any, seen: Any, holds: str, rea
             ("True", "BelowMinIsr", "orders-0 would have 1"),
         ),
         (
-            WaitForNodes(WaitReason.OUT_OF_SYNC, "broker 1 is not back", ("shop-brokers-0",)),
-            ("True", "OutOfSync", "broker 1 is not back"),
+            WaitForNodes(WaitReason.OUT_OF_SYNC, "broker 1 is still missing", ("shop-brokers-0",)),
+            ("True", "OutOfSync", "broker 1 is still missing"),
             ("False", "OutOfSync", ""),
         ),
         (
-            Fence((FenceOrder(1, 4, "the pod of broker 1 is gone"),)),
-            ("False", "Fencing", "the pod of broker 1 is gone"),
+            Fence((FenceOrder(1, 4, "the pod of broker 1 does not exist any more"),)),
+            ("False", "Fencing", "the pod of broker 1 does not exist any more"),
             ("False", "Fencing", ""),
         ),
     ],
@@ -431,7 +431,7 @@ def test_the_cluster_id_is_kept_while_it_cannot_be_asked() -> None:
 
 
 MISSING = RackWait("shop-brokers-1", "NodeLabelMissing", "shop-brokers-1 waits for its rack: node n1 has no label z")
-UNBOUND = RackWait("shop-brokers-2", "NotScheduled", "shop-brokers-2 is on no node yet", needs_a_person=False)
+UNBOUND = RackWait("shop-brokers-2", "NotScheduled", "shop-brokers-2 is not scheduled yet", needs_a_person=False)
 
 
 def test_without_racks_nothing_is_said_of_them() -> None:

@@ -69,7 +69,7 @@ def test_an_answer_is_read() -> None:
 
 @pytest.mark.parametrize("answer", [{}, [], document(ips={"x": {}}), document(broker={"held": {}}), {"broker": 3}])
 def test_what_has_no_limits_is_no_answer(answer: Any) -> None:
-    with pytest.raises(ValueError, match="an answer without limits"):
+    with pytest.raises(ValueError, match="the broker's response has no limits"):
         reading(answer, 0.0)
 
 

@@ -40,8 +40,8 @@ def test_what_is_ours(item: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("item", "why"),
     [
-        pytest.param(found(ownerReferences=[], labels={}), "nobody controls it", id="no owner and no labels"),
-        pytest.param(found(ownerReferences=None, labels=None), "nobody controls it", id="said with nulls"),
+        pytest.param(found(ownerReferences=[], labels={}), "it has no controller", id="no owner and no labels"),
+        pytest.param(found(ownerReferences=None, labels=None), "it has no controller", id="said with nulls"),
         pytest.param(
             found(ownerReferences=[], labels=labels("shop") | {CLUSTER_LABEL: "bank"}), "lacks", id="another cluster's"
         ),

@@ -57,7 +57,10 @@ async def test_nothing_is_asked_at_an_address_where_another_cluster_answers(monk
     found = await fleet.broker_addresses(cluster)
     await fleet.aclose()
     assert found == (BrokerAddress(0, "b0", 9092), BrokerAddress(1, "b1", 9092))
-    assert [broker.barred for broker in found] == ["", "a broker of the cluster with cluster.id d answers there"]
+    assert [broker.barred for broker in found] == [
+        "",
+        "a broker of the cluster with cluster.id d answers at this address",
+    ]
 
 
 async def test_of_two_that_name_one_cluster_only_the_older_governs_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +73,7 @@ async def test_of_two_that_name_one_cluster_only_the_older_governs_it(monkeypatc
     assert await fleet.broker_addresses(younger) == ()
     assert len(await fleet.broker_addresses(older)) == 2
     seen = await fleet.look(younger)
-    assert "BrokerCluster default/older governs the cluster with cluster.id c already" in seen.governed
+    assert "BrokerCluster default/older already governs the cluster with cluster.id c" in seen.governed
     status = external_status(younger, seen, ConfigProgress(), datetime(2026, 3, 1, tzinfo=UTC))
     ready = status.condition("Ready")
     assert ready is not None
@@ -90,7 +93,7 @@ async def test_an_older_cluster_that_cannot_be_read_still_governs(monkeypatch: p
     there: list[BrokerCluster | dict[str, Any]] = [younger, older]
     fleet = ExternalFleet(siblings=lambda: there)
     assert await fleet.broker_addresses(younger) == ()
-    assert "BrokerCluster default/older governs" in (await fleet.look(younger)).governed
+    assert "BrokerCluster default/older already governs" in (await fleet.look(younger)).governed
     for other in (
         older | {"status": {"clusterId": "another"}},
         older | {"spec": "text"},

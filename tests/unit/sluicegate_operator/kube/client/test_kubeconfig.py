@@ -15,7 +15,9 @@ from sluicegate_operator.kube.http.errors import KubeError
 def test_what_is_no_kubeconfig_is_said_with_its_name(text: str, tmp_path: Path) -> None:
     file = tmp_path / "config"
     file.write_text(text)
-    with pytest.raises(KubeError, match=f"no way to a Kubernetes API server: .*; name another file than {file}"):
+    with pytest.raises(
+        KubeError, match=f"no configuration for a Kubernetes API server: .*; name another file than {file}"
+    ):
         KubeClient(str(file))
 
 
