@@ -234,7 +234,7 @@ class Connection(asyncio.Protocol):
             reply = self._decode(ApiVersionsResponseV0, frame)
         else:
             reply = self._decode(ApiVersionsResponseV3, frame)
-        check(reply.error_code, None, "asking for the broker's versions")
+        check(reply.error_code, None, "requesting the broker's versions")
         self._versions = {key.api_key: (key.min_version, key.max_version) for key in reply.api_keys}
 
 

@@ -125,7 +125,9 @@ class QuotaReconciler:
         loop = asyncio.get_running_loop()
         governed.keep_to(cluster.metadata.uid)
         unreadable = snapshot.unreadable_of(BROKER_LISTENER, CONNECTION_QUOTA)
-        unknown = [f"the pods of ConnectionQuota {name} are not known yet" for name in governed.without_pods[:1]]
+        unknown = [
+            f"the pods that ConnectionQuota {name} selects are not known yet" for name in governed.without_pods[:1]
+        ]
         held = "; ".join([*(str(item) for item in unreadable), *unknown])
         if loop.time() >= governed.resync_at_s:
             governed.ledger.look_at_all()

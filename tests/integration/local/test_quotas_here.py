@@ -111,4 +111,4 @@ def test_workloads_are_refused_while_it_runs(running: LocalUp) -> None:
 def test_who_does_not_answer_is_told_and_the_exit_code_says_so(running: LocalUp) -> None:
     done = run_command("why", "127.0.4.9", "--data-dir", str(running.data_dir / "nowhere"))
     assert done.returncode == 2
-    assert "ask in Kubernetes with -n NAMESPACE" in done.stderr
+    assert "ask a cluster in Kubernetes with -n NAMESPACE" in done.stderr

@@ -121,7 +121,7 @@ class BrokerListenerSpec(Model):
             holds=lambda old, new: old.name == new.name,
             field="name",
         ),
-        cluster_ref_stays("make a new BrokerListener and delete this one"),
+        cluster_ref_stays("create a new BrokerListener and delete this one"),
     )
 
     cluster_ref: ClusterRef

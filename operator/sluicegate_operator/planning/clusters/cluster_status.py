@@ -297,7 +297,9 @@ def _settled(cluster: BrokerCluster, seen: ObservedCluster) -> Progress:
     if seen.config_lagging:
         broker_id, what = min(seen.config_lagging.items())
         return working(
-            "ConfigApplying", f"{len(seen.config_lagging)} brokers lag, for example broker {broker_id}: {what}"
+            "ConfigApplying",
+            f"{len(seen.config_lagging)} brokers do not have the configuration yet, for example broker"
+            f" {broker_id}: {what}",
         )
     return ready("Running", f"{seen.brokers_ready}/{seen.brokers_expected} brokers ready")
 

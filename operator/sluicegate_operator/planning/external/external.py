@@ -224,7 +224,10 @@ def _progress(cluster: BrokerCluster, seen: ExternalSeen, config: ConfigProgress
         return stalled("ConfigRefused", config.refused[:MESSAGE_MAX])
     if config.lagging:
         broker_id, what = min(config.lagging.items())
-        return working("ConfigApplying", f"{len(config.lagging)} brokers lag, for example broker {broker_id}: {what}")
+        return working(
+            "ConfigApplying",
+            f"{len(config.lagging)} brokers do not have the configuration yet, for example broker {broker_id}: {what}",
+        )
     return ready("Governed", f"all {len(seen.brokers)} brokers answer and are unfenced")
 
 

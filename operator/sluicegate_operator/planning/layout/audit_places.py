@@ -147,7 +147,7 @@ def why_results_taken(pipeline: AuditPipeline, others: Iterable[Results]) -> str
         name = _name(other, pipeline)
         if store_place(uri) == place:
             return f"AuditPipeline {name} is older and has the same place for results: choose another place"
-        return f"AuditPipeline {name} is older and has its results in {_shown(uri)}: choose a place outside of that"
+        return f"AuditPipeline {name} is older and has its results in {_shown(uri)}: choose a place outside of it"
     return ""
 
 
