@@ -94,7 +94,7 @@ class AlterTopicConfigs:
 
     def __str__(self) -> str:
         steps = [f"{key}={value}" for key, value in sorted(self.set.items())]
-        return f"topic {self.name}: {', '.join([*steps, *(f'{key} taken away' for key in self.delete)])}"
+        return f"topic {self.name}: {', '.join([*steps, *(f'{key} removed' for key in self.delete)])}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -216,7 +216,7 @@ RESTART = Restart(
     (PlannedRestart("shop-brokers-0", Role.BROKER, 0, (RestartReason(ReasonKind.IMAGE_CHANGED, "a to b"),)),)
 )
 BLOCKED = WaitForNodes(WaitReason.BELOW_MIN_ISR, "orders-0 would have 1", ("shop-brokers-0",))
-GROWING = VolumesSeen(VolumesStatus(brokers="2Gi", growing=("data-shop-brokers-0 holds 1Gi of 2Gi: Resizing",)))
+GROWING = VolumesSeen(VolumesStatus(brokers="2Gi", growing=("data-shop-brokers-0 has 1Gi of 2Gi: Resizing",)))
 STUCK = VolumesSeen(VolumesStatus(brokers="1Gi", growing=("it stays",)), "it stays")
 PAUSED = WaitForNodes(WaitReason.PAUSED, "rollout.paused is true", ("shop-brokers-0",))
 FAILS = WaitForNodes(WaitReason.NODE_FAILING, "shop-brokers-2 does not start", ("shop-brokers-0",))
