@@ -58,7 +58,7 @@ CLUSTERS = Dashboard(
                 ),
                 Stat(
                     "Brokers missing",
-                    "Asked for and not Online",
+                    "Requested brokers that are not Online",
                     [
                         Query(
                             f"sum({_now('sluicegate_brokers_wanted')})"
@@ -75,7 +75,7 @@ CLUSTERS = Dashboard(
                 ),
                 Stat(
                     "Partitions without a leader",
-                    "Neither written nor read",
+                    "Partitions that can neither be written nor read",
                     [Query(f"sum({_now('kafka_controller_offline_partitions_count')})")],
                     bad=1,
                 ),
@@ -98,14 +98,14 @@ CLUSTERS = Dashboard(
             (
                 Panel(
                     "Requests by API",
-                    "A second, all brokers and controllers",
+                    "Per second, all brokers and controllers",
                     [Query(_ever("request", "kafka_network_request_total"), "{{request}}")],
                     unit="reqps",
                     stacked=True,
                 ),
                 Panel(
                     "Mean time of a request by API",
-                    "Waits included: a Fetch waits for records, a Produce with acks=all for replicas",
+                    "Includes waits: a Fetch waits for records, a Produce with acks=all for replicas",
                     [
                         Query(
                             f"sum by (request) ({_rate('kafka_network_request_time_seconds_total')})"
@@ -117,7 +117,7 @@ CLUSTERS = Dashboard(
                 ),
                 Panel(
                     "Bytes by topic",
-                    "In (produced) and out (fetched); from the observer `prometheus` with label topic, where it is on",
+                    "In (produced) and out (fetched); needs the observer `prometheus` with label topic",
                     [
                         Query(
                             f"sum by (topic, direction) ({_rate('sluicegate_observed_topic_bytes_total')})",
@@ -134,13 +134,13 @@ CLUSTERS = Dashboard(
                 ),
                 Panel(
                     "Requests that ended their connection",
-                    "A second, by API; nothing while there were none",
+                    "Per second, by API; empty if no such requests occurred",
                     [Query(_ever("request", "kafka_network_request_errors_total"), "{{request}}")],
                     unit="ops",
                 ),
                 Panel(
                     "Refused frames and connections",
-                    "A second, by kind",
+                    "Per second, by kind",
                     [Query(f"sum by (kind) ({_rate(_SOCKET + 'refused_total')})", "{{kind}}")],
                     unit="ops",
                 ),
@@ -163,7 +163,7 @@ CLUSTERS = Dashboard(
                 ),
                 Panel(
                     "In-sync sets",
-                    "Replicas that left and came back, a second; partitions with a replica out of sync",
+                    "Replicas that left and rejoined, per second; partitions with a replica out of sync",
                     [
                         Query(f"sum({_rate(_REPLICAS + 'isr_shrinks_total')})", "left"),
                         Query(f"sum({_rate(_REPLICAS + 'isr_expands_total')})", "came back"),
@@ -178,7 +178,7 @@ CLUSTERS = Dashboard(
                 Panel("Fenced", "1 while a broker serves no clients", _most("sluicegate_broker_fenced")),
                 Panel(
                     "Failed writes to log.dirs",
-                    "A second, by broker",
+                    "Per second, by broker",
                     [Query(f"sum by (pod) ({_rate('sluicegate_log_failed_writes_total')})", "{{pod}}")],
                     unit="ops",
                 ),
@@ -199,11 +199,11 @@ CLUSTERS = Dashboard(
                 ),
                 Panel(
                     "Groups by coordinator",
-                    "Those that a broker coordinates",
+                    "Number of groups that each broker coordinates",
                     [Query(f"sum by (pod) ({_now(_GROUPS + 'group_count')})", "{{pod}}")],
                     stacked=True,
                 ),
-                Panel("Consumers that are called", "Of the push protocol, by coordinator", [_CALLED], stacked=True),
+                Panel("Consumers that are called", "Push protocol, by coordinator", [_CALLED], stacked=True),
                 Panel(
                     "Coordinators",
                     "Partitions of __consumer_offsets by state; groups of those that are not active wait",
@@ -224,7 +224,7 @@ CLUSTERS = Dashboard(
                 Panel("Memory", "Resident", _most("process_resident_memory_bytes"), unit="bytes"),
                 Panel(
                     "Longest delay of the event loop",
-                    "Of the last one to two minutes",
+                    "Maximum of the last one to two minutes",
                     _most("sluicegate_event_loop_delay_max_seconds"),
                     unit="s",
                 ),
@@ -249,7 +249,7 @@ QUOTAS = Dashboard(
                 ),
                 Stat(
                     "Limits not in force",
-                    "Not counted: those that a stricter one overrules, that observe, that have expired or are paused",
+                    "Without quotas that a stricter one overrides, that only observe, have expired or are paused",
                     [
                         Query(
                             f"sum({_now('sluicegate_quotas')})"
@@ -260,7 +260,7 @@ QUOTAS = Dashboard(
                 ),
                 Stat(
                     "Changed to enforced, p99",
-                    "Of the last hour, from the operator's learning of a change to every broker enforcing it",
+                    "In the last hour, from the operator's first event about a change until every broker enforces it",
                     [
                         Query(
                             "histogram_quantile(0.99, sum by (le)"
@@ -272,20 +272,20 @@ QUOTAS = Dashboard(
                 ),
                 Stat(
                     "New connections",
-                    "A second, admitted",
+                    "Per second, admitted",
                     [Query(f"sum({_rate(_SOCKET + 'connection_creation_total')})")],
                     unit="ops",
                 ),
                 Stat(
                     "Refused connections",
-                    "A second, for limits of their addresses",
+                    "Per second, by limits of their addresses",
                     [Query(f"sum({_rate(_SOCKET + 'connections_rejected_total')})")],
                     unit="ops",
                     bad=10,
                 ),
                 Stat(
                     "Held back",
-                    "The most blocked acceptor, share of the last ten seconds",
+                    "Maximum of all acceptors, share of the last ten seconds",
                     [Query(f"max({_now('kafka_network_acceptor_blocked_percent')})")],
                     unit="percentunit",
                     bad=0.5,
@@ -297,7 +297,7 @@ QUOTAS = Dashboard(
             (
                 Panel(
                     "New connections by listener",
-                    "A second, admitted",
+                    "Per second, admitted",
                     [
                         Query(
                             f"sum by (listener) ({_rate(_SOCKET + 'connection_creation_total')})",
@@ -309,7 +309,7 @@ QUOTAS = Dashboard(
                 ),
                 Panel(
                     "New connections by broker",
-                    "A second, admitted",
+                    "Per second, admitted",
                     [Query(f"sum by (pod) ({_rate(_SOCKET + 'connection_creation_total')})", "{{pod}}")],
                     unit="ops",
                     width=12,
@@ -332,7 +332,7 @@ QUOTAS = Dashboard(
                 ),
                 Panel(
                     "Connections that had to wait",
-                    "A second, for a rate or a slot",
+                    "Per second, for a rate or a free slot",
                     [
                         Query(
                             f"sum by (pod, listener) ({_rate('kafka_network_acceptor_waits_total')}) > 0",
@@ -359,7 +359,7 @@ QUOTAS = Dashboard(
             (
                 Panel(
                     "Refused connections by reason",
-                    "A second: too many, or too fast (delayed or dropped)",
+                    "Per second: too many, or too fast (delayed or dropped)",
                     [
                         Query(
                             f"sum by (reason) ({_rate(_SOCKET + 'connections_rejected_total')})",
@@ -370,13 +370,13 @@ QUOTAS = Dashboard(
                 ),
                 Panel(
                     "Addresses with a limit",
-                    "The ten with most new connections a second",
+                    "The ten with the most new connections per second",
                     [Query(f"topk(10, sum by (ip) ({_now(_SOCKET + 'ip_connection_accept_rate')}))", "{{ip}}")],
                     unit="ops",
                 ),
                 Panel(
                     "Refused connections that are held open",
-                    "Until their delay is over",
+                    "Connections that are closed when their delay ends",
                     [Query(f"sum by (pod) ({_now(_SOCKET + 'connections_delayed')})", "{{pod}}")],
                 ),
             ),
@@ -392,7 +392,7 @@ QUOTAS = Dashboard(
                 ),
                 Panel(
                     "Changed to enforced",
-                    "Of the last hour: changes are too few for quantiles of a shorter time",
+                    "In the last hour; changes are too few for quantiles of a shorter time",
                     [
                         Query(
                             f"histogram_quantile({quantile}, sum by (le)"
@@ -427,32 +427,32 @@ OPERATOR = Dashboard(
             (
                 Stat("Leads", "Operators that hold the Lease", [Query("sum(sluicegate_leading)")], good_from=1),
                 Stat(
-                    "Ready", "Operators with nothing to say on /readyz", [Query("sum(sluicegate_ready)")], good_from=1
+                    "Ready", "Operators whose /readyz reports no problem", [Query("sum(sluicegate_ready)")], good_from=1
                 ),
                 Stat(
                     "Watch silent",
-                    "Since the watch of ConnectionQuotas said anything; it is asked again after 30 seconds",
+                    "Time since the last event of the watch of ConnectionQuotas; requested again after 30 seconds",
                     [Query('max(sluicegate_watch_silent_seconds{kind="connectionquotas"})')],
                     unit="s",
                     bad=75,
                 ),
                 Stat(
                     "Oldest work",
-                    "That is due or worked on",
+                    "Age of the oldest key that is due or in work",
                     [Query("max(sluicegate_queue_oldest_seconds)")],
                     unit="s",
                     bad=600,
                 ),
                 Stat(
                     "Event loop silent",
-                    "It beats every five seconds",
+                    "Time since the event loop last ran; it reports every five seconds",
                     [Query("max(sluicegate_operator_event_loop_silent_seconds)")],
                     unit="s",
                     bad=60,
                 ),
                 Stat(
                     "Rolls blocked",
-                    "By what does not pass by itself",
+                    "By conditions that do not end without intervention",
                     [Query(f"count({_now('sluicegate_roll_blocked')}) or vector(0)")],
                     bad=1,
                 ),
@@ -463,26 +463,26 @@ OPERATOR = Dashboard(
             (
                 Panel(
                     "Reconciles by queue",
-                    "A second",
+                    "Per second",
                     [Query(f"sum by (queue) (rate(sluicegate_reconcile_total[{_IN}]))", "{{queue}}")],
                     unit="ops",
                     stacked=True,
                 ),
                 Panel(
                     "Reconciles by result",
-                    "A second; unsettled ones are looked at again soon",
+                    "Per second; unsettled ones are reconciled again soon",
                     [Query(f"sum by (result) (rate(sluicegate_reconcile_total[{_IN}]))", "{{result}}")],
                     unit="ops",
                     stacked=True,
                 ),
                 Panel(
                     "Keys in queues",
-                    "That wait or are worked on; a settled cluster waits for its next resync",
+                    "Keys that wait or are in work; a settled cluster waits for its next resync",
                     [Query("sum by (queue) (sluicegate_queue_depth)", "{{queue}}")],
                 ),
                 Panel(
                     "Oldest work by queue",
-                    "That is due or worked on",
+                    "Age of the oldest key that is due or in work",
                     [Query("max by (queue) (sluicegate_queue_oldest_seconds)", "{{queue}}")],
                     unit="s",
                 ),
@@ -509,21 +509,21 @@ OPERATOR = Dashboard(
             (
                 Panel(
                     "Events",
-                    "A second, by broker",
+                    "Per second, by broker",
                     [Query(f"sum by (pod) ({_rate(_AUDIT + 'events_total')})", "{{pod}}")],
                     unit="ops",
                     width=6,
                 ),
                 Panel(
                     "Events that were dropped",
-                    "In the last five minutes: gap events tell of them",
+                    "In the last five minutes; gap events report them",
                     [Query(f"sum by (pod) (increase({_AUDIT}dropped_total{{{_OF}}}[5m]))", "{{pod}}")],
                     width=6,
                 ),
                 Panel("Spools that wait to be landed", "By broker", _most(_AUDIT + "waiting_spools"), width=6),
                 Panel(
                     "Events that wait for the spool",
-                    "By broker: the spool cannot be written while there are any",
+                    "By broker; above 0 while the spool cannot be written",
                     _most(_AUDIT + "queued_bytes"),
                     unit="bytes",
                     width=6,
@@ -535,14 +535,14 @@ OPERATOR = Dashboard(
             (
                 Panel(
                     "Calls",
-                    "A second, by observer",
+                    "Per second, by observer",
                     [Query(f"sum by (observer) ({_rate(_OBSERVER + 'calls_total')})", "{{observer}}")],
                     unit="ops",
                     width=6,
                 ),
                 Panel(
                     "Time of the event loop",
-                    "Share that calls of an observer hold, of the broker where it is most",
+                    "Share of time in calls of an observer; maximum of all brokers",
                     [
                         Query(
                             f"max by (observer) ({_rate(_OBSERVER + 'call_seconds_total')})",
@@ -554,7 +554,7 @@ OPERATOR = Dashboard(
                 ),
                 Panel(
                     "Errors, and calls over the budget",
-                    "A second",
+                    "Per second",
                     [
                         Query(f"sum by (observer) ({_rate(_OBSERVER + 'errors_total')})", "{{observer}} errors"),
                         Query(
@@ -566,7 +566,7 @@ OPERATOR = Dashboard(
                 ),
                 Panel(
                     "Observers by state",
-                    "Brokers that have it so",
+                    "Number of brokers by the state of the observer",
                     [
                         Query(
                             f"sum by (observer, state) ({_now(_OBSERVER + 'state')}) > 0",

@@ -67,7 +67,7 @@ def test_volumes_are_kept_after_their_cluster_unless_its_spec_deletes_them(shop:
     shop.apply(a_cluster())
     stalled = shop.await_condition("brokercluster", NAME, "Stalled", "True")
     assert stalled["reason"] == "ClaimsTaken"
-    assert f"say spec.clusterId: {first_id}" in stalled["message"]
+    assert f"set spec.clusterId to {first_id}" in stalled["message"]
     assert shop.plane.get(*NODES)["items"] == [], "nothing is made that would crash"
     assert "ClaimsTaken" in {event["reason"] for event in shop.events(NAME)}
 

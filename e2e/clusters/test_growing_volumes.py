@@ -113,7 +113,7 @@ def test_volumes_grow_without_a_restart_and_new_brokers_have_large_ones(shop: Sh
     wait_for("more is asked for", lambda: asked(shop)[claim(0)] == "2Gi")
     under_way = {"type": "Resizing", "status": "True", "message": "as the driver says"}
     driver_says(shop, claim(0), {"conditions": [under_way]})
-    said = f"{claim(0)} holds 1Gi of 2Gi: Resizing as the driver says"
+    said = f"{claim(0)} has 1Gi of 2Gi: Resizing as the driver says"
     wait_for("the status says how far it is", lambda: volumes(shop).get("growing") == [said])
     working = shop.await_condition("brokercluster", NAME, "Reconciling", "True")
     assert working["reason"] == "VolumesGrowing"
@@ -130,7 +130,7 @@ def test_volumes_grow_without_a_restart_and_new_brokers_have_large_ones(shop: Sh
     assert pods[0] == before[0], "nothing was restarted"
     owners = shop.plane.get("pvc", claim(1))["metadata"]["ownerReferences"]
     assert "BrokerCluster" in {owner["kind"] for owner in owners}
-    with pytest.raises(KubectlError, match="cannot be less than volumes have been asked to hold"):
+    with pytest.raises(KubectlError, match="cannot be less than the size that was requested for the volumes"):
         shop.apply(a_cluster("1Gi", 2, "grows"))
     gone(shop)
 

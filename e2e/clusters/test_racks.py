@@ -197,7 +197,7 @@ def test_a_roll_takes_a_whole_zone_at_once_and_loses_nothing(zoned: Zoned) -> No
     assert all(any(away <= zone for zone in (first, second, third)) for away in watched.away), "one zone at a time"
     assert zoned.zones() == zones, "every broker is where its volume is"
     load.check(zoned.bootstrap())
-    said = [event["message"] for event in zoned.events() if "not its whole rack at once" in event["message"]]
+    said = [event["message"] for event in zoned.events() if "the whole rack cannot restart at once" in event["message"]]
     assert said
     assert all("crowded-0 would have 1 in-sync replicas without rack zone-2" in message for message in said)
 

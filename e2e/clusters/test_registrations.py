@@ -211,8 +211,8 @@ def test_a_broker_whose_container_crashes_is_fenced_without_waiting_for_its_sess
     after = shop.pod(1)
     assert (after.uid, after.restarts) == (pod.uid, pod.restarts + 1)
     assert shop.kubelet.pids(NAMESPACE, pod.name) != [crashed]
-    word = f"the container of {pod.name} ended (Error, exit code 137), and with it the process of broker 1"
-    told = ("BrokerGone", f"{word}: fenced at once")
+    word = f"the container of {pod.name} with the process of broker 1 ended (Error, exit code 137)"
+    told = ("BrokerGone", f"{word}: the broker was fenced at once")
     wait_for("it is told", lambda: told in {(e["reason"], e["message"]) for e in shop.events()})
 
 

@@ -15,7 +15,7 @@ from e2e.world.shop import quota_document
 
 NAME = "sluicegate-operator-admission"
 DEPLOYMENT = "deployment/sluicegate-operator"
-MISSING = "no BrokerListener of cluster shop has spec.name NOWHERE; create one or correct target.listener"
+MISSING = "no BrokerListener of cluster shop has spec.name NOWHERE; create it or correct target.listener"
 REACHED = "the API server reaches the webhook"
 APPLIES = 20
 ENDS_WITHIN_S = 10.0

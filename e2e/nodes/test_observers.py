@@ -17,5 +17,5 @@ def test_an_observer_is_added_and_removed_while_brokers_run(shop: NodeShop, load
         assert [shop.observers(pod) for pod in shop.broker_pods()] == ["shop-traffic"] * 3
     finally:
         shop.delete("observerplugin", "shop-traffic")
-    wait_for("no broker has it", lambda: {shop.observers(pod) for pod in shop.broker_pods()} == {""})
+    wait_for("no broker loads the observer", lambda: {shop.observers(pod) for pod in shop.broker_pods()} == {""})
     assert shop.running() == before

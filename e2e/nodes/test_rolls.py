@@ -63,4 +63,4 @@ def test_the_only_controller_is_deleted_and_producers_go_on(shop: NodeShop, load
         pod = shop.plane.get("pod", name)
         return pod["metadata"]["uid"] != gone and condition_of(pod, "Ready").get("status") == "True"
 
-    wait_for("the controller is back", look, timeout_s=READY_TIMEOUT_S)
+    wait_for("the controller is running again", look, timeout_s=READY_TIMEOUT_S)

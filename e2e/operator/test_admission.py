@@ -36,7 +36,7 @@ TIMEOUT_S = 180.0
 TIMEOUT_OF_WEBHOOK_S = 2
 APPLIED_AT_ONCE = 1_000
 CLIENTS = 64
-MISSING = "there is no BrokerCluster absent in namespace default; create it or correct clusterRef"
+MISSING = "BrokerCluster absent does not exist in namespace default; create it or correct clusterRef"
 SHOP = (cluster(), listener())
 
 
@@ -166,14 +166,16 @@ def test_what_only_the_world_refuses_is_a_warning_of_kubectl(webhook: Webhook, o
     assert webhook.apply(*SHOP) == [], "a listener that comes after its cluster misses nothing"
     assert webhook.apply(of("absent", topic())) == [MISSING]
     assert webhook.apply(named("lost", quota({"listener": "OTHER"}))) == [
-        "no BrokerListener of cluster shop has spec.name OTHER; create one or correct target.listener"
+        "no BrokerListener of cluster shop has spec.name OTHER; create it or correct target.listener"
     ]
     assert webhook.apply(named("one", quota({"ip": "10.0.0.1"}, maxConnections=5))) == []
     [held] = webhook.apply(named("two", quota({"ip": "10.0.0.1"}, maxConnections=9)))
-    assert held.startswith("same target; enforced instead: maxConnections 5 of ConnectionQuota one;")
+    assert held.startswith(
+        "other quotas have the same target, and these are enforced instead: maxConnections 5 of ConnectionQuota one;"
+    )
     assert webhook.apply(topic("first", topicName="orders-v1")) == []
     [ruled] = webhook.apply(topic("second", topicName="orders-v1"))
-    assert ruled == "topic orders-v1 is already ruled by Topic first; delete one of them"
+    assert ruled == "topic orders-v1 already belongs to Topic first; delete one of them"
     second = {**listener("second"), "spec": listener()["spec"] | {"name": "SECOND"}}
     [port] = webhook.apply(second)
     assert port == "port 9094 is already used by BrokerListener shop-external; choose another"

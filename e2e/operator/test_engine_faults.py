@@ -119,7 +119,7 @@ def changed_meanwhile(world: EngineWorld) -> None:
 def followed(world: EngineWorld) -> None:
     follow(world, ONE, 6.0)
     follow(world, TWO, None)
-    wait_for("the topic is made", lambda: "later" in world.cluster.topics, timeout_s=FOLLOWED_S)
+    wait_for("the topic is created", lambda: "later" in world.cluster.topics, timeout_s=FOLLOWED_S)
     world.await_ready()
     assert never_lifted(world, ONE)
 

@@ -33,7 +33,7 @@ def early(bare_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) ->
 def waits(operator: OperatorProcess, crd: str) -> int:
     """How often the operator logged that it waits for `crd`."""
     operator.must_run()
-    return sum("waits for CRDs" in line and crd in line for line in operator.output().splitlines())
+    return sum("CRDs are missing" in line and crd in line for line in operator.output().splitlines())
 
 
 def await_judged(plane: ControlPlane, operator: OperatorProcess, name: str) -> None:

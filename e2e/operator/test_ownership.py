@@ -132,7 +132,7 @@ def test_a_pod_of_somebody_else_with_the_name_of_a_node_is_named(standing_shop: 
     try:
         stalled = shop.await_condition("brokercluster", name, "Stalled", "True")
         assert stalled["reason"] == "NameTaken"
-        assert f"the name of Pod {name}-controllers-0 is taken" in stalled["message"]
+        assert f"a Pod {name}-controllers-0 that does not belong to the operator exists" in stalled["message"]
         assert shop.plane.get("pod", f"{name}-controllers-0")["metadata"]["uid"] == uid
         shop.delete("pod", f"{name}-controllers-0", "--force")
         shop.await_condition("brokercluster", name, "Ready", "True", timeout_s=READY_TIMEOUT_S)

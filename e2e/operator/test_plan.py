@@ -127,7 +127,7 @@ def test_what_is_foretold_happens(shop: Shop, tmp_path: Path) -> None:
     assert code == 2
     configured = {name: ["ConfigChanged"] for name in before}
     assert restarts(said) == configured
-    assert said["clusters"][0]["notes"] == ["rollout.paused is true: nodes stay as they are until it is false"]
+    assert said["clusters"][0]["notes"] == ["rollout.paused is true: nodes are not restarted until it is false"]
     shop.apply(paused)
 
     def says_why() -> bool:
@@ -154,9 +154,9 @@ def test_what_is_foretold_happens(shop: Shop, tmp_path: Path) -> None:
     code, said = planned(shop, tmp_path, small)
     assert code == 1
     [problem] = said["objects"][0]["problems"]
-    with pytest.raises(KubectlError, match=r"storage\.size cannot be less than volumes have been asked to hold"):
+    with pytest.raises(KubectlError, match=r"storage\.size cannot be less than the size that was requested"):
         shop.apply(small)
-    assert "storage.size cannot be less than volumes have been asked to hold" in problem
+    assert "storage.size cannot be less than the size that was requested for the volumes" in problem
 
     for kind, name in (("connectionquota", f"{NAME}-rate"), ("brokercluster", NAME)):
         shop.delete(kind, name)

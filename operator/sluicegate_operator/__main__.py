@@ -78,18 +78,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("sluicegate_operator", description="Manages brokers and their quotas.")
+    parser = argparse.ArgumentParser(
+        "sluicegate_operator", description="Run the operator, which manages brokers and their quotas."
+    )
     scope = parser.add_mutually_exclusive_group()
     scope.add_argument("--namespace", help="watch only this namespace")
     scope.add_argument("--all-namespaces", action="store_true", help="watch every namespace (the default)")
-    parser.add_argument("--kubeconfig", help="a kubeconfig file; the pod's own account when absent")
+    parser.add_argument("--kubeconfig", help="a kubeconfig file; by default the service account of the pod")
     parser.add_argument(
-        "--metrics-listener", metavar="HOST:PORT", help="/metrics, /healthz and /readyz; off when absent"
+        "--metrics-listener", metavar="HOST:PORT", help="address for /metrics, /healthz and /readyz; by default none"
     )
     parser.add_argument(
         "--release-topics",
         action="store_true",
-        help="take the operator's finalizer off all Topics and end: for when it is uninstalled",
+        help="remove the operator's finalizer from all Topics and exit; for uninstalling the operator",
     )
     parser.add_argument("--log-level", default="INFO", choices=["DEBUG", "INFO", "WARNING", "ERROR"])
     return parser
@@ -121,10 +123,10 @@ async def _release(lease_client: KubeClient, settings: Settings) -> int:
                 await lease.release()
         except TimeoutError:
             lease_name = f"{settings.lease_namespace}/{settings.lease_name}"
-            log.error("an operator still holds the Lease %s: delete its Deployment first", lease_name)
+            log.error("an operator still holds the Lease %s: delete the operator's Deployment first", lease_name)
             return 1
         except KubeError as error:
-            log.error("not all Topics are released, try again: %s", error)
+            log.error("some Topics still have the operator's finalizer; run the command again: %s", error)
             return 1
         finally:
             beating.cancel()
@@ -211,7 +213,7 @@ async def _term(
         if keeping is not None:
             keeping.cancel()
         if lost.done():
-            log.warning("%s has lost the Lease and waits for its next turn", settings.identity)
+            log.warning("%s has lost the Lease and waits to acquire it again", settings.identity)
         for task in (lost, stopping):
             task.cancel()
         await asyncio.gather(lost, stopping, return_exceptions=True)

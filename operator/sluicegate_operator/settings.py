@@ -106,8 +106,9 @@ def read_settings(
     request_max_s = lease_s * LEASE_REQUEST_PART
     if request_s is not None and request_s > request_max_s:
         raise SettingsError(
-            f"SLUICEGATE_REQUEST_TIMEOUT_SECONDS: {request_s:g} must be at most a third of SLUICEGATE_LEASE_SECONDS,"
-            f" {request_max_s:g}: a write must have ended when another operator may start"
+            f"SLUICEGATE_REQUEST_TIMEOUT_SECONDS: {request_s:g} must be at most a third of"
+            f" SLUICEGATE_LEASE_SECONDS, {request_max_s:g}, so that a write has ended before another operator"
+            " may start"
         )
     return Settings(
         namespace=namespace,

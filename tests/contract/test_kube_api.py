@@ -235,9 +235,9 @@ async def test_fields_of_a_created_child_are_removed_when_they_are_no_longer_wan
 @pytest.mark.parametrize(
     ("marks", "owner", "why"),
     [
-        ({}, "", "nobody controls it and it lacks the operator's labels"),
-        ({"sluicegate.dev/cluster": "shop"}, "", "it lacks the operator's labels"),
-        (labels("shop2"), "", "it lacks the operator's labels"),
+        ({}, "", "it has no controller and lacks the operator's labels"),
+        ({"sluicegate.dev/cluster": "shop"}, "", "it has no controller and lacks the operator's labels"),
+        (labels("shop2"), "", "it has no controller and lacks the operator's labels"),
         (labels("shop"), "other", "BrokerCluster other controls it"),
     ],
 )
@@ -249,7 +249,9 @@ async def test_an_object_of_another_owner_is_unchanged_and_reported(
     plane.kubectl("create", "-f", "-", input=json.dumps(owned(theirs, owner, owners) if owner else theirs))
     before = plane.get("configmap", "theirs")
     try:
-        with pytest.raises(NameTakenError, match=f"ConfigMap theirs is taken .*{why}.* make the BrokerCluster") as said:
+        with pytest.raises(
+            NameTakenError, match=f"a ConfigMap theirs that does not belong to .*{why}.* create the BrokerCluster"
+        ) as said:
             await client.apply(owned(config_map("theirs", {"b": "2"}), "shop", owners))
         assert not said.value.retriable
         assert plane.get("configmap", "theirs") == before
@@ -562,7 +564,7 @@ async def test_the_lease_of_a_controller_that_is_gone_ends_by_the_operators_own_
         "spec": {"holderIdentity": "1000_a", "leaseDurationSeconds": 4, "leaseTransitions": 2},
     }
     plane.kubectl("create", "-f", "-", input=json.dumps(lease))
-    assert await end_term_of_gone(client, shop) == "the pod of controller 1000 is gone"
+    assert await end_term_of_gone(client, shop) == "the pod of controller 1000 does not exist any more"
     assert not plane.get("lease", name)["spec"].get("holderIdentity")
     assert await end_term_of_gone(client, shop) == ""
 

@@ -67,7 +67,7 @@ _TABLE = (
         AuditPipeline,
         ("pipelines",),
         owns_children=True,
-        not_on_laptop="nobody runs it here: `sluicegate audit build` does",
+        not_on_laptop="`sluicegate up` does not run it; use `sluicegate audit build`",
     ),
     CustomKind(BrokerCluster, _OF_CLUSTER, owns_children=True),
     CustomKind(BrokerListener, ("quotas", "listeners", "clusters", "rolls"), owns_children=True),

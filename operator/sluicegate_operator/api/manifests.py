@@ -133,13 +133,15 @@ def load_manifests(
             errors += [ManifestError(file, index, p.field, p.message) for p in error.problems]
             continue
         if not KINDS[resource.kind].by_people:
-            sentence = "is written by the operator alone; take it out of the file"
+            sentence = "is written only by the operator; remove it from the file"
             errors.append(ManifestError(file, index, "kind", sentence))
             continue
         identity = resource.identity
         if identity in seen:
             name = resource.name if resource.namespace == DEFAULT_NAMESPACE else f"{resource.namespace}/{resource.name}"
-            sentence = f"{resource.kind} {name} is already in {seen[identity][0]}; give each object its own name"
+            sentence = (
+                f"{resource.kind} {name} is already defined in {seen[identity][0]}; give each object its own name"
+            )
             errors.append(ManifestError(file, index, "metadata.name", sentence))
             continue
         seen[identity] = file, index
@@ -211,7 +213,7 @@ def _files(paths: Sequence[Path], errors: list[ManifestError]) -> Iterator[Path]
         elif path.exists():
             yield path
         else:
-            errors.append(ManifestError(str(path), None, "", "there is no such file or folder"))
+            errors.append(ManifestError(str(path), None, "", "does not exist; name an existing file or folder"))
 
 
 class _Loader(yaml.SafeLoader):
@@ -228,7 +230,7 @@ class _Loader(yaml.SafeLoader):
             if not isinstance(key, yaml.ScalarNode) or key.value == "<<":
                 continue
             if key.value in seen:
-                sentence = f"the key {key.value} is there twice; keep one of them"
+                sentence = f"the key {key.value} occurs twice; remove one of them"
                 raise yaml.constructor.ConstructorError(None, None, sentence, key.start_mark)
             seen.add(key.value)
         return super().construct_mapping(node, deep)

@@ -20,7 +20,7 @@ BAD_USE = 2
 _THROUGH = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 """All arguments, also --help, are passed to the other program."""
 
-JsonOption = Annotated[bool, typer.Option("--json", help="A line of JSON for each one.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one line of JSON for each.")]
 
 
 class AnswerOutput(StrEnum):
@@ -37,16 +37,21 @@ audit = typer.Typer(no_args_is_help=True)
 @audit.command()
 def tail(
     spools: Annotated[
-        list[Path] | None, typer.Argument(help="Folders that brokers write spools to; else those of `sluicegate up`.")
+        list[Path] | None,
+        typer.Argument(help="Folders to which brokers write spools; by default those of `sluicegate up`."),
     ] = None,
     data_dir: DataDirOption = DATA_DIR,
     cluster: ClusterOption = None,
-    table: Annotated[list[str] | None, typer.Option("--table", help="Only these: request, partition, ...")] = None,
-    from_start: Annotated[bool, typer.Option("--from-start", help="Also what is in the spools already.")] = False,
-    once: Annotated[bool, typer.Option("--once", help="Stop when all has been shown that is there.")] = False,
+    table: Annotated[
+        list[str] | None, typer.Option("--table", help="Show only these tables: request, partition, ...")
+    ] = None,
+    from_start: Annotated[
+        bool, typer.Option("--from-start", help="Show the events that are already in the spools, too.")
+    ] = False,
+    once: Annotated[bool, typer.Option("--once", help="Stop after the events that exist now.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Show events as brokers write them, until Ctrl-C."""
+    """Show events when brokers write them, until Ctrl-C."""
     folders = spools or _found(data_dir, cluster).spools
     options = [*_flag("--from-start", from_start), *_flag("--once", once), *_flag("--json", json)]
     _become("tail", *_each("--table", table or ()), *options, "--", *map(str, folders))
@@ -54,24 +59,27 @@ def tail(
 
 @audit.command()
 def query(
-    sql: Annotated[str, typer.Argument(metavar="SQL", help="Such as: SELECT api, count(*) FROM request GROUP BY ALL")],
+    sql: Annotated[
+        str, typer.Argument(metavar="SQL", help="For example: SELECT api, count(*) FROM request GROUP BY ALL")
+    ],
     target: Annotated[
-        str | None, typer.Option("--target", help="A folder or URI of segments; else those of `sluicegate up`.")
+        str | None, typer.Option("--target", help="A folder or URI of segments; by default those of `sluicegate up`.")
     ] = None,
     spools: Annotated[
-        list[Path] | None, typer.Option("--spools", help="A broker's folder of spools: what is not landed yet.")
+        list[Path] | None,
+        typer.Option("--spools", help="A broker's folder of spools, for events that are not landed yet."),
     ] = None,
     data_dir: DataDirOption = DATA_DIR,
     cluster: ClusterOption = None,
     output: Annotated[
         AnswerOutput,
         typer.Option(
-            "-o", "--output", help="table cuts long values and ends them with an ellipsis; json and csv do not."
+            "-o", "--output", help="Output format; table truncates long values with an ellipsis, json and csv do not."
         ),
     ] = AnswerOutput.TABLE,
     json: JsonOption = False,
 ) -> None:
-    """Ask in SQL (DuckDB) about all events, those in segments and those that are still in spools."""
+    """Run an SQL query (DuckDB) on all events in segments and spools."""
     folders: Iterable[Path] = spools or ()
     if target is None and not spools:
         found = _found(data_dir, cluster)
@@ -83,42 +91,43 @@ def query(
 @audit.command()
 def check(
     target: Annotated[
-        str | None, typer.Argument(metavar="DIR", help="A folder or URI of segments; else those of `sluicegate up`.")
+        str | None,
+        typer.Argument(metavar="DIR", help="A folder or URI of segments; by default those of `sluicegate up`."),
     ] = None,
     data_dir: DataDirOption = DATA_DIR,
     cluster: ClusterOption = None,
 ) -> None:
-    """Look for holes, duplicates, gaps and corrupt files; exit code 1 if there are any."""
+    """Check for holes, duplicates, gaps and corrupt files. Exit code 1 if any are found."""
     _become("check", "--", target or str(_found(data_dir, cluster).segments))
 
 
 @audit.command(context_settings=_THROUGH)
 def land(context: typer.Context) -> None:
-    """Turn the spools of a broker into Parquet segments; `sluicegate up` does it by itself."""
+    """Convert the spools of a broker into Parquet segments. `sluicegate up` does this automatically."""
     _become("land", *context.args)
 
 
 @audit.command(context_settings=_THROUGH)
 def keep(context: typer.Context) -> None:
-    """`land --follow` in a process that is begun again whenever it ends."""
+    """Run `land --follow` in a process, and restart the process when it ends."""
     _become("keep", *context.args)
 
 
 @audit.command(context_settings=_THROUGH)
 def upkeep(context: typer.Context) -> None:
-    """Compact hours that are over, and delete what is beyond the limits."""
+    """Compact the segments of past hours, and delete segments beyond the limits."""
     _become("upkeep", *context.args)
 
 
 @audit.command(context_settings=_THROUGH)
 def publish(context: typer.Context) -> None:
-    """Put the events of segments into a topic, each once."""
+    """Publish the events of segments to a topic, each event once."""
     _become("publish", *context.args)
 
 
 @audit.command(context_settings=_THROUGH)
 def follow(context: typer.Context) -> None:
-    """Roll up what has just come, before `build` does."""
+    """Aggregate new events before the next run of `build`."""
     _become("follow", *context.args)
 
 
@@ -130,13 +139,13 @@ def report(context: typer.Context) -> None:
 
 @audit.command(context_settings=_THROUGH)
 def build(context: typer.Context) -> None:
-    """Compute results from landed segments, by Spark, and publish them."""
+    """Compute results from landed segments with Spark, and publish them."""
     _become("build", *context.args)
 
 
 @audit.command(context_settings=_THROUGH)
 def package(context: typer.Context) -> None:
-    """Make the two files that spark-submit takes to run the pipeline on a Spark cluster."""
+    """Create the two files for spark-submit to run the pipeline on a Spark cluster."""
     _become("package", *context.args)
 
 

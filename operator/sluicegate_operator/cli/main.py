@@ -12,18 +12,18 @@ from collections.abc import Sequence
 
 COMMANDS = {
     "up": "run clusters from manifests as processes on this machine",
-    "status": "clusters, brokers, listener addresses and quotas of `sluicegate up`",
-    "quotas": "limits of brokers, listeners and single addresses: current rate, share of time blocked",
-    "why": "which quotas hold an address, on which broker, since when",
-    "brokers": "what brokers say of themselves: releases, protocol versions, tags",
-    "damage": "offsets that brokers cannot read: list, accept their loss",
-    "groups": "consumer groups: list, describe with lag and members, reset-offsets, delete",
-    "plan": "what applying manifests would do: made, changed while brokers run, restarted and why, refused",
+    "status": "show clusters, brokers, listener addresses and quotas of `sluicegate up`",
+    "quotas": "show the limits of brokers, listeners and addresses: current rate, share of time blocked",
+    "why": "show which quotas delay or reject an address, on which broker, since when",
+    "brokers": "show what brokers report about themselves: releases, protocol versions, tags",
+    "damage": "list offsets that brokers cannot read, or accept their loss",
+    "groups": "manage consumer groups: list, describe with lag and members, reset-offsets, delete",
+    "plan": "preview the effect of manifests: objects created, settings changed, restarts and why, refusals",
     "validate": "check manifests as the API server would, offline",
-    "storm": "open many connections to a listener, to try its limits",
+    "storm": "open many connections to a listener to test its limits",
     "crds": "print or write the CustomResourceDefinitions",
     "broker": "run one broker: `sluicegate broker --config server.properties`",
-    "audit": "the audit log: tail, query, check, land, upkeep, publish, follow, report (`sluicegate audit --help`)",
+    "audit": "use the audit log: tail, query, check, land, upkeep, publish, follow, report",
 }
 
 MODULES = {
@@ -58,11 +58,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         import typer  # noqa: PLC0415 - programs need none of it
     except ModuleNotFoundError:
-        sys.exit("sluicegate: the command needs more than what was installed here: pip install '.[operator,broker]'")
+        sys.exit("sluicegate: packages that the command needs are not installed: pip install '.[operator,broker]'")
 
     app = typer.Typer(
         name="sluicegate",
-        help="Kafka-protocol brokers with connection quotas, from manifests.",
+        help="Run and inspect Kafka-protocol brokers with connection quotas, from manifests.",
         add_completion=False,
         pretty_exceptions_enable=False,
         no_args_is_help=True,

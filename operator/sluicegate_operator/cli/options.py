@@ -18,25 +18,26 @@ DATA_DIR = Path(".sluicegate")
 
 DataDirOption = Annotated[
     Path,
-    typer.Option("--data-dir", envvar="SLUICEGATE_DATA_DIR", help="Folder of the brokers' files and of their state."),
+    typer.Option("--data-dir", envvar="SLUICEGATE_DATA_DIR", help="Folder for the brokers' files and state."),
 ]
 
 FilesOption = Annotated[
     list[Path],
-    typer.Option("-f", "--filename", help="A manifest, or a folder of manifests; may be given several times."),
+    typer.Option("-f", "--filename", help="A manifest or a folder of manifests; may be repeated."),
 ]
 
 NamespaceOption = Annotated[
     str | None,
-    typer.Option("-n", "--namespace", help="Ask in Kubernetes, by the kubeconfig: the namespace of the cluster."),
+    typer.Option("-n", "--namespace", help="Ask in Kubernetes, in this namespace."),
 ]
 
 KubeContextOption = Annotated[
-    str | None, typer.Option("--context", help="Ask in Kubernetes, by this context of the kubeconfig.")
+    str | None, typer.Option("--context", help="Ask in Kubernetes, with this context of the kubeconfig.")
 ]
 
 KubeconfigOption = Annotated[
-    str | None, typer.Option("--kubeconfig", help="Ask in Kubernetes, by this file; KUBECONFIG names the usual one.")
+    str | None,
+    typer.Option("--kubeconfig", help="Ask in Kubernetes, with this kubeconfig file; by default KUBECONFIG."),
 ]
 
-ClusterOption = Annotated[str | None, typer.Option("--cluster", help="Which one, if there are several.")]
+ClusterOption = Annotated[str | None, typer.Option("--cluster", help="Name of the cluster, if there are several.")]

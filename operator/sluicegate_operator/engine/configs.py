@@ -123,7 +123,7 @@ class ConfigReconciler:
             await post(cluster, "Warning", "ConfigRefused", refused)
         if result.failures or not result.changes:
             return
-        sentence = "without a restart: " + "; ".join(str(action) for action in result.changes)
+        sentence = "changed without a restart: " + "; ".join(str(action) for action in result.changes)
         if drifted:
             await post(cluster, "Warning", "ConfigDriftMended", sentence)
         else:

@@ -41,7 +41,7 @@ class LeavingTopics:
     async def part_without_cluster(self, key: ClusterKey, snapshot: Snapshot, refusals: Refusals) -> bool:
         """Whether none is left that waits. `refusals` keeps refusals that may pass."""
         self._since_s.pop(key, None)
-        why, parted = f"there is no BrokerCluster {key[1]} any more", True
+        why, parted = f"BrokerCluster {key[1]} does not exist any more", True
         for leaving in snapshot.leaving_topics:
             left = "refused"
             with refusals.kept():
@@ -67,7 +67,7 @@ class LeavingTopics:
             with refusals.kept():
                 problem = await refusal(self._part_with(pool, leaving, snapshot, unreadable, overdue=overdue))
             if problem and self._context.is_news(problem, "leaving", leaving.uid):
-                log.warning("Topic %s cannot go yet: %s", leaving.name, problem)
+                log.warning("Topic %s cannot be released yet: %s", leaving.name, problem)
             if problem != "":
                 waiting[leaving.uid] = since_s
         self._since_s[key] = waiting
@@ -101,7 +101,7 @@ class LeavingTopics:
             await self._let_go(leaving, "Normal", "TopicKept", kept)
             return ""
         if topic.topic_name in unreadable:
-            return f"{unreadable[topic.topic_name]} names topic {topic.topic_name} too and cannot be read"
+            return f"{unreadable[topic.topic_name]} names topic {topic.topic_name}, too, and cannot be read"
         if pool is None:
             return "no broker has an address yet"
         try:
@@ -116,19 +116,19 @@ class LeavingTopics:
             return ""
         if observed is not None and not await delete_topic(pool, topic.topic_name):
             return f"the brokers still show topic {topic.topic_name}"
-        message = f"topic {topic.topic_name} and its records are deleted, as deletionPolicy says"
-        await self._let_go(leaving, "Normal", "TopicDeleted", message)
+        said = f"topic {topic.topic_name} and its records were deleted, because deletionPolicy is Delete"
+        await self._let_go(leaving, "Normal", "TopicDeleted", said)
         return ""
 
     async def _leave_behind(self, leaving: LeavingTopic, problem: str) -> None:
         message = (
-            f"the topic stays on the brokers: it could not be deleted within"
-            f" {self._deletion_s:g} s ({problem}); delete it with Kafka's tools"
+            f"the topic stays on the brokers, because it could not be deleted within {self._deletion_s:g} s"
+            f" ({problem}); delete it with Kafka's tools"
         )
         await self._let_go(leaving, "Warning", "TopicLeftBehind", message)
 
     async def _let_go(self, leaving: LeavingTopic, type_: EventType, reason: str, message: str) -> None:
-        log.info("Topic %s goes: %s", leaving.name, message)
+        log.info("Topic %s is released: %s", leaving.name, message)
         await self._context.events.record(leaving.body, type_, reason, message)
         left = [found for found in leaving.body["metadata"]["finalizers"] if found != FINALIZER]
         try:

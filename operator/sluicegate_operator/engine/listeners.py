@@ -80,10 +80,10 @@ class ListenerReconciler:
         for name in sorted({name for one in told.values() for name in one.changed}):
             ids = ", ".join(str(broker_id) for broker_id in sorted(told) if name in told[broker_id].changed)
             if name in by_name:
-                message = f"listener {name} is set on running brokers: {ids}"
+                message = f"listener {name} was set on running brokers: {ids}"
                 await self._context.post(by_name[name], "Normal", "ListenerApplied", message)
             else:
-                message = f"listener {name} is closed on running brokers: {ids}"
+                message = f"listener {name} was closed on running brokers: {ids}"
                 await self._context.post(cluster, "Normal", "ListenerClosed", message)
 
     async def _write(

@@ -71,7 +71,7 @@ class RackReconciler:
                 if error.status is None:
                     raise
                 if error.status in (404, 409):
-                    log.info("pod %s has gone or changed: it is not told its rack: %s", pod.name, error)
+                    log.info("pod %s was deleted or has changed, its rack is not set: %s", pod.name, error)
                 elif self._refusals.may_pass(pod.uid, error):
                     retried = error
                 else:

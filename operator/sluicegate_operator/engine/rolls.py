@@ -136,7 +136,7 @@ class RollReconciler:
                 if error.status is None:
                     raise
                 if self._context.is_news(str(error), "respelling", nodes.incarnations[name].id):
-                    log.warning("pod %s: its revision is not written: %s", name, error)
+                    log.warning("pod %s: its revision annotation was not written: %s", name, error)
 
     def _note(
         self,
@@ -199,7 +199,7 @@ class RollReconciler:
         sentence = f"{step.reason}: {step.message}"
         lasted_s = self._waits.note(cluster.metadata.uid, sentence, asyncio.get_running_loop().time())
         if lasted_s is None:
-            log.info("cluster %s: the roll waits, %s", cluster.name, sentence)
+            log.info("cluster %s: the roll waits: %s", cluster.name, sentence)
         elif step.blocked and step.reason is not WaitReason.PAUSED and lasted_s >= self._blocked_told_after_s:
             await self._context.post(cluster, "Warning", f"RollBlocked{step.reason}", step.message)
 
@@ -240,7 +240,7 @@ class RollReconciler:
         self, cluster: BrokerCluster, step: Restart, name: str, conflict: KubeConflictError
     ) -> tuple[RollStep, Again]:
         """Reconcile a changed cluster again soon; the status reports changes only after a minute of them."""
-        log.info("%s has changed since it was looked at: %s", name, conflict)
+        log.info("%s has changed since it was read: %s", name, conflict)
         if not self._refusals.lasts(cluster.metadata.uid, conflict):
             return step, CHANGED_RETRY
         wait = refused_restart(step, [name], str(conflict), may_pass=True)

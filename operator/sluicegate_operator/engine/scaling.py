@@ -84,7 +84,7 @@ class Scaling:
         try:
             scaled = await context.fleet.scale(cluster, listeners, view.nodes, step.replicas, view.unchanged)
         except KubeConflictError as conflict:
-            log.info("cluster %s is not scaled by what was decided before it changed: %s", cluster.name, conflict)
+            log.info("cluster %s is not scaled, because it has changed since the decision: %s", cluster.name, conflict)
             if not self._refusals.lasts(uid, conflict):
                 return told, CHANGED_RETRY
             return refused_scale(told, current, str(conflict), may_pass=True), REFUSED_RETRY
@@ -96,7 +96,7 @@ class Scaling:
             return refused_scale(told, current, str(error), may_pass=error.retriable), REFUSED_RETRY
         self._refusals.ended(uid)
         await report_foreign_scale(context, cluster, scaled)
-        sentence = f"from {current} to {step.replicas} brokers. {step.message}"
+        sentence = f"scaling from {current} to {step.replicas} brokers. {step.message}"
         await context.post(cluster, "Normal", step.reason.value, sentence)
         return told, context.fleet.poll_every_s
 

@@ -64,4 +64,4 @@ class SharedContext(Generic[AnyFleet]):
 
 
 def _no_queues(queue: str, key: ClusterKey) -> NoReturn:
-    raise RuntimeError(f"there is no queue {queue} yet for {key}")
+    raise RuntimeError(f"queue {queue} does not exist yet for {key}")

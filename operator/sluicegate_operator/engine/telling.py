@@ -28,7 +28,7 @@ async def write_one_of_many(
         if error.retriable:
             refusals.keep(error)
         elif error.status != 404 and context.is_news(str(error), "status", resource.metadata.uid):
-            log.warning("the status of %s %s is refused: %s", type(resource).__name__, resource.name, error)
+            log.warning("the API server refused the status of %s %s: %s", type(resource).__name__, resource.name, error)
         return None
 
 
@@ -39,7 +39,7 @@ def pass_over(context: ReconcileContext, name: str, uid: str, error: KubeError, 
     pods if one has been deleted, or is protected by a policy or a webhook.
     """
     if error.status in (404, 409):
-        log.info("pod %s has gone or changed: %s: %s", name, what, error)
+        log.info("pod %s was deleted or has changed: %s: %s", name, what, error)
     elif error.retriable:
         refusals.keep(error)
     elif context.is_news(str(error), what, uid):

@@ -213,11 +213,9 @@ class TopicReconciler:
             return
         left = {key: value for key, value in result.found.configs.items() if key not in (topic.spec.config or {})}
         others = ", ".join(f"{key}={value}" for key, value in sorted(left.items()))
-        message = (
-            f"topic {topic.topic_name} was there already; {f'changed: {changes}' if changes else 'nothing changed'}"
-        )
+        message = f"topic {topic.topic_name} existed already; {f'changed: {changes}' if changes else 'nothing changed'}"
         if others:
-            message += f"; left as somebody has set it: {others}"
+            message += f"; settings that the Topic does not have were kept: {others}"
         await self._context.post(topic, "Normal", "Adopted", message)
 
 
@@ -231,7 +229,7 @@ async def _seen(pool: BrokerPool | None, names: Collection[str]) -> SeenTopics:
     try:
         return await observe_topics(pool, names)
     except (KafkaAdminError, NoBrokerError) as error:
-        log.debug("topics are looked at one by one: %s", error)
+        log.debug("topics are read one by one: %s", error)
         return NOT_SEEN
 
 

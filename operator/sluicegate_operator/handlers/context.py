@@ -109,7 +109,7 @@ class Context(SharedContext[KubernetesFleet]):
             if error.retriable:
                 raise
             if self.is_news(str(error), "status of unreadable", meta["uid"]):
-                log.warning("the status of %s is refused: %s", found.name, error)
+                log.warning("the API server refused the status of %s: %s", found.name, error)
         message = next(one["message"] for one in status["conditions"] if one["type"] == STALLED)
         if message not in [one.get("message") for one in conditions_of(found.body)]:
             await self.events.record(found.body, "Warning", UNREADABLE, message)

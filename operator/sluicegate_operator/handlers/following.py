@@ -57,7 +57,7 @@ class Followers:
             await self._wait(active, version)
         except Exception:
             # A cluster that is followed is not polled, so a task that has ended must not count as following.
-            log.exception("cluster %s/%s is not followed any more", *key)
+            log.exception("the view of cluster %s/%s is not followed any more", *key)
         del self._tasks[key]
         self._changed(key)
 

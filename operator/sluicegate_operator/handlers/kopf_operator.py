@@ -108,8 +108,8 @@ class KopfOperator:
                 await self._live()
             except Exception as error:
                 failures = 1 if time.monotonic() - began_s > SETTLED_S else failures + 1
-                log.exception("kopf has ended, and is started again")
-                ended = KubeUnavailableError(f"kopf has ended, and is started again: {error!r}")
+                log.exception("kopf has ended and is restarted")
+                ended = KubeUnavailableError(f"kopf has ended and is restarted: {error!r}")
                 for kind in self._feed.informers:
                     self._feed.fail(kind, ended)
                 await asyncio.sleep(pause_s(failures))
@@ -145,7 +145,7 @@ def kopf_warning() -> str:
     found = version("kopf")
     if found == KOPF:
         return ""
-    return f"kopf {found} is installed and Sluicegate is tested with kopf {KOPF}: install kopf=={KOPF}"
+    return f"kopf {found} is installed, but Sluicegate is tested with kopf {KOPF}: install kopf=={KOPF}"
 
 
 def register(feed: Feed, session: ReflectorSession, admission: Admission | None = None) -> kopf.OperatorRegistry:
@@ -173,7 +173,7 @@ def register(feed: Feed, session: ReflectorSession, admission: Admission | None 
             feed.apply(kind, type, event["object"])
         except Exception as error:
             # The cache lacks an object, so plans must not use it.
-            log.exception("a %s could not be read; all %s are listed again", kind.kind, kind.plural)
+            log.exception("a %s could not be read, so all %s are listed again", kind.kind, kind.plural)
             feed.lose(kind, KubeUnavailableError(f"a {kind.kind} could not be read: {error!r}"))
             session.relist(kind)
 

@@ -28,7 +28,7 @@ def _sentence(cache: Cache) -> str:
     errors = cache.errors()
     missing = [kind.crd for kind in _OURS if kind in errors and errors[kind].status == NOT_SERVED]
     others = {kind: error for kind, error in errors.items() if error.status != NOT_SERVED or kind not in _OURS}
-    parts = [f"waits for CRDs that are not there, apply crds/: {', '.join(missing)}"] if missing else []
+    parts = [f"these CRDs are missing, apply crds/: {', '.join(missing)}"] if missing else []
     if others:
         plurals = ", ".join(sorted(kind.plural for kind in others))
         parts.append(f"cannot watch {plurals}: {next(iter(others.values()))}")

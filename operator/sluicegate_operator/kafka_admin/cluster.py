@@ -74,5 +74,5 @@ def describe_features() -> Exchange[ApiVersionsResponse, Mapping[str, int]]:
 
 
 def _read_features(reply: ApiVersionsResponse) -> dict[str, int]:
-    check(reply.error_code, None, "asking for the features of the cluster")
+    check(reply.error_code, None, "requesting the features of the cluster")
     return {feature.name: feature.max_version_level for feature in reply.finalized_features}

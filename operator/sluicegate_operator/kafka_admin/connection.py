@@ -126,7 +126,7 @@ class Connection(asyncio.Protocol):
         return exchange.read(self._decode(exchange.reply_type, frame))
 
     def close(self) -> None:
-        self._fail(AdminConnectionError(self.address, "the connection was closed here"))
+        self._fail(AdminConnectionError(self.address, "the client closed the connection"))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -139,7 +139,7 @@ class Connection(asyncio.Protocol):
             for frame in self._splitter.feed(data):
                 self._take(frame)
         except MalformedError as error:
-            self._fail(AdminProtocolError(self.address, f"sent no Kafka reply: {error}"))
+            self._fail(AdminProtocolError(self.address, f"the broker sent a response that is not Kafka's: {error}"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         reason = f"the connection was lost: {exc}" if exc else "the broker closed the connection"
@@ -149,7 +149,9 @@ class Connection(asyncio.Protocol):
         correlation_id = int.from_bytes(frame[:4], "big", signed=True)
         request = self._in_flight.pop(correlation_id, None)
         if request is None:
-            raise MalformedError(f"a reply to request {correlation_id}, which was not asked")
+            raise MalformedError(
+                f"the broker sent a response to request {correlation_id}, which the client had not sent"
+            )
         self._settle(request)
         if not request.reply.done():
             request.reply.set_result(frame)
@@ -176,7 +178,12 @@ class Connection(asyncio.Protocol):
         reply = self._in_flight[correlation_id].reply
         if not reply.done():
             reply.set_exception(AdminTimeoutError(self.address, api, timeout_s))
-        self._fail(AdminConnectionError(self.address, f"closed, because {api} was not answered within {timeout_s:g} s"))
+        self._fail(
+            AdminConnectionError(
+                self.address,
+                f"the connection was closed, because the broker did not answer {api} within {timeout_s:g} s",
+            )
+        )
 
     async def _round_trip(self, request: RequestPayload, api: str, *, alters: bool = False) -> bytes:
         """Send the request and return the whole reply frame, header included."""
@@ -205,7 +212,9 @@ class Connection(asyncio.Protocol):
         try:
             return decode_reply(kind, frame)
         except MalformedError as error:
-            raise AdminProtocolError(self.address, f"sent no readable reply: {error}") from error
+            raise AdminProtocolError(
+                self.address, f"the broker sent a response that cannot be read: {error}"
+            ) from error
 
     def _require_version(self, exchange: Exchange[Reply, Result]) -> None:
         if not exchange.listed:
@@ -225,7 +234,7 @@ class Connection(asyncio.Protocol):
             reply = self._decode(ApiVersionsResponseV0, frame)
         else:
             reply = self._decode(ApiVersionsResponseV3, frame)
-        check(reply.error_code, None, "asking for the broker's versions")
+        check(reply.error_code, None, "requesting the broker's versions")
         self._versions = {key.api_key: (key.min_version, key.max_version) for key in reply.api_keys}
 
 

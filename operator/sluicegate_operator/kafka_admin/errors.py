@@ -71,7 +71,7 @@ class FencedError(KafkaAdminError):
     retriable = True
 
     def __init__(self, address: Address, api: str) -> None:
-        super().__init__(f"broker {show(address)}: {api} was not sent: the Lease is not held")
+        super().__init__(f"broker {show(address)}: {api} was not sent, because this process does not hold the Lease")
 
 
 class UnsupportedApiError(KafkaAdminError):
@@ -79,7 +79,7 @@ class UnsupportedApiError(KafkaAdminError):
 
     def __init__(self, address: Address, api: str, wanted: int, served: tuple[int, int] | None) -> None:
         offer = "does not serve it" if served is None else f"serves versions {served[0]} to {served[1]}"
-        super().__init__(f"broker {show(address)}: {api} version {wanted} is needed, and the broker {offer}")
+        super().__init__(f"broker {show(address)}: {api} version {wanted} is needed, but the broker {offer}")
         self.address = address
         self.api = api
 

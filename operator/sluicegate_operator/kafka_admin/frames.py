@@ -59,7 +59,7 @@ class FrameSplitter:
         while len(self._buffer) >= 4:
             (size,) = struct.unpack_from(">i", self._buffer)
             if not 4 <= size <= MAX_FRAME_BYTES:
-                raise MalformedError(f"a reply of {size} bytes (4 to {MAX_FRAME_BYTES} are possible)")
+                raise MalformedError(f"a response of {size} bytes (4 to {MAX_FRAME_BYTES} are possible)")
             if len(self._buffer) < 4 + size:
                 return
             frame = bytes(self._buffer[4 : 4 + size])

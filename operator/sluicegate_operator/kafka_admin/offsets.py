@@ -30,7 +30,7 @@ NO_MEMBER = i32(-1)
 
 def fetch_offsets(group_id: str) -> Exchange[OffsetFetchResponse, dict[Partition, int]]:
     """Fetch all committed offsets of the group. A group that does not exist has none."""
-    subject = f"asking for the offsets of group {group_id}"
+    subject = f"requesting the offsets of group {group_id}"
 
     def read(reply: OffsetFetchResponse) -> dict[Partition, int]:
         group = only(reply.groups, subject)

@@ -40,7 +40,7 @@ def _entity(kind: Any) -> Read:
     plain = [(f.name, _field(f, flexible)) for f in fields(kind) if "tag" not in f.metadata]
     tagged = {f.metadata["tag"]: (f.name, _field(f, flexible)) for f in fields(kind) if "tag" in f.metadata}
     if lacking := [f.name for f in fields(kind) if "tag" in f.metadata and f.default is MISSING]:
-        raise TypeError(f"{kind.__name__}: no default for {', '.join(lacking)}, which a reply may leave out")
+        raise TypeError(f"{kind.__name__}: no default for {', '.join(lacking)}, which a response may omit")
 
     def read(buffer: bytes, offset: int) -> tuple[Any, int]:
         values = {}
@@ -80,7 +80,7 @@ def _field(field: Field[Any], flexible: bool) -> Read:
         return _array(_entity(item) if nested else _primitive(field, flexible), flexible, nullable)
     nested = is_dataclass(kind)
     if nested and nullable:
-        raise TypeError(f"{field.name}: nullable structures are in none of the replies that are read here")
+        raise TypeError(f"{field.name}: nullable structures are not supported in responses")
     if nested:
         return _entity(kind)
     read = _primitive(field, flexible)
@@ -146,7 +146,7 @@ def _error_code(buffer: bytes, offset: int) -> tuple[ErrorCode, int]:
     try:
         return ErrorCode(code), after
     except ValueError:
-        raise KafkaApiError(code, None, "the broker answered with an error that is newer than this client") from None
+        raise KafkaApiError(code, None, "the broker returned an error that this client does not know") from None
 
 
 PRIMITIVES: dict[str, Read] = {
@@ -202,7 +202,7 @@ def _text(size: int, buffer: bytes, offset: int) -> tuple[str | None, int]:
 def _bounded(count: int, buffer: bytes, offset: int) -> int:
     """Return the count if it is possible: an item takes at least one byte."""
     if not 0 <= count <= len(buffer) - offset:
-        raise MalformedError(f"{count} items are announced and {len(buffer) - offset} bytes are left")
+        raise MalformedError(f"{count} items are announced, but only {len(buffer) - offset} bytes are left")
     return count
 
 

@@ -30,13 +30,13 @@ def find_local_audit(data_dir: Path, cluster: str | None) -> LocalAudit:
     where = data_dir.absolute()
     if not names:
         raise DataDirError(
-            f"no cluster in {where} has an audit log: apply an ObserverPlugin with builtIn: audit-log to it, name "
-            "another folder of `sluicegate up` with --data-dir, or name the folders of the audit log themselves"
+            f"no cluster in {where} has an audit log: apply an ObserverPlugin with builtIn: audit-log, name"
+            " another folder of `sluicegate up` with --data-dir, or name the folders of the audit log"
         )
     if cluster is None and len(names) > 1:
-        raise DataDirError(f"there are audit logs of {', '.join(names)} in {where}: choose one with --cluster")
+        raise DataDirError(f"{', '.join(names)} have audit logs in {where}: choose one with --cluster")
     chosen = cluster or names[0]
     if chosen not in names:
-        raise DataDirError(f"{chosen} has no audit log in {where}, but {', '.join(names)}")
+        raise DataDirError(f"{chosen} has no audit log in {where}; these clusters have one: {', '.join(names)}")
     spools = sorted(data_dir.glob(f"{chosen}/node-*/data/{FOLDER}"))
     return LocalAudit(segments_folder(data_dir, chosen), tuple(spools))

@@ -36,7 +36,7 @@ class LocalLanders:
                 continue
             log_file = self._data.node_dir(cluster, broker) / "lander.log"
             if process is None:
-                self._say(f"broker {broker} of {cluster}: its audit log is landed in {self._segments(cluster)}")
+                self._say(f"the audit log of broker {broker} of {cluster} is landed in {self._segments(cluster)}")
             else:
                 self._say(f"the lander of broker {broker} of {cluster} ended with {process.returncode}, see {log_file}")
             self._running[cluster, broker] = await self._start(cluster, broker, log_file, upkeep=broker == min(wanted))

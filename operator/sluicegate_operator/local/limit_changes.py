@@ -55,7 +55,7 @@ class LimitChanges:
             return
         took_s = look.at_s - began_s if complete else None
         if took_s is not None:
-            self._say(f"{key[1]}: enforced on {counted} {took_s:.3f} s after the change, none restarted")
+            self._say(f"{key[1]}: enforced on {counted} {took_s:.3f} s after the change, without restarts")
         elif look.lacking:
             self._say(f"{key[1]}: not enforced everywhere yet: {look.lacking}")
         self._number += 1

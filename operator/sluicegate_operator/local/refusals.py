@@ -7,26 +7,26 @@ from sluicegate_operator.api.schema.rules import broken_rules
 def not_for_a_laptop(manifests: Manifests) -> list[str]:
     """Return problems with settings that are valid in Kubernetes and cannot run here."""
     racks = [
-        f"BrokerCluster {cluster.name}: spec.brokers.rack is a label of Kubernetes nodes, and `sluicegate up` has one"
-        " machine and no nodes; take it out (and rollout.strategy: Rack with it)"
+        f"BrokerCluster {cluster.name}: spec.brokers.rack needs labels of Kubernetes nodes, and `sluicegate"
+        " up` has no Kubernetes nodes; remove it (and rollout.strategy: Rack)"
         for cluster in manifests.clusters
         if cluster.spec.topology_key is not None
     ]
     labels = [
-        f"BrokerCluster {cluster.name}: spec.brokers.tagsFromNodeLabels are labels of Kubernetes nodes, and `sluicegate"
-        " up` has one machine and no nodes; take it out (brokers.tags may stay)"
+        f"BrokerCluster {cluster.name}: spec.brokers.tagsFromNodeLabels needs labels of Kubernetes nodes, and"
+        " `sluicegate up` has no Kubernetes nodes; remove it (brokers.tags works)"
         for cluster in manifests.clusters
         if cluster.spec.brokers is not None and cluster.spec.brokers.tags_from_node_labels
     ]
     code = [
-        f"ObserverPlugin {plugin.name}: spec.source is of Kubernetes, and `sluicegate up` has none; take it"
-        " out, and have the module where Python finds it (PYTHONPATH)"
+        f"ObserverPlugin {plugin.name}: spec.source needs Kubernetes, which `sluicegate up` does not use;"
+        " remove it, and put the module where Python finds it (PYTHONPATH)"
         for plugin in manifests.of_kind(ObserverPlugin)
         if plugin.spec.source is not None
     ]
     pods = [
-        f"ConnectionQuota {quota.name}: spec.target.workload selects pods of Kubernetes, and `sluicegate up` has none;"
-        " say target.cidr or target.ip"
+        f"ConnectionQuota {quota.name}: spec.target.workload selects pods of Kubernetes, and `sluicegate up`"
+        " has no pods; set target.cidr or target.ip"
         for quota in manifests.of_kind(ConnectionQuota)
         if quota.spec.target.workload is not None
     ]
@@ -37,7 +37,8 @@ def not_for_a_laptop(manifests: Manifests) -> list[str]:
         + pods
         + [
             f"BrokerCluster {cluster.name}: spec.controllers.replicas is {cluster.spec.controller_count}, and"
-            " `sluicegate up` runs one controller: standbys share a journal in the Kubernetes API; set it to 1"
+            " `sluicegate up` runs one controller, because standbys share a journal in the Kubernetes API; set"
+            " it to 1"
             for cluster in manifests.clusters
             if cluster.spec.shares_journal
         ]

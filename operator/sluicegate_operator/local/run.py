@@ -211,7 +211,7 @@ class LocalRun:
                 for event in self._first_looks.values():
                     await event.wait()
         except TimeoutError:
-            self._say("not everything is as it should be yet: `sluicegate status` says why")
+            self._say("some resources are not ready yet; see `sluicegate status`")
         self._first_looks = {}
 
     async def _keep_quotas(self, key: ClusterKey) -> Again:
@@ -280,7 +280,7 @@ class LocalRun:
                 _rows(clusters, resource).append(resource_row(resource))
         for going in self._going:
             row = {"kind": going.resource.kind, "name": going.resource.name}
-            _rows(clusters, going.resource).append({**row, "ready": False, "message": "it is being taken away"})
+            _rows(clusters, going.resource).append({**row, "ready": False, "message": "it is being deleted"})
         self._data.write_state({"pid": os.getpid(), "clusters": clusters, "last_change": self._limits.last})
 
 

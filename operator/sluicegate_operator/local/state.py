@@ -26,14 +26,18 @@ def resource_row(resource: Resource) -> dict[str, Any]:
         return {**row, "ready": True, "message": said}
     ready = resource.status.condition("Ready")
     if ready is None:
-        return {**row, "ready": False, "message": "not looked at yet"}
+        return {**row, "ready": False, "message": "not reconciled yet"}
     return {**row, "ready": ready.status == "True", "message": ready.message + _observed(resource)}
 
 
 def _observed(resource: Resource) -> str:
     """Return the number of connections that mode Observe has counted, in words."""
     found = resource.status.observed if isinstance(resource, ConnectionQuota) else None
-    return "" if found is None else f"; {found.would_hold} connections would have been held ({found.brokers} brokers)"
+    return (
+        ""
+        if found is None
+        else f"; {found.would_hold} connections would have been delayed or rejected ({found.brokers} brokers)"
+    )
 
 
 def cluster_row(name: str, nodes: Nodes, progress: Mapping[str, Json]) -> dict[str, Any]:

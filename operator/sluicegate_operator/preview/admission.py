@@ -52,7 +52,7 @@ def admission_warnings(
     sentences = list(dict.fromkeys(map(_cut, found)))
     if len(sentences) > WARNINGS_MAX:
         more = len(sentences) - WARNINGS_MAX + 1
-        sentences = [*sentences[: WARNINGS_MAX - 1], f"and {more} more: `sluicegate plan` lists them"]
+        sentences = [*sentences[: WARNINGS_MAX - 1], f"and {more} more; `sluicegate plan` lists all of them"]
     return tuple(sentences)
 
 

@@ -81,12 +81,12 @@ def _quotas(cluster: BrokerCluster, manifests: Manifests, now: datetime) -> Quot
 
 def _notes(cluster: BrokerCluster, restarts: bool, by_manifests: bool) -> Iterator[str]:
     if cluster.spec.paused:
-        yield "spec.paused is true: nothing of this happens until it is false"
+        yield "spec.paused is true: these changes wait until it is false"
     elif restarts and cluster.spec.rollout is not None and cluster.spec.rollout.paused:
-        yield "rollout.paused is true: nodes stay as they are until it is false"
+        yield "rollout.paused is true: nodes are not restarted until it is false"
     if by_manifests:
         yield (
-            "the operator gives nodes other revisions than this version of sluicegate would: reasons are those"
+            "the operator has another version than this command, so the reasons are only the differences"
             " between the manifests"
         )
 
@@ -96,14 +96,18 @@ def _nodes(old: BrokerCluster | None, new: BrokerCluster) -> Iterator[str]:
         return
     wanted = new.spec.brokers.replicas
     if old is None or old.spec.brokers is None:
-        yield f"brokers 0 to {wanted - 1} and {new.spec.controller_count} controllers are made"
+        yield f"brokers 0 to {wanted - 1} and {new.spec.controller_count} controllers are created"
         return
     there = old.spec.brokers.replicas
     if wanted > there:
         yield f"{_range('broker', there, wanted)} added"
     elif wanted < there:
-        how = "their replicas are moved away" if new.spec.brokers.drain else "somebody has moved their replicas away"
-        yield f"{_range('broker', wanted, there)} taken away once {how}"
+        how = (
+            "their replicas are moved to other brokers"
+            if new.spec.brokers.drain
+            else "you have moved their replicas to other brokers"
+        )
+        yield f"{_range('broker', wanted, there)} removed when {how}"
     if (count := new.spec.controller_count) != old.spec.controller_count:
         yield f"controllers {old.spec.controller_count} -> {count}"
 
@@ -118,7 +122,7 @@ def _volumes(old: BrokerCluster | None, new: BrokerCluster) -> Iterator[str]:
     for role in Role:
         was, size = wanted_storage(old, role).size, wanted_storage(new, role).size
         if amount(was) != amount(size):
-            yield f"volumes of {role}s {was} -> {size}, as far as their StorageClass lets them"
+            yield f"volumes of {role}s {was} -> {size}, if their StorageClass allows it"
 
 
 def _listeners(old: BrokerCluster | None, new: BrokerCluster, before: Manifests, after: Manifests) -> Iterator[str]:
@@ -168,7 +172,7 @@ def _observers(old: BrokerCluster | None, new: BrokerCluster, before: Manifests,
             same_observer_value(key, was.configs.get(key), now.configs.get(key))
             for key in {*was.keys[name], *now.keys[name]}
         ):
-            yield f"observer {name} is configured anew"
+            yield f"observer {name} is reconfigured"
 
 
 def _topics(cluster: BrokerCluster, before: Manifests, after: Manifests) -> Iterator[str]:
@@ -204,11 +208,11 @@ def _keys(topic: Topic | None) -> tuple[str, ...]:
 def _topic_phrase(action: TopicAction) -> str:
     match action:
         case CreateTopic():
-            return f"topic {action.name} is made, unless it is there: {action.partitions} partitions"
+            return f"topic {action.name} is created with {action.partitions} partitions if it does not exist"
         case AddPartitions():
-            return f"topic {action.name} has {action.total} partitions from then on"
+            return f"topic {action.name} gets {action.total} partitions"
         case AlterTopicConfigs():
             parts = [f"{key}={value}" for key, value in sorted(action.set.items())]
-            parts += [f"{key} back to its default" for key in action.delete]
+            parts += [f"{key} is reset to its default" for key in action.delete]
             return f"topic {action.name}: {', '.join(parts)}"
     raise ValueError(f"no manifest deletes a topic: {action}")

@@ -53,7 +53,9 @@ def _of_cluster(cluster: BrokerCluster, manifests: Manifests, now: datetime) -> 
             yield Complaint("BrokerListener", where, clash.resource, clash.message)
     else:
         for listener in cluster_listeners(cluster, manifests.of_kind(BrokerListener)):
-            message = f"cluster {cluster.name} has runtime External: listeners are in its brokers' own properties"
+            message = (
+                f"cluster {cluster.name} has runtime External: configure listeners in the properties of its brokers"
+            )
             yield Complaint("BrokerListener", where, listener.name, message)
     quotas = plan_quotas(cluster, manifests.of_kind(BrokerListener), manifests.of_kind(ConnectionQuota), now)
     for verdict in quotas.verdicts.values():

@@ -86,7 +86,10 @@ async def enforce_beside_others(
 
 
 def _too_many(result: EnforcementResult, count: int) -> EnforcementResult:
-    detail = f"{count} limits are more than the {LIMITS_MAX} that can be remembered, and the new ones wait; delete some"
+    detail = (
+        f"the quotas need {count} limits, and the operator can store {LIMITS_MAX}; new limits wait until quotas"
+        " are deleted"
+    )
     lagging = (
         replace(broker, state=EnforcementState.LAGGING, detail=detail, enforced_at_s=None)
         if broker.state is EnforcementState.ENFORCED
@@ -146,7 +149,7 @@ async def _with_others(pool: BrokerPool, wanted: WantedLimits, mine: Mine) -> tu
             return pool.barring(reading.answers), desired
         before = defaults
         await asyncio.sleep(SHOWN_AFTER_S)
-    moving = f"somebody else is changing {COUNT_PER_IP_OVERRIDES}"
+    moving = f"another client is changing {COUNT_PER_IP_OVERRIDES}"
     return pool.barring({broker.broker_id: Unreachable(broker.broker_id, moving) for broker in pool.brokers}), desired
 
 

@@ -91,7 +91,7 @@ def reading(document: Mapping[str, Any], at_s: float) -> Reading:
             }
         return Reading(at_s, held, complete=not document["left_out"])
     except (AttributeError, KeyError, TypeError) as error:
-        raise ValueError(f"an answer without limits: {error!r}") from error
+        raise ValueError(f"the broker's response has no limits: {error!r}") from error
 
 
 def _of_acceptors(document: Mapping[str, Any]) -> ThrottledConnections:

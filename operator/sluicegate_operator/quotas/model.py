@@ -185,22 +185,25 @@ def no_clients(quota: ConnectionQuota, target: TargetKey) -> Verdict:
     A limit would apply to brokers and to the operator, which could not connect again to lift it.
     """
     message = (
-        f"cluster {quota.spec.cluster_ref.name} has no BrokerListener, so no client connects to it and nothing is to be"
-        " limited; create one"
+        f"cluster {quota.spec.cluster_ref.name} has no BrokerListener, so clients cannot connect; create a"
+        " BrokerListener"
     )
     return Verdict(quota.name, target, QuotaOutcome.LISTENER_MISSING, message)
 
 
 def listener_missing(quota: ConnectionQuota, target: TargetKey) -> Verdict:
     message = (
-        f"no BrokerListener of cluster {quota.spec.cluster_ref.name} has spec.name {target.name};"
-        " create one or correct target.listener"
+        f"no BrokerListener of cluster {quota.spec.cluster_ref.name} has spec.name {target.name}; create it or"
+        " correct target.listener"
     )
     return Verdict(quota.name, target, QuotaOutcome.LISTENER_MISSING, message)
 
 
 def expired(quota: ConnectionQuota, target: TargetKey) -> Verdict:
-    message = f"lifted, as expiresAt {quota.spec.expires_at} says; change expiresAt to limit again, or delete the quota"
+    message = (
+        f"the limit expired at expiresAt, {quota.spec.expires_at}; change expiresAt to apply it again, or delete"
+        " the quota"
+    )
     return Verdict(quota.name, target, QuotaOutcome.EXPIRED, message)
 
 
@@ -214,7 +217,7 @@ def ended_keys(quota: ConnectionQuota, target: TargetKey) -> frozenset[LimitKey]
 
 
 def pods_unknown(quota: ConnectionQuota, target: TargetKey) -> Verdict:
-    message = "the pods that it selects are not known yet: the operator waits for the API server to list them"
+    message = "the selected pods are not known yet: the operator waits for the API server to list them"
     return Verdict(quota.name, target, QuotaOutcome.PODS_UNKNOWN, message)
 
 
@@ -224,8 +227,7 @@ def selects_elsewhere(quota: ConnectionQuota, target: TargetKey) -> Verdict | No
     if workload is None or workload.namespace_selector is None:
         return None
     message = (
-        "this operator watches one namespace and sees no pods of others: take namespaceSelector out, or install the"
-        " operator for all namespaces"
+        "this operator watches only one namespace: remove namespaceSelector, or install the operator for all namespaces"
     )
     return Verdict(quota.name, target, QuotaOutcome.UNSUPPORTED, message)
 
@@ -234,11 +236,11 @@ def unsupported(quota: ConnectionQuota, target: TargetKey) -> Verdict | None:
     """Return the verdict for a cluster that runs Apache Kafka; None if Kafka supports all that the quota asks for."""
     lacks = ""
     if quota.spec.is_observing:
-        lacks = "cannot observe a limit without enforcing it; say mode Enforce"
+        lacks = "cannot observe a limit without enforcing it; set mode Enforce"
     elif target.kind is TargetKind.CIDR:
-        lacks = "has no quotas on ranges of addresses; say target.ip for each address, or defaultIp"
+        lacks = "has no quotas on ranges of addresses; set target.ip for each address, or defaultIp"
     elif target.kind is TargetKind.WORKLOAD:
-        lacks = "has no quotas on the addresses of pods; say target.ip for each address, or defaultIp"
+        lacks = "has no quotas on the addresses of pods; set target.ip for each address, or defaultIp"
     if not lacks:
         return None
     message = f"cluster {quota.spec.cluster_ref.name} has runtime External, and Apache Kafka {lacks}"
@@ -260,9 +262,10 @@ def group_of_quota(quota: ConnectionQuota, winners: "Winners", members: Mapping[
 def too_many_addresses(verdict: Verdict) -> Verdict:
     """Return the verdict if the count does not fit into the shared value. The rate, if there is one, is enforced."""
     message = (
-        f"maxConnections of {verdict.target.name} is not in force: Kafka keeps the counts of all addresses of a cluster"
-        f" in one value ({COUNT_PER_IP_OVERRIDES}) of at most {OVERRIDES_BYTES_MAX} bytes, and older ConnectionQuotas"
-        " fill it; limit its maxConnectionCreationRate instead, or all addresses by defaultIp, or delete others"
+        f"maxConnections of {verdict.target.name} is not enforced: Kafka stores the counts of all addresses of"
+        f" a cluster in one value ({COUNT_PER_IP_OVERRIDES}) of at most {OVERRIDES_BYTES_MAX} bytes, and older"
+        " ConnectionQuotas fill it; set maxConnectionCreationRate instead, limit all addresses by defaultIp,"
+        " or delete other quotas"
     )
     return replace(verdict, outcome=QuotaOutcome.TOO_MANY_ADDRESSES, message=message)
 
@@ -303,7 +306,10 @@ def verdict_of(quota: ConnectionQuota, target: TargetKey, winners: Winners) -> V
     if not conflicts:
         return Verdict(quota.name, target, QuotaOutcome.ACCEPTED)
     details = ", ".join(f"{lost.field} {lost.value} of ConnectionQuota {lost.winner}" for lost in conflicts)
-    message = f"same target; enforced instead: {details}; delete one of them or change its target"
+    message = (
+        f"other quotas have the same target, and these are enforced instead: {details}; delete one of the quotas"
+        " or change its target"
+    )
     outcome = QuotaOutcome.CONFLICTED if len(conflicts) == len(stated) else QuotaOutcome.ACCEPTED
     return Verdict(quota.name, target, outcome, message, tuple(conflicts))
 

@@ -148,7 +148,7 @@ class ObservedReconciler:
         except (OSError, ValueError) as error:
             why = str(error) or "no answer in time"
             if self._context.is_news(why, "holding", key, broker_id):
-                log.info("broker %d of %s does not say what its limits hold: %s", broker_id, key[1], why)
+                log.info("broker %d of %s did not report what its limits delay or reject: %s", broker_id, key[1], why)
         return None
 
     async def _counts(self, broker_id: int, place: tuple[str, int]) -> Counts | None:
@@ -163,7 +163,7 @@ class ObservedReconciler:
                 if after is None:
                     return counts
         except (OSError, ValueError) as error:
-            log.info("broker %d does not say what it observes: %s", broker_id, str(error) or "no answer in time")
+            log.info("broker %d did not report its observed counts: %s", broker_id, str(error) or "no answer in time")
         return None
 
 

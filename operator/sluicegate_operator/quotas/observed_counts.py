@@ -19,7 +19,7 @@ def would_hold(page: Mapping[str, Any]) -> dict[str, dict[str, int]]:
     try:
         return {name: {k: int(v) for k, v in group["would_hold"].items()} for name, group in page["groups"].items()}
     except (AttributeError, KeyError, TypeError) as error:
-        raise ValueError(f"an answer without counts of groups: {error!r}") from error
+        raise ValueError(f"the broker's response has no counts of groups: {error!r}") from error
 
 
 def observed(

@@ -125,7 +125,9 @@ class QuotaReconciler:
         loop = asyncio.get_running_loop()
         governed.keep_to(cluster.metadata.uid)
         unreadable = snapshot.unreadable_of(BROKER_LISTENER, CONNECTION_QUOTA)
-        unknown = [f"the pods of ConnectionQuota {name} are not known yet" for name in governed.without_pods[:1]]
+        unknown = [
+            f"the pods that ConnectionQuota {name} selects are not known yet" for name in governed.without_pods[:1]
+        ]
         held = "; ".join([*(str(item) for item in unreadable), *unknown])
         if loop.time() >= governed.resync_at_s:
             governed.ledger.read_all()
@@ -209,7 +211,10 @@ class QuotaReconciler:
         self._context.figures.note_drift(len(result.drift))
         changed = "; ".join(str(change) for change in result.drift[:5])
         await self._context.post(
-            cluster, "Warning", "QuotaDriftMended", f"limits were changed by hand on the brokers: {changed}"
+            cluster,
+            "Warning",
+            "QuotaDriftMended",
+            f"limits on the brokers were changed manually and have been restored: {changed}",
         )
 
     def _note_silences(

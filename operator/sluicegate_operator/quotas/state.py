@@ -280,7 +280,7 @@ class GovernedQuotas:
         )
         refused = next((why for key, why in self.ledger.refused.items() if key in keys), "")
         closed = any(not _has_open(standing, verdict) for standing in standings.values())
-        error = f"they do not have listener {target.name} open" if closed else refused or around.error
+        error = f"listener {target.name} is not open on these brokers" if closed else refused or around.error
         return replace(
             self._of_most,
             lagging=lagging,

@@ -31,7 +31,7 @@ OBSERVING = "Observing"
 REFUSED, UNREACHABLE, APPLYING = "Refused", "BrokersUnreachable", "Applying"
 WAITING = frozenset({REFUSED, UNREACHABLE, APPLYING})
 """Reasons while some broker was not seen to enforce the limit, or to have lifted it."""
-_SEE_PODS = "see that the operator reaches the API server, and may list and watch pods and namespaces"
+_SEE_PODS = "check that the operator reaches the API server and has the right to list and watch pods and namespaces"
 _LISTED_MAX = 10
 """Maximum number of broker ids in a message."""
 
@@ -155,7 +155,9 @@ def _progress(quota: ConnectionQuota, verdict: Verdict, members: int, enforcemen
     if enforcement.pods_unseen:
         return working(QuotaOutcome.PODS_UNKNOWN, _unseen(members, enforcement))
     if quota.spec.is_observing:
-        return ready(OBSERVING, f"observed by all {len(enforcement.expected)} brokers, and nothing is held")
+        return ready(
+            OBSERVING, f"observed by all {len(enforcement.expected)} brokers; no connection is delayed or rejected"
+        )
     return ready("Enforced", verdict.message or _enforced_by_all(members, verdict, enforcement))
 
 
@@ -163,15 +165,13 @@ def _enforced_by_all(members: int, verdict: Verdict, enforcement: Enforcement) -
     by_all = f"enforced by all {len(enforcement.expected)} brokers"
     if verdict.target.kind is not TargetKind.WORKLOAD:
         return by_all
-    return (
-        f"{by_all} for {members} addresses of pods" if members else f"{by_all}; no pod that it selects has an address"
-    )
+    return f"{by_all} for {members} addresses of pods" if members else f"{by_all}; no selected pod has an address"
 
 
 def _unseen(members: int, enforcement: Enforcement) -> str:
     return (
-        f"pods that come or go are not seen: {enforcement.pods_unseen}; brokers keep the limits of the"
-        f" {members} addresses that were known before; {_SEE_PODS}"
+        f"changes of pods cannot be watched: {enforcement.pods_unseen}; brokers keep the limits of the"
+        f" {members} known addresses; {_SEE_PODS}"
     )
 
 
@@ -204,9 +204,11 @@ def _own_findings(quota: ConnectionQuota, verdict: Verdict, enforcement: Enforce
     if verdict.needs_a_person:
         enforced = Finding(ENFORCED, False, verdict.outcome, verdict.message)
     elif quota.spec.is_observing and enforcement.complete:
-        enforced = Finding(ENFORCED, False, OBSERVING, "mode is Observe: brokers count what they would hold")
+        enforced = Finding(
+            ENFORCED, False, OBSERVING, "mode is Observe: brokers count the connections that they would delay or reject"
+        )
     elif enforcement.pods_unseen and enforcement.complete:
-        enforced = Finding(ENFORCED, None, QuotaOutcome.PODS_UNKNOWN, "there may be pods that brokers do not limit yet")
+        enforced = Finding(ENFORCED, None, QuotaOutcome.PODS_UNKNOWN, "brokers may not limit new pods yet")
     else:
         enforced = Finding(
             ENFORCED,
@@ -226,8 +228,8 @@ def _left_out(verdict: Verdict, enforcement: Enforcement) -> tuple[Finding, ...]
         return ()
     number = enforcement.host_network_pods
     message = (
-        f"{number} of the pods that it selects have hostNetwork and with it their node's address, which the limit is"
-        " not for: it would be for everybody else on the node too"
+        f"{number} of the selected pods use hostNetwork and have their node's address; the limit does not"
+        " include them, because it would also limit all other clients on the node"
     )
     return (Finding(PODS_LEFT_OUT, number > 0, "HostNetwork" if number else "None", message if number else ""),)
 

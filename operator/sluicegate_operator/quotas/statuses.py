@@ -117,7 +117,7 @@ class QuotaStatuses:
             return
         governed.refused[quota.name] = asyncio.get_running_loop().time() + REFUSED_AGAIN_S
         if error.status != 404 and self._context.is_news(str(error), "status", quota.metadata.uid):
-            log.warning("the status of ConnectionQuota %s is refused: %s", quota.name, error)
+            log.warning("the API server refused the status of ConnectionQuota %s: %s", quota.name, error)
 
     async def _post_events(
         self, known: KnownQuota, quota: ConnectionQuota, status: ConnectionQuotaStatus, events: "deque[_Told]"
@@ -129,7 +129,7 @@ class QuotaStatuses:
                 # Limits that brokers had already when the quota was first seen get no Event.
                 known.was_sent = False
                 took = f" {status.apply_seconds:g} s after it was changed" if status.apply_seconds is not None else ""
-                events.append((quota, f"in force on {status.brokers} brokers{took}"))
+                events.append((quota, f"enforced on {status.brokers} brokers{took}"))
         ready, before = status.condition("Ready"), quota.status.condition("Ready")
         if ready is not None and ready.reason == QuotaOutcome.EXPIRED and _is_news(known, before):
             known.was_sent = False

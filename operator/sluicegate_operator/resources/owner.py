@@ -42,7 +42,7 @@ def why_not_ours(found: Mapping[str, Any], child: Mapping[str, Any]) -> str:
     )
     controller = _controller(found)
     if controller is None:
-        return "" if labelled else "nobody controls it and it lacks the operator's labels"
+        return "" if labelled else "it has no controller and lacks the operator's labels"
     owner = _controller(child)
     if owner is not None and controller["uid"] == owner["uid"]:
         return ""

@@ -71,7 +71,7 @@ def test_the_rules_are_those_of_the_file_but_for_what_is_left_out(everything: di
     assert names == [
         [rule["alert"] for rule in group["rules"] if rule["alert"] != "SluicegateRollBlocked"] for group in groups
     ]
-    with pytest.raises(HelmError, match=r"there is no alert SluicegateRoll\n"):
+    with pytest.raises(HelmError, match=r"no alert has the name SluicegateRoll\n"):
         render(ALL[2], 'monitoring.prometheusRule.disabled=["SluicegateRoll"]')
 
 

@@ -97,7 +97,7 @@ def test_a_group_with_a_member_is_shown_and_held_to_its_own_offsets(bootstrap: s
     code, said = refused(bootstrap, "reset-offsets", group, "--topic", topic, "--to-earliest", "--execute")
     assert (code, "is Stable with members (till)" in said) == (1, True), said
     code, said = refused(bootstrap, "delete", group)
-    assert (code, "it has members; stop them first" in said) == (1, True), said
+    assert (code, "the group has members; stop them first" in said) == (1, True), said
 
     consumer.close()
     plan = groups(bootstrap, "reset-offsets", group, "--topic", topic, "--to-latest", "--execute")
@@ -133,8 +133,8 @@ def test_offsets_are_planned_and_nothing_is_changed(
 
 def test_a_group_that_is_not_there_yet_is_said_and_made(bootstrap: str, topic: str) -> None:
     reset = ("reset-offsets", "coming", "--topic", topic, "--to-latest")
-    assert run(bootstrap, *reset).stderr == "there is no group coming yet; --execute makes it\n"
-    assert run(bootstrap, *reset, "--execute").stderr == "there was no group coming; its offsets make it\n"
+    assert run(bootstrap, *reset).stderr == "group coming does not exist yet; --execute creates it\n"
+    assert run(bootstrap, *reset, "--execute").stderr == "group coming did not exist; the offsets created it\n"
     assert run(bootstrap, *reset).stderr == ""
     assert groups(bootstrap, "delete", "coming")["groups"][0]["deleted"]
 
@@ -145,21 +145,21 @@ def test_tables_are_for_people(bootstrap: str, topic: str) -> None:
     assert "Group read: Empty" in shown
     assert [cell.strip() for cell in shown.splitlines()[-2].split("│")[1:6]] == [topic, "1", "6", "10", "4"], shown
     plan = run(bootstrap, "reset-offsets", "read", "--topic", f"{topic}:1", "--to-latest").stdout
-    assert "nothing was changed; --execute does it" in plan
+    assert "nothing was changed; --execute commits the new offsets" in plan
 
 
 def test_what_cannot_be_is_refused_in_a_sentence(bootstrap: str, topic: str) -> None:
     code, said = refused(bootstrap, "describe", "nobody")
-    assert (code, "there is no group nobody" in said) == (1, True), said
+    assert (code, "group nobody does not exist" in said) == (1, True), said
     commit(bootstrap, "somebody", topic, {1: 6})
     both = run(bootstrap, "describe", "nobody", "somebody")
-    assert (both.exit_code, "Group somebody" in both.stdout, "no group nobody" in both.stderr) == (1, True, True)
+    assert (both.exit_code, "Group somebody" in both.stdout, "nobody does not exist" in both.stderr) == (1, True, True)
     code, said = refused(bootstrap, "delete", "nobody")
-    assert (code, said) == (1, "group nobody was not deleted: there is no such group\n")
+    assert (code, said) == (1, "group nobody was not deleted: the group does not exist\n")
     for arguments, sentence in (
-        (("--topic", "none", "--to-earliest"), "there is no such topic"),
-        (("--topic", f"{topic}:9", "--to-earliest"), "no partition 9"),
-        (("--all-topics", "--to-earliest"), "group nobody has committed nothing"),
+        (("--topic", "none", "--to-earliest"), "the topic does not exist"),
+        (("--topic", f"{topic}:9", "--to-earliest"), "partition 9 does not exist"),
+        (("--all-topics", "--to-earliest"), "group nobody has no committed offsets"),
     ):
         code, said = refused(bootstrap, "reset-offsets", "nobody", *arguments)
         assert (code, sentence in said, said.count("\n")) == (2, True, 1), said

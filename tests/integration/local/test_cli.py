@@ -31,7 +31,7 @@ def test_the_quickstart_is_valid() -> None:
             "quotas.yaml",
             "listener: EXTERNAL",
             "listener: external",
-            "spec.target.listener: target.listener must be upper",
+            "spec.target.listener: target.listener must be at most 63 upper",
         ),
         ("quotas.yaml", "Rate: 50", "Rate: many", "spec.maxConnectionCreationRate: must be a whole number"),
         (
@@ -45,9 +45,14 @@ def test_the_quickstart_is_valid() -> None:
             "cluster.yaml",
             "num.partitions:",
             "num.partitons:",
-            "spec.config: config holds a key that the broker does not know: num.partitons; docs/reference/",
+            "spec.config: config contains a key that the broker does not know: num.partitons; docs/reference/",
         ),
-        ("listener.yaml", "port: [0-9]+", "port: 9093", "spec.port: ports 9091, 9093 and 9404 belong to the operator"),
+        (
+            "listener.yaml",
+            "port: [0-9]+",
+            "port: 9093",
+            "spec.port: ports 9091, 9093 and 9404 are reserved for the operator",
+        ),
     ],
 )
 def test_validate_names_file_field_and_what_to_do(
@@ -66,7 +71,7 @@ def test_validate_names_file_field_and_what_to_do(
 def test_validate_of_a_missing_file_fails(tmp_path: Path) -> None:
     done = run_command("validate", "-f", str(tmp_path / "none.yaml"))
     assert done.returncode == 1
-    assert f"{tmp_path / 'none.yaml'}: there is no such file or folder" in done.stderr
+    assert f"{tmp_path / 'none.yaml'}: does not exist; name an existing file or folder" in done.stderr
 
 
 def test_up_refuses_invalid_manifests_and_starts_nothing(tmp_path: Path) -> None:
@@ -95,7 +100,7 @@ def test_up_without_a_cluster_says_so(tmp_path: Path) -> None:
     (manifests / "cluster.yaml").unlink()
     done = run_command("up", "-f", str(manifests), "--data-dir", str(tmp_path / "data"))
     assert done.returncode == 1
-    assert "there is no BrokerCluster in" in done.stderr
+    assert "no BrokerCluster in" in done.stderr
 
 
 @pytest.mark.parametrize("command", ["status", "quotas"])

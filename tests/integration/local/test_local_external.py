@@ -78,13 +78,13 @@ async def test_limits_and_topics_of_files_hold_on_brokers_of_others(kafka: Apach
             assert up.state()["clusters"]["old"]["external"] == [kafka.bootstrap]
             up.wait_for_line(f"brokers 1 at {kafka.bootstrap}")
             (manifests / "more.yaml").write_text(REFUSED)
-            up.wait_until(lambda: "there is no bundled BrokerCluster old" in says(up, "BrokerListener"), "refused")
-            up.wait_until(lambda: "lifted, as expiresAt" in says(up, "ConnectionQuota"), "expired")
+            up.wait_until(lambda: "bundled BrokerCluster old does not exist" in says(up, "BrokerListener"), "refused")
+            up.wait_until(lambda: "the limit expired at expiresAt" in says(up, "ConnectionQuota"), "expired")
             assert f"ip {ENDED} no limit ->" not in up.output()
             (manifests / "more.yaml").unlink()
             # A removed cluster keeps its limits, and `up` does not report that they are lifted.
             (manifests / "cluster.yaml").rename(tmp_path / "cluster.yaml")
-            up.wait_until(lambda: "there is no BrokerCluster old" in says(up, "ConnectionQuota"), "gone")
+            up.wait_until(lambda: "BrokerCluster old does not exist" in says(up, "ConnectionQuota"), "gone")
             assert await admin.describe_quotas(IP) == ip_rates({NOISY: 9.0, OTHERS: 3.0})
             assert f"ip {NOISY} 9/s -> no limit" not in up.output()
             (tmp_path / "cluster.yaml").rename(manifests / "cluster.yaml")

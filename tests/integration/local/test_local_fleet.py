@@ -21,7 +21,7 @@ from tests.support.processes.local_fleet import (
 from tests.support.processes.ports import free_port
 
 LISTENER = "listener EXTERNAL"
-CHANGED = "after the change, none restarted"
+CHANGED = "after the change, without restarts"
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_a_deleted_quota_lifts_the_limit(up: LocalUp) -> None:
 
 def test_an_invalid_edit_keeps_the_last_good_state(up: LocalUp) -> None:
     edit(up.manifests / "quotas.yaml", "maxConnectionCreationRate: 50", "maxConnectionCreationRate: -1")
-    up.wait_for_line("the last good manifests stay in force")
+    up.wait_for_line("the last valid manifests stay in effect")
 
     assert "quotas.yaml, document 1: spec.maxConnectionCreationRate: must be at least 1" in up.output()
     assert limits(up, LISTENER) == [50, 50]
@@ -95,9 +95,9 @@ def test_an_invalid_edit_keeps_the_last_good_state(up: LocalUp) -> None:
 
 def test_what_the_api_server_would_refuse_to_change_is_not_changed(up: LocalUp) -> None:
     edit(up.manifests / "topic.yaml", "partitions: 6", "partitions: 2")
-    up.wait_for_line("the last good manifests stay in force")
+    up.wait_for_line("the last valid manifests stay in effect")
 
-    assert "Topic orders: spec.partitions: partitions cannot shrink" in up.output()
+    assert "Topic orders: spec.partitions: partitions cannot be reduced" in up.output()
 
 
 def test_a_grown_topic_and_a_new_one_are_applied(up: LocalUp) -> None:
@@ -116,7 +116,7 @@ def test_a_killed_broker_is_started_again_and_limits_hold_there(up: LocalUp) -> 
     victim = up.nodes("broker")[1]["pid"]
 
     os.kill(victim, signal.SIGKILL)
-    up.wait_for_line("broker 1 of shop was ended by SIGKILL; it is started again in 1 s")
+    up.wait_for_line("broker 1 of shop was ended by SIGKILL; it is restarted in 1 s")
     up.wait_until(lambda: up.status()["nodes"][1]["problem"] is None, "broker 1 ready again")
 
     node = up.nodes("broker")[1]

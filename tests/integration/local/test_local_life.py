@@ -83,14 +83,14 @@ def test_a_dynamic_setting_is_changed_and_taken_back_without_a_restart(three: Lo
     set_config(three, "log.retention.ms", "7200000")
     three.wait_for_line("without a restart: all brokers: log.retention.ms=7200000")
     edit(three.manifests / "cluster.yaml", r'    log.retention.ms: "7200000"\n', "")
-    three.wait_for_line("without a restart: all brokers: log.retention.ms taken away")
+    three.wait_for_line("without a restart: all brokers: log.retention.ms removed")
     tags = "    tags:\n      team: payments\n"
     edit(three.manifests / "cluster.yaml", r"  brokers:\n", f"  brokers:\n{tags}")
     three.wait_for_line("without a restart: all brokers: tag.team=payments")
     told = run_command("brokers", "--tags", "-o", "json", "--bootstrap-server", three.bootstrap()).stdout
     assert [broker["tags"]["team"] for broker in json.loads(told)["brokers"]] == ["payments"] * 3
     edit(three.manifests / "cluster.yaml", tags, "")
-    three.wait_for_line("without a restart: all brokers: tag.team taken away")
+    three.wait_for_line("without a restart: all brokers: tag.team removed")
 
     assert three.pids() == pids
     assert three.status()["progress"]["roll"]["phase"] == ""
@@ -199,12 +199,12 @@ def test_brokers_are_added_and_leave_when_they_hold_nothing(tmp_path: Path) -> N
         with AcknowledgedWorkload(up.bootstrap(), TOPIC, PARTITIONS) as workload:
             up.wait_until(lambda: workload.count > 100, "a producer that runs")
             edit(cluster, "replicas: 3", "replicas: 2")
-            up.wait_for_line("replicas are left on broker 2, for example of ")
+            up.wait_for_line("replicas remain on broker 2, for example of ")
             assert len(up.nodes("broker")) == 3
             assert "brokers.drain: true" in up.status()["progress"]["scale"]["message"]
 
             edit(cluster, "replicas: 2", "replicas: 2\n    drain: true")
-            up.wait_for_line("unregistering broker 2, which had no replica left")
+            up.wait_for_line("unregistering broker 2 without replicas")
         up.wait_until(lambda: up.all_online(2), "two brokers in sync")
         assert len(up.nodes("broker")) == 2
         up.wait_until(lambda: Partitions(up.bootstrap(), TOPIC).all_in_sync(2), "both replicas of each partition")

@@ -78,10 +78,12 @@ def test_status_shows_what_an_observed_limit_would_have_delayed(running: LocalUp
             source = ("127.0.4.9", 0)
             stack.enter_context(socket.create_connection((host, int(port)), timeout=15, source_address=source))
         running.wait_until(
-            lambda: "2 connections would have been held (1/1 brokers)" in says(), "two of three are told", 60
+            lambda: "2 connections would have been delayed or rejected (1/1 brokers)" in says(),
+            "two of three are told",
+            60,
         )
     shown = run_command("status", "--data-dir", str(running.data_dir))
-    assert "would have been held" in " ".join(shown.stdout.replace("│", " ").split())
+    assert "would have been delayed" in " ".join(shown.stdout.replace("│", " ").split())
 
 
 def test_a_limit_ends_by_itself_at_its_moment(running: LocalUp) -> None:
@@ -109,4 +111,4 @@ def test_workloads_are_refused_while_it_runs(running: LocalUp) -> None:
 def test_an_unreachable_broker_is_reported_and_sets_the_exit_code(running: LocalUp) -> None:
     done = run_command("why", "127.0.4.9", "--data-dir", str(running.data_dir / "nowhere"))
     assert done.returncode == 2
-    assert "ask in Kubernetes with -n NAMESPACE" in done.stderr
+    assert "ask a cluster in Kubernetes with -n NAMESPACE" in done.stderr

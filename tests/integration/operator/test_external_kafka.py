@@ -220,7 +220,7 @@ async def test_what_kafka_has_no_limits_for_is_refused_with_a_sentence(nodes: Se
         await outside.settle(quota_of("nobody", {"listener": "NOBODY"}, maxConnections=5))
         status, _, message = outside.governed.ready("ConnectionQuota", "nobody")
         assert status == "False"
-        assert "do not have listener NOBODY open" in message
+        assert "listener NOBODY is not open on these brokers" in message
         for name, spec in (
             ("range", {"target": {"cidr": "10.0.0.0/8"}}),
             ("observed", {"target": {"ip": NOISY}, "mode": "Observe"}),
@@ -240,8 +240,8 @@ async def test_dynamic_keys_are_set_and_taken_away_and_others_refused(nodes: Seq
         assert await outside.defaults() == [{"log.retention.ms": "7200000"}] * 3
         status, reason, message = outside.governed.ready()
         assert (status, reason) == ("False", "ConfigRefused")
-        assert "the brokers read num.partitions when they start only" in message
-        assert "the brokers know no key log.segment.byte" in message
+        assert "the brokers read num.partitions only when they start" in message
+        assert "the brokers do not know the key log.segment.byte" in message
         assert "Invalid value many for configuration num.io.threads" in message
         servers = [node.bootstrap for node in nodes]
         await outside.settle(external_cluster(servers, config={"log.retention.ms": "3600000"}))

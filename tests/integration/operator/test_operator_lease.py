@@ -65,7 +65,7 @@ async def test_without_the_lease_nothing_is_written(tmp_path: Path) -> None:
     )
     client = KubeClient(str(kubeconfig), may_write=lambda: False)
     try:
-        with pytest.raises(KubeFencedError, match="the Lease is not held"):
+        with pytest.raises(KubeFencedError, match="does not hold the Lease"):
             await client.apply_status(TOPIC, "default", "orders", {})
         with pytest.raises(KubeUnavailableError):
             await client.list(TOPIC, "default")

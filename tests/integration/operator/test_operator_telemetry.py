@@ -67,5 +67,5 @@ async def test_readiness_has_its_reasons_and_health_is_about_the_event_loop(
     assert await ask(server, "/readyz") == (503, "waits for CRDs\n")
     assert await ask(server, "/healthz") == (200, "ok\n")
     clock.advance(Liveness.STALE_S)
-    assert await ask(server, "/healthz") == (503, "the event loop is stuck\n")
+    assert await ask(server, "/healthz") == (503, "the event loop is blocked\n")
     assert (await ask(server, "/nothing"))[0] == 404

@@ -157,7 +157,7 @@ class MemoryKube:
         if key not in self._objects:
             raise KubeError(f"{name} not found", 404)
         if uid not in ("", self._objects[key]["metadata"]["uid"]):
-            raise KubeConflictError(f"{name} is another one by now")
+            raise KubeConflictError(f"{name} has been replaced by another object")
         self.statuses_written += 1
         if lacked := self.lacks.get(kind.kind, ()):
             if (declared := without_fields(status, lacked)) != status:
@@ -173,7 +173,7 @@ class MemoryKube:
     async def delete(self, kind: Kind, namespace: str, name: str, *, uid: str = "", resource_version: str = "") -> None:
         found = self._objects.get((kind.kind, namespace, name))
         if found is not None and uid not in ("", found["metadata"]["uid"]):
-            raise KubeConflictError(f"{name} is another one by now")
+            raise KubeConflictError(f"{name} has been replaced by another object")
         if found is not None and resource_version not in ("", found["metadata"]["resourceVersion"]):
             raise KubeConflictError(f"{name} has changed")
         self._objects.pop((kind.kind, namespace, name), None)
@@ -210,7 +210,7 @@ class MemoryKube:
         if found is None:
             raise KubeError(f"{name} not found", 404)
         if found["metadata"]["uid"] != uid:
-            raise KubeConflictError(f"{name} is another one by now")
+            raise KubeConflictError(f"{name} has been replaced by another object")
         return found
 
 

@@ -123,7 +123,7 @@ def with_pods(**pod: Any) -> Json:
     return with_brokers(pod=pod)
 
 
-_OTHERS_KEYS = "must not have keys of sluicegate.dev, kubernetes.io or k8s.io"
+_OTHERS_KEYS = "must not have keys of the domains sluicegate.dev, kubernetes.io or k8s.io"
 
 _ZONES = {"replicas": 3, "storage": {"size": "1Gi"}, "rack": {"topologyKey": "topology.kubernetes.io/zone"}}
 
@@ -194,7 +194,7 @@ GOOD = (
     GoodManifest("a lag of any length", topic(config={"min.compaction.lag.ms": "9223372036854775807"})),
 )
 
-_OWNED = "config holds a key that the operator sets"
+_OWNED = "config contains a key that the operator sets"
 _LIMIT = "use a ConnectionQuota instead"
 
 BAD = (
@@ -210,7 +210,7 @@ BAD = (
         "bootstrapServers of a bundled cluster",
         cluster(bootstrapServers=["kafka.example.org:9092"]),
         "spec.bootstrapServers",
-        "runtime External and bootstrapServers go together",
+        "runtime External needs bootstrapServers",
     ),
     BadManifest("no broker", cluster(brokers={"replicas": 0, "storage": {"size": "1Gi"}}), "spec.brokers.replicas"),
     BadManifest(
@@ -236,7 +236,7 @@ BAD = (
         "resources that are no quantities",
         cluster(brokers={"replicas": 1, "storage": {"size": "1Gi"}, "resources": {"limits": {"memory": "much"}}}),
         "spec.brokers.resources.limits",
-        "must hold Kubernetes quantities",
+        "must have Kubernetes quantities",
     ),
     BadManifest(
         "a size of a byte or less",
@@ -244,7 +244,7 @@ BAD = (
         "spec.brokers.storage.size",
         "must be a Kubernetes quantity of at least 1Mi",
     ),
-    BadManifest("an id that is none", cluster(clusterId="shop"), "spec.clusterId", "must be an id as Kafka makes them"),
+    BadManifest("an id that is none", cluster(clusterId="shop"), "spec.clusterId", "must be a cluster id in Kafka's"),
     BadManifest("claims that go in words", cluster(storage={"deleteClaims": "no"}), "spec.storage.deleteClaims"),
     BadManifest(
         "a storage class that is no name",
@@ -268,7 +268,7 @@ BAD = (
             }
         ),
         "spec.brokers.resources.requests",
-        "requests must not be above limits",
+        "requests must not exceed limits",
     ),
     *(
         BadManifest(f"{field} under {key}", with_pods(**{field: {key: "x"}}), f"spec.brokers.pod.{field}", _OTHERS_KEYS)
@@ -277,7 +277,7 @@ BAD = (
     ),
     *(
         BadManifest(
-            f"{field} {pairs}", with_pods(**{field: pairs}), f"spec.brokers.pod.{field}", "must have keys and values as"
+            f"{field} {pairs}", with_pods(**{field: pairs}), f"spec.brokers.pod.{field}", "must have keys and values in"
         )
         for field, pairs in (
             ("labels", {"a team": "x"}),
@@ -302,11 +302,11 @@ BAD = (
     *(
         BadManifest(f"the toleration {toleration}", with_pods(tolerations=[toleration]), "spec.brokers.pod", says)
         for toleration, says in (
-            ({"value": "kafka"}, "a toleration without key is for every taint"),
-            ({"key": "a", "operator": "Exists", "value": "b"}, "operator Exists is for every value"),
-            ({"key": "a", "tolerationSeconds": 5}, "tolerationSeconds is for effect NoExecute only"),
-            ({"key": "a b"}, "key must be that of a taint"),
-            ({"key": "a", "value": "b c"}, "value must be that of a taint"),
+            ({"value": "kafka"}, "a toleration without key matches every taint"),
+            ({"key": "a", "operator": "Exists", "value": "b"}, "operator Exists matches every value"),
+            ({"key": "a", "tolerationSeconds": 5}, "tolerationSeconds is only for effect NoExecute"),
+            ({"key": "a b"}, "key must be the key of a taint"),
+            ({"key": "a", "value": "b c"}, "value must be the value of a taint"),
         )
     ),
     BadManifest(
@@ -335,13 +335,13 @@ BAD = (
             ("log.flush.interval.ms", "1" * 30, "log.flush.interval.ms must be a whole number from 0"),
             ("delete.topic.enable", "yes", "delete.topic.enable must be true or false"),
             ("compression.type", "brotli", "compression.type must be one of uncompressed, zstd"),
-            ("log.cleanup.policy", "delete;compact", "log.cleanup.policy must be a list of delete, compact"),
-            ("group.coordinator.rebalance.protocols", "consumer", "separated by commas, and classic must be in it"),
+            ("log.cleanup.policy", "delete;compact", "log.cleanup.policy must be a comma-separated list of delete"),
+            ("group.coordinator.rebalance.protocols", "consumer", "that contains classic"),
             (
                 "group.consumer.session.timeout.ms",
                 "30000",
-                "group.consumer.session.timeout.ms <= group.consumer.max.session.timeout.ms"
-                " must hold (45000, 30000, 60000); what config does not say has its default",
+                "group.consumer.session.timeout.ms <= group.consumer.max.session.timeout.ms must hold (45000,"
+                " 30000, 60000); keys that config does not set have their defaults",
             ),
             (
                 "group.min.session.timeout.ms",
@@ -385,13 +385,13 @@ BAD = (
         "a rack that is no label",
         cluster(brokers=_ZONES | {"rack": {"topologyKey": "topology.kubernetes.io/"}}),
         "spec.brokers.rack.topologyKey",
-        "the key of a label of nodes",
+        "the key of a node label",
     ),
     BadManifest(
         "a rack in words",
         cluster(brokers=_ZONES | {"rack": {"topologyKey": "my zone"}}),
         "spec.brokers.rack.topologyKey",
-        "the key of a label of nodes",
+        "the key of a node label",
     ),
     BadManifest("a rack without a label", cluster(brokers=_ZONES | {"rack": {}}), "spec.brokers.rack.topologyKey"),
     BadManifest("a rack beside config", cluster(config={"broker.rack": "a"}), "spec.config", _OWNED),
@@ -453,7 +453,7 @@ BAD = (
         "a quota without a limit",
         without(quota(), "spec", "maxConnectionCreationRate"),
         "spec",
-        "say maxConnectionCreationRate, maxConnections or both",
+        "set maxConnectionCreationRate, maxConnections or both",
     ),
     BadManifest(
         "config that loads an observer",
@@ -473,22 +473,22 @@ BAD = (
         "a target that says nothing",
         without(quota(), "spec", "target", "broker"),
         "spec.target",
-        "target must say exactly one of",
+        "target must have exactly one of",
     ),
     BadManifest(
-        "two targets", quota({"broker": {}, "ip": "127.0.0.1"}), "spec.target", "target must say exactly one of"
+        "two targets", quota({"broker": {}, "ip": "127.0.0.1"}), "spec.target", "target must have exactly one of"
     ),
     BadManifest(
         "a listener in lower case as target",
         quota({"listener": "external"}),
         "spec.target.listener",
-        "target.listener must be upper-case",
+        "target.listener must be at most 63 upper-case",
     ),
     BadManifest(
         "a limit on the operator's own listener",
         quota({"listener": "INTERNAL"}),
         "spec.target.listener",
-        "belong to the operator",
+        "are reserved for the operator",
     ),
     *(
         BadManifest(f"{text} as an address", quota({"ip": text}), "spec.target.ip", "must be one IPv4 or IPv6 address")
@@ -503,13 +503,13 @@ BAD = (
     BadManifest("a topic of Kafka's own", topic(topicName="__consumer_offsets"), "spec.topicName", "topicName must be"),
     BadManifest("a topic name that is too long", topic(topicName="t" * 250), "spec.topicName"),
     BadManifest(
-        "a Topic whose own name is too long for Kafka", topic("t" * 250), "", "spec.topicName is absent, so the name"
+        "a Topic whose own name is too long for Kafka", topic("t" * 250), "", "spec.topicName is not set, so the name"
     ),
     BadManifest(
         "a topic with a key that topics lack",
         topic(config={"num.partitions": "3"}),
         "spec.config",
-        "a key that topics do not have: num.partitions; docs",
+        "a key that is not a topic configuration: num.partitions; docs",
     ),
     BadManifest(
         "a topic that keeps records for ever in words",
@@ -538,31 +538,31 @@ BAD_CHANGES = (
         "a single controller is given standbys",
         cluster(),
         cluster(controllers={"replicas": 3}),
-        "controllers.replicas cannot go from 1 to more or back",
+        "controllers.replicas cannot change from 1 to more or back",
     ),
     BadChange(
         "standby controllers are taken away",
         cluster(controllers={"replicas": 3}),
         cluster(controllers={"replicas": 1}),
-        "controllers.replicas cannot go from 1 to more or back",
+        "controllers.replicas cannot change from 1 to more or back",
     ),
     BadChange(
         "a registration is given to another broker",
         registration(),
         registration(brokerId=3),
-        "belongs to one broker for good",
+        "always belongs to the same broker",
     ),
     BadChange(
         "volumes shrink",
         cluster(brokers=_SMALL),
         cluster(brokers=_SMALL | {"storage": {"size": "1023Mi"}}),
-        "brokers.storage.size cannot be less than volumes have been asked to hold",
+        "brokers.storage.size cannot be less than the size that was requested for the volumes",
     ),
     BadChange(
         "volumes of controllers shrink that had no size",
         cluster(),
         cluster(controllers={"storage": {"size": "1G"}}),
-        "controllers.storage.size cannot be less than volumes have been asked to hold",
+        "controllers.storage.size cannot be less than the size that was requested for the volumes",
     ),
     BadChange(
         "the class of volumes is changed",
@@ -589,7 +589,7 @@ BAD_CHANGES = (
         quota(clusterRef={"name": "bank"}, maxConnectionCreationRate=50),
         "clusterRef cannot be changed: delete this ConnectionQuota",
     ),
-    BadChange("partitions shrink", topic(), topic(partitions=5), "partitions cannot shrink"),
+    BadChange("partitions shrink", topic(), topic(partitions=5), "partitions cannot be reduced"),
     BadChange("a topic is renamed", topic(topicName="a"), topic(topicName="b"), "topicName cannot be changed"),
     BadChange("a topic is given another name afterwards", topic(), topic(topicName="b"), "topicName cannot be changed"),
     BadChange(

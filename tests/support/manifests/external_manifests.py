@@ -14,16 +14,19 @@ BAD_EXTERNAL = (
         "a cluster that runs elsewhere, with nodes",
         external(brokers={"replicas": 3, "storage": {"size": "10Gi"}}),
         "spec",
-        "connectionQuota, rollout are for nodes that the operator starts",
+        "connectionQuota, rollout are only for nodes that the operator starts",
     ),
     BadManifest(
-        "a cluster that runs elsewhere, with an image", external(image="x:1"), "spec", "others': take them out"
+        "a cluster that runs elsewhere, with an image",
+        external(image="x:1"),
+        "spec",
+        "it starts none for runtime External: remove them",
     ),
     BadManifest(
         "a cluster that runs nobody knows where",
         without(external(), "spec", "bootstrapServers"),
         "spec.bootstrapServers",
-        "runtime External and bootstrapServers go together",
+        "runtime External needs bootstrapServers",
     ),
     BadManifest(
         "a bootstrap server without a port",

@@ -30,12 +30,16 @@ GOOD_LISTENERS = (
 
 BAD_LISTENERS = (
     BadManifest("a listener without a cluster", without(listener(), "spec", "clusterRef"), "spec.clusterRef"),
-    BadManifest("a listener in lower case", named_listener("external"), "spec.name", "name must be upper-case"),
-    BadManifest("a listener of the operator", named_listener("INTERNAL"), "spec.name", "belong to the operator"),
-    BadManifest("a listener with a line break", named_listener("EXTERNAL\n"), "spec.name", "name must be upper-case"),
+    BadManifest(
+        "a listener in lower case", named_listener("external"), "spec.name", "name must be at most 63 upper-case"
+    ),
+    BadManifest("a listener of the operator", named_listener("INTERNAL"), "spec.name", "are reserved for the operator"),
+    BadManifest(
+        "a listener with a line break", named_listener("EXTERNAL\n"), "spec.name", "name must be at most 63 upper-case"
+    ),
     BadManifest("a privileged port", listener(port=80), "spec.port"),
     BadManifest("a port that is none", listener(port=70000), "spec.port"),
-    BadManifest("a port of the operator", listener(port=9404), "spec.port", "belong to the operator"),
+    BadManifest("a port of the operator", listener(port=9404), "spec.port", "are reserved for the operator"),
     BadManifest("a protocol that is not served", listener(protocol="SASL_SSL"), "spec.protocol"),
     BadManifest("an unknown exposure", listener(exposure="Ingress"), "spec.exposure"),
     BadManifest(
@@ -54,7 +58,7 @@ BAD_LISTENERS = (
         "one host for all brokers",
         listener(exposure="LoadBalancer", advertisedHost="kafka.example.org"),
         "spec.advertisedHost",
-        "must have {broker} in it",
+        "must contain {broker}",
     ),
     BadManifest(
         "ports of nodes without exposure",
@@ -63,7 +67,7 @@ BAD_LISTENERS = (
         "exposure NodePort",
     ),
     BadManifest(
-        "no ports of nodes", listener(exposure="NodePort", nodePorts={}), "spec.nodePorts", "must say bootstrap"
+        "no ports of nodes", listener(exposure="NodePort", nodePorts={}), "spec.nodePorts", "must have bootstrap"
     ),
     BadManifest(
         "a traffic policy without exposure",
@@ -87,14 +91,14 @@ BAD_LISTENERS = (
         "sources that are no range",
         listener(exposure="LoadBalancer", loadBalancerSourceRanges=["203.0.113.0"]),
         "spec.loadBalancerSourceRanges",
-        "must be ranges of addresses",
+        "must be CIDR ranges",
     ),
     *(
         BadManifest(
             f"trust in {trusted}",
             listener(proxyProtocol={"trusted": [trusted]}),
             "spec.proxyProtocol",
-            "must be ranges",
+            "must be CIDR ranges",
         )
         for trusted in (
             "10.0.0.1",
@@ -129,7 +133,7 @@ BAD_LISTENERS = (
         "a listener with the name of the API server's Service",
         listener("kubernetes"),
         "",
-        "the API server's own Service",
+        "the API server's Service",
     ),
     BadManifest(
         "a listener whose name is no name of a Service",

@@ -53,7 +53,7 @@ BAD_OBSERVERS = (
         "an audit log with a filter",
         observer("who", builtIn="audit-log", filter={"apiKeys": ["Produce"]}),
         "spec.filter",
-        "audit-log keeps an account of all requests and takes no filter",
+        "audit-log records all requests and has no filter",
     ),
     BadManifest(
         "secrets of no names",
@@ -61,7 +61,7 @@ BAD_OBSERVERS = (
         "spec.observers.secretNames",
         "each of secretNames must be the name of a Secret",
     ),
-    BadManifest("an observer of no class", without(observer(), "spec", "class"), "spec", "say exactly one of class"),
+    BadManifest("an observer of no class", without(observer(), "spec", "class"), "spec", "set exactly one of class"),
     BadManifest(
         "an observer of two classes", observer(builtIn="audit-log", **{"class": "a.B"}), "spec", "exactly one of"
     ),
@@ -69,7 +69,7 @@ BAD_OBSERVERS = (
         "a wheel in a folder",
         cluster(observers={"wheels": {"claimName": "wheels", "files": ["a/b.whl"]}}),
         "spec.observers.wheels.files",
-        "the name of a wheel without a folder",
+        "the file name of a wheel without a folder",
     ),
     BadManifest(
         "an audit log that goes nowhere",
@@ -81,13 +81,13 @@ BAD_OBSERVERS = (
         "an audit log that goes to two places",
         cluster(audit={"landing": {"uri": "s3://audit", "claimName": "audit"}}),
         "spec.audit.landing",
-        "say exactly one of uri",
+        "set exactly one of uri",
     ),
     BadManifest(
         "credentials in the address of an audit log",
         cluster(audit={"landing": {"uri": "s3://me:secret@audit/shop"}}),
         "spec.audit.landing.uri",
-        "credentials do not stand in it, say secretName",
+        "without credentials: set secretName for them",
     ),
     BadManifest(
         "an audit log that deletes everything",
@@ -111,7 +111,7 @@ BAD_OBSERVERS = (
         "an observer from two places",
         observer(**{"class": "acme.Orders", "source": {"configMap": {"name": "mine"}, "wheel": {"file": "a.whl"}}}),
         "spec.source",
-        "say configMap or wheel, not both",
+        "set configMap or wheel, not both",
     ),
     BadManifest(
         "a package in a ConfigMap",
@@ -123,25 +123,27 @@ BAD_OBSERVERS = (
     BadManifest("an unknown built-in observer", observer(builtIn="tape"), "spec.builtIn"),
     BadManifest("an observer with a dot in its name", observer(name="a.b"), "spec.name", "name must be 1 to 64"),
     BadManifest("an observer called class", observer(name="class"), "spec.name", "other than class"),
-    BadManifest("an observer whose object has a dot", observer("a.b"), "", "spec.name is absent"),
+    BadManifest("an observer whose object has a dot", observer("a.b"), "", "spec.name is not set"),
     BadManifest(
         "a budget among the configuration",
         observer(config={"budget.us": "3"}),
         "spec.config",
-        "config holds a key with a field of its own: budget.us",
+        "config contains a key that has its own field in spec: budget.us",
     ),
     BadManifest(
         "a secret of an observer",
         observer(config={"api.token": "x"}),
         "spec.config",
-        "config holds a key whose value is secret: api.token",
+        "config contains a key whose value is secret: api.token",
     ),
     BadManifest(
         "a key of an observer that is no name",
         observer(config={"a b": "x"}),
         "spec.config",
-        "config holds a key that is no name: a b",
+        "config contains a key that is not a valid name: a b",
     ),
     BadManifest("a budget of nothing", observer(budgetMicroseconds=0), "spec.budgetMicroseconds"),
-    BadManifest("a comma in a filter", observer(filter={"apiKeys": ["a,b"]}), "spec.filter", "must be without commas"),
+    BadManifest(
+        "a comma in a filter", observer(filter={"apiKeys": ["a,b"]}), "spec.filter", "must not contain a comma"
+    ),
 )

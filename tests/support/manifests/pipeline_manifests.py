@@ -70,7 +70,7 @@ BAD_PIPELINES = (
         "results in two places",
         pipeline(results={"claimName": "results", "uri": "s3://answers/shop"}),
         "spec.results",
-        "say exactly one of uri (s3://bucket/path) and claimName",
+        "set exactly one of uri (s3://bucket/path) and claimName",
     ),
     BadManifest("a source of no kind", pipeline(source={"uri": "hdfs://a/b"}), "spec.source.uri", "s3://bucket/path"),
     BadManifest("prices without a currency", pipeline(prices={"ingressPerGib": 1}), "spec.prices.currency"),
@@ -79,13 +79,13 @@ BAD_PIPELINES = (
         "an objective of all requests",
         pipeline(objectives=[OBJECTIVE | {"target": 1}]),
         "spec.objectives[0].target",
-        "target is a share of all requests between 0 and 1",
+        "target must be a share of all requests between 0 and 1",
     ),
     BadManifest(
         "two objectives of one name",
         pipeline(objectives=[OBJECTIVE, OBJECTIVE | {"api": "Fetch"}]),
         "spec.objectives",
-        "each needs a name of its own",
+        "must have different names",
     ),
     BadManifest(
         "a mirror of itself",
@@ -94,7 +94,7 @@ BAD_PIPELINES = (
         "a topic cannot be its own mirror",
     ),
     BadManifest(
-        "two mirrors of one name", pipeline(mirrors=[MIRROR, MIRROR]), "spec.mirrors", "each needs a name of its own"
+        "two mirrors of one name", pipeline(mirrors=[MIRROR, MIRROR]), "spec.mirrors", "must have different names"
     ),
     BadManifest("storms of nothing", pipeline(storms={"held": 0}), "spec.storms.held"),
     BadManifest("a mode that is not", pipeline(mode="Cron"), "spec.mode"),
@@ -105,9 +105,9 @@ BAD_PIPELINES = (
         "mode SparkApplication needs sparkOperator (apache or kubeflow) and image",
     ),
     BadManifest(
-        "a Job for an operator", pipeline(sparkOperator="apache"), "spec.sparkOperator", "a Job is one pod; take it out"
+        "a Job for an operator", pipeline(sparkOperator="apache"), "spec.sparkOperator", "a Job is one pod; remove it"
     ),
-    BadManifest("a Job with executors", pipeline(executors=3), "spec.executors", "a Job is one pod; take it out"),
+    BadManifest("a Job with executors", pipeline(executors=3), "spec.executors", "a Job is one pod; remove it"),
     BadManifest(
         "a pull secret of a pipeline that is no name",
         pipeline(imagePullSecrets=["My Secret"]),

@@ -68,14 +68,14 @@ BAD_QUOTAS = (
         for text in ("10.1.2.3/16", "2001:db8::1/64")
     ),
     BadManifest(
-        "a range and an address", quota({"cidr": "10.0.0.0/8", "ip": "10.0.0.1"}), "spec.target", "target must say"
+        "a range and an address", quota({"cidr": "10.0.0.0/8", "ip": "10.0.0.1"}), "spec.target", "target must have"
     ),
     BadManifest("a workload of no pods", quota({"workload": {}}), "spec.target.workload.podSelector"),
     BadManifest(
         "a label that is none",
         quota({"workload": {"podSelector": {"matchLabels": {"a b": "c"}}}}),
         "spec.target.workload.podSelector.matchLabels",
-        "matchLabels must have keys and values as Kubernetes has them",
+        "matchLabels must have keys and values in the form that Kubernetes accepts",
     ),
     *(
         BadManifest(
@@ -95,7 +95,7 @@ BAD_QUOTAS = (
         "an address that shares its limit",
         quota({"ip": "10.0.0.1"}, maxConnections=1, limitIs="Shared"),
         "spec.limitIs",
-        "limitIs is for target.cidr and target.workload",
+        "limitIs is only for target.cidr and target.workload",
     ),
     BadManifest(
         "a limit that is neither", quota({"cidr": "10.0.0.0/8"}, maxConnections=1, limitIs="Each"), "spec.limitIs"
@@ -105,7 +105,7 @@ BAD_QUOTAS = (
             f"mode Observe of {next(iter(target))}",
             quota(target, maxConnections=1, mode="Observe"),
             "spec.mode",
-            "mode Observe is for target.cidr, target.workload and target.ip",
+            "mode Observe is only for target.cidr, target.workload and target.ip",
         )
         for target in _NOT_OBSERVED
     ),
@@ -115,7 +115,7 @@ BAD_QUOTAS = (
             f"a limit until {moment}",
             quota(maxConnections=1, expiresAt=moment),
             "spec.expiresAt",
-            "expiresAt must be a moment with its time zone",
+            "expiresAt must be a time with a time zone",
         )
         for moment in ("tomorrow", "2030-01-31", "2030-01-31T18:00:00", "2030-01-31 18:00:00Z", "1960-01-01T00:00:00Z")
     ),

@@ -54,12 +54,12 @@ BAD_TAGS = (
         "a tag from what is no label",
         with_brokers(tagsFromNodeLabels={"zone": "my zone"}),
         "spec.brokers.tagsFromNodeLabels",
-        "tagsFromNodeLabels must name labels of nodes",
+        "tagsFromNodeLabels must map tags to node labels",
     ),
     BadManifest(
         "a tag that is said twice",
         with_brokers(tags={"zone": "a"}, tagsFromNodeLabels={"zone": "zone"}),
         "spec.brokers.tagsFromNodeLabels",
-        "and no tag that is in tags",
+        "without a tag that is in tags",
     ),
 )

@@ -123,7 +123,7 @@ _RESTARTED = PlannedRestart("shop-brokers-0", Role.BROKER, 0, (RestartReason(Rea
 _STEPS: tuple[RollStep | None, ...] = (
     None,
     Done(),
-    Fence((FenceOrder(1, 4, "the pod of broker 1 is gone"),)),
+    Fence((FenceOrder(1, 4, "the pod of broker 1 does not exist any more"),)),
     Restart((_RESTARTED,)),
     *(WaitForNodes(reason, "a sentence", ("shop-brokers-0",)) for reason in WaitReason),
 )

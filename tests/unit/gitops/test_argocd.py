@@ -39,7 +39,7 @@ def test_health_equals_kstatus_with_the_message_of_the_condition() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_object_that_the_operator_has_not_seen_is_progressing(kind: str) -> None:
-    expected = ("Progressing", "the operator has not seen it yet")
+    expected = ("Progressing", "the operator has not reconciled it yet")
     document: Json = {"kind": kind, "metadata": {"name": "a"}}
     assert CHECKS[kind](unseen(document).document) == expected
     assert CHECKS[kind]({"kind": kind, "metadata": {"name": "a", "generation": 1}}) == expected

@@ -31,13 +31,13 @@ _MIGRATION = Matching(
 _PROTOCOL = "(classic|consumer|share|streams)"
 _PROTOCOLS = Matching(
     f"^({_PROTOCOL} *, *)*classic( *, *{_PROTOCOL})*$",
-    "must be a list of classic, consumer, share, streams, separated by commas, and classic must be in it",
+    "must be a comma-separated list of classic, consumer, share and streams that contains classic",
     "set",
 )
 
 _ITEMS_OF_APIS = Matching(
     "^( *[A-Za-z]+:0?(10(2[4-9]|[3-9][0-9])|1[1-9][0-9]{2}|[2-9][0-9]{3}|[1-9][0-9]{4,8}) *(,|$))*$",
-    "must be API:count pairs such as OffsetCommit:200000, with commas between them and counts of at least 1024",
+    "must be a comma-separated list of API:count pairs such as OffsetCommit:200000, with counts of at least 1024",
     "counts",
 )
 

@@ -13,7 +13,7 @@ from sluicegate_operator.api.schema.config_values import LONG_MAX, VALUE_REFUSED
 from sluicegate_operator.api.schema.rules import Rule
 
 _INT = WholeNumber(0)
-_ADVICE = "what config does not say has its default"
+_ADVICE = "keys that config does not set have their defaults"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def config_order_rule(order: Order) -> Rule:
     message_cel = f"c.join('{order.sign}') + ' must hold (' + {shown} + '); {_ADVICE}'"
     return Rule(
         cel=f"!has(self.config) || {chains}.all(c, {in_order})",
-        message=f"{VALUE_REFUSED}: it is out of order with another",
+        message=f"{VALUE_REFUSED}: it is out of order with the value of another key",
         holds=lambda model: not wrong(model),
         field="config",
         message_cel=f"{chains}.filter(c, !({in_order})).map(c, {message_cel})[0]",

@@ -32,8 +32,8 @@ def object_name_rule(field: str, what: str) -> Rule:
 def uri_rule() -> Rule:
     return Rule(
         cel=f"!has(self.uri) || self.uri.matches('{URI_PATTERN}')",
-        message="uri must be s3://bucket/path with options behind a '?', for example s3://audit/shop?region=eu-west-1;"
-        " credentials do not stand in it, say secretName",
+        message="uri must be s3://bucket/path with options after a '?', for example s3://audit/shop?region=eu-west-1,"
+        " and without credentials: set secretName for them",
         holds=lambda model: model.uri is None or re.fullmatch(URI_PATTERN, model.uri) is not None,
         field="uri",
     )
@@ -43,7 +43,7 @@ class AuditLanding(Model):
     rules: ClassVar = (
         Rule(
             cel="has(self.uri) != has(self.claimName)",
-            message="segments go to one place: say exactly one of uri (s3://bucket/path) and claimName",
+            message="segments go to one place: set exactly one of uri (s3://bucket/path) and claimName",
             holds=lambda landing: (landing.uri is None) != (landing.claim_name is None),
         ),
         uri_rule(),

@@ -71,7 +71,7 @@ class AuditPlace(Model):
     rules: ClassVar = (
         Rule(
             cel="has(self.uri) != has(self.claimName)",
-            message="it is one place: say exactly one of uri (s3://bucket/path) and claimName",
+            message="set exactly one of uri (s3://bucket/path) and claimName",
             holds=lambda place: (place.uri is None) != (place.claim_name is None),
         ),
         uri_rule(),
@@ -108,7 +108,7 @@ class AuditObjective(Model):
     rules: ClassVar = (
         Rule(
             cel="self.target > 0.0 && self.target < 1.0",
-            message="target is a share of all requests between 0 and 1, for example 0.999",
+            message="target must be a share of all requests between 0 and 1, for example 0.999",
             holds=lambda objective: 0 < objective.target < 1,
             field="target",
         ),
@@ -138,7 +138,7 @@ class AuditMirror(Model):
     rules: ClassVar = (
         Rule(
             cel="self.sourceCluster != self.mirrorCluster || (has(self.prefix) && self.prefix != '')",
-            message="a topic cannot be its own mirror: say another mirrorCluster, or a prefix",
+            message="a topic cannot be its own mirror: set another mirrorCluster, or a prefix",
             holds=lambda mirror: mirror.source_cluster != mirror.mirror_cluster or bool(mirror.prefix),
         ),
     )
@@ -170,7 +170,7 @@ class AuditStorms(Model):
 def _distinct(field: str, what: str) -> Rule:
     return Rule(
         cel=f"!has(self.{field}) || self.{field}.all(x, self.{field}.exists_one(y, y.name == x.name))",
-        message=f"{field}: each needs a name of its own, by which the results tell {what} apart",
+        message=f"{field} must have different names, because the results identify {what} by name",
         holds=lambda spec: (
             getattr(spec, field) is None or len({one.name for one in getattr(spec, field)}) == len(getattr(spec, field))
         ),
@@ -181,7 +181,7 @@ def _distinct(field: str, what: str) -> Rule:
 def _only_for_spark_applications(field: str, attribute: str) -> Rule:
     return Rule(
         cel=f"!has(self.{field}) || (has(self.mode) && self.mode == 'SparkApplication')",
-        message=f"{field} is for mode SparkApplication alone: a Job is one pod; take it out",
+        message=f"{field} is only for mode SparkApplication, because a Job is one pod; remove it",
         holds=lambda spec: getattr(spec, attribute) is None or spec.mode == "SparkApplication",
         field=field,
     )
@@ -191,7 +191,7 @@ class AuditPipelineSpec(Model):
     rules: ClassVar = (
         Rule(
             cel=f"self.schedule.matches('{SCHEDULE_PATTERN}')",
-            message="schedule must be five fields of cron (minute hour day month weekday, in UTC), for example"
+            message="schedule must have the five fields of cron (minute hour day month weekday, in UTC), for example"
             f" '15 */2 * * *', or one of {', '.join(SHORTHANDS)}",
             holds=lambda spec: re.fullmatch(SCHEDULE_PATTERN, spec.schedule) is not None,
             field="schedule",
@@ -213,7 +213,7 @@ class AuditPipelineSpec(Model):
         _distinct("mirrors", "mirrors"),
     )
     transitions: ClassVar = (
-        cluster_ref_stays("delete this AuditPipeline, which leaves its results, and make a new one"),
+        cluster_ref_stays("delete this AuditPipeline, which keeps its results, and create a new one"),
     )
 
     cluster_ref: ClusterRef
@@ -352,7 +352,7 @@ class AuditPipeline(Resource):
         Rule(
             cel=f"self.metadata.name.matches('{NAME_PATTERN}')",
             message="the name of an AuditPipeline must be at most 40 lower-case letters, digits and '-', begin with a"
-            " letter and not end with '-': names of Jobs and pods begin with it",
+            " letter and not end with '-', because the names of its Jobs and pods begin with it",
             holds=lambda model: re.fullmatch(NAME_PATTERN, model.metadata.name) is not None,
         ),
     )

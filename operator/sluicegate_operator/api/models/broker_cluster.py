@@ -69,7 +69,8 @@ class Storage(Model):
         TransitionRule(
             cel="(has(self.storageClassName) ? self.storageClassName : '')"
             " == (has(oldSelf.storageClassName) ? oldSelf.storageClassName : '')",
-            message="storageClassName cannot be changed after creation: make a new BrokerCluster with the other one",
+            message="storageClassName cannot be changed after creation: create a new BrokerCluster with the other"
+            " storage class",
             holds=lambda old, new: new.storage_class_name == old.storage_class_name,
             field="storageClassName",
         ),
@@ -87,7 +88,7 @@ class Rack(Model):
     rules: ClassVar = (
         Rule(
             cel=f"self.topologyKey.matches('{LABEL_KEY_PATTERN}')",
-            message="topologyKey must be the key of a label of nodes, for example topology.kubernetes.io/zone",
+            message="topologyKey must be the key of a node label, for example topology.kubernetes.io/zone",
             holds=lambda model: re.fullmatch(LABEL_KEY_PATTERN, model.topology_key) is not None,
             field="topologyKey",
         ),
@@ -190,7 +191,8 @@ class ObserverWheels(Model):
     rules: ClassVar = (
         Rule(
             cel=f"self.files.all(x, x.matches('{WHEEL_PATTERN}'))",
-            message="each of files must be the name of a wheel without a folder, as traffic-1.0-py3-none-any.whl",
+            message="each of files must be the file name of a wheel without a folder, for example"
+            " traffic-1.0-py3-none-any.whl",
             holds=lambda wheels: all(re.fullmatch(WHEEL_PATTERN, file) for file in wheels.files),
             field="files",
         ),
@@ -305,14 +307,14 @@ def _of_bundled(rule: Rule) -> Rule:
 _EXTERNAL_RULES = (
     Rule(
         cel="self.runtime != 'External' || !(" + " || ".join(f"has(self.{field})" for field in _OF_BUNDLED) + ")",
-        message=f"{', '.join(_OF_BUNDLED)} are for nodes that the operator starts, and those of runtime External are"
-        " others': take them out",
+        message=f"{', '.join(_OF_BUNDLED)} are only for nodes that the operator starts, and it starts none for runtime"
+        " External: remove them",
         holds=lambda spec: not spec.is_external or all(getattr(spec, to_snake(field)) is None for field in _OF_BUNDLED),
     ),
     Rule(
         cel="self.runtime != 'External' || !has(self.config)"
         f" || !self.config.exists(k, k.startsWith('{_LIMIT_PREFIX}') || k.startsWith('{keys.LISTENER_PREFIX}'))",
-        message=f"config holds {_LIMITS.what}; {_LIMITS.advice}",
+        message=f"config contains {_LIMITS.what}; {_LIMITS.advice}",
         holds=lambda spec: (
             not spec.is_external
             or not any(key.startswith((_LIMIT_PREFIX, keys.LISTENER_PREFIX)) for key in spec.config or {})
@@ -326,19 +328,20 @@ class BrokerClusterSpec(Model):
     rules: ClassVar = (
         Rule(
             cel="self.runtime != 'Bundled' || has(self.brokers)",
-            message="runtime Bundled needs brokers: say brokers.replicas and brokers.storage.size",
+            message="runtime Bundled needs brokers: set brokers.replicas and brokers.storage.size",
             holds=lambda spec: spec.runtime != "Bundled" or spec.brokers is not None,
         ),
         Rule(
             cel="(self.runtime == 'External') == has(self.bootstrapServers)",
-            message="runtime External and bootstrapServers go together, for a Kafka cluster that others run: say both,"
-            " or neither",
+            message="runtime External needs bootstrapServers, and only runtime External can have them: set both or"
+            " neither",
             holds=lambda spec: spec.is_external == (spec.bootstrap_servers is not None),
             field="bootstrapServers",
         ),
         Rule(
             cel=f"!has(self.bootstrapServers) || self.bootstrapServers.all(x, x.matches(r'{SERVER_PATTERN}'))",
-            message="each of bootstrapServers must be host:port, as kafka.example.org:9092 or [2001:db8::1]:9092",
+            message="each of bootstrapServers must be host:port, for example kafka.example.org:9092 or"
+            " [2001:db8::1]:9092",
             holds=lambda spec: all(re.fullmatch(SERVER_PATTERN, server) for server in spec.bootstrap_servers or ()),
             field="bootstrapServers",
         ),
@@ -346,7 +349,7 @@ class BrokerClusterSpec(Model):
         Rule(
             cel="!has(self.rollout) || !has(self.rollout.strategy) || self.rollout.strategy != 'Rack'"
             " || (has(self.brokers) && has(self.brokers.rack))",
-            message="rollout.strategy Rack needs brokers.rack.topologyKey, or brokers have no rack",
+            message="rollout.strategy Rack needs brokers.rack.topologyKey, because brokers have no rack without it",
             holds=lambda spec: (
                 spec.rollout is None
                 or spec.rollout.strategy != "Rack"
@@ -357,7 +360,7 @@ class BrokerClusterSpec(Model):
         image_rule("sluicegate"),
         Rule(
             cel=f"!has(self.clusterId) || self.clusterId.matches('{CLUSTER_ID_PATTERN}')",
-            message="clusterId must be an id as Kafka makes them: 22 letters, digits, '-' and '_'",
+            message="clusterId must be a cluster id in Kafka's form: 22 letters, digits, '-' and '_'",
             holds=lambda spec: spec.cluster_id is None or re.fullmatch(CLUSTER_ID_PATTERN, spec.cluster_id) is not None,
             field="clusterId",
         ),
@@ -368,7 +371,7 @@ class BrokerClusterSpec(Model):
     transitions: ClassVar = (
         TransitionRule(
             cel="self.runtime == oldSelf.runtime",
-            message="runtime cannot be changed: make a new BrokerCluster, and move what is in the old one"
+            message="runtime cannot be changed: create a new BrokerCluster, and move the topics of this one to it"
             " (docs/scaling.md)",
             holds=lambda old, new: old.runtime == new.runtime,
             field="runtime",
@@ -376,8 +379,8 @@ class BrokerClusterSpec(Model):
         TransitionRule(
             cel="((has(self.controllers) ? self.controllers.replicas : 1) == 1)"
             " == ((has(oldSelf.controllers) ? oldSelf.controllers.replicas : 1) == 1)",
-            message="controllers.replicas cannot go from 1 to more or back: the journal is kept elsewhere then; keep"
-            " it, or make a new BrokerCluster",
+            message="controllers.replicas cannot change from 1 to more or back, because the journal would be in"
+            " another place; keep the number, or create a new BrokerCluster",
             holds=lambda old, new: (new.controller_count == 1) == (old.controller_count == 1),
             field="controllers",
         ),
@@ -508,7 +511,8 @@ def _volumes_stay_as_large(role: Literal["brokers", "controllers"]) -> Transitio
     return TransitionRule(
         cel=f"{there}{new} == {old} || !isQuantity({new}) || quantity({new}).compareTo(quantity("
         f"has(oldSelf.status) && has(oldSelf.status.volumes) && has({asked}) ? {asked} : {old})) >= 0",
-        message=f"{role}.storage.size cannot be less than volumes have been asked to hold (status.volumes.{role})",
+        message=f"{role}.storage.size cannot be less than the size that was requested for the volumes"
+        f" (status.volumes.{role})",
         holds=holds,
     )
 
@@ -516,8 +520,8 @@ def _volumes_stay_as_large(role: Literal["brokers", "controllers"]) -> Transitio
 def cluster_name_rule(field: str = "metadata.name") -> Rule:
     return Rule(
         cel=f"self.{field}.matches('{NAME_PATTERN}')",
-        message="the name of a BrokerCluster must be at most 40 lower-case letters, digits and '-', begin with a letter"
-        " and not end with '-': names of Services and pods begin with it",
+        message="the name of a BrokerCluster must be at most 40 lower-case letters, digits and '-', begin with a"
+        " letter and not end with '-', because the names of its Services and pods begin with it",
         holds=lambda model: re.fullmatch(NAME_PATTERN, model.metadata.name) is not None,
     )
 
@@ -548,7 +552,7 @@ class BrokerCluster(Resource):
             " == (has(oldSelf.spec.clusterId) ? oldSelf.spec.clusterId : '')"
             " || !has(oldSelf.status) || !has(oldSelf.status.clusterId) || oldSelf.status.clusterId == ''"
             " || (has(self.spec.clusterId) && self.spec.clusterId == oldSelf.status.clusterId)",
-            message="spec.clusterId cannot be changed once nodes have started: their data has the id in"
+            message="spec.clusterId cannot be changed after nodes have started: their data has the id in"
             " status.clusterId",
             holds=lambda old, new: (
                 new.spec.cluster_id == old.spec.cluster_id or old.status.cluster_id in ("", new.spec.cluster_id)

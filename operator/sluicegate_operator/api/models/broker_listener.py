@@ -40,7 +40,7 @@ EXPOSED_NAME_MAX = 60
 """The maximum length of a Service's name, minus two digits and a '-'."""
 
 LISTENER_NAME_MESSAGE = (
-    "must be upper-case letters, digits and '_', begin with a letter and have at most 63, for example EXTERNAL"
+    "must be at most 63 upper-case letters, digits and '_', and begin with a letter, for example EXTERNAL"
 )
 
 
@@ -54,20 +54,20 @@ class BrokerListenerSpec(Model):
         ),
         Rule(
             cel="!(self.name in ['INTERNAL', 'CONTROLLER', 'REPLICATION'])",
-            message="INTERNAL, CONTROLLER and REPLICATION belong to the operator; choose another name",
+            message="INTERNAL, CONTROLLER and REPLICATION are reserved for the operator; choose another name",
             holds=lambda spec: spec.name not in RESERVED_NAMES,
             field="name",
         ),
         Rule(
             cel="!(self.port in [9091, 9093, 9404])",
-            message="ports 9091, 9093 and 9404 belong to the operator; choose another port, for example 9094",
+            message="ports 9091, 9093 and 9404 are reserved for the operator; choose another port, for example 9094",
             holds=lambda spec: spec.port not in RESERVED_PORTS,
             field="port",
         ),
         Rule(
             cel=f"!has(self.advertisedHost) || self.advertisedHost.matches('{HOST_PATTERN}')",
-            message="advertisedHost must be a host name or an address without a port, in which {broker} stands for the"
-            " id of a broker, for example broker-{broker}.kafka.example.org",
+            message="advertisedHost must be a host name or an address without a port; {broker} is replaced by the id"
+            " of a broker, for example in broker-{broker}.kafka.example.org",
             holds=lambda spec: (
                 spec.advertised_host is None or re.fullmatch(HOST_PATTERN, spec.advertised_host) is not None
             ),
@@ -75,8 +75,8 @@ class BrokerListenerSpec(Model):
         ),
         Rule(
             cel="!has(self.advertisedHost) || self.exposure == 'NodePort' || self.advertisedHost.contains('{broker}')",
-            message="advertisedHost must have {broker} in it, for example broker-{broker}.kafka.example.org: only with"
-            " exposure NodePort do brokers differ by their ports",
+            message="advertisedHost must contain {broker}, for example broker-{broker}.kafka.example.org: brokers have"
+            " different ports only with exposure NodePort",
             holds=lambda spec: (
                 spec.advertised_host is None or spec.exposure == "NodePort" or BROKER in spec.advertised_host
             ),
@@ -84,31 +84,32 @@ class BrokerListenerSpec(Model):
         ),
         Rule(
             cel="!has(self.nodePorts) || self.exposure == 'NodePort'",
-            message="nodePorts is for exposure NodePort; leave it out, or change exposure",
+            message="nodePorts is only for exposure NodePort; remove it, or change exposure",
             holds=lambda spec: spec.node_ports is None or spec.exposure == "NodePort",
             field="nodePorts",
         ),
         Rule(
             cel="!has(self.externalTrafficPolicy) || self.exposure != 'ClusterIP'",
-            message="externalTrafficPolicy is for exposure NodePort and LoadBalancer; leave it out, or change exposure",
+            message="externalTrafficPolicy is only for exposure NodePort and LoadBalancer; remove it, or change"
+            " exposure",
             holds=lambda spec: spec.external_traffic_policy is None or spec.exposure != "ClusterIP",
             field="externalTrafficPolicy",
         ),
         Rule(
             cel="!has(self.loadBalancerClass) || self.exposure == 'LoadBalancer'",
-            message="loadBalancerClass is for exposure LoadBalancer; leave it out, or change exposure",
+            message="loadBalancerClass is only for exposure LoadBalancer; remove it, or change exposure",
             holds=lambda spec: spec.load_balancer_class is None or spec.exposure == "LoadBalancer",
             field="loadBalancerClass",
         ),
         Rule(
             cel="!has(self.loadBalancerSourceRanges) || self.exposure == 'LoadBalancer'",
-            message="loadBalancerSourceRanges is for exposure LoadBalancer; leave it out, or change exposure",
+            message="loadBalancerSourceRanges is only for exposure LoadBalancer; remove it, or change exposure",
             holds=lambda spec: spec.load_balancer_source_ranges is None or spec.exposure == "LoadBalancer",
             field="loadBalancerSourceRanges",
         ),
         Rule(
             cel="!has(self.loadBalancerSourceRanges) || self.loadBalancerSourceRanges.all(range, isCIDR(range))",
-            message="loadBalancerSourceRanges must be ranges of addresses, for example 203.0.113.0/24",
+            message="loadBalancerSourceRanges must be CIDR ranges, for example 203.0.113.0/24",
             holds=lambda spec: all(is_cidr(range_) for range_ in spec.load_balancer_source_ranges or ()),
             field="loadBalancerSourceRanges",
         ),
@@ -116,11 +117,11 @@ class BrokerListenerSpec(Model):
     transitions: ClassVar = (
         TransitionRule(
             cel="self.name == oldSelf.name",
-            message="the name of a listener cannot be changed: make a new BrokerListener and delete this one",
+            message="the name of a listener cannot be changed: create a new BrokerListener and delete this one",
             holds=lambda old, new: old.name == new.name,
             field="name",
         ),
-        cluster_ref_stays("make a new BrokerListener and delete this one"),
+        cluster_ref_stays("create a new BrokerListener and delete this one"),
     )
 
     cluster_ref: ClusterRef
@@ -189,25 +190,25 @@ class BrokerListener(Resource):
         Rule(
             cel=f"self.metadata.name.matches('{SERVICE_PATTERN}')",
             message="the name of a BrokerListener must be at most 63 lower-case letters, digits and '-', begin with a"
-            " letter and not end with '-': its Service has the same name",
+            " letter and not end with '-', because its Service has the same name",
             holds=lambda model: re.fullmatch(SERVICE_PATTERN, model.metadata.name) is not None,
         ),
         Rule(
             cel=f"!self.metadata.name.matches('{RESERVED_SUFFIXES}')",
-            message="the name of a BrokerListener must not end with -brokers, -controllers or -controllers-0 to -9: the"
-            " operator's own Services do",
+            message="the name of a BrokerListener must not end with -brokers, -controllers or -controllers-0 to -9,"
+            " because the names of the operator's own Services do",
             holds=lambda model: re.search(RESERVED_SUFFIXES, model.metadata.name) is None,
         ),
         Rule(
             cel=f"self.metadata.name != '{API_SERVER_SERVICE}'",
-            message="kubernetes is the name of the API server's own Service; choose another name, for example"
+            message="kubernetes is the name of the API server's Service; choose another name, for example"
             " shop-external",
             holds=lambda model: model.metadata.name != API_SERVER_SERVICE,
         ),
         Rule(
             cel=f"self.spec.exposure == 'ClusterIP' || self.metadata.name.size() <= {EXPOSED_NAME_MAX}",
-            message=f"the name of a BrokerListener that is exposed must have at most {EXPOSED_NAME_MAX} characters: the"
-            " Service of each broker has it with the broker's id behind",
+            message=f"the name of a BrokerListener with exposure must have at most {EXPOSED_NAME_MAX} characters,"
+            " because the Service of each broker has this name with the broker's id appended",
             holds=lambda model: not model.spec.is_exposed or len(model.metadata.name) <= EXPOSED_NAME_MAX,
         ),
     )

@@ -29,7 +29,7 @@ class BrokerRegistrationSpec(Model):
     transitions: ClassVar = (
         TransitionRule(
             cel="self.clusterRef.name == oldSelf.clusterRef.name && self.brokerId == oldSelf.brokerId",
-            message="a BrokerRegistration belongs to one broker for good: the operator writes it, leave it alone",
+            message="a BrokerRegistration always belongs to the same broker: only the operator may change it",
             holds=lambda old, new: old.cluster_ref == new.cluster_ref and old.broker_id == new.broker_id,
         ),
     )

@@ -45,7 +45,7 @@ def tag_rules() -> tuple[Rule, ...]:
             cel=f"({_keys_cel('tags')} + {_keys_cel('tagsFromNodeLabels')}).all(k,"
             f" k.matches('{NAME_PATTERN}') && !(k in {cel_list(BUILT_IN_TAGS)}))",
             message="names of tags must be 1 to 128 letters, digits and '._/-', begin with a letter or digit, and not"
-            " be what brokers say by themselves: docs/reference/broker-metadata.md",
+            " be names that brokers use themselves (docs/reference/broker-metadata.md)",
             holds=lambda model: all(
                 re.fullmatch(NAME_PATTERN, name) and name not in BUILT_IN_TAGS
                 for name in (*_tags(model), *_labels(model))
@@ -60,8 +60,8 @@ def tag_rules() -> tuple[Rule, ...]:
         Rule(
             cel="!has(self.tagsFromNodeLabels) || self.tagsFromNodeLabels.all(k,"
             f" self.tagsFromNodeLabels[k].matches('{LABEL_KEY_PATTERN}') && !(has(self.tags) && k in self.tags))",
-            message="tagsFromNodeLabels must name labels of nodes, for example zone: topology.kubernetes.io/zone, and"
-            " no tag that is in tags",
+            message="tagsFromNodeLabels must map tags to node labels, for example zone: topology.kubernetes.io/zone,"
+            " without a tag that is in tags",
             holds=lambda model: all(
                 re.fullmatch(LABEL_KEY_PATTERN, label) and name not in _tags(model)
                 for name, label in _labels(model).items()

@@ -23,7 +23,8 @@ class NodePorts(Model):
     rules: ClassVar = (
         Rule(
             cel="has(self.bootstrap) || has(self.firstBroker)",
-            message="nodePorts must say bootstrap, firstBroker or both; without it the API server chooses",
+            message="nodePorts must have bootstrap, firstBroker or both; without nodePorts the API server chooses the"
+            " ports",
             holds=lambda ports: ports.bootstrap is not None or ports.first_broker is not None,
         ),
     )
@@ -38,7 +39,7 @@ class ProxyProtocol(Model):
     rules: ClassVar = (
         Rule(
             cel="self.trusted.all(range, isCIDR(range))",
-            message="proxyProtocol.trusted must be ranges of addresses, for example 10.0.0.0/8 or 192.0.2.7/32",
+            message="proxyProtocol.trusted must be CIDR ranges, for example 10.0.0.0/8 or 192.0.2.7/32",
             holds=lambda proxy: all(is_cidr(trusted) for trusted in proxy.trusted),
             field="trusted",
         ),

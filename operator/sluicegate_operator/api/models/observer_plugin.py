@@ -48,7 +48,7 @@ class ObserverFilter(Model):
             cel=" && ".join(
                 f"(!has(self.{name}) || self.{name}.all(x, x.matches('{_ITEM_PATTERN}')))" for name in _LISTS
             ),
-            message="each item of a filter must be without commas, and without a blank at its ends",
+            message="an item of a filter must not contain a comma, or begin or end with a space",
             holds=lambda model: all(re.fullmatch(_ITEM_PATTERN, item) for items in model.lists for item in items or ()),
         ),
     )
@@ -84,7 +84,7 @@ class ObserverSource(Model):
     rules: ClassVar = (
         Rule(
             cel="!(has(self.configMap) && has(self.wheel))",
-            message="a class comes from one place: say configMap or wheel, not both",
+            message="a class comes from one place: set configMap or wheel, not both",
             holds=lambda source: source.config_map is None or source.wheel is None,
         ),
     )
@@ -101,19 +101,19 @@ class ObserverPluginSpec(Model):
         Rule(
             cel="!has(self.source) || !has(self.source.configMap)"
             f" || (has(self.class) && self.class.matches('{_MODULE_CLASS}'))",
-            message="a ConfigMap has one module: say class as module.Class, and put the module into the key module.py",
+            message="a ConfigMap has one module: set class to module.Class, and put the module into the key module.py",
             holds=lambda spec: (
                 spec.config_map_name is None or re.fullmatch(_MODULE_CLASS, spec.class_name or "") is not None
             ),
         ),
         Rule(
             cel="has(self.class) != has(self.builtIn)",
-            message="say exactly one of class (package.module.Class) and builtIn",
+            message="set exactly one of class (package.module.Class) and builtIn",
             holds=lambda spec: (spec.class_name is None) != (spec.built_in is None),
         ),
         Rule(
             cel=f"!has(self.class) || self.class.matches('{CLASS_PATTERN}')",
-            message="class must be package.module.Class, as Python imports it",
+            message="class must be package.module.Class, the path by which Python imports it",
             holds=lambda spec: spec.class_name is None or re.fullmatch(CLASS_PATTERN, spec.class_name) is not None,
             field="class",
         ),
@@ -125,32 +125,32 @@ class ObserverPluginSpec(Model):
         ),
         Rule(
             cel="!has(self.builtIn) || self.builtIn != 'audit-log' || !has(self.filter)",
-            message="audit-log keeps an account of all requests and takes no filter: leave out by config"
-            " (exclude.topics, exclude.listeners, exclude.principals)",
+            message="audit-log records all requests and has no filter: exclude requests by config (exclude.topics,"
+            " exclude.listeners, exclude.principals)",
             holds=lambda spec: spec.built_in != "audit-log" or spec.filter is None,
             field="filter",
         ),
         config_key_rule(
             f"!k.matches('{KEY_PATTERN}') || k.size() > 128",
             lambda key: re.fullmatch(KEY_PATTERN, key) is None or len(key) > 128,
-            "a key that is no name",
-            "keys are words of letters, digits, _ and -, with dots between them",
+            "a key that is not a valid name",
+            "keys must be words of letters, digits, _ and -, separated by dots",
         ),
         config_key_rule(
             f"k.matches('{_OWN_PATTERN}')",
             lambda key: re.fullmatch(_OWN_PATTERN, key) is not None,
-            "a key with a field of its own",
-            "use spec.class, spec.budgetMicroseconds and spec.filter",
+            "a key that has its own field in spec",
+            "use spec.class, spec.budgetMicroseconds or spec.filter",
         ),
         config_key_rule(
             f"k.matches('{_SECRET_PATTERN}')",
             lambda key: re.search(_SECRET_PATTERN, key) is not None,
             "a key whose value is secret",
-            "this object is no place for secrets; name a Secret in observers.secretNames of the BrokerCluster and let"
-            " the observer read its file (of the audit log: hash.key.file)",
+            "do not put secrets into this object; name a Secret in observers.secretNames of the BrokerCluster"
+            " and let the observer read its file (for the audit log: hash.key.file)",
         ),
     )
-    transitions: ClassVar = (cluster_ref_stays("delete this ObserverPlugin and make a new one"),)
+    transitions: ClassVar = (cluster_ref_stays("delete this ObserverPlugin and create a new one"),)
 
     cluster_ref: ClusterRef
     """The BrokerCluster whose brokers load the observer."""
@@ -230,7 +230,7 @@ class ObserverPlugin(Resource):
         Rule(
             cel=f"has(self.spec.name) || (self.metadata.name.matches('{NAME_PATTERN}')"
             " && self.metadata.name != 'class')",
-            message=f"spec.name is absent, so the name of the ObserverPlugin {_NAME_MESSAGE}",
+            message=f"spec.name is not set, so the name of the ObserverPlugin {_NAME_MESSAGE}",
             holds=lambda model: model.spec.name is not None or is_observer_name(model.metadata.name),
         ),
     )

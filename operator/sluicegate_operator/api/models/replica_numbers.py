@@ -26,16 +26,16 @@ def cluster_contradictions(cluster: BrokerCluster) -> list[Problem]:
     if cluster.spec.brokers is not None:
         brokers = cluster.spec.brokers.replicas
         found += [
-            f"{key} is {number}, and spec.brokers.replicas is {brokers}: a partition has one replica on a broker at"
-            f" most; set {key} to {brokers} or less, or run {number} brokers"
+            f"{key} is {number}, and spec.brokers.replicas is {brokers}: a broker can have only one replica of"
+            f" a partition; set {key} to {brokers} or less, or run {number} brokers"
             for key, number in numbers.items()
             if number > brokers
         ]
     if not found and numbers.get(MIN_IN_SYNC, 0) > numbers.get(_FACTOR, numbers.get(MIN_IN_SYNC, 0)):
         found.append(
-            f"{MIN_IN_SYNC} is {numbers[MIN_IN_SYNC]}, and {_FACTOR} is {numbers[_FACTOR]}: a topic of the default"
-            f" never has so many replicas in sync; set {MIN_IN_SYNC} to {numbers[_FACTOR]} or less, or {_FACTOR} to"
-            f" {numbers[MIN_IN_SYNC]}"
+            f"{MIN_IN_SYNC} is {numbers[MIN_IN_SYNC]}, and {_FACTOR} is {numbers[_FACTOR]}: a topic with the"
+            f" default number of replicas never has so many in sync; set {MIN_IN_SYNC} to {numbers[_FACTOR]}"
+            f" or less, or {_FACTOR} to {numbers[MIN_IN_SYNC]}"
         )
     return [Problem(_FIELD, sentence) for sentence in found]
 
@@ -52,15 +52,15 @@ def topic_contradictions(topic: Topic, cluster: BrokerCluster | None) -> Iterato
         brokers = cluster.spec.brokers.replicas
         yield Problem(
             "spec.replicas",
-            f"is {replicas}, and BrokerCluster {cluster.name} has {brokers} brokers: a partition has one replica on a"
-            f" broker at most; set replicas to {brokers} or less, or run {replicas} brokers",
+            f"is {replicas}, and BrokerCluster {cluster.name} has {brokers} brokers: a broker can have only"
+            f" one replica of a partition; set replicas to {brokers} or less, or run {replicas} brokers",
         )
     least = min_in_sync(topic)
     if least > replicas:
         yield Problem(
             _FIELD,
-            f"{MIN_IN_SYNC} is {least}, and spec.replicas is {replicas}: so many are never in sync; set {MIN_IN_SYNC}"
-            f" to {replicas} or less, or replicas to {least} or more",
+            f"{MIN_IN_SYNC} is {least}, and spec.replicas is {replicas}: so many replicas are never in sync;"
+            f" set {MIN_IN_SYNC} to {replicas} or less, or replicas to {least} or more",
         )
 
 

@@ -44,22 +44,23 @@ class TopicSpec(Model):
         config_keys_rule(
             tuple(TOPIC_CONFIG),
             (),
-            OthersKeys("a key that topics do not have", "docs/reference/broker-configuration.md lists them"),
+            OthersKeys("a key that is not a topic configuration", "docs/reference/broker-configuration.md lists them"),
         ),
         *config_value_rules(TOPIC_CONFIG),
         *(config_order_rule(order) for order in TOPIC_ORDERS),
     )
     transitions: ClassVar = (
-        cluster_ref_stays("make a new Topic"),
+        cluster_ref_stays("create a new Topic"),
         TransitionRule(
             cel="has(self.topicName) == has(oldSelf.topicName)"
             " && (!has(self.topicName) || self.topicName == oldSelf.topicName)",
-            message="topicName cannot be changed: Kafka cannot rename a topic; make a new Topic",
+            message="topicName cannot be changed: Kafka cannot rename a topic; create a new Topic",
             holds=lambda old, new: old.topic_name == new.topic_name,
         ),
         TransitionRule(
             cel="self.partitions >= oldSelf.partitions",
-            message="partitions cannot shrink: Kafka cannot take partitions away; keep the number or raise it",
+            message="partitions cannot be reduced: Kafka cannot remove partitions of a topic; keep or increase the"
+            " number",
             holds=lambda old, new: new.partitions >= old.partitions,
             field="partitions",
         ),
@@ -133,7 +134,7 @@ class Topic(Resource):
     rules: ClassVar = (
         Rule(
             cel=f"has(self.spec.topicName) || self.metadata.name.matches('{TOPIC_PATTERN}')",
-            message=f"spec.topicName is absent, so the name of the Topic {_NAME_MESSAGE}",
+            message=f"spec.topicName is not set, so the name of the Topic {_NAME_MESSAGE}",
             holds=lambda model: model.spec.topic_name is not None or is_topic_name(model.metadata.name),
         ),
     )

@@ -14,7 +14,7 @@ from sluicegate_operator.api.schema.metadata import INT_MAX
 from sluicegate_operator.api.schema.rules import Rule
 
 LONG_MAX = 2**63 - 1
-VALUE_REFUSED = "config holds a value that is not allowed"
+VALUE_REFUSED = "config contains a value that is not allowed"
 _SHORT_NUMBER = "^[+-]?[0-9]{1,18}$"
 _LONG_NUMBER = "^[1-9][0-9]{18}$"
 
@@ -124,7 +124,7 @@ def one_of(*allowed: str) -> Matching:
 
 def list_of(*allowed: str, meaning: Literal["list", "set"] = "set") -> Matching:
     item = f"({'|'.join(allowed)})"
-    return Matching(f"^{item}( *, *{item})*$", f"must be a list of {', '.join(allowed)}, separated by commas", meaning)
+    return Matching(f"^{item}( *, *{item})*$", f"must be a comma-separated list of {', '.join(allowed)}", meaning)
 
 
 def config_value_rules(values: Mapping[str, ConfigValue]) -> tuple[Rule, ...]:
@@ -160,11 +160,11 @@ def config_key_rule(refused_cel: str, refused: Callable[[str], bool], problem: s
 
     return Rule(
         cel=f"!has(self.config) || !self.config.exists(k, {refused_cel})",
-        message=f"config holds {problem}; {advice}",
+        message=f"config contains {problem}; {advice}",
         holds=lambda model: first(model) is None,
         field="config",
-        message_cel=f"'config holds {problem}: ' + self.config.filter(k, {refused_cel})[0] + '; {advice}'",
-        message_of=lambda model: f"config holds {problem}: {first(model)}; {advice}",
+        message_cel=f"'config contains {problem}: ' + self.config.filter(k, {refused_cel})[0] + '; {advice}'",
+        message_of=lambda model: f"config contains {problem}: {first(model)}; {advice}",
     )
 
 
@@ -187,11 +187,11 @@ class OthersKeys:
         return " || ".join([*listed, *([f"k.startsWith('{self.prefix}')"] if self.prefix else [])])
 
     def sentence(self, key: str) -> str:
-        return f"config holds {self.what}: {key}; {self.advice}"
+        return f"config contains {self.what}: {key}; {self.advice}"
 
     @property
     def sentence_cel(self) -> str:
-        return f"'config holds {self.what}: ' + k + '; {self.advice}'"
+        return f"'config contains {self.what}: ' + k + '; {self.advice}'"
 
 
 def config_keys_rule(known: tuple[str, ...], others: tuple[OthersKeys, ...], unknown: OthersKeys) -> Rule:
@@ -212,7 +212,7 @@ def config_keys_rule(known: tuple[str, ...], others: tuple[OthersKeys, ...], unk
     message_cel = "".join(f"{one.cel} ? {one.sentence_cel} : " for one in others) + unknown.sentence_cel
     return Rule(
         cel=f"!has(self.config) || !self.config.exists(k, {is_unknown})",
-        message=f"config holds {', or '.join(one.what for one in (*others, unknown))}; {unknown.advice}",
+        message=f"config contains {', or '.join(one.what for one in (*others, unknown))}; {unknown.advice}",
         holds=lambda model: first(model) is None,
         field="config",
         message_cel=f"self.config.filter(k, {is_unknown}).map(k, {message_cel})[0]",

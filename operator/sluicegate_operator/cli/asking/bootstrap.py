@@ -12,7 +12,10 @@ from sluicegate_operator.planning.layout.cluster_layout import INTERNAL, Role
 
 BootstrapOption = Annotated[
     str | None,
-    typer.Option("--bootstrap-server", help="HOST:PORT of a broker, or several with commas; else those of `up`."),
+    typer.Option(
+        "--bootstrap-server",
+        help="HOST:PORT of a broker, or several separated by commas; by default the brokers of `up`.",
+    ),
 ]
 
 
@@ -37,7 +40,7 @@ def bootstrap_addresses(given: str | None, data_dir: Path, cluster: str | None) 
         return [_given(address) for address in external]
     brokers = [node for node in clusters[name]["nodes"] if node["role"] == Role.BROKER and node["pid"] is not None]
     if not brokers:
-        raise BootstrapError(f"no broker of {name} runs; see `sluicegate status`")
+        raise BootstrapError(f"no broker of {name} is running; see `sluicegate status`")
     return [_given(node["listeners"][INTERNAL]) for node in brokers]
 
 

@@ -25,7 +25,7 @@ from sluicegate_operator.resources.owner import has_controller, other_controller
 
 ANSWER_TIMEOUT_S = 3.0
 ASKED_AT_A_TIME = 16
-NO_SUCH_ANSWER = "its release has no such answer"
+NO_SUCH_ANSWER = "the broker's release does not support this request"
 
 Json = dict[str, Any]
 Get = Callable[[str], Awaitable[Json]]
@@ -76,8 +76,9 @@ def brokers_here(data_dir: Path, cluster: str | None) -> list[BrokerAsked]:
     names = [cluster] if cluster is not None else sorted(clusters)
     if names and all("external" in clusters[name] for name in names):
         raise NobodyToAskError(
-            f"{', '.join(names)}: runtime External, and Apache Kafka does not say what holds an address; `sluicegate"
-            " status` has the quotas, kafka-configs.sh --describe --entity-type ips what is set"
+            f"{', '.join(names)}: runtime External, and Apache Kafka does not report which quotas delay or"
+            " reject an address; `sluicegate status` shows the quotas, kafka-configs.sh --describe"
+            " --entity-type ips the limits that are set"
         )
     return [
         broker_here(name, node) for name in names for node in clusters[name]["nodes"] if node["role"] == Role.BROKER
@@ -92,7 +93,7 @@ def broker_here(cluster: str, node: Mapping[str, Any]) -> BrokerAsked:
 def _local(node: Mapping[str, Any]) -> Get:
     async def get(target: str) -> Json:
         if node["pid"] is None:
-            raise AskingError(node["failing"] or "it does not run")
+            raise AskingError(node["failing"] or "the broker is not running")
         host, _, port = node["http"].rpartition(":")
         try:
             answer = await http_get((host, int(port)), target, timeout_s=ANSWER_TIMEOUT_S)
@@ -115,7 +116,9 @@ async def brokers_in_kubernetes(kube: KubeClient, namespace: str, cluster: str |
     pods = [pod for pod in await kube.list(POD, namespace, selector) if is_node(pod)]
     if not pods:
         whose = f"cluster {cluster}" if cluster is not None else "any cluster"
-        raise NobodyToAskError(f"namespace {namespace} has no broker pods of {whose}; say where with -n NAMESPACE")
+        raise NobodyToAskError(
+            f"namespace {namespace} has no broker pods of {whose}; set the namespace with -n NAMESPACE"
+        )
     found = [broker_in_pod(kube, namespace, pod) for pod in pods]
     return sorted(found, key=lambda broker: (broker.cluster, broker.broker_id))
 
@@ -150,7 +153,7 @@ def proxied(kube: KubeClient, namespace: str, pod: Json) -> Get:
 
     async def get(target: str) -> Json:
         if (pod.get("status") or {}).get("phase") != "Running":
-            raise AskingError(f"its pod is {(pod.get('status') or {}).get('phase') or 'not started'}")
+            raise AskingError(f"the broker's pod is {(pod.get('status') or {}).get('phase') or 'not started'}")
         path = f"{POD.path(namespace, pod['metadata']['name'])}:{HTTP_PORT}/proxy{target}"
         try:
             found = await kube.read(path)
@@ -167,7 +170,7 @@ def _parsed(text: str) -> Json:
     try:
         document = json.loads(text)
     except ValueError:
-        raise AskingError("what it answers is not JSON") from None
+        raise AskingError("the broker's response is not JSON") from None
     if not isinstance(document, dict):
-        raise AskingError("what it answers is no JSON object")
+        raise AskingError("the broker's response is not a JSON object")
     return document

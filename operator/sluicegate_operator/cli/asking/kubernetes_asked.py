@@ -45,4 +45,6 @@ def place_asked(namespace: str | None, context: str | None, kubeconfig: str | No
 def check_name(name: str) -> None:
     """End the command if the name is not valid for a pod or namespace."""
     if re.fullmatch(OBJECT_NAME_PATTERN, name) is None:
-        raise bad_use(f"{name!r} is no name of a pod or namespace: small letters, digits, dots and dashes")
+        raise bad_use(
+            f"{name!r} is not a valid name of a pod or namespace: use lower-case letters, digits, dots and dashes"
+        )

@@ -17,7 +17,7 @@ async def ask_limits(broker: BrokerAsked) -> BrokerLimits:
     try:
         quota_rows([limits])
     except ValueError as error:
-        raise NoSuchAnswerError(f"its release answers in another form: {error}") from error
+        raise NoSuchAnswerError(f"the broker's release returns another format: {error}") from error
     return limits
 
 
@@ -31,4 +31,4 @@ async def _all(broker: BrokerAsked, path: str, items: str) -> tuple[Json, Json]:
         if after is None:
             return first, found
         page = await broker.get(f"{path}?{urlencode({'after': after})}")
-    raise AskingError(f"more than {PAGES_MAX} pages of {items}")
+    raise AskingError(f"the broker has more than {PAGES_MAX} pages of {items}")

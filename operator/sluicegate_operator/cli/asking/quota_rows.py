@@ -53,7 +53,7 @@ def quota_rows(brokers: Iterable[BrokerLimits]) -> list[QuotaRow]:
     try:
         rows = [row for broker in brokers for row in _rows(broker)]
     except (AttributeError, KeyError, TypeError) as error:
-        raise ValueError(f"an answer without limits: {error!r}") from error
+        raise ValueError(f"the response has no limits: {error!r}") from error
     return sorted(rows, key=lambda row: (TARGET_ORDER.index(row.target.split()[0]), row.target, row.broker_id))
 
 

@@ -85,8 +85,10 @@ def why_tables(found: AddressAnswers, now: datetime) -> list[Table]:
 def _table(found: AddressAnswers, cluster: str, now: datetime) -> Table:
     observes = any(answer.document and answer.document["observers"] for answer in found.answers)
     table = Table(
-        title=f"What holds {found.address} in cluster {cluster}",
-        caption="in brackets: would have been held, had the quota not only observed" if observes else None,
+        title=f"Limits on {found.address} in cluster {cluster}",
+        caption="in brackets: would have been delayed or rejected if the quota did not only observe"
+        if observes
+        else None,
         box=SIMPLE_HEAD,
         pad_edge=False,
         padding=(0, 1, 0, 0),

@@ -31,9 +31,10 @@ class FoundBroker:
 
 def brokers(
     broker: Annotated[
-        list[int] | None, typer.Argument(metavar="[ID]...", min=0, max=INT_MAX, help="Only these; else all.")
+        list[int] | None,
+        typer.Argument(metavar="[ID]...", min=0, max=INT_MAX, help="Only these brokers; by default all."),
     ] = None,
-    tags: Annotated[bool, typer.Option("--tags", help="With all tags, a line for each.")] = False,
+    tags: Annotated[bool, typer.Option("--tags", help="Show all tags, one per line.")] = False,
     bootstrap_server: BootstrapOption = None,
     data_dir: DataDirOption = DATA_DIR,
     cluster: ClusterOption = None,
@@ -48,7 +49,7 @@ def brokers(
         Console().print(tags_table(found) if tags else brokers_table(found))
     missing = sorted(set(wanted) - {one.broker.id for one in found})
     for broker_id in missing:
-        say(f"there is no broker {broker_id}")
+        say(f"broker {broker_id} does not exist")
     if missing:
         raise typer.Exit(REFUSED)
 
@@ -59,7 +60,7 @@ async def _found(asked: AdminApi, wanted: Sequence[int]) -> list[FoundBroker]:
         told = await asked.describe_brokers(wanted)
     except (UnsupportedApiError, AdminConnectionError) as error:
         # It has just answered describe_cluster, which every broker answers.
-        raise RefusedError(f"{error}; only brokers of Sluicegate say what they are") from None
+        raise RefusedError(f"{error}; only brokers of Sluicegate describe themselves") from None
     return [FoundBroker(one, one.id in serving) for one in told]
 
 

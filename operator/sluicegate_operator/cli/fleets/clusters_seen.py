@@ -40,7 +40,7 @@ async def looking(place: Place | None, cluster: str | None, data_dir: Path) -> A
             with place.client() as kube:
                 yield KubernetesView(kube, place.namespace, cluster).read_clusters
     except DataDirError as error:
-        say(f"{error}; or ask in Kubernetes with -n NAMESPACE")
+        say(f"{error}; or ask a cluster in Kubernetes with -n NAMESPACE")
         raise typer.Exit(REFUSED) from None
     except NobodyToAskError as error:
         raise bad_use(str(error)) from None

@@ -63,9 +63,9 @@ def list_(
 @damage.command()
 def accept(
     partition: Annotated[str, typer.Argument(metavar="TOPIC-PARTITION", help="For example orders-0.")],
-    offsets: Annotated[str, typer.Option("--offsets", help="FIRST-LAST, as `sluicegate damage list` shows them.")],
+    offsets: Annotated[str, typer.Option("--offsets", help="FIRST-LAST, as shown by `sluicegate damage list`.")],
     execute: Annotated[
-        bool, typer.Option("--execute", help="Accept the loss; without it the loss is only shown.")
+        bool, typer.Option("--execute", help="Accept the loss; without this option the command only shows it.")
     ] = False,
     bootstrap_server: BootstrapOption = None,
     data_dir: DataDirOption = DATA_DIR,
@@ -95,7 +95,7 @@ async def _found(asked: AdminClient) -> DamageAnswers:
         try:
             told.append(await asked.broker(broker.host, broker.port).describe_log_damage())
         except KafkaAdminError as error:
-            silent.append(f"broker {broker.id} does not say which offsets are damaged: {error}")
+            silent.append(f"broker {broker.id} did not report its damaged offsets: {error}")
     return DamageAnswers(tuple(told), tuple(silent))
 
 
@@ -108,15 +108,15 @@ async def _accept(asked: AdminClient, topic: str, index: int, span: tuple[int, i
     view = (await asked.describe_topics([topic])).get(topic)
     part = next((one for one in view.partitions if one.index == index), None) if view is not None else None
     if part is None:
-        raise RefusedError(f"there is no partition {index} of topic {topic}")
+        raise RefusedError(f"partition {index} of topic {topic} does not exist")
     if part.leader is None or part.leader not in brokers:
-        raise RefusedError(f"{topic}-{index} has no leader; the leader accepts the loss")
+        raise RefusedError(f"{topic}-{index} has no leader, and only the leader can accept the loss")
     leader = asked.broker(brokers[part.leader].host, brokers[part.leader].port)
     known = (await leader.describe_log_damage()).replicas
     replica = next((one for one in known if (one.topic, one.partition) == (topic, index)), None)
     lost = _lost(replica, f"{topic}-{index}", span)
     if not execute:
-        hint = "nothing was changed; --execute gives these offsets up, which cannot be undone"
+        hint = "nothing was changed; --execute accepts the loss of these offsets, which cannot be undone"
         return [*lost, *_others(part, brokers, replica), hint]
     await leader.accept_log_loss(topic, index, *span)
     return [*lost, f"the loss is accepted: consumers of {topic}-{index} skip these offsets from now on"]
@@ -129,7 +129,7 @@ def _lost(replica: DamagedReplica | None, place: str, span: tuple[int, int]) -> 
     if not chosen or (chosen[0].first, chosen[-1].last) != span:
         known = ", ".join(f"{one.first}-{one.last}" for one in ranges) or "none"
         raise RefusedError(
-            f"offsets {span[0]}-{span[1]} of {place} are not what its leader cannot read: that is {known}"
+            f"offsets {span[0]}-{span[1]} of {place} are not the damaged offsets of its leader, which are {known}"
         )
     return [
         f"offsets {one.first} to {one.last} of {place} ({one.last - one.first + 1} in all) are lost: {one.reason}"
@@ -172,7 +172,7 @@ def hints(told: Sequence[LogDamage]) -> None:
             if replica.leader == one.broker_id and replica.ranges:
                 place = printable(f"{replica.topic}-{replica.partition}")
                 offsets = f"{replica.ranges[0].first}-{replica.ranges[-1].last}"
-                say(f"if no replica has them: sluicegate damage accept {place} --offsets {offsets}")
+                say(f"if no replica has these offsets: sluicegate damage accept {place} --offsets {offsets}")
         shown = sum(len(replica.ranges) for replica in one.replicas)
         if shown < one.ranges_total:
             say(f"broker {one.broker_id} has {one.ranges_total - shown} more ranges")

@@ -35,7 +35,7 @@ def brokers_table(cluster: ShownCluster) -> Table:
     """Return the brokers as the controller sees them; the caption has the progress of `up`. It fits into 80 columns."""
     lines = [f"{what} {row['phase']}: {row['message']}" for what, row in cluster.progress.items() if row["message"]]
     if cluster.unseen:
-        lines.append(f"the controller does not say: {cluster.unseen}")
+        lines.append(f"no view of the controller: {cluster.unseen}")
     table = Table(title=f"Brokers of {cluster.name}", caption=Text("\n".join(lines)) if lines else None)
     for heading in ("broker", "state"):
         table.add_column(heading, no_wrap=True)

@@ -75,7 +75,7 @@ class ShownCluster:
 def silent_brokers(clusters: Iterable[ShownCluster]) -> list[str]:
     """Return a sentence for each broker whose limits are missing from the view."""
     return [
-        f"broker {node.id} of {cluster.name} does not show its limits: {node.problem or node.limits_unseen}"
+        f"broker {node.id} of {cluster.name} did not report its limits: {node.problem or node.limits_unseen}"
         for cluster in clusters
         for node in cluster.nodes
         if node.role == Role.BROKER and (node.problem or node.limits_unseen)

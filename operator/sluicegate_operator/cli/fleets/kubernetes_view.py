@@ -87,7 +87,7 @@ class KubernetesView:
         wanted = [one for one in clusters if self._cluster in (None, one["metadata"]["name"])]
         if not wanted:
             which = f"no BrokerCluster {self._cluster}" if self._cluster is not None else "no BrokerCluster"
-            raise NobodyToAskError(f"namespace {self._namespace} has {which}; say where with -n NAMESPACE")
+            raise NobodyToAskError(f"namespace {self._namespace} has {which}; set the namespace with -n NAMESPACE")
         return [await self._view(one, objects) for one in wanted]
 
     async def _view(self, cluster: Json, objects: _Objects) -> ShownCluster:
@@ -136,7 +136,7 @@ class KubernetesView:
                 problems.append(f"{name}: {error}")
         if found:
             return max(found, key=lambda one: (one.controller_epoch, one.metadata_offset)), ""
-        return None, "; ".join(problems) or "there is no controller pod"
+        return None, "; ".join(problems) or "no controller pod exists"
 
 
 def node_view(pod: Json, listeners: Mapping[str, int], problem: str | None = None) -> ShownNode:
@@ -198,7 +198,9 @@ def _resource_row(body: Json) -> Json:
         "kind": body["kind"],
         "name": body["metadata"]["name"],
         "ready": ready is not None and ready["status"] == "True",
-        "message": "the operator has not seen it yet" if ready is None else ready.get("message") or ready["reason"],
+        "message": "the operator has not reconciled it yet"
+        if ready is None
+        else ready.get("message") or ready["reason"],
     }
 
 

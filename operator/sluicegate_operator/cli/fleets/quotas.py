@@ -35,11 +35,12 @@ def quotas(
     kubeconfig: KubeconfigOption = None,
     cluster: ClusterOption = None,
     data_dir: DataDirOption = DATA_DIR,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Keep showing, until Ctrl-C.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh until Ctrl-C.")] = False,
     interval: Annotated[
         float | None,
         typer.Option(
-            min=0.1, help=f"Seconds between two looks; {INTERVAL_S:g}, or {KUBERNETES_INTERVAL_S:g} in Kubernetes."
+            min=0.1,
+            help=f"Seconds between refreshes; {INTERVAL_S:g} by default, {KUBERNETES_INTERVAL_S:g} in Kubernetes.",
         ),
     ] = None,
 ) -> None:
@@ -56,7 +57,10 @@ def quotas(
     clusters = asyncio.run(ask_once(place, cluster, data_dir))
     Console().print(quotas_table(clusters))
     if not any(one.nodes for one in clusters):
-        say("no broker runs here, and those of runtime External tell no rates: `sluicegate status` has their quotas")
+        say(
+            "no broker runs here, and brokers of runtime External report no rates: `sluicegate status` shows their"
+            " quotas"
+        )
     if silent_brokers(clusters):
         raise typer.Exit(REFUSED)
 

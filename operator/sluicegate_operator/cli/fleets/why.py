@@ -64,12 +64,12 @@ def why(
     address first, and then those of brokers and listeners, which all clients share.
     """
     if not address.startswith(OF_A_POD) and not is_ip(address):
-        raise bad_use(f"{address} is neither one IPv4 or IPv6 address, such as 10.0.0.1, nor pod/NAME")
+        raise bad_use(f"{address} is neither an IPv4 or IPv6 address, such as 10.0.0.1, nor pod/NAME")
     if address.startswith(OF_A_POD):
         check_name(address.removeprefix(OF_A_POD))
     place = place_asked(namespace, context, kubeconfig)
     if place is None and address.startswith(OF_A_POD):
-        raise bad_use("a pod is looked up in Kubernetes: say its namespace with -n")
+        raise bad_use("a pod needs a namespace of Kubernetes: set it with -n NAMESPACE")
     found = asyncio.run(_ask(address, place, cluster, data_dir))
     if output is Output.JSON:
         print_json(document(found))
@@ -94,7 +94,7 @@ async def _ask(address: str, place: Place | None, cluster: str | None, data_dir:
             brokers = await brokers_in_kubernetes(kube, place.namespace, cluster)
             return await _asked(addresses, brokers, await _quotas(kube, place.namespace))
     except DataDirError as error:
-        raise bad_use(f"{error}; or ask in Kubernetes with -n NAMESPACE") from None
+        raise bad_use(f"{error}; or ask a cluster in Kubernetes with -n NAMESPACE") from None
     except NobodyToAskError as error:
         raise bad_use(str(error)) from None
     except KubeError as error:
@@ -132,10 +132,10 @@ async def _addresses(kube: KubeClient, namespace: str, address: str) -> Sequence
     name = address.removeprefix(OF_A_POD)
     body = await kube.get(POD, namespace, name)
     if body is None:
-        raise NobodyToAskError(f"there is no pod {name} in namespace {namespace}")
+        raise NobodyToAskError(f"pod {name} does not exist in namespace {namespace}")
     pod = workload_pod(body)
     if pod is None or not pod.addresses:
-        raise NobodyToAskError(f"pod {name} has no address now: it has not started, or has ended")
+        raise NobodyToAskError(f"pod {name} has no address: it has not started or has ended")
     if pod.host_network:
-        say(f"pod {name} has its node's address (hostNetwork), which workload quotas leave out")
+        say(f"pod {name} has its node's address (hostNetwork), and workload quotas do not include such pods")
     return pod.addresses

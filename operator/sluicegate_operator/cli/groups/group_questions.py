@@ -69,7 +69,9 @@ async def planned(asked: ConsumerGroups, request: ResetRequest) -> ResetPlan:
     if request.topics is None:
         partitions = sorted(committed)
         if not partitions:
-            raise ResetError(f"--all-topics: group {request.group_id} has committed nothing; name a --topic")
+            raise ResetError(
+                f"--all-topics: group {request.group_id} has no committed offsets; name topics with --topic"
+            )
     else:
         partitions = chosen_partitions(request.topics, await asked.partitions_of(request.topics))
     resets = plan_resets(request.target, committed, await _log_ends(asked, partitions, request.target.time_ms))
@@ -83,7 +85,7 @@ async def executed(asked: ConsumerGroups, group_id: str, resets: Sequence[Reset]
         # A member that joined after the plan was made.
         _refuse_active(await asked.describe(group_id))
         shown = ", ".join(f"{topic}-{index} ({error})" for (topic, index), error in sorted(refused.items()))
-        raise RefusedError(f"the coordinator of {group_id} has not taken the offsets of {shown}")
+        raise RefusedError(f"the coordinator of {group_id} refused the offsets of {shown}")
 
 
 async def deleted(asked: ConsumerGroups, group_ids: Sequence[str]) -> dict[str, str]:
@@ -97,9 +99,9 @@ async def _deleted(asked: ConsumerGroups, group_id: str) -> str:
     except KafkaApiError as error:
         match error.name:
             case "GROUP_ID_NOT_FOUND":
-                return "there is no such group"
+                return "the group does not exist"
             case "NON_EMPTY_GROUP":
-                return "it has members; stop them first"
+                return "the group has members; stop them first"
         return str(error)
     except KafkaAdminError as error:
         return str(error)
@@ -108,10 +110,10 @@ async def _deleted(asked: ConsumerGroups, group_id: str) -> str:
 
 def _refuse_active(group: GroupView) -> None:
     if not group.is_empty:
-        clients = ", ".join(sorted({member.client_id for member in group.members})) or "they are still joining"
+        clients = ", ".join(sorted({member.client_id for member in group.members})) or "members that are still joining"
         raise RefusedError(
-            f"group {group.id} is {group.state} with members ({clients}), which would go on from "
-            "their own offsets: stop them first"
+            f"group {group.id} is {group.state} with members ({clients}), which would continue from their own"
+            " offsets: stop them first"
         )
 
 
@@ -125,7 +127,7 @@ async def _log_ends(
         set(partitions) - (set(earliest) & set(latest) & set(at_time if time_ms is not None else latest))
     ):
         topic, index = silent[0]
-        raise RefusedError(f"{topic}-{index} has no leader that could be asked, or is gone; nothing was changed")
+        raise RefusedError(f"{topic}-{index} has no leader that answers, or was deleted; nothing was changed")
     return {
         partition: LogEnds(
             earliest[partition],

@@ -51,7 +51,7 @@ def list_(
     cluster: ClusterOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """All groups, with state, type and protocol."""
+    """List all groups, with state, type and protocol."""
     found = _ask(bootstrap_server, data_dir, cluster, lambda asked: asked.all())
     if output is Output.JSON:
         print_json({"groups": [asdict(group) for group in found]})
@@ -70,9 +70,9 @@ def describe(
     cluster: ClusterOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Members, and for each partition the committed offset, the log's end, the lag and who holds it."""
+    """Show the members, and for each partition the committed offset, the log's end, the lag and its member."""
     if bool(group) is every:
-        raise bad_use("name groups, or say --all")
+        raise bad_use("name groups, or use --all")
     _check_names(group or ())
     asked_for = _ask(bootstrap_server, data_dir, cluster, lambda asked: reports(asked, group or ()))
     found = [one for one in asked_for.values() if one is not None]
@@ -87,7 +87,7 @@ def describe(
             _print_none()
     missing = [name for name, one in asked_for.items() if one is None]
     for name in missing:
-        say(f"there is no group {name}; `sluicegate groups list` has those that there are")
+        say(f"group {name} does not exist; `sluicegate groups list` shows all groups")
     if missing:
         raise typer.Exit(REFUSED)
 
@@ -96,23 +96,34 @@ def describe(
 def reset_offsets(
     group: Annotated[str, typer.Argument(metavar="GROUP")],
     topic: Annotated[list[str] | None, typer.Option("--topic", help="TOPIC, or TOPIC:0,1; may be repeated.")] = None,
-    all_topics: Annotated[bool, typer.Option("--all-topics", help="All that the group has committed.")] = False,
-    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="The log's first record.")] = False,
-    to_latest: Annotated[bool, typer.Option("--to-latest", help="What is produced from now on.")] = False,
-    to_offset: Annotated[int | None, typer.Option("--to-offset", help="An offset.")] = None,
-    shift_by: Annotated[int | None, typer.Option("--shift-by", help="Records forward, or back if below 0.")] = None,
-    by_duration: Annotated[str | None, typer.Option("--by-duration", help="Back in time: PT1H30M, P7D.")] = None,
-    to_datetime: Annotated[
-        str | None, typer.Option("--to-datetime", help="2026-11-23T08:00:00, or with +02:00.")
+    all_topics: Annotated[
+        bool, typer.Option("--all-topics", help="All topics with committed offsets of the group.")
+    ] = False,
+    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the first record of each partition.")] = False,
+    to_latest: Annotated[
+        bool, typer.Option("--to-latest", help="To the end of each partition: only records produced from now on.")
+    ] = False,
+    to_offset: Annotated[int | None, typer.Option("--to-offset", help="To this offset.")] = None,
+    shift_by: Annotated[
+        int | None, typer.Option("--shift-by", help="By this number of records, backwards if negative.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the plan: the default.")] = False,
-    execute: Annotated[bool, typer.Option("--execute", help="Do it.")] = False,
+    by_duration: Annotated[
+        str | None, typer.Option("--by-duration", help="Back by this time, such as PT1H30M or P7D.")
+    ] = None,
+    to_datetime: Annotated[
+        str | None,
+        typer.Option(
+            "--to-datetime", help="To a time, such as 2026-11-23T08:00:00 (UTC) or 2026-11-23T08:00:00+02:00."
+        ),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the plan (the default).")] = False,
+    execute: Annotated[bool, typer.Option("--execute", help="Commit the new offsets.")] = False,
     bootstrap_server: BootstrapOption = None,
     data_dir: DataDirOption = DATA_DIR,
     cluster: ClusterOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Set from where a group without members goes on; shows the plan, and does it with --execute."""
+    """Set the offsets at which a group without members continues. Only shows the plan without --execute."""
     ways: dict[Way, Any] = {
         Way.EARLIEST: to_earliest or None,
         Way.LATEST: to_latest or None,
@@ -123,9 +134,9 @@ def reset_offsets(
     }
     _check_names([group])
     if dry_run and execute:
-        raise bad_use("--dry-run and --execute exclude each other")
+        raise bad_use("use either --dry-run or --execute, not both")
     if bool(topic) is all_topics:
-        raise bad_use("say which offsets: --topic TOPIC, or --all-topics")
+        raise bad_use("choose the partitions with --topic TOPIC or --all-topics")
     try:
         target = _target({way: value for way, value in ways.items() if value is not None})
         topics = parse_topics(topic) if topic else None
@@ -142,14 +153,14 @@ def reset_offsets(
     plan = _ask(bootstrap_server, data_dir, cluster, reset)
     if plan.is_new:
         # This is no error, but the name may be mistyped.
-        note = f"there was no group {group}; its offsets make it"
-        say(note if execute else f"there is no group {group} yet; --execute makes it")
+        note = f"group {group} did not exist; the offsets created it"
+        say(note if execute else f"group {group} does not exist yet; --execute creates it")
     if output is Output.JSON:
         print_json({"group": group, "executed": execute, "offsets": [asdict(reset) for reset in plan.resets]})
         return
     Console().print(resets_table(group, plan.resets, executed=execute))
     if not execute:
-        print("nothing was changed; --execute does it")
+        print("nothing was changed; --execute commits the new offsets")
 
 
 @groups.command()
@@ -160,7 +171,7 @@ def delete(
     cluster: ClusterOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Forget groups that have no members, with their offsets."""
+    """Delete groups without members, with their offsets."""
     _check_names(group)
     kept = _ask(bootstrap_server, data_dir, cluster, lambda asked: deleted(asked, group))
     if output is Output.JSON:
@@ -175,18 +186,18 @@ def delete(
 
 
 def _print_none() -> None:
-    say("there are no groups")
+    say("the cluster has no groups")
 
 
 def _check_names(groups: Sequence[str]) -> None:
     if "" in groups:
-        raise bad_use("a group has a name, and one of these is empty")
+        raise bad_use("the name of a group cannot be empty")
 
 
 def _target(given: dict[Way, Any]) -> ResetTarget:
     """Return the target of the options. Raises ResetError."""
     if len(given) != 1:
-        raise ResetError(f"say to where, by one of {', '.join(Way)}")
+        raise ResetError(f"choose the new offset with one of {', '.join(Way)}")
     ((way, value),) = given.items()
     match way:
         case Way.EARLIEST | Way.LATEST:

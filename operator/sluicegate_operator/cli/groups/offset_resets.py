@@ -83,7 +83,7 @@ def parse_datetime(text: str) -> int:
         found = datetime.fromisoformat(text)
     except ValueError:
         raise ResetError(
-            f"--to-datetime {text}: write YYYY-MM-DDThh:mm:ss, and a zone such as +02:00 where it is not UTC"
+            f"--to-datetime {text}: write YYYY-MM-DDThh:mm:ss, and a time zone such as +02:00 if it is not UTC"
         ) from None
     return max(0, in_ms(found if found.tzinfo else found.replace(tzinfo=UTC)))
 
@@ -120,10 +120,11 @@ def chosen_partitions(
     chosen = []
     for topic, indexes in wanted.items():
         if topic not in existing:
-            raise ResetError(f"--topic {topic}: there is no such topic")
+            raise ResetError(f"--topic {topic}: the topic does not exist")
         if missing := sorted(set(indexes or ()) - set(existing[topic])):
             raise ResetError(
-                f"--topic {topic}: it has {len(existing[topic])} partitions, and no partition {missing[0]}"
+                f"--topic {topic}: the topic has {len(existing[topic])} partitions, and partition {missing[0]}"
+                " does not exist"
             )
         chosen += [(topic, index) for index in indexes or existing[topic]]
     return sorted(chosen)
@@ -153,5 +154,8 @@ def _wanted(target: ResetTarget, before: int | None, ends: LogEnds, name: str) -
             return ends.latest if ends.at_time is None else ends.at_time
         case Way.SHIFT:
             if before is None:
-                raise ResetError(f"--shift-by {target.value}: nothing is committed for {name}; choose another way")
+                raise ResetError(
+                    f"--shift-by {target.value}: the group has no committed offset for {name}; use another option"
+                    " than --shift-by"
+                )
             return before + target.value

@@ -56,18 +56,19 @@ class PlanOutput(StrEnum):
 def plan(
     files: FilesOption,
     namespace: Annotated[
-        str, typer.Option("-n", "--namespace", help="Of objects that name none in their file.")
+        str, typer.Option("-n", "--namespace", help="Namespace of objects whose manifest has none.")
     ] = DEFAULT_NAMESPACE,
     against: Annotated[
         list[Path] | None,
-        typer.Option("--against", help="Files or folders that hold what is there, instead of a Kubernetes cluster."),
+        typer.Option("--against", help="Compare with these files or folders instead of a Kubernetes cluster."),
     ] = None,
     kubeconfig: Annotated[
-        str | None, typer.Option("--kubeconfig", help="Of the cluster to compare with; KUBECONFIG when absent.")
+        str | None,
+        typer.Option("--kubeconfig", help="Kubeconfig file of the cluster to compare with; by default KUBECONFIG."),
     ] = None,
     up: Annotated[bool, typer.Option("--up", help="Compare with what `sluicegate up` runs in --data-dir.")] = False,
     data_dir: DataDirOption = DATA_DIR,
-    output: Annotated[PlanOutput, typer.Option("-o", "--output", help="The form of what is found.")] = PlanOutput.TEXT,
+    output: Annotated[PlanOutput, typer.Option("-o", "--output", help="Output format.")] = PlanOutput.TEXT,
 ) -> None:
     """Compare manifests with what is running.
 
@@ -76,7 +77,7 @@ def plan(
     """
     ways = {"--up": up, "--against": bool(against), "--kubeconfig": kubeconfig is not None}
     if len(given := [name for name, is_given in ways.items() if is_given]) > 1:
-        raise typer.Exit(_failed([f"{' and '.join(given)} are different things to compare with: say one"], output))
+        raise typer.Exit(_failed([f"{' and '.join(given)} exclude each other: use one of them"], output))
     wanted = load_manifests(files, skip_others=True, namespace=namespace)
     if refusals := [str(error) for error in wanted.errors] or _nothing(wanted, files):
         raise typer.Exit(_failed(refusals, output))
@@ -108,7 +109,7 @@ def exit_code(seen: Preview) -> int:
 
 
 def _nothing(manifests: Manifests, files: Sequence[Path]) -> list[str]:
-    return [] if manifests.resources else [f"there is no object of sluicegate.dev in {', '.join(map(str, files))}"]
+    return [] if manifests.resources else [f"no objects of sluicegate.dev in {', '.join(map(str, files))}"]
 
 
 def _failed(sentences: Sequence[str], output: PlanOutput) -> int:

@@ -66,7 +66,7 @@ async def _read(wanted: Manifests, kubeconfig: str | None) -> World:
         }
         silence = operator_silence(await _operator_leases(kube), datetime.now(UTC))
     except KubeError as error:
-        raise UnknownWorldError([f"what is there cannot be read: {error}"]) from None
+        raise UnknownWorldError([f"the objects in the Kubernetes cluster cannot be read: {error}"]) from None
     finally:
         kube.close()
     return World(manifests, nodes, operator_silence=silence)
@@ -110,4 +110,4 @@ def _stored(body: dict[str, Any]) -> Resource:
     except InvalidManifest as error:
         meta = body["metadata"]
         name = f"{body['kind']} {meta['namespace']}/{meta['name']}"
-        raise UnknownWorldError([f"{name} is there and cannot be read by this version: {error}"]) from None
+        raise UnknownWorldError([f"{name} exists and cannot be read by this version: {error}"]) from None

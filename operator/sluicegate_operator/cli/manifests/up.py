@@ -27,7 +27,7 @@ def up(
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Apply the manifests again when they change.")] = False,
     restart_after: Annotated[
         float,
-        typer.Option(min=0.01, max=30, help="Seconds until a process that ended is started again; doubles to 30."),
+        typer.Option(min=0.01, max=30, help="Seconds before an ended process is restarted; doubles up to 30."),
     ] = 1.0,
 ) -> None:
     """Exit code 1 when the manifests or the data folder cannot be used."""
@@ -54,7 +54,7 @@ async def _serve(data: DataDir, files: Sequence[Path], *, watch: bool, back_off:
     if refusals:
         return 1
     if not manifests.clusters:
-        print(f"there is no BrokerCluster in {', '.join(map(str, files))}", file=sys.stderr)
+        print(f"no BrokerCluster in {', '.join(map(str, files))}", file=sys.stderr)
         return 1
     run = LocalRun(data, say, back_off)
     task = asyncio.create_task(_keep(run, manifests, files, watcher if watch else None), name="up")
@@ -100,7 +100,7 @@ async def _apply_again(run: LocalRun, current: Manifests, files: Sequence[Path],
     if sentences:
         for sentence in sentences:
             say(f"not applied: {sentence}")
-        say("the last good manifests stay in force")
+        say("the last valid manifests stay in effect")
         return current
     await run.apply(manifests, changed_ago_s=changed_ago_s)
     return manifests

@@ -23,16 +23,16 @@ class ValidateOutput(StrEnum):
 
 def validate(
     files: FilesOption,
-    output: Annotated[ValidateOutput, typer.Option(help="The form of what is found.")] = ValidateOutput.TEXT,
+    output: Annotated[ValidateOutput, typer.Option(help="Output format.")] = ValidateOutput.TEXT,
     skip_others: Annotated[
-        bool, typer.Option("--skip-others", help="Leave out objects that are not of sluicegate.dev.")
+        bool, typer.Option("--skip-others", help="Skip objects of other API groups than sluicegate.dev.")
     ] = False,
 ) -> None:
     """Exit code 1 when anything is wrong, with file, field and what to do."""
     manifests = load_manifests(files, skip_others=skip_others)
     problems = list(manifests.errors)
     if not problems and not manifests.resources:
-        problems.append(ManifestError(", ".join(map(str, files)), None, "", "there are no resources in it"))
+        problems.append(ManifestError(", ".join(map(str, files)), None, "", "contains no resources"))
     if output is ValidateOutput.JSON:
         print(json.dumps(_document(manifests, problems)))
     elif problems:

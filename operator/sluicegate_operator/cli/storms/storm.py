@@ -102,7 +102,7 @@ def target_here(to: str, cluster: str | None, data_dir: Path) -> str:
         for node in clusters.get(name, {"nodes": ()})["nodes"]:
             if node["role"] == Role.BROKER and node["pid"] is not None and listener in node["listeners"]:
                 return str(node["listeners"][listener])
-    raise StormInputError(f"--to {to}: no broker that `up` runs has this listener open; see `sluicegate status`")
+    raise StormInputError(f"--to {to}: no broker of `up` has this listener open; see `sluicegate status`")
 
 
 def pod_storm(options: StormOptions, namespace: str, cluster: str | None, pods: int) -> PodStorm:
@@ -113,7 +113,9 @@ def pod_storm(options: StormOptions, namespace: str, cluster: str | None, pods: 
             " brokers are yours"
         )
     if options.sources:
-        raise StormInputError("--sources is for a storm from this machine: each pod has its own address, see --pods")
+        raise StormInputError(
+            "--sources is only for a storm from this machine, because each pod has its own address; see --pods"
+        )
     listener = listener_in(options.to)
     if listener is None:
         parse_target(options.to)
@@ -153,23 +155,25 @@ def _descriptors_allowed() -> int:
 
 def storm(
     to: Annotated[
-        str, typer.Option(help="HOST:PORT, or listener/NAME of a cluster of `up` or, with -n, of Kubernetes.")
+        str, typer.Option(help="Target: HOST:PORT, or listener/NAME of a cluster of `up` or, with -n, in Kubernetes.")
     ],
     rate: Annotated[
-        float, typer.Option(min=0.1, max=1_000_000, help="Attempts a second, whatever the answers (open loop).")
+        float,
+        typer.Option(min=0.1, max=1_000_000, help="Attempts per second, independent of the responses (open loop)."),
     ] = 100.0,
     workers: Annotated[
-        int | None, typer.Option(min=1, max=4096, help="Instead of a rate: each worker tries again when answered.")
+        int | None,
+        typer.Option(min=1, max=4096, help="Number of workers, instead of a rate; each tries again after a response."),
     ] = None,
-    sources: Annotated[str, typer.Option(help="Addresses to come from in turn, such as 127.0.1.1-127.0.1.8.")] = "",
-    seconds: Annotated[float, typer.Option(min=0.1, help="How long.")] = 10.0,
-    timeout: Annotated[float, typer.Option(min=0.05, help="Seconds to wait for each answer.")] = 2.0,
-    max_open: Annotated[int, typer.Option(min=1, help="Most sockets open at once.")] = 4096,
+    sources: Annotated[str, typer.Option(help="Source addresses, used in turn, such as 127.0.1.1-127.0.1.8.")] = "",
+    seconds: Annotated[float, typer.Option(min=0.1, help="Duration in seconds.")] = 10.0,
+    timeout: Annotated[float, typer.Option(min=0.05, help="Seconds to wait for each response.")] = 2.0,
+    max_open: Annotated[int, typer.Option(min=1, help="Maximum number of open sockets.")] = 4096,
     pods: Annotated[
-        int, typer.Option(min=1, max=PODS_MAX, help="In Kubernetes: pods to come from, each with the whole rate.")
+        int, typer.Option(min=1, max=PODS_MAX, help="In Kubernetes: number of pods, each with the full rate.")
     ] = 1,
     namespace: Annotated[
-        str | None, typer.Option("-n", "--namespace", help="Storm from pods of this namespace of Kubernetes.")
+        str | None, typer.Option("-n", "--namespace", help="Run the storm from pods in this namespace of Kubernetes.")
     ] = None,
     context: KubeContextOption = None,
     kubeconfig: KubeconfigOption = None,
@@ -177,7 +181,7 @@ def storm(
     data_dir: DataDirOption = DATA_DIR,
     output: Annotated[Output, typer.Option("-o", "--output")] = Output.TABLE,
     yes_i_own_this_target: Annotated[
-        bool, typer.Option("--yes-i-own-this-target", help="Needed for a target that is not loopback.")
+        bool, typer.Option("--yes-i-own-this-target", help="Required for a target that is not a loopback address.")
     ] = False,
 ) -> None:
     """Open many connections to a listener.
@@ -211,7 +215,7 @@ def _show(report: StormReport, output: Output) -> None:
         Console().print(storm_summary(report), highlight=False)
     total = report.total
     if total.attempts == total[AttemptOutcome.LOCAL_ERROR] + total[AttemptOutcome.REFUSED]:
-        say(f"no attempt reached {report.target}; is a broker listening there?")
+        say(f"no attempt reached {report.target}; check that a broker listens there")
         raise typer.Exit(REFUSED)
 
 

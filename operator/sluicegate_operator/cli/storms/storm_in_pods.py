@@ -100,7 +100,9 @@ class PodStorms:
         clusters = sorted({pod["metadata"]["labels"][CLUSTER_LABEL] for pod in pods})
         if not clusters:
             whose = f"cluster {storm.cluster}" if storm.cluster is not None else "any cluster"
-            raise NobodyToAskError(f"namespace {storm.namespace} has no broker pods of {whose}; say where with -n")
+            raise NobodyToAskError(
+                f"namespace {storm.namespace} has no broker pods of {whose}; set the namespace with -n"
+            )
         if len(clusters) > 1:
             raise NobodyToAskError(f"namespace {storm.namespace} has {', '.join(clusters)}; choose one with --cluster")
         return pods[0]
@@ -118,7 +120,7 @@ class PodStorms:
                 await self._check_service(one)
                 return f"{one['metadata']['name']}.{namespace}.svc:{one['spec']['port']}"
         names = ", ".join(sorted(one["spec"]["name"] for one in own)) or "none"
-        raise NobodyToAskError(f"cluster {cluster} has no listener {self.storm.listener}; it has {names}")
+        raise NobodyToAskError(f"cluster {cluster} has no listener {self.storm.listener}; its listeners are {names}")
 
     async def _check_service(self, listener: Json) -> None:
         """Raise NobodyToAskError if the Service of the listener's name does not belong to the listener."""
@@ -126,13 +128,13 @@ class PodStorms:
         service = await self.kube.get(SERVICE, self.storm.namespace, meta["name"])
         if service is None:
             raise NobodyToAskError(
-                f"listener {self.storm.listener} has no Service {meta['name']}; the conditions of BrokerListener"
-                f" {meta['name']} say why"
+                f"listener {self.storm.listener} has no Service {meta['name']}; see the conditions of"
+                f" BrokerListener {meta['name']}"
             )
         if not is_controlled_by(service, meta["uid"]):
             raise NobodyToAskError(
-                f"Service {meta['name']} is not that of listener {self.storm.listener}, and a storm would hit what is"
-                f" behind it; the conditions of BrokerListener {meta['name']} say what to do"
+                f"Service {meta['name']} does not belong to listener {self.storm.listener}, so a storm would"
+                f" hit another target; see the conditions of BrokerListener {meta['name']}"
             )
 
     async def _pods(self) -> list[Json]:
@@ -172,7 +174,7 @@ class PodStorms:
         """Raise StormPodError if pods have ended, or are `gone`, without a report."""
         problems = list(self._failed.values())
         if gone:
-            problems.append(f"{gone} of {self.storm.pods} storm pods were deleted before they had a report")
+            problems.append(f"{gone} of {self.storm.pods} storm pods were deleted before they returned a report")
         if problems:
             raise StormPodError("; ".join(problems), self.reports)
 
@@ -192,7 +194,9 @@ def report_in(log: str, pod: str) -> Json:
             found = None
         if isinstance(found, dict):
             return found
-    raise StormPodError(f"pod {pod} has no report: {' '.join(log.split()) or 'it was ended before it began'}")
+    raise StormPodError(
+        f"pod {pod} returned no report: {' '.join(log.split()) or 'the pod was ended before the storm began'}"
+    )
 
 
 def _image(broker: Json) -> str:
@@ -213,7 +217,7 @@ def _why_waiting(pod: Json, waited_s: float) -> str:
             break
     else:
         conditions = (one for one in status.get("conditions") or () if one["status"] != "True")
-        why = next((one["message"] for one in conditions if one.get("message")), "it is Pending")
+        why = next((one["message"] for one in conditions if one.get("message")), "the pod is Pending")
     return f"pod {pod['metadata']['name']} did not start within {waited_s:g} s: {why}"
 
 

@@ -30,11 +30,11 @@ def storm_summary(report: StormReport) -> str:
     latency = shown["latency_ms"]
     parts = [f"{shown['attempts_per_second']} attempts/s"]
     if isinstance(latency, dict) and latency:
-        parts.append("connect to answer: " + ", ".join(f"{name} {value} ms" for name, value in latency.items()))
+        parts.append("connect to response: " + ", ".join(f"{name} {value} ms" for name, value in latency.items()))
     if report.skipped:
-        parts.append(f"{report.skipped} attempts skipped: as many sockets were open as --max-open allows")
+        parts.append(f"{report.skipped} attempts skipped: the number of open sockets had reached --max-open")
     if report.unfinished:
-        parts.append(f"{report.unfinished} unanswered at the end")
+        parts.append(f"{report.unfinished} attempts without a response at the end")
     parts += [f"{count} attempts failed on this machine: {reason}" for reason, count in report.local_errors.items()]
     return "\n".join(parts)
 
@@ -45,7 +45,7 @@ def pods_table(reports: Mapping[str, Mapping[str, Any]]) -> Table:
     Reports have the form of `sluicegate storm -o json`, with the pod's address.
     """
     target = next(iter(reports.values()))["target"]
-    table = Table(title=f"Storm on {escape(target)} out of pods")
+    table = Table(title=f"Storm on {escape(target)} from pods")
     for heading in ("pod", "address"):
         table.add_column(heading, no_wrap=True)
     for heading in (*_HEADINGS, "p99 ms"):

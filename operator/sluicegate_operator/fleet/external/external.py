@@ -170,7 +170,7 @@ async def _brokers(client: AdminClient, view: ClusterView) -> tuple[ExternalBrok
         if isinstance(answer, Unreachable):
             return replace(broker, silent=answer.reason)
         if answer != view.cluster_id:
-            there = f"a broker of the cluster with cluster.id {answer} answers there"
+            there = f"a broker of the cluster with cluster.id {answer} answers at this address"
             return replace(broker, silent=there, stranger=True)
         return broker
 

@@ -26,9 +26,11 @@ async def why_not_dynamic(pool: BrokerPool, keys: Collection[str]) -> dict[str, 
 
 def _why(key: str, entry: ConfigEntry | None) -> str:
     if entry is None or (entry.is_sensitive and entry.read_only):
-        return f"the brokers know no key {key}"
+        return f"the brokers do not know the key {key}"
     if entry.read_only:
-        return f"the brokers read {key} when they start only: set it in their own properties, and take it out of config"
+        return f"the brokers read {key} only when they start: set it in their own properties, and remove it from config"
     if entry.is_sensitive:
-        return f"the brokers do not show {key}, so nobody could tell whether it is set: set it with Kafka's tools"
+        return (
+            f"the brokers do not return the value of {key}, so the operator cannot check it: set it with Kafka's tools"
+        )
     return ""

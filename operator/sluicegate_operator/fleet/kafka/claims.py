@@ -118,7 +118,7 @@ async def make_claims(kube: KubeClient, cluster: BrokerCluster, new: Iterable[Ne
                 refusals.keep(error)
                 continue
             # A quota, for example. The StatefulSet is refused alike, and its Events reach the status.
-            log.info("a volume claim of cluster %s is not made: %s", cluster.name, error)
+            log.info("a volume claim of cluster %s was not created: %s", cluster.name, error)
     refusals.raise_first()
 
 
@@ -199,7 +199,7 @@ async def _patch(
     except KubeError as error:
         if error.status != 404:
             raise
-        raise KubeConflictError(f"volume claim {claim} has been deleted meanwhile: {error}") from error
+        raise KubeConflictError(f"volume claim {claim} has been deleted in the meantime: {error}") from error
 
 
 def template_size(node_set: Mapping[str, Any]) -> str:
@@ -219,8 +219,9 @@ def keep_template_size(child: Mapping[str, Any], node_set: Mapping[str, Any]) ->
     size, name = template_size(node_set), child["metadata"]["name"]
     if not size:
         raise KubeError(
-            f"StatefulSet {name} has no volumeClaimTemplates that make claims of a size, and Kubernetes lets nobody add"
-            f" them; delete it (kubectl delete statefulset {name}), and the operator makes a new one"
+            f"StatefulSet {name} has no volumeClaimTemplates that request a size, and Kubernetes does not"
+            f" allow them to be added; delete the StatefulSet (kubectl delete statefulset {name}), and the"
+            " operator creates a new one"
         )
     [template] = child["spec"]["volumeClaimTemplates"]
     kept = {**template, "spec": {**template["spec"], "resources": {"requests": {"storage": size}}}}
@@ -272,7 +273,7 @@ async def own_claims(kube: KubeClient, cluster: BrokerCluster) -> None:
         try:
             await _patch(kube, cluster, claim.name, {"ownerReferences": owners}, seen)
         except KubeConflictError as conflict:
-            log.info("volume claim %s is not owned yet: %s", claim.name, conflict)
+            log.info("the owner of volume claim %s is not set yet: %s", claim.name, conflict)
         except KubeError as error:
             refusals.keep(error)
     refusals.raise_first()

@@ -76,7 +76,7 @@ class TooFewBrokersError(Exception):
 
     def __init__(self, online: int, wanted: int) -> None:
         super().__init__(
-            f"{online} of the cluster's {wanted} brokers are Online; the topic is made when all of them are"
+            f"{online} of the cluster's {wanted} brokers are Online; the topic is created when all of them are"
         )
 
 
@@ -152,7 +152,8 @@ async def observe_topic(pool: BrokerPool, name: str) -> ObservedTopic | None:
         if view is not None and view.error == UNKNOWN:
             return None
         if view is None or not view.partitions:
-            raise KafkaAdminError(f"describing topic {name}: {view.error if view else 'the broker left it out'}")
+            why = view.error if view else "the broker's response does not contain the topic"
+            raise KafkaAdminError(f"describing topic {name}: {why}")
         try:
             configs = await handle.describe_topic_configs(name)
         except KafkaApiError as error:

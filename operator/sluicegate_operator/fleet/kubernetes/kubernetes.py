@@ -310,7 +310,7 @@ class KubernetesFleet:
             sets = await self.node_sets(cluster, listeners, fresh=True)
             found = None if sets is None else sets[Role.BROKER].replicas
             if found != seen.broker_count:
-                asked = f"its StatefulSet asks for {found} brokers and not for {seen.broker_count} any more"
+                asked = f"its StatefulSet requests {found} brokers now, not {seen.broker_count}"
                 raise KubeConflictError(asked)
 
         return (await self.apply(cluster, listeners, brokers, unchanged)).scaled_by_others
@@ -368,8 +368,8 @@ def _scaled(found: Mapping[str, Any], cluster: BrokerCluster) -> Sequence[str]:
     if int(found["spec"]["replicas"]) == len(plan_cluster(cluster, ()).node_ids(role)):
         return ()
     return (
-        f"StatefulSet {found['metadata']['name']} was scaled to {found['spec']['replicas']} by {who}, and is put back:"
-        f" spec.{role}s.replicas of BrokerCluster {cluster.name} says how many there are",
+        f"StatefulSet {found['metadata']['name']} was scaled to {found['spec']['replicas']} by {who}, and the"
+        f" operator scales it back: set spec.{role}s.replicas of BrokerCluster {cluster.name} instead",
     )
 
 
@@ -380,7 +380,7 @@ def _check_not_fewer(found: Mapping[str, Any], cluster: BrokerCluster, brokers: 
     """
     ours = (STATEFUL_SET.kind, node_set_name(cluster.name, Role.BROKER))
     if (found["kind"], found["metadata"]["name"]) == ours and int(found["spec"]["replicas"]) > brokers:
-        raise KubeConflictError(f"StatefulSet {ours[1]} asks for {found['spec']['replicas']} brokers by now")
+        raise KubeConflictError(f"StatefulSet {ours[1]} requests {found['spec']['replicas']} brokers now")
 
 
 def _node_set_seen(found: Mapping[str, Any], wanted: NodeRevision) -> NodeSetSeen:

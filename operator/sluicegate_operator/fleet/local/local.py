@@ -75,13 +75,15 @@ class LocalFleet:
         async with self._applying[cluster.name]:
             await check()
             if (found := len(self.brokers(cluster))) != seen.broker_count:
-                raise KubeConflictError(f"{found} brokers run, and not {seen.broker_count} any more")
+                raise KubeConflictError(f"{found} brokers run now, not {seen.broker_count}")
             await self._apply(cluster, listeners, brokers)
         return ()
 
     async def _apply(self, cluster: BrokerCluster, listeners: Sequence[BrokerListener], brokers: int) -> None:
         if self._namespaces.setdefault(cluster.name, cluster.namespace) != cluster.namespace:
-            raise KubeConflictError(f"cluster {cluster.name} of namespace {self._namespaces[cluster.name]} still runs")
+            raise KubeConflictError(
+                f"cluster {cluster.name} of namespace {self._namespaces[cluster.name]} is still running"
+            )
         layout = plan_cluster(cluster, listeners, brokers)
         await self._processes.run(layout.name, self._placement.place(layout))
 

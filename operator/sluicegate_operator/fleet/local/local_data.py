@@ -50,8 +50,8 @@ class DataDir:
             owner = os.read(handle, 32).decode().strip() or "unknown"
             os.close(handle)
             raise DataDirError(
-                f"{self.path} is in use by another `sluicegate up` (pid {owner}); stop that one, or give this one "
-                "another folder with --data-dir"
+                f"{self.path} is in use by another `sluicegate up` (pid {owner}); stop that process, or give"
+                " another folder with --data-dir"
             ) from None
         os.ftruncate(handle, 0)
         os.write(handle, f"{os.getpid()}\n".encode())
@@ -184,9 +184,9 @@ def _read_json(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text())
     except ValueError as error:
-        raise DataDirError(f"{path}: {error}; remove the file to start afresh") from None
+        raise DataDirError(f"{path}: {error}; remove the file to start from scratch") from None
     if not isinstance(value, dict):
-        raise DataDirError(f"{path}: a JSON object is expected; remove the file to start afresh")
+        raise DataDirError(f"{path}: the file is not a JSON object; remove the file to start from scratch")
     return value
 
 

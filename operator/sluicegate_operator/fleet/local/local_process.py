@@ -106,11 +106,11 @@ class Child:
 
     def _report_exit(self, code: int, exits: int, delay_s: float) -> None:
         name, lines = self.spec.name, self._last_lines()
-        again = f"it is started again in {delay_s:g} s"
+        again = f"it is restarted in {delay_s:g} s"
         if exits < CRASH_LOOP_EXITS:
             self.failing = ""
             # If a signal ended the child, its last line does not explain it.
-            words = f"; its last words: {lines[-1]} (see {self.spec.log_file})" if code > 0 and lines else ""
+            words = f"; its last output: {lines[-1]} (see {self.spec.log_file})" if code > 0 and lines else ""
             self._watcher.say(f"{name} {describe_exit(code)}; {again}{words}")
             return
         self.failing = f"crash loop: {describe_exit(code)}, {exits} times in a row" + (
@@ -187,7 +187,7 @@ class Child:
             self._signal(signal.SIGTERM)
         _, waiting = await asyncio.wait([task], timeout=deadline_s)
         if waiting:
-            self._watcher.say(f"{self.spec.name} did not stop within {deadline_s:g} s and is killed")
+            self._watcher.say(f"{self.spec.name} did not stop within {deadline_s:g} s and was killed")
             self._signal(signal.SIGKILL)
             await asyncio.wait([task])
         if not task.cancelled():

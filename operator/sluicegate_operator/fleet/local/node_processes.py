@@ -55,7 +55,7 @@ class NodeProcesses:
         wanted = {node.key: node for node in nodes}
         gone = [key for key in self._running if key[0] == cluster and key not in wanted]
         for key in gone:
-            self._say(f"{self._running[key].node.name} stops: it is no longer wanted")
+            self._say(f"{self._running[key].node.name} stops, because no manifest contains it any more")
         await self._stop(gone)
         for key, node in wanted.items():
             if key in self._running:
@@ -108,7 +108,7 @@ class NodeProcesses:
                     return
                 await fence(view.active, [FenceOrder(broker_id, broker.epoch, f"the process of {node.name} ended")])
         except (KafkaAdminError, TimeoutError) as error:
-            self._say(f"{node.name} is not fenced before its session ends: {str(error) or 'no answer in time'}")
+            self._say(f"{node.name} cannot be fenced before its session expires: {str(error) or 'no answer in time'}")
             return
         self._say(f"{node.name} is fenced: its process ended")
 
@@ -140,7 +140,7 @@ class NodeProcesses:
                 if not error.retriable or asyncio.get_running_loop().time() >= deadline_s:
                     self._say(
                         f"{cluster}: earlier processes of brokers {ids}"
-                        f" are not fenced before their sessions end: {error}"
+                        f" cannot be fenced before their sessions expire: {error}"
                     )
                     return
             await asyncio.sleep(PROBE_INTERVAL_S)

@@ -28,7 +28,7 @@ async def collect_config_maps(kube: KubeClient, cluster: BrokerCluster, refusals
         for meta in await _unused(_Fresh(kube, cluster)):
             with refusals.kept():
                 if why := await refusal(kube.delete(CONFIG_MAP, cluster.namespace, meta["name"], uid=meta["uid"])):
-                    refused.append(f"ConfigMap {meta['name']}, which no pod uses, cannot be deleted: {why}")
+                    refused.append(f"unused ConfigMap {meta['name']} cannot be deleted: {why}")
     return tuple(refused)
 
 

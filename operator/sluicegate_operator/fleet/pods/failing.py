@@ -101,7 +101,9 @@ class SetEvents:
             if concerns_all(error):
                 raise
             # The status reports the rest: which node is missing.
-            log.info("cluster %s: why nodes do not start is not known: %s", cluster.name, error)
+            log.info(
+                "cluster %s: the pods cannot be read, so it is unknown why nodes do not start: %s", cluster.name, error
+            )
             found = before.found if before is not None and same and error.retriable else []
         self._asked[key] = _Asked(*attempt, found, pause_s, now_s + pause_s)
         return found
@@ -200,8 +202,8 @@ async def _without_pod(
 
 def _pod_taken(pod: str, why: str) -> str:
     return (
-        f"the name of Pod {pod} is taken by one that is not ours ({why}), and it is left alone: delete it, or make the"
-        " BrokerCluster under another name"
+        f"a Pod {pod} that does not belong to the operator exists ({why}), and the operator does not change"
+        " it: delete the Pod, or create the BrokerCluster with another name"
     )
 
 

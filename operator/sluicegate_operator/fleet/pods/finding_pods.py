@@ -134,7 +134,7 @@ def _why_not_by_itself(cluster: BrokerCluster, role: Role, pod: Json) -> str | N
         return f"{other} controls it"
     if REVISION in (pod["metadata"].get("annotations") or {}):
         return ""
-    return None if has_controller(pod) else "no StatefulSet of the cluster made it"
+    return None if has_controller(pod) else "no StatefulSet of the cluster created it"
 
 
 def _why_not_of(cluster: BrokerCluster, role: Role, pod: Json, node_set: Json | None) -> str:
@@ -143,9 +143,9 @@ def _why_not_of(cluster: BrokerCluster, role: Role, pod: Json, node_set: Json | 
         return ""
     name = node_set["metadata"]["name"]
     if not is_node_set_of(cluster, role, node_set):
-        return f"StatefulSet {name}, which is not ours, controls it"
+        return f"StatefulSet {name}, which does not belong to the operator, controls it"
     if not is_controlled_by(pod, node_set["metadata"]["uid"]):
-        return f"another StatefulSet {name} than ours controls it"
+        return f"a StatefulSet {name} that does not belong to the operator controls it"
     return ""
 
 

@@ -12,7 +12,7 @@ from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.kube.http.kinds import NODE
 from sluicegate_operator.planning.rolls.lost_nodes import LostNode, why_not_ready
 
-FORBIDDEN = "the operator may not get nodes; deploy/README.md says how to let it"
+FORBIDDEN = "the operator is not allowed to get nodes; deploy/README.md describes how to allow it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ async def read_node(kube: KubeClient, name: str) -> NodeRead:
         forbidden = error.status == 403 and not error.retriable
         return NodeRead(None, FORBIDDEN if forbidden else str(error), may_pass=error.retriable)
     if found is None:
-        return NodeRead(None, "there is no such node any more", is_gone=True)
+        return NodeRead(None, "the node does not exist any more", is_gone=True)
     return NodeRead(found)
 
 

@@ -22,7 +22,7 @@ from sluicegate_operator.planning.registrations.overview import ClusterOverview
 from sluicegate_operator.planning.rolls.roll import NodeView, PartitionState
 from sluicegate_operator.resources.labels import RESTARTED_AT, REVISION, node_set_name
 
-BEHIND = "the brokers' metadata is not what the controller has"
+BEHIND = "the brokers' metadata differs from the controller's"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ async def read_partitions(pool: BrokerPool | None, overview: ClusterOverview | N
     A broker that is cut off returns old metadata.
     """
     if pool is None or overview is None:
-        return Partitions(unseen="no broker can be asked for the partitions")
+        return Partitions(unseen="no broker answers, so the partitions are unknown")
     asked = replace(pool, brokers=tuple(b for b in pool.brokers if b.broker_id in overview.online))
     try:
         topics = await asked.ask_any(lambda _, handle: handle.describe_topics())

@@ -73,7 +73,7 @@ class Warner:
             self._figures.requests[AdmissionResult.UNKNOWN] += 1
             return ()
         except Exception:
-            log.exception("warnings could not be found for an object")
+            log.exception("the warnings for an object could not be computed")
             self._figures.requests[AdmissionResult.FAILED] += 1
             return ()
         self._figures.requests[AdmissionResult.WARNED if found else AdmissionResult.SILENT] += 1
@@ -144,9 +144,9 @@ class Admission:
         except KubeFencedError:
             return
         except (CertificateError, KubeError) as error:
-            trouble = f"the webhook's certificate or reachability could not be seen to: {error}"
+            trouble = f"the webhook's certificate or reachability could not be checked: {error}"
         except Exception:
-            log.exception("the webhook could not be seen to")
+            log.exception("the webhook could not be checked")
         if trouble and trouble != self._said:
             log.warning("%s", trouble)
         self._said = trouble
@@ -169,11 +169,12 @@ class Admission:
 
     def _report(self) -> None:
         if self.figures.reachable:
-            log.info("the API server reaches the webhook: it warns when objects are applied")
+            log.info("the API server reaches the webhook: warnings are returned when objects are applied")
             return
         log.warning(
-            "the API server does not reach the webhook %s: objects are applied without warnings; check its Service,"
-            " network policies, the caBundle of ValidatingWebhookConfiguration %s, and the certificate in Secret %s",
+            "the API server does not reach the webhook %s: objects are applied without warnings; check the"
+            " Service, the network policies, the caBundle of ValidatingWebhookConfiguration %s, and the"
+            " certificate in Secret %s",
             " or ".join(self._settings.hosts),
             self._settings.configuration,
             self._settings.secret,

@@ -39,11 +39,11 @@ async def new_pair(hosts: Sequence[str]) -> TlsPair:
     except (OSError, subprocess.SubprocessError) as error:
         output = getattr(error, "stderr", None) or b""
         raise CertificateError(
-            f"no certificate could be made: {error} {output.decode(errors='replace')[-300:]}"
+            f"the certificate could not be created: {error} {output.decode(errors='replace')[-300:]}"
         ) from None
     made = TlsPair.of_secret({"data": json.loads(done.stdout)})
     if made is None:
-        raise CertificateError("no certificate could be made: nothing was printed")
+        raise CertificateError("the certificate could not be created: the command printed nothing")
     return made
 
 
@@ -67,13 +67,13 @@ class CertificateKeeper:
         if secret is None:
             name = f"{self._namespace}/{self._settings.secret}"
             raise CertificateError(
-                f"there is no Secret {name} to keep the webhook's certificate in: the chart makes it"
+                f"Secret {name} for the webhook's certificate does not exist: install it with the chart"
             )
         pair, why = self._judge(secret)
         if pair is not None and not why:
             await self._trust(pair.authorities)
             return False
-        log.info("the webhook gets a new certificate: %s", why)
+        log.info("creating a new certificate for the webhook: %s", why)
         made = await self._make(self._settings.hosts)
         # The previous CA: its certificate is served until all operator processes have read the new one.
         before = pair.authorities.partition(_END) if pair is not None else (b"", b"", b"")
@@ -88,18 +88,18 @@ class CertificateKeeper:
         try:
             pair = TlsPair.of_secret(secret)
             if pair is None:
-                return None, "there is none"
+                return None, "the Secret has no certificate"
             left_s = min(map(pair.expires_s, self._settings.hosts)) - time.time()
         except CertificateError as error:
             return pair, str(error)
-        return pair, f"it ends in {left_s / 86400:.0f} days" if left_s < RENEWED_BEFORE_S else ""
+        return pair, f"the certificate expires in {left_s / 86400:.0f} days" if left_s < RENEWED_BEFORE_S else ""
 
     async def _trust(self, authorities: bytes) -> None:
         """Set the CA certificates with which API servers verify the webhook. Raises KubeError."""
         name, bundle = self._settings.configuration, base64.b64encode(authorities).decode()
         found = await self._kube.get(WEBHOOK_CONFIGURATION, None, name)
         if found is None:
-            raise KubeError(f"there is no ValidatingWebhookConfiguration {name}: the chart makes it")
+            raise KubeError(f"ValidatingWebhookConfiguration {name} does not exist: install it with the chart")
         clients = [webhook["clientConfig"] for webhook in found.get("webhooks") or ()]
         if all(client.get("caBundle") == bundle for client in clients):
             return

@@ -71,7 +71,7 @@ class AdmissionServer:
                     accepted, host, port, ssl=self._certificate.tls, ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S
                 )
             except OSError as error:
-                log.error("the webhook cannot listen on %s:%d, and tries again: %s", host, port, error)
+                log.error("the webhook cannot listen on %s:%d and will try again: %s", host, port, error)
                 await asyncio.sleep(LISTEN_AGAIN_S)
                 continue
             self.port = server.sockets[0].getsockname()[1]

@@ -138,7 +138,7 @@ class AdmissionWorld:
         if own is not None:
             names = self._places.names(applied)
             if len(names) > RIVALS_MAX:
-                raise UncachedWorldError(f"{len(names)} objects compete with {applied.kind} {applied.name}")
+                raise UncachedWorldError(f"{len(names)} objects conflict with {applied.kind} {applied.name}")
             rivals = self._named(own, namespace, [name for name in names if name != applied.name])
             yield from decisive(list(rivals), now)
 

@@ -46,7 +46,9 @@ class ServingCertificate:
             secret = await self._kube.get(SECRET, self._namespace, self._settings.secret)
             pair = TlsPair.of_secret(secret or {})
             if pair is None:
-                raise CertificateError("it has none yet" if secret is not None else "there is no such Secret")
+                raise CertificateError(
+                    "the Secret has no certificate yet" if secret is not None else "the Secret does not exist"
+                )
             self._serve(pair)
         except (CertificateError, KubeError, OSError) as error:
             self._log(f"the webhook's certificate in Secret {name} cannot be served: {error}")

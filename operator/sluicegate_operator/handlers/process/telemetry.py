@@ -14,7 +14,7 @@ APPLY_TO_ENFORCED = Histogram(
 RECONCILES = Counter("sluicegate_reconcile", "Reconciles by queue and result", ["queue", "result"], registry=REGISTRY)
 DRIFT_MENDED = Counter(
     "sluicegate_quota_drift_mended",
-    "Limits that were changed by hand on the brokers and that the operator has set again",
+    "Limits that were changed manually on the brokers and that the operator has restored",
     registry=REGISTRY,
 )
 FENCED_AT_ONCE = Counter(

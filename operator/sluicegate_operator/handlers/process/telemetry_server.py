@@ -85,7 +85,7 @@ class TelemetryServer:
                 writer.write(self._answer(head))
                 await writer.drain()
         except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
-            log.debug("a client of the metrics listener went without an answer: %s", error)
+            log.debug("a client of the metrics listener got no response: %s", error)
         finally:
             self._waiting.pop(writer, None)
             writer.close()
@@ -100,7 +100,7 @@ class TelemetryServer:
                 encode, content_type = choose_encoder(_header(lines, "accept"))
                 return _reply("200 OK", content_type, encode(REGISTRY))
             case "/healthz":
-                return _verdict([] if self._liveness.alive else ["the event loop is stuck"])
+                return _verdict([] if self._liveness.alive else ["the event loop is blocked"])
             case "/readyz":
                 return _verdict(self._readiness.reasons)
         return _reply("404 Not Found", PLAIN, b"there are /metrics, /healthz and /readyz\n")

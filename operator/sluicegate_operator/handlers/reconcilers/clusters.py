@@ -144,7 +144,9 @@ class ClusterReconciler:
                 left = retry
         for uid in list(departed)[: max(0, len(departed) - DEPARTED_MAX)]:
             log.error(
-                "volume claims of the deleted BrokerCluster %s with uid %s stay: delete them by hand", key[1], uid
+                "the volume claims of the deleted BrokerCluster %s with uid %s are kept: delete them manually",
+                key[1],
+                uid,
             )
             del departed[uid]
         if not departed:
@@ -155,7 +157,11 @@ class ClusterReconciler:
         self, key: ClusterKey, departed: BrokerCluster | UnreadableObject, now_there: BrokerCluster | None
     ) -> Retry | None:
         if isinstance(departed, UnreadableObject):
-            log.warning("what cluster %s said of its volume claims cannot be read, they stay: %s", key[1], departed.why)
+            log.warning(
+                "the storage settings of the deleted cluster %s cannot be read, so its volume claims are kept: %s",
+                key[1],
+                departed.why,
+            )
             return None
         taken_up = now_there is not None and cluster_id(now_there) == cluster_id(departed)
         if not departed.spec.deletes_claims or taken_up:

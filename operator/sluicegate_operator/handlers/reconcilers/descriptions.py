@@ -43,7 +43,7 @@ class DescriptionReconciler:
             told = await ask_descriptions(brokers)
         except KafkaAdminError as error:
             if context.is_news(str(error), "descriptions", cluster.metadata.uid):
-                log.info("cluster %s: brokers do not say what they are: %s", cluster.name, error)
+                log.info("cluster %s: brokers did not describe themselves: %s", cluster.name, error)
             return UNTOLD_RETRY
         if progress.told != told:
             before, progress.told = progress.told, told

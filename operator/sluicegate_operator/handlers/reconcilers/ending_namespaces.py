@@ -40,7 +40,13 @@ def until_namespace_ends(context: Context, name: str, reconcile: Reconcile) -> R
         except NamespaceGoingError as error:
             if uid and context.ending.get(key) != uid:
                 context.ending[key] = uid
-                log.info("cluster %s of namespace %s: nothing is made any more: %s", key[1], key[0], error)
+                log.info(
+                    "cluster %s of namespace %s: no more objects are created, because the namespace is being"
+                    " deleted: %s",
+                    key[1],
+                    key[0],
+                    error,
+                )
             return None
 
     return run

@@ -57,7 +57,7 @@ class ExternalBrokers:
         """Return why the last `observe` did not return the state of the brokers."""
         seen = self._known.of(cluster).seen
         another = why_another(cluster, seen.cluster_id) if seen.cluster_id else ""
-        return seen.unseen or seen.governed or another or "it is not known yet which cluster this is"
+        return seen.unseen or seen.governed or another or "the cluster.id of the cluster is not known yet"
 
     def _mark_queues(self, key: ClusterKey, before: ExternalSeen, seen: ExternalSeen) -> None:
         if (before.cluster_id, before.brokers, before.unseen) != (seen.cluster_id, seen.brokers, seen.unseen):
@@ -73,7 +73,7 @@ class ExternalBrokers:
                 known.counts = await self._context.external.count_replicas(cluster)
             except KafkaAdminError as error:
                 if self._context.is_news(str(error), "counting", cluster.metadata.uid):
-                    log.warning("cluster %s: its replicas cannot be counted: %s", cluster.name, error)
+                    log.warning("cluster %s: the replicas cannot be counted: %s", cluster.name, error)
             known.counted_s = now_s
         return known.counts
 

@@ -25,7 +25,8 @@ async def own_tags(
     read = await asyncio.gather(*(read_labels(context.kube, name) for name in names))
     nodes = dict(zip(names, read, strict=True))
     untold = {
-        broker_id: f"its tags stay as they are: the labels of node {name} cannot be read: {nodes[name].unseen}"
+        broker_id: f"the broker's tags stay unchanged, because the labels of node {name} cannot be read:"
+        f" {nodes[name].unseen}"
         for broker_id, name in node_of.items()
         if nodes[name].labels is None
     }

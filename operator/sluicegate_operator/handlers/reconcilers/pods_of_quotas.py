@@ -92,7 +92,7 @@ class PodsOfQuotas:
         await cache.subscribe(self._on_change)
         for one in cache.informers().values():
             await one.has_synced.wait()
-        log.info("pods are watched, for a ConnectionQuota selects some")
+        log.info("watching pods, because a ConnectionQuota selects pods")
         self._workloads.note_all_known()
 
     def _on_change(self, kind: Kind, before: CachedObject | None, after: CachedObject | None) -> None:
@@ -112,7 +112,7 @@ class PodsOfQuotas:
 
     def _on_error(self, cache: Cache) -> None:
         for kind, error in cache.errors().items():
-            log.warning("%s of ConnectionQuotas on workloads: %s", kind.plural, error)
+            log.warning("cannot watch %s for ConnectionQuotas on workloads: %s", kind.plural, error)
         self._judge(cache)
 
     def _judge(self, cache: Cache) -> None:

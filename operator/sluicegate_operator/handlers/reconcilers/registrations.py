@@ -173,7 +173,7 @@ class RegistrationReconciler:
         told.update((order.broker_id, order.epoch) for order in orders)
         for order in orders:
             FENCED_AT_ONCE.inc()
-            await self._context.post(cluster, "Warning", "BrokerGone", f"{order.why}: fenced at once")
+            await self._context.post(cluster, "Warning", "BrokerGone", f"{order.why}: the broker was fenced at once")
         return True
 
     async def _end_term_of_gone(self, cluster: BrokerCluster, refusals: Refusals) -> None:
@@ -186,15 +186,16 @@ class RegistrationReconciler:
             if error.retriable:
                 refusals.keep(error)
                 return
-            sentence = (
-                f"the Lease of a controller that is gone cannot be ended: {error}; standbys wait until it expires"
+            said = (
+                f"the Lease of a controller that no longer exists cannot be released: {error}; standbys wait until"
+                " it expires"
             )
-            if self._context.is_news(sentence, "lease", cluster.metadata.uid):
-                log.warning("cluster %s: %s", cluster.name, sentence)
-                await self._context.post(cluster, "Warning", REFUSED, sentence)
+            if self._context.is_news(said, "lease", cluster.metadata.uid):
+                log.warning("cluster %s: %s", cluster.name, said)
+                await self._context.post(cluster, "Warning", REFUSED, said)
             return
         if why:
-            await self._context.post(cluster, "Warning", "ControllerGone", f"{why}: its Lease has ended")
+            await self._context.post(cluster, "Warning", "ControllerGone", f"{why}: its Lease was released")
 
     async def _mend_labels(self, cluster: BrokerCluster, seen: Sighting, refusals: Refusals) -> None:
         """Without its labels a pod is found by neither its StatefulSet nor Services nor a PodDisruptionBudget."""
@@ -205,10 +206,10 @@ class RegistrationReconciler:
                 fields, seen_as = {"labels": dict(pod.lost_labels)}, {"uid": pod.uid}
                 await self._context.kube.patch_metadata(POD, cluster.namespace, pod.name, fields, seen_as)
             except KubeError as error:
-                pass_over(self._context, pod.name, pod.uid, error, "its labels are not put back", refusals)
+                pass_over(self._context, pod.name, pod.uid, error, "its labels were not restored", refusals)
                 continue
             labels = ", ".join(f"{key}={value}" for key, value in sorted(pod.lost_labels.items()))
-            message = f"pod {pod.name} runs and had lost its labels: {labels} put back"
+            message = f"pod {pod.name} is running and had lost labels; the operator restored {labels}"
             await self._context.post(cluster, "Warning", "LabelsMended", message)
 
     async def _set_gates(self, cluster: BrokerCluster, seen: Sighting, refusals: Refusals) -> None:
@@ -233,7 +234,7 @@ class RegistrationReconciler:
         try:
             await self._context.kube.set_pod_condition(cluster.namespace, pod.name, pod.uid, condition)
         except KubeError as error:
-            pass_over(self._context, pod.name, pod.uid, error, "its readiness gate is not set", refusals)
+            pass_over(self._context, pod.name, pod.uid, error, "its readiness gate was not set", refusals)
 
     async def _write(
         self,
@@ -275,8 +276,8 @@ class RegistrationReconciler:
             if error.retriable:
                 refusals.keep(error)
             elif error.status != 404 and self._context.is_news(str(error), "registration", cluster.metadata.uid, name):
-                log.warning("BrokerRegistration %s is refused: %s", name, error)
-                message = f"the API server refuses BrokerRegistration {name}: {error}"
+                log.warning("the API server refused BrokerRegistration %s: %s", name, error)
+                message = f"the API server refused BrokerRegistration {name}: {error}"
                 await self._context.post(cluster, "Warning", REFUSED, message)
 
     async def _delete(self, cluster: BrokerCluster, registration: BrokerRegistration, refusals: Refusals) -> None:
@@ -289,7 +290,7 @@ class RegistrationReconciler:
                 status = status_without_broker(registration, str(error), now())
                 await write_one_of_many(self._context, registration, status, refusals)
             raise
-        message = f"broker {registration.spec.broker_id} is not registered any more: {registration.name} is deleted"
+        message = f"broker {registration.spec.broker_id} is not registered any more, so {registration.name} was deleted"
         await self._context.post(cluster, "Normal", "BrokerUnregistered", message)
 
     async def _write_one(

@@ -26,7 +26,7 @@ async def release_topics(kube: KubeClient, namespace: str | None) -> int:
         try:
             await _release(kube, topic)
         except KubeError as error:
-            log.error("Topic %s/%s keeps its finalizer: %s", *_place(topic), error)
+            log.error("the finalizer of Topic %s/%s was not removed: %s", *_place(topic), error)
             failures.append(error)
     if failures:
         raise failures[0]
@@ -60,7 +60,7 @@ async def _release(kube: KubeClient, topic: Json) -> None:
                 raise
             return
         else:
-            log.info("Topic %s/%s waits for no operator any more", namespace, name)
+            log.info("removed the finalizer of Topic %s/%s", namespace, name)
             return
 
 

@@ -165,7 +165,7 @@ def _deliver(subscriber: Subscriber, kind: Kind, change: Change) -> None:
         subscriber(kind, before, after)
     except Exception:
         named = after or before
-        log.exception("a change of %s %s was not understood", kind.plural, named.key if named is not None else "")
+        log.exception("a subscriber failed on a change of %s %s", kind.plural, named.key if named is not None else "")
 
 
 def _document(held: CachedObject) -> Json:

@@ -67,7 +67,9 @@ class Informer:
         if not self.has_synced.is_set():
             return KubeUnavailableError(f"{self.watched.kind.plural} have not been listed yet")
         if self._pending and self._listed and now_s - self._listed_s > BROKEN_MAX_S:
-            return KubeUnavailableError(f"{len(self._pending)} {self.watched.kind.plural} of a list were not handled")
+            return KubeUnavailableError(
+                f"{len(self._pending)} {self.watched.kind.plural} of the last list have not been processed yet"
+            )
         if quiet_s > SILENT_PERIODS * self.watched.period_s:
             return KubeUnavailableError(f"the watch of {self.watched.kind.plural} has been silent for {quiet_s:.0f} s")
         return None

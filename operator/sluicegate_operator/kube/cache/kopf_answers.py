@@ -101,12 +101,14 @@ class WatchAnswer(Answer):
                 if news := self._unknown(events):
                     yield b"\n".join(news) + newline
                 if not newline and len(rest) > LINE_MAX:
-                    raise self._refused(KubeError("the API server sends an event without an end", retriable=True))
+                    raise self._refused(
+                        KubeError("the API server sent an event that exceeds the size limit", retriable=True)
+                    )
         except TimeoutError as error:
-            log.warning("the watch of %s was silent and is asked again", self._plural)
+            log.warning("the watch of %s was silent and is requested again", self._plural)
             raise aiohttp.ClientPayloadError("the watch was silent") from error
         except (aiohttp.ClientError, OSError) as error:
-            log.info("the watch of %s was cut off and is asked again: %s", self._plural, error)
+            log.info("the watch of %s was interrupted and is requested again: %s", self._plural, error)
             raise
         if rest:
             raise aiohttp.ClientPayloadError("the watch has ended within an event")

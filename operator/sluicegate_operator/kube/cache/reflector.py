@@ -111,7 +111,7 @@ class ReflectorSession:
             return await (self._watch(reflector, query) if "watch" in query else self._list(reflector, query))
         if method.upper() == "GET" and parts.path in self._discovery:
             return Document(self._discovery[parts.path])
-        raise RuntimeError(f"kopf has sent {method} {parts.path}, which is no list or watch of this operator")
+        raise RuntimeError(f"kopf sent {method} {parts.path}, which is neither a list nor a watch of this operator")
 
     async def close(self) -> None:
         """Close the session. A second call does nothing."""
@@ -180,7 +180,10 @@ class ReflectorSession:
         seen = self._feed.informers[one.watched.kind].resource_version
         if not one.restored and version >= seen:
             return False
-        log.warning("the API server counts from an older version: all %s are read", one.watched.kind.plural)
+        log.warning(
+            "the API server returned an older resource version than before, so all %s are listed again",
+            one.watched.kind.plural,
+        )
         return True
 
     async def _watch(self, one: Reflector, query: Query) -> Answer:
@@ -242,7 +245,7 @@ class ReflectorSession:
             if not all(map(has_metadata, page.get("items") or ())):
                 raise ValueError("an item is not an object")
         except (LookupError, TypeError, ValueError) as error:
-            raise KubeUnavailableError(f"GET {one.path}: the answer is no list: {body[:80]!r}") from error
+            raise KubeUnavailableError(f"GET {one.path}: the response is not a list: {body[:80]!r}") from error
         return page
 
     async def _opened(self, one: Reflector, query: Query) -> Response:

@@ -43,7 +43,7 @@ class TlsPair:
                 *(base64.b64decode(data.get(name) or "", validate=True) for name in (CERTIFICATE, KEY, AUTHORITIES))
             )
         except binascii.Error as error:
-            raise CertificateError(f"the Secret has no base64: {error}") from None
+            raise CertificateError(f"the data of the Secret is not base64: {error}") from None
 
     def data(self) -> dict[str, str]:
         """Return the `data` of a Secret."""

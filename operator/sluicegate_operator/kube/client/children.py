@@ -32,12 +32,12 @@ def name_taken(child: Mapping[str, Any], why: str) -> NameTakenError:
     meta = child["metadata"]
     owner = next((reference["kind"] for reference in meta.get("ownerReferences") or ()), "object")
     sentence = (
-        f"the name of {child['kind']} {meta['name']} is taken by one that is not ours ({why}), and it is left alone:"
-        f" delete it, or make the {owner} under another name"
+        f"a {child['kind']} {meta['name']} that does not belong to the operator exists ({why}), and the"
+        f" operator does not change it: delete it, or create the {owner} with another name"
     )
     if child["kind"] not in _NOT_HANDED_OVER:
         labels = f"{MANAGED_BY_LABEL}={MANAGER} and {CLUSTER_LABEL}={meta['labels'][CLUSTER_LABEL]}"
-        sentence += f"; to hand over one that nobody controls, label it {labels}"
+        sentence += f"; to hand over an object without a controller, label it {labels}"
     return NameTakenError(sentence)
 
 

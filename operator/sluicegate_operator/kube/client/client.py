@@ -49,7 +49,7 @@ def _nobody_looks(_: Json) -> None:
 
 def _check_same(name: str, wanted: str, found: str) -> None:
     if wanted and found and wanted != found:
-        raise KubeConflictError(f"{name} is another one by now: its uid is {found} and not {wanted}")
+        raise KubeConflictError(f"{name} has been replaced by another object: its uid is {found}, not {wanted}")
 
 
 class KubeClient:
@@ -108,7 +108,7 @@ class KubeClient:
             query = {name: selector for name, selector in selectors.items() if selector}
             found = await self._request("GET", kind.path(namespace), query=query)
             if "items" not in found:
-                raise KubeUnavailableError(f"GET {kind.path(namespace)}: the answer is not a list of the API server")
+                raise KubeUnavailableError(f"GET {kind.path(namespace)}: the response is not a list of the API server")
             # The items of a list have no kind.
             return [{"apiVersion": kind.api_version, "kind": kind.kind, **item} for item in found.get("items") or ()]
 
@@ -174,7 +174,7 @@ class KubeClient:
         try:
             return await self._patch(path, wanted, CHILD_MANAGER, force=False)
         except KubeConflictError as error:
-            log.warning("%s %s: taking over what others own: %s", manifest["kind"], meta["name"], error)
+            log.warning("%s %s: taking over fields of other managers: %s", manifest["kind"], meta["name"], error)
             overruled = await self.get(kind, meta["namespace"], meta["name"])
             if overruled is not None:
                 seen(overruled)
@@ -227,7 +227,11 @@ class KubeClient:
             if not (fields := undeclared_fields(str(error))):
                 raise
             if self.undeclared.note(kind.crd, fields):
-                log.warning("%s is older than this operator, apply crds/: not told are %s", kind.crd, ", ".join(fields))
+                log.warning(
+                    "%s is older than this operator, apply crds/: the status lacks the fields %s",
+                    kind.crd,
+                    ", ".join(fields),
+                )
             told = await self._patch(path, {**body, "status": without_fields(status, fields)}, manager, force=True)
         held = self.cache.note(kind, told)
         _check_same(name, uid, told["metadata"].get("uid") or "")

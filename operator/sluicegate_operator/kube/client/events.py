@@ -118,7 +118,9 @@ class EventRecorder:
             # The next event of the series tries again.
             series.posted = posted
             level = logging.INFO if isinstance(error, NamespaceGoingError) else logging.WARNING
-            log.log(level, "event %s of %s %s not posted: %s", reason, reference["kind"], reference["name"], error)
+            log.log(
+                level, "event %s of %s %s was not recorded: %s", reason, reference["kind"], reference["name"], error
+            )
 
     async def _read_earlier(self, namespace: str, now: datetime) -> None:
         """Read the Events of an earlier term, once for each namespace, while such Events can still be recent."""
@@ -132,7 +134,7 @@ class EventRecorder:
         try:
             found = await self._client.list(EVENT, namespace, field_selector=f"source={COMPONENT}")
         except KubeError as error:
-            log.info("events of namespace %s are not read, some may be posted twice: %s", namespace, error)
+            log.info("the events of namespace %s cannot be read, so some may be recorded twice: %s", namespace, error)
             return
         for event in sorted(found, key=lambda one: one.get("lastTimestamp") or "", reverse=True):
             if (read := _series_of(event)) is not None and (self._began - read[1].last).total_seconds() < SAME_FOR_S:

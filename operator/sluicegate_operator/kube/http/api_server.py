@@ -189,7 +189,9 @@ class ApiServer:
     ) -> urllib3.BaseHTTPResponse:
         """Send one request. Returns its answer, whose status is below 300. Raises KubeError for any other."""
         if method != "GET" and not self._may_write():
-            raise KubeFencedError(f"{method} {url.split('?')[0]} was not sent: the Lease is not held")
+            raise KubeFencedError(
+                f"{method} {url.split('?')[0]} was not sent, because this process does not hold the Lease"
+            )
         answer = self._send(method, url, headers, data)
         if answer.status < 300:
             return answer
@@ -247,7 +249,9 @@ def _configuration(kubeconfig: str | None, context: str | None) -> client.Config
             if context is not None
             else "set KUBECONFIG to a kubeconfig file, or run in a pod"
         )
-        raise KubeError(f"no way to a Kubernetes API server: {' '.join(str(error).split())}; {way}") from error
+        raise KubeError(
+            f"no configuration for a Kubernetes API server: {' '.join(str(error).split())}; {way}"
+        ) from error
     return settings
 
 

@@ -32,7 +32,7 @@ def json_object(body: str | bytes, request: str) -> dict[str, Any]:
         found = None
     if not isinstance(found, dict):
         shown = body if isinstance(body, str) else body.decode("utf-8", "replace")
-        raise KubeUnavailableError(f"{request}: the answer is not an object of the API server: {shown[:SHOWN_MAX]}")
+        raise KubeUnavailableError(f"{request}: the response is not an object of the API server: {shown[:SHOWN_MAX]}")
     return found
 
 

@@ -103,14 +103,14 @@ class LeaseElector:
                 async with asyncio.timeout(self._give_up_s):
                     decision = await self._attempt()
             except TimeoutError:
-                news = "cannot be had yet: no answer in time"
+                news = "cannot be acquired yet: no response in time"
             except KubeError as error:
                 if not error.retriable:
                     raise
-                news = "" if isinstance(error, KubeConflictError) else f"cannot be had yet: {error}"
+                news = "" if isinstance(error, KubeConflictError) else f"cannot be acquired yet: {error}"
             else:
                 if not isinstance(decision, WaitForLease):
-                    log.info("the lease %s/%s is held by us, %s", self._namespace, self._name, self.identity)
+                    log.info("the lease %s/%s is held by this process, %s", self._namespace, self._name, self.identity)
                     return
                 news = f"is held by {decision.holder}"
             if news and news != logged:
@@ -161,7 +161,7 @@ class LeaseElector:
             return False
         if not self._alive():
             log.warning(
-                "the lease %s/%s is not renewed: the work's event loop stands still", self._namespace, self._name
+                "the lease %s/%s is not renewed: the event loop of the work is blocked", self._namespace, self._name
             )
             return False
         try:
@@ -174,7 +174,7 @@ class LeaseElector:
             case Renew():
                 return True
             case WaitForLease(holder) | TakeOver(holder):
-                self._lose(f"it is held by {holder}" if holder else "somebody took it from us and let go of it")
+                self._lose(f"it is held by {holder}" if holder else "another process took the Lease and released it")
             case Create():
                 self._lose("it was deleted")
         return False

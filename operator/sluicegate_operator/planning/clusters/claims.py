@@ -112,10 +112,11 @@ def _is_strange(cluster: BrokerCluster, claim: VolumeClaim, started: bool) -> bo
 def _of_others(cluster: BrokerCluster, others: Sequence[VolumeClaim]) -> str:
     label = f"{CLUSTER_LABEL}={cluster.name}"
     return (
-        f"the names of the volume claims {_shown(others)} are taken by claims that are not ours"
-        f" ({_why_not_ours(cluster, others[0])}); they are left alone, and no node is made: delete them, or make the"
-        " BrokerCluster under another name; to use the data on claims without a controller, label them (kubectl"
-        f" label pvc {others[0].name} {label}) and set spec.clusterId to the cluster.id in their meta.properties"
+        f"the volume claims {_shown(others)} exist and do not belong to the operator"
+        f" ({_why_not_ours(cluster, others[0])}); the operator does not change them, and creates no nodes:"
+        " delete them, or create the BrokerCluster with another name; to use the data on claims without a"
+        f" controller, label them (kubectl label pvc {others[0].name} {label}) and set spec.clusterId to the"
+        " cluster.id in their meta.properties"
     )
 
 
@@ -132,9 +133,16 @@ def _sentence(cluster: BrokerCluster, strange: Sequence[VolumeClaim]) -> str:
     delete = f"delete them (kubectl delete pvc -l {CLUSTER_LABEL}={cluster.name})"
     if cluster.spec.shares_journal:
         # The journal belonged to the deleted BrokerCluster.
-        keep = "the metadata of a cluster with standby controllers went with it, so its topics cannot be had back"
-        return f"the volume claims {shown} hold data of an earlier cluster{whose}: {delete}; {keep}"
+        keep = (
+            "the metadata of a cluster with standby controllers was deleted with the cluster, so its topics cannot"
+            " be restored"
+        )
+        return f"the volume claims {shown} have data of an earlier cluster{whose}: {delete}; {keep}"
     told = (
-        f"say spec.clusterId: {known}" if known else "say its cluster.id (in their meta.properties) in spec.clusterId"
+        f"set spec.clusterId to {known}"
+        if known
+        else "set spec.clusterId to its cluster.id (see meta.properties on the volumes)"
     )
-    return f"the volume claims {shown} hold data of another cluster{whose}: {told} to go on with that data, or {delete}"
+    return (
+        f"the volume claims {shown} have data of another cluster{whose}: {told} to continue with that data, or {delete}"
+    )

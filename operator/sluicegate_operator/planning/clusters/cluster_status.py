@@ -42,7 +42,7 @@ from sluicegate_operator.planning.status.log_damage import LOGS_DAMAGED, BrokerD
 from sluicegate_operator.planning.status.unreadable import UNREADABLE
 
 MESSAGE_MAX = 4096
-PAUSED = "spec.paused is true: nothing is changed until it is false"
+PAUSED = "spec.paused is true: the operator changes nothing until it is false"
 CONTROLLERS_READY = "ControllersReady"
 """Type of a condition of a BrokerCluster."""
 CONTROLLERS_UNREACHABLE = "ControllersUnreachable"
@@ -221,7 +221,7 @@ def _as_nodes_are(seen: ObservedCluster, pause: Finding) -> Progress:
 def _stuck(cluster: BrokerCluster, seen: ObservedCluster) -> Progress | None:
     """Return the progress if everything waits for an action of a user, else None."""
     if seen.unreadable:
-        return stalled(UNREADABLE, f"{seen.unreadable}; nodes and Services stay as they are until then")
+        return stalled(UNREADABLE, f"{seen.unreadable}; nodes and Services stay unchanged until then")
     if seen.name_taken:
         return stalled(NAME_TAKEN, seen.name_taken)
     if seen.claims_taken:
@@ -284,7 +284,7 @@ def _settled(cluster: BrokerCluster, seen: ObservedCluster) -> Progress:
         message = f"{len(seen.unreachable)}/{seen.brokers_expected} brokers do not answer the operator: {named}"
         return working("BrokersUnreachable", message[:MESSAGE_MAX])
     if not _is_followed(cluster, seen):
-        return working("SpecChanged", "what the changed spec asks of the nodes is being looked at")
+        return working("SpecChanged", "the changed spec is being compared with the nodes")
     if seen.scale is not None and seen.scale.reason is not ScaleReason.SCALED:
         say = stalled if seen.scale.reason in NEEDS_A_PERSON else working
         return say(seen.scale.reason.value, seen.scale.message)
@@ -297,7 +297,9 @@ def _settled(cluster: BrokerCluster, seen: ObservedCluster) -> Progress:
     if seen.config_lagging:
         broker_id, what = min(seen.config_lagging.items())
         return working(
-            "ConfigApplying", f"{len(seen.config_lagging)} brokers lag, for example broker {broker_id}: {what}"
+            "ConfigApplying",
+            f"{len(seen.config_lagging)} brokers do not have the configuration yet, for example broker"
+            f" {broker_id}: {what}",
         )
     return ready("Running", f"{seen.brokers_ready}/{seen.brokers_expected} brokers ready")
 

@@ -136,8 +136,9 @@ def why_another(cluster: BrokerCluster, answered: str) -> str:
     if not wanted or answered == wanted:
         return ""
     return (
-        f"the bootstrap servers are of the cluster with cluster.id {answered}, and this BrokerCluster governs {wanted}:"
-        " nothing is changed there; correct bootstrapServers, or make a new BrokerCluster for the other one"
+        f"the bootstrap servers belong to the cluster with cluster.id {answered}, but this BrokerCluster"
+        f" governs {wanted}, so the operator changes nothing; correct bootstrapServers, or create a new"
+        " BrokerCluster for the other cluster"
     )
 
 
@@ -153,8 +154,8 @@ def why_governed(cluster: BrokerCluster, cluster_id: str, others: Iterable[Sibli
         return ""
     _, namespace, name = min(older)
     return (
-        f"BrokerCluster {namespace}/{name} governs the cluster with cluster.id {cluster_id} already, and"
-        " nothing is changed there by this one; delete one of the two"
+        f"BrokerCluster {namespace}/{name} already governs the cluster with cluster.id {cluster_id}, so this"
+        " BrokerCluster changes nothing; delete one of the two"
     )
 
 
@@ -221,12 +222,15 @@ def _progress(cluster: BrokerCluster, seen: ExternalSeen, config: ConfigProgress
     if cluster.spec.paused:
         return ready("Paused", PAUSED)
     if not config.follows(cluster):
-        return working("SpecChanged", "what the changed spec asks of the brokers is being looked at")
+        return working("SpecChanged", "the changed spec is being compared with the brokers")
     if config.refused:
         return stalled("ConfigRefused", config.refused[:MESSAGE_MAX])
     if config.lagging:
         broker_id, what = min(config.lagging.items())
-        return working("ConfigApplying", f"{len(config.lagging)} brokers lag, for example broker {broker_id}: {what}")
+        return working(
+            "ConfigApplying",
+            f"{len(config.lagging)} brokers do not have the configuration yet, for example broker {broker_id}: {what}",
+        )
     return ready("Governed", f"all {len(seen.brokers)} brokers answer and are unfenced")
 
 
@@ -238,7 +242,7 @@ def _waiting(seen: ExternalSeen) -> Progress:
     fenced = ", ".join(str(broker.id) for broker in seen.brokers if broker.fenced)
     return working(
         "BrokersFenced",
-        f"fenced, of {count} brokers: {fenced}; start them, or take those that never come back out with"
+        f"of {count} brokers, these are fenced: {fenced}; start them, or remove lost brokers with"
         " kafka-cluster.sh unregister"[:MESSAGE_MAX],
     )
 
@@ -251,7 +255,7 @@ def _controllers_ready(seen: ExternalSeen, *, known: bool) -> Finding:
     active = "none" if seen.quorum.leader_id is None else seen.quorum.leader_id
     message = f"{following}/{len(voters)}, active: {active}"
     if gone := ", ".join(str(voter.id) for voter in voters if not voter.follows):
-        message += f"; not heard of: {gone}"
+        message += f"; no contact: {gone}"
     return Finding("ControllersReady", following == len(voters), "Counted", message)
 
 
@@ -263,5 +267,5 @@ def _voter(voter: Voter, quorum: Quorum) -> str:
     if voter.id == quorum.leader_id:
         return f"{voter.id}: active, epoch {quorum.leader_epoch}"
     lag = "?" if voter.lag is None else lag_step(voter.lag)
-    heard = "not heard of" if voter.silent_s is None else f"heard of {age_step(voter.silent_s)} s ago"
+    heard = "no contact" if voter.silent_s is None else f"last contact {age_step(voter.silent_s)} s ago"
     return f"{voter.id}: lag {lag}, {heard}"

@@ -69,11 +69,14 @@ def _plan(
 
 def _sentence(broker: ExternalBroker) -> str:
     if broker.fenced:
-        return "the controllers have no session with it, or it has not caught up: it serves no clients"
+        return "the broker has no session with the controllers, or has not caught up, so it serves no clients"
     place = f"{broker.host}:{broker.port}"
     if broker.silent:
-        return f"it serves clients, says its cluster, and does not answer at {place}: {broker.silent}"
-    return f"it serves clients at {place}"
+        return (
+            f"the cluster reports that the broker serves clients, but the broker does not answer at {place}:"
+            f" {broker.silent}"
+        )
+    return f"the broker serves clients at {place}"
 
 
 def _events(before: str | None, broker: ExternalBroker, state: BrokerState) -> tuple[RegistrationEvent, ...]:

@@ -86,8 +86,9 @@ def why_landing_taken(
         if lands_there and not any(_is_of(one, other) for one in theirs):
             continue
         return (
-            f"audit.landing.uri {_shown(uri)} cannot be used: BrokerCluster {_name(other, cluster)} is older and lands"
-            f" its audit log in {_shown(others)}, and each cluster needs a place of its own; choose another uri"
+            f"audit.landing.uri {_shown(uri)} cannot be used: BrokerCluster {_name(other, cluster)} is older"
+            f" and lands its audit log in {_shown(others)}, and each cluster needs its own place; choose"
+            " another uri"
         )
     for one in () if lands_there else results:
         if _is_of(one, cluster) or one.seniority >= seniority(cluster) or not store_place(one.uri).is_within(place):
@@ -126,8 +127,8 @@ def why_results_in_landing(
         # The cluster wins a tie: a pipeline created in the same second does not keep it from landing.
         if seniority(other) <= seniority(pipeline):
             return (
-                f"results lie among the segments that BrokerCluster {_name(other, pipeline)}, which is older, lands in"
-                f" {_shown(uri)}, and would be read as such: choose another place"
+                f"results would be read as segments, because the older BrokerCluster {_name(other, pipeline)}"
+                f" lands its audit log in {_shown(uri)}: choose another place"
             )
     for lander in landers:
         if place.is_within(store_place(lander.uri)):
@@ -147,22 +148,22 @@ def why_results_taken(pipeline: AuditPipeline, others: Iterable[Results]) -> str
             continue
         name = _name(other, pipeline)
         if store_place(uri) == place:
-            return f"AuditPipeline {name} is older and has the same place for results: choose another"
-        return f"AuditPipeline {name} is older and has its results in {_shown(uri)}: choose a place outside of that"
+            return f"AuditPipeline {name} is older and has the same place for results: choose another place"
+        return f"AuditPipeline {name} is older and has its results in {_shown(uri)}: choose a place outside of it"
     return ""
 
 
 def _landers_words(uri: str, lander: Lander, cluster: BrokerCluster) -> str:
     other = lander.cluster if lander.namespace == cluster.namespace else f"{lander.namespace}/{lander.cluster}"
     return (
-        f"audit.landing.uri {_shown(uri)} cannot be used: pods of BrokerCluster {other} land their audit log in"
-        f" {_shown(lander.uri)}, and each cluster needs a place of its own; choose another uri, or wait until"
-        " these pods have gone or land elsewhere"
+        f"audit.landing.uri {_shown(uri)} cannot be used: pods of BrokerCluster {other} land their audit log"
+        f" in {_shown(lander.uri)}, and each cluster needs its own place; choose another uri, or wait until"
+        " these pods are deleted or land elsewhere"
     )
 
 
 def _in_source_words(uri: str) -> str:
-    return f"results lie among the segments, in {uri}, and would be read as such: choose another place"
+    return f"results would be read as segments, because the segments are in {uri}: choose another place"
 
 
 def _is_of(place: Lander | Results, cluster: BrokerCluster) -> bool:

@@ -65,7 +65,9 @@ def plan_broker_config(
     no broker was observed, nothing is changed and every managed key stays managed. Raises ValueError for a static key.
     """
     if strange := sorted(key for key in desired if bundled and not _is_dynamic(key)):
-        raise ValueError(f"{', '.join(strange)}: not dynamic, so it belongs into the file of the nodes")
+        raise ValueError(
+            f"{', '.join(strange)}: the key is not dynamic, so it belongs into the nodes' configuration file"
+        )
     released = {key for key in {*managed, *own.keys} if key not in desired and (not bundled or _is_dynamic(key))}
     stale = {
         key: value

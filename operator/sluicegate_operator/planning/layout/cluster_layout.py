@@ -119,7 +119,7 @@ def plan_cluster(
     currently wants, by default that of the spec. Raises ValueError for an external cluster.
     """
     if cluster.spec.brokers is None:
-        raise ValueError(f"BrokerCluster {cluster.name} runs elsewhere; there is nothing to lay out")
+        raise ValueError(f"BrokerCluster {cluster.name} has runtime External, so it has no layout")
     ports, clashes = _listener_ports(cluster, listeners)
     brokers = cluster.spec.brokers.replicas if broker_count is None else broker_count
     config = {**static_config(cluster), **_window(cluster.spec.connection_quota)}

@@ -102,7 +102,7 @@ class SetBrokerConfigs:
     def __str__(self) -> str:
         """Return a sentence for users."""
         steps = [f"{key}={value}" for key, value in sorted(self.set.items())]
-        steps += [f"{key} taken away" for key in sorted(self.delete)]
+        steps += [f"{key} removed" for key in sorted(self.delete)]
         return f"{'all brokers' if self.broker_id is None else f'broker {self.broker_id}'}: {', '.join(steps)}"
 
     @property

@@ -61,7 +61,7 @@ class NodeRestart:
 
     @property
     def why(self) -> str:
-        return ", ".join(map(str, self.reasons)) or "it waits for its restart already"
+        return ", ".join(map(str, self.reasons)) or "it is already waiting for a restart"
 
 
 def restart_phrases(restarts: Sequence[NodeRestart], names_max: int | None = None) -> Iterator[str]:

@@ -107,7 +107,7 @@ def digest(value: object) -> str:
 def restart_reasons(running: NodeRevision | None, wanted: NodeRevision) -> tuple[RestartReason, ...]:
     """Return why the node must restart; empty if it is up to date."""
     if running is None:
-        return (RestartReason(ReasonKind.UNKNOWN_REVISION, "it does not say what it was started with"),)
+        return (RestartReason(ReasonKind.UNKNOWN_REVISION, "the configuration that it was started with is unknown"),)
     spellings = [wanted] if wanted.as_written is None else [wanted, wanted.as_written]
     keys = {*running.keys, *(key for spelling in spellings for key in spelling.keys)}
     changed = sorted(

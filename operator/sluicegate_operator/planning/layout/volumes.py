@@ -135,22 +135,22 @@ def volumes_seen(
 
 
 def _refused(volume: Volume, size: str, why: str) -> str:
-    whose = f"its StorageClass {volume.class_name}" if volume.class_name else "a StorageClass, and it has none,"
+    whose = f"its StorageClass {volume.class_name}" if volume.class_name else "a StorageClass, which it does not have,"
     return (
-        f"{volume.claim} stays at {volume.asked} and cannot grow to {size}: {whose} has to be there and to say"
-        f" allowVolumeExpansion: true; or say {volume.asked} in spec.{_FIELDS[volume.role]}.storage.size again. The API"
-        f" server: {why}"
+        f"{volume.claim} stays at {volume.asked} and cannot grow to {size}: this needs {whose} with"
+        f" allowVolumeExpansion: true; otherwise set spec.{_FIELDS[volume.role]}.storage.size back to"
+        f" {volume.asked}. The API server: {why}"
     )
 
 
 def _progress(volume: Volume, size: str, *, asked: bool) -> str:
     if not volume.is_bound:
-        return f"{volume.claim} is not bound to a volume yet; it is to hold {size}"
+        return f"{volume.claim} is not bound to a volume yet; the requested size is {size}"
     if volume.under_way and asked:
-        return f"{volume.claim} holds {volume.capacity} of {size}: {volume.under_way}"
+        return f"{volume.claim} has {volume.capacity} of {size}: {volume.under_way}"
     if asked:
-        return f"{volume.claim} holds {volume.capacity} of {size}: Kubernetes has been asked for the rest"
-    return f"{volume.claim} holds {volume.capacity} and has not been asked for {size} yet"
+        return f"{volume.claim} has {volume.capacity} of {size}: the rest has been requested from Kubernetes"
+    return f"{volume.claim} has {volume.capacity}, and {size} has not been requested yet"
 
 
 def _less(text: str, size: str) -> bool:

@@ -117,7 +117,7 @@ def advertised(listener: BrokerListener, broker: BrokerPlace, service: ServiceSe
     if broker.node is None:
         return f"broker {broker.id} waits for a node"
     if not broker.node.address:
-        why = broker.node.unseen or "it has neither ExternalIP nor InternalIP"
+        why = broker.node.unseen or "the node has neither ExternalIP nor InternalIP"
         return f"broker {broker.id} waits for the address of node {broker.node.name}: {why}"
     return Address(broker.node.address, service.node_port)
 
@@ -150,8 +150,8 @@ def bootstrap_waits(listener: BrokerListener, service: ServiceSeen | None) -> st
     spec = listener.spec
     if service is None:
         return (
-            f"clients wait for Service {listener.name}: the operator makes it when the cluster is not paused and all"
-            " BrokerListeners of the cluster can be read"
+            f"clients wait for Service {listener.name}: the operator creates it when the cluster is not paused"
+            " and all BrokerListeners of the cluster can be read"
         )
     if spec.exposure != "LoadBalancer" or spec.advertised_host or service.ingress:
         return ""
@@ -192,23 +192,23 @@ def hiding(listener: BrokerListener, services: Mapping[str, ServiceSeen]) -> Hid
             hidden=True,
             reason="TrafficPolicyCluster",
             message=f"listener {spec.name} has externalTrafficPolicy Cluster, so brokers see the address of a node"
-            " instead of the client's: leave it out, or have a load balancer speak the PROXY protocol and say"
-            " proxyProtocol",
+            " instead of the client's: remove externalTrafficPolicy, or use a load balancer with the PROXY"
+            " protocol and set proxyProtocol",
         )
-    what_to_do = "have it speak the PROXY protocol, version 2, and say proxyProtocol"
+    what_to_do = "enable the PROXY protocol, version 2, on the load balancer and set proxyProtocol"
     balanced = [seen for seen in services.values() if spec.exposure == "LoadBalancer" and seen.ingress]
     if any(seen.proxied for seen in balanced):
         return Hiding(
             hidden=True,
             reason="BalancerIsProxy",
-            message=f"the load balancer of listener {spec.name} opens connections of its own (ipMode Proxy), so brokers"
+            message=f"the load balancer of listener {spec.name} opens its own connections (ipMode Proxy), so brokers"
             f" see its address instead of the client's: {what_to_do}",
         )
     if any(seen.proxied is None for seen in balanced):
         return Hiding(
             hidden=None,
             reason="BalancerMayBeProxy",
-            message=f"the load balancer of listener {spec.name} has a name and does not say whether it passes on"
-            f" clients' addresses: where it does not, {what_to_do}",
+            message=f"the load balancer of listener {spec.name} has a host name and does not report whether it"
+            f" forwards clients' addresses: if it does not, {what_to_do}",
         )
     return Hiding(hidden=False, reason="TrafficPolicyLocal")

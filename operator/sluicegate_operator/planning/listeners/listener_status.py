@@ -77,7 +77,7 @@ def listener_status(
 
 
 def _left_over(services: ServicesSeen) -> Progress:
-    opened = "the listener is open, and a Service that it does not need any more is left"
+    opened = "the listener is open, but a Service that it does not need any more still exists"
     if services.left_over_may_pass:
         return working(NOT_APPLIED, f"{opened}: {not_applied_words(services.left_over)}")
     to_do = "delete the Service, or change the policy or the RBAC rule that refuses it"
@@ -118,9 +118,9 @@ def _on_brokers(seen: ListenerSeen, expected: int, bootstrap_waits: str) -> Prog
         return stalled("Refused", f"{counted}; broker {broker_id} refuses it: {why}")
     if seen.lacking:
         ids = ", ".join(map(str, seen.lacking[:BROKERS_SHOWN_MAX]))
-        return working("Applying", f"{counted}; being changed on {ids}")
+        return working("Applying", f"{counted}; the change is being applied on {ids}")
     if seen.unknown:
-        return working("BrokersUnreachable", f"{counted}; broker {seen.unknown[0]} does not say which it has open")
+        return working("BrokersUnreachable", f"{counted}; broker {seen.unknown[0]} did not report its open listeners")
     if waits := [*seen.waits[:BROKERS_SHOWN_MAX], *([bootstrap_waits] if bootstrap_waits else [])]:
         return working("AddressPending", f"{counted}; {'; '.join(waits)}")
     if len(seen.told) < expected:

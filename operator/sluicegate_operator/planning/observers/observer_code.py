@@ -65,13 +65,11 @@ def find_modules(
         found = config_maps.get(source)
         text = ((found or {}).get("data") or {}).get(f"{module}.py")
         if source in refused:
-            missing[name] = (
-                f"ConfigMap {source} cannot be read: {refused[source]}; brokers keep the code that they have"
-            )
+            missing[name] = f"ConfigMap {source} cannot be read: {refused[source]}; brokers keep their current code"
         elif found is None:
-            missing[name] = f"there is no ConfigMap {source}; create it or correct source.configMap"
+            missing[name] = f"ConfigMap {source} does not exist; create it or correct source.configMap"
         elif text is None:
-            missing[name] = f"ConfigMap {source} has no key {module}.py, which class {plugin.observes} asks for"
+            missing[name] = f"ConfigMap {source} has no key {module}.py, which class {plugin.observes} needs"
         elif len(text.encode()) > MODULE_BYTES_MAX:
             missing[name] = f"{module}.py of ConfigMap {source} is larger than 48 KiB; put it into the brokers' image"
         else:

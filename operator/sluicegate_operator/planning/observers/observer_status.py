@@ -119,9 +119,9 @@ def _progress(verdict: PluginVerdict, reports: PluginReports) -> Progress:
         return ready(LOADED, _sentence(reports, f"{loaded}; {reports.note}" if reports.note else loaded))
     said = _sentence(reports, f"loaded by {reports.counted} brokers; broker {broker_id}: {worst.message}")
     if worst.state == FAILED and reports.rolling:
-        return working("Rolling", f"{said}; brokers are being restarted, which may bring the code that is missing")
+        return working("Rolling", f"{said}; brokers are being restarted, which may install the missing code")
     if worst.state == FAILED:
-        return stalled(FAILED, f"{said}; requests are served all the same")
+        return stalled(FAILED, f"{said}; requests are served nevertheless")
     if worst.state == UNKNOWN:
         return working("Applying", f"{said} ({reports.error})" if reports.error else said)
     return working(worst.state, said)

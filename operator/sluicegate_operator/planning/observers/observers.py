@@ -151,7 +151,7 @@ def _judge(
 ) -> PluginVerdict:
     name = plugin.observer_name
     if not plugin.spec.enabled:
-        return PluginVerdict(name, PluginOutcome.DISABLED, "spec.enabled is false, so no broker has it")
+        return PluginVerdict(name, PluginOutcome.DISABLED, "spec.enabled is false, so no broker loads the observer")
     if name in accepted:
         other = accepted[name].name
         message = f"ObserverPlugin {other} is older and has the name {name}, too; give this one another spec.name"
@@ -159,24 +159,25 @@ def _judge(
     writer = _same_spools(plugin, accepted.values())
     if writer is not None:
         message = (
-            f"ObserverPlugin {writer.name} is older and writes the audit log, too: all events would be there twice;"
-            " delete one, or give this one a spool.dir of its own"
+            f"ObserverPlugin {writer.name} is older and writes the audit log, too, so all events would be"
+            " recorded twice; delete one, or set another spool.dir here"
         )
         return PluginVerdict(name, PluginOutcome.NAME_TAKEN, message)
     if len(accepted) >= OBSERVERS_MAX:
-        message = f"a broker has {OBSERVERS_MAX} observers at most, and older ones are that many; delete one"
+        message = f"a broker has at most {OBSERVERS_MAX} observers, and so many older ones exist; delete one"
         return PluginVerdict(name, PluginOutcome.TOO_MANY, message)
     size = sum(len(key.encode()) + len(value.encode()) for key, value in _configs(plugin, None).items())
     if size > CONFIG_BYTES_MAX:
         message = (
-            f"config and filter have {size} bytes, and {CONFIG_BYTES_MAX} at most: let it read the rest from a file"
+            f"config and filter have {size} bytes, and the limit is {CONFIG_BYTES_MAX}: let the observer read"
+            " the rest from a file"
         )
         return PluginVerdict(name, PluginOutcome.TOO_LARGE, message)
     if plugin.spec.config_map_name is not None and not cluster.spec.allows_config_map_code:
         message = (
-            "code from a ConfigMap runs with the rights of the brokers: say observers.allowConfigMapCode: true in"
-            f" BrokerCluster {cluster.name} if everybody who writes ConfigMaps here may have them, or put the class"
-            " into the brokers' image"
+            "code from a ConfigMap runs with the rights of the brokers: set observers.allowConfigMapCode: true"
+            f" in BrokerCluster {cluster.name} if all users who can write ConfigMaps in this namespace may"
+            " have these rights, or put the class into the brokers' image"
         )
         return PluginVerdict(name, PluginOutcome.CODE_NOT_ALLOWED, message)
     wheel = plugin.spec.wheel
@@ -212,7 +213,7 @@ def nobody_lands(cluster: BrokerCluster, plugin: ObserverPlugin) -> str:
     is_audit_log = plugin.spec.built_in == AUDIT_LOG and _spools(plugin) == _SPOOLS_DEFAULT
     if not is_audit_log or cluster.spec.landing is not None:
         return ""
-    return f"nobody lands what they write: say audit.landing in BrokerCluster {cluster.name}"
+    return f"the audit log is not landed: set audit.landing in BrokerCluster {cluster.name}"
 
 
 def without_modules(plan: ObserverPlan, outcome: PluginOutcome, message: str) -> ObserverPlan:
@@ -300,8 +301,10 @@ def _report(plan: ObserverPlan, observer: str, seen: ObservedObservers) -> Obser
     )
     if observer not in listed or not in_force:
         return ObserverReport(LOADING, "the broker does not have this configuration yet")
-    report = seen.reports.get(observer, ObserverReport(LOADING, "the broker does not say what has become of it"))
+    report = seen.reports.get(observer, ObserverReport(LOADING, "the broker did not report the observer's state"))
     module = plan.modules.get(observer)
     if module is not None and report.state == FAILED and module.is_missed_in(report.message):
-        return ObserverReport(LOADING, "its code has not reached the pod yet; the broker tries again once a minute")
+        return ObserverReport(
+            LOADING, "the observer's code has not reached the pod yet; the broker tries again every minute"
+        )
     return report

@@ -141,7 +141,7 @@ def _run(owner: Json, pods: Sequence[Json]) -> PipelineRun:
         reason = f"{last.how}: raise spec.resources.limits.memory"
     elif summary is not None:
         # Its summary reports success, so a step after the results failed, for example the report.
-        reason = summary.error or f"the results are there, and what came after them failed: {last.how}"
+        reason = summary.error or f"the results were written, but a later step failed: {last.how}"
     else:
         reason = last_line(last.said) or last.how
     return PipelineRun(
@@ -201,7 +201,7 @@ def _end(pod: Json) -> _End | None:
         return _End(code, ended.get("finishedAt") or "", ended.get("message") or "", f"{reason}, exit code {code}")
     if status.get("phase") == "Failed":
         # Evicted, for example, before its container started.
-        how = f"{status.get('reason') or 'Failed'}: {status.get('message') or 'the pod said nothing'}"
+        how = f"{status.get('reason') or 'Failed'}: {status.get('message') or 'the pod has no message'}"
         return _End(1, "", "", how)
     return None
 

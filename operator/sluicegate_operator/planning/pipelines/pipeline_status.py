@@ -97,7 +97,7 @@ def _updated(pipeline: AuditPipeline, plan: PipelinePlan, runs: Sequence[Pipelin
             "last_run": AuditRun(
                 name=newest.name, state=newest.state.value, started=newest.started, finished=newest.finished
             ),
-            "last_error": (ended.why or "it did not say why")
+            "last_error": (ended.why or "the run reported no reason")
             if ended and ended.state is not RunState.SUCCEEDED
             else None,
             "progress": _going_on(newest, told.took_seconds),
@@ -120,14 +120,14 @@ def _report(pipeline: AuditPipeline, plan: PipelinePlan) -> str | None:
 
 
 def _going_on(run: PipelineRun, took_s: float | None) -> str | None:
-    before = f"; the last one that ended well took {took_s:.0f} s" if took_s is not None else ""
-    waits = f"; its next pod does not start: {run.failure}" if run.failure is not None else ""
+    before = f"; the last successful run took {took_s:.0f} s" if took_s is not None else ""
+    waits = f"; the run's next pod does not start: {run.failure}" if run.failure is not None else ""
     if run.state is RunState.PENDING:
-        return f"made at {run.made}, and its pod has not started" + (f": {run.failure}" if run.failure else "")
+        return f"created at {run.made}; its pod has not started" + (f": {run.failure}" if run.failure else "")
     if run.state is RunState.RUNNING:
         return f"running since {run.started or run.made}{before}"
     if run.state is RunState.RETRYING:
-        return f"begun at {run.started or run.made}, failed and is tried again{waits}{before}"
+        return f"started at {run.started or run.made}, failed, and is retried{waits}{before}"
     return None
 
 
@@ -151,37 +151,37 @@ def _progress(
         return (working if trouble.may_pass else stalled)(trouble.reason, trouble.message)
     if status.last_error is not None and run is not None:
         if run.state != RunState.FAILED:
-            return working("Retrying", f"{run.name} runs after one that failed: {status.last_error}")
+            return working("Retrying", f"{run.name} is running after a failed attempt: {status.last_error}")
         return stalled(RUN_FAILED, f"{run.name} failed: {status.last_error}; {_another(pipeline)}")
     if spec.suspend:
-        return ready("Suspended", "suspend is true: no run is begun")
+        return ready("Suspended", "suspend is true: no run is started")
     if status.last_success_time is None:
-        return ready("Scheduled", f"no run has ended yet; schedule {spec.schedule}, in UTC")
+        return ready("Scheduled", f"no run has succeeded yet; the schedule is {spec.schedule}, in UTC")
     return ready("RunSucceeded", _sentence(status))
 
 
 def _another(pipeline: AuditPipeline) -> str:
     if pipeline.spec.mode != "Job":
-        return "the schedule brings another run"
+        return "the next run starts by the schedule"
     name = pipeline.name
-    return f"the schedule brings another run, and so does kubectl create job --from=cronjob/{name} {name}-by-hand"
+    return f"the next run starts by the schedule, or now with kubectl create job --from=cronjob/{name} {name}-by-hand"
 
 
 def _sentence(status: AuditPipelineStatus) -> str:
     window = status.last_window
-    days = f"days {window.first} to {window.last}" if window is not None else "days that it did not name"
+    days = f"days {window.first} to {window.last}" if window is not None else "unknown days"
     events = f"{status.events} events" if status.events is not None else "an unknown number of events"
     return f"{days}: {events}; {_missing(status)}"
 
 
 def _missing(status: AuditPipelineStatus) -> str:
     if status.complete == "Unknown":
-        return "whether anything is missing was not said"
+        return "the run did not report whether events are missing"
     if status.complete == "True":
-        return "nothing is missing"
+        return "no events are missing"
     return (
-        f"{status.missing} events are missing, nothing tells of {status.holes} more, {status.quarantined_files} files"
-        " were set aside: the report begins with them"
+        f"{status.missing} events are missing, {status.holes} more are missing without a gap event,"
+        f" {status.quarantined_files} files were quarantined; see the beginning of the report"
     )
 
 

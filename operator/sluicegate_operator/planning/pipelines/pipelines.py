@@ -64,14 +64,14 @@ def plan_pipeline(
     except ScheduleError as error:
         return PipelinePlan(PipelineOutcome.NEVER_RUNS, str(error))
     if schedule.next(now) is None:
-        message = f"schedule {spec.schedule} never comes, as no month has such a day: correct it"
+        message = f"schedule {spec.schedule} never runs, because no month has such a day: correct the schedule"
         return PipelinePlan(PipelineOutcome.NEVER_RUNS, message)
     landing = cluster.spec.landing
     source = spec.source
     if source is None and landing is not None:
         source = AuditPlace(uri=landing.uri, claim_name=landing.claim_name)
     if source is None:
-        message = f"nobody lands the audit log of BrokerCluster {name}: say audit.landing there, or source here"
+        message = f"the audit log of BrokerCluster {name} is not landed: set audit.landing there, or set source here"
         return PipelinePlan(PipelineOutcome.SOURCE_MISSING, message)
     if message := why_results_in_landing(pipeline, cluster, clusters, source.uri, landers):
         return PipelinePlan(PipelineOutcome.RESULTS_IN_SOURCE, message)

@@ -93,6 +93,6 @@ def _allowed(field: str, low: int, high: int, names: tuple[str, ...] = ()) -> fr
             begin = number(first)
             end = number(last) if last else high if step else begin
         if begin > end:
-            raise ScheduleError(f"{part} of the schedule goes backwards: write the smaller one first")
+            raise ScheduleError(f"range {part} of the schedule ends before it begins: write the smaller number first")
         allowed |= set(range(begin, end + 1, int(step or 1)))
     return frozenset(allowed)

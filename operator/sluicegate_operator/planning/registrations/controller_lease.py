@@ -49,9 +49,9 @@ def _began_ms(incarnation: str) -> int | None:
 def why_holder_gone(holder: LeaseHolder, pod: BrokerPod | None) -> str:
     """Return why the holder's process has ended; empty if it may exist."""
     if pod is None:
-        return f"the pod of controller {holder.node_id} is gone"
+        return f"the pod of controller {holder.node_id} does not exist any more"
     if holder.host and pod.host not in ("", holder.host):
-        return f"the pod of controller {holder.node_id} at {holder.host} is gone, {pod.name} is its successor"
+        return f"the pod of controller {holder.node_id} at {holder.host} was replaced by {pod.name}"
     if pod.ended is not None and holder.began_ms is not None and holder.began_ms < pod.ended.at_ms:
         return f"the container of {pod.name} ended ({pod.ended.how})"
     return ""

@@ -117,18 +117,18 @@ def why_gone(broker: BrokerOverview, pod: BrokerPod | None, *, by_clock: bool = 
     `seen_in` is the uid of the pod that had this session, empty if unknown.
     """
     if pod is None:
-        return f"the pod of broker {broker.id} is gone"
+        return f"the pod of broker {broker.id} does not exist any more"
     elsewhere = broker.host is not None and pod.host not in ("", broker.host)
     if elsewhere or (seen_in and seen_in != pod.uid):
         at = f" at {broker.host}" if broker.host is not None else ""
-        return f"the pod of broker {broker.id}{at} is gone, {pod.name} is its successor"
+        return f"the pod of broker {broker.id}{at} was replaced by {pod.name}"
     if pod.node_lost and _is_silent(broker):
         return (
-            f"the node of {pod.name} is lost, and the controller has not heard of broker {broker.id} for"
-            f" {broker.heartbeat_age_s:.0f} s"
+            f"the node of {pod.name} is lost, and the controller has received no heartbeat of broker"
+            f" {broker.id} for {broker.heartbeat_age_s:.0f} s"
         )
     if by_clock and pod.ended is not None and _began_before(broker, pod.ended):
-        return f"the container of {pod.name} ended ({pod.ended.how}), and with it the process of broker {broker.id}"
+        return f"the container of {pod.name} with the process of broker {broker.id} ended ({pod.ended.how})"
     return ""
 
 

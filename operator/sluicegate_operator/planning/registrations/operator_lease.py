@@ -20,8 +20,9 @@ def operator_silence(leases: Sequence[Mapping[str, Any]], now: datetime) -> str:
     age_s, lease = min(silent, key=lambda found: found[0])
     meta = lease["metadata"]
     return (
-        f"the operator has not renewed its Lease {meta['namespace']}/{meta['name']} for {age_s:.0f} s: it does not run,"
-        " or does not reach the API server. Statuses are as old, and what is applied takes effect once it is back"
+        f"the operator has not renewed its Lease {meta['namespace']}/{meta['name']} for {age_s:.0f} s: it is"
+        " not running, or does not reach the API server. Statuses are outdated, and changes take effect when"
+        " the operator is running again"
     )
 
 

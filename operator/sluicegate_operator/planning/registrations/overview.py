@@ -105,18 +105,18 @@ def _document(body: bytes | str) -> Mapping[str, Any]:
     try:
         document = json.loads(body)
     except ValueError as error:
-        raise OverviewError(f"the controller's view is no JSON: {error}") from None
+        raise OverviewError(f"the controller's view is not JSON: {error}") from None
     if not isinstance(document, dict):
-        raise OverviewError("the controller's view is no JSON object")
+        raise OverviewError("the controller's view is not a JSON object")
     return document
 
 
 def _broker(document: object) -> BrokerOverview:
     if not isinstance(document, dict):
-        raise OverviewError("brokers: must hold objects")
+        raise OverviewError("brokers: must be a list of objects")
     state = _field(document, "state", str)
     if state not in set(BrokerState):
-        raise OverviewError(f"state: {state!r} is no state of a broker that this operator knows")
+        raise OverviewError(f"state: this operator does not know the broker state {state!r}")
     age_s = _optional(document, "heartbeatAgeSeconds", (int, float))
     incarnation = _field(document, "incarnation", str)
     return BrokerOverview(
@@ -139,7 +139,7 @@ def _began_ms(incarnation: str) -> int | None:
     try:
         return time_of_uuid(UUID(incarnation))
     except ValueError:
-        raise OverviewError(f"incarnation: {incarnation!r} is no UUID") from None
+        raise OverviewError(f"incarnation: {incarnation!r} is not a UUID") from None
 
 
 def time_of_uuid(found: UUID) -> int | None:
@@ -152,11 +152,11 @@ def time_of_uuid(found: UUID) -> int | None:
 
 def _field(document: Mapping[str, Any], name: str, kind: type | tuple[type, ...]) -> Any:
     if name not in document:
-        raise OverviewError(f"{name}: is missing from the controller's view")
+        raise OverviewError(f"{name}: the field is missing in the controller's view")
     value = document[name]
     # A bool is an int to Python, but never in the controller's document.
     if not isinstance(value, kind) or isinstance(value, bool):
-        raise OverviewError(f"{name}: {value!r} is not what the controller's view has there")
+        raise OverviewError(f"{name}: {value!r} in the controller's view has the wrong type")
     return value
 
 

@@ -42,7 +42,7 @@ class RackAssignment:
 
     @property
     def sentence(self) -> str:
-        return f"{self.pod.name} is on node {self.pod.node} and so in rack {self.rack}"
+        return f"{self.pod.name} is on node {self.pod.node}, which is in rack {self.rack}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +99,16 @@ def plan_racks(topology_key: str, pods: Sequence[RackPod], nodes: Mapping[str, N
             continue
         if not pod.node:
             if pod.failing:
-                sentence = f"{pod.name} is on no node yet, and only nodes with the label {topology_key} are taken: "
+                sentence = (
+                    f"{pod.name} is not scheduled yet, and only nodes with the label {topology_key} are suitable: "
+                )
                 waiting.append(
                     RackWait(pod.name, "NotScheduled", sentence + pod.failing, needs_a_person=False, pod_uid=pod.uid)
                 )
             continue
         seen = nodes[pod.node]
         if seen.labels is None:
-            sentence = f"{pod.name} waits for its rack, and the labels of node {pod.node} cannot be read: {seen.unseen}"
+            sentence = f"{pod.name} waits for its rack: the labels of node {pod.node} cannot be read: {seen.unseen}"
             waiting.append(RackWait(pod.name, "NodeUnreadable", sentence, not seen.may_pass, pod.uid))
         elif rack := seen.labels.get(topology_key, ""):
             assign.append(RackAssignment(pod, rack))

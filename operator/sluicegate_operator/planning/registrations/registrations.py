@@ -174,10 +174,10 @@ def _sentence(broker: BrokerOverview, pod: BrokerPod | None) -> str:
 
 
 _SENTENCES: Mapping[BrokerState, str] = {
-    BrokerState.OFFLINE: "the controller has no session with it: it does not run, or has not registered yet",
-    BrokerState.FENCED: "it is connected to the controller and serves no clients until it has caught up",
-    BrokerState.ONLINE: "it serves clients",
-    BrokerState.STOPPING: "its leaders are being moved to other brokers",
+    BrokerState.OFFLINE: "the broker has no session with the controller: it is not running, or has not registered yet",
+    BrokerState.FENCED: "the broker is connected to the controller, but serves no clients until it has caught up",
+    BrokerState.ONLINE: "the broker serves clients",
+    BrokerState.STOPPING: "the broker's partition leaders are being moved to other brokers",
 }
 
 
@@ -243,7 +243,9 @@ def unfenced_gate(overview: ClusterOverview | None, broker_id: int, host: str) -
     if broker is None:
         return GateVerdict("False", "NotRegistered", f"broker {broker_id} has not registered with the controller")
     if broker.host is not None and host not in ("", broker.host):
-        return GateVerdict("False", "NotRegistered", f"the controller still has broker {broker_id} at {broker.host}")
+        return GateVerdict(
+            "False", "NotRegistered", f"the controller still has a session of broker {broker_id} at {broker.host}"
+        )
     if broker.state is not BrokerState.ONLINE:
         return GateVerdict("False", broker.state.value, _SENTENCES[broker.state])
     # The session's owner is known only with the pod's address.

@@ -37,7 +37,7 @@ def lost_words(nodes: Sequence[LostNode]) -> str:
         return ""
     parts = [_words(node) for node in nodes[:_SHOWN_MAX]]
     more = [f"{len(nodes) - _SHOWN_MAX} more nodes are lost"] if len(nodes) > _SHOWN_MAX else []
-    todo = "bring the node back; if its machine is gone for good, delete the Node, and Kubernetes replaces the pods"
+    todo = "restore the node; if its machine is permanently lost, delete the Node, and Kubernetes replaces the pods"
     return "; ".join([*parts, *more, todo])
 
 
@@ -45,7 +45,7 @@ def _words(node: LostNode) -> str:
     shown = ", ".join(node.lost[:_SHOWN_MAX])
     if len(node.lost) > _SHOWN_MAX:
         shown += f" and {len(node.lost) - _SHOWN_MAX} more"
-    away = f"{shown} {'is' if len(node.lost) == 1 else 'are'} away"
+    away = f"{shown} {'is' if len(node.lost) == 1 else 'are'} lost"
     return (
         f"{away}: node {node.name} is NotReady ({node.why})" if node.why else f"{away}: node {node.name} does not exist"
     )

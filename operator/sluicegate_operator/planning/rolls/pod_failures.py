@@ -51,7 +51,7 @@ def _crashed(container: Json) -> StartFailure | None:
     if end.get("reason") == OOM_KILLED:
         killed = f"container {container.get('name')} was killed with exit code {end.get('exitCode')}"
         return StartFailure(
-            OOM_KILLED, f"{killed}, as it needs more memory than its limit", container.get("name") or ""
+            OOM_KILLED, f"{killed}, because it needs more memory than its limit", container.get("name") or ""
         )
     return None
 
@@ -92,14 +92,14 @@ def why_unbound(claim: Json, events: Sequence[Json]) -> StartFailure | None:
     if newest is None:
         return None
     name, wanted = claim["metadata"]["name"], (claim.get("spec") or {}).get("storageClassName") or ""
-    message = f"volume claim {name} has no volume: {(newest.get('message') or '')[:LAST_WORDS_MAX]}"
-    if re.search("storageclass.*not found", message) and wanted:
-        todo = f"make StorageClass {wanted}, or make a new BrokerCluster with another storage.storageClassName"
-        return StartFailure(STORAGE_CLASS_MISSING, f"{message}; {todo}")
-    if "no storage class is set" in message:
-        todo = "make a default StorageClass and delete the claim, or make a PersistentVolume for it"
-        return StartFailure(STORAGE_CLASS_MISSING, f"{message}; {todo}")
-    return StartFailure(PROVISIONING_FAILED, message)
+    said = f"volume claim {name} has no volume: {(newest.get('message') or '')[:LAST_WORDS_MAX]}"
+    if re.search("storageclass.*not found", said) and wanted:
+        todo = f"create StorageClass {wanted}, or create a new BrokerCluster with another storage.storageClassName"
+        return StartFailure(STORAGE_CLASS_MISSING, f"{said}; {todo}")
+    if "no storage class is set" in said:
+        todo = "create a default StorageClass and delete the claim, or create a PersistentVolume for the claim"
+        return StartFailure(STORAGE_CLASS_MISSING, f"{said}; {todo}")
+    return StartFailure(PROVISIONING_FAILED, said)
 
 
 def why_not_made(events: Sequence[Json]) -> StartFailure | None:

@@ -111,7 +111,7 @@ class NoRoll:
 
 NO_NODES = NoRoll("NoNodes", "the cluster has no StatefulSets, so no node can be restarted")
 LISTENER_UNREADABLE = NoRoll(
-    "Unreadable", "nothing is restarted until all BrokerListeners of the cluster can be read", holds=True
+    "Unreadable", "no node is restarted until all BrokerListeners of the cluster can be read", holds=True
 )
 
 
@@ -212,8 +212,8 @@ def refused_restart(step: Restart, refused: Collection[str], refusal: str, *, ma
     if may_pass:
         return WaitForNodes(WaitReason.NOT_APPLIED, f"{named} cannot be restarted: {not_applied_words(refusal)}", left)
     sentence = (
-        f"{named} cannot be restarted, because the API server refuses to delete the pod: {refusal};"
-        " change the policy or the RBAC rule that refuses it, or delete the pod yourself"
+        f"{named} cannot be restarted, because the API server refuses to delete the pod: {refusal}; change the"
+        " policy or the RBAC rule that refuses the request, or delete the pod manually"
     )
     return WaitForNodes(WaitReason.RESTART_REFUSED, sentence, left)
 
@@ -242,7 +242,9 @@ def _not_back(view: RollView) -> _Hold | None:
     if troubled := _troubled(view):
         return _trouble(min(troubled, key=lambda node: not node.failing))
     if view.overview is None:
-        return _Hold(WaitReason.NODE_NOT_READY, "no controller is active yet, to say that all brokers are back")
+        return _Hold(
+            WaitReason.NODE_NOT_READY, "no controller is active yet, so it is unknown whether all brokers are Online"
+        )
     expected = [node.node_id for node in view.nodes if node.role is Role.BROKER]
     behind = (b for b in view.overview.brokers if b.out_of_sync and b.id in expected)
     return _not_online(view.overview, expected) or next(map(_out_of_sync, behind), None)
@@ -250,16 +252,19 @@ def _not_back(view: RollView) -> _Hold | None:
 
 def _next(view: RollView, pending: Sequence[NodeView]) -> list[PlannedRestart] | _Hold:
     if view.paused:
-        return _Hold(WaitReason.PAUSED, f"rollout.paused is true: {_paused(pending)} stay as they are")
+        return _Hold(WaitReason.PAUSED, f"rollout.paused is true, so these nodes are not restarted: {_paused(pending)}")
     if not view.template_observed:
-        return _Hold(WaitReason.TEMPLATE_NOT_OBSERVED, "Kubernetes has not taken up the new pod template yet")
+        return _Hold(WaitReason.TEMPLATE_NOT_OBSERVED, "Kubernetes has not observed the new pod template yet")
     if down := [node for node in pending if _is_down(node, view.overview)]:
         return [_restart(node) for node in down]
     candidates = _candidates(view, pending)
     if isinstance(candidates, _Hold):
         return candidates
     if view.overview is None:
-        return _Hold(WaitReason.CONTROLLER_UNKNOWN, view.unseen or "no active controller says which brokers are online")
+        return _Hold(
+            WaitReason.CONTROLLER_UNKNOWN,
+            view.unseen or "no controller is active, so it is unknown which brokers are Online",
+        )
     active_id = view.overview.controller_id
     if standbys := [n for n in candidates if n.role is Role.CONTROLLER and n.node_id != active_id]:
         return [_restart(standbys[0])]
@@ -303,7 +308,7 @@ def _troubled(view: RollView) -> list[NodeView]:
 
 def _trouble(node: NodeView) -> _Hold:
     if node.failing:
-        return _Hold(WaitReason.NODE_FAILING, f"{node.name} does not start: {node.failing}; mend it first")
+        return _Hold(WaitReason.NODE_FAILING, f"{node.name} does not start: {node.failing}; fix this node first")
     if node.deleting or not node.present:
         return _Hold(WaitReason.NODE_RESTARTING, f"{node.name} is being restarted")
     return _Hold(WaitReason.NODE_NOT_READY, f"{node.name} is not ready")
@@ -311,7 +316,14 @@ def _trouble(node: NodeView) -> _Hold:
 
 def _without_controller(view: RollView, active_id: int) -> tuple[str, ...]:
     standby = any(node.role is Role.CONTROLLER and node.node_id != active_id for node in view.nodes)
-    return () if standby else ("there is no standby: no topic, leader or limit changes until the controller is back",)
+    return (
+        ()
+        if standby
+        else (
+            "the cluster has no standby controller: topics, leaders and limits cannot change until the controller is"
+            " running again",
+        )
+    )
 
 
 def _silent(view: RollView, overview: ClusterOverview, going: frozenset[int] = frozenset()) -> _Hold | None:
@@ -337,7 +349,7 @@ def _brokers(view: RollView, overview: ClusterOverview, pending: Sequence[NodeVi
     if hold := _not_online(overview, expected):
         return hold
     if view.partitions is None:
-        return _Hold(WaitReason.PARTITIONS_UNKNOWN, view.unseen or "no broker says which replicas are in sync")
+        return _Hold(WaitReason.PARTITIONS_UNKNOWN, view.unseen or "no broker reports which replicas are in sync")
     safety = _Safety(view.partitions, frozenset(expected), overview)
     racks = {broker.id: broker.rack for broker in overview.brokers}
     first: _Hold | None = None
@@ -350,7 +362,7 @@ def _brokers(view: RollView, overview: ClusterOverview, pending: Sequence[NodeVi
             chosen = (node for node in pending if node.node_id in group.brokers)
             return [_restart(node, notes) for node in sorted(chosen, key=lambda node: node.node_id)]
         if group.of_a_rack:
-            not_whole[group] = f"not its whole rack at once: {verdict.message}"
+            not_whole[group] = f"the whole rack cannot restart at once: {verdict.message}"
         else:
             first = first or verdict
     assert first is not None, "each broker to restart has been tried by itself"
@@ -362,19 +374,19 @@ def _not_online(overview: ClusterOverview, expected: Sequence[int]) -> _Hold | N
         if broker_id not in overview.online:
             broker = overview.broker(broker_id)
             state = broker.state.value if broker else "not registered"
-            return _Hold(WaitReason.BROKER_NOT_ONLINE, f"broker {broker_id} is {state}, and must be Online first")
+            return _Hold(WaitReason.BROKER_NOT_ONLINE, f"broker {broker_id} is {state} and must be Online first")
     return None
 
 
 def _out_of_sync(broker: BrokerOverview) -> _Hold:
-    return _Hold(WaitReason.OUT_OF_SYNC, f"broker {broker.id} is not back in {broker.out_of_sync} in-sync sets")
+    return _Hold(WaitReason.OUT_OF_SYNC, f"broker {broker.id} is still missing in {broker.out_of_sync} in-sync sets")
 
 
 def _notes(giving_way: Sequence[PartitionState], group: BrokerGroup) -> tuple[str, ...]:
     if not giving_way:
         return ()
     return (
-        f"{len(giving_way)} partitions have no more replicas than min.insync.replicas needs and are not available for"
+        f"{len(giving_way)} partitions have only as many replicas as min.insync.replicas needs, and refuse"
         f" acks=all while {group} restarts: {_shown(giving_way)}",
     )
 
@@ -420,7 +432,7 @@ class _Safety:
         stay = self.expected - going
         for partition in self.partitions:
             if behind := (stay & set(partition.replicas)) - set(partition.isr):
-                sentence = f"broker {min(behind)} is not back in the in-sync set of {partition}"
+                sentence = f"broker {min(behind)} is still missing in the in-sync set of {partition}"
                 return _Hold(WaitReason.OUT_OF_SYNC, sentence)
         for broker in self.overview.brokers:
             if broker.out_of_sync and broker.id in stay:

@@ -113,7 +113,7 @@ def refused_moves(step: ScaleStep, refused: Mapping[tuple[str, int], str], *, ot
         return step
     found = [f"{topic}-{index} cannot be moved: {why}" for (topic, index), why in sorted(refused.items())]
     more = len(found) - REFUSALS_SHOWN_MAX
-    sentences = [step.message, *found[:REFUSALS_SHOWN_MAX], *([f"{more} more are refused"] if more > 0 else [])]
+    sentences = [step.message, *found[:REFUSALS_SHOWN_MAX], *([f"{more} more moves are refused"] if more > 0 else [])]
     reason = step.reason if others_move else ScaleReason.MOVE_REFUSED
     return replace(step, reason=reason, message="; ".join(sentences))
 
@@ -140,17 +140,17 @@ def refused_scale(step: ScaleStep, current: int, refusal: str, *, may_pass: bool
     if may_pass:
         return replace(step, reason=ScaleReason.NOT_APPLIED, message=f"{unchanged}: {not_applied_words(refusal)}")
     message = (
-        f"{unchanged}, because the API server refuses the change: {refusal};"
-        " change the policy or the RBAC rule that refuses it"
+        f"{unchanged}, because the API server refuses the change: {refusal}; change the policy or the RBAC"
+        " rule that refuses the request"
     )
     return replace(step, reason=ScaleReason.SCALE_REFUSED, message=message)
 
 
 def plan_scale(view: ScaleView) -> ScaleStep:
     if view.overview is None:
-        why = view.unseen or "no active controller says which brokers hold replicas"
+        why = view.unseen or "no controller is active, so it is unknown which brokers have replicas"
         if view.wanted < view.current:
-            return ScaleStep(view.current, ScaleReason.UNKNOWN, f"no broker is taken away: {why}")
+            return ScaleStep(view.current, ScaleReason.UNKNOWN, f"no broker is removed: {why}")
         return ScaleStep(view.wanted, _upwards(view))
     holders = _holders(view, view.overview)
     replicas = max(view.wanted, 1 + max(holders, default=-1))
@@ -167,10 +167,10 @@ def _upwards(view: ScaleView) -> ScaleReason:
 
 def _without_holders(view: ScaleView, gone: tuple[int, ...]) -> ScaleStep:
     if view.wanted < view.current:
-        sentence = f"no replica is left on {_brokers(range(view.wanted, view.current))}: scaling down"
+        sentence = f"no replicas are left on {_brokers(range(view.wanted, view.current))}: scaling down"
         return ScaleStep(view.wanted, ScaleReason.SCALING_DOWN, sentence, unregister=gone)
     if gone:
-        sentence = f"unregistering {_brokers(gone)}, which had no replica left"
+        sentence = f"unregistering {_brokers(gone)} without replicas"
         return ScaleStep(view.wanted, ScaleReason.UNREGISTERING, sentence, unregister=gone)
     return ScaleStep(view.wanted, _upwards(view))
 
@@ -198,13 +198,13 @@ def _leftovers(overview: ClusterOverview, pods: Collection[int], replicas: int) 
 def _remaining(view: ScaleView, holders: Sequence[int]) -> ScaleStep:
     example = next((p for p in view.partitions or () if set(p.replicas) & set(holders)), None)
     named = f", for example of {example}" if example else ""
-    sentence = f"replicas are left on {_brokers(holders)}{named}; move them away, or set brokers.drain: true"
+    sentence = f"replicas remain on {_brokers(holders)}{named}; move them to other brokers, or set brokers.drain: true"
     return ScaleStep(view.current, ScaleReason.REPLICAS_REMAIN, sentence)
 
 
 def _drain(view: ScaleView, overview: ClusterOverview, holders: Sequence[int]) -> ScaleStep:
     if view.partitions is None:
-        sentence = f"no broker is drained: {view.unseen or 'no broker says where the replicas are'}"
+        sentence = f"no broker is drained: {view.unseen or 'no broker reports where the replicas are'}"
         return ScaleStep(view.current, ScaleReason.UNKNOWN, sentence)
     targets = _targets(view, overview)
     leaving = [partition for partition in sorted(view.partitions) if set(partition.replicas) & set(holders)]
@@ -219,11 +219,12 @@ def _drain(view: ScaleView, overview: ClusterOverview, holders: Sequence[int]) -
             return ScaleStep(
                 view.current,
                 ScaleReason.TOO_FEW_BROKERS,
-                f"{partition} has {len(partition.replicas)} replicas and only {len(targets.load)} brokers that stay are"
-                f" Online; start the others, or keep brokers.replicas at {len(partition.replicas)} or more",
+                f"{partition} has {len(partition.replicas)} replicas, but only {len(targets.load)} of the"
+                " remaining brokers are Online; start the others, or keep brokers.replicas at"
+                f" {len(partition.replicas)} or more",
             )
         moves.append(Move(partition.topic, partition.index, replicas))
-    sentence = f"{len(leaving)} partitions are still on {_brokers(holders)} and are moved to the others"
+    sentence = f"{len(leaving)} partitions are being moved from {_brokers(holders)} to the other brokers"
     return ScaleStep(view.current, ScaleReason.DRAINING, sentence, tuple(moves))
 
 

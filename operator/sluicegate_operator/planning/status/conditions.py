@@ -60,7 +60,7 @@ def stalled(reason: str, message: str) -> Progress:
 
 def not_applied_words(refusal: str) -> str:
     """Return the message for a change that is refused for now; `refusal` is the API server's message."""
-    return f"the API server has refused a change for a minute or longer, and the operator tries it again: {refusal}"
+    return f"the API server has refused a change for at least a minute, and the operator retries it: {refusal}"
 
 
 def _three(reason: str, message: str, *, ready_: bool, working: bool, stuck: bool) -> tuple[Finding, ...]:

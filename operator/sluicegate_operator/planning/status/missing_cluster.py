@@ -7,5 +7,6 @@ def cluster_missing_words(resource: Resource, *, bundled: bool = False) -> str:
     """Return the message. `bundled`: the object needs a BrokerCluster with brokers of its own."""
     what = "bundled BrokerCluster" if bundled else "BrokerCluster"
     return (
-        f"there is no {what} {resource.cluster_name} in namespace {resource.namespace}; create it or correct clusterRef"
+        f"{what} {resource.cluster_name} does not exist in namespace {resource.namespace}; create it or"
+        " correct clusterRef"
     )

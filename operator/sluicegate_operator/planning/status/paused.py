@@ -32,7 +32,9 @@ def paused_status(resource: Resource, old: Found, now: datetime, fields: Mapping
     `fields` are status fields that follow from the object itself, by their Python names. Ready stays True if this
     generation was applied before the pause. Any other object waits for the end of the pause, and is Reconciling.
     """
-    message = f"spec.paused of BrokerCluster {resource.cluster_name} is true: nothing is changed until it is false"
+    message = (
+        f"spec.paused of BrokerCluster {resource.cluster_name} is true: the operator changes nothing until it is false"
+    )
     progress = (ready if _is_applied(resource, old) else working)(PAUSED, message)
     others = [one for one in old.conditions if one.type not in (READY, RECONCILING, STALLED)]
     told = (*conditions(resource, old, progress.findings, now), *(_known(resource, old, one, now) for one in others))
@@ -48,6 +50,6 @@ def _is_applied(resource: Resource, old: Status) -> bool:
 def _known(resource: Resource, old: Status, condition: Condition, now: datetime) -> Condition:
     if condition.reason != CLUSTER_MISSING:
         return condition
-    message = f"BrokerCluster {resource.cluster_name} is paused, and this is not looked at"
+    message = f"BrokerCluster {resource.cluster_name} is paused, so this condition is not checked"
     (unknown,) = conditions(resource, old, [Finding(condition.type, None, PAUSED, message)], now)
     return unknown

@@ -14,8 +14,8 @@ Json = dict[str, Any]
 
 UNREADABLE = "Unreadable"
 ADVICE = (
-    "until the object is corrected, or an operator runs that knows it, what it has brought about stays, and nothing of"
-    " its cluster is taken away that may follow from it"
+    "until the object is corrected, or a newer operator runs, the operator keeps what it created for this"
+    " object, and removes nothing of the cluster that may depend on it"
 )
 
 

@@ -80,8 +80,8 @@ def too_few_brokers(wanted: int, brokers: int) -> TopicVerdict | None:
         return None
     have = "1 broker" if brokers == 1 else f"{brokers} brokers"
     message = (
-        f"replicas is {wanted} and the cluster has {have}: each replica needs a broker of its own;"
-        f" set replicas to {brokers} or less, or add brokers"
+        f"replicas is {wanted} and the cluster has {have}: each replica needs another broker; set replicas to"
+        f" {brokers} or less, or add brokers"
     )
     return TopicVerdict(TopicOutcome.TOO_FEW_BROKERS, message)
 
@@ -146,7 +146,7 @@ def _steps(
             waits = waits or _waits_for_fenced(topic, partition, brokers)
             continue
         if partition.leader is None or not set(partition.target) & set(partition.isr):
-            why = "has no leader" if partition.leader is None else "waits for the reassignment that is under way"
+            why = "has no leader" if partition.leader is None else "waits for the current reassignment"
             waits = waits or f"partition {topic}-{partition.index} {why}"
             continue
         grows = len(partition.target) < wanted

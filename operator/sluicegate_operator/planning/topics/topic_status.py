@@ -81,22 +81,20 @@ def _progress(
     if blocked.outcome is not TopicOutcome.ACCEPTED:
         return stalled(blocked.outcome.value, blocked.message)
     if observed is None:
-        return working("Creating", "the topic is not there yet")
+        return working("Creating", "the topic does not exist yet")
     if diff_topic(topic, observed, topic.status.config_keys):
-        return working("Altering", "the topic differs from what the Topic says")
+        return working("Altering", "the topic differs from spec")
     if replicas.verdict is not None:
         return stalled(replicas.verdict.outcome.value, replicas.verdict.message)
     if replicas.change is not None:
         return working("Reassigning", _reassigning(replicas.change, replicas.waits))
     counted = f"{observed.partitions} partitions, {observed.replicas} replicas"
     if min_in_sync(topic) > observed.replicas:
-        counted += (
-            f"; {MIN_IN_SYNC} is {min_in_sync(topic)} and counts as {observed.replicas}: there are no more replicas"
-        )
+        counted += f"; {MIN_IN_SYNC} is {min_in_sync(topic)} and counts as {observed.replicas}, the number of replicas"
     return ready("Applied", counted)
 
 
 def _reassigning(change: ReplicasChange, waits: str) -> str:
     of_each = "1 replica" if change.target_replicas == 1 else f"{change.target_replicas} replicas"
-    sentence = f"{change.partitions} partitions have {of_each}; being reassigned now: {change.moving}"
+    sentence = f"{change.partitions} partitions have {of_each}; partitions in reassignment: {change.moving}"
     return f"{sentence}; {waits}" if waits else sentence

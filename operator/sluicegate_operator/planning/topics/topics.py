@@ -70,7 +70,7 @@ class CreateTopic:
     def __str__(self) -> str:
         """Return a sentence for users, like the other actions."""
         replicas = "the default number of" if self.replicas is None else self.replicas
-        return f"topic {self.name} is made with {self.partitions} partitions and {replicas} replicas"
+        return f"topic {self.name} is created with {self.partitions} partitions and {replicas} replicas"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class AlterTopicConfigs:
 
     def __str__(self) -> str:
         steps = [f"{key}={value}" for key, value in sorted(self.set.items())]
-        return f"topic {self.name}: {', '.join([*steps, *(f'{key} taken away' for key in self.delete)])}"
+        return f"topic {self.name}: {', '.join([*steps, *(f'{key} removed' for key in self.delete)])}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,13 +150,14 @@ def judge_topics(
         ruler = rulers.setdefault(topic.topic_name, topic.name)
         if topic.topic_name in unreadable:
             message = (
-                f"topic {topic.topic_name} is left alone: {unreadable[topic.topic_name]} names it and cannot be read"
+                f"topic {topic.topic_name} is not changed, because {unreadable[topic.topic_name]} names it,"
+                " too, and cannot be read"
             )
             verdicts[topic.name] = TopicVerdict(TopicOutcome.CONFLICTED, message)
         elif ruler == topic.name:
             verdicts[topic.name] = ACCEPTED
         else:
-            message = f"topic {topic.topic_name} is already ruled by Topic {ruler}; delete one of them"
+            message = f"topic {topic.topic_name} already belongs to Topic {ruler}; delete one of them"
             verdicts[topic.name] = TopicVerdict(TopicOutcome.CONFLICTED, message)
     return verdicts
 
@@ -171,8 +172,8 @@ def judge_observed(topic: Topic, observed: ObservedTopic | None) -> TopicVerdict
         return ACCEPTED
     if observed.partitions > topic.spec.partitions:
         message = (
-            f"the topic has {observed.partitions} partitions and Kafka cannot take any away;"
-            f" set partitions to {observed.partitions}"
+            f"the topic has {observed.partitions} partitions, and Kafka cannot remove partitions; set"
+            f" partitions to {observed.partitions}"
         )
         return TopicVerdict(TopicOutcome.TOO_MANY_PARTITIONS, message)
     return ACCEPTED
@@ -209,7 +210,7 @@ def managed_keys(topic: Topic, observed: ObservedTopic | None, managed: Collecti
 def why_kept(topic: Topic, topics: Sequence[Topic]) -> str:
     """Return why Kafka's topic outlives its Topic, whatever its state in Kafka; `topics` are the existing Topics."""
     if topic.spec.deletion_policy != "Delete":
-        return f"topic {topic.topic_name} and its records stay, as deletionPolicy says"
+        return f"topic {topic.topic_name} and its records are kept, because deletionPolicy is Retain"
     for other in topics:
         if (
             other.metadata.uid != topic.metadata.uid
@@ -218,7 +219,7 @@ def why_kept(topic: Topic, topics: Sequence[Topic]) -> str:
             and other.spec.cluster_ref.name == topic.spec.cluster_ref.name
             and other.topic_name == topic.topic_name
         ):
-            return f"topic {topic.topic_name} stays: Topic {other.name} names it too"
+            return f"topic {topic.topic_name} is kept, because Topic {other.name} names it, too"
     return ""
 
 
@@ -227,4 +228,7 @@ def why_another_topic(topic: Topic, observed: ObservedTopic | None) -> str:
     known = topic.status.topic_id
     if observed is None or not known or observed.topic_id == known:
         return ""
-    return f"topic {topic.topic_name} stays: it has id {observed.topic_id}, and this Topic's had {known}"
+    return (
+        f"topic {topic.topic_name} is kept, because it has id {observed.topic_id}, and the topic of this Topic had"
+        f" id {known}"
+    )

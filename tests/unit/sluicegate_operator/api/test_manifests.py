@@ -86,7 +86,7 @@ def test_one_bad_document_does_not_hide_the_good_ones(tmp_path: Path) -> None:
     [
         ("kind: [", "cannot be read"),
         ("just words", "must be a mapping with apiVersion and kind"),
-        (TOPIC + "spec: {}\n", "the key spec is there twice; keep one of them (line 5, column 1)"),
+        (TOPIC + "spec: {}\n", "the key spec occurs twice; remove one of them (line 5, column 1)"),
         (TOPIC + "---\n" + TOPIC, "give each object its own name"),
         (TOPIC.replace("partitions", "partition"), "is not a field of this kind; remove it or check its spelling"),
         (TOPIC.replace("partitions: 6", "partitions: six"), "must be a whole number without quotes"),
@@ -94,7 +94,7 @@ def test_one_bad_document_does_not_hide_the_good_ones(tmp_path: Path) -> None:
         (
             "apiVersion: sluicegate.dev/v1alpha1\nkind: BrokerRegistration\nmetadata: {name: shop-1}\n"
             "spec: {clusterRef: {name: shop}, brokerId: 1}\n",
-            "is written by the operator alone; take it out of the file",
+            "is written only by the operator; remove it from the file",
         ),
     ],
 )
@@ -106,7 +106,7 @@ def test_a_bad_file_is_told_in_a_sentence(tmp_path: Path, text: str, sentence: s
 def test_missing_and_binary_files_are_reported(tmp_path: Path) -> None:
     (tmp_path / "b.yaml").write_bytes(b"\xff\xfe\x00")
     errors = load_manifests([tmp_path / "nowhere.yaml", tmp_path / "b.yaml"]).errors
-    assert errors[0].sentence == "there is no such file or folder"
+    assert errors[0].sentence == "does not exist; name an existing file or folder"
     assert "cannot be read" in errors[1].sentence
 
 

@@ -137,7 +137,7 @@ async def test_a_tag_follows_a_broker_to_another_node_and_a_node_that_is_labelle
     assert shop.brokers.overrides == {0: {"tag.zone": "a"}, 1: {"tag.zone": "c"}, 2: {"tag.zone": "a"}}
     assert {reason for _, reason in shop.told()} == {"ConfigApplied"}, "no drift: a broker has moved"
     said = {event["message"] for event in shop.kube.events("ConfigApplied")}
-    assert "without a restart: broker 1: tag.zone=c; broker 2: tag.zone=a" in said
+    assert "changed without a restart: broker 1: tag.zone=c; broker 2: tag.zone=a" in said
 
 
 async def test_a_broker_on_a_deleted_node_keeps_its_tag_and_the_status_says_why() -> None:
@@ -146,7 +146,10 @@ async def test_a_broker_on_a_deleted_node_keeps_its_tag_and_the_status_says_why(
     shop.kube.delete_as_a_person("Node", "n2", None)
     await shop.reconcile()
     assert shop.brokers.overrides[1] == {"tag.zone": "b"}
-    sentence = "its tags stay as they are: the labels of node n2 cannot be read: there is no such node any more"
+    sentence = (
+        "the broker's tags stay unchanged, because the labels of node n2 cannot be read: the node does not exist"
+        " any more"
+    )
     assert shop.context.progress[SHOP].config_lagging == dict.fromkeys((1, 2), sentence)
     assert f"broker 1: {sentence}" in {event["message"] for event in shop.kube.events("NodeUnreadable")}
 

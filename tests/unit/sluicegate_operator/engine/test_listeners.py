@@ -111,7 +111,7 @@ async def test_a_listener_is_opened_on_running_brokers_and_closed_again() -> Non
     assert shop.status()["addresses"] == ["b0:9094", "b1:9094"]
     assert shop.marked == ["clusters", "quotas"]
     [event] = shop.kube.events("ListenerApplied")
-    assert event["message"] == "listener EXTERNAL is set on running brokers: 0, 1"
+    assert event["message"] == "listener EXTERNAL was set on running brokers: 0, 1"
     await shop.reconcile()
     assert shop.brokers.alterations == BROKERS, "nothing is said twice"
     shop.kube.remove("BrokerListener", "shop-external")
@@ -166,7 +166,7 @@ async def test_a_foreign_service_is_kept_and_the_listener_reports_it_once() -> N
     assert shop.kube.take("Service", "shop-external") == before
     stalled = shop.kube.condition("BrokerListener", "shop-external", "Stalled")
     assert (stalled["status"], stalled["reason"]) == ("True", "NameTaken")
-    assert "make the BrokerListener under another name" in stalled["message"]
+    assert "create the BrokerListener with another name" in stalled["message"]
     [event] = shop.kube.events("NameTaken")
     assert (event["type"], event["count"], event["involvedObject"]["name"]) == ("Warning", 1, "shop-external")
     # The other listeners are not delayed by it, and it recovers once the name is free.

@@ -93,7 +93,7 @@ async def test_an_audit_log_without_a_lander_reports_this_from_the_start() -> No
         await shop.reconcile()
         says.append(shop.kube.condition(KIND, "orders")["message"])
     assert says == [
-        "loaded by all 3 brokers; nobody lands what they write: say audit.landing in BrokerCluster shop",
+        "loaded by all 3 brokers; the audit log is not landed: set audit.landing in BrokerCluster shop",
         "loaded by all 3 brokers",
     ]
 
@@ -110,7 +110,7 @@ async def test_a_strangers_config_map_of_the_name_is_never_given_to_brokers_and_
     await shop.reconcile()
     stalled = shop.kube.condition(KIND, "orders", "Stalled")
     assert (stalled["status"], stalled["reason"]) == ("True", "NameTaken")
-    assert "ConfigMap shop-observers is taken by one that is not ours" in stalled["message"]
+    assert "ConfigMap shop-observers that does not belong to the operator exists" in stalled["message"]
     assert shop.brokers.defaults["observer.class.names"] == "builtin", "the others are not held up"
     assert shop.kube.take("ConfigMap", "shop-observers")["data"] == {"theirs.py": ""}
 
@@ -194,4 +194,4 @@ async def test_code_of_a_config_map_is_refused_where_it_is_not_allowed() -> None
 async def test_one_without_a_cluster_says_so() -> None:
     shop = Shop(observer())
     assert await shop.reconcile() is None
-    assert "there is no bundled BrokerCluster shop" in shop.kube.condition(KIND, "orders", "Stalled")["message"]
+    assert "bundled BrokerCluster shop does not exist" in shop.kube.condition(KIND, "orders", "Stalled")["message"]

@@ -217,7 +217,7 @@ async def test_the_reason_of_a_waiting_roll_is_logged_once_and_when_it_changes(
     caplog.set_level(logging.INFO)
     for step in (NOT_READY, NOT_READY, NOT_READY, BLOCKED, BLOCKED, NOT_READY):
         await rolls.report_wait(CLUSTER, step)
-    assert [record.getMessage().partition("waits, ")[2] for record in caplog.records] == [
+    assert [record.getMessage().partition("waits: ")[2] for record in caplog.records] == [
         "NodeNotReady: shop-brokers-0 is not ready",
         "BelowMinIsr: orders-0 would have 1 in-sync replicas",
         "NodeNotReady: shop-brokers-0 is not ready",

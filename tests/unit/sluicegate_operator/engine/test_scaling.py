@@ -31,9 +31,9 @@ CLUSTER = BrokerCluster.model_validate(
     }
 )
 MOVES = tuple(Move("orders", index, (0, 1)) for index in range(5))
-DRAINING = ScaleStep(3, ScaleReason.DRAINING, "5 partitions are still on broker 2", MOVES)
+DRAINING = ScaleStep(3, ScaleReason.DRAINING, "5 partitions are being moved from broker 2", MOVES)
 UNREGISTERING = ScaleStep(3, ScaleReason.UNREGISTERING, "unregistering broker 3", unregister=(3, 4))
-DOWN = ScaleStep(2, ScaleReason.SCALING_DOWN, "no replica is left on broker 2")
+DOWN = ScaleStep(2, ScaleReason.SCALING_DOWN, "no replicas are left on broker 2")
 DENIED = KafkaApiError(int(ErrorCode.cluster_authorization_failed), "not for you", "reassigning partitions")
 NOT_NOW = KafkaApiError(int(ErrorCode.not_controller), None, "reassigning partitions")
 
@@ -105,8 +105,8 @@ async def test_moves_that_are_all_refused_need_a_person_and_are_named(world: Wor
         told, again = await world.act(DRAINING, Handle(everything, None))
         assert (told.reason, again) == (ScaleReason.MOVE_REFUSED, REFUSED_RETRY)
         assert told.message == (
-            "5 partitions are still on broker 2; orders-0 cannot be moved: not placed;"
-            " orders-1 cannot be moved: not placed; orders-2 cannot be moved: not placed; 2 more are refused"
+            "5 partitions are being moved from broker 2; orders-0 cannot be moved: not placed; orders-1 cannot be"
+            " moved: not placed; orders-2 cannot be moved: not placed; 2 more moves are refused"
         )
     assert len(world.kube.events("MoveRefused")) == len(MOVES)
     assert world.kube.events("Draining") == [], "nothing is moved"

@@ -47,8 +47,8 @@ async def test_one_refused_status_keeps_no_other_object_waiting(
     for _ in range(2):
         await reconcile(SHOP)
     assert kube.condition(document["kind"], "b") != {}
-    refusals = [one.getMessage() for one in caplog.records if "is refused" in one.getMessage()]
-    assert refusals == [f"the status of {document['kind']} a is refused: 422 denied by a policy"]
+    refusals = [one.getMessage() for one in caplog.records if "refused the status" in one.getMessage()]
+    assert refusals == [f"the API server refused the status of {document['kind']} a: 422 denied by a policy"]
     assert [event["involvedObject"]["name"] for event in kube.objects.values() if event["kind"] == "Event"] in (
         [],
         ["b"],

@@ -76,7 +76,7 @@ async def test_a_topic_waits_for_all_brokers_of_the_spec(brokers: Brokers) -> No
         await topics.reconcile(SHOP)
     waits = kube.condition("Topic", "orders")
     assert (waits["status"], waits["reason"]) == ("False", "WaitingForBrokers")
-    assert waits["message"] == "2 of the cluster's 3 brokers are Online; the topic is made when all of them are"
+    assert waits["message"] == "2 of the cluster's 3 brokers are Online; the topic is created when all of them are"
     assert kube.condition("Topic", "orders", "Stalled")["status"] == "False"
     brokers.online = 3
     await topics.reconcile(SHOP)

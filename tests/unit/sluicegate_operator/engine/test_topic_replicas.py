@@ -172,12 +172,12 @@ async def test_replicas_are_added_with_progress_until_all_are_in_sync() -> None:
     assert {len(replicas) for replicas in sent.values()} == {3}
     assert operator.status["replicasChange"] == {"targetReplicas": 3, "partitions": "0/4", "moving": 4}
     assert operator.status["replicas"] == 1, "until the last has them"
-    assert operator.ready == ("Reassigning", "0/4 partitions have 3 replicas; being reassigned now: 4")
+    assert operator.ready == ("Reassigning", "0/4 partitions have 3 replicas; partitions in reassignment: 4")
     operator.brokers.catch_up(3)
     operator.again()
     assert await operator.look() == REASSIGNING_EVERY_S
     assert operator.status["replicasChange"] == {"targetReplicas": 3, "partitions": "3/4", "moving": 1}
-    assert operator.ready[1] == "3/4 partitions have 3 replicas; being reassigned now: 1"
+    assert operator.ready[1] == "3/4 partitions have 3 replicas; partitions in reassignment: 1"
     operator.brokers.catch_up(1)
     await operator.look()
     assert operator.ready == ("Applied", "4 partitions, 3 replicas")
@@ -198,8 +198,8 @@ async def test_a_broker_lost_during_a_copy_is_named_and_replaced_once_it_is_unre
     await operator.look()
     assert operator.ready == (
         "Reassigning",
-        "0/1 partitions have 2 replicas; being reassigned now: 1; partition orders-0 waits for broker 1, which is"
-        " fenced",
+        "0/1 partitions have 2 replicas; partitions in reassignment: 1; partition orders-0 waits for broker 1,"
+        " which is fenced",
     )
     operator.brokers.lost, operator.brokers.fenced = {1}, set()
     operator.again()
@@ -271,8 +271,8 @@ async def test_a_partition_that_brokers_refuse_is_said_and_tried_again() -> None
     assert await operator.look() == REASSIGNING_EVERY_S
     assert operator.ready == (
         "Reassigning",
-        "0/2 partitions have 2 replicas; being reassigned now: 1; partition orders-1 cannot be reassigned:"
-        " INVALID_REPLICA_ASSIGNMENT",
+        "0/2 partitions have 2 replicas; partitions in reassignment: 1; partition orders-1 cannot be"
+        " reassigned: INVALID_REPLICA_ASSIGNMENT",
     )
     operator.brokers.refusals.clear()
     operator.brokers.catch_up(1)

@@ -147,9 +147,9 @@ async def test_manual_configuration_of_an_adopted_topic_is_kept_and_reported() -
         "segment.ms": "7",
     }
     [event] = operator.kube.events("Adopted")
-    assert "topic orders was there already" in event["message"]
+    assert "topic orders existed already" in event["message"]
     assert "segment.ms" in event["message"]
-    assert "left as somebody has set it: cleanup.policy=compact" in event["message"]
+    assert "settings that the Topic does not have were kept: cleanup.policy=compact" in event["message"]
     await operator.look()
     assert reasons(operator.kube) == ["Adopted"]
     assert operator.kube.condition("Topic", "orders")["status"] == "True"
@@ -323,7 +323,7 @@ async def test_another_topic_that_names_it_ends_a_pending_deletion() -> None:
     await operator.look()
     assert set(operator.brokers.topics) == {"orders"}
     assert operator.kube.names("Topic") == ["orders-again"]
-    assert "Topic orders-again names it too" in operator.kube.events("TopicKept")[0]["message"]
+    assert "Topic orders-again names it, too" in operator.kube.events("TopicKept")[0]["message"]
 
 
 async def test_a_topic_that_somebody_made_anew_is_not_this_topics_to_delete() -> None:
@@ -384,7 +384,7 @@ async def test_a_topic_is_released_if_its_cluster_is_deleted(marked: bool) -> No
         operator.kube.remove("BrokerCluster", "shop")
     await operator.look()
     assert operator.kube.names("Topic") == []
-    assert "no BrokerCluster shop" in operator.kube.events("TopicKept")[0]["message"]
+    assert "BrokerCluster shop does not exist" in operator.kube.events("TopicKept")[0]["message"]
 
 
 async def test_an_unreadable_topic_delays_a_deletion_until_the_deadline() -> None:

@@ -88,9 +88,9 @@ async def test_no_status_is_written_to_another_object_of_the_name() -> None:
     context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
     quota = Reader().held(CONNECTION_QUOTA, WRITTEN).value
     assert isinstance(quota, ConnectionQuota)
-    with pytest.raises(KubeConflictError, match="another one"):
+    with pytest.raises(KubeConflictError, match="another object"):
         await context.write_status(quota, ConnectionQuotaStatus(brokers="3/3"))
-    with pytest.raises(KubeConflictError, match="another one"):
+    with pytest.raises(KubeConflictError, match="another object"):
         await context.remember(quota, {"limitsSet": []})
     assert "status" not in kube.take("ConnectionQuota", "all")
     await context.aclose()
@@ -105,5 +105,5 @@ async def test_a_cluster_that_cannot_be_read_is_among_those_that_may_govern_a_ka
         external() | {"metadata": {"name": "younger", "creationTimestamp": "2026-01-01T00:00:00Z"}}
     )
     assert isinstance(younger, BrokerCluster)
-    assert "BrokerCluster default/older governs" in why_governed(younger, "c", context._clusters())
+    assert "BrokerCluster default/older already governs" in why_governed(younger, "c", context._clusters())
     await context.aclose()

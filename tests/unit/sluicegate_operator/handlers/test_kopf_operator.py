@@ -43,7 +43,7 @@ async def test_another_version_of_kopf_is_said_at_the_start(
     monkeypatch.setattr(kopf_operator, "version", lambda _: "1.30.0")
     async with cached(Script(page()), MAPS) as cache:
         assert await cache.get(CONFIG_MAP, "default", "a") is None
-    said = f"kopf 1.30.0 is installed and Sluicegate is tested with kopf {KOPF}: install kopf=={KOPF}"
+    said = f"kopf 1.30.0 is installed, but Sluicegate is tested with kopf {KOPF}: install kopf=={KOPF}"
     assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [said]
 
 
@@ -103,7 +103,7 @@ async def test_a_kopf_that_ends_is_started_again() -> None:
         await until(lambda: any("a fault" in error for error in errors) and not cache.errors())
         assert await cache.get(CONFIG_MAP, "default", "a") is not None
     assert len(begun) == 2, "kopf takes the signals each time"
-    assert "kopf has ended, and is started again: OSError('no certificate')" in errors
+    assert "kopf has ended and is restarted: OSError('no certificate')" in errors
     errors.clear()
     kopf.stop()
     await kopf.stopped()

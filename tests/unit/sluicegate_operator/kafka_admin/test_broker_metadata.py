@@ -57,7 +57,7 @@ async def test_without_ids_all_are_asked_about() -> None:
 
 
 async def test_an_empty_reply_is_a_broker_that_does_not_serve_it() -> None:
-    with pytest.raises(UnsupportedApiError, match="BrokerMetadata version 0 is needed, and the broker does not serve"):
+    with pytest.raises(UnsupportedApiError, match="BrokerMetadata version 0 is needed, but the broker does not serve"):
         await described(answering(b""))
 
 

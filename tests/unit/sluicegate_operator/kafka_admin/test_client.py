@@ -168,10 +168,10 @@ async def test_an_error_code_that_is_newer_than_the_client_keeps_its_number(peer
 @pytest.mark.parametrize(
     ("bytes_sent", "reason"),
     [
-        (framed(4711, b"\x00"), "a reply to request 4711, which was not asked"),
-        (struct.pack(">i", MAX_FRAME_BYTES + 1), "a reply of 16777217 bytes"),
-        (struct.pack(">i", -1), "a reply of -1 bytes"),
-        (b"HTTP/1.1 400 Bad Request\r\n", "a reply of 1213486160 bytes"),
+        (framed(4711, b"\x00"), "the broker sent a response to request 4711, which the client had not sent"),
+        (struct.pack(">i", MAX_FRAME_BYTES + 1), "a response of 16777217 bytes"),
+        (struct.pack(">i", -1), "a response of -1 bytes"),
+        (b"HTTP/1.1 400 Bad Request\r\n", "a response of 1213486160 bytes"),
     ],
     ids=["wrong correlation id", "huge", "negative", "another protocol"],
 )
@@ -331,7 +331,7 @@ async def test_without_the_lease_nothing_is_changed_and_everything_may_be_read(p
     async with AdminClient([("b1", 9092)], connect=peer.connect, may_write=lambda: held) as admin:
         await admin.incremental_alter_configs(1, change)
         held = False
-        with pytest.raises(FencedError, match="the Lease is not held"):
+        with pytest.raises(FencedError, match="does not hold the Lease"):
             await admin.incremental_alter_configs(1, change)
         assert await admin.describe_cluster() == CLUSTER_VIEW
     sent = [request.api_key for request in peer.requests]

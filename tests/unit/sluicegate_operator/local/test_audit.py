@@ -23,9 +23,9 @@ def test_of_several_one_is_chosen(tmp_path: Path) -> None:
     with_spools(tmp_path, "shop", 0)
     spools = with_spools(tmp_path, "web", 1)
     assert find_local_audit(tmp_path, "web") == LocalAudit(tmp_path / "web" / "audit", spools)
-    with pytest.raises(DataDirError, match=r"audit logs of shop, web in .*: choose one with --cluster"):
+    with pytest.raises(DataDirError, match=r"shop, web have audit logs in .*: choose one with --cluster"):
         find_local_audit(tmp_path, None)
-    with pytest.raises(DataDirError, match=r"depot has no audit log in .*, but shop, web"):
+    with pytest.raises(DataDirError, match=r"depot has no audit log in .*; these clusters have one: shop, web"):
         find_local_audit(tmp_path, "depot")
 
 

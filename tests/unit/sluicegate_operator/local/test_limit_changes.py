@@ -15,7 +15,7 @@ def test_a_change_is_told_with_the_time_that_it_took() -> None:
     changes.checked(SHOP, LimitCheck(complete=True, brokers=3, at_s=2.25))
     assert said == [
         "shop: broker 5/s -> 6/s",
-        "shop: enforced on 3/3 brokers 0.250 s after the change, none restarted",
+        "shop: enforced on 3/3 brokers 0.250 s after the change, without restarts",
     ]
     assert changes.last == {
         "number": 1,

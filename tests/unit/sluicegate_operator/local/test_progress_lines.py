@@ -8,8 +8,8 @@ from sluicegate_operator.planning.rolls.roll import Done, PlannedRestart, Restar
 from sluicegate_operator.planning.rolls.scale import ScaleReason, ScaleStep
 
 RESTART = Restart((PlannedRestart("broker 0 of shop", Role.BROKER, 0, ()),), ("controller 1000 of shop",))
-WAIT = WaitForNodes(WaitReason.OUT_OF_SYNC, "broker 0 is not back in 2 in-sync sets", ("controller 1000 of shop",))
-BLOCKED = WaitForNodes(WaitReason.NODE_FAILING, "broker 0 of shop does not start: crash loop; mend it first")
+WAIT = WaitForNodes(WaitReason.OUT_OF_SYNC, "broker 0 is still missing in 2 in-sync sets", ("controller 1000 of shop",))
+BLOCKED = WaitForNodes(WaitReason.NODE_FAILING, "broker 0 of shop does not start: crash loop; fix this node first")
 
 
 def rolled(step: RollStep) -> ClusterProgress:
@@ -29,14 +29,14 @@ def test_the_end_of_a_roll_is_said_once_and_only_after_a_roll() -> None:
 def test_the_reason_that_delays_a_scale_down_is_printed_when_it_changes() -> None:
     lines = ProgressLines()
     remain = scaled(ScaleReason.REPLICAS_REMAIN, "replicas are left on broker 2")
-    gone = scaled(ScaleReason.UNREGISTERING, "unregistering broker 2, which had no replica left")
+    gone = scaled(ScaleReason.UNREGISTERING, "unregistering broker 2 without replicas")
     # An Event reports what is moved, and the old and new number of brokers.
-    moved = scaled(ScaleReason.DRAINING, "2 partitions are still on broker 2")
+    moved = scaled(ScaleReason.DRAINING, "2 partitions are being moved from broker 2")
     assert [lines.news(progress) for progress in (remain, remain, moved, gone, gone)] == [
         ["replicas are left on broker 2"],
         [],
         [],
-        ["unregistering broker 2, which had no replica left"],
+        ["unregistering broker 2 without replicas"],
         [],
     ]
 

@@ -44,7 +44,7 @@ def test_racks_are_of_kubernetes_nodes_and_a_laptop_has_none() -> None:
     zoned = cluster()
     zoned["spec"]["brokers"]["rack"] = {"topologyKey": "topology.kubernetes.io/zone"}
     (sentence,) = not_for_a_laptop(manifests([zoned]))
-    assert sentence.startswith("BrokerCluster shop: spec.brokers.rack is a label of Kubernetes nodes")
+    assert sentence.startswith("BrokerCluster shop: spec.brokers.rack needs labels of Kubernetes nodes")
 
 
 def test_tags_of_a_manifest_are_for_a_laptop_too_and_labels_of_nodes_are_not() -> None:
@@ -53,13 +53,13 @@ def test_tags_of_a_manifest_are_for_a_laptop_too_and_labels_of_nodes_are_not() -
     assert not_for_a_laptop(manifests([tagged])) == []
     tagged["spec"]["brokers"]["tagsFromNodeLabels"] = {"zone": "topology.kubernetes.io/zone"}
     (sentence,) = not_for_a_laptop(manifests([tagged]))
-    assert sentence.startswith("BrokerCluster shop: spec.brokers.tagsFromNodeLabels are labels of Kubernetes nodes")
+    assert sentence.startswith("BrokerCluster shop: spec.brokers.tagsFromNodeLabels needs labels of Kubernetes nodes")
 
 
 def test_code_from_elsewhere_is_of_kubernetes() -> None:
     spec = {"clusterRef": {"name": "shop"}, "class": "acme.Orders", "source": {"configMap": {"name": "mine"}}}
     (sentence,) = not_for_a_laptop(manifests([cluster(), resource("ObserverPlugin", "orders", spec)]))
-    assert sentence.startswith("ObserverPlugin orders: spec.source is of Kubernetes")
+    assert sentence.startswith("ObserverPlugin orders: spec.source needs Kubernetes")
 
 
 def test_workloads_are_pods_of_kubernetes() -> None:

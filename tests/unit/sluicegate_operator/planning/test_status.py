@@ -136,7 +136,7 @@ def test_a_quota_without_its_listener_fails_with_a_sentence() -> None:
     assert kstatus(status, 1) == "Failed"
     ready = status.condition("Ready")
     assert ready is not None
-    assert "create one or correct target.listener" in ready.message
+    assert "create it or correct target.listener" in ready.message
     assert (status.brokers, status.enforced_at, status.effective) == ("", None, None)
 
 
@@ -216,7 +216,7 @@ RESTART = Restart(
     (PlannedRestart("shop-brokers-0", Role.BROKER, 0, (RestartReason(ReasonKind.IMAGE_CHANGED, "a to b"),)),)
 )
 BLOCKED = WaitForNodes(WaitReason.BELOW_MIN_ISR, "orders-0 would have 1", ("shop-brokers-0",))
-GROWING = VolumesSeen(VolumesStatus(brokers="2Gi", growing=("data-shop-brokers-0 holds 1Gi of 2Gi: Resizing",)))
+GROWING = VolumesSeen(VolumesStatus(brokers="2Gi", growing=("data-shop-brokers-0 has 1Gi of 2Gi: Resizing",)))
 STUCK = VolumesSeen(VolumesStatus(brokers="1Gi", growing=("it stays",)), "it stays")
 PAUSED = WaitForNodes(WaitReason.PAUSED, "rollout.paused is true", ("shop-brokers-0",))
 FAILS = WaitForNodes(WaitReason.NODE_FAILING, "shop-brokers-2 does not start", ("shop-brokers-0",))
@@ -360,13 +360,13 @@ def test_a_pause_is_a_condition_of_its_own(spec: Any, seen: Any, holds: str, rea
             ("True", "BelowMinIsr", "orders-0 would have 1"),
         ),
         (
-            WaitForNodes(WaitReason.OUT_OF_SYNC, "broker 1 is not back", ("shop-brokers-0",)),
-            ("True", "OutOfSync", "broker 1 is not back"),
+            WaitForNodes(WaitReason.OUT_OF_SYNC, "broker 1 is still missing", ("shop-brokers-0",)),
+            ("True", "OutOfSync", "broker 1 is still missing"),
             ("False", "OutOfSync", ""),
         ),
         (
-            Fence((FenceOrder(1, 4, "the pod of broker 1 is gone"),)),
-            ("False", "Fencing", "the pod of broker 1 is gone"),
+            Fence((FenceOrder(1, 4, "the pod of broker 1 does not exist any more"),)),
+            ("False", "Fencing", "the pod of broker 1 does not exist any more"),
             ("False", "Fencing", ""),
         ),
     ],
@@ -431,7 +431,7 @@ def test_the_cluster_id_is_kept_while_it_cannot_be_read() -> None:
 
 
 MISSING = RackWait("shop-brokers-1", "NodeLabelMissing", "shop-brokers-1 waits for its rack: node n1 has no label z")
-UNBOUND = RackWait("shop-brokers-2", "NotScheduled", "shop-brokers-2 is on no node yet", needs_a_person=False)
+UNBOUND = RackWait("shop-brokers-2", "NotScheduled", "shop-brokers-2 is not scheduled yet", needs_a_person=False)
 
 
 def test_a_cluster_without_racks_has_no_racks_condition() -> None:

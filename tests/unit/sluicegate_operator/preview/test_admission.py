@@ -43,28 +43,28 @@ def warned(applied: Json, around: list[Json], old: Json | None = None, **more: A
         (
             quota({"listener": "EXTERNAL"}),
             [],
-            "there is no BrokerCluster shop in namespace default; create it or correct clusterRef",
+            "BrokerCluster shop does not exist in namespace default; create it or correct clusterRef",
         ),
         (
             topic(),
             [],
-            "there is no BrokerCluster shop in namespace default; create it or correct clusterRef",
+            "BrokerCluster shop does not exist in namespace default; create it or correct clusterRef",
         ),
         (
             quota({"listener": "OTHER"}),
             SHOP,
-            "no BrokerListener of cluster shop has spec.name OTHER; create one or correct target.listener",
+            "no BrokerListener of cluster shop has spec.name OTHER; create it or correct target.listener",
         ),
         (
             quota({"ip": "10.0.0.1"}, maxConnectionCreationRate=80),
             [*SHOP, named("older", quota({"ip": "10.0.0.1"}, maxConnectionCreationRate=50))],
-            "same target; enforced instead: maxConnectionCreationRate 50 of ConnectionQuota older; delete one of them"
-            " or change its target",
+            "other quotas have the same target, and these are enforced instead: maxConnectionCreationRate 50"
+            " of ConnectionQuota older; delete one of the quotas or change its target",
         ),
         (
             topic("second", topicName="orders"),
             [*SHOP, topic("orders")],
-            "topic orders is already ruled by Topic orders; delete one of them",
+            "topic orders already belongs to Topic orders; delete one of them",
         ),
         (
             second_listener(9094),
@@ -79,7 +79,7 @@ def warned(applied: Json, around: list[Json], old: Json | None = None, **more: A
         (
             topic(config={"min.insync.replicas": "3"}, replicas=2),
             SHOP,
-            "spec.config: min.insync.replicas is 3, and spec.replicas is 2: so many are never in sync",
+            "spec.config: min.insync.replicas is 3, and spec.replicas is 2: so many replicas are never in sync",
         ),
         (
             cluster(config={"default.replication.factor": "4"}),
@@ -92,7 +92,7 @@ def warned(applied: Json, around: list[Json], old: Json | None = None, **more: A
                 {"clusterRef": {"name": "shop"}, "results": {"uri": "s3://audit/shop"}, "schedule": "0 * * * *"},
             ),
             SHOP,
-            "nobody lands the audit log of BrokerCluster shop",
+            "the audit log of BrokerCluster shop is not landed",
         ),
     ],
     ids=lambda value: "" if isinstance(value, list | str) else value["kind"],
@@ -125,14 +125,17 @@ def test_an_object_that_takes_effect_has_no_warning(applied: Json) -> None:
 
 def test_a_new_object_takes_nothing_from_older_ones() -> None:
     assert warned(topic("a-topic", topicName="orders"), [*SHOP, topic("orders")]) == (
-        "topic orders is already ruled by Topic orders; delete one of them",
+        "topic orders already belongs to Topic orders; delete one of them",
     )
 
 
 def test_another_quota_that_loses_its_target_is_named() -> None:
     older = named("older", quota({"ip": "10.0.0.1"}, maxConnectionCreationRate=50))
     [said] = warned(named("new", quota({"ip": "10.0.0.1"}, maxConnectionCreationRate=20)), [*SHOP, older])
-    assert said.startswith("ConnectionQuota older: same target; enforced instead: maxConnectionCreationRate 20 of")
+    assert said.startswith(
+        "ConnectionQuota older: other quotas have the same target, and these are enforced instead:"
+        " maxConnectionCreationRate 20 of"
+    )
 
 
 def test_problems_of_other_objects_are_not_repeated() -> None:
@@ -140,7 +143,10 @@ def test_problems_of_other_objects_are_not_repeated() -> None:
         named(name, quota({"ip": "10.0.0.1"}, maxConnectionCreationRate=rate)) for name, rate in (("a", 1), ("b", 2))
     ]
     [said] = warned(named("new", quota({"ip": "10.0.0.1"}, maxConnectionCreationRate=3)), [*SHOP, *rivals])
-    assert said.startswith("same target; enforced instead: maxConnectionCreationRate 1 of ConnectionQuota a")
+    assert said.startswith(
+        "other quotas have the same target, and these are enforced instead: maxConnectionCreationRate 1 of"
+        " ConnectionQuota a"
+    )
 
 
 def test_a_change_that_restarts_nodes_gives_the_warning_of_plan() -> None:
@@ -163,7 +169,7 @@ def test_a_restart_that_an_earlier_change_has_caused_is_not_said_again() -> None
 def test_a_pause_is_said_with_the_restarts() -> None:
     before = cluster(paused=True)
     said = warned(cluster(paused=True, config={"num.io.threads": "9"}), SHOP, before)
-    assert said[1:] == ("spec.paused is true: nothing of this happens until it is false",)
+    assert said[1:] == ("spec.paused is true: these changes wait until it is false",)
 
 
 def test_the_operators_own_images_are_those_of_nodes_that_name_none() -> None:
@@ -191,4 +197,4 @@ def test_there_are_few_warnings_and_the_last_says_how_many_are_left_out() -> Non
     ]
     said = warned(named("new", quota({"ip": "10.0.0.1"}, maxConnectionCreationRate=2)), [*SHOP, *rivals])
     assert len(said) == WARNINGS_MAX
-    assert said[-1] == "and 4 more: `sluicegate plan` lists them"
+    assert said[-1] == "and 4 more; `sluicegate plan` lists all of them"

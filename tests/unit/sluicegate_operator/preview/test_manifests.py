@@ -64,7 +64,10 @@ def test_applied_manifests_change_nothing() -> None:
 def test_a_new_cluster_is_made_and_restarts_nothing() -> None:
     seen = foretold([], [cluster(), listener()])
     assert [item.outcome for item in seen.objects] == [ObjectOutcome.CREATED] * 2
-    assert of_shop(seen).live == ("brokers 0 to 2 and 1 controllers are made", "listener EXTERNAL opens at port 9094")
+    assert of_shop(seen).live == (
+        "brokers 0 to 2 and 1 controllers are created",
+        "listener EXTERNAL opens at port 9094",
+    )
     assert seen.restarts == 0
 
 
@@ -85,7 +88,7 @@ def test_a_new_cluster_is_made_and_restarts_nothing() -> None:
             [cluster()],
             "log.retention.ms: 1000 -> default",
         ),
-        ([topic(partitions=3)], [topic(partitions=4)], "topic orders has 4 partitions from then on"),
+        ([topic(partitions=3)], [topic(partitions=4)], "topic orders gets 4 partitions"),
         ([topic(replicas=1)], [topic(replicas=3)], "topic orders: replicas 1 -> 3, by reassignment"),
         ([topic()], [topic(replicas=2)], "topic orders: replicas the brokers' default -> 2, by reassignment"),
         (
@@ -96,12 +99,12 @@ def test_a_new_cluster_is_made_and_restarts_nothing() -> None:
         (
             [],
             [cluster(brokers={"replicas": 1, "storage": {"size": "10Gi"}})],
-            "brokers 1 to 2 are taken away once somebody has moved their replicas away",
+            "brokers 1 to 2 are removed when you have moved their replicas to other brokers",
         ),
         (
             [],
             [cluster(brokers={"replicas": 3, "storage": {"size": "20Gi"}})],
-            "volumes of brokers 10Gi -> 20Gi, as far as their StorageClass lets them",
+            "volumes of brokers 10Gi -> 20Gi, if their StorageClass allows it",
         ),
     ],
 )
@@ -187,8 +190,8 @@ def test_another_version_of_the_operator_is_compared_by_manifests_and_that_is_sa
     strange = RunningNodes({Role.BROKER: 3, Role.CONTROLLER: 1}, dict.fromkeys(Role, "of a later version"))
     waiting = cluster() | {"status": {"rollout": {"reason": "Paused", "waiting": [BROKERS[1]]}}}
     seen = foretold([waiting], [cluster()], nodes={("default", "shop"): strange})
-    assert reasons(seen) == {(BROKERS[1], "it waits for its restart already")}
-    assert "other revisions than this version" in of_shop(seen).notes[0]
+    assert reasons(seen) == {(BROKERS[1], "it is already waiting for a restart")}
+    assert "has another version than this command" in of_shop(seen).notes[0]
     assert foretold([cluster()], [cluster(image="other:1")], nodes={("default", "shop"): strange}).restarts == 4
 
 
@@ -215,8 +218,11 @@ def test_on_a_laptop_what_is_not_named_goes() -> None:
 @pytest.mark.parametrize(
     ("spec", "note"),
     [
-        ({"paused": True}, "spec.paused is true: nothing of this happens until it is false"),
-        ({"rollout": {"paused": True}}, "rollout.paused is true: nodes stay as they are until it is false"),
+        ({"paused": True}, "spec.paused is true: these changes wait until it is false"),
+        (
+            {"rollout": {"paused": True}},
+            "rollout.paused is true: nodes are not restarted until it is false",
+        ),
     ],
 )
 def test_a_pause_is_said(spec: Json, note: str) -> None:
@@ -239,7 +245,7 @@ def test_an_object_that_would_stall_is_rejected_unless_it_already_stalls() -> No
     assert (complaint.kind, seen.refused) == ("ConnectionQuota", True)
     again = foretold([cluster(), listener(), lost], [lost])
     assert (again.complaints, again.refused) == ((), False)
-    assert foretold([], [lost]).complaints[0].message.startswith("there is no BrokerCluster shop")
+    assert foretold([], [lost]).complaints[0].message.startswith("BrokerCluster shop does not exist")
 
 
 def test_a_quota_that_has_ended_limits_nothing_and_one_of_pods_waits_for_them() -> None:

@@ -71,7 +71,7 @@ async def test_more_than_can_be_remembered_are_not_set(monkeypatch: pytest.Monke
     result = await outside.enforce(max_connections="5", max_connections_per_ip="3")
     assert outside.cluster.defaults == {}
     assert outside.remembered == []
-    assert "2 limits are more than the 1" in result.lagging[0].detail
+    assert "the quotas need 2 limits, and the operator can store 1" in result.lagging[0].detail
 
 
 async def test_a_limit_beyond_the_maximum_is_not_lifted_if_others_set_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,7 +69,7 @@ def test_an_answer_is_read() -> None:
 
 @pytest.mark.parametrize("answer", [{}, [], document(ips={"x": {}}), document(broker={"held": {}}), {"broker": 3}])
 def test_an_answer_without_limits_is_rejected(answer: Any) -> None:
-    with pytest.raises(ValueError, match="an answer without limits"):
+    with pytest.raises(ValueError, match="the broker's response has no limits"):
         reading(answer, 0.0)
 
 

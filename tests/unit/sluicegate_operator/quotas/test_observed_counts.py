@@ -17,7 +17,7 @@ def test_an_answer_has_counts_by_group_and_reason() -> None:
 
 @pytest.mark.parametrize("page", [{}, {"groups": []}, {"groups": {"q": {}}}, {"groups": {"q": {"would_hold": "x"}}}])
 def test_an_answer_without_counts_is_rejected(page: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match="an answer without counts of groups"):
+    with pytest.raises(ValueError, match="the broker's response has no counts of groups"):
         would_hold(page)
 
 

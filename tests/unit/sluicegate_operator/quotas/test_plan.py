@@ -177,7 +177,7 @@ def test_two_spellings_of_one_address_are_one_target() -> None:
 def test_a_missing_cluster_is_told_by_name() -> None:
     made = plan_quotas(None, [], [a_quota("q", {"broker": {}}, maxConnections=1)])
     assert made.verdicts["q"].outcome is QuotaOutcome.CLUSTER_MISSING
-    assert "BrokerCluster shop in namespace default" in made.verdicts["q"].message
+    assert "BrokerCluster shop does not exist in namespace default" in made.verdicts["q"].message
 
 
 def test_a_missing_listener_is_told_by_name_and_limits_nothing() -> None:

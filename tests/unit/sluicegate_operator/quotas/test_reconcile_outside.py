@@ -31,7 +31,10 @@ async def test_limits_that_are_too_many_to_be_remembered_are_not_said_to_be_in_f
         await shop.reconcile()
         assert shop.brokers.ip_rates == {"10.0.0.1": 5.0}
         assert shop.said("two") == ("0/3", "False", "Applying")
-        assert "2 limits are more than the 1" in shop.kube.condition("ConnectionQuota", "two")["message"]
+        assert (
+            "the quotas need 2 limits, and the operator can store 1"
+            in shop.kube.condition("ConnectionQuota", "two")["message"]
+        )
         assert shop.said("one") == ("3/3", "True", "Enforced")
     shop.kube.remove("ConnectionQuota", "one")
     await shop.reconcile()

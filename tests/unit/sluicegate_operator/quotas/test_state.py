@@ -133,7 +133,7 @@ def test_a_listener_that_is_not_open_is_no_refusal() -> None:
     shop.answers(1, *keys, open_=frozenset())
     brokers, reason, message = shop.ready("on-listener")
     assert (brokers, reason) == ("1/2", "Applying")
-    assert "they do not have listener EXTERNAL open" in message
+    assert "listener EXTERNAL is not open on these brokers" in message
 
 
 @pytest.mark.parametrize("unreachable", [frozenset({1}), frozenset[int]()])

@@ -52,14 +52,14 @@ def test_a_workload_says_how_many_addresses_it_is_for() -> None:
     assert said(found, "Ready") == ("True", "Enforced", "enforced by all 3 brokers for 2 addresses of pods")
     assert said(found, "PodsLeftOut")[0] == "False"
     nobody = status(of_pods(), selected=set())
-    assert said(nobody, "Ready")[2] == "enforced by all 3 brokers; no pod that it selects has an address"
+    assert said(nobody, "Ready")[2] == "enforced by all 3 brokers; no selected pod has an address"
 
 
 def test_pods_on_their_nodes_network_are_told() -> None:
     found = status(of_pods(), Enforcement(expected=(0,), host_network_pods=2), selected={"10.0.0.1"})
     assert found.host_network_pods == 2
     assert said(found, "PodsLeftOut")[:2] == ("True", "HostNetwork")
-    assert said(found, "PodsLeftOut")[2].startswith("2 of the pods that it selects have hostNetwork")
+    assert said(found, "PodsLeftOut")[2].startswith("2 of the selected pods use hostNetwork")
 
 
 def test_until_pods_are_known_nothing_is_claimed() -> None:
@@ -77,9 +77,9 @@ def test_a_limit_on_pods_is_not_reported_as_enforced_while_pods_are_unseen() -> 
         state, reason, message = said(found, "Ready")
         assert (state, reason) == ("False", "PodsUnknown")
         assert message == (
-            "pods that come or go are not seen: GET /api/v1/pods: 403 forbidden; brokers keep the limits of the 1"
-            " addresses that were known before; see that the operator reaches the API server, and may list and watch"
-            " pods and namespaces"
+            "changes of pods cannot be watched: GET /api/v1/pods: 403 forbidden; brokers keep the limits of"
+            " the 1 known addresses; check that the operator reaches the API server and has the right to list"
+            " and watch pods and namespaces"
         )
         assert kstatus(document(found)) == "InProgress"
         assert (found.members, found.brokers, found.enforced_at) == (1, "3/3", None)
@@ -88,13 +88,17 @@ def test_a_limit_on_pods_is_not_reported_as_enforced_while_pods_are_unseen() -> 
     assert lagging[1] == "Applying"
     unknown = said(status(of_pods(), blind), "Ready")
     assert unknown[1] == "PodsUnknown"
-    assert "403 forbidden; see that the operator" in unknown[2]
+    assert "403 forbidden; check that the operator" in unknown[2]
 
 
 def test_an_observed_limit_is_in_force_and_enforces_nothing() -> None:
     counted = ObservedCounts(would_hold=7, by_count=7, brokers="3/3", at=NOW)
     found = status({"cidr": "10.0.0.0/8"}, Enforcement(expected=(0, 1, 2), observed=counted), mode="Observe")
-    assert said(found, "Ready") == ("True", "Observing", "observed by all 3 brokers, and nothing is held")
+    assert said(found, "Ready") == (
+        "True",
+        "Observing",
+        "observed by all 3 brokers; no connection is delayed or rejected",
+    )
     assert said(found, "Enforced")[:2] == ("False", "Observing")
     assert (found.effective, found.observed) == (None, counted)
     assert kstatus(document(found)) == "Current"

@@ -40,8 +40,8 @@ def test_an_object_of_the_same_owner_or_an_orphan_of_ours_is_ours(item: dict[str
 @pytest.mark.parametrize(
     ("item", "why"),
     [
-        pytest.param(found(ownerReferences=[], labels={}), "nobody controls it", id="no owner and no labels"),
-        pytest.param(found(ownerReferences=None, labels=None), "nobody controls it", id="said with nulls"),
+        pytest.param(found(ownerReferences=[], labels={}), "it has no controller", id="no owner and no labels"),
+        pytest.param(found(ownerReferences=None, labels=None), "it has no controller", id="said with nulls"),
         pytest.param(
             found(ownerReferences=[], labels=labels("shop") | {CLUSTER_LABEL: "bank"}), "lacks", id="another cluster's"
         ),

@@ -10,7 +10,7 @@ from sluicegate_operator.api import load_manifests, parse_resource
 from sluicegate_operator.api.manifests import read_stored
 from tests.support.manifests.bad_manifests import cluster, external, topic
 
-BROKERS = "spec.brokers.replicas is 3: a partition has one replica on a broker at most"
+BROKERS = "spec.brokers.replicas is 3: a broker can have only one replica of a partition"
 
 
 def sentences(folder: Path, *documents: dict[str, Any]) -> list[str]:
@@ -33,9 +33,9 @@ def test_more_replicas_in_sync_than_topics_have_by_default_are_refused(tmp_path:
     for make in (cluster, external):
         config = {"min.insync.replicas": "3", "default.replication.factor": "2"}
         assert sentences(tmp_path, make(config=config)) == [
-            "0: spec.config: min.insync.replicas is 3, and default.replication.factor is 2: a topic of the default"
-            " never has so many replicas in sync; set min.insync.replicas to 2 or less, or default.replication.factor"
-            " to 3"
+            "0: spec.config: min.insync.replicas is 3, and default.replication.factor is 2: a topic with the"
+            " default number of replicas never has so many in sync; set min.insync.replicas to 2 or less, or"
+            " default.replication.factor to 3"
         ]
 
 
@@ -48,8 +48,8 @@ def test_a_topic_with_more_replicas_than_its_clusters_brokers_is_rejected_if_bot
     tmp_path: Path,
 ) -> None:
     assert sentences(tmp_path, cluster(), topic(replicas=4)) == [
-        "1: spec.replicas: is 4, and BrokerCluster shop has 3 brokers: a partition has one replica on a broker at most;"
-        " set replicas to 3 or less, or run 4 brokers"
+        "1: spec.replicas: is 4, and BrokerCluster shop has 3 brokers: a broker can have only one replica of a"
+        " partition; set replicas to 3 or less, or run 4 brokers"
     ]
     assert sentences(tmp_path, cluster(name="other"), topic(replicas=4)) == []
     assert sentences(tmp_path, cluster(), topic(replicas=3)) == []
@@ -57,8 +57,8 @@ def test_a_topic_with_more_replicas_than_its_clusters_brokers_is_rejected_if_bot
 
 def test_a_topic_that_asks_for_more_replicas_in_sync_than_it_has_is_refused(tmp_path: Path) -> None:
     assert sentences(tmp_path, topic(replicas=2, config={"min.insync.replicas": "3"})) == [
-        "0: spec.config: min.insync.replicas is 3, and spec.replicas is 2: so many are never in sync; set"
-        " min.insync.replicas to 2 or less, or replicas to 3 or more"
+        "0: spec.config: min.insync.replicas is 3, and spec.replicas is 2: so many replicas are never in sync;"
+        " set min.insync.replicas to 2 or less, or replicas to 3 or more"
     ]
 
 

@@ -50,7 +50,7 @@ def test_rows_of_one_target_are_together() -> None:
 
 @pytest.mark.parametrize("answer", [{}, {"broker": {}}, LIMITS | {"listeners": []}])
 def test_what_has_no_limits_is_an_error(answer: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="an answer without limits"):
+    with pytest.raises(ValueError, match="the response has no limits"):
         quota_rows([BrokerLimits(0, answer)])
 
 
@@ -77,5 +77,5 @@ async def test_all_pages_are_asked_for() -> None:
     assert (found.broker_id, found.ips) == (4, {str(number): limit(number) for number in (1, 2, 3)})
     assert found.groups == dict.fromkeys("123", GROUP)
     assert pages.asked[:3] == ["/connection-limits?after=", "/connection-limits?after=1", "/connection-limits?after=2"]
-    with pytest.raises(AskingError, match="more than 100 pages of ips"):
+    with pytest.raises(AskingError, match="the broker has more than 100 pages of ips"):
         await ask_limits(BrokerAsked("shop", 4, Pages(PAGES_MAX + 1).get))

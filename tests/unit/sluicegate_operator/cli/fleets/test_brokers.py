@@ -70,7 +70,7 @@ def test_json_has_all_of_it() -> None:
 def test_a_broker_that_there_is_not_is_named() -> None:
     done = run("7", "2", "-o", "json")
     assert [one["id"] for one in json.loads(done.stdout)["brokers"]] == [2]
-    assert (done.exit_code, done.stderr) == (1, "there is no broker 7\n")
+    assert (done.exit_code, done.stderr) == (1, "broker 7 does not exist\n")
     assert run("--", "-1").exit_code == 2
     assert run(str(2**31)).exit_code == 2
 
@@ -92,7 +92,7 @@ def test_brokers_of_other_products_are_reported_as_not_describing_themselves(
     monkeypatch.setattr(BrokerAdmin, "describe_brokers", refuse)
     done = run()
     assert (done.exit_code, done.stdout) == (1, "")
-    assert done.stderr == f"{error}; only brokers of Sluicegate say what they are\n"
+    assert done.stderr == f"{error}; only brokers of Sluicegate describe themselves\n"
 
 
 def test_an_unreachable_broker_is_reported_in_one_line() -> None:

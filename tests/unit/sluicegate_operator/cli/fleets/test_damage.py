@@ -81,7 +81,7 @@ def test_each_range_has_a_line_and_each_leader_a_way_to_give_it_up(cluster: Clus
         ["orders-0", "1 (leads)", "30-30", "lost", "it is the only replica"],
         ["orders-1", "2 (follows)", "3-3", "a checksum", "it is mended soon"],
     ]
-    assert done.stderr == "if no replica has them: sluicegate damage accept orders-0 --offsets 15-30\n"
+    assert done.stderr == "if no replica has these offsets: sluicegate damage accept orders-0 --offsets 15-30\n"
     assert json.loads(run("list", "-o", "json").stdout)["brokers"][1]["replicas"][0]["ranges"][0]["first"] == 3
 
 
@@ -110,7 +110,7 @@ def test_a_broker_that_does_not_answer_is_named(cluster: Cluster) -> None:
     cluster.told[2] = AdminConnectionError(("b", 2), "it hung up")
     done = run("list")
     assert done.exit_code == 1
-    assert "broker 2 does not say which offsets are damaged: broker b:2: it hung up" in done.stderr
+    assert "broker 2 did not report its damaged offsets: broker b:2: it hung up" in done.stderr
 
 
 def test_a_loss_is_only_shown_without_execute(cluster: Cluster) -> None:
@@ -122,7 +122,7 @@ def test_a_loss_is_only_shown_without_execute(cluster: Cluster) -> None:
         "offsets 30 to 30 of orders-0 (1 in all) are lost: lost",
         "the replicas on brokers 3, which are offline, may still have them",
         "repair: it is the only replica",
-        "nothing was changed; --execute gives these offsets up, which cannot be undone",
+        "nothing was changed; --execute accepts the loss of these offsets, which cannot be undone",
     ]
 
 
@@ -138,11 +138,11 @@ def test_with_execute_the_leader_is_told(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("partition", "offsets", "said"),
     [
-        ("orders-0", "15-20", "are not what its leader cannot read: that is 15-19, 30-30"),
-        ("orders-0", "14-19", "that is 15-19, 30-30"),
-        ("orders-1", "3-3", "that is none"),
-        ("orders-7", "3", "there is no partition 7 of topic orders"),
-        ("others-0", "3", "there is no partition 0 of topic others"),
+        ("orders-0", "15-20", "are not the damaged offsets of its leader, which are 15-19, 30-30"),
+        ("orders-0", "14-19", "which are 15-19, 30-30"),
+        ("orders-1", "3-3", "which are none"),
+        ("orders-7", "3", "partition 7 of topic orders does not exist"),
+        ("others-0", "3", "partition 0 of topic others does not exist"),
     ],
 )
 def test_what_is_not_damaged_is_not_given_up(cluster: Cluster, partition: str, offsets: str, said: str) -> None:

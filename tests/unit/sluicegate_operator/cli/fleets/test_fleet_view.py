@@ -65,4 +65,4 @@ def test_progress_and_a_silent_controller_are_said() -> None:
     text = shown(progress, ControllerView(unseen="controller 1000 does not answer within 3 s"))
     assert "roll Blocked: broker 1 does not start" in text
     assert "scale" not in text
-    assert "the controller does not say: controller 1000 does not answer within 3 s" in text
+    assert "no view of the controller: controller 1000 does not answer within 3 s" in text

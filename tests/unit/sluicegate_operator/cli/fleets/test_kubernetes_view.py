@@ -146,7 +146,7 @@ async def test_nodes_brokers_resources_and_quotas_of_a_cluster() -> None:
     assert seen.progress["roll"]["phase"] == "Blocked"
     assert [(row["kind"], row["ready"], row["message"]) for row in seen.resources] == [
         ("BrokerCluster", False, "1/2 brokers ready"),
-        ("BrokerListener", False, "the operator has not seen it yet"),
+        ("BrokerListener", False, "the operator has not reconciled it yet"),
         ("ConnectionQuota", True, "enforced by all 2 brokers"),
     ]
     assert kube.selectors == ["sluicegate.dev/cluster,app.kubernetes.io/managed-by=sluicegate-operator"]
@@ -167,9 +167,15 @@ async def test_a_ready_broker_of_an_earlier_release_is_shown_without_limits() ->
     kube = kafka()
     kube.answers = {**kube.answers, "shop-brokers-0 /connection-limits?after=": NOT_FOUND}
     seen = await look(kube)
-    assert (seen.nodes[0].problem, seen.nodes[0].limits_unseen) == (None, "its release has no such answer")
+    assert (seen.nodes[0].problem, seen.nodes[0].limits_unseen) == (
+        None,
+        "the broker's release does not support this request",
+    )
     assert seen.quotas == ()
-    assert silent_brokers([seen])[0] == "broker 0 of shop does not show its limits: its release has no such answer"
+    assert (
+        silent_brokers([seen])[0]
+        == "broker 0 of shop did not report its limits: the broker's release does not support this request"
+    )
 
 
 async def test_one_broker_that_answers_in_another_form_takes_no_row_of_another() -> None:
@@ -180,7 +186,7 @@ async def test_one_broker_that_answers_in_another_form_takes_no_row_of_another()
     kube.answers = {**kube.answers, **dict.fromkeys(of_other, other)}
     seen = await look(kube)
     assert {row.broker_id for row in seen.quotas} == {0}
-    assert "its release answers in another form" in silent_brokers([seen])[0]
+    assert "the broker's release returns another format" in silent_brokers([seen])[0]
 
 
 @pytest.mark.parametrize("name", ["shop-debug", "shop-brokers-x", "bar-brokers-0"])
@@ -222,7 +228,7 @@ async def test_a_cluster_of_others_has_its_resources() -> None:
 
 @pytest.mark.parametrize(("asked", "words"), [(None, "has no BrokerCluster;"), ("y", "has no BrokerCluster y;")])
 async def test_a_namespace_without_the_cluster_is_said(asked: str | None, words: str) -> None:
-    with pytest.raises(NobodyToAskError, match=f"namespace kafka {words} say where with -n"):
+    with pytest.raises(NobodyToAskError, match=f"namespace kafka {words} set the namespace with -n"):
         await KubernetesView(Kube([], [], {}), "kafka", asked).read_clusters()  # type: ignore[arg-type]
 
 
@@ -278,24 +284,24 @@ def test_the_commands_ask_in_kubernetes(commands: list[tuple[str | None, str | N
     assert "enforced by all 2 brokers" in out
     code, out, _ = run(quotas, "-n", "kafka", "--kubeconfig", "there", "--cluster", "shop")
     assert (code, "listener EXTERNAL" in out, "62%" in out) == (1, True, True)
-    assert "broker 1 of shop does not show its limits: it starts" in out
+    assert "broker 1 of shop did not report its limits: it starts" in out
     assert commands == [(None, "prod"), ("there", None)]
 
 
 @pytest.mark.parametrize("command", [status, quotas])
 def test_a_bad_question_is_one_sentence(command: Any, commands: list[tuple[str | None, str | None]]) -> None:
     code, _, words = run(command, "-n", "No Such")
-    assert (code, words[:48]) == (2, "'No Such' is no name of a pod or namespace: smal")
+    assert (code, words[:48]) == (2, "'No Such' is not a valid name of a pod or namesp")
     code, _, words = run(command, "-n", "kafka", "--cluster", "bar")
-    assert (code, words) == (2, "namespace kafka has no BrokerCluster bar; say where with -n NAMESPACE\n")
+    assert (code, words) == (2, "namespace kafka has no BrokerCluster bar; set the namespace with -n NAMESPACE\n")
 
 
 @contextmanager
 def broken() -> Any:
-    raise KubeError("no way to a Kubernetes API server")
+    raise KubeError("no configuration for a Kubernetes API server")
     yield
 
 
 def test_without_an_api_server_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kubernetes_asked.Place, "client", lambda _: broken())
-    assert run(status, "-n", "kafka") == (1, "", "no way to a Kubernetes API server\n")
+    assert run(status, "-n", "kafka") == (1, "", "no configuration for a Kubernetes API server\n")

@@ -122,7 +122,7 @@ def test_a_limit_that_blocks_no_connection_is_shown() -> None:
 
 def test_clusters_are_apart_and_a_silent_broker_is_told_once() -> None:
     answers = (BrokerAnswer("bar", 0, FREE), BrokerAnswer("shop", 0, FREE), BrokerAnswer("shop", 2, None, "away"))
-    titles = [line for line in shown(*answers) if line[:2] == ["What", "holds"]]
+    titles = [line for line in shown(*answers) if line[:2] == ["Limits", "on"]]
     assert [title[-1] for title in titles] == ["bar", "shop"]
     found = [AddressAnswers("10.0.0.1", answers), AddressAnswers("2001:db8::1", answers)]
     assert silent_words(found) == ["broker 2 of shop did not answer: away"]
@@ -234,7 +234,11 @@ async def test_brokers_in_kubernetes_are_asked_through_the_api_server() -> None:
     brokers = await brokers_in_kubernetes(pods, "kafka", "shop")  # type: ignore[arg-type]
     assert [broker.broker_id for broker in brokers] == [0, 1, 10]
     found = await ask_brokers(brokers, "/connection-quotas", {"address": "10.0.0.1"})
-    assert [answer.problem for answer in found] == ["its pod is Pending", "its release has no such answer", ""]
+    assert [answer.problem for answer in found] == [
+        "the broker's pod is Pending",
+        "the broker's release does not support this request",
+        "",
+    ]
     assert found[2].document == SAID
     assert pods.asked == [
         "kafka app.kubernetes.io/component=broker,sluicegate.dev/cluster=shop",
@@ -244,7 +248,9 @@ async def test_brokers_in_kubernetes_are_asked_through_the_api_server() -> None:
 
 
 async def test_a_namespace_without_brokers_is_told() -> None:
-    with pytest.raises(NobodyToAskError, match="namespace kafka has no broker pods of cluster shop; say where with -n"):
+    with pytest.raises(
+        NobodyToAskError, match="namespace kafka has no broker pods of cluster shop; set the namespace with -n"
+    ):
         await brokers_in_kubernetes(Pods(), "kafka", "shop")  # type: ignore[arg-type]
 
 
@@ -261,7 +267,7 @@ def test_external_brokers_are_not_asked(tmp_path: Path) -> None:
     with DataDir(tmp_path) as data:
         data.write_state({"pid": 1, "clusters": {"outside": outside, "shop": {"nodes": []}}, "last_change": None})
         assert brokers_here(tmp_path, None) == []
-        with pytest.raises(NobodyToAskError, match="outside: runtime External, and Apache Kafka does not say"):
+        with pytest.raises(NobodyToAskError, match="outside: runtime External, and Apache Kafka does not report"):
             brokers_here(tmp_path, "outside")
         assert bootstrap_addresses(None, tmp_path, "outside") == [("127.0.0.1", 9092)]
 
@@ -277,12 +283,12 @@ def run(*arguments: str) -> tuple[int, str]:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["10.0.0.0/8"], "10.0.0.0/8 is neither one IPv4 or IPv6 address"),
+        (["10.0.0.0/8"], "10.0.0.0/8 is neither an IPv4 or IPv6 address"),
         (["nobody"], "nobody is neither"),
-        (["pod/", "-n", "kafka"], "'' is no name of a pod or namespace"),
-        (["pod/web/../other", "-n", "kafka"], "'web/../other' is no name"),
-        (["10.0.0.1", "-n", "No Such"], "'No Such' is no name"),
-        (["pod/web-0"], "a pod is looked up in Kubernetes: say its namespace with -n"),
+        (["pod/", "-n", "kafka"], "'' is not a valid name of a pod or namespace"),
+        (["pod/web/../other", "-n", "kafka"], "'web/../other' is not a valid name"),
+        (["10.0.0.1", "-n", "No Such"], "'No Such' is not a valid name"),
+        (["pod/web-0"], "a pod needs a namespace of Kubernetes: set it with -n NAMESPACE"),
     ],
 )
 def test_invalid_arguments_are_reported_and_exit_with_2(arguments: list[str], says: str) -> None:
@@ -292,7 +298,7 @@ def test_invalid_arguments_are_reported_and_exit_with_2(arguments: list[str], sa
 
 def test_the_error_without_local_brokers_suggests_kubernetes(tmp_path: Path) -> None:
     code, words = run("10.0.0.1", "--data-dir", str(tmp_path))
-    assert (code, "or ask in Kubernetes with -n NAMESPACE" in words) == (2, True)
+    assert (code, "or ask a cluster in Kubernetes with -n NAMESPACE" in words) == (2, True)
 
 
 def test_without_the_right_to_list_quotas_the_limits_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:

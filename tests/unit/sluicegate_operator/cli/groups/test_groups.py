@@ -24,20 +24,20 @@ RESET = ("reset-offsets", "billing")
         (("list", "--bootstrap-server", "shop"), "--bootstrap-server shop: write HOST:PORT"),
         (("list", "--bootstrap-server", "shop:9094,"), "--bootstrap-server : write HOST:PORT"),
         (("list", "--data-dir", "/nowhere"), "no `sluicegate up` runs in /nowhere"),
-        (("describe", "billing", "", *NOWHERE), "a group has a name"),
-        (("delete", "", *NOWHERE), "a group has a name"),
-        (("reset-offsets", "", "--all-topics", "--to-latest", *NOWHERE), "a group has a name"),
-        (("describe", *NOWHERE), "name groups, or say --all"),
-        (("describe", "billing", "--all", *NOWHERE), "name groups, or say --all"),
-        ((*RESET, "--to-latest", *NOWHERE), "say which offsets: --topic TOPIC, or --all-topics"),
-        ((*RESET, "--to-latest", "--all-topics", "--topic", "a", *NOWHERE), "say which offsets"),
-        ((*RESET, "--all-topics", *NOWHERE), "say to where, by one of --to-earliest, --to-latest"),
-        ((*RESET, "--all-topics", "--to-latest", "--shift-by", "1", *NOWHERE), "say to where, by one of"),
+        (("describe", "billing", "", *NOWHERE), "the name of a group cannot be empty"),
+        (("delete", "", *NOWHERE), "the name of a group cannot be empty"),
+        (("reset-offsets", "", "--all-topics", "--to-latest", *NOWHERE), "the name of a group cannot be empty"),
+        (("describe", *NOWHERE), "name groups, or use --all"),
+        (("describe", "billing", "--all", *NOWHERE), "name groups, or use --all"),
+        ((*RESET, "--to-latest", *NOWHERE), "choose the partitions with --topic TOPIC or --all-topics"),
+        ((*RESET, "--to-latest", "--all-topics", "--topic", "a", *NOWHERE), "choose the partitions"),
+        ((*RESET, "--all-topics", *NOWHERE), "choose the new offset with one of --to-earliest, --to-latest"),
+        ((*RESET, "--all-topics", "--to-latest", "--shift-by", "1", *NOWHERE), "choose the new offset with one of"),
         ((*RESET, "--all-topics", "--to-offset", "-1", *NOWHERE), "--to-offset -1: offsets begin at 0"),
         ((*RESET, "--all-topics", "--by-duration", "1h", *NOWHERE), "--by-duration 1h: write PnDTnHnMnS"),
         ((*RESET, "--all-topics", "--to-datetime", "noon", *NOWHERE), "--to-datetime noon: write YYYY-MM-DDThh:mm:ss"),
         ((*RESET, "--topic", "a:b", "--to-latest", *NOWHERE), "--topic a:b: write TOPIC"),
-        ((*RESET, "--all-topics", "--to-latest", "--dry-run", "--execute", *NOWHERE), "exclude each other"),
+        ((*RESET, "--all-topics", "--to-latest", "--dry-run", "--execute", *NOWHERE), "not both"),
     ],
 )
 def test_bad_use_is_one_sentence(arguments: tuple[str, ...], sentence: str) -> None:
@@ -53,7 +53,7 @@ def test_a_cluster_without_groups_says_so(arguments: tuple[str, ...], monkeypatc
 
     monkeypatch.setattr(ConsumerGroups, "all", nothing)
     done = CliRunner().invoke(groups, [*arguments, *NOWHERE])
-    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "there are no groups\n")
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "the cluster has no groups\n")
 
 
 def test_a_group_that_goes_while_all_are_described_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +70,7 @@ def test_a_group_that_goes_while_all_are_described_is_left_out(monkeypatch: pyte
     monkeypatch.setattr(ConsumerGroups, "describe", gone)
     monkeypatch.setattr(ConsumerGroups, "committed", nothing)
     done = CliRunner().invoke(groups, ["describe", "--all", *NOWHERE])
-    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "there are no groups\n")
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "the cluster has no groups\n")
 
 
 def test_names_of_others_move_no_cursor(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +84,7 @@ def test_names_of_others_move_no_cursor(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(ConsumerGroups, "delete", refuse)
     assert r"red\x1b[31m\n[b]ü" in CliRunner().invoke(groups, ["list", *NOWHERE]).stdout
     said = CliRunner().invoke(groups, ["delete", "red\x1b[31m", *NOWHERE]).stderr
-    assert said == "group red\\x1b[31m was not deleted: there is no such group\n"
+    assert said == "group red\\x1b[31m was not deleted: the group does not exist\n"
 
 
 def running(folder: Path, *clusters: str) -> Path:

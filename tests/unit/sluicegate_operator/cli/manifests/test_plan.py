@@ -107,7 +107,7 @@ def test_plan_requires_an_own_object_and_a_reachable_cluster(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert code_of([tmp_path], [QUICKSTART]) == 1
-    assert "there is no object of sluicegate.dev" in capsys.readouterr().err
+    assert "no objects of sluicegate.dev" in capsys.readouterr().err
     assert code_of([QUICKSTART], [], kubeconfig=str(tmp_path / "nothing")) == 1
     assert "or name files with --against" in capsys.readouterr().err
 
@@ -132,8 +132,8 @@ def test_two_documents_that_are_put_into_one_namespace_are_one_object(
         (tmp_path / name).write_text(text)
     one, two = tmp_path / "one.yaml", tmp_path / "two.yaml"
     sentence = (
-        f"{two}, document 1: metadata.name: BrokerListener production/shop-external is already in {one};"
-        " give each object its own name\n"
+        f"{two}, document 1: metadata.name: BrokerListener production/shop-external is already defined in"
+        f" {one}; give each object its own name\n"
     )
     assert code_of([tmp_path], [QUICKSTART], namespace="production") == 1
     assert capsys.readouterr().err == sentence
@@ -145,9 +145,7 @@ def test_two_documents_that_are_put_into_one_namespace_are_one_object(
 
 def test_one_thing_is_compared_with(capsys: pytest.CaptureFixture[str]) -> None:
     assert code_of([QUICKSTART], [QUICKSTART], up=True, kubeconfig="somewhere") == 1
-    assert capsys.readouterr().err == (
-        "--up and --against and --kubeconfig are different things to compare with: say one\n"
-    )
+    assert capsys.readouterr().err == ("--up and --against and --kubeconfig exclude each other: use one of them\n")
 
 
 def test_wrong_options_are_not_taken_for_a_restart(capsys: pytest.CaptureFixture[str]) -> None:

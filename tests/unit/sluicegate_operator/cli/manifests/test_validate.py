@@ -47,7 +47,7 @@ def test_a_program_is_told_file_document_field_and_sentence(folder: Path, capsys
     assert (document["valid"], document["resources"]) == (False, [])
     assert (first["document"], first["field"]) == (1, "apiVersion")
     assert (second["file"], second["document"], second["field"]) == (str(folder / "a,b.yaml"), 2, "spec.port")
-    assert second["message"].startswith("ports 9091, 9093 and 9404 belong")
+    assert second["message"].startswith("ports 9091, 9093 and 9404 are reserved")
 
 
 def test_github_shows_each_problem_at_its_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -72,4 +72,4 @@ def test_a_folder_without_any_of_ours_is_a_mistake(tmp_path: Path, capsys: pytes
     with pytest.raises(typer.Exit):
         validate([tmp_path], ValidateOutput.JSON, skip_others=True)
     [problem] = json.loads(said(capsys))["problems"]
-    assert (problem["file"], problem["message"]) == (str(tmp_path), "there are no resources in it")
+    assert (problem["file"], problem["message"]) == (str(tmp_path), "contains no resources")

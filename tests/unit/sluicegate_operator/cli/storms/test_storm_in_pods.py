@@ -132,7 +132,7 @@ async def test_a_host_is_what_pods_can_reach_too() -> None:
 
 @pytest.mark.parametrize(
     ("state", "words"),
-    [(PULLING, "ErrImagePull: no such image"), (UNSCHEDULED, "Insufficient cpu"), ({}, "it is Pending")],
+    [(PULLING, "ErrImagePull: no such image"), (UNSCHEDULED, "Insufficient cpu"), ({}, "the pod is Pending")],
 )
 async def test_a_pod_that_does_not_start_is_said_with_its_reason_and_deleted(state: Json, words: str) -> None:
     kube = Kube(BROKER, state=state)
@@ -147,14 +147,14 @@ async def test_a_pod_that_another_client_deletes_ends_the_storm() -> None:
     await asyncio.sleep(1.0)
     await kube.delete(POD, "kafka", "sluicegate-storm-1", uid="uid-of-sluicegate-storm-1")
     kube.pods["sluicegate-storm-2"] |= {"status": {"phase": "Succeeded"}}
-    with pytest.raises(StormPodError, match="1 of 2 storm pods were deleted before they had a report"):
+    with pytest.raises(StormPodError, match="1 of 2 storm pods were deleted before they returned a report"):
         await asyncio.wait_for(storming, 600)
     assert kube.pods == {}
 
 
 async def test_a_pods_error_is_shown_in_place_of_its_report() -> None:
     kube = Kube(BROKER, state={"phase": "Failed"}, log="--to x: the name cannot be resolved\n")
-    with pytest.raises(StormPodError, match="pod sluicegate-storm-1 has no report: --to x: the name"):
+    with pytest.raises(StormPodError, match="pod sluicegate-storm-1 returned no report: --to x: the name"):
         await run(kube, wanted())
     assert kube.pods == {}
 
@@ -162,7 +162,7 @@ async def test_a_pods_error_is_shown_in_place_of_its_report() -> None:
 def test_a_report_is_found_among_other_lines() -> None:
     assert report_in(f"a warning\n{json.dumps(REPORT, indent=2)}\nno attempt reached it\n", "p") == REPORT
     for log in ("", "{", "[1]"):
-        with pytest.raises(StormPodError, match="pod p has no report"):
+        with pytest.raises(StormPodError, match="pod p returned no report"):
             report_in(log, "p")
 
 
@@ -177,7 +177,7 @@ OTHER: Json = BROKER | {
     [
         ([], "listener/EXTERNAL", "namespace kafka has no broker pods of any cluster"),
         ([BROKER, OTHER], "listener/EXTERNAL", "namespace kafka has bar, shop; choose one with --cluster"),
-        ([BROKER], "listener/OTHER", "cluster shop has no listener OTHER; it has EXTERNAL"),
+        ([BROKER], "listener/OTHER", "cluster shop has no listener OTHER; its listeners are EXTERNAL"),
     ],
 )
 async def test_a_missing_target_is_reported_before_a_pod_is_created(brokers: list[Json], to: str, words: str) -> None:
@@ -190,10 +190,10 @@ async def test_a_missing_target_is_reported_before_a_pod_is_created(brokers: lis
 @pytest.mark.parametrize(
     ("service", "words"),
     [
-        ({"metadata": {}}, "Service shop-external is not that of listener EXTERNAL"),
+        ({"metadata": {}}, "Service shop-external does not belong to listener EXTERNAL"),
         (
             {"metadata": {"ownerReferences": [{"controller": True, "uid": "theirs"}]}},
-            "a storm would hit what is behind",
+            "a storm would hit another target",
         ),
         (None, "listener EXTERNAL has no Service shop-external"),
     ],
@@ -270,7 +270,7 @@ def test_the_reports_of_the_other_pods_are_shown(monkeypatch: pytest.MonkeyPatch
     arguments = ("-n", "kafka", "--to", "listener/EXTERNAL", "--yes-i-own-this-target", "--pods", "2", "-o", "json")
     code, out, said = command(*arguments)
     assert (code, list(json.loads(out)["pods"])) == (1, ["sluicegate-storm-2"])
-    assert "pod sluicegate-storm-1 has no report: killed" in said
+    assert "pod sluicegate-storm-1 returned no report: killed" in said
     assert kube.pods == {}
 
 
@@ -284,7 +284,7 @@ def test_a_listener_of_up_is_found_on_a_broker_that_runs(tmp_path: Path) -> None
         assert target_here("listener/EXTERNAL", None, tmp_path) == "127.0.0.1:2"
         assert target_here("127.0.0.1:9", None, tmp_path) == "127.0.0.1:9"
         for to, cluster in (("listener/OTHER", None), ("listener/EXTERNAL", "bar")):
-            with pytest.raises(StormInputError, match="no broker that `up` runs has this listener open"):
+            with pytest.raises(StormInputError, match="no broker of `up` has this listener open"):
                 target_here(to, cluster, tmp_path)
     with pytest.raises(StormInputError, match="or name a cluster in Kubernetes with -n NAMESPACE"):
         target_here("listener/EXTERNAL", None, tmp_path / "nowhere")

@@ -57,7 +57,10 @@ async def test_no_request_is_sent_to_an_address_of_another_cluster(monkeypatch: 
     found = await fleet.broker_addresses(cluster)
     await fleet.aclose()
     assert found == (BrokerAddress(0, "b0", 9092), BrokerAddress(1, "b1", 9092))
-    assert [broker.barred for broker in found] == ["", "a broker of the cluster with cluster.id d answers there"]
+    assert [broker.barred for broker in found] == [
+        "",
+        "a broker of the cluster with cluster.id d answers at this address",
+    ]
 
 
 async def test_only_the_older_of_two_objects_that_name_one_cluster_governs_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +73,7 @@ async def test_only_the_older_of_two_objects_that_name_one_cluster_governs_it(mo
     assert await fleet.broker_addresses(younger) == ()
     assert len(await fleet.broker_addresses(older)) == 2
     seen = await fleet.observe(younger)
-    assert "BrokerCluster default/older governs the cluster with cluster.id c already" in seen.governed
+    assert "BrokerCluster default/older already governs the cluster with cluster.id c" in seen.governed
     status = external_status(younger, seen, ConfigProgress(), datetime(2026, 3, 1, tzinfo=UTC))
     ready = status.condition("Ready")
     assert ready is not None
@@ -90,7 +93,7 @@ async def test_an_older_cluster_that_cannot_be_read_still_governs(monkeypatch: p
     there: list[BrokerCluster | dict[str, Any]] = [younger, older]
     fleet = ExternalFleet(siblings=lambda: there)
     assert await fleet.broker_addresses(younger) == ()
-    assert "BrokerCluster default/older governs" in (await fleet.observe(younger)).governed
+    assert "BrokerCluster default/older already governs" in (await fleet.observe(younger)).governed
     for other in (
         older | {"status": {"clusterId": "another"}},
         older | {"spec": "text"},

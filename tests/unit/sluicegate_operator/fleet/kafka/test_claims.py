@@ -154,7 +154,7 @@ async def test_a_claim_that_is_deleted_between_reading_and_writing_is_read_again
     kube = Protecting(claim(0, cluster_id(of) if label else None), claim(1, cluster_id(of)))
     kube.status = 404
     if not label or "brokers" in spec:
-        with pytest.raises(KubeConflictError, match="data-shop-brokers-0 has been deleted meanwhile"):
+        with pytest.raises(KubeConflictError, match="data-shop-brokers-0 has been deleted in the meantime"):
             await reconcile_claims(kube, of, 2, started=True)  # type: ignore[arg-type]
     else:
         await reconcile_claims(kube, of, 2, started=True)  # type: ignore[arg-type]
@@ -216,8 +216,8 @@ async def test_volumes_grow_and_new_ones_are_as_large() -> None:
     assert made["metadata"]["labels"][CLUSTER_LABEL] == "shop"
     assert made["metadata"]["annotations"] == {CLUSTER_ID: own}
     assert seen.status.growing == (
-        "data-shop-brokers-0 holds 10Gi of 20Gi: Kubernetes has been asked for the rest",
-        "data-shop-brokers-1 holds 10Gi of 20Gi: Kubernetes has been asked for the rest",
+        "data-shop-brokers-0 has 10Gi of 20Gi: the rest has been requested from Kubernetes",
+        "data-shop-brokers-1 has 10Gi of 20Gi: the rest has been requested from Kubernetes",
     )
 
 
@@ -254,8 +254,8 @@ async def test_a_claim_that_cannot_grow_does_not_stop_the_others(
         assert seen.refused.endswith("only dynamically provisioned pvc can be resized")
         assert seen.status.growing == (
             seen.refused,
-            "data-shop-brokers-1 holds 10Gi of 20Gi: Kubernetes has been asked for the rest",
-            "data-shop-brokers-2 holds 10Gi of 20Gi: Kubernetes has been asked for the rest",
+            "data-shop-brokers-1 has 10Gi of 20Gi: the rest has been requested from Kubernetes",
+            "data-shop-brokers-2 has 10Gi of 20Gi: the rest has been requested from Kubernetes",
         )
 
 
@@ -283,7 +283,7 @@ async def test_a_claim_of_somebody_else_is_named_and_left_alone(started: bool) -
     going = parsed(shop(storage={"deleteClaims": True}))
     kube = MemoryKube(claim(0, cluster_id(going)), theirs(1))
     before = dict(kube.objects)
-    with pytest.raises(ClaimsTakenError, match="data-shop-brokers-1 are taken"):
+    with pytest.raises(ClaimsTakenError, match="data-shop-brokers-1 exist and do not belong"):
         await reconcile_claims(kube, going, 3, started=started)  # type: ignore[arg-type]
     await own_claims(kube, going)  # type: ignore[arg-type]
     assert (

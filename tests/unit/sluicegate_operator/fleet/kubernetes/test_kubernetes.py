@@ -36,7 +36,7 @@ async def test_a_cache_that_is_behind_takes_no_broker_away(monkeypatch: pytest.M
 
     with monkeypatch.context() as patched:
         patched.setattr(MemoryCache, "get", as_it_was)
-        with pytest.raises(KubeConflictError, match="asks for"):
+        with pytest.raises(KubeConflictError, match="requests 5 brokers"):
             await fleet.apply(found, [])
     assert kube.take("StatefulSet", "shop-brokers")["spec"]["replicas"] == past["spec"]["replicas"] + 2
     await fleet.apply(found, [])

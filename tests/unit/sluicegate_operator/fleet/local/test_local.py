@@ -84,7 +84,7 @@ async def test_a_node_that_restarts_gets_what_was_applied_meanwhile(fleet: Local
 
 async def test_of_two_clusters_with_one_name_only_the_first_has_nodes(fleet: LocalFleet) -> None:
     await fleet.apply(of(), ())
-    with pytest.raises(KubeConflictError, match="of namespace default still runs"):
+    with pytest.raises(KubeConflictError, match="of namespace default is still running"):
         await fleet.apply(of("other"), ())
     assert await fleet.nodes(of("other"), ()) is None
     assert await fleet.broker_addresses(of("other")) == ()

@@ -88,7 +88,7 @@ async def test_a_config_map_that_may_not_be_deleted_is_named_and_keeps_no_other(
     pods = [using("brokers", BROKER), using("controllers", CONTROLLER)]
     kube = FakeKube([config_map("older"), *MAPS], pods, SETS, refuses="older")
     [sentence] = await collect_config_maps(cast(KubeClient, kube), CLUSTER, Refusals())
-    assert sentence == "ConfigMap older, which no pod uses, cannot be deleted: DELETE older: 403 denied by a policy"
+    assert sentence == "unused ConfigMap older cannot be deleted: DELETE older: 403 denied by a policy"
     assert [name for name, _ in kube.deleted] == ["old"]
 
 

@@ -137,9 +137,9 @@ async def test_a_pod_of_somebody_else_with_the_name_of_a_node_is_named() -> None
     kube = CountingKube()
     kube.put({"kind": "Pod", "metadata": {"name": "shop-controllers-0"}})
     assert await look(kube, shop()) == [
-        "shop-controllers-0 does not start: NameTaken: the name of Pod shop-controllers-0 is taken by one that is not"
-        " ours (no StatefulSet of the cluster made it), and it is left alone: delete it, or make the BrokerCluster"
-        " under another name"
+        "shop-controllers-0 does not start: NameTaken: a Pod shop-controllers-0 that does not belong to the"
+        " operator exists (no StatefulSet of the cluster created it), and the operator does not change it:"
+        " delete the Pod, or create the BrokerCluster with another name"
     ]
 
 

@@ -116,7 +116,7 @@ async def test_lost_labels_are_put_back_with_an_event(monkeypatch: pytest.Monkey
     assert kube.take("Pod", "shop-brokers-1")["metadata"]["labels"] == selector("shop", "broker")
     [event] = kube.events("LabelsMended")
     assert (event["type"], event["count"], event["involvedObject"]["name"]) == ("Warning", 1, "shop")
-    assert "pod shop-brokers-1 runs and had lost its labels" in event["message"]
+    assert "pod shop-brokers-1 is running and had lost labels" in event["message"]
     assert kube.events("BrokerGone") == []
     await context.aclose()
 

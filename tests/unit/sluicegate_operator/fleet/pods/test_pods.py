@@ -130,7 +130,9 @@ def test_a_container_without_memory_says_so_and_not_its_last_words() -> None:
     loop = {**waiting("CrashLoopBackOff", "back-off 40s"), "lastState": {"terminated": end}}
     failure = node(pod(containerStatuses=[loop])).failure
     assert failure == StartFailure(
-        "OOMKilled", "container broker was killed with exit code 137, as it needs more memory than its limit", "broker"
+        "OOMKilled",
+        "container broker was killed with exit code 137, because it needs more memory than its limit",
+        "broker",
     )
 
 
@@ -149,13 +151,13 @@ def claim_event(reason: str, message: str, at: str = "2026-01-01T00:00:00Z") -> 
             "nope",
             claim_event("ProvisioningFailed", 'storageclass.storage.k8s.io "nope" not found'),
             "StorageClassMissing",
-            "make StorageClass nope, or make a new BrokerCluster with another storage.storageClassName",
+            "create StorageClass nope, or create a new BrokerCluster with another storage.storageClassName",
         ),
         (
             "",
             claim_event("FailedBinding", "no persistent volumes available for this claim and no storage class is set"),
             "StorageClassMissing",
-            "make a default StorageClass",
+            "create a default StorageClass",
         ),
         ("fast", claim_event("ProvisioningFailed", "rpc error: no room"), "ProvisioningFailed", "rpc error: no room"),
     ],

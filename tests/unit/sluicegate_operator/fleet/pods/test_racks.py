@@ -62,7 +62,7 @@ def test_the_labels_of_a_node() -> None:
 
 def test_a_node_that_cannot_be_read_is_named_and_only_a_silent_api_server_ends_the_look() -> None:
     assert read(KubeError("GET: 403 forbidden", 403)) == NodeLabels(None, FORBIDDEN)
-    assert read(None) == NodeLabels(None, "there is no such node any more")
+    assert read(None) == NodeLabels(None, "the node does not exist any more")
     for status in (403, 500):
         passing = KubeError(f"GET nodes/n1: {status} for now", status, retriable=True)
         assert read(passing) == NodeLabels(None, f"GET nodes/n1: {status} for now", may_pass=True)

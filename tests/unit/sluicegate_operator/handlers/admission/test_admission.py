@@ -93,7 +93,7 @@ async def test_of_many_rivals_those_that_decide_are_found(monkeypatch: pytest.Mo
     itself = read_stored(stored(quota(target, maxConnections=5), "strict"))
     assert "ConnectionQuota strict" not in names(world.around(itself, NOW))
     monkeypatch.setattr(admission_world, "RIVALS_MAX", 100)
-    with pytest.raises(UncachedWorldError, match="203 objects compete with ConnectionQuota new"):
+    with pytest.raises(UncachedWorldError, match="203 objects conflict with ConnectionQuota new"):
         world.around(applied, NOW)
 
 
@@ -193,7 +193,7 @@ async def test_a_fault_of_the_operator_refuses_nothing(
     monkeypatch.setattr(admission, "admission_warnings", fault)
     assert await warner.warnings(stored(topic()), None) == ()
     assert figures.requests == {AdmissionResult.FAILED: 1}
-    assert "warnings could not be found" in caplog.text
+    assert "the warnings for an object could not be computed" in caplog.text
 
 
 @pytest.mark.virtual_time
@@ -210,7 +210,7 @@ async def test_a_cluster_that_is_missing_is_waited_for_once() -> None:
     began_s = loop.time()
     for number in range(100):
         [said] = await warner.warnings(stored(topic(f"t{number}")), None)
-        assert "there is no BrokerCluster shop" in said
+        assert "BrokerCluster shop does not exist" in said
     assert loop.time() - began_s < 1.0
 
 
@@ -267,7 +267,7 @@ async def test_kopf_answers_by_the_handlers_of_this_operator(monkeypatch: pytest
         await operator.stopped()
     assert told["response"]["allowed"]
     assert told["response"]["warnings"] == [
-        "no BrokerListener of cluster shop has spec.name OTHER; create one or correct target.listener"
+        "no BrokerListener of cluster shop has spec.name OTHER; create it or correct target.listener"
     ]
     [restart] = restarts["response"]["warnings"]
     assert restart.startswith("restarts shop-brokers-0, ")

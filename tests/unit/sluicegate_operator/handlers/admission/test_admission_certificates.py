@@ -132,7 +132,8 @@ async def test_no_certificate_is_stored_if_cert_manager_does_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "said"), [(SECRET, "no Secret ops/certificate"), (WEBHOOK_CONFIGURATION, "webhooks: the")]
+    ("kind", "said"),
+    [(SECRET, "Secret ops/certificate for"), (WEBHOOK_CONFIGURATION, "webhooks does not exist: install")],
 )
 async def test_an_object_of_the_chart_that_is_gone_is_named(kind: Kind, said: str) -> None:
     api = Api()
@@ -151,7 +152,10 @@ async def test_an_operator_serves_what_the_secret_has_now(caplog: pytest.LogCapt
     certificate, figures = serving(api)
     await certificate.refresh()
     assert not certificate.loaded.is_set()
-    assert "the webhook's certificate in Secret ops/certificate cannot be served: it has none yet" in caplog.text
+    assert (
+        "the webhook's certificate in Secret ops/certificate cannot be served: the Secret has no certificate yet"
+        in caplog.text
+    )
     for days in (90, 80):
         api.keep(lasting(days))
         await certificate.refresh()

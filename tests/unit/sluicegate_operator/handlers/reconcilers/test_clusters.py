@@ -344,7 +344,7 @@ async def test_a_config_map_that_may_not_be_deleted_is_no_matter_of_the_clusters
     monkeypatch.setattr(kube, "delete", refuse)
     assert "rolls" in await reconcile(kube)
     assert kube.condition("BrokerCluster", "shop", "Stalled")["status"] == "False"
-    assert "which no pod uses, cannot be deleted: DELETE configmap: 403 denied by a policy" in caplog.text
+    assert "cannot be deleted: DELETE configmap: 403 denied by a policy" in caplog.text
 
 
 async def test_a_cluster_does_not_land_where_an_older_cluster_lands() -> None:
@@ -565,7 +565,7 @@ async def test_a_broker_on_a_lost_node_is_named_with_its_node(going: bool) -> No
     await reconcile(kube)
     ready = kube.condition("BrokerCluster", "shop")
     assert (ready["status"], ready["reason"]) == ("False", "NodeNotReady")
-    assert "broker 0 is away: node worker-2 is NotReady (NodeStatusUnknown: Kubelet stopped)" in ready["message"]
+    assert "broker 0 is lost: node worker-2 is NotReady (NodeStatusUnknown: Kubelet stopped)" in ready["message"]
     # A gate that has just been opened looks alike for a moment: the node reports that it is healthy.
     kube.put(node({"type": "Ready", "status": "True"}))
     await reconcile(kube)

@@ -66,7 +66,7 @@ async def test_a_config_map_that_may_not_be_read_keeps_no_other_observer_from_it
     found = await code.find(("default", "shop"), plugins, Refusals())
     assert list(found.modules) == ["mine"]
     assert found.missing == {
-        "secret": "ConfigMap secret cannot be read: GET secret: 403 forbidden; brokers keep the code that they have"
+        "secret": "ConfigMap secret cannot be read: GET secret: 403 forbidden; brokers keep their current code"
     }
     assert found.hold
     assert not (await code.find(("default", "shop"), plugins[:1], Refusals())).hold

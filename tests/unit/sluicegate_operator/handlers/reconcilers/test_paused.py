@@ -46,7 +46,10 @@ async def test_an_object_that_missed_its_cluster_says_that_the_cluster_is_paused
         "Reconciling": ("True", "Paused"),
         "Stalled": ("False", "Paused"),
     }
-    assert said["Ready"]["message"] == "spec.paused of BrokerCluster shop is true: nothing is changed until it is false"
+    assert (
+        said["Ready"]["message"]
+        == "spec.paused of BrokerCluster shop is true: the operator changes nothing until it is false"
+    )
     assert "ClusterMissing" not in str(kube.take(kind, name)["status"])
     assert kube.names("CronJob") == kube.names("ConfigMap") == []
     kube.remove("BrokerCluster", "shop")

@@ -148,7 +148,7 @@ async def test_one_registration_that_is_refused_keeps_no_other_from_being_writte
     for _ in range(2):
         await shop.reconcile()
     assert shop.states() == ["Online"]
-    assert caplog.text.count("BrokerRegistration shop-0 is refused: 422 denied by a policy") == 1
+    assert caplog.text.count("the API server refused BrokerRegistration shop-0: 422 denied by a policy") == 1
     [event] = shop.kube.events("Refused")
     assert (event["involvedObject"]["kind"], event["type"], event["count"]) == ("BrokerCluster", "Warning", 1)
     await shop.context.aclose()
@@ -218,7 +218,7 @@ async def test_a_refused_deletion_is_in_the_status_and_keeps_no_other_from_being
     assert "broker 1 is not registered any more" in stalled["message"]
     assert "403 denied by a policy" in stalled["message"]
     assert [event["count"] for event in shop.kube.events("Refused")] == [1]
-    assert caplog.text.count("BrokerRegistration shop-1 is refused: 403 denied by a policy") == 1
+    assert caplog.text.count("the API server refused BrokerRegistration shop-1: 403 denied by a policy") == 1
     shop.sighting = seen(BOTH, ONLINE)
     await shop.reconcile()
     assert shop.states() == ["Online", "Online"], "the broker has registered again"
@@ -244,7 +244,7 @@ async def test_a_pod_that_a_policy_protects_keeps_no_other_from_being_opened_to_
         await shop.reconcile()
     assert opened == ["shop-brokers-1", "shop-brokers-1"]
     assert shop.states() == ["Online", "Online"]
-    assert caplog.text.count("pod shop-brokers-0: its readiness gate is not set: 403 denied by a policy") == 1
+    assert caplog.text.count("pod shop-brokers-0: its readiness gate was not set: 403 denied by a policy") == 1
     await shop.context.aclose()
 
 
@@ -268,7 +268,9 @@ async def test_a_refused_release_of_a_lease_is_reported_and_brokers_become_unkno
     assert shop.states() == ["Unknown", "Unknown"]
     [event] = shop.kube.events("Refused")
     assert event["count"] == 1
-    assert "the Lease of a controller that is gone cannot be ended: PUT lease: 403 denied" in event["message"]
+    assert (
+        "the Lease of a controller that no longer exists cannot be released: PUT lease: 403 denied" in event["message"]
+    )
     await shop.context.aclose()
 
 

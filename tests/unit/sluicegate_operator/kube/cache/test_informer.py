@@ -66,7 +66,7 @@ def test_a_list_that_kopf_does_not_hand_on_is_not_trusted_for_long(informer: Inf
     listed(informer, item("a", 12), version=15)
     informer.contact(BROKEN_MAX_S + 1)
     assert informer.why_unknown(BROKEN_MAX_S) is None
-    assert "were not handled" in str(informer.why_unknown(BROKEN_MAX_S + 1))
+    assert "have not been processed yet" in str(informer.why_unknown(BROKEN_MAX_S + 1))
 
 
 def test_an_event_from_before_the_list_brings_nothing_back(informer: Informer) -> None:

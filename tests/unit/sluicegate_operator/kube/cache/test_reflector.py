@@ -153,7 +153,7 @@ async def test_a_list_that_is_no_json_is_an_error_of_its_kind() -> None:
     script = Script({"metadata": {}})
     async with cached(script, MAPS) as cache:
         await until(lambda: bool(cache.errors()))
-        assert "the answer is no list" in str(cache.errors()[CONFIG_MAP])
+        assert "the response is not a list" in str(cache.errors()[CONFIG_MAP])
         script.pages = [page(a_map("a", 3))]
         assert await _eventually(cache) == ["a"]
 
@@ -226,16 +226,16 @@ async def test_an_event_without_an_end_has_a_limit(monkeypatch: pytest.MonkeyPat
     )
     for _ in range(3):
         said.put_nowait(b"x" * 60)
-    with pytest.raises(aiohttp.ClientPayloadError, match="without an end"):
+    with pytest.raises(aiohttp.ClientPayloadError, match="exceeds the size limit"):
         async for _ in answer.iter_chunked(1024):
             pass
-    assert [str(error) for error in errors] == ["the API server sends an event without an end"]
+    assert [str(error) for error in errors] == ["the API server sent an event that exceeds the size limit"]
 
 
 async def test_a_request_that_is_no_list_and_no_watch_is_not_sent() -> None:
     script = Script(page())
     session = ReflectorSession(script, Cache([MAPS]).feed, None)
-    with pytest.raises(RuntimeError, match="kopf has sent PATCH /api/v1/namespaces/default/configmaps/a"):
+    with pytest.raises(RuntimeError, match="kopf sent PATCH /api/v1/namespaces/default/configmaps/a"):
         await session.request("PATCH", "https://kubernetes/api/v1/namespaces/default/configmaps/a")
     assert script.asked == []
 

@@ -179,7 +179,7 @@ async def test_a_status_of_an_earlier_object_of_the_name_is_a_conflict(
     await client.apply(node_set())
     del server.asked[:]
     monkeypatch.setattr(client.cache, "known", known)
-    with pytest.raises(KubeConflictError, match="shop-broker is another one by now"):
+    with pytest.raises(KubeConflictError, match="shop-broker has been replaced by another object"):
         await client.apply_status(STATEFUL_SET, "default", "shop-broker", {}, uid="of-an-earlier-one")
     assert server.asked == sent
     await client.apply_status(STATEFUL_SET, "default", "shop-broker", {}, uid="uid")

@@ -96,7 +96,7 @@ async def test_what_could_not_be_posted_is_logged_and_tried_with_the_next(caplog
     played.kube.away = True
     with caplog.at_level(logging.WARNING):
         await played.record()
-    assert "LimitEnforced of ConnectionQuota rate not posted" in caplog.text
+    assert "LimitEnforced of ConnectionQuota rate was not recorded" in caplog.text
     played.kube.away = False
     await played.record(after_s=1)
     assert played.posted == [("replace", 2)]

@@ -15,7 +15,9 @@ from sluicegate_operator.kube.http.errors import KubeError
 def test_the_error_for_an_invalid_kubeconfig_names_the_file(text: str, tmp_path: Path) -> None:
     file = tmp_path / "config"
     file.write_text(text)
-    with pytest.raises(KubeError, match=f"no way to a Kubernetes API server: .*; name another file than {file}"):
+    with pytest.raises(
+        KubeError, match=f"no configuration for a Kubernetes API server: .*; name another file than {file}"
+    ):
         KubeClient(str(file))
 
 

@@ -26,7 +26,7 @@ def test_a_character_beyond_16_bits_is_sent_as_it_is() -> None:
 
 @pytest.mark.parametrize("body", ['"ok"', "null", "[]", "3", "", "<html>sign in</html>", b"\xff", "{"])
 def test_an_answer_that_is_not_an_object_is_no_answer_of_the_api_server(body: str | bytes) -> None:
-    with pytest.raises(KubeUnavailableError, match="GET /x: the answer is not an object of the API server") as raised:
+    with pytest.raises(KubeUnavailableError, match="GET /x: the response is not an object of the API server") as raised:
         json_object(body, "GET /x")
     assert raised.value.retriable
 

@@ -32,7 +32,7 @@ def claim(ordinal: int, cluster_id: str | None = None, *, age_s: int = -5, role:
 def test_claims_of_another_cluster_stop_it_and_the_way_out_is_told() -> None:
     plan = plan_claims(shop(), [claim(0, OLD_ID, age_s=60), claim(1, OLD_ID, age_s=60)], 3, started=False)
     assert "data-shop-brokers-0, data-shop-brokers-1" in plan.taken
-    assert f"say spec.clusterId: {OLD_ID}" in plan.taken
+    assert f"set spec.clusterId to {OLD_ID}" in plan.taken
     assert "kubectl delete pvc -l sluicegate.dev/cluster=shop" in plan.taken
     assert plan.unmarked == ()
 
@@ -76,7 +76,7 @@ def test_a_claim_without_the_clusters_label_is_somebody_elses(started: bool, lab
     for spec in ({}, {"clusterId": "A" * 22}, {"storage": {"deleteClaims": True}}):
         plan = plan_claims(shop(**spec), [claim(0), theirs], 3, started=started)
         assert (plan.unlabelled, plan.unmarked, plan.misowned) == ((), (), ())
-        assert plan.taken.startswith("the names of the volume claims data-shop-brokers-1 are taken by claims that")
+        assert plan.taken.startswith("the volume claims data-shop-brokers-1 exist and do not belong")
         assert "(data-shop-brokers-1 lacks the label sluicegate.dev/cluster=shop)" in plan.taken
         assert "kubectl label pvc data-shop-brokers-1 sluicegate.dev/cluster=shop" in plan.taken
 
@@ -99,7 +99,7 @@ def test_a_claim_that_no_node_needs_is_ignored_until_one_does() -> None:
 
 def test_with_standbys_the_plan_reports_that_the_metadata_is_lost() -> None:
     plan = plan_claims(shop(controllers={"replicas": 3}), [claim(0, OLD_ID)], 3, started=False)
-    assert "cannot be had back" in plan.taken
+    assert "cannot be restored" in plan.taken
     assert "spec.clusterId" not in plan.taken
 
 

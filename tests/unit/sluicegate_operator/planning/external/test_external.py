@@ -40,7 +40,13 @@ def cluster(status: dict[str, Any] | None = None, **spec: Any) -> BrokerCluster:
         (SEEN, CONFIG, "True", "Governed", "all 3 brokers answer"),
         (ExternalSeen(unseen="cannot connect"), CONFIG, "False", "Unreachable", "cannot connect"),
         (replace(SEEN, cluster_id="d"), CONFIG, "False", "AnotherCluster", "governs c"),
-        (replace(SEEN, brokers=(replace(BROKERS[0], fenced=True),)), CONFIG, "False", "BrokersFenced", "brokers: 1;"),
+        (
+            replace(SEEN, brokers=(replace(BROKERS[0], fenced=True),)),
+            CONFIG,
+            "False",
+            "BrokersFenced",
+            "these are fenced: 1;",
+        ),
         (
             replace(SEEN, brokers=(replace(BROKERS[0], silent="x"),)),
             CONFIG,
@@ -48,7 +54,7 @@ def cluster(status: dict[str, Any] | None = None, **spec: Any) -> BrokerCluster:
             "BrokersUnreachable",
             "broker 1: x",
         ),
-        (SEEN, ConfigProgress(generation=2), "False", "SpecChanged", "is being looked at"),
+        (SEEN, ConfigProgress(generation=2), "False", "SpecChanged", "is being compared with the brokers"),
         (SEEN, ConfigProgress(generation=3), "True", "Governed", "all 3 brokers answer"),
         (SEEN, ConfigProgress(refused="no"), "False", "ConfigRefused", "no"),
         (SEEN, ConfigProgress({2: "a is not b"}), "False", "ConfigApplying", "broker 2: a is not b"),
@@ -65,11 +71,11 @@ def test_an_external_cluster_is_ready_when_all_is_observed_and_nothing_is_refuse
 
 def test_controllers_are_told_of_in_coarse_steps() -> None:
     status = external_status(cluster(), SEEN, CONFIG, NOW)
-    assert status.voters == ("7: active, epoch 4", "8: lag 100, heard of 60 s ago")
+    assert status.voters == ("7: active, epoch 4", "8: lag 100, last contact 60 s ago")
     assert status.controller_id == 7
     found = status.condition("ControllersReady")
     assert found is not None
-    assert (found.status, found.message) == ("False", "1/2, active: 7; not heard of: 8")
+    assert (found.status, found.message) == ("False", "1/2, active: 7; no contact: 8")
 
 
 def test_a_quorum_without_a_leader_is_shown_without_an_id() -> None:
@@ -77,7 +83,7 @@ def test_a_quorum_without_a_leader_is_shown_without_an_id() -> None:
     assert status.controller_id == NO_CONTROLLER
     found = status.condition("ControllersReady")
     assert found is not None
-    assert found.message == "0/1, active: none; not heard of: 7"
+    assert found.message == "0/1, active: none; no contact: 7"
 
 
 def test_an_unreachable_cluster_keeps_its_last_status() -> None:

@@ -67,7 +67,7 @@ def test_a_cluster_that_lands_in_a_place_keeps_it_from_an_older_one() -> None:
     assert why_landing_taken(SHOP, both, [], [SHOPS_LANDER]) == ""
     why = why_landing_taken(older, both, [], [SHOPS_LANDER])
     assert "pods of BrokerCluster default/shop land their audit log in s3://audit/shop, and each" in why
-    assert "choose another uri, or wait until these pods have gone or land elsewhere" in why
+    assert "choose another uri, or wait until these pods are deleted or land elsewhere" in why
 
 
 def test_the_older_of_two_clusters_that_share_a_place_keeps_it() -> None:
@@ -86,7 +86,7 @@ def test_results_are_not_put_where_any_cluster_lands() -> None:
     bank, of_bank = landed("bank", {"claimName": "audit"}, 10), {"uri": "s3://audit/shop/answers"}
     oldest = answers("daily", of_bank, 1, of="bank")
     assert why_results_in_landing(oldest, bank, [bank]) == ""
-    assert "results lie among the segments, in s3://audit/shop," in why_results_in_landing(
+    assert "because the segments are in s3://audit/shop:" in why_results_in_landing(
         oldest, bank, [bank], None, [SHOPS_LANDER]
     )
     assert why_landing_taken(SHOP, [bank, SHOP], results_of([oldest]), [SHOPS_LANDER]) == ""
@@ -122,7 +122,7 @@ def test_results_are_not_put_among_the_segments_of_another_cluster() -> None:
     younger, older = answers("daily", inside, 11, of="bank"), answers("daily", inside, 9, of="bank")
     why = why_results_in_landing(younger, bank, [bank, SHOP])
     assert why.startswith(
-        "results lie among the segments that BrokerCluster shop, which is older, lands in s3://audit/"
+        "results would be read as segments, because the older BrokerCluster shop lands its audit log in s3://audit/"
     )
     assert why_landing_taken(SHOP, [bank, SHOP], results_of([younger])) == ""
     assert why_results_in_landing(older, bank, [bank, SHOP]) == ""

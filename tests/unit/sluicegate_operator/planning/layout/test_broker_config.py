@@ -68,7 +68,7 @@ def test_plans(
 
 
 def test_a_static_key_is_a_mistake_of_the_caller() -> None:
-    with pytest.raises(ValueError, match=r"num\.partitions: not dynamic"):
+    with pytest.raises(ValueError, match=r"num\.partitions: the key is not dynamic"):
         plan_broker_config({"num.partitions": "3"}, {}, ())
 
 

@@ -160,7 +160,7 @@ def test_the_cluster_id_has_kafkas_form_and_follows_the_uid() -> None:
 
 def test_a_cluster_elsewhere_has_no_layout() -> None:
     of = BrokerCluster.model_validate_json(json.dumps(external()))
-    with pytest.raises(ValueError, match="runs elsewhere"):
+    with pytest.raises(ValueError, match="has runtime External"):
         plan_cluster(of, [])
 
 

@@ -45,7 +45,7 @@ def test_a_claim_that_is_not_bound_waits_and_that_is_said() -> None:
     pending = volume(0, capacity="")
     assert plan_volumes(shop(), [pending], {Role.BROKER: 1, Role.CONTROLLER: 0}).grow == ()
     assert seen(pending, count=1).status.growing == (
-        "data-shop-brokers-0 is not bound to a volume yet; it is to hold 2Gi",
+        "data-shop-brokers-0 is not bound to a volume yet; the requested size is 2Gi",
     )
     assert seen(volume(0, "2Gi", capacity=""), count=1).status.growing == (), "its pod waits for it, and says so"
 
@@ -63,11 +63,11 @@ def test_claims_of_nodes_that_have_none_are_made_but_those_whose_name_is_not_fre
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"asked": "1Gi"}, "holds 1Gi of 2Gi: Kubernetes has been asked for the rest"),
-        ({"asked": "2Gi", "under_way": "Resizing"}, "holds 1Gi of 2Gi: Resizing"),
+        ({"asked": "1Gi"}, "has 1Gi of 2Gi: the rest has been requested from Kubernetes"),
+        ({"asked": "2Gi", "under_way": "Resizing"}, "has 1Gi of 2Gi: Resizing"),
         (
             {"asked": "2Gi", "under_way": "FileSystemResizePending Waiting for a pod"},
-            "holds 1Gi of 2Gi: FileSystemResizePending Waiting for a pod",
+            "has 1Gi of 2Gi: FileSystemResizePending Waiting for a pod",
         ),
     ],
 )
@@ -86,7 +86,13 @@ def test_a_volume_of_the_wanted_size_is_not_reported() -> None:
 def test_a_class_that_refuses_is_named_with_both_ways_out() -> None:
     found = seen(volume(0), volume(1), refused="403 no", count=2)
     assert found.refused == found.status.growing[0]
-    for part in ("data-shop-brokers-0 stays at 1Gi", "StorageClass fast", "allowVolumeExpansion", "say 1Gi", "403 no"):
+    for part in (
+        "data-shop-brokers-0 stays at 1Gi",
+        "StorageClass fast",
+        "allowVolumeExpansion",
+        "back to 1Gi",
+        "403 no",
+    ):
         assert part in found.refused
-    assert found.status.growing[1] == "data-shop-brokers-1 holds 1Gi and has not been asked for 2Gi yet"
+    assert found.status.growing[1] == "data-shop-brokers-1 has 1Gi, and 2Gi has not been requested yet"
     assert found.status.brokers == "1Gi", "so that it can be taken back"

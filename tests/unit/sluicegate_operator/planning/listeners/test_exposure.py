@@ -102,7 +102,7 @@ def test_clients_are_told_where_this_broker_is_reached(
             "NodePort",
             BrokerPlace(2, "10.0.0.2", NodeSeen("worker-7")),
             SERVICE,
-            "the address of node worker-7: it has neither ExternalIP nor InternalIP",
+            "the address of node worker-7: the node has neither ExternalIP nor InternalIP",
         ),
         (
             "NodePort",
@@ -139,7 +139,7 @@ def test_clients_begin_at_the_service_of_all_brokers() -> None:
         ({"exposure": "LoadBalancer"}, {"proxied": None}, False, ""),
         ({"exposure": "LoadBalancer"}, {"ingress": "198.51.100.2", "proxied": False}, False, ""),
         ({"exposure": "LoadBalancer"}, {"ingress": "198.51.100.2", "proxied": True}, True, "ipMode Proxy"),
-        ({"exposure": "LoadBalancer"}, {"ingress": "lb.example.org"}, None, "has a name"),
+        ({"exposure": "LoadBalancer"}, {"ingress": "lb.example.org"}, None, "has a host name"),
         (
             {"exposure": "LoadBalancer", "externalTrafficPolicy": "Cluster", "proxyProtocol": {"trusted": ["::/0"]}},
             {"ingress": "198.51.100.2", "proxied": True},

@@ -46,14 +46,14 @@ def status_of(seen: ListenerSeen, services: ServicesSeen = SERVED) -> BrokerList
         pytest.param(
             ListenerSeen({}, lacking=(0, 1, 2)),
             "InProgress",
-            "open on 0/3 brokers; being changed on 0, 1, 2",
+            "open on 0/3 brokers; the change is being applied on 0, 1, 2",
             "0/3",
             id="brokers that have not got it yet",
         ),
         pytest.param(
             ListenerSeen({0: THREE[0], 1: THREE[1]}, unknown=(2,)),
             "InProgress",
-            "open on 2/3 brokers; broker 2 does not say which it has open",
+            "open on 2/3 brokers; broker 2 did not report its open listeners",
             "2/3",
             id="a broker that does not answer",
         ),

@@ -47,7 +47,7 @@ def test_code_is_rejected_if_the_cluster_does_not_allow_it() -> None:
 @pytest.mark.parametrize(
     ("config_map", "says"),
     [
-        (None, "there is no ConfigMap mine"),
+        (None, "ConfigMap mine does not exist"),
         ({"data": {"other.py": TEXT}}, "ConfigMap mine has no key acme.py"),
         ({}, "ConfigMap mine has no key acme.py"),
         ({"data": {"acme.py": "#" * (MODULE_BYTES_MAX + 1)}}, "larger than 48 KiB"),

@@ -91,16 +91,16 @@ def test_settings_are_passed_as_files_and_the_report_follows() -> None:
             pipeline(),
             None,
             PipelineOutcome.CLUSTER_MISSING,
-            "there is no bundled BrokerCluster shop in namespace retail",
+            "bundled BrokerCluster shop does not exist in namespace retail",
         ),
-        (pipeline(), of_cluster(), PipelineOutcome.SOURCE_MISSING, "say audit.landing there, or source here"),
-        (pipeline(schedule="0 0 31 2,4 *"), LANDED, PipelineOutcome.NEVER_RUNS, "never comes"),
-        (pipeline(schedule="5-1 * * * *"), LANDED, PipelineOutcome.NEVER_RUNS, "goes backwards"),
+        (pipeline(), of_cluster(), PipelineOutcome.SOURCE_MISSING, "set audit.landing there, or set source here"),
+        (pipeline(schedule="0 0 31 2,4 *"), LANDED, PipelineOutcome.NEVER_RUNS, "never runs"),
+        (pipeline(schedule="5-1 * * * *"), LANDED, PipelineOutcome.NEVER_RUNS, "ends before it begins"),
         (
             pipeline(results={"uri": "s3://audit/shop/results"}),
             LANDED,
             PipelineOutcome.RESULTS_IN_SOURCE,
-            "would be read as such",
+            "would be read as segments",
         ),
     ],
 )
@@ -278,7 +278,7 @@ def test_an_application_is_pending_until_its_driver_has_begun(application: Json,
 
 def test_a_report_that_fails_after_good_results_says_so() -> None:
     (run,) = pipeline_runs([job("a", "Failed")], [job_pod("a", 2, SUMMARY)])
-    assert run.why == "the results are there, and what came after them failed: Error, exit code 2"
+    assert run.why == "the results were written, but a later step failed: Error, exit code 2"
 
 
 def test_applications_of_both_spark_operators_are_runs() -> None:
@@ -370,7 +370,7 @@ def test_results_of_a_run_stay_after_its_job_is_deleted_and_the_next_run_fails()
     again = a_run(RunState.RUNNING, "2026-11-22T14:00:00Z")
     third = status_of(GOOD, failed, again, **second)
     assert condition(third, "Reconciling") == ("True", "Retrying")
-    assert third["progress"] == "running since 2026-11-22T14:00:00Z; the last one that ended well took 12 s"
+    assert third["progress"] == "running since 2026-11-22T14:00:00Z; the last successful run took 12 s"
     assert third["lastError"] == "no space"
     well = a_run(RunState.SUCCEEDED, "2026-11-22T14:00:00Z", summary=read_summary(SUMMARY))
     fourth = status_of(GOOD, failed, well, **third)
@@ -418,7 +418,7 @@ def pending(made: str, failure: StartFailure | None = None) -> PipelineRun:
 def test_a_run_that_has_not_begun_is_not_said_to_run() -> None:
     status = status_of(GOOD, pending("2026-11-22T12:29:50Z"))
     assert status["lastRun"] == {"name": "daily-13", "state": "Pending"}
-    assert status["progress"] == "made at 2026-11-22T12:29:50Z, and its pod has not started"
+    assert status["progress"] == "created at 2026-11-22T12:29:50Z; its pod has not started"
     assert condition(status, "Ready") == ("True", "RunSucceeded"), "it may just take its time"
 
 
@@ -448,7 +448,7 @@ def test_missing_events_are_a_condition_of_a_ready_pipeline() -> None:
     assert condition(status, "Complete") == ("False", "Incomplete")
     assert condition(status, "Ready") == ("True", "RunSucceeded")
     said = next(one["message"] for one in status["conditions"] if one["type"] == "Complete")
-    assert said.startswith("4 events are missing, nothing tells of 1 more, 0 files were set aside")
+    assert said.startswith("4 events are missing, 1 more are missing without a gap event, 0 files were quarantined")
 
 
 def test_an_api_servers_refusal_is_shown_beside_earlier_results() -> None:

@@ -49,5 +49,5 @@ def test_a_day_that_no_month_has_never_comes() -> None:
 
 
 def test_a_range_that_goes_backwards_is_named() -> None:
-    with pytest.raises(ScheduleError, match="fri-mon of the schedule goes backwards"):
+    with pytest.raises(ScheduleError, match="range fri-mon of the schedule ends before it begins"):
         parse_schedule("0 0 * * fri-mon")

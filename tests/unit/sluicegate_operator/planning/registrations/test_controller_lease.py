@@ -54,8 +54,8 @@ def test_lease_holder_returns_the_holder_of_a_lease(found: dict[str, Any], holde
     ("holder", "pod", "why"),
     [
         (HOLDER, POD, ""),
-        (HOLDER, None, "the pod of controller 1001 is gone"),
-        (HOLDER, BrokerPod(POD.name, 1001, "10.0.0.2"), "10.0.0.1 is gone, shop-controllers-1 is its successor"),
+        (HOLDER, None, "the pod of controller 1001 does not exist any more"),
+        (HOLDER, BrokerPod(POD.name, 1001, "10.0.0.2"), "10.0.0.1 was replaced by shop-controllers-1"),
         # Its kubelet has not reported an address yet, or the Lease names none.
         (HOLDER, BrokerPod(POD.name, 1001), ""),
         (LeaseHolder(1001), POD, ""),

@@ -22,5 +22,5 @@ def test_each_broker_has_what_its_node_has() -> None:
 
 
 def test_of_a_node_that_cannot_be_read_nothing_is_known() -> None:
-    nodes = {"n1": NodeLabels({ZONE: "a"}), "n2": NodeLabels(None, "the operator may not get nodes")}
+    nodes = {"n1": NodeLabels({ZONE: "a"}), "n2": NodeLabels(None, "the operator is not allowed to get nodes")}
     assert node_tags(LABEL_OF, {0: "n1", 1: "n2"}, nodes) == {0: {"tag.zone": "a"}}

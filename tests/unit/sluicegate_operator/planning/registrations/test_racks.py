@@ -20,7 +20,7 @@ def test_a_scheduled_pod_gets_the_label_of_its_node() -> None:
     plan = plan_racks(ZONE, [UNBOUND, NEW, TOLD], {"n1": NodeLabels({ZONE: "b", "other": "c"})})
     [assignment] = plan.assign
     assert (assignment.pod, assignment.rack) == (NEW, "b")
-    assert assignment.sentence == "shop-brokers-1 is on node n1 and so in rack b"
+    assert assignment.sentence == "shop-brokers-1 is on node n1, which is in rack b"
     assert plan.known == 1
     assert plan.waiting == (), "a pod that is about to be put on a node is nobody's business"
 
@@ -43,13 +43,13 @@ def test_a_node_without_the_label_or_with_an_empty_one_needs_a_person() -> None:
 
 
 def test_labels_that_cannot_be_read_are_not_taken_for_missing_ones() -> None:
-    wait = only_wait(NEW, {"n1": NodeLabels(None, "the operator may not get nodes")})
+    wait = only_wait(NEW, {"n1": NodeLabels(None, "the operator is not allowed to get nodes")})
     assert (wait.reason, wait.needs_a_person) == ("NodeUnreadable", True)
-    assert wait.message.endswith("cannot be read: the operator may not get nodes")
+    assert wait.message.endswith("cannot be read: the operator is not allowed to get nodes")
 
 
 def test_the_schedulers_reason_is_passed_on_as_temporary() -> None:
     unschedulable = RackPod("shop-brokers-2", "u2", failing="Unschedulable: 0/3 nodes are available")
     wait = only_wait(unschedulable, {})
     assert (wait.reason, wait.needs_a_person) == ("NotScheduled", False)
-    assert "only nodes with the label topology.kubernetes.io/zone are taken: Unschedulable: 0/3" in wait.message
+    assert "only nodes with the label topology.kubernetes.io/zone are suitable: Unschedulable: 0/3" in wait.message

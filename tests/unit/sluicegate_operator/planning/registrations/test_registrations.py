@@ -142,12 +142,16 @@ OFFLINE = replace(ONLINE, state=BrokerState.OFFLINE, began_ms=900)
     ("broker", "pods", "word"),
     [
         (OFFLINE, (POD,), "no session"),
-        (OFFLINE, (CRASHED,), "the container of shop-brokers-2 ended (OOMKilled, exit code 137)"),
-        (OFFLINE, (), "the pod of broker 2 is gone"),
+        (
+            OFFLINE,
+            (CRASHED,),
+            "the container of shop-brokers-2 with the process of broker 2 ended (OOMKilled, exit code 137)",
+        ),
+        (OFFLINE, (), "the pod of broker 2 does not exist any more"),
         (replace(OFFLINE, began_ms=1500), (CRASHED,), "no session"),
         # A broker with a session serves, whatever ended before.
-        (replace(ONLINE, began_ms=1500), (CRASHED,), "it serves clients"),
-        (ONLINE, (), "it serves clients"),
+        (replace(ONLINE, began_ms=1500), (CRASHED,), "the broker serves clients"),
+        (ONLINE, (), "the broker serves clients"),
     ],
 )
 def test_an_offline_brokers_condition_and_event_have_its_pods_reason(

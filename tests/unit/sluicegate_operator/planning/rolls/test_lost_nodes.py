@@ -25,13 +25,13 @@ def test_all_that_is_away_is_named_with_its_node_and_what_to_do() -> None:
         [LostNode("w1", "NodeStatusUnknown", ("broker 1", "controller 1000")), LostNode("w2", "", ("broker 2",))]
     )
     assert words == (
-        "broker 1, controller 1000 are away: node w1 is NotReady (NodeStatusUnknown); broker 2 is away: node"
-        " w2 does not exist; bring the node back; if its machine is gone for good, delete the Node, and Kubernetes"
-        " replaces the pods"
+        "broker 1, controller 1000 are lost: node w1 is NotReady (NodeStatusUnknown); broker 2 is lost: node"
+        " w2 does not exist; restore the node; if its machine is permanently lost, delete the Node, and"
+        " Kubernetes replaces the pods"
     )
 
 
 def test_many_are_counted() -> None:
     words = lost_words([LostNode(f"w{n}", "x", tuple(f"broker {n * 9 + m}" for m in range(5))) for n in range(5)])
-    assert "broker 0, broker 1, broker 2 and 2 more are away: node w0" in words
+    assert "broker 0, broker 1, broker 2 and 2 more are lost: node w0" in words
     assert "2 more nodes are lost" in words

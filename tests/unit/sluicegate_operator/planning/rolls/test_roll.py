@@ -115,11 +115,11 @@ def test_a_roll_is_over_when_brokers_are_online_and_in_sync_again() -> None:
     behind = replace(HEALTHY.overview.brokers[1], out_of_sync=2)
     brokers = (HEALTHY.overview.brokers[0], behind, *HEALTHY.overview.brokers[2:])
     step = waits(plan_roll(replace(rolled, overview=replace(HEALTHY.overview, brokers=brokers))))
-    assert (step.reason, step.message) == (WaitReason.OUT_OF_SYNC, "broker 1 is not back in 2 in-sync sets")
+    assert (step.reason, step.message) == (WaitReason.OUT_OF_SYNC, "broker 1 is still missing in 2 in-sync sets")
 
 
 def test_brokers_without_pods_are_fenced_first() -> None:
-    orders = (FenceOrder(1, 41, "the pod of broker 1 is gone"),)
+    orders = (FenceOrder(1, 41, "the pod of broker 1 does not exist any more"),)
     assert plan_roll(replace(HEALTHY, fences=orders, paused=True)) == Fence(orders)
 
 
@@ -196,11 +196,11 @@ FAILING = replace(broker(2, pending=False, ready=False), failing="ImagePullBackO
     ("view", "reason", "words"),
     [
         (replace(HEALTHY, paused=True), WaitReason.PAUSED, "rollout.paused"),
-        (replace(HEALTHY, paused=True), WaitReason.PAUSED, " for ConfigChanged (num.partitions) stay"),
+        (replace(HEALTHY, paused=True), WaitReason.PAUSED, "shop-brokers-2 for ConfigChanged (num.partitions)"),
         (replace(HEALTHY, template_observed=False), WaitReason.TEMPLATE_NOT_OBSERVED, "template"),
-        (replace(HEALTHY, overview=None), WaitReason.CONTROLLER_UNKNOWN, "no active controller"),
+        (replace(HEALTHY, overview=None), WaitReason.CONTROLLER_UNKNOWN, "no controller is active"),
         (replace(HEALTHY, overview=None, unseen="refused"), WaitReason.CONTROLLER_UNKNOWN, "refused"),
-        (replace(HEALTHY, partitions=None), WaitReason.PARTITIONS_UNKNOWN, "no broker says"),
+        (replace(HEALTHY, partitions=None), WaitReason.PARTITIONS_UNKNOWN, "no broker reports"),
         (with_node(DELETING), WaitReason.NODE_RESTARTING, "shop-brokers-2"),
         (with_node(ABSENT), WaitReason.NODE_RESTARTING, "shop-brokers-2"),
         (with_node(FAILING), WaitReason.NODE_FAILING, "ImagePullBackOff"),
@@ -219,7 +219,7 @@ FAILING = replace(broker(2, pending=False, ready=False), failing="ImagePullBackO
         (
             replace(with_node(broker(1, pending=False)), partitions=(partition("120"), partition("012", "02"))),
             WaitReason.OUT_OF_SYNC,
-            "broker 1 is not back in the in-sync set of orders-0",
+            "broker 1 is still missing in the in-sync set of orders-0",
         ),
         (
             replace(HEALTHY, partitions=(partition("079", "07"),)),
@@ -241,7 +241,7 @@ def test_the_controllers_own_count_is_believed_when_a_brokers_metadata_is_older(
     seen = overview(ONLINE, ONLINE, ONLINE)
     behind = replace(seen, brokers=(seen.brokers[0], replace(seen.brokers[1], out_of_sync=4), seen.brokers[2]))
     step = waits(plan_roll(replace(with_node(broker(1, pending=False)), overview=behind)))
-    assert "broker 1 is not back in 4 in-sync sets" in step.message
+    assert "broker 1 is still missing in 4 in-sync sets" in step.message
 
 
 def test_only_the_broker_that_is_out_of_sync_itself_may_go() -> None:
@@ -353,8 +353,8 @@ def test_a_rack_that_a_partition_cannot_spare_restarts_last_and_broker_by_broker
     assert isinstance(step, Restart)
     [note] = step.nodes[0].notes
     assert note == (
-        "not its whole rack at once: crowded-0 would have 1 in-sync replicas without rack a (brokers 0, 1) and needs 2"
-        " (min.insync.replicas)"
+        "the whole rack cannot restart at once: crowded-0 would have 1 in-sync replicas without rack a"
+        " (brokers 0, 1) and needs 2 (min.insync.replicas)"
     )
 
 

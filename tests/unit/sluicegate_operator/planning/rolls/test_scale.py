@@ -77,7 +77,7 @@ def test_how_many_there_should_be(of: ScaleView, replicas: int, reason: ScaleRea
 def test_the_sentence_names_broker_and_partition() -> None:
     step = plan_scale(view(FREE, ON_4, drain=False))
     assert (
-        step.message == "replicas are left on broker 4, for example of orders-1; move them away, or set"
+        step.message == "replicas remain on broker 4, for example of orders-1; move them to other brokers, or set"
         " brokers.drain: true"
     )
     assert step.blocked

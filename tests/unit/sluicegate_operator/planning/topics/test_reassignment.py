@@ -144,7 +144,7 @@ def test_no_partition_is_left_without_a_replica_in_sync() -> None:
     leader_goes = PartitionLayout(0, 0, (1, 2, 0), (0,), adding=(1, 2), removing=(0,))
     plan = plan_replicas("orders", 1, [leader_goes], brokers())
     assert plan.moves == ()
-    assert plan.waits == "partition orders-0 waits for the reassignment that is under way"
+    assert plan.waits == "partition orders-0 waits for the current reassignment"
 
 
 def test_a_partition_without_a_leader_is_left_alone() -> None:
