@@ -44,7 +44,7 @@ _CALLED = Query(f"sum by (pod) ({_now('sluicegate_push_consumers')})", "{{pod}}"
 CLUSTERS = Dashboard(
     "sluicegate-clusters",
     "Sluicegate / Clusters",
-    "Brokers, partitions, requests and what the processes take.",
+    "Brokers, partitions, requests and the resources of the processes.",
     _VARIABLES,
     (
         Row(
@@ -52,13 +52,13 @@ CLUSTERS = Dashboard(
             (
                 Stat(
                     "Brokers Online",
-                    "By the active controllers' view",
+                    "As the active controllers see them",
                     [Query(f"sum({_now('sluicegate_brokers', _ONLINE)})")],
                     good_from=1,
                 ),
                 Stat(
                     "Brokers missing",
-                    "Asked for and not Online",
+                    "Configured but not Online",
                     [
                         Query(
                             f"sum({_now('sluicegate_brokers_wanted')})"
@@ -75,7 +75,7 @@ CLUSTERS = Dashboard(
                 ),
                 Stat(
                     "Partitions without a leader",
-                    "Neither written nor read",
+                    "They can be neither written nor read",
                     [Query(f"sum({_now('kafka_controller_offline_partitions_count')})")],
                     bad=1,
                 ),
@@ -117,7 +117,7 @@ CLUSTERS = Dashboard(
                 ),
                 Panel(
                     "Bytes by topic",
-                    "In (produced) and out (fetched); from the observer `prometheus` with label topic, where it is on",
+                    "In (produced) and out (fetched), if the observer `prometheus` has the label topic",
                     [
                         Query(
                             f"sum by (topic, direction) ({_rate('sluicegate_observed_topic_bytes_total')})",
@@ -134,7 +134,7 @@ CLUSTERS = Dashboard(
                 ),
                 Panel(
                     "Requests that ended their connection",
-                    "A second, by API; nothing while there were none",
+                    "A second, by API; empty without such requests",
                     [Query(_ever("request", "kafka_network_request_errors_total"), "{{request}}")],
                     unit="ops",
                 ),
@@ -151,7 +151,7 @@ CLUSTERS = Dashboard(
             (
                 Panel(
                     "Brokers by state",
-                    "By the active controllers' view",
+                    "As the active controllers see them",
                     [Query(f"sum by (state) ({_now('sluicegate_brokers')})", "{{state}}")],
                     stacked=True,
                 ),
@@ -163,7 +163,7 @@ CLUSTERS = Dashboard(
                 ),
                 Panel(
                     "In-sync sets",
-                    "Replicas that left and came back, a second; partitions with a replica out of sync",
+                    "Replicas that left and returned, a second; partitions with a replica out of sync",
                     [
                         Query(f"sum({_rate(_REPLICAS + 'isr_shrinks_total')})", "left"),
                         Query(f"sum({_rate(_REPLICAS + 'isr_expands_total')})", "came back"),
@@ -194,16 +194,16 @@ CLUSTERS = Dashboard(
             (
                 Panel(
                     "Lag of groups",
-                    "Records that a group has not committed yet, all of its topics",
+                    "Records that a group has not committed yet, for all its topics",
                     [Query(f"sum by (consumergroup) ({_now('kafka_consumergroup_lag_sum')})", "{{consumergroup}}")],
                 ),
                 Panel(
                     "Groups by coordinator",
-                    "Those that a broker coordinates",
+                    "Number of groups that a broker coordinates",
                     [Query(f"sum by (pod) ({_now(_GROUPS + 'group_count')})", "{{pod}}")],
                     stacked=True,
                 ),
-                Panel("Consumers that are called", "Of the push protocol, by coordinator", [_CALLED], stacked=True),
+                Panel("Consumers that are called", "By coordinator, push protocol", [_CALLED], stacked=True),
                 Panel(
                     "Coordinators",
                     "Partitions of __consumer_offsets by state; groups of those that are not active wait",
@@ -224,7 +224,7 @@ CLUSTERS = Dashboard(
                 Panel("Memory", "Resident", _most("process_resident_memory_bytes"), unit="bytes"),
                 Panel(
                     "Longest delay of the event loop",
-                    "Of the last one to two minutes",
+                    "In the last one to two minutes",
                     _most("sluicegate_event_loop_delay_max_seconds"),
                     unit="s",
                 ),
@@ -236,7 +236,7 @@ CLUSTERS = Dashboard(
 QUOTAS = Dashboard(
     "sluicegate-quotas",
     "Sluicegate / Quotas and storms",
-    "Limits of connections: whether they are in force, what they hold back, and who it is.",
+    "Limits of connections: whether they are in force, and which clients they delay or refuse.",
     _VARIABLES,
     (
         Row(
@@ -249,7 +249,7 @@ QUOTAS = Dashboard(
                 ),
                 Stat(
                     "Limits not in force",
-                    "Not counted: those that a stricter one overrules, that observe, that have expired or are paused",
+                    "Without quotas that a stricter one overrides, that only observe, that have expired or are paused",
                     [
                         Query(
                             f"sum({_now('sluicegate_quotas')})"
@@ -260,7 +260,7 @@ QUOTAS = Dashboard(
                 ),
                 Stat(
                     "Changed to enforced, p99",
-                    "Of the last hour, from the operator's learning of a change to every broker enforcing it",
+                    "In the last hour, from the operator's detection of a change until every broker enforces it",
                     [
                         Query(
                             "histogram_quantile(0.99, sum by (le)"
@@ -284,8 +284,8 @@ QUOTAS = Dashboard(
                     bad=10,
                 ),
                 Stat(
-                    "Held back",
-                    "The most blocked acceptor, share of the last ten seconds",
+                    "Acceptor blocked",
+                    "Share of the last ten seconds, of the most blocked acceptor",
                     [Query(f"max({_now('kafka_network_acceptor_blocked_percent')})")],
                     unit="percentunit",
                     bad=0.5,
@@ -317,10 +317,10 @@ QUOTAS = Dashboard(
             ),
         ),
         Row(
-            "Held back by a rate of the broker or listener",
+            "Delayed by a rate of the broker or listener",
             (
                 Panel(
-                    "Acceptors held back",
+                    "Blocked acceptors",
                     "Share of the last ten seconds",
                     [
                         Query(
@@ -375,8 +375,8 @@ QUOTAS = Dashboard(
                     unit="ops",
                 ),
                 Panel(
-                    "Refused connections that are held open",
-                    "Until their delay is over",
+                    "Refused connections that are kept open",
+                    "They stay open until their delay ends",
                     [Query(f"sum by (pod) ({_now(_SOCKET + 'connections_delayed')})", "{{pod}}")],
                 ),
             ),
@@ -386,13 +386,13 @@ QUOTAS = Dashboard(
             (
                 Panel(
                     "ConnectionQuotas by state",
-                    "The reason of their condition Enforced",
+                    "By the reason of their condition Enforced",
                     [Query(f"sum by (state) ({_now('sluicegate_quotas')})", "{{state}}")],
                     stacked=True,
                 ),
                 Panel(
                     "Changed to enforced",
-                    "Of the last hour: changes are too few for quantiles of a shorter time",
+                    "In the last hour: a shorter time has too few changes for quantiles",
                     [
                         Query(
                             f"histogram_quantile({quantile}, sum by (le)"
@@ -404,9 +404,9 @@ QUOTAS = Dashboard(
                     unit="s",
                 ),
                 Panel(
-                    "Limits changed by hand and mended",
+                    "Limits changed by hand and restored",
                     "In the last five minutes",
-                    [Query("sum(increase(sluicegate_quota_drift_mended_total[5m]))", "mended")],
+                    [Query("sum(increase(sluicegate_quota_drift_mended_total[5m]))", "restored")],
                 ),
             ),
         ),
@@ -419,40 +419,38 @@ _AUDIT = "sluicegate_audit_"
 OPERATOR = Dashboard(
     "sluicegate-operator",
     "Sluicegate / Operator and audit",
-    "Whether manifests have an effect, and whether the audit log is whole.",
+    "Whether manifests have an effect, and whether the audit log is complete.",
     _VARIABLES,
     (
         Row(
             "Operator now",
             (
                 Stat("Leads", "Operators that hold the Lease", [Query("sum(sluicegate_leading)")], good_from=1),
-                Stat(
-                    "Ready", "Operators with nothing to say on /readyz", [Query("sum(sluicegate_ready)")], good_from=1
-                ),
+                Stat("Ready", "Operators without a problem on /readyz", [Query("sum(sluicegate_ready)")], good_from=1),
                 Stat(
                     "Watch silent",
-                    "Since the watch of ConnectionQuotas said anything; it is asked again after 30 seconds",
+                    "Time since the last message about ConnectionQuotas; the watch restarts after 30 seconds",
                     [Query('max(sluicegate_watch_silent_seconds{kind="connectionquotas"})')],
                     unit="s",
                     bad=75,
                 ),
                 Stat(
                     "Oldest work",
-                    "That is due or worked on",
+                    "Age of the oldest key that is due or in progress",
                     [Query("max(sluicegate_queue_oldest_seconds)")],
                     unit="s",
                     bad=600,
                 ),
                 Stat(
                     "Event loop silent",
-                    "It beats every five seconds",
+                    "Time since its last heartbeat, which is due every five seconds",
                     [Query("max(sluicegate_operator_event_loop_silent_seconds)")],
                     unit="s",
                     bad=60,
                 ),
                 Stat(
                     "Rolls blocked",
-                    "By what does not pass by itself",
+                    "Rolls that need a user's action to continue",
                     [Query(f"count({_now('sluicegate_roll_blocked')}) or vector(0)")],
                     bad=1,
                 ),
@@ -470,19 +468,19 @@ OPERATOR = Dashboard(
                 ),
                 Panel(
                     "Reconciles by result",
-                    "A second; unsettled ones are looked at again soon",
+                    "A second; unsettled objects are reconciled again soon",
                     [Query(f"sum by (result) (rate(sluicegate_reconcile_total[{_IN}]))", "{{result}}")],
                     unit="ops",
                     stacked=True,
                 ),
                 Panel(
                     "Keys in queues",
-                    "That wait or are worked on; a settled cluster waits for its next resync",
+                    "Keys that wait or are in progress; a settled cluster waits for its next resync",
                     [Query("sum by (queue) (sluicegate_queue_depth)", "{{queue}}")],
                 ),
                 Panel(
                     "Oldest work by queue",
-                    "That is due or worked on",
+                    "Age of the oldest key that is due or in progress",
                     [Query("max by (queue) (sluicegate_queue_oldest_seconds)", "{{queue}}")],
                     unit="s",
                 ),
@@ -516,14 +514,14 @@ OPERATOR = Dashboard(
                 ),
                 Panel(
                     "Events that were dropped",
-                    "In the last five minutes: gap events tell of them",
+                    "In the last five minutes; gap events record them",
                     [Query(f"sum by (pod) (increase({_AUDIT}dropped_total{{{_OF}}}[5m]))", "{{pod}}")],
                     width=6,
                 ),
                 Panel("Spools that wait to be landed", "By broker", _most(_AUDIT + "waiting_spools"), width=6),
                 Panel(
                     "Events that wait for the spool",
-                    "By broker: the spool cannot be written while there are any",
+                    "By broker; events wait only while the spool cannot be written",
                     _most(_AUDIT + "queued_bytes"),
                     unit="bytes",
                     width=6,
@@ -542,7 +540,7 @@ OPERATOR = Dashboard(
                 ),
                 Panel(
                     "Time of the event loop",
-                    "Share that calls of an observer hold, of the broker where it is most",
+                    "Share that calls of an observer block, on the broker with the largest share",
                     [
                         Query(
                             f"max by (observer) ({_rate(_OBSERVER + 'call_seconds_total')})",
@@ -566,7 +564,7 @@ OPERATOR = Dashboard(
                 ),
                 Panel(
                     "Observers by state",
-                    "Brokers that have it so",
+                    "Brokers by state of the observer",
                     [
                         Query(
                             f"sum by (observer, state) ({_now(_OBSERVER + 'state')}) > 0",

@@ -223,7 +223,7 @@ class Membership:
         if self._serving and not self._lifecycle.serves:
             self._serving = False
             reason = self._lifecycle.why_not_ready() or "stopping"
-            log.warning("broker %d serves no clients: %s", self._identity.broker_id, reason)
+            log.warning("broker %d does not serve clients: %s", self._identity.broker_id, reason)
             self._door.on_fenced(reason)
         elif not self._serving and self._lifecycle.serves:
             self._serving = True
@@ -243,7 +243,7 @@ class Membership:
                 self._registration_refused(error, give_up_s)
                 if error.code != warned:
                     warned = error.code
-                    log.warning("the registration is tried again until it succeeds: %s", self._explained(error))
+                    log.warning("the registration failed; retrying until it succeeds: %s", self._explained(error))
                 await self._sleep(delay_s)
                 delay_s = min(delay_s * 2, _RETRY_DELAY_MAX_S)
                 continue
@@ -257,7 +257,10 @@ class Membership:
             answer = await self._ask_to_register()
         except KafkaError as error:
             self._is_news = True
-            log.warning("the controller is not told of this broker's listeners yet: %s", self._explained(error))
+            log.warning(
+                "this broker's listeners could not be registered with the controller; the next heartbeat retries: %s",
+                self._explained(error),
+            )
             return
         if answer.broker_epoch != self.epoch:
             # The controller has lost this broker's registration meanwhile.
@@ -328,7 +331,7 @@ class Membership:
 
     def _heartbeat_failed(self, error: KafkaError) -> float:
         if not self._failures:
-            log.warning("heartbeats fail and are tried again: %s", error)
+            log.warning("heartbeats fail; retrying: %s", error)
         self._failures += 1
         if error.code in _LOST:
             self._on(LifecycleEvent.REGISTRATION_LOST)

@@ -96,7 +96,7 @@ class MetadataPublisher:
         """Apply everything that complete metadata assigns to this broker; from now on apply changes of topics, too."""
         self._active = True
         over_turns = self.reactions.run_over_turns
-        over_turns("setting aside what the metadata does not name", self._replicas.remove_strays)
+        over_turns("setting aside logs that the metadata does not name", self._replicas.remove_strays)
         over_turns("applying all topics", self._apply_all_topics)
         self._retry_offline_when_done()
         self.reactions.when_done("letting clients in", done)
@@ -114,12 +114,12 @@ class MetadataPublisher:
     def publish(self, changes: Changes, done: Callable[[], None]) -> None:
         """Apply changes that the image already contains; a failed step does not stop the others. Then call `done`."""
         run = self.reactions.run
-        run("noting which logs are deleted", partial(self._replicas.note_removals, changes.removals))
+        run("recording which logs are deleted", partial(self._replicas.note_removals, changes.removals))
         if None in changes.broker_configs or self._settings.node_id in changes.broker_configs:
             run("applying the broker's configuration", self._reconfigure)
             # Limits of a listener are set before it opens.
             run("opening and closing listeners", self._reconfigure_listeners)
-            run("applying what the configuration says of observers", self._reconfigure_observers)
+            run("applying the configuration of observers", self._reconfigure_observers)
         if changes.ip_quotas:
             self._ip_quotas |= changes.ip_quotas
             # Includes those that an earlier change has left because it failed.
@@ -131,14 +131,14 @@ class MetadataPublisher:
             self.reactions.run_over_turns("applying connection groups", apply_groups)
         if self._active and changes:
             self._apply_to_replicas(changes)
-        self.reactions.when_done("telling which metadata is in force", done)
+        self.reactions.when_done("reporting which metadata is in force", done)
 
     def _apply_to_replicas(self, changes: Changes) -> None:
         if changes.brokers:
-            self.reactions.run_over_turns("applying which brokers there are", self._replicas.apply_brokers)
+            self.reactions.run_over_turns("applying the list of brokers", self._replicas.apply_brokers)
         if changes.partitions or changes.topics_removed:
             self._untold.append(changes)
-            self.reactions.run_over_turns("telling which topics have changed", self._tell_topics)
+            self.reactions.run_over_turns("reporting which topics have changed", self._tell_topics)
         if changes.topics_removed:
             self._removed |= changes.topics_removed
             self.reactions.run_over_turns("removing topics", self._remove_topics)
@@ -238,7 +238,7 @@ class MetadataPublisher:
             yield from self._replicas.configure(topic.id, self.topic_config(name))
 
     def _retry_offline_when_done(self) -> None:
-        self.reactions.when_done("looking for replicas that could not be opened", self._retry_offline_later)
+        self.reactions.when_done("searching for replicas that could not be opened", self._retry_offline_later)
 
     def _retry_offline_later(self) -> None:
         """Retry replicas that could not be opened, with growing delays: a disk or descriptors may be free by then."""

@@ -182,7 +182,7 @@ class CoordinatorRuntime(Generic[S, R]):
         elif isinstance(error, KafkaError):
             again = error.code not in _NEVER_TAKEN
             if self._timer_trouble.is_news(error.code.name):
-                log.warning("the timer %s came to nothing%s: %s", key, " and is tried again" if again else "", error)
+                log.warning("the timer %s failed%s: %s", key, " and is retried" if again else "", error)
             if again and self.phase is TermPhase.ACTIVE and key not in self._timers:
                 self._timers.schedule(key, _TIMER_RETRY_S, decide)
 
@@ -415,7 +415,9 @@ class CoordinatorRuntime(Generic[S, R]):
         one = [item for batch in batches for item in batch]
         size = sum(len(part or b"") for _, encoded in one for part in encoded)
         if size > self._durable.record_bytes_max:
-            raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, f"{len(one)} records of {size} bytes, which go together")
+            raise KafkaError(
+                ErrorCode.RECORD_LIST_TOO_LARGE, f"a batch of {len(one)} records and {size} bytes cannot be split"
+            )
         return one
 
     def _check_sizes(self, batches: Sequence[Sequence[tuple[R, KeyValue]]]) -> None:
@@ -423,7 +425,7 @@ class CoordinatorRuntime(Generic[S, R]):
         for batch in batches:
             size = sum(len(part or b"") for part in batch[0][1])
             if size > self._durable.record_bytes_max:
-                raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"a record of {size} bytes, of several that go together")
+                raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"a record has {size} bytes")
 
 
 def _answer(waiting: _Waiting, answer: asyncio.Future[Any]) -> None:

@@ -169,7 +169,10 @@ class Acceptor:
                 peer = (peer_host(address[0]), address[1])
             accepted.close()
             self._tell(NoticeKind.REFUSED, peer, reason=BACKLOG)
-            self._warn("backlog", f"hung up on clients that waited for {self.listener}: its limit leaves fewer places")
+            self._warn(
+                "backlog",
+                f"closed connections that waited for listener {self.listener}: its new limit leaves fewer slots",
+            )
         if surplus > self._accepts_per_wakeup:
             self._loop.call_soon(self._shed)
         elif surplus > 0:
@@ -262,7 +265,9 @@ class Acceptor:
         if error.errno not in _OUT_OF_RESOURCES:
             return error.errno in (errno.ECONNABORTED, errno.EINTR, errno.EPROTO)
         self.accept_errors_total += 1
-        self._warn("accept-error", f"listener {self.listener} cannot accept: {error.strerror}; trying again shortly")
+        self._warn(
+            "accept-error", f"listener {self.listener} cannot accept connections: {error.strerror}; retrying shortly"
+        )
         self._pause_for(self._runtime.limits.accept_error_pause_s)
         return False
 
@@ -287,7 +292,9 @@ class Acceptor:
         if self._paused is not None:
             accepted.close()
             self._tell(NoticeKind.REFUSED, peer, reason=self._paused)
-            self._warn("paused", f"hung up on {peer[0]}:{peer[1]} of {self.listener}: {self._paused}")
+            self._warn(
+                "paused", f"closed the connection {peer[0]}:{peer[1]} of listener {self.listener}: {self._paused}"
+            )
         elif by_proxy and not is_within(peer[0], self._trusted):
             accepted.close()
             self._note_refusal(peer, HeaderOutcome.UNTRUSTED)
@@ -364,7 +371,9 @@ class Acceptor:
         meaning = MEANING_OF_REFUSAL.get(outcome)
         if meaning is not None:
             self._tell(NoticeKind.REFUSED, peer, reason=meaning)
-            self._warn(f"proxy-{outcome}", f"hung up on {peer[0]}:{peer[1]} of {self.listener}: {meaning}")
+            self._warn(
+                f"proxy-{outcome}", f"closed the connection {peer[0]}:{peer[1]} of listener {self.listener}: {meaning}"
+            )
 
     def _carry_out(self, decision: AcceptDecision, client: WaitingClient) -> None:
         outcome, (accepted, peer, by_proxy) = decision.outcome, client

@@ -119,7 +119,7 @@ class BrokerServices:
 
     def run_aside(self, work: Callable[[], T]) -> asyncio.Future[T]:
         if self._waiting_aside >= self.settings.config.sluicegate_record_validation_queue_max:
-            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "too much waits for a look at records; try again")
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "too many checks of records are queued; try again")
         self._waiting_aside += 1
         done = self._loop.run_in_executor(self._aside, work)
         done.add_done_callback(self._one_less_aside)

@@ -244,7 +244,7 @@ class Node:
     def _wanted_cluster_id(self) -> str | None:
         wanted = self.settings.config.cluster_id
         if wanted is None and not self.settings.is_controller:
-            raise ConfigError("cluster.id is missing; a broker without the controller role must be told its cluster")
+            raise ConfigError("cluster.id is missing; a broker without the controller role needs it")
         return wanted
 
     async def _start_broker(self, logs: LogManager, cluster_id: str) -> None:
@@ -353,7 +353,7 @@ class Node:
         service = self.controller.controller
         wait_s = wanted_wait_s(request)
         if wait_s is None:
-            return text_answer(400, f"wait is a number of seconds, {WAIT_MAX_S} at most")
+            return text_answer(400, f"wait must be a number of seconds, at most {WAIT_MAX_S}")
 
         def nothing_new() -> bool:
             version = view_version(service.image, service.sessions, self._clock.monotonic())
@@ -374,11 +374,11 @@ class Node:
         if address is not None:
             known = canonical_address(address)
             if known is None:
-                return text_answer(400, "address is one IPv4 or IPv6 address, such as 10.0.0.1")
+                return text_answer(400, "address must be one IPv4 or IPv6 address, such as 10.0.0.1")
             return json_answer(200, why.address(known))
         if group is not None:
             found = why.group(group)
-            return text_answer(404, "no such group is in force here") if found is None else json_answer(200, found)
+            return text_answer(404, "this broker enforces no such group") if found is None else json_answer(200, found)
         return json_answer(200, why.groups(request.query.get("after", "")))
 
     async def _show_limits(self, request: HttpRequest) -> HttpAnswer:
@@ -393,12 +393,12 @@ class Node:
     async def _leave_by_request(self, request: HttpRequest) -> HttpAnswer:
         """Run a controlled shutdown for a pod's preStop hook: a later SIGTERM finds it done."""
         if not request.same_host:
-            return text_answer(403, "a controlled shutdown is only begun from this host")
+            return text_answer(403, "a controlled shutdown may only be requested from this host")
         if self.membership is None:
             return text_answer(200, "not a member of the cluster yet")
         if await self._leave(self.membership):
             return text_answer(200, "the controller has released this broker")
-        return text_answer(504, "the controller has not released this broker; it may stop all the same")
+        return text_answer(504, "the controller has not released this broker; it may stop anyway")
 
     def _readiness(self) -> Readiness:
         broker = self.broker
@@ -434,7 +434,7 @@ class Node:
         if not self.broker.open and self.broker.observers.loading:
             return "its observers are being loaded"
         reason = self.membership.why_not_ready()
-        return "taking up its replicas" if reason is None and not self.broker.open else reason
+        return "opening its replicas" if reason is None and not self.broker.open else reason
 
     def _metrics(self) -> Iterator[MetricFamily]:
         yield from process_families()
@@ -534,7 +534,7 @@ class Node:
     async def _stop(self) -> None:
         self._stopping = True
         if self.membership is not None and not await self._leave(self.membership):
-            log.warning("the controller has not released this broker; it stops all the same")
+            log.warning("the controller has not released this broker; it stops anyway")
         for task in list(self._background):
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)

@@ -148,22 +148,24 @@ class ReplicaManager:
         """
         topic = self._image.topics.by_id(topic_id)
         if topic is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with id {topic_id}")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"topic id {topic_id} does not exist")
         leader, follower = self._led.get((topic.name, index)), self._followed.get((topic.name, index))
         replica = leader if leader is not None else follower
         if replica is None or replica.log.topic_id != topic_id or (follower is not None and not follower.truncated):
-            text = f"this broker has no replica of {topic.name}-{index} that agrees with the leader's"
+            text = f"this broker has no replica of {topic.name}-{index} that is consistent with the leader's"
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, text)
         if replica.leader_epoch != leader_epoch:
             is_old = leader_epoch < replica.leader_epoch
             code = ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH
-            raise KafkaError(code, f"the leader epoch is {replica.leader_epoch} here, not {leader_epoch}")
+            raise KafkaError(code, f"the leader epoch is {replica.leader_epoch} on this broker, not {leader_epoch}")
         return replica.log
 
     def _not_led(self, topic: str, index: int) -> KafkaError:
         known = self._image.topics.get(topic)
         if known is None or index not in known.partitions:
-            return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {index} of topic {topic}")
+            return KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {index} of topic {topic} does not exist"
+            )
         if self._should_lead(topic, index) and (topic, index) in self.offline:
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{topic}-{index} could not be opened on this broker")
         return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead partition {index} of {topic}")
@@ -211,7 +213,7 @@ class ReplicaManager:
 
     def _cannot_serve(self, key: Key, error: Exception) -> None:
         if self.offline.get(key) != str(error):
-            log.error("partition %s-%d cannot be opened and is not served: %s", *key, error)
+            log.error("partition %s-%d is not served, because it cannot be opened: %s", *key, error)
         self._stop_serving(key)
         self.offline[key] = str(error)
 

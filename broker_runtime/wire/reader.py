@@ -71,7 +71,7 @@ class FrameCursor:
         return view
 
     def _cut_short(self) -> ProtocolError:
-        return ProtocolError("truncated", "the request ends before its fields do")
+        return ProtocolError("truncated", "the request ends in the middle of its fields")
 
 
 class RequestReader(FrameCursor):

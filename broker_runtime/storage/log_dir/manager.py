@@ -179,7 +179,7 @@ class LogManager:
         if loss_is_accepted:
             self._give_up_damage(log)
         if log.log_end_offset < max(promise.least_end, promise.high_watermark):
-            _LOGGER.error("%s-%d ends at %d, and once had more", *key, log.log_end_offset)
+            _LOGGER.error("%s-%d ends at %d, but had more records before", *key, log.log_end_offset)
             self.run_record.lost()
         if loss_is_accepted:
             # The end of the log does not show what is missing at its beginning.
@@ -201,7 +201,7 @@ class LogManager:
         """Accept the loss of all damaged ranges, at a start, when an import blocks no request. Raises OSError."""
         for damaged in log.damage:
             offsets = damaged.first_offset, damaged.next_offset - 1
-            _LOGGER.error("%s: the loss of offsets %d to %d is accepted", log.place, *offsets)
+            _LOGGER.error("%s: the loss of offsets %d to %d was accepted", log.place, *offsets)
             self.damage.accepted_ranges += 1
         try:
             import_module(MENDING).accept_losses(log)
@@ -225,7 +225,7 @@ class LogManager:
         if known is None or found == known.topic_id:
             return found
         if self.run_record.kept_ledger:
-            _LOGGER.error("%s-%d: %s is damaged, and is made again", *key, PARTITION_METADATA)
+            _LOGGER.error("%s-%d: %s is damaged, and is rewritten", *key, PARTITION_METADATA)
             write_topic_id(self._fs, self._folder(key), known.topic_id)
             return known.topic_id
         # An earlier version of this broker has recreated the topic, and left the entries of the one before.
@@ -257,7 +257,7 @@ class LogManager:
         self.damaged[key] = damaged
         self._checkpoints.keep(key, damaged.promise.least_end)
         report.partitions_damaged += 1
-        _LOGGER.error("%s-%d is damaged: %s. Its files are left as they are", *key, damaged.reason)
+        _LOGGER.error("%s-%d is damaged: %s. Its files stay unchanged", *key, damaged.reason)
 
     def _take_lock(self) -> None:
         try:
@@ -267,7 +267,8 @@ class LogManager:
             self._lock = self._fs.lock(self._log_dir / ".lock")
         except BlockingIOError:
             raise ConfigError(
-                f"log.dirs={self._log_dir}: another process uses this folder; stop it or give this broker its own"
+                f"log.dirs={self._log_dir}: another process uses this folder; stop that process, or give this "
+                "broker its own folder"
             ) from None
         except OSError as error:
             raise ConfigError(f"log.dirs={self._log_dir} cannot be used: {error}") from error
@@ -284,9 +285,7 @@ class LogManager:
         else:
             self.run_record.lost()
             stray = self.strays.take(folder)
-            _LOGGER.error(
-                "%s does not say whose it is, and was never synced; its records are kept in %s", folder, stray
-            )
+            _LOGGER.error("%s has no topic id, and was never synced; its records are kept in %s", folder, stray)
         return True
 
     def _place(self, key: Partition, topic_id: UUID) -> LogPlace:
@@ -354,7 +353,7 @@ class LogManager:
         try:
             self._deleted.take((place.topic, place.partition), place.folder, self._clock.wall_ms())
         except OSError as error:
-            _LOGGER.error("%s is left behind, and is set aside at the next start: %s", place.folder, error)
+            _LOGGER.error("%s could not be removed; the next start sets it aside: %s", place.folder, error)
 
     def _clear_name(self, place: LogPlace) -> None:
         """Remove all traces of a deleted log with that name; the new log would look as if it had lost records."""
@@ -396,8 +395,10 @@ class LogManager:
             log = load_log(self._place(key, damaged.topic_id), config, promise, report)
         except (OSError, DamagedLogError) as error:
             self.damaged[key] = damaged
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"cutting {topic}-{partition} failed: {error}") from error
-        _LOGGER.warning("%s-%d is cut to %d, by %d bytes", *key, log.log_end_offset, report.bytes_truncated)
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"truncating {topic}-{partition} failed: {error}"
+            ) from error
+        _LOGGER.warning("%s-%d is truncated to %d, by %d bytes", *key, log.log_end_offset, report.bytes_truncated)
         log.start_replicating(0)
         self._add(key, log)
         self._checkpoints.keep_no_longer(key)
@@ -434,8 +435,9 @@ class LogManager:
             what = f"setting {topic}-{partition} aside failed: {error}"
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, what) from error
         _LOGGER.error(
-            "the metadata does not give %s-%d to this broker, and no record has ordered to delete it: it is set aside "
-            "as %s; remove that folder if it is not needed, rename it to %s if the metadata was at fault",
+            "the metadata does not assign %s-%d to this broker, but no record of the metadata has deleted it: it "
+            "is set aside as %s. Remove that folder if you do not need it, or rename it to %s if the metadata was "
+            "wrong",
             *(topic, partition, stray, folder.name),
         )
 
@@ -497,7 +499,7 @@ class LogManager:
             if all(closed):
                 self.run_record.stopped_cleanly()
         except OSError as error:
-            _LOGGER.error("no clean-shutdown marker, the logs are recovered at start: %s", error)
+            _LOGGER.error("the clean-shutdown marker could not be written; the next start recovers the logs: %s", error)
         self._logs.clear()
         self._lock = None
 
@@ -505,7 +507,7 @@ class LogManager:
         try:
             log.close()
         except KafkaError as error:
-            _LOGGER.error("closing %s-%d failed, it is recovered at start: %s", log.topic, log.partition, error)
+            _LOGGER.error("closing %s-%d failed; the next start recovers it: %s", log.topic, log.partition, error)
             return False
         return True
 

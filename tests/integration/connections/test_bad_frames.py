@@ -252,4 +252,4 @@ def test_the_second_line_says_how_many_it_stands_for(bench: Bench, caplog: pytes
         assert bench.receive(client) == b""
         sent += 1
     assert sent > 2
-    assert f"({sent - 2} more like it since the last line)" in warnings(caplog)[1]
+    assert f"({sent - 2} more like this since the last line)" in warnings(caplog)[1]

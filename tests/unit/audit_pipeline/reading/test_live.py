@@ -60,5 +60,5 @@ def test_one_that_is_damaged_is_told(tmp_path: Path, torn: bytes) -> None:
 def test_another_format_is_refused(tmp_path: Path) -> None:
     target = FolderTarget(tmp_path)
     target.put("_manifest.json", b'{"format": 2}')
-    with pytest.raises(BadUseError, match="have format 2, and this is for format 1"):
+    with pytest.raises(BadUseError, match="have format 2, but this version reads format 1"):
         read_live(target)

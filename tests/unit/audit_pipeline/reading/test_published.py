@@ -86,7 +86,7 @@ def test_what_is_published_is_read_as_it_was_written(tmp_path: Path) -> None:
     publish(target, manifest)
     assert read_manifest(target) == manifest
     target.put(MANIFEST, b'{"format": 2}')
-    with pytest.raises(BadUseError, match="format 2, and this is for format 1: give another folder"):
+    with pytest.raises(BadUseError, match="format 2, but this version reads format 1: give another folder"):
         read_manifest(target)
 
 
@@ -103,7 +103,7 @@ def test_files_that_are_named_and_are_not_there_are_told_with_what_to_do(tmp_pat
     whole = "storms/20240506T120000-600dcafe-00000.parquet"
     manifest = Manifest("20240506T120000-600dcafe", 0, {"rollup": {"2024-05-06": (NAMED,)}, "storms": {"": (whole,)}})
     target.put(NAMED, b"rows")
-    with pytest.raises(BadUseError, match=rf"missing or empty, 1, such as {whole}: run `build` again, which makes"):
+    with pytest.raises(BadUseError, match=rf"missing or empty, 1, such as {whole}: run `build` again, which writes"):
         require_files(target, manifest, ["rollup", "storms"])
     require_files(target, manifest, ["rollup"])
     target.put(NAMED, b"")

@@ -35,10 +35,10 @@ def test_both_can_be_put_beside_the_results(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        ((), "there are no results yet: `build` makes them"),
+        ((), "no results are published yet: run `build`"),
         (("--days", "0"), "--days"),
         (("--out", "page.json"), "page.json"),
-        (("--out", "nowhere/page.html"), "there is no folder nowhere for the page: make it, or give another --out"),
+        (("--out", "nowhere/page.html"), "folder nowhere for the page does not exist: create it, or give"),
     ],
 )
 def test_what_makes_no_sense_is_said(
@@ -57,8 +57,8 @@ def test_what_makes_no_sense_is_said(
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (None, "names files that are missing or empty, 1, such as rollup/event_date=2026-11-22/"),
-        (b"", "names files that are missing or empty, 1, such as rollup/event_date=2026-11-22/"),
+        (None, "names files that are missing or empty (1), such as rollup/event_date=2026-11-22/"),
+        (b"", "names files that are missing or empty (1), such as rollup/event_date=2026-11-22/"),
         (b"PAR1 torn", "of the results is damaged"),
     ],
 )
@@ -80,8 +80,8 @@ def test_a_file_of_the_results_that_is_missing_or_damaged_is_told_with_what_to_d
 @pytest.mark.parametrize(
     ("place", "says"),
     [
-        ("", "an empty name is no folder"),
-        ("kafka:127.0.0.1:9092/audit", "is a topic, and here a folder or a URI is wanted"),
+        ("", "the name of the folder is empty"),
+        ("kafka:127.0.0.1:9092/audit", "is a topic, but a folder or URI is needed here"),
         ("a-file", "a-file is a file: give a folder"),
         ("a-file/below", "a-file is a file: give a folder"),
     ],

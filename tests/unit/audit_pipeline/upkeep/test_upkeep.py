@@ -314,7 +314,7 @@ def test_where_files_go_as_fast_as_they_are_looked_at_nothing_is_called_corrupt_
 
     report = check(RestlessTarget(copied))
     assert {finding.kind for finding in report.findings} == {"undecided"}
-    assert "check once more" in report.findings[-1].text
+    assert "check again" in report.findings[-1].text
 
 
 def test_a_segment_that_is_there_twice_is_found(copied: Path) -> None:

@@ -29,7 +29,7 @@ def test_a_volume_of_somebody_else_is_told_with_what_to_do(tmp_path: Path, monke
     said = str(refused.value)
     assert f"{tmp_path}/volume/data cannot be written by 10001:10001" in said
     assert f"{tmp_path} belongs to {tmp_path.stat().st_uid}:{tmp_path.stat().st_gid}, mode 0755" in said
-    assert "chown it to 10001:10001" in said
+    assert "Change its owner to 10001:10001" in said
     assert "hostPath" in said
 
 
@@ -41,5 +41,5 @@ def test_a_folder_that_is_there_and_not_ours_is_told(tmp_path: Path, monkeypatch
 
 def test_what_is_no_folder_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match="cannot be made"):
+    with pytest.raises(ConfigError, match="cannot be created"):
         make_data_folder(tmp_path / "file" / "data")

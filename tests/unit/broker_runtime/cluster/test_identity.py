@@ -42,4 +42,4 @@ def test_whatever_byte_of_whose_it_is_is_damaged_there_is_an_answer_or_a_sentenc
             try:
                 claim_folder(tmp_path, 1, "cluster")
             except ConfigError as error:
-                assert "restore it" in str(error) or "belongs to" in str(error)  # noqa: PT017
+                assert "restore the file" in str(error) or "belongs to" in str(error)  # noqa: PT017

@@ -91,7 +91,7 @@ async def test_one_flipped_byte_keeps_the_controller_from_starting(end: Callable
     machine.flip(machine.fs.open(SEGMENT).size() // 2)
     before = machine.fs.open(SEGMENT).pread(1 << 20, 0)
     for _ in range(2):
-        with pytest.raises(ReplayError, match=r"does not start without its metadata .*Restore the folder"):
+        with pytest.raises(ReplayError, match=r"cannot start without its metadata .*Restore the folder"):
             await machine.start()
         machine.logs.close()
         machine.kill()
@@ -116,7 +116,7 @@ async def test_what_a_high_watermark_shows_to_have_been_committed_must_be_there(
     machine.fs.fsync_dir(DATA)
     machine.lose_power()
     machine.flip(machine.fs.open(SEGMENT).size() // 2)
-    with pytest.raises(ReplayError, match="does not start without its metadata"):
+    with pytest.raises(ReplayError, match="cannot start without its metadata"):
         await machine.start()
 
 
@@ -126,7 +126,7 @@ async def test_after_a_power_loss_damage_that_whole_batches_come_after_is_no_tor
     await _with_some_metadata(machine)
     machine.lose_power()
     machine.flip(machine.fs.open(SEGMENT).size() // 2)
-    with pytest.raises(ReplayError, match="does not start without its metadata"):
+    with pytest.raises(ReplayError, match="cannot start without its metadata"):
         await machine.start()
 
 
@@ -137,7 +137,7 @@ async def test_the_epoch_that_a_broker_has_noted_is_an_offset_that_must_be_there
     machine.lose_power()
     machine.flip(machine.fs.open(SEGMENT).size() // 2)
     for _ in range(2):
-        with pytest.raises(ReplayError, match="does not start without its metadata"):
+        with pytest.raises(ReplayError, match="cannot start without its metadata"):
             await machine.start()
         machine.kill()
 
@@ -173,7 +173,7 @@ async def test_a_metadata_log_that_is_lost_is_missed_after_a_power_loss_too() ->
     await _with_some_metadata(machine)
     machine.lose_power()
     machine.fs.lose(SEGMENT)
-    with pytest.raises(ReplayError, match="does not start without its metadata"):
+    with pytest.raises(ReplayError, match="cannot start without its metadata"):
         await machine.start()
 
 

@@ -197,7 +197,7 @@ def test_a_follower_that_lacks_what_its_leader_lacks_goes_on_following() -> None
     cluster.run(1, 2, 3, until=lambda: not follower.waits_for_repair)
     assert follower.is_ready(cluster.clock.monotonic() + 1)
     said = cluster.brokers[2].manager.repairs.said_of(("orders", 0))
-    assert "no other replica gives offsets 7 to 7: broker 1: CORRUPT_MESSAGE" in said
+    assert "no other replica has offsets 7 to 7: broker 1: CORRUPT_MESSAGE" in said
     assert all(broker.unreadable == [(7, 8)] for broker in cluster.brokers.values())
 
 
@@ -502,5 +502,5 @@ def test_code_that_cannot_be_loaded_is_loaded_later(
     cluster = Cluster()
     cluster.brokers[2].damage(7)
     cluster.mend(2)
-    assert "the code that mends logs cannot be loaded" in caplog.text
+    assert "the code that repairs logs cannot be loaded" in caplog.text
     assert "Too many open files" in caplog.text

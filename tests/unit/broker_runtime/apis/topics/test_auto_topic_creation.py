@@ -86,7 +86,7 @@ async def test_what_cannot_be_made_is_logged_now_and_then_and_may_be_asked_for_a
         await scene.ask("a")
         await answered(scene, number, result)
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
-    assert "topic a was asked for and could not be created" in caplog.text
+    assert "topic a was requested and could not be created" in caplog.text
 
 
 async def test_a_stop_waits_for_nobody() -> None:

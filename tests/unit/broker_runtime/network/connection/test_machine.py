@@ -104,7 +104,7 @@ def test_complete_requests_behind_a_deferred_one_wait_and_are_served_before_the_
     driven = Driven()
     driven.receive(request(b"later") + request(b"a") + request(b"b"))
     assert driven.is_now(ConnectionState.AWAITING)
-    with pytest.raises(UnknownEventError, match="Awaiting cannot have: the client has closed its side"):
+    with pytest.raises(UnknownEventError, match="Awaiting cannot get the event: the client has closed its side"):
         driven.machine.end(ConnectionEvent.END_OF_STREAM)
     driven.reply(b"at last")
     assert driven.sent() == request(b"at last")
