@@ -135,7 +135,7 @@ class LeaderFetcher:
 
     async def _back_off(self, error: Exception) -> None:
         if self._backoff.is_news(str(error)):
-            log.warning("broker %d cannot be fetched from; retrying: %s", self.leader, error)
+            log.warning("fetching from broker %d fails; retrying: %s", self.leader, error)
         await asyncio.sleep(self._backoff.failed())
 
     async def _sleep(self, delay_s: float) -> None:

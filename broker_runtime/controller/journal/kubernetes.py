@@ -70,7 +70,7 @@ class KubernetesJournal:
                 continue
             if base != metadata.log_end_offset:
                 raise JournalDamagedError(
-                    f"the journal has no object for offset {metadata.log_end_offset}; the next one is at "
+                    f"the journal has no object for offset {metadata.log_end_offset}; the next one is "
                     f"{piece.name}. Restore the missing object, or all objects of the journal from one backup"
                 )
             try:

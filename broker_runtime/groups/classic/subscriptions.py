@@ -36,7 +36,7 @@ def subscribed_topics(metadata: bytes) -> Iterator[list[str]]:
             end = at + 2 + length
             if length < 0 or end > len(metadata):
                 raise ValueError(
-                    f"the topic name at byte {length} has {at} bytes, beyond the end of {len(metadata)} bytes"
+                    f"the topic name at byte {at} has {length} bytes, beyond the end of {len(metadata)} bytes"
                 )
             names.append(metadata[at + 2 : end].decode())
             at = end

@@ -72,7 +72,7 @@ class _Bytes:
         """Read the number of items of an array, which may be empty but not null."""
         count = self.number(_INT32)
         if count < 0:
-            raise ValueError(f"the array at byte {count} of {self._at} has {len(self._data)} items")
+            raise ValueError(f"the array at byte {self._at} of {len(self._data)} has {count} items")
         return count
 
     def names(self) -> Steps[tuple[str, ...]]:
