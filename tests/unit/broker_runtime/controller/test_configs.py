@@ -384,6 +384,6 @@ def test_there_are_no_more_client_metrics_subscriptions_than_a_broker_can_compar
 
     for number in range(100):
         take(f"s{number}")
-    with pytest.raises(KafkaError, match="and 100 resources of type 16 may have one; delete one") as refused:
+    with pytest.raises(KafkaError, match="at most 100 resources of type 16 may have one; delete one") as refused:
         take("one more")
     assert refused.value.code == ErrorCode.POLICY_VIOLATION

@@ -168,7 +168,7 @@ def test_there_is_room_for_so_many() -> None:
     ):
         room.take([ClientQuotaRecord(((GROUP, "d"),), RATE, 5.0)])
     room.take(records("c", "10.0.0.5", "10.0.0.6"))
-    with pytest.raises(KafkaError, match=r"There are 5 members of all connection-groups"):
+    with pytest.raises(KafkaError, match=r"There are already 5 members of all connection-groups"):
         room.take(records("b", "10.0.0.7"))
     room.take(records("a", "10.0.0.1", remove=True))
     room.take(records("b", "10.0.0.7"))

@@ -162,7 +162,7 @@ async def test_metadata_that_is_lost_while_there_are_partitions_keeps_the_contro
     logs.close()
     machine.kill()
     for _ in range(2):
-        with pytest.raises(ReplayError, match=r"holds no metadata, though /data holds 1 partitions \(orders-0\)"):
+        with pytest.raises(ReplayError, match=r"has no metadata, but /data has 1 partitions \(for example orders-0\)"):
             await machine.start()
         machine.logs.close()
         machine.kill()

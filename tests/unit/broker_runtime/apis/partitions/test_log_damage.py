@@ -177,7 +177,7 @@ def test_a_disk_that_fails_leaves_it_damaged() -> None:
     node.house.fs.capacity_bytes = 0
     code, message = node.accept(7, 8)
     assert code == ErrorCode.KAFKA_STORAGE_ERROR
-    assert "orders-0 stays damaged" in (message or "")
+    assert "orders-0 is still damaged" in (message or "")
     assert node.unreadable == [(7, 8)]
     node.house.fs.capacity_bytes = None
     assert node.accept(7, 8) == (ErrorCode.NONE, None)

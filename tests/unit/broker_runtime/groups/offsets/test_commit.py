@@ -162,5 +162,5 @@ def test_a_tombstone_makes_no_group() -> None:
 
 
 def test_a_state_that_is_not_told_how_to_make_simple_groups_says_so() -> None:
-    with pytest.raises(ValueError, match="offsets of g are committed"):
+    with pytest.raises(ValueError, match="offsets of group g are committed"):
         GroupsState(APPLIERS).apply(GroupRecord(OffsetCommitKey("g", "orders", 0), OffsetCommitValue(5, -1, "", 1)), 0)
