@@ -161,7 +161,7 @@ def main(arguments: Sequence[str]) -> int:
             above.append(package)
     if above:
         sys.stderr.write(
-            f"too many sentences have to be read twice in {', '.join(above)}: at most {options.most:g} % are allowed\n"
+            f"too many sentences have to be read twice in {', '.join(above)}: at most {options.most:g} %\n"
         )
     return 1 if above else 0
 

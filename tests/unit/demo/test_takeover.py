@@ -29,7 +29,7 @@ def test_who_was_started_again_and_has_read_everything_is_as_expected() -> None:
     assert (found().reading_again_s, found().started_again) == (3.0, 2)
     assert found().silence_s == 10.2 - 2.0
     first, _ = sentences(found())
-    assert "broker 2 had 2 consumers start again, which had new messages of all 2 partitions 3.00 s" in first
+    assert "broker 2 started 2 consumers again. They had new messages of all 2 partitions 3.00 s" in first
 
 
 def test_what_was_not_started_or_not_read_is_told() -> None:

@@ -108,7 +108,7 @@ def test_a_build_does_not_begin_from_nothing_where_the_manifest_or_what_it_names
     facts.unlink()
     before = {path: path.read_bytes() for path in results.rglob("*.parquet")}
     assert build("--source", str(source), "--results", str(results)) == BAD_USE
-    assert "missing or empty, 1, such as rollup/" in capsys.readouterr().err
+    assert "missing or empty (1), such as rollup/" in capsys.readouterr().err
     (results / "_manifest.json").write_bytes(b"")
     assert build("--source", str(source), "--results", str(results)) == BAD_USE
     assert "give `build` another --results" in capsys.readouterr().err
@@ -122,9 +122,9 @@ def test_a_source_that_is_not_there_is_told_and_is_in_the_summary(
     missing = str(tmp_path / "segmnts")
     code = build("--source", missing, "--results", str(tmp_path / "r"), "--summary", str(summary))
     assert code == BAD_USE
-    assert f"there is no folder {missing}" in capsys.readouterr().err
+    assert f"folder {missing} does not exist" in capsys.readouterr().err
     found = json.loads(summary.read_text())
-    assert (found["error"].startswith("there is no folder"), found["version"], found["days"]) == (True, None, 0)
+    assert (found["error"].startswith("folder "), found["version"], found["days"]) == (True, None, 0)
 
 
 def test_results_of_another_format_are_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -144,14 +144,14 @@ def test_a_day_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> No
 
 def test_a_retention_of_no_days_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert build("--source", str(tmp_path), "--results", str(tmp_path / "r"), "--retention-days", "0") == BAD_USE
-    assert "at least 1" in capsys.readouterr().err
+    assert "must be from 1 to" in capsys.readouterr().err
 
 
 def test_a_retention_beyond_all_dates_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (
         build("--source", str(tmp_path), "--results", str(tmp_path / "r"), "--retention-days", "999999999") == BAD_USE
     )
-    assert "at most 36500" in capsys.readouterr().err
+    assert "must be from 1 to 36500" in capsys.readouterr().err
 
 
 def test_the_summary_of_an_error_that_is_long_is_still_read(tmp_path: Path) -> None:

@@ -431,7 +431,7 @@ def test_spools_whose_names_somebody_has_mixed_up_are_told_and_stay(tmp_path: Pa
     whole = first.read_bytes(), last.read_bytes()
     first.write_bytes(whole[1])
     last.write_bytes(whole[0])
-    assert "it was 0001-00000003.spool" in land(spools, target).problems[0]
+    assert "its content is that of 0001-00000003.spool" in land(spools, target).problems[0]
     first.write_bytes(whole[0])
     last.write_bytes(whole[1])
     copied = spools / "0001-00000001-copied.spool"

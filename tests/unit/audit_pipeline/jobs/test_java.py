@@ -30,7 +30,7 @@ def test_no_java_and_an_old_one_are_told_with_what_to_do(tmp_path: Path) -> None
     with pytest.raises(BadUseError, match="which has no bin/java"):
         require_java({"JAVA_HOME": str(tmp_path), "PATH": "/usr/bin"})
     old = java(tmp_path / "old", "11.0.2")
-    with pytest.raises(BadUseError, match=r"and .*java is 11\.0\.2"):
+    with pytest.raises(BadUseError, match=r"but .*java is 11\.0\.2"):
         require_java({"PATH": str(old.parent)})
 
 

@@ -103,11 +103,13 @@ def test_files_that_are_named_and_are_not_there_are_told_with_what_to_do(tmp_pat
     whole = "storms/20240506T120000-600dcafe-00000.parquet"
     manifest = Manifest("20240506T120000-600dcafe", 0, {"rollup": {"2024-05-06": (NAMED,)}, "storms": {"": (whole,)}})
     target.put(NAMED, b"rows")
-    with pytest.raises(BadUseError, match=rf"missing or empty, 1, such as {whole}: run `build` again, which writes"):
+    with pytest.raises(BadUseError, match=rf"missing or empty \(1\), such as {whole}: run `build` again"):
         require_files(target, manifest, ["rollup", "storms"])
     require_files(target, manifest, ["rollup"])
     target.put(NAMED, b"")
-    with pytest.raises(BadUseError, match=rf"missing or empty, 2, such as {NAMED}: .* give `build` another --results"):
+    with pytest.raises(
+        BadUseError, match=rf"missing or empty \(2\), such as {NAMED}: .* give `build` another --results"
+    ):
         require_files(target, manifest, ["rollup", "storms"])
 
 
