@@ -223,7 +223,7 @@ class Membership:
         if self._serving and not self._lifecycle.serves:
             self._serving = False
             reason = self._lifecycle.why_not_ready() or "stopping"
-            log.warning("broker %d does not serve clients: %s", self._identity.broker_id, reason)
+            log.warning("broker %d serves no clients: %s", self._identity.broker_id, reason)
             self._door.on_fenced(reason)
         elif not self._serving and self._lifecycle.serves:
             self._serving = True
