@@ -42,16 +42,16 @@ venv: .venv/.installed  ## make .venv with everything pinned in constraints.txt
 
 # The steps below fetch and build whatever tests need. Each can be interrupted, begun again, and run twice at once.
 .PHONY: setup
-setup:  ## all that `make test` needs: .venv, Java, the example of an observer
+setup:  ## install everything for `make test`: .venv, Java, the example of an observer
 	@$(MAKE) --no-print-directory -j2 java observer-plugin
 
 FULL_SETUP := kubernetes oldest-api-server helm s3 go-client thin-consumer spark-crds flux-crds prometheus kafka spark-kafka chromium
 .PHONY: setup-all
-setup-all: setup  ## all that `make test-all` needs: Apache Kafka, Kubernetes, the check of CRDs of its oldest supported version, Helm, an S3 server, Go clients, CRDs of others, Prometheus, Chromium
+setup-all: setup  ## install everything for `make test-all`: Apache Kafka, Kubernetes, the CRD check of its oldest supported version, Helm, an S3 server, Go clients, CRDs of other projects, Prometheus, Chromium
 	@$(MAKE) --no-print-directory -j2 $(FULL_SETUP)
 
 .PHONY: java
-java:  ## a Java 17 or later, for Spark and Apache Kafka; as root on Debian it is installed where there is none
+java:  ## Java 17 or later, for Spark and Apache Kafka; installed if it is missing, on Debian as root
 	@$(PYTHON) -m tests.support.obtain.java
 
 .PHONY: kafka
@@ -63,35 +63,35 @@ spark-kafka: venv java  ## Spark's connector for Kafka, by Maven
 	@$(BIN)/python -m tests.support.obtain.spark_kafka
 
 .PHONY: kubernetes
-kubernetes: venv  ## etcd, kube-apiserver, kube-controller-manager, kubectl: minutes of Go once, then a cache
+kubernetes: venv  ## etcd, kube-apiserver, kube-controller-manager and kubectl; the first build takes minutes of Go, later ones use a cache
 	@$(BIN)/python -m e2e.cluster.obtain
 
 .PHONY: oldest-api-server
-oldest-api-server: venv  ## the check of CRDs of the oldest supported API server: two minutes of Go once, then a cache
+oldest-api-server: venv  ## the CRD check of the oldest supported API server; the first build takes two minutes of Go, later ones use a cache
 	@$(BIN)/python -m tests.support.obtain.oldest_api_server
 
 .PHONY: helm
-helm: venv  ## Helm, for the chart: a minute of Go once, then a cache
+helm: venv  ## Helm, for the chart; the first build takes a minute of Go, later ones use a cache
 	@$(BIN)/python -m tests.support.obtain.helm
 
 .PHONY: kind
-kind: venv  ## what clusters of nodes are made of (e2e/README.md): as root on Debian, minutes once, then a cache
+kind: venv  ## kind and its tools, for clusters of nodes (e2e/README.md), as root on Debian; the first time takes minutes, later ones use a cache
 	@$(BIN)/python -m e2e.kind prepare
 
 .PHONY: s3
-s3: venv  ## versitygw, an S3 server over a folder: a minute of Go once, then a cache
+s3: venv  ## versitygw, an S3 server over a folder; the first build takes a minute of Go, later ones use a cache
 	@$(BIN)/python -m tests.support.processes.s3_server
 
 .PHONY: go-client
-go-client: venv  ## a consumer of franz-go, for groups: a minute of Go once, then a cache
+go-client: venv  ## a consumer with franz-go, for tests of groups; the first build takes a minute of Go, later ones use a cache
 	@$(BIN)/python -m tests.support.obtain.go_group_member
 
 .PHONY: thin-consumer
-thin-consumer: venv  ## examples/thin-consumer, a client of the push protocol: seconds of Go once, then a cache
+thin-consumer: venv  ## examples/thin-consumer, a client of the push protocol; the first build takes seconds of Go, later ones use a cache
 	@$(BIN)/python -m tests.support.obtain.thin_consumer
 
 .PHONY: chromium
-chromium: venv  ## a headless Chromium that looks at reports; as root on Debian it is installed where there is none
+chromium: venv  ## a headless Chromium that checks reports; installed if it is missing, on Debian as root
 	@$(BIN)/python -m tests.support.obtain.chromium
 
 .PHONY: spark-crds
@@ -103,12 +103,12 @@ flux-crds: venv  ## the CRDs of Flux, by Go's module proxy
 	@$(BIN)/python -m tests.support.obtain.flux_crds
 
 .PHONY: prometheus
-prometheus: venv  ## Prometheus and promtool out of Debian's package, and the CRDs of the Prometheus operator
+prometheus: venv  ## Prometheus and promtool from Debian's package, and the CRDs of the Prometheus operator
 	@$(BIN)/python -m tests.support.processes.prometheus
 	@$(BIN)/python -m tests.support.obtain.prometheus_operator_crds
 
 .PHONY: observer-plugin
-observer-plugin: .observer-plugin/.installed  ## somebody else's observer (examples/), installed as its user would
+observer-plugin: .observer-plugin/.installed  ## the example of a third-party observer (examples/), installed like by its user
 
 .observer-plugin/.installed: $(shell find examples/observer-plugin -name '*.py' -o -name '*.toml') | venv
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --upgrade --target .observer-plugin \
@@ -124,27 +124,27 @@ check: venv  ## formatting, lint, types, layers, prose
 	$(BIN)/python -m tools.plain_english --most 4
 
 .PHONY: fmt
-fmt: venv  ## format and mend what ruff can
+fmt: venv  ## format, and apply ruff's fixes
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 .PHONY: test
-test: setup check  ## what to run first, 15 minutes at most from nothing: unit, contracts, simulation, real brokers, clients and Spark
+test: setup check  ## the tests to run first, at most 15 minutes from scratch: unit, contracts, simulation, real brokers, clients and Spark
 	$(PYTEST) -q -p no:randomly -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not full" tests
 
 .PHONY: test-all
-test-all: test full e2e nodes  ## everything: `make test`, and beside Apache Kafka, with Go and Java clients, a browser, a real kube-apiserver, real nodes
+test-all: test full e2e nodes  ## all tests: `make test`, and those with Apache Kafka, Go and Java clients, a browser, a real kube-apiserver, real nodes
 
 .PHONY: full
-full: setup-all  ## what `make test-all` adds to `make test`, without e2e
+full: setup-all  ## the tests that `make test-all` adds to `make test`, without e2e
 	$(PYTEST) -q -p no:randomly -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=40 --durations-min=10 -m full $(FULL_ORDER)
 
 .PHONY: nodes
-nodes: kubernetes helm  ## the short level of the scenarios on a real node; a machine that cannot have nodes says why
+nodes: kubernetes helm  ## the short level of the scenarios on a real node; prints the reason if this machine cannot run nodes
 	@$(BIN)/python -m e2e.nodes short --where-possible
 
 .PHONY: t
-t: venv  ## some tests, in seconds: make t P=tests/unit/broker_runtime/network, or one file, and K="some words" chooses by name
+t: venv  ## some tests, in seconds: make t P=tests/unit/broker_runtime/network, or one file; K="some words" selects by name
 	@$(PYTEST) -q -p no:randomly $(P) $(if $(K),-k "$(K)")
 
 .PHONY: unit
@@ -160,7 +160,7 @@ integration: setup  ## the tests of `make test` with real sockets, processes and
 	$(PYTEST) -q -p no:randomly -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not full" tests/contract tests/integration
 
 .PHONY: soak
-soak: setup-all  ## what takes long: brokers, landers and builds of the audit log killed twenty times
+soak: setup-all  ## long tests: brokers, landers and builds of the audit log are killed twenty times
 	SLUICEGATE_AUDIT_ROUNDS=20 $(PYTEST) -q -p no:randomly tests/integration/audit/test_kills.py \
 		tests/integration/audit/test_build_kills.py tests/integration/audit/test_arrivals.py
 
@@ -175,11 +175,11 @@ else
 endif
 
 .PHONY: demo
-demo: venv java  ## three brokers, a storm, a limit that holds it back, an audit log and a report of it, a lost coordinator; ends by itself
+demo: venv java  ## three brokers, a storm, a limit that slows it down, an audit log and its report, a lost coordinator; ends automatically
 	PYTHONPATH=.:operator $(BIN)/python -m demo
 
 .PHONY: audit-demo
-audit-demo: venv java  ## a million made-up events of an audit log to results and a report, which have to be true; two minutes
+audit-demo: venv java  ## build results and a report from a million generated events of an audit log, and check them; two minutes
 	PYTHONPATH=.:operator $(BIN)/python -m demo.audit_demo
 
 .PHONY: up
@@ -191,11 +191,11 @@ image: venv  ## images as archives in dist/, on Debian without a builder: make i
 	@$(BIN)/python -m tools.image --builder $(BUILDER) $(IMAGES)
 
 .PHONY: bench
-bench: setup-all .venv-runtime/.installed  ## side by side with Apache Kafka 4.3.0; writes benchmarks/results/
+bench: setup-all .venv-runtime/.installed  ## benchmarks against Apache Kafka 4.3.0; writes benchmarks/results/
 	$(BIN)/python -m benchmarks
 
 .PHONY: images
-images: chromium kubernetes helm prometheus  ## write docs/images/: pictures of the report, and of dashboards over three minutes of a real cluster
+images: chromium kubernetes helm prometheus  ## write docs/images/: pictures of the report, and of dashboards after three minutes of a real cluster
 	$(BIN)/python -m tests.support.audit.report_images
 	PYTHONPATH=.:operator $(BIN)/python -m e2e.world.dashboard_images
 
@@ -211,7 +211,7 @@ chart: helm  ## write deploy/ and the chart's copy of the CRDs
 	PYTHONPATH=.:operator $(BIN)/python -m tools.chart
 
 .PHONY: docs
-docs: .venv-docs/.installed  ## the site into site/, links checked
+docs: .venv-docs/.installed  ## build the site into site/, and check its links
 	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
 
 .PHONY: clean

@@ -52,94 +52,137 @@ def main(arguments: Sequence[str] | None, stopped: Event) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of all commands, without side effects."""
-    made = argparse.ArgumentParser(prog="sluicegate audit", description="The audit log of brokers.")
+    made = argparse.ArgumentParser(prog="sluicegate audit", description="Work with the audit log of brokers.")
     found = made.add_subparsers(required=True, metavar="command")
 
-    land = found.add_parser("land", help="turn the spools of a broker into Parquet segments")
-    land.add_argument("spools", type=Path, help="the folder that the broker writes its spools to")
-    land.add_argument("target", help=_TARGET)
-    land.add_argument("--follow", action="store_true", help="go on until SIGTERM")
-    interval = _within(float, _SHORTEST_INTERVAL_S)
-    land.add_argument("--interval-s", type=interval, default=2.0, help="with --follow: time between two looks")
-    wait = _within(float, 0)
-    land.add_argument(
-        "--stop-s", type=wait, default=10.0, help="after SIGTERM: wait so long for the broker to end its spool"
-    )
-    land.add_argument("--upkeep", action="store_true", help="do `upkeep` once an hour; one lander of a target may")
-    land.add_argument("--ordinal", type=int, default=0, help="of landers with one target only number 0 does the upkeep")
-    _upkeep_options(land)
-    land.set_defaults(run=commands.land)
-
-    keep = found.add_parser("keep", help="`land --follow` in a process that is begun again whenever it ends")
-    keep.add_argument("--variables", type=Path, help="a folder whose files are variables of its environment")
-    keep.add_argument("land", nargs=argparse.REMAINDER, help="the arguments of `land`")
-    keep.set_defaults(run=_keep)
-
-    upkeep = found.add_parser("upkeep", help="compact hours that are over, and delete what is beyond the limits")
+    _add_land(found)
+    upkeep = found.add_parser("upkeep", help="compact past hours, and delete segments beyond the limits")
     upkeep.add_argument("target", help=_TARGET)
     _upkeep_options(upkeep)
     upkeep.set_defaults(run=commands.upkeep)
 
-    check = found.add_parser("check", help="look for holes, duplicates, gaps and corrupt files; exit code 1 if any")
+    check = found.add_parser(
+        "check", help="search for holes, duplicates, gaps and corrupt files; exit code 1 if there are any"
+    )
     check.add_argument("target", metavar="DIR", help=_TARGET)
     check.set_defaults(run=commands.check)
 
-    query = found.add_parser("query", help="ask in SQL (DuckDB) about " + ", ".join(contract().tables))
-    query.add_argument("sql", metavar="SQL", help="such as: SELECT api, count(*) FROM request GROUP BY ALL")
-    query.add_argument("--target", help=_TARGET)
-    query.add_argument("--spools", type=Path, action="append", default=[], help="events that are not landed yet, too")
-    query.add_argument(
-        "-o",
-        "--output",
-        choices=("table", "json", "csv"),
-        default="table",
-        help=f"table cuts values to {commands.CELL_CHARS_MAX} characters; json (a line for each row) and csv do not",
-    )
-    query.add_argument("--json", action="store_true", help="as --output json")
-    query.set_defaults(run=commands.query)
-
+    _add_query(found)
     _add_publish(found)
-
-    report = found.add_parser(
-        "report", help="a page for people of what `build` made, and its numbers as JSON beside it"
-    )
-    report.add_argument("--results", required=True, help="as for `build`: " + _TARGET)
-    report.add_argument("--out", type=Path, default=Path("report.html"), help="the page; report.html")
-    report.add_argument("--publish", action="store_true", help="put both beside the results instead of at --out")
-    days = _within(int, 1, _REPORT_DAYS_MAX)
-    report.add_argument("--days", type=days, default=7, help="the last so many (UTC) are shown; 7")
-    report.set_defaults(run=commands.report)
-
-    tail = found.add_parser("tail", help="show events as a broker writes them")
-    tail.add_argument("spools", type=Path, nargs="+", help="the folder that a broker writes its spools to")
-    tail.add_argument("--table", action="append", choices=sorted(contract().tables), default=[], help="only these")
-    tail.add_argument("--from-start", action="store_true", help="also those that are in the spools already")
-    tail.add_argument("--once", action="store_true", help="stop when all has been shown that is there")
-    tail.add_argument("--json", action="store_true", help="a line of JSON for each event")
-    tail.set_defaults(run=commands.tail)
-
+    _add_report(found)
+    _add_tail(found)
     commands_build.add_build(found)
     commands_follow.add_follow(found)
     commands_package.add_package(found)
     return made
 
 
+def _add_land(found: Any) -> None:
+    """Add `land`, and `keep`, which restarts it."""
+    land = found.add_parser("land", help="turn the spools of a broker into Parquet segments")
+    land.add_argument("spools", type=Path, help="the folder to which the broker writes its spools")
+    land.add_argument("target", help=_TARGET)
+    land.add_argument("--follow", action="store_true", help="continue until SIGTERM")
+    interval = _within(float, _SHORTEST_INTERVAL_S)
+    land.add_argument(
+        "--interval-s", type=interval, default=2.0, help="with --follow: time between two checks for new data"
+    )
+    wait = _within(float, 0)
+    land.add_argument(
+        "--stop-s", type=wait, default=10.0, help="after SIGTERM: how long to wait for the broker to end its spool"
+    )
+    land.add_argument(
+        "--upkeep", action="store_true", help="run `upkeep` once an hour; only one lander of a target may do that"
+    )
+    land.add_argument(
+        "--ordinal",
+        type=int,
+        default=0,
+        help="number of this lander; of several landers with the same target, only number 0 runs the upkeep",
+    )
+    _upkeep_options(land)
+    land.set_defaults(run=commands.land)
+
+    keep = found.add_parser("keep", help="run `land --follow` in a process that is restarted whenever it ends")
+    keep.add_argument("--variables", type=Path, help="a folder whose files are environment variables of that process")
+    keep.add_argument("land", nargs=argparse.REMAINDER, help="the arguments of `land`")
+    keep.set_defaults(run=_keep)
+
+
+def _add_query(found: Any) -> None:
+    query = found.add_parser("query", help="run an SQL query (DuckDB) on the tables " + ", ".join(contract().tables))
+    query.add_argument("sql", metavar="SQL", help="for example: SELECT api, count(*) FROM request GROUP BY ALL")
+    query.add_argument("--target", help=_TARGET)
+    query.add_argument(
+        "--spools",
+        type=Path,
+        action="append",
+        default=[],
+        help="a folder of spools, whose events are not landed yet; may be repeated",
+    )
+    query.add_argument(
+        "-o",
+        "--output",
+        choices=("table", "json", "csv"),
+        default="table",
+        help=f"table truncates values to {commands.CELL_CHARS_MAX} characters; json (a line for each row) and csv "
+        "do not",
+    )
+    query.add_argument("--json", action="store_true", help="same as --output json")
+    query.set_defaults(run=commands.query)
+
+
+def _add_report(found: Any) -> None:
+    report = found.add_parser(
+        "report", help="write an HTML page with the results of `build`, and its numbers as JSON next to it"
+    )
+    report.add_argument("--results", required=True, help="as for `build`: " + _TARGET)
+    report.add_argument(
+        "--out", type=Path, default=Path("report.html"), help="the file of the page; default: report.html"
+    )
+    report.add_argument(
+        "--publish", action="store_true", help="write both files next to the results instead of to --out"
+    )
+    days = _within(int, 1, _REPORT_DAYS_MAX)
+    report.add_argument(
+        "--days", type=days, default=7, help="number of days (UTC) to show, up to the latest; default: 7"
+    )
+    report.set_defaults(run=commands.report)
+
+
+def _add_tail(found: Any) -> None:
+    tail = found.add_parser("tail", help="show events as a broker writes them")
+    tail.add_argument("spools", type=Path, nargs="+", help="the folder to which a broker writes its spools")
+    tail.add_argument(
+        "--table",
+        action="append",
+        choices=sorted(contract().tables),
+        default=[],
+        help="show only this table; may be repeated",
+    )
+    tail.add_argument("--from-start", action="store_true", help="also show the events that are already in the spools")
+    tail.add_argument("--once", action="store_true", help="stop after showing the existing events")
+    tail.add_argument("--json", action="store_true", help="print a line of JSON for each event")
+    tail.set_defaults(run=commands.tail)
+
+
 def _add_publish(found: Any) -> None:
-    publish = found.add_parser("publish", help="put the events of segments into a topic, each once")
+    publish = found.add_parser("publish", help="write the events of segments to a topic, each event once")
     publish.add_argument("source", help=_TARGET)
-    publish.add_argument("topic", help="kafka:HOST:PORT/TOPIC; name it in audit.topic of the audit log, too")
-    publish.add_argument("--follow", action="store_true", help="go on until SIGTERM")
+    publish.add_argument("topic", help="kafka:HOST:PORT/TOPIC; also set audit.topic of the audit log to it")
+    publish.add_argument("--follow", action="store_true", help="continue until SIGTERM")
     publish.add_argument(
         "--interval-s",
         type=_within(float, _SHORTEST_INTERVAL_S),
         default=2.0,
-        help="with --follow: time between two looks",
+        help="with --follow: time between two checks for new data",
     )
     publish.add_argument(
         "--timeout-s",
         type=_within(float, 1, _TIMEOUT_MAX_S),
         default=30.0,
-        help="fail (with --follow: say so and wait on) when the topic has acknowledged nothing for so long; 30",
+        help="fail (with --follow: log an error and continue) if the topic acknowledges nothing for this time; "
+        "default: 30",
     )
     publish.set_defaults(run=commands_topic.publish)
 
@@ -152,11 +195,13 @@ def _keep(given: argparse.Namespace, stopped: Event, now_us: Callable[[], int]) 
 
 def _upkeep_options(parser: argparse.ArgumentParser) -> None:
     size = _within(int, 1)
-    parser.add_argument("--file-bytes", type=size, default=_FILE_BYTES, help="size of compacted files at most")
+    parser.add_argument("--file-bytes", type=size, default=_FILE_BYTES, help="maximum size of compacted files")
     parser.add_argument(
-        "--retention-days", type=_within(int, 1, commands.DAYS_MAX), help="delete segments that are older"
+        "--retention-days", type=_within(int, 1, commands.DAYS_MAX), help="delete segments that are older than this"
     )
-    parser.add_argument("--quota-bytes", type=size, help="delete the oldest segments beyond so many bytes")
+    parser.add_argument(
+        "--quota-bytes", type=size, help="delete the oldest segments if all together have more bytes than this"
+    )
 
 
 def _within(number: Callable[[str], float], least: float, most: float = math.inf) -> Callable[[str], float]:

@@ -140,7 +140,7 @@ class HttpListener:
             async with asyncio.timeout(_TIMEOUT_S):
                 await writer.drain()
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
-            log.debug("an HTTP request was not answered: %s", error)
+            log.debug("an HTTP request failed: %s", error)
         finally:
             self._open -= 1
             writer.close()
@@ -194,7 +194,7 @@ def _request(head: bytes, writer: asyncio.StreamWriter) -> HttpRequest:
 def _address(writer: asyncio.StreamWriter, name: str) -> str:
     found = writer.get_extra_info(name)
     if found is None:
-        raise ConnectionAbortedError("the client is gone")
+        raise ConnectionAbortedError("the client has disconnected")
     return peer_host(str(found[0]))
 
 

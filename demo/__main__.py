@@ -93,14 +93,16 @@ class Story:
         pids = broker_pids(cluster)
         bootstrap = bootstrap_of(cluster)
         target = next(node for node in cluster.nodes if node.role == "broker")
-        self.say(f"brokers {', '.join(map(str, pids))} listen at {bootstrap}; a producer and a consumer start")
+        self.say(f"brokers {', '.join(map(str, pids))} listen on {bootstrap}; a producer and a consumer start")
         result = self.stage.folder / "client.json"
         client = await self.stage.start_client(bootstrap, TOPIC, target.id, result)
         await asyncio.sleep(1.5)  # the quiet measurement excludes its connections and first requests
         with self.phase("before"):
             await asyncio.sleep(QUIET_S)
 
-        self.say(f"a storm of {STORM_RATE} connections a second from {SOURCES} on broker {target.id}, no limit")
+        self.say(
+            f"a storm of {STORM_RATE} connections a second from {SOURCES} hits broker {target.id}, without a limit"
+        )
         unlimited = await self.storm("storm without a limit", target.listeners[LISTENER])
         limits = {quota_target(quota): float(quota["spec"]["maxConnectionCreationRate"]) for _, quota in quotas}
         await self.limits_arrive(quotas, limits)
@@ -113,8 +115,8 @@ class Story:
         bound = allowance(limits[LISTENER_TARGET], STORM_S + DRAIN_S, acceptor_waits=True).most
         self.expectations.expect(
             free > bound,
-            f"without a limit only {free} connections came in, which {bound} with it is no contrast to; the machine is "
-            "too slow for this demo",
+            f"only {free} connections were accepted without a limit, but the limit already allows {bound}: this "
+            "machine is too slow for the demo",
         )
 
         raised = {name: limit * LISTENER_FACTOR for name, limit in limits.items()}
@@ -125,8 +127,8 @@ class Story:
         through = accepted_of(again)[0]
         self.expectations.expect(
             through > bound,
-            f"after the change {through} connections came in, not more than the old limit allows ({bound}): it did not "
-            "take effect",
+            f"{through} connections were accepted after the change, not more than the old limit allows ({bound}): "
+            "the change did not take effect",
         )
         after = await self.stage.wait_until("the brokers after the storms", is_ready, 10)
         self.expectations.expect(
@@ -173,12 +175,12 @@ class Story:
 
     async def limits_arrive(self, quotas: list[tuple[Path, dict[str, Any]]], limits: dict[str, float]) -> None:
         shown = ", ".join(f"{name} {limit:g}/s" for name, limit in limits.items())
-        self.say(f"the quotas of examples/ are put beside the other manifests: {shown}")
+        self.say(f"adding the quotas of examples/ to the manifests: {shown}")
         await self.enforce("limits set", quotas, limits)
 
     async def limits_change(self, quotas: list[tuple[Path, dict[str, Any]]], limits: dict[str, float]) -> None:
         shown = ", ".join(f"{name} {limit:g}/s" for name, limit in limits.items())
-        self.say(f"the manifests are edited: {shown}")
+        self.say(f"changing the manifests: {shown}")
         await self.enforce("limits changed", quotas, limits)
 
     async def enforce(self, what: str, quotas: list[tuple[Path, dict[str, Any]]], limits: dict[str, float]) -> None:
@@ -195,12 +197,14 @@ class Story:
         seen_s = time.time() - changed_s
         by_up_s = await self.stage.enforced_after_s(len(self.summary.enforced) + 1)
         self.summary.enforced.append(Enforced(what, by_up_s, seen_s))
-        self.say(f"every broker says {seen_s:.3f} s after the file changed that they are in force")
+        self.say(f"every broker enforces the limits {seen_s:.3f} s after the file changed")
 
     async def storm_is_over(self, broker_id: int) -> None:
-        self.say("clients of the first storm that still wait are let in first, and its rate is forgotten (11 s)")
+        self.say(
+            "waiting until the remaining clients of the first storm are accepted and its rate has decreased (11 s)"
+        )
         await self.stage.wait_until(
-            "the rate of the first storm to be forgotten",
+            "a low connection rate after the first storm",
             lambda cluster: rate_of(cluster, broker_id, LISTENER_TARGET) < 1.0,
             FORGET_TIMEOUT_S,
         )
@@ -220,7 +224,7 @@ class Story:
             if latencies:
                 figures = (percentile(latencies, 50), percentile(latencies, 99), latencies[-1])
                 self.summary.client.append(ClientPhase(name, len(latencies), *figures))
-            self.expectations.expect(bool(latencies), f"{name}: the client got no message through")
+            self.expectations.expect(bool(latencies), f"{name}: no message of the client was acknowledged")
         self.summary.unlimited = accepted_of(unlimited)
         self.summary.messages = (measured["acknowledged"], measured["consumed"])
         self.expectations.expect(
@@ -230,7 +234,7 @@ class Story:
 
     async def read_audit_log(self, cluster: str) -> str:
         """Stop the brokers, check and query their landed audit log, and return its folder."""
-        self.say("the brokers stop, and what they wrote last into their audit logs is landed")
+        self.say("the brokers stop, and the rest of their audit logs is landed")
         await self.stage.stop_up()
         folder = str(self.stage.folder / "data" / cluster / "audit")
         code, output = await self.stage.audit("check", folder)
@@ -241,7 +245,7 @@ class Story:
         return folder
 
     async def report(self, segments: str, caused: Caused) -> None:
-        self.say("Spark computes who used what and who caused the storms, and a report is made of it")
+        self.say("Spark computes the usage of each client and the causes of the storms, and a report is written")
         results = str(self.stage.folder / "results")
         REPORT.parent.mkdir(exist_ok=True)
         for arguments in (
@@ -315,8 +319,8 @@ async def main() -> int:
         console.print(f"[red]missed:[/] {sentence}", highlight=False)
     if not story.expectations.missed:
         console.print(
-            "[green]every limit was held, the change took effect without a restart, and consumers went on without the "
-            "coordinator that they had[/]"
+            "[green]every limit was enforced, the change took effect without a restart, and consumers continued "
+            "after the loss of their coordinator[/]"
         )
     return 1 if story.expectations.missed else 0
 

@@ -82,19 +82,19 @@ def play(console: Console, events: int, folder: Path) -> list[str]:
     """Play the demo, and return a sentence for each wrong result. Raises DemoError if results are missing."""
     week, times = week_of(events, datetime.now(UTC)), Times(console)
     segments, results = folder / "segments", folder / "results"
-    with times.step("segments", f"a week of about {events:,} requests of two clusters is made up as segments"):
+    with times.step("segments", f"generating segments with a week of about {events:,} requests of two clusters"):
         truth = write(console, week, segments)
     with times.step("build", f"`audit build` reads {truth.events:,} events (Spark)"):
         run("build", "--source", str(segments), "--results", str(results), *write_settings(week, folder))
     with times.step("report", "`audit report`"):
         REPORT.parent.mkdir(exist_ok=True)
         run("report", "--results", str(results), "--days", str(week.days + 1), "--out", str(REPORT))
-    with times.step("check", "what was found is held against what was made up"):
+    with times.step("check", "comparing the results with the generated data"):
         wrong = not_found(truth, PublishedTables(open_target(str(results))).ask)
     took = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in times.seconds.items())
     console.print(f"{took}: {sum(times.seconds.values()):.0f} s", highlight=False)
     rate = truth.events / times.seconds["build"]
-    console.print(f"the build, with its start, took {rate:,.0f} events a second", highlight=False)
+    console.print(f"the build, with its start, processed {rate:,.0f} events a second", highlight=False)
     console.print(f"the report: {REPORT.resolve()}", highlight=False, markup=False, soft_wrap=True)
     return wrong
 
@@ -117,7 +117,9 @@ def run(*arguments: str) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser("demo.audit_demo", description="A made-up audit log through the whole pipeline.")
+    parser = argparse.ArgumentParser(
+        "demo.audit_demo", description="Process a generated audit log with the whole pipeline."
+    )
     parser.add_argument("--events", type=int, default=EVENTS)
     given = parser.parse_args(arguments)
     console = Console()
@@ -133,7 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for sentence in wrong:
         console.print(f"[red]wrong:[/] {sentence}", highlight=False)
     if not wrong:
-        console.print("[green]the storm's source, idle topics, bytes and what is missing are what was made up[/]")
+        console.print("[green]the storm's source, idle topics, bytes and missing events match the generated data[/]")
     return 1 if wrong else 0
 
 

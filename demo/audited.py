@@ -36,5 +36,5 @@ def expect_complete(audited: Audited, acknowledged: int, expectations: Expectati
     produced = audited.counted.produced
     expectations.expect(
         produced >= acknowledged,
-        f"{acknowledged} messages were acknowledged, and the audit log has {produced} of them only",
+        f"{acknowledged} messages were acknowledged, but the audit log has only {produced} of them",
     )

@@ -34,8 +34,8 @@ class Expectations:
     def expect_held(self, held: Held) -> None:
         self.expect(
             held.is_held,
-            f"{held.phase}: {held.target} let {held.accepted} connections in; its limit of {held.limit:g}/s allows at "
-            f"most {held.allowed.most} ({held.allowed.sentence})",
+            f"{held.phase}: {held.target} admitted {held.accepted} connections; its limit of {held.limit:g}/s "
+            f"allows at most {held.allowed.most} ({held.allowed.sentence})",
         )
 
 

@@ -28,7 +28,7 @@ async def lose_coordinator(stage: Stage, expectations: Expectations, say: Callab
     for name in ("cluster.yaml", "listener.yaml"):
         shutil.copyfile(QUICKSTART / name, stage.manifests / name)
     (stage.manifests / "parcels.yaml").write_text(yaml.safe_dump_all(_topics(), sort_keys=False))
-    say(f"three new brokers, and two consumers that they call to read {PATTERN}; all topics have three replicas")
+    say(f"three new brokers call two consumers, which read {PATTERN}; all topics have three replicas")
     await stage.start_up()
     cluster = await stage.wait_until("three brokers and the topics of parcels", is_ready, START_TIMEOUT_S)
     bootstrap = bootstrap_of(cluster)
@@ -39,7 +39,7 @@ async def lose_coordinator(stage: Stage, expectations: Expectations, say: Callab
     pid = next(node.pid for node in cluster.nodes if node.role == "broker" and node.id == before)
     if pid is None:
         raise DemoError(f"broker {before}, the coordinator of {GROUP}, has no process")
-    say(f"kill -9 of their coordinator, broker {before}")
+    say(f"kill -9 of the consumers' coordinator, broker {before}")
     killed_s = time.time()
     os.kill(pid, signal.SIGKILL)
     # A broker that is asked too early has not yet noticed the kill.
@@ -79,7 +79,7 @@ async def _settled(bootstrap: str) -> int:
             coordinator: int = described.coordinator.id
             return coordinator
         if time.monotonic() > deadline_s:
-            raise DemoError(f"the consumers of {GROUP} do not come to rest within {SETTLE_TIMEOUT_S:g} s")
+            raise DemoError(f"the consumers of {GROUP} are not stable within {SETTLE_TIMEOUT_S:g} s")
         await asyncio.sleep(LOOK_INTERVAL_S)
 
 

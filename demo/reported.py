@@ -58,17 +58,18 @@ def reported(page: Path, numbers: Mapping[str, Any]) -> Reported:
 
 def expect_named(found: Reported, caused: Caused, expectations: Expectations) -> None:
     """Expect that every storm in the report is the demo's, and that connections of its storms are not lost."""
-    expectations.expect(found.is_complete, f"the report does not call the audit log complete: {found.answers[0]}")
-    expectations.expect(bool(found.culprits), "the report knows of no storm")
+    expectations.expect(found.is_complete, f"the report does not show the audit log as complete: {found.answers[0]}")
+    expectations.expect(bool(found.culprits), "the report has no storm")
     for culprit in found.culprits:
         is_ours = culprit.client_id == caused.client_id and culprit.client_ip in caused.sources
         expectations.expect(
             is_ours and culprit.listener == caused.listener,
-            f"the report says that {culprit.client_id} from {culprit.client_ip} caused a storm on {culprit.listener}; "
-            f"it was {caused.client_id} from {', '.join(sorted(caused.sources))} on {caused.listener}",
+            f"the report names {culprit.client_id} from {culprit.client_ip} as the cause of a storm on "
+            f"{culprit.listener}; it was {caused.client_id} from {', '.join(sorted(caused.sources))} on "
+            f"{caused.listener}",
         )
     accepted = sum(culprit.accepted for culprit in found.culprits)
     expectations.expect(
         accepted >= LEAST_SHARE * caused.accepted,
-        f"{caused.accepted} connections of the storms were let in, and the report has {accepted} of them only",
+        f"{caused.accepted} connections of the storms were admitted, but the report has only {accepted} of them",
     )

@@ -114,7 +114,7 @@ class Stage:
         deadline_s = time.monotonic() + START_TIMEOUT_S
         while (last := read_state(self.folder / "data")["last_change"]) is None or last["number"] < number:
             if time.monotonic() > deadline_s:
-                raise DemoError(f"`sluicegate up` does not tell of change {number}:\n{self.up_log.read_text()}")
+                raise DemoError(f"`sluicegate up` has not recorded change {number}:\n{self.up_log.read_text()}")
             await asyncio.sleep(LOOK_INTERVAL_S)
         measured: float | None = last["enforced_after_s"]
         return measured
@@ -127,7 +127,9 @@ class Stage:
             if cluster is not None and holds(cluster):
                 return cluster
             if time.monotonic() > deadline_s:
-                raise DemoError(f"{what}: not within {timeout_s:g} s; `sluicegate up` says:\n{self.up_log.read_text()}")
+                raise DemoError(
+                    f"{what}: not within {timeout_s:g} s; the log of `sluicegate up`:\n{self.up_log.read_text()}"
+                )
             await asyncio.sleep(LOOK_INTERVAL_S)
 
     async def stop_process(self, process: Process) -> None:

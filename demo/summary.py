@@ -54,8 +54,8 @@ def print_summary(console: Console, summary: Summary, elapsed_s: float) -> None:
     for change in summary.enforced:
         by_up = "not measured" if change.by_up_s is None else f"{change.by_up_s:.3f} s"
         console.print(
-            f"{change.what}: {by_up} from the changed file to enforced on all brokers"
-            f" (an onlooker saw it after {change.seen_s:.3f} s)",
+            f"{change.what}: {by_up} from the changed file until all brokers enforced it (observed from outside "
+            f"after {change.seen_s:.3f} s)",
             highlight=False,
         )
     acknowledged, consumed = summary.messages
@@ -68,8 +68,8 @@ def print_summary(console: Console, summary: Summary, elapsed_s: float) -> None:
     if summary.audited is not None:
         counted = summary.audited.counted
         console.print(
-            f"the audit log has {counted.produced} messages that were produced, {counted.connections} connections that "
-            f"were let in, and {counted.limited} that had to wait; `sluicegate audit check` says:",
+            f"the audit log has {counted.produced} produced messages, {counted.connections} admitted connections "
+            f"and {counted.limited} delayed ones; `sluicegate audit check` prints:",
             highlight=False,
         )
         console.print(summary.audited.check_output.strip(), highlight=False, markup=False)
@@ -81,7 +81,7 @@ def print_summary(console: Console, summary: Summary, elapsed_s: float) -> None:
 
 
 def _limits(summary: Summary) -> Table:
-    table = Table(title="Connections let in during each storm, on the broker it hit", caption=BUCKET_NOTE)
+    table = Table(title="Connections admitted during each storm, on the broker that it hit", caption=BUCKET_NOTE)
     for heading in ("storm", "target"):
         table.add_column(heading)
     for heading in ("limit", "attempts", "accepted", "allowed", "from"):
@@ -103,13 +103,13 @@ def _limits(summary: Summary) -> Table:
 
 
 BUCKET_NOTE = (
-    "The cluster has the strategy token-bucket: a target that was quiet admits one second's worth at once, then its "
-    "rate. A listener makes further clients wait; further connections of an address are closed."
+    "The cluster has the strategy token-bucket: a target without recent connections admits those of one second at "
+    "once, then its rate. A listener delays further clients; further connections of an address are closed."
 )
 
 
 def _client(summary: Summary) -> Table:
-    table = Table(title="Produce latency of the well-behaved client (200 messages/s, acks=all, the broker under storm)")
+    table = Table(title="Produce latency of another client on the broker under the storm (200 messages/s, acks=all)")
     table.add_column("phase")
     for heading in ("messages", "p50 ms", "p99 ms", "worst ms"):
         table.add_column(heading, justify="right")

@@ -86,9 +86,9 @@ def sentences(found: Takeover) -> list[str]:
     """Return the sentences of the summary."""
     again, silence = (_seconds(each) for each in (found.reading_again_s, found.silence_s))
     return [
-        f"the coordinator, broker {found.killed}, was killed: broker {found.next} had {found.started_again} consumers"
-        f" start again, which had new messages of all {found.partitions} partitions {again} after the kill, and of one"
-        f" none for {silence}",
+        f"the coordinator, broker {found.killed}, was killed: broker {found.next} started {found.started_again} "
+        f"consumers again. They had new messages of all {found.partitions} partitions {again} after the kill; the "
+        f"longest time without a message of one partition was {silence}",
         f"{found.acknowledged} parcels acknowledged, {found.missing} not read, {found.repeated} read again",
     ]
 

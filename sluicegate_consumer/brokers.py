@@ -57,7 +57,7 @@ class BrokerLink:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise ConnectionResetError(f"broker {self.broker.id} is not to be reached at this address any more")
+            raise ConnectionResetError(f"broker {self.broker.id} is no longer at this address")
 
     async def _dial(self) -> RequestConnection:
         opened = await RequestConnection.open(self.broker.host, self.broker.port, self._settings)
@@ -81,7 +81,9 @@ def _fetch_version(versions: Mapping[int, tuple[int, int]]) -> int:
     low, high = versions.get(FETCH, (0, 0))
     found = min(high, HIGHEST)
     if found < max(low, LOWEST):
-        raise ProtocolError(f"the broker speaks Fetch {low} to {high}, and {LOWEST} to {HIGHEST} are known here")
+        raise ProtocolError(
+            f"the broker supports Fetch {low} to {high}, but this consumer supports {LOWEST} to {HIGHEST}"
+        )
     return found
 
 

@@ -82,17 +82,18 @@ class Settings:
         if self.consumer_id is not None:
             identifier("consumer_id", self.consumer_id)
         if not 0 < self.session_timeout_s * 1000 <= 0x7FFFFFFF:
-            raise SettingsError(f"session_timeout_s={self.session_timeout_s} is no time that a session can have")
+            raise SettingsError(f"session_timeout_s={self.session_timeout_s} is not a valid session timeout")
         if not 0 < self.callback_timeout_s < self.session_timeout_s * 2 / 3:
             raise SettingsError(
-                f"callback_timeout_s={self.callback_timeout_s} is not below two thirds of session_timeout_s="
-                f"{self.session_timeout_s}, within which the coordinator wants its answer"
+                f"callback_timeout_s={self.callback_timeout_s} is not below two thirds of "
+                f"session_timeout_s={self.session_timeout_s}, the time within which the coordinator expects a "
+                "response"
             )
         for name in self.__slots__:
             value = getattr(self, name)
             is_number = isinstance(value, int | float) and not isinstance(value, bool)
             if is_number and not 0 < value < math.inf and (name, value) != ("corrupt_retries_max", 0):
-                raise SettingsError(f"{name}={value} is no limit that something could keep to")
+                raise SettingsError(f"{name}={value} is not a valid limit")
         if self.acknowledge not in ("explicit", "automatic"):
             raise SettingsError(f"acknowledge={self.acknowledge!r} is neither explicit nor automatic")
         if self.auto_offset_reset not in ("earliest", "latest"):
@@ -109,13 +110,16 @@ class Settings:
             wanted = (int, float) if isinstance(default, float) else type(default)
             is_wrong = not isinstance(value, wanted) or isinstance(value, bool) is not isinstance(default, bool)
             if default is not None and is_wrong:
-                raise SettingsError(f"{field.name}={value!r} is a {type(value).__name__}; its default is {default!r}")
+                raise SettingsError(
+                    f"{field.name}={value!r} has the type {type(value).__name__}, which differs from that of the "
+                    f"default, {default!r}"
+                )
 
 
 def identifier(name: str, value: str) -> str:
     """Return `value` if it is a valid name of a group or a consumer. Raises SettingsError."""
     if not isinstance(value, str) or not 0 < len(value.encode(errors="replace")) <= _ID_BYTES_MAX:
-        raise SettingsError(f"{name}={value!r:.60} is no text of 1 to {_ID_BYTES_MAX} bytes")
+        raise SettingsError(f"{name}={value!r:.60} is not a text of 1 to {_ID_BYTES_MAX} bytes")
     return value
 
 
@@ -124,20 +128,20 @@ def topic_count(topics: Sequence[str] | Mapping[str, int] | None, pattern: str |
     if (topics is None) == (pattern is None):
         raise SettingsError("give either topics or a pattern")
     if isinstance(topics, str):
-        raise SettingsError("topics is a list of names")
+        raise SettingsError("topics must be a list of names")
     if pattern is not None and not pattern.removeprefix("!"):
         raise SettingsError("the pattern is empty, and no topic has an empty name")
     if isinstance(topics, Mapping) and streams != 1:
-        raise SettingsError(f"streams={streams}, and topics tells numbers of streams, too: give one of them")
+        raise SettingsError(f"streams={streams} is set, but topics also has numbers of streams: set one of them")
     counted = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics or (), streams)
     if pattern is None and not counted:
-        raise SettingsError("topics has no name in it")
+        raise SettingsError("topics is empty")
     for topic in counted:
         if not isinstance(topic, str):
-            raise SettingsError(f"topics has {topic!r}, which is no name of a topic")
+            raise SettingsError(f"topics has {topic!r}, which is not the name of a topic")
     for number in (streams, *counted.values()):
         if not isinstance(number, int) or not 1 <= number <= STREAMS_MAX:
-            raise SettingsError(f"{number} streams are wanted, and 1 to {STREAMS_MAX} are possible")
+            raise SettingsError(f"the number of streams must be 1 to {STREAMS_MAX}, not {number}")
     if pattern is None:
         return json.dumps(counted, separators=(",", ":"))
     return f"!{streams}!{pattern[1:]}" if pattern.startswith("!") else f"*{streams}*{pattern}"
@@ -153,5 +157,5 @@ def addresses(bootstrap_servers: str | Sequence[str]) -> tuple[tuple[str, int], 
             raise SettingsError(f"{each!r} in bootstrap_servers is not host:port")
         found.append((host.strip("[]"), int(port)))
     if not found:
-        raise SettingsError("bootstrap_servers has no host:port in it")
+        raise SettingsError("bootstrap_servers has no host:port")
     return tuple(found)

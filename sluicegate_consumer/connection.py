@@ -33,7 +33,7 @@ class FrameConnection:
                 reader, writer = await asyncio.open_connection(host, port, limit=settings.partition_fetch_bytes_max)
         except TimeoutError:
             wait_s = settings.connect_timeout_s
-            raise TimeoutError(f"{host_port(host, port)} takes no connection within {wait_s} s") from None
+            raise TimeoutError(f"{host_port(host, port)} has not accepted a connection within {wait_s} s") from None
         except (OSError, ValueError, OverflowError) as error:
             raise OSError(f"{host_port(host[:100], port)} cannot be reached: {error}") from error
         return cls(reader, writer, settings)
@@ -43,7 +43,9 @@ class FrameConnection:
         try:
             (size,) = _SIZE.unpack(await self._reader.readexactly(_SIZE.size))
             if not 0 <= size <= self._frame_bytes_max:
-                raise ProtocolError(f"a frame of {size} bytes, and Settings.frame_bytes_max={self._frame_bytes_max}")
+                raise ProtocolError(
+                    f"a frame has {size} bytes, more than Settings.frame_bytes_max={self._frame_bytes_max}"
+                )
             return memoryview(await self._reader.readexactly(size))
         except asyncio.IncompleteReadError:
             raise ConnectionResetError(f"{self.peer} has closed the connection") from None
@@ -107,7 +109,7 @@ class RequestConnection(FrameConnection):
                 (correlation_id,) = _SIZE.unpack_from(frame) if len(frame) >= _SIZE.size else (None,)
                 answer = self._asked.pop(correlation_id, None) if correlation_id is not None else None
                 if answer is None:
-                    raise ProtocolError("the broker answers what was not asked")
+                    raise ProtocolError("the broker sent a response without a request")
                 if not answer.done():
                     answer.set_result(frame[_SIZE.size :])
         except (OSError, ProtocolError) as error:

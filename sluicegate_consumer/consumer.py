@@ -60,7 +60,7 @@ class Consumer:
         if isinstance(topics, Mapping):
             streams = max(topics.values())
         self._flow = Flow()
-        self._flow.fail(ConsumerError("the consumer has not been started: use it by `async with`, or `await start()`"))
+        self._flow.fail(ConsumerError("the consumer has not been started: use `async with`, or `await start()`"))
         queues = [StreamQueue() for _ in range(streams)]
         self._brokers = Brokers(addresses(bootstrap_servers), settings)
         delivery = Delivery(queues, self._flow, listener or Listener())
@@ -99,7 +99,7 @@ class Consumer:
                 if running is not None and not running.done() and await self._membership.leave():
                     await asyncio.wait([running])
         except TimeoutError:
-            log.warning("the coordinator has not said within a session that it has the last offsets")
+            log.warning("the coordinator has not confirmed the last offsets within a session")
         finally:
             if running is not None:
                 running.cancel()

@@ -123,7 +123,7 @@ class Fetching:
             try:
                 await self._ask_for_leaders(lost)
             except (OSError, ProtocolError) as error:
-                log.warning("leaders of %d partitions are not known: %s", len(lost), error)
+                log.warning("the leaders of %d partitions are not known: %s", len(lost), error)
             self._follow_leaders()
             await asyncio.sleep(backoff.next_s())
             quiet_since_s = now()
@@ -201,7 +201,7 @@ class Fetching:
         for part in read_fetch(version, body):
             reader = placed.get(TopicPartition(part.topic, part.partition))
             if reader is None:
-                raise ProtocolError(f"{part.topic}-{part.partition} was not asked for")
+                raise ProtocolError(f"{part.topic}-{part.partition} was not requested")
             if not reader.dropped and reader.fetch_offset == asked_from[reader.tp]:
                 self._take(reader, alone(part, len(body)))
                 if len(part.records) > _TURN_BYTES:
@@ -231,7 +231,7 @@ class Fetching:
 
     def _take(self, reader: PartitionReader, part: FetchedPartition) -> None:
         if part.error_code == Code.OFFSET_OUT_OF_RANGE:
-            log.warning("offset %d of %s-%d is out of its log", reader.fetch_offset, *reader.tp)
+            log.warning("offset %d of %s-%d is out of range", reader.fetch_offset, *reader.tp)
             reader.out_of_range = True
             return
         if part.error_code:
@@ -252,7 +252,7 @@ class Fetching:
                 self._deliver(reader)
         elif part.records:
             raise CorruptRecordsError(
-                f"{reader.tp.topic}-{reader.tp.partition} has no whole batch at offset {reader.fetch_offset}"
+                f"{reader.tp.topic}-{reader.tp.partition} has no complete batch at offset {reader.fetch_offset}"
             )
 
     def _corrupt(self, reader: PartitionReader, error: CorruptRecordsError) -> None:
@@ -265,7 +265,7 @@ class Fetching:
     def _refused(self, reader: PartitionReader, code: int) -> None:
         where = f"{reader.tp.topic}-{reader.tp.partition}"
         if code in _FATAL:
-            raise FetchRefusedError(f"the broker does not let the consumer read {where}: {code_name(code)}")
+            raise FetchRefusedError(f"the consumer is not authorized to read {where}: {code_name(code)}")
         log.info("%s cannot be read from broker %d: %s", where, reader.leader, code_name(code))
         self._lost([reader])
 

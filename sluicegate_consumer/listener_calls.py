@@ -84,4 +84,7 @@ class ListenerCalls:
         except Exception as error:
             if not deadline.expired():
                 raise CallbackFailedError(f"the listener of the consumer has failed: {error!r}") from error
-            log.warning("the listener took more than callback_timeout_s=%s s, and is not waited for", self._timeout_s)
+            log.warning(
+                "the listener took more than callback_timeout_s=%s s; the consumer continues without it",
+                self._timeout_s,
+            )

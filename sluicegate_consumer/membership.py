@@ -102,7 +102,9 @@ class Membership:
                 if now() - taken_since_s > _ID_TAKEN_SESSIONS * self._settings.session_timeout_s:
                     name = self._registration.consumer_id
                     code = Code.UNRELEASED_INSTANCE_ID
-                    raise RegistrationRefusedError(code, f"another consumer of the group is called {name!r}") from error
+                    raise RegistrationRefusedError(
+                        code, f"another consumer of the group has the id {name!r}"
+                    ) from error
                 self._log_not_found(error, now())
             except (OSError, ProtocolError, TryAgain) as error:
                 taken_since_s = None
@@ -122,7 +124,9 @@ class Membership:
         if is_long:
             self._heard_s = now_s
         name = self._registration.consumer_id
-        log.log(logging.WARNING if is_long else logging.INFO, "consumer %s looks for its coordinator: %s", name, error)
+        log.log(
+            logging.WARNING if is_long else logging.INFO, "consumer %s searches for its coordinator: %s", name, error
+        )
 
     async def _register_and_answer(self, *, pinged: Callable[[], None]) -> None:
         """Run one registration, from the search for the coordinator to the end of its connection.
@@ -166,14 +170,14 @@ class Membership:
             async with asyncio.timeout(wait_s):
                 found = read_cluster_metadata(await connection.receive())
         except TimeoutError:
-            raise TryAgain(f"{connection.peer} does not say within {wait_s} s who coordinates the group") from None
+            raise TryAgain(f"{connection.peer} did not return the coordinator of the group within {wait_s} s") from None
         finally:
             connection.close()
         self._brokers.learn(found.brokers)
         check_code(found.error_code)
         broker = self._brokers.get(found.coordinator_id)
         if broker is None:
-            raise NotThereYet(f"the coordinator, broker {found.coordinator_id}, is not there")
+            raise NotThereYet(f"the coordinator, broker {found.coordinator_id}, is not in the cluster's metadata")
         self._coordinator_id = broker.id
         return broker.host, broker.port
 
@@ -184,20 +188,22 @@ class Membership:
             return
         registration, link = self._registration, self._brokers.link(self._coordinator_id)
         if link is None or self._session is None:
-            raise CommitRefusedError("the consumer has no coordinator now that would take its offsets")
+            raise CommitRefusedError(
+                "the consumer has no coordinator at the moment, so its offsets cannot be committed"
+            )
         request = offset_commit_request(registration.group_id, registration.consumer_id, offsets)
         on_its_way = asyncio.get_running_loop().create_future()
         self._commits.add(on_its_way)
         try:
             codes = read_offset_commit(await link.ask(request))
         except (OSError, ProtocolError) as error:
-            raise CommitRefusedError(f"the coordinator did not take the offsets: {error}") from error
+            raise CommitRefusedError(f"the coordinator rejected the offsets: {error}") from error
         finally:
             self._commits.remove(on_its_way)
             on_its_way.set_result(None)
         refused = {tp: code_name(code) for tp, code in codes.items() if code}
         if refused:
-            raise CommitRefusedError(f"the coordinator did not take the offsets of {refused}")
+            raise CommitRefusedError(f"the coordinator rejected the offsets of {refused}")
 
     def _pinged(self, session: Session, connection: FrameConnection) -> None:
         """Answer a ping. If an offset is out of range, end the registration.
@@ -207,7 +213,7 @@ class Membership:
         connection.send(session.answer_ping(lambda: self.assignment.positions))
         out_of_range = self.assignment.note_out_of_range()
         if out_of_range:
-            raise TryAgain(f"the offsets of {out_of_range} partitions are out of their logs")
+            raise TryAgain(f"the offsets of {out_of_range} partitions are out of range")
 
     def _stopped(self, session: Session, connection: FrameConnection) -> None:
         """Discard undelivered records at once; the answer waits for the application."""
@@ -267,7 +273,11 @@ class Membership:
                 await self.commit()
                 has_offsets = False
             except CommitRefusedError as error:
-                log.info("consumer %s tells its last offsets by pings: %s", self._registration.consumer_id, error)
+                log.info(
+                    "consumer %s sends its last offsets in responses to pings: %s",
+                    self._registration.consumer_id,
+                    error,
+                )
         session = self._session
         if session is None:
             return False

@@ -17,13 +17,13 @@ _REFUSED: Mapping[int, str] = {
     Code.INVALID_GROUP_ID: "the group id is empty or too long",
     Code.INVALID_SESSION_TIMEOUT: "session_timeout_s is not within the broker's group.min.session.timeout.ms and "
     "group.max.session.timeout.ms, or longer than three times its connections.max.idle.ms",
-    Code.INVALID_TOPIC_EXCEPTION: "the subscription names what cannot be a topic",
-    Code.INVALID_REGULAR_EXPRESSION: "the pattern is no expression of RE2, or too large a one",
-    Code.INVALID_REQUEST: "the coordinator does not understand the registration",
-    Code.INCONSISTENT_GROUP_PROTOCOL: "the group has members that speak another protocol; they have to leave first",
+    Code.INVALID_TOPIC_EXCEPTION: "the subscription has an invalid topic name",
+    Code.INVALID_REGULAR_EXPRESSION: "the pattern is not an expression of RE2, or it is too large",
+    Code.INVALID_REQUEST: "the coordinator found the registration invalid",
+    Code.INCONSISTENT_GROUP_PROTOCOL: "the group has members that use another protocol; they have to leave first",
     Code.GROUP_MAX_SIZE_REACHED: "the group is full (group.max.size), or the coordinator has too many groups",
     Code.GROUP_AUTHORIZATION_FAILED: "the consumer may not read in this group",
-    Code.UNSUPPORTED_VERSION: "the broker does not speak the push protocol",
+    Code.UNSUPPORTED_VERSION: "the broker does not support the push protocol",
 }
 _NOT_THERE_YET = {Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR}
 
@@ -45,12 +45,12 @@ def check_code(code: int) -> None:
     if code == Code.NONE:
         return
     if code == Code.UNRELEASED_INSTANCE_ID:
-        raise IdTakenError("the consumer's id is taken")
+        raise IdTakenError("the consumer's id is already registered")
     if code in _NOT_THERE_YET:
         raise NotThereYet(code_name(code))
     if code == Code.COORDINATOR_LOAD_IN_PROGRESS:
         raise TryAgain(code_name(code))
-    why = _REFUSED.get(code, "it does not say why")
+    why = _REFUSED.get(code, "the coordinator gives no reason")
     raise RegistrationRefusedError(code, f"the coordinator refuses the consumer with {code_name(code)}: {why}")
 
 
@@ -93,7 +93,7 @@ class Session:
 
     def silence(self) -> TryAgain:
         """Return the error to raise when the coordinator is suspected."""
-        return TryAgain(f"nothing was heard of it for a session, {self._registration.session_timeout_ms} ms")
+        return TryAgain(f"the coordinator has sent nothing for a session, {self._registration.session_timeout_ms} ms")
 
     def close(self, *, has_offsets: bool) -> None:
         """Begin to close: offsets sent from now on are final. Without offsets to send, the session may end at once."""
@@ -116,7 +116,9 @@ class Session:
             return None
         call = push.read_call(raw)
         if call.consumer_id != self._registration.consumer_id:
-            raise ProtocolError(f"the coordinator calls consumer {call.consumer_id[:100]!r} here")
+            raise ProtocolError(
+                f"the coordinator sent a call for consumer {call.consumer_id[:100]!r} on this connection"
+            )
         self._heard_s = now_s
         self._see_what_arrived(call)
         if isinstance(call, StopFetcher):
@@ -124,7 +126,7 @@ class Session:
             self.phase = Phase.STOPPING
         elif isinstance(call, StartFetcher):
             if self.phase is Phase.STOPPING:
-                raise ProtocolError("the coordinator says start, and its stop was not answered")
+                raise ProtocolError("the coordinator sent StartFetcher before its StopFetcher was answered")
             self.phase = Phase.READING
         return call
 

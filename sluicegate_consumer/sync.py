@@ -118,11 +118,11 @@ class SyncConsumer:
 
     def _check_thread(self) -> None:
         if threading.current_thread() is self._thread:
-            raise ConsumerError("the listener has waited for its SyncConsumer; it is to use the Consumer that was made")
+            raise ConsumerError("the listener waited for its SyncConsumer; it must use the Consumer that it received")
 
     def _in_use(self) -> tuple[asyncio.AbstractEventLoop, Consumer]:
         if self._running is None:
-            raise ConsumerError("the consumer is used before `with`, or after it")
+            raise ConsumerError("the consumer was used before or after its `with` block")
         return self._running
 
 

@@ -55,7 +55,7 @@ FROM result('idle_topics')
 WHERE idle_hours >= 7 * 24 AND incomplete_days = 0 AND NOT is_spare
 ORDER BY replica_bytes DESC, cluster_id, topic;
 """,
-    "Who took part in the last storm, and what did the limit let in?": """\
+    "Which clients took part in the last storm, and how many connections did the limit admit?": """\
 SELECT started, ended, limit_met, peak_attempts, held_accepted,
        source.client_ip, source.principal, source.client_id,
        source.accepted + source.limited + source.refused AS attempts

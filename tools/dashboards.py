@@ -44,7 +44,7 @@ _CALLED = Query(f"sum by (pod) ({_now('sluicegate_push_consumers')})", "{{pod}}"
 CLUSTERS = Dashboard(
     "sluicegate-clusters",
     "Sluicegate / Clusters",
-    "Brokers, partitions, requests and what the processes take.",
+    "Brokers, partitions, requests and the resources of the processes.",
     _VARIABLES,
     (
         Row(
@@ -52,7 +52,7 @@ CLUSTERS = Dashboard(
             (
                 Stat(
                     "Brokers Online",
-                    "By the active controllers' view",
+                    "As the active controllers see them",
                     [Query(f"sum({_now('sluicegate_brokers', _ONLINE)})")],
                     good_from=1,
                 ),
@@ -151,7 +151,7 @@ CLUSTERS = Dashboard(
             (
                 Panel(
                     "Brokers by state",
-                    "By the active controllers' view",
+                    "As the active controllers see them",
                     [Query(f"sum by (state) ({_now('sluicegate_brokers')})", "{{state}}")],
                     stacked=True,
                 ),
@@ -194,7 +194,7 @@ CLUSTERS = Dashboard(
             (
                 Panel(
                     "Lag of groups",
-                    "Records that a group has not committed yet, all of its topics",
+                    "Records that a group has not committed yet, for all its topics",
                     [Query(f"sum by (consumergroup) ({_now('kafka_consumergroup_lag_sum')})", "{{consumergroup}}")],
                 ),
                 Panel(
@@ -236,7 +236,7 @@ CLUSTERS = Dashboard(
 QUOTAS = Dashboard(
     "sluicegate-quotas",
     "Sluicegate / Quotas and storms",
-    "Limits of connections: whether they are in force, what they hold back, and who it is.",
+    "Limits of connections: whether they are in force, and which clients they delay or refuse.",
     _VARIABLES,
     (
         Row(
@@ -317,10 +317,10 @@ QUOTAS = Dashboard(
             ),
         ),
         Row(
-            "Held back by a rate of the broker or listener",
+            "Delayed by a rate of the broker or listener",
             (
                 Panel(
-                    "Acceptors held back",
+                    "Blocked acceptors",
                     "Share of the last ten seconds",
                     [
                         Query(
@@ -386,7 +386,7 @@ QUOTAS = Dashboard(
             (
                 Panel(
                     "ConnectionQuotas by state",
-                    "The reason of their condition Enforced",
+                    "By the reason of their condition Enforced",
                     [Query(f"sum by (state) ({_now('sluicegate_quotas')})", "{{state}}")],
                     stacked=True,
                 ),
@@ -404,9 +404,9 @@ QUOTAS = Dashboard(
                     unit="s",
                 ),
                 Panel(
-                    "Limits changed by hand and mended",
+                    "Limits changed by hand and restored",
                     "In the last five minutes",
-                    [Query("sum(increase(sluicegate_quota_drift_mended_total[5m]))", "mended")],
+                    [Query("sum(increase(sluicegate_quota_drift_mended_total[5m]))", "restored")],
                 ),
             ),
         ),
@@ -419,7 +419,7 @@ _AUDIT = "sluicegate_audit_"
 OPERATOR = Dashboard(
     "sluicegate-operator",
     "Sluicegate / Operator and audit",
-    "Whether manifests have an effect, and whether the audit log is whole.",
+    "Whether manifests have an effect, and whether the audit log is complete.",
     _VARIABLES,
     (
         Row(

@@ -82,7 +82,7 @@ def problems_of_blocks(text: str) -> Iterator[str]:
             except yaml.YAMLError as error:
                 yield f"a block is not YAML: {error}"
     if re.search(r"^```", _FENCED.sub("", text), re.MULTILINE):
-        yield "a block of code does not end"
+        yield "a block of code has no end"
 
 
 def _linked(text: str, source: str, page: str) -> str:

@@ -137,7 +137,7 @@ def main(arguments: Sequence[str]) -> int:
     """Check the packages, and return 1 if one has too many sentences to check."""
     parser = argparse.ArgumentParser(prog="python -m tools.plain_english", description=__doc__)
     parser.add_argument("paths", nargs="*", default=["."])
-    parser.add_argument("--most", type=float, help="percent of the sentences of a package")
+    parser.add_argument("--most", type=float, help="maximum share of flagged sentences in a package, in percent")
     parser.add_argument("--worst", type=int, default=0, help="number of sentences to print")
     options = parser.parse_args(arguments)
     listing = subprocess.run(["git", "ls-files", "--", *options.paths], capture_output=True, text=True, check=True)

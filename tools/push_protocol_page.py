@@ -74,7 +74,7 @@ _ERRORS = (
     (ErrorCode.INVALID_TOPIC_EXCEPTION, "`topic_count` has a name that is not valid for a topic."),
     (ErrorCode.INVALID_REGULAR_EXPRESSION, "The wildcard is not an expression of RE2, or it is too large."),
     (ErrorCode.INVALID_REQUEST, "Another field is not as this page says, or this connection has a consumer already."),
-    (ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "The group has members that speak another protocol."),
+    (ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "The group has members that use another protocol."),
     (ErrorCode.GROUP_MAX_SIZE_REACHED, "The group has `group.max.size` consumers, or there are too many groups."),
 )
 

@@ -41,7 +41,7 @@ def _kind(name: str) -> str:
         values, orders = _CONFIGS[name]
         lines += [f"\n### {name} config\n", "| key | value |", "|---|---|"]
         lines += [f"| `{key}` | {value.must} |" for key, value in sorted(values.items())]
-        lines += ["\nWhat must hold, with the default for what is not said:\n"]
+        lines += ["\nRules between the keys; a key that is not set counts with its default:\n"]
         lines += [f"- {order.sign.join(f'`{key}`' for key in chain)}" for order in orders for chain in order.chains]
     return "\n".join(lines) + "\n"
 

@@ -28,7 +28,7 @@ def make(folder: Path, what: str) -> None:
             _show(f"making {folder.name} ...")
             subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
             made.touch()
-        _show(f"installing what constraints.txt pins into {folder.name} (a minute or two) ...")
+        _show(f"installing the packages of constraints.txt into {folder.name} (a minute or two) ...")
         pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar"]
         pip += ["on" if sys.stderr.isatty() else "off", "-c", str(SOURCES[1]), "-e", what]
         # Show pip's line for each package, but not its last line, which repeats all names.
@@ -55,7 +55,7 @@ def main() -> int:
     try:
         make(ROOT / folder, what)
     except (subprocess.CalledProcessError, OSError) as error:
-        sys.stderr.write(f"error: {folder} could not be made: {error}\n")
+        sys.stderr.write(f"error: {folder} could not be built: {error}\n")
         return 1
     return 0
 

@@ -91,7 +91,7 @@ def _wait_for_brokers(spools: Path, timeout_s: float) -> None:
         log.info("stopping: waiting up to %g s for the broker to end its spool", timeout_s)
     while is_written_to(spools):
         if time.monotonic() >= deadline_s:
-            log.warning("the broker still writes: what it has not completed is landed by the next lander")
+            log.warning("the broker still writes: the next lander lands the spools that are not complete")
             return
         Event().wait(_BROKER_POLL_S)
 
@@ -100,7 +100,7 @@ def _one_pass(spools: Path, target: Any, land_spools: Callable[[Path, Any], Any]
     try:
         landed = land_spools(spools, target)
     except OSError as error:
-        log.error("the target cannot be written, the spools stay: %s", error)
+        log.error("the target cannot be written; the spools are kept: %s", error)
         return FOUND_SOMETHING
     for problem in landed.problems:
         log.error("%s", problem)
@@ -108,7 +108,9 @@ def _one_pass(spools: Path, target: Any, land_spools: Callable[[Path, Any], Any]
         log.info("landed %d events of %d spools as %d files", landed.events, landed.spools, landed.files)
     elif not follows and not landed.problems:
         log.info(
-            "no spool in %s is complete: one is when it is a minute old (segment.ms) or its broker has stopped", spools
+            "no spool in %s is complete: a spool is complete when it is a minute old (segment.ms) or its "
+            "broker has stopped",
+            spools,
         )
     return FOUND_SOMETHING if landed.problems else OK
 
@@ -121,7 +123,7 @@ def _upkeep(target: Any, given: argparse.Namespace, now_us: int, is_to_stop: Cal
     try:
         with target.upkeep() as is_alone:
             if not is_alone:
-                log.info("somebody else compacts this target now")
+                log.info("another process compacts this target now")
                 return FOUND_SOMETHING
             clean_segments(target, UPKEEP_S)
             merged = compact(target, now_us, given.file_bytes, is_to_stop)
@@ -129,12 +131,12 @@ def _upkeep(target: Any, given: argparse.Namespace, now_us: int, is_to_stop: Cal
             limits = RetentionLimits(None if days is None else now_us - days * _DAY_US, given.quota_bytes)
             deleted = expire(target, limits, is_to_stop)
     except StoppedError:
-        log.info("upkeep was stopped: what is left is done by the next one")
+        log.info("upkeep was stopped: the next upkeep does the rest")
         return OK
     except OSError as error:
-        log.error("the target cannot be compacted now: %s", error)
+        log.error("the target could not be compacted: %s", error)
         return FOUND_SOMETHING
-    log.info("%d segments were compacted, %d files were beyond the limits and are deleted", merged, deleted)
+    log.info("compacted %d segments, deleted %d files beyond the limits", merged, deleted)
     return OK
 
 
@@ -159,7 +161,7 @@ def check(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> int:
         print(f"{finding.kind}: {finding.where}: {finding.text}")
     print(
         f"{report.events} numbers of {report.boots} boots in {report.segments} segments ({report.files} files), "
-        f"{report.missing} of them told as missing; {len(report.findings)} findings"
+        f"{report.missing} of them reported as missing; {len(report.findings)} findings"
     )
     return FOUND_SOMETHING if report.findings else OK
 
@@ -174,7 +176,7 @@ def report(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> int:
     for answer in answers:
         print(answer.as_text())
     if given.publish:
-        print(f"{PAGE} is beside the results")
+        print(f"{PAGE} is next to the results")
         return OK
     print(f"{given.out}, and its numbers in {given.out.with_suffix('.json')}")
     return OK
@@ -189,20 +191,20 @@ def query(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> int:
     from audit_pipeline.spool.targets import open_target  # noqa: PLC0415
 
     if given.target is None and not given.spools:
-        raise BadUseError("nothing was said to look at: give --target, --spools, or both")
+        raise BadUseError("no events to query: give --target, --spools, or both")
     _require_folders([*given.spools, *_folders_of(given.target)])
     target = None if given.target is None else open_target(given.target)
     if target is not None and target.file_system.get_file_info(MANIFEST).is_file:
         # Results have tables with the same names, and files of several versions.
         raise BadUseError(
-            f"{given.target} has results that `build` has published, and `query` is for events: give what `land` was "
-            "given; `report` shows results, and docs/reference/audit-results.md has the SQL that asks them"
+            f"{given.target} has results that `build` has published, but `query` reads events: give the target of "
+            "`land`. `report` shows results, and docs/reference/audit-results.md has SQL queries for them"
         )
     try:
         columns, rows = Events(target, given.spools).ask(given.sql)
     except duckdb.Error as error:
         tables = ", ".join(contract().tables)
-        raise BadUseError(f"{error}\nThere are the tables {tables}; `DESCRIBE request` shows its fields.") from None
+        raise BadUseError(f"{error}\nThe tables are {tables}; `DESCRIBE request` shows the fields of one.") from None
     if given.json or given.output == "json":
         for row in rows:
             print(json.dumps(dict(zip(columns, row, strict=True)), default=_plain))
@@ -237,8 +239,8 @@ def cut(text: str) -> str:
 
 def no_segments_in(*places: str) -> str:
     return (
-        f"there are no segments in {', '.join(places)}: give the folder or URI that `land` was given; it lands a spool "
-        "when it is a minute old (segment.ms) or its broker has stopped"
+        f"no segments found in {', '.join(places)}: give the target of `land`; it lands a spool when the spool is "
+        "a minute old (segment.ms) or its broker has stopped"
     )
 
 
@@ -250,7 +252,7 @@ def require_source(uri: str) -> None:
 def require_upkeep_for_limits(given: argparse.Namespace) -> None:
     """Raise BadUseError if the arguments of `land` have limits that only `--upkeep` applies."""
     if not given.upkeep and (given.retention_days, given.quota_bytes) != (None, None):
-        raise BadUseError("--retention-days and --quota-bytes delete nothing without --upkeep: say that, too")
+        raise BadUseError("--retention-days and --quota-bytes have no effect without --upkeep: add it")
 
 
 def _folders_of(target: str | None) -> list[Path]:
@@ -262,8 +264,8 @@ def _require_folders(paths: Iterable[Path]) -> None:
     for path in paths:
         if not path.is_dir():
             raise BadUseError(
-                f"there is no folder {path}: a broker writes its spools to the folder audit below its log.dirs, and "
-                "`land` writes segments to the folder that it is given"
+                f"folder {path} does not exist: a broker writes its spools to the folder audit below its log.dirs, "
+                "and `land` writes segments to its target"
             )
 
 

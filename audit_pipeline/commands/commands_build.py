@@ -31,29 +31,31 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _ERROR_CHARACTERS: Final = 1000
-_INTERRUPTED: Final = "the build was interrupted, and has published nothing: what was there before is in force"
+_INTERRUPTED: Final = "the build was interrupted and has published nothing: the previous results stay in force"
 _SUMMARY_BYTES_MAX: Final = 4096
 """The maximum size of a container's termination message in Kubernetes."""
 
 
 def add_build(found: Any) -> None:
     """Add `build` to the commands of `found`, the result of argparse's add_subparsers."""
-    build = found.add_parser("build", help="compute results from landed segments, by Spark, and publish them")
+    build = found.add_parser("build", help="compute results from landed segments with Spark, and publish them")
     build.add_argument(
         "--source",
         action="append",
         required=True,
-        help="a folder or URI that `land` was given; more than one may be. Or kafka:HOST:PORT/TOPIC",
+        help="the target of `land`, a folder or URI; may be repeated. Or kafka:HOST:PORT/TOPIC",
     )
-    build.add_argument("--results", required=True, help="the folder or URI that results are published in")
-    build.add_argument("--from", dest="first", type=_day, help="only event-days from this one on (UTC)")
-    build.add_argument("--to", dest="last", type=_day, help="only event-days up to this one")
-    build.add_argument("--prices", type=Path, help="JSON: what a GiB, a request, a partition costs")
-    build.add_argument("--objectives", type=Path, help="JSON: objectives (SLOs) of latency and errors")
-    build.add_argument("--mirrors", type=Path, help="JSON: which cluster mirrors which")
-    build.add_argument("--storms", type=Path, help="JSON: when connections are a storm")
-    build.add_argument("--retention-days", type=int, help="results of days that are longer ago are dropped")
-    build.add_argument("--summary", type=Path, help="a file for what became of it, as JSON, also when it failed")
+    build.add_argument("--results", required=True, help="the folder or URI in which results are published")
+    build.add_argument("--from", dest="first", type=_day, help="first event-day to build (UTC)")
+    build.add_argument("--to", dest="last", type=_day, help="last event-day to build (UTC)")
+    build.add_argument("--prices", type=Path, help="JSON file: the prices of a GiB, a request and a partition")
+    build.add_argument("--objectives", type=Path, help="JSON file: objectives (SLOs) of latency and errors")
+    build.add_argument("--mirrors", type=Path, help="JSON file: which cluster mirrors which other cluster")
+    build.add_argument("--storms", type=Path, help="JSON file: from which numbers on connections are a storm")
+    build.add_argument("--retention-days", type=int, help="drop results of days that are longer ago than this")
+    build.add_argument(
+        "--summary", type=Path, help="write a summary of the build to this file, as JSON, also if the build fails"
+    )
     build.set_defaults(run=build_results)
 
 
@@ -97,11 +99,9 @@ def _build(given: argparse.Namespace, now_us: int) -> tuple[Manifest, str | None
     target = open_target(given.results)
     _require_sources(given.source)
     if given.first and given.last and given.first > given.last:
-        raise BadUseError(f"--from {given.first} is after --to {given.last}: no day is from the one to the other")
+        raise BadUseError(f"--from {given.first} is after --to {given.last}: the range has no day")
     if given.retention_days is not None and not 1 <= given.retention_days <= DAYS_MAX:
-        raise BadUseError(
-            f"--retention-days has to be at least 1, fewer would drop all results, and at most {DAYS_MAX}"
-        )
+        raise BadUseError(f"--retention-days must be from 1 to {DAYS_MAX}; 0 would drop all results")
     _require_beside(given.results, given.source)
     request = BuildRequest(given.results, settings, now_us, given.first, given.last, given.retention_days)
     former = read_manifest(target)
@@ -132,13 +132,16 @@ def nothing_in(found: "EventSource", places: Sequence[str], *, is_first: bool) -
     if is_first:
         raise BadUseError(_no_ends_in(places[0]) if is_topic(places[0]) else no_segments_in(*places))
     return (
-        f"all is gone that results were built from: nothing is in {', '.join(places)}, perhaps it is not mounted; the "
-        "results stay as they were built"
+        f"the source of the results is empty: {', '.join(places)} has no segments, perhaps because it is not "
+        "mounted; the results stay unchanged"
     )
 
 
 def _no_ends_in(topic: str) -> str:
-    return f"no whole segment is in {topic}: `publish` puts the events of segments there, and behind them their end"
+    return (
+        f"{topic} has no complete segment: `publish` writes the events of segments there, each segment followed by "
+        "its end"
+    )
 
 
 def _require_sources(sources: Sequence[str]) -> None:
@@ -146,16 +149,18 @@ def _require_sources(sources: Sequence[str]) -> None:
         if is_topic(source):
             TopicPlace.of(source)
             if len(sources) > 1:
-                raise BadUseError("a topic is a source by itself: give one --source")
+                raise BadUseError("a topic cannot be combined with other sources: give one --source")
         elif "://" not in source and not Path(source).is_dir():
-            raise BadUseError(f"there is no folder {source}: give the folder or URI that `land` was given")
+            raise BadUseError(f"folder {source} does not exist: give the target of `land`")
 
 
 def _require_beside(results: str, sources: Sequence[str]) -> None:
     """Raise BadUseError if the results are inside a source, where they would count as damaged segments."""
     for source in sources:
         if _is_within(results, source):
-            raise BadUseError(f"the results {results} are within the source {source}: give a folder or URI beside it")
+            raise BadUseError(
+                f"the results {results} are within the source {source}: give a folder or URI outside of it"
+            )
 
 
 def _is_within(place: str, other: str) -> bool:
@@ -215,7 +220,7 @@ def _write_summary(path: Path | None, outcome: Mapping[str, Any]) -> None:
 def _require_place(summary: Path | None) -> None:
     """Raise BadUseError if the summary cannot be written; otherwise the result of the build could not be reported."""
     if summary is not None and (summary.is_dir() or not summary.parent.is_dir()):
-        raise BadUseError(f"{summary} cannot be written: give as --summary a file in a folder that is there")
+        raise BadUseError(f"{summary} cannot be written: give a file in an existing folder as --summary")
 
 
 def _text_of(path: Path, option: str) -> str:
@@ -225,7 +230,7 @@ def _text_of(path: Path, option: str) -> str:
     except OSError as error:
         raise BadUseError(f"{option} {path} cannot be read: {error.strerror}; give a file of JSON") from None
     except UnicodeDecodeError:
-        raise BadUseError(f"{option} {path} is no text in UTF-8: save it as UTF-8") from None
+        raise BadUseError(f"{option} {path} is not UTF-8 text: save it as UTF-8") from None
 
 
 def _day(text: str) -> date:

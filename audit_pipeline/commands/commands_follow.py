@@ -21,10 +21,14 @@ _SHORTEST_INTERVAL_S = 0.1
 
 def add_follow(found: Any) -> None:
     """Add `follow` to the commands of `found`, the result of argparse's add_subparsers."""
-    follow = found.add_parser("follow", help="roll up what has just come, by Spark's streaming, before `build` does")
-    follow.add_argument("--source", required=True, help="a folder that `land` was given, or kafka:HOST:PORT/TOPIC")
-    follow.add_argument("--results", required=True, help="the folder that results are published in")
-    follow.add_argument("--continuous", action="store_true", help="go on until SIGTERM; else all that is there now")
+    follow = found.add_parser("follow", help="roll up new events with Spark's streaming, before the next `build`")
+    follow.add_argument("--source", required=True, help="the target of `land`, a folder, or kafka:HOST:PORT/TOPIC")
+    follow.add_argument("--results", required=True, help="the folder in which results are published")
+    follow.add_argument(
+        "--continuous",
+        action="store_true",
+        help="continue until SIGTERM; by default, process the existing events and stop",
+    )
     follow.add_argument("--interval-s", type=float, default=30.0, help="with --continuous: time between two batches")
     follow.set_defaults(run=follow_events)
 
@@ -39,11 +43,11 @@ def follow_events(given: argparse.Namespace, stopped: Event, now_us: Callable[[]
         TopicPlace.of(given.source)
     elif not Path(given.source).is_dir():
         raise BadUseError(
-            f"there is no folder {given.source}: follow reads the folder that `land` was given, or a topic; what is in "
-            "an object store `build` reads"
+            f"folder {given.source} does not exist: `follow` reads a folder that is the target of `land`, or a "
+            "topic; for an object store use `build`"
         )
     if "://" in given.results or not _SHORTEST_INTERVAL_S <= given.interval_s < math.inf:
-        raise BadUseError(f"--results has to be a folder, and --interval-s at least {_SHORTEST_INTERVAL_S}")
+        raise BadUseError(f"--results must be a folder, and --interval-s at least {_SHORTEST_INTERVAL_S}")
     open_target(given.results)
     results = Path(given.results).absolute()
     request = FollowRequest(given.source, results, given.interval_s if given.continuous else None)
@@ -63,7 +67,7 @@ def described(live: LiveManifest, folder: Path) -> list[str]:
         late, skewed = live.late[query], live.skewed.get(query, 0)
         if late or skewed:
             lines.append(
-                f"{query}: {late:,} rows came too late for it, {skewed:,} have a time in the future: they are left to "
-                "the next build"
+                f"{query}: {late:,} rows came too late for this query, {skewed:,} have a time in the future: the "
+                "next build processes them"
             )
     return lines

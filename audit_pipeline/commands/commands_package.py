@@ -29,8 +29,8 @@ _TIME = (1980, 1, 1, 0, 0, 0)
 
 def add_package(found: Any) -> None:
     """Add `package` to the commands of `found`, the result of argparse's add_subparsers."""
-    package = found.add_parser("package", help=f"make {ARCHIVE} and {PROGRAM}, which spark-submit takes")
-    package.add_argument("--out", type=Path, default=Path("dist"), help="the folder that they are put in; dist")
+    package = found.add_parser("package", help=f"write {ARCHIVE} and {PROGRAM} for spark-submit")
+    package.add_argument("--out", type=Path, default=Path("dist"), help="the folder for both files; default: dist")
     package.set_defaults(run=package_pipeline)
 
 
@@ -41,7 +41,7 @@ def package_pipeline(given: argparse.Namespace, _: Event, __: Callable[[], int])
         (given.out / PROGRAM).write_text(_PROGRAM_TEXT, encoding="utf-8")
     except OSError as error:
         raise BadUseError(
-            f"nothing can be put into {given.out}: {error.strerror}; give as --out a folder, or one that can be made"
+            f"{given.out} cannot be written: {error.strerror}; give as --out a folder that exists or can be created"
         ) from None
     print(f"spark-submit --py-files {given.out / ARCHIVE} {given.out / PROGRAM} build --source ... --results ...")
     return OK

@@ -49,7 +49,7 @@ class TopicPlace:
         is_whole = source.startswith(SCHEME) and slash and all(":" in each for each in bootstrap.split(","))
         if not is_whole or _TOPIC.fullmatch(topic) is None:
             raise BadUseError(
-                f"{source} names no topic: give {SCHEME}HOST:PORT/TOPIC, such as kafka:127.0.0.1:9092/audit"
+                f"{source} does not name a topic: give {SCHEME}HOST:PORT/TOPIC, such as kafka:127.0.0.1:9092/audit"
             )
         return cls(bootstrap, topic)
 
@@ -86,7 +86,7 @@ def footer_of(read: Mapping[str, Any]) -> Footer:
     try:
         given = {field.name: read[field.name] for field in fields(Footer)}
     except KeyError as error:
-        raise ValueError(f"the end of a segment does not tell {error}") from error
+        raise ValueError(f"the end of a segment lacks {error}") from error
     return Footer(**{**given, "segments": tuple(given["segments"])})
 
 

@@ -82,7 +82,7 @@ class TopicReader:
             heard_s = time.monotonic()
             while reading:
                 if self._stopped.is_set():
-                    raise StoppedError("stopped while it looked for what is in the topic")
+                    raise StoppedError("stopped while reading the ends of the topic")
                 # `consume` waits until it has as many messages as requested.
                 messages = self._consumer.consume(_TAKEN, timeout=_POLL_S)
                 if messages:
@@ -103,8 +103,8 @@ class TopicReader:
         found = self._consumer.list_topics(topic, timeout=_ANSWER_S).topics[topic]
         if found.error is not None:
             raise BadUseError(
-                f"there is no topic {topic} at {self._place.bootstrap} ({found.error.str()}): create it, "
-                "and name it in audit.topic of the audit log, so that it is not audited itself"
+                f"topic {topic} does not exist at {self._place.bootstrap} ({found.error.str()}): create it, and "
+                "set audit.topic of the audit log to it, so that it is not audited itself"
             )
         return [TopicPartition(topic, partition) for partition in sorted(found.partitions)]
 
@@ -266,7 +266,11 @@ class KafkaEvents:
             count = self.acknowledged - self._told
             per_s = count / (now_s - self._told_s)
             log.info(
-                "%s has taken %d records more, %.0f a second; %d wait", self._place.topic, count, per_s, self._under_way
+                "%s has acknowledged %d more records, %.0f a second; %d wait",
+                self._place.topic,
+                count,
+                per_s,
+                self._under_way,
             )
             self._told_s, self._told = now_s, self.acknowledged
 
@@ -308,10 +312,12 @@ class KafkaEvents:
     def _fail(self, error: KafkaError) -> None:
         if self._failed is None:
             place = self._place
-            self._failed = TopicError(f"{place.topic} at {place.bootstrap} does not take events: {error.str()}")
+            self._failed = TopicError(f"{place.topic} at {place.bootstrap} does not accept events: {error.str()}")
 
     def _replaced(self) -> TopicReplacedError:
-        return TopicReplacedError(f"{self._place.topic} at {self._place.bootstrap} was made anew while it was written")
+        return TopicReplacedError(
+            f"{self._place.topic} at {self._place.bootstrap} was deleted and created again during the writing"
+        )
 
     def _raise_failed(self) -> None:
         if self._failed is not None:

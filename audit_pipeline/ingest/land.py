@@ -50,7 +50,7 @@ def land(folder: Path, target: Target) -> Landed:
                     spool.path.unlink(missing_ok=True)
                 except OSError as error:
                     # The spool is landed again, to the same files, until it can be deleted.
-                    problems.append(f"{spool.path} is landed and cannot be deleted: {error}")
+                    problems.append(f"{spool.path} is landed, but cannot be deleted: {error}")
                     keeps = True
                     continue
                 spools += 1
@@ -79,7 +79,7 @@ def land_spool(spool: FoundSpool, target: Target) -> list[SegmentFile]:
             log.info("%s was merged with others before its spool was deleted", file.path)
         elif there != file.footer:
             raise SegmentConflictError(
-                f"{spool.path}: {file.path} is there already and has other events: it is left as it is"
+                f"{spool.path}: {file.path} already exists and has other events: it stays unchanged"
             )
     return made
 

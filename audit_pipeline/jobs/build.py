@@ -78,7 +78,7 @@ def build(spark: SparkSession, request: BuildRequest, make_source: MakeSource, p
     target.make()
     with target.upkeep() as is_alone:
         if not is_alone:
-            raise BadUseError(f"another build is writing {request.results}: wait until it has ended")
+            raise BadUseError(f"another build is writing {request.results}: wait until it ends")
         try:
             return _Build(spark, request, target, progress).run(make_source)
         except BaseException as error:
@@ -87,8 +87,9 @@ def build(spark: SparkSession, request: BuildRequest, make_source: MakeSource, p
                 remove_unpublished(target, read_manifest(target), request.now_us)
             if isinstance(error, PySparkException | Py4JJavaError) and _DISK_IS_FULL in str(error):
                 raise OSError(
-                    f"a disk is full, that of {request.results} or that of Spark's own files (SPARK_LOCAL_DIRS, else "
-                    "/tmp): what was written is removed, and nothing was published; make room and build again"
+                    f"a disk is full, that of {request.results} or that of Spark's own files (SPARK_LOCAL_DIRS, "
+                    "else /tmp). Written files were removed, and nothing was published. Free some space and build "
+                    "again"
                 ) from None
             raise
 
@@ -162,7 +163,9 @@ class _Build:
                 # The scan may have found more events of days that are built already: the next build adds them.
                 self._sure.clear()
                 log.warning(
-                    "events of %s could not all be read and are read again: %s", _shown(days), first_line(error)
+                    "some events of %s could not be read; all of them are read again: %s",
+                    _shown(days),
+                    first_line(error),
                 )
                 gone = source.lost.intersection(days)
                 self._leave_alone(gone, before)
@@ -191,7 +194,7 @@ class _Build:
         self._progress.step("results of all days", 0)
         wrong = [each for each in source.set_aside if not (each.reason == LOST and asked.drops(each.event_date))]
         if lost := len({each.path for each in wrong if each.reason == LOST}):
-            log.warning("%d files had gone before their days were built: quarantine has them as lost", lost)
+            log.warning("%d files were deleted before their days were built: quarantine lists them as lost", lost)
         stored = {name: self._stored(name) for name, table in result_tables().items() if table.kind is not Kind.WHOLE}
         holes = self._spark.createDataFrame(
             [tuple(hole) for hole in source.holes], "event_date date, cluster_id string, broker_id int, holes bigint"

@@ -68,7 +68,7 @@ def follow(spark: SparkSession, request: FollowRequest, stopped: Event, now_us: 
     target.make()
     with target.upkeep() as is_alone:
         if not is_alone:
-            raise BadUseError(f"somebody else follows into {folder}: wait until it has ended")
+            raise BadUseError(f"another process follows into {folder}: wait until it ends")
         for key, value in _STREAMING.items():
             spark.conf.set(key, value)
         prepare(spark, target)
@@ -138,9 +138,9 @@ class _Live:
     def record(self, query: str, number: int, late: int, skewed: int) -> None:
         """Record and log the late and skewed rows of a finished batch."""
         if late:
-            log.warning("%d rows of %s came later than %s: the next build has them", late, query, DELAY)
+            log.warning("%d rows of %s came later than %s: the next build includes them", late, query, DELAY)
         if skewed:
-            log.warning("%d rows of %s have a time in the future, and are left to the next build", skewed, query)
+            log.warning("%d rows of %s have a time in the future: the next build processes them", skewed, query)
         self._publish(lambda manifest: manifest.with_told(query, number, late, skewed))
 
     def _publish(self, change: Callable[[LiveManifest], LiveManifest]) -> None:

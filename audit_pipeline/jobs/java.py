@@ -21,12 +21,12 @@ def require_java(environment: Mapping[str, str]) -> None:
     home = environment.get("JAVA_HOME")
     found = str(Path(home) / "bin" / "java") if home else shutil.which("java", path=environment.get("PATH"))
     if found is None or not os.access(found, os.X_OK):
-        where = f"JAVA_HOME is {home}, and there is no bin/java in it" if home else "java is not on the PATH"
-        raise BadUseError(f"Spark needs Java {LEAST} or later, and {where}; {_ADVICE}")
+        where = f"JAVA_HOME is {home}, which has no bin/java" if home else "java is not on the PATH"
+        raise BadUseError(f"Spark needs Java {LEAST} or later, but {where}; {_ADVICE}")
     release = _release(found)
     first = release.split(".")[0]
     if first.isdecimal() and int(first) < LEAST:
-        raise BadUseError(f"Spark needs Java {LEAST} or later, and {found} is {release}; {_ADVICE}")
+        raise BadUseError(f"Spark needs Java {LEAST} or later, but {found} is {release}; {_ADVICE}")
 
 
 def _release(java: str) -> str:
@@ -42,9 +42,9 @@ def _release(java: str) -> str:
         raise BadUseError(_does_not_run(java, lines[0] if lines else f"exit code {told.returncode}"))
     found = _VERSION.search(told.stderr)
     if found is None:
-        raise BadUseError(_does_not_run(java, "it does not say its version"))
+        raise BadUseError(_does_not_run(java, "it does not report its version"))
     return found[1]
 
 
 def _does_not_run(java: str, why: str) -> str:
-    return f"Spark needs Java {LEAST} or later, and {java} does not run ({why}); {_ADVICE}"
+    return f"Spark needs Java {LEAST} or later, but {java} does not run ({why}); {_ADVICE}"

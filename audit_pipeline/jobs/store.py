@@ -47,7 +47,7 @@ def prepare(spark: SparkSession, target: Target) -> None:
         target.remove_folder(_PROBE)
         if found != tasks:
             raise BadUseError(
-                f"executors do not write into {target.local_path('')}: give a folder that all machines have, or a URI"
+                f"executors cannot write to {target.local_path('')}: give a folder that all machines share, or a URI"
             )
 
 

@@ -19,8 +19,8 @@ LIVE: Final = "live"
 LIVE_MANIFEST: Final = "_manifest.json"
 FORMAT: Final = 1
 _ANEW: Final = (
-    f"put it back from a copy, or delete the folder {LIVE} of the results, and what is still in the source is followed "
-    "anew"
+    f"restore it from a copy, or delete the folder {LIVE} of the results; then the events that are still in the "
+    "source are rolled up again"
 )
 KEPT_US: Final = 2 * 24 * 3_600_000_000
 """Age after which batches are removed: the results of `build` have their rows."""

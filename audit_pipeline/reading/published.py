@@ -52,8 +52,8 @@ _NOTE = re.compile(rf"{NOTE_PREFIX}{_VERSION}-\w+\.json")
 _DRAFT = re.compile(rf"{_VERSION}-\w+|{PROBE}")
 """Names that builds create: anything else in their folders belongs to other writers."""
 _ANEW = (
-    "put it back from a copy, or give `build` another --results, where it makes all anew from what its source still "
-    "has; these results stay as they are"
+    "restore it from a copy, or give `build` another --results, where it builds all days again that its source "
+    "still has; these results stay unchanged"
 )
 _DAY_S = 86_400
 _US = 1_000_000
@@ -114,9 +114,9 @@ def require_files(target: Target, manifest: Manifest, tables: Collection[str]) -
     if not lost:
         return
     is_made_anew = all(table in result_tables() and not result_tables()[table].is_by_day for table, _ in lost)
-    do = "run `build` again, which makes them anew" if is_made_anew else _ANEW
+    do = "run `build` again, which writes them again" if is_made_anew else _ANEW
     raise BadUseError(
-        f"{MANIFEST} of the results names files that are missing or empty, {len(lost)}, such as {lost[0][1]}: {do}"
+        f"{MANIFEST} of the results names files that are missing or empty ({len(lost)}), such as {lost[0][1]}: {do}"
     )
 
 

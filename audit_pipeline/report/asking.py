@@ -31,7 +31,7 @@ class PublishedTables:
     def __init__(self, target: Target) -> None:
         found = read_manifest(target)
         if found is None:
-            raise BadUseError("there are no results yet: `build` makes them; give the folder or URI that it was given")
+            raise BadUseError("no results are published yet: run `build`, or give its --results")
         require_files(target, found, list(result_tables()))
         self._target = target
         self.manifest: Manifest = found

@@ -86,10 +86,11 @@ def _sections(found: Subjects | None) -> Markup | None:
 def _footer(report: Report) -> Markup:
     return tag(
         "footer",
-        tag("p", f"Made of results {report.results}, built {moment_utc(report.built_us)}. All times are UTC."),
+        tag("p", f"Made from results {report.results}, built {moment_utc(report.built_us)}. All times are UTC."),
         tag(
             "p",
-            "All its numbers are in the JSON file beside it, too; the tables behind them are where the results are.",
+            "The JSON file next to this page has all its numbers; the folder of the results has the tables "
+            "behind them.",
         ),
     )
 

@@ -35,9 +35,9 @@ def rendered(results: Target, days: int = DAYS) -> Rendered:
 def write_report(results: Target, out: Path, days: int = DAYS) -> Iterable[Answer]:
     """Write the page, and beside it the JSON under the same name with .json. Each file appears complete."""
     if out.suffix == ".json" or out.is_dir():
-        raise BadUseError(f"{out} is no file for a page: give one such as report.html")
+        raise BadUseError(f"{out} is not a file for a page: give a name such as report.html")
     if not out.parent.is_dir():
-        raise BadUseError(f"there is no folder {out.parent} for the page: make it, or give another --out")
+        raise BadUseError(f"folder {out.parent} for the page does not exist: create it, or give another --out")
     made = rendered(results, days)
     for path, text in ((out.with_suffix(".json"), made.numbers), (out, made.page)):
         draft = path.with_name(f"{DRAFT_PREFIX}{path.name}.{os.getpid()}")

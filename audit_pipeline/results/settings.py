@@ -125,16 +125,16 @@ def read_objectives(text: str) -> tuple[Objective, ...]:
         _only(read, {field.name for field in fields(Objective)}, where)
         target = _number(read, "target", where)
         if not 0 < target < 1:
-            raise BadUseError(f"{where}: target is {target:g}, and has to be between 0 and 1, such as 0.999")
+            raise BadUseError(f"{where}: target is {target:g}, but must be between 0 and 1, such as 0.999")
         days = read.get("window_days", WINDOW_DAYS)
         if not isinstance(days, int) or isinstance(days, bool) or not 1 <= days <= 366:
-            raise BadUseError(f"{where}: window_days has to be a whole number from 1 to 366")
+            raise BadUseError(f"{where}: window_days must be a whole number from 1 to 366")
         latency_ms = _number(read, "latency_ms", where)
         if latency_ms < 0.001:
-            raise BadUseError(f"{where}: latency_ms has to be at least 0.001")
+            raise BadUseError(f"{where}: latency_ms must be at least 0.001")
         name, api = _text(read, "name", where), _text(read, "api", where)
         if api not in APIS:
-            raise BadUseError(f"{where}: there is no api {api}; the names, as Kafka writes them: {', '.join(APIS)}")
+            raise BadUseError(f"{where}: api {api} does not exist; the names are Kafka's: {', '.join(APIS)}")
         scope = {
             key: _text(read, key, where) for key in ("cluster_id", "topic", "principal") if read.get(key) is not None
         }
@@ -153,14 +153,15 @@ def read_mirrors(text: str) -> tuple[Mirror, ...]:
         names = [_text(read, key, where) for key in ("name", "source_cluster", "mirror_cluster")]
         topics = read.get("topics", [])
         if not isinstance(topics, list) or not all(isinstance(topic, str) and topic for topic in topics):
-            raise BadUseError(f"{where}: topics has to be a list of names")
+            raise BadUseError(f"{where}: topics must be a list of names")
         if len(topics) > MIRROR_TOPICS_MAX:
             raise BadUseError(
-                f"{where}: {len(topics)} topics are more than {MIRROR_TOPICS_MAX}: name beginnings, such as orders.*"
+                f"{where}: {len(topics)} topics, but at most {MIRROR_TOPICS_MAX} are allowed: use prefixes, "
+                "such as orders.*"
             )
         prefix = read.get("prefix", "")
         if not isinstance(prefix, str):
-            raise BadUseError(f"{where}: prefix has to be a text")
+            raise BadUseError(f"{where}: prefix must be a text")
         if names[1] == names[2] and not prefix:
             raise BadUseError(f"{where}: a topic cannot be its own mirror: give another mirror_cluster, or a prefix")
         found.append(Mirror(names[0], names[1], names[2], prefix, tuple(topics)))
@@ -174,7 +175,7 @@ def read_storms(text: str) -> StormLimits:
     _only(read, {field.name for field in fields(StormLimits)}, "storms")
     for key, value in read.items():
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise BadUseError(f"storms: {key} has to be a whole number of at least 1")
+            raise BadUseError(f"storms: {key} must be a whole number of at least 1")
     return StormLimits(**read)
 
 
@@ -182,34 +183,34 @@ def _json(text: str, what: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise BadUseError(f"the file of {what} is no JSON: {error}") from None
+        raise BadUseError(f"the file of {what} is not JSON: {error}") from None
 
 
 def _object(read: Any, where: str) -> dict[str, Any]:
     if not isinstance(read, dict):
-        raise BadUseError(f"{where} has to be an object, {{...}}")
+        raise BadUseError(f"{where} must be an object, {{...}}")
     return read
 
 
 def _list(read: Any, key: str, most: int) -> list[Any]:
     found = _object(read, f"the file of {key}").get(key)
     if not isinstance(found, list) or len(read) != 1:
-        raise BadUseError(f'the file of {key} has to be {{"{key}": [...]}}')
+        raise BadUseError(f'the file of {key} must be {{"{key}": [...]}}')
     if len(found) > most:
-        raise BadUseError(f"the file of {key} has {len(found)}, and at most {most} are computed in one build")
+        raise BadUseError(f"the file of {key} has {len(found)} entries; one build computes at most {most}")
     return found
 
 
 def _only(read: Mapping[str, Any], known: set[str], where: str) -> None:
     unknown = sorted(read.keys() - known)
     if unknown:
-        raise BadUseError(f"{where}: {unknown[0]} is not known; there are {', '.join(sorted(known))}")
+        raise BadUseError(f"{where}: {unknown[0]} is not known; the keys are {', '.join(sorted(known))}")
 
 
 def _text(read: Mapping[str, Any], key: str, where: str) -> str:
     value = read.get(key)
     if not isinstance(value, str) or not value:
-        raise BadUseError(f"{where}: {key} has to be a text that is not empty")
+        raise BadUseError(f"{where}: {key} must be a text that is not empty")
     return value
 
 
@@ -217,11 +218,11 @@ def _number(read: Mapping[str, Any], key: str, where: str, default: float | None
     value = read.get(key, default)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not math.isfinite(value) or value < 0:
-        raise BadUseError(f"{where}: {key} has to be a number that is not negative")
+        raise BadUseError(f"{where}: {key} must be a number that is not negative")
     return float(value)
 
 
 def _distinct(names: list[str], where: str) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise BadUseError(f"{where}: the name {twice[0]} is there twice")
+        raise BadUseError(f"{where}: the name {twice[0]} occurs twice")

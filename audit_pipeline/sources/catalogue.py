@@ -199,7 +199,10 @@ def _without_repeats(entries: Iterable[SegmentEntry]) -> tuple[list[SegmentEntry
 def _repeating(entry: SegmentEntry, other: SegmentEntry, counting: NumberRanges) -> SetAside:
     if counting.has(entry.low, entry.high):
         return set_aside(entry, "duplicate", f"its events are in {other.path}", entry.rows)
-    detail = f"some of its events are in {other.path}, too: it is left out, and what only it has is in no result"
+    detail = (
+        f"some of its events are also in {other.path}: this file is left out, and events that only it has are not "
+        "in any result"
+    )
     return set_aside(entry, "corrupt", detail, entry.rows)
 
 
@@ -247,7 +250,7 @@ def _with_what_results_have(apart: Iterable[SetAside], gone: Iterable[SegmentEnt
     counted = {entry.path: sorted(entry.days().difference(entry.unbuilt)) for entry in gone}
     return [
         each._replace(
-            detail=f"{each.detail}; the results of {_shown(counted[each.path])} were built before and have it"
+            detail=f"{each.detail}; the results of {_shown(counted[each.path])} were built before and include it"
         )
         if counted.get(each.path)
         else each
@@ -260,11 +263,14 @@ def _without_results(entries: Iterable[SegmentEntry], lost: Container[date]) -> 
     for entry in entries:
         for day in entry.unbuilt:
             if not entry.is_present:
-                detail = f"it had gone before {day} was built: its events of that day are in no result"
+                detail = f"the file was deleted before {day} was built: its events of that day are not in any result"
                 rows = entry.rows if len(entry.days()) == 1 else None
                 yield set_aside(entry, LOST, detail, rows)._replace(event_date=day)
             elif day in lost:
-                detail = f"it came when other files with events of {day} had been deleted: that day stays as it was"
+                detail = (
+                    f"the file came after other files with events of {day} were deleted: the results of that day "
+                    "stay unchanged"
+                )
                 yield set_aside(entry, "expired", detail, None)._replace(event_date=day)
 
 

@@ -132,8 +132,8 @@ class AuditTopic(SegmentListing):
         for partition, offset in self._former.offsets.items():
             if offset > self._high.get(partition, 0):
                 raise BadUseError(
-                    f"{self._source} is another topic now: its partition {partition} ends at "
-                    f"{self._high.get(partition, 0)}, and was read up to {offset}: give another --results"
+                    f"{self._source} was deleted and created again: its partition {partition} ends at "
+                    f"{self._high.get(partition, 0)}, but was read up to {offset} before: give another --results"
                 )
         first = {each: max(low, self._former.offsets.get(each, 0)) for each, low in self._low.items()}
         if all(first[partition] >= high for partition, high in self._high.items()):
@@ -164,7 +164,7 @@ class AuditTopic(SegmentListing):
             if each.entry.path not in places:
                 found.append(each)
             elif rows is None or rows.rows < each.entry.rows:
-                detail = f"the topic has {rows.rows if rows else 0} of its {each.entry.rows} rows"
+                detail = f"the topic has {rows.rows if rows else 0} of the segment's {each.entry.rows} rows"
                 found.append(replace(each, entry=replace(each.entry, fault="corrupt", detail=detail)))
             else:
                 told = replace(
@@ -213,7 +213,7 @@ class KafkaRecords:
         try:
             records = reader.load()
         except AnalysisException as error:
-            raise BadUseError(f"Spark has no connector for Kafka: begin it with --packages {COORDINATES}") from error
+            raise BadUseError(f"Spark has no connector for Kafka: start it with --packages {COORDINATES}") from error
         return records.select(
             "partition", "offset", F.unix_micros("timestamp").alias("timestamp_us"), F.col("value").cast("string")
         )

@@ -23,10 +23,11 @@ def named_source(spark: SparkSession, sources: Sequence[str], remembered: bytes 
         return LandedSegments(sources, remembered, now_us)
     except msgspec.ValidationError:
         raise BadUseError(
-            f"the results were built from files or from a topic, and {sources[0]} is the other: give another --results"
+            f"the results were built from the other kind of source (files or a topic) than {sources[0]}: give "
+            "another --results"
         ) from None
     except msgspec.DecodeError as error:
         raise BadUseError(
-            f"what the results remember of their source is damaged ({error}): give another --results, where all is "
-            "made anew from what the source still has; these results stay as they are"
+            f"the results' record of their source is damaged ({error}): give another --results, where all days are "
+            "built again that the source still has; these results stay unchanged"
         ) from None

@@ -54,7 +54,10 @@ def _all_of(source: str, target: Target, known: Known, pool: ThreadPoolExecutor)
         found = list(pool.map(partial(_read_entry, source, target, known), segment_paths(target)))
         if None not in found:
             return [each for each in found if each is not None]
-    raise OSError(f"files of {source} go while they are looked at, again and again: is it compacted all the time?")
+    raise OSError(
+        f"files of {source} were repeatedly deleted while they were read: check whether another process compacts "
+        "it all the time"
+    )
 
 
 def in_the_future(entry: SegmentEntry, now_us: int) -> SegmentEntry:
@@ -64,7 +67,9 @@ def in_the_future(entry: SegmentEntry, now_us: int) -> SegmentEntry:
     if entry.closed_us <= now_us + CLOCK_AHEAD_US:
         return replace(entry, fault=None, detail=None)
     ended = _EPOCH + timedelta(microseconds=entry.closed_us)
-    return replace(entry, fault="future", detail=f"by its broker's clock it ended at {ended:%Y-%m-%d %H:%M:%S}")
+    return replace(
+        entry, fault="future", detail=f"by the clock of its broker, the segment ended at {ended:%Y-%m-%d %H:%M:%S}"
+    )
 
 
 def _read_entry(source: str, target: Target, known: Known, file: SegmentPath) -> SegmentEntry | SetAside | None:
@@ -129,7 +134,7 @@ def entry_of(source: str, file: SegmentPath, footer: Footer, rows: int) -> Segme
         siblings=footer.rows,
     )
     if footer.schema_version != contract().version:
-        text = f"version {footer.schema_version} of the schema is not known here, only {contract().version}"
+        text = f"schema version {footer.schema_version} is not known, only {contract().version}"
         return replace(entry, fault="version", detail=text)
     return entry
 
@@ -165,7 +170,7 @@ def _require_possible(footer: Footer) -> None:
         and _are_within([footer.opened_us, footer.closed_us], _US_MAX)
     )
     if not is_possible:
-        raise NoSegmentError("what its footer says is damaged: some number in it is impossible")
+        raise NoSegmentError("its footer is damaged: it has an impossible number")
 
 
 def _are_within(numbers: Iterable[object], most: int) -> bool:

@@ -23,7 +23,9 @@ def read_manifest_file(target: Target, path: str, kind: type[T], wanted: int, re
     try:
         found = msgspec.json.decode(packed, type=dict[str, Any]).get("format")
         if found != wanted:
-            raise BadUseError(f"{results} have format {found}, and this is for format {wanted}: give another folder")
+            raise BadUseError(
+                f"{results} have format {found}, but this version reads format {wanted}: give another folder"
+            )
         return msgspec.json.decode(packed, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadUseError(damaged(f"{path} of {results}", error, do)) from None

@@ -237,4 +237,4 @@ def read_footer(metadata: pq.FileMetaData) -> Footer:
         return Footer(**{**fields, "segments": tuple(fields["segments"])})
     except (ValueError, KeyError, TypeError) as error:
         # No checksum covers the footer's content.
-        raise NoSegmentError(f"what its footer says is damaged: {error}") from error
+        raise NoSegmentError(f"its footer is damaged: {error}") from error

@@ -121,7 +121,7 @@ def read_spool(data: bytes, instead: Header | None = None) -> SpoolContent:
                 end = found
     header = header or instead
     if header is None:
-        raise NoSpoolError("its header is damaged, or not there yet")
+        raise NoSpoolError("its header is damaged or not written yet")
     if header.first_seq == UNKNOWN_SEQ:
         header = replace(header, first_seq=events[0].first_seq if events else 1)
     return SpoolContent(_reserved(data), header, events, end, damages)
@@ -204,7 +204,7 @@ def _block(data: bytes, at: int) -> tuple[Header | EventBlock | End | None, int]
         # The checksum of no bytes is zero: zeros after a mark, left by a power loss, match it.
         return None, at
     if block is None:
-        raise OtherVersionError(f"it has schema version {version}, and this reader knows {contract().version}")
+        raise OtherVersionError(f"it has schema version {version}, but this reader knows version {contract().version}")
     return block, begin + length
 
 

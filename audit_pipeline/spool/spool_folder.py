@@ -39,13 +39,13 @@ def landing(folder: Path) -> Iterator[None]:
         opened = (folder / _LANDER_LOCK).open("w")
     except OSError as error:
         raise BadUseError(
-            f"{folder} cannot be written ({error.strerror}), and who lands has to delete spools there"
+            f"{folder} cannot be written ({error.strerror}), but a lander must be able to delete spools there"
         ) from None
     with opened as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise AlreadyLandingError(f"another lander works on {folder}") from error
+            raise AlreadyLandingError(f"another lander uses {folder}") from error
         yield
 
 
@@ -71,7 +71,7 @@ def spools_of(folder: Path, boot_id: str) -> Iterator[FoundSpool]:
         is_last = path == paths[-1]
         former = before[1] if before is not None else None
         if not path.stem.rpartition("-")[2].isdecimal():
-            raise NoSpoolError(f"{path} has no name of a spool: move it elsewhere")
+            raise NoSpoolError(f"{path} does not have the name of a spool: move it to another folder")
         instead = None if is_last and not ended else _header_of(path, identity, former)
         try:
             content = _read(path.read_bytes(), instead)
@@ -79,12 +79,12 @@ def spools_of(folder: Path, boot_id: str) -> Iterator[FoundSpool]:
             # Another lander was faster, and has landed the earlier ones, too.
             continue
         if content is None and (ended or not is_last):
-            raise NoSpoolError(f"{path} does not say whose it is, and neither does {lock}")
+            raise NoSpoolError(f"the broker and boot of {path} are not known: neither the file nor {lock} has them")
         if content is None or (is_last and content.header is instead and _was_never_begun(content, former)):
             continue
         named = f"{content.header.boot_id}-{content.header.segment:08d}{SUFFIX}"
         if named != path.name:
-            raise NoSpoolError(f"{path} is not what its name says, it was {named}")
+            raise NoSpoolError(f"{path} does not match its name; its content is that of {named}")
         if before is not None:
             yield FoundSpool(*before, content.header.first_seq - 1, is_complete=True, ended=False)
         before = path, content

@@ -94,10 +94,12 @@ def open_target(uri: str) -> Target:
     Raises BadUseError.
     """
     if not uri.strip():
-        raise BadUseError("an empty name is no folder: give one, or a URI such as s3://bucket/path?region=eu-central-1")
+        raise BadUseError(
+            "the name of the folder is empty: give a folder, or a URI such as s3://bucket/path?region=eu-central-1"
+        )
     if uri.startswith(TOPIC_SCHEME):
         raise BadUseError(
-            f"{uri} is a topic, and here a folder or a URI is wanted; of a folder of that name say ./{uri}"
+            f"{uri} is a topic, but a folder or URI is needed here; for a folder of that name write ./{uri}"
         )
     if "://" not in uri:
         return FolderTarget(_folder(uri))
@@ -105,7 +107,7 @@ def open_target(uri: str) -> Target:
         file_system, root = fs.FileSystem.from_uri(uri)
     except pa.ArrowInvalid as error:
         raise BadUseError(
-            f"{uri} is no target: give a folder, or a URI such as s3://bucket/path?region=eu-central-1 ({error})"
+            f"{uri} is not a target: give a folder, or a URI such as s3://bucket/path?region=eu-central-1 ({error})"
         ) from None
     if isinstance(file_system, fs.LocalFileSystem):
         return FolderTarget(_folder(root))

@@ -62,15 +62,17 @@ def check(target: Target) -> CheckReport:
         paths = now
     report.findings = [_undecided(finding) for finding in report.findings]
     if not is_whole:
-        text = "files have gone while they were looked at, time and again: check once more when nothing is merged"
-        report.findings.append(Finding("undecided", "the last look", text))
+        text = "files were repeatedly deleted while they were checked: check again when no process merges segments"
+        report.findings.append(Finding("undecided", "the last check", text))
     return report
 
 
 def _undecided(finding: Finding) -> Finding:
     if finding.kind not in _OF_SEVERAL:
         return finding
-    text = f"{finding.text}; or files came and went while they were looked at: check once more when nothing is merged"
+    text = (
+        f"{finding.text}; or files were added and deleted during the check: check again when no process merges segments"
+    )
     return Finding("undecided", finding.where, text)
 
 
@@ -173,12 +175,18 @@ class _Looks:
         for path in sorted(gone):
             name = named_by(path)
             if name is None:
-                yield Finding("undecided", path, "it has gone meanwhile, and its name does not say what was in it")
+                yield Finding(
+                    "undecided",
+                    path,
+                    "the file was deleted during the check, and its name does not show what it contained",
+                )
                 continue
             is_merged = any(low <= name.low and name.high <= high for low, high in segments[name.boot])
             is_expired = name.boot in noted and all(name.high < low for low, _ in segments[name.boot])
             if not is_merged and not is_expired:
-                yield Finding("hole", path, "it has gone meanwhile, and its events are in no other file")
+                yield Finding(
+                    "hole", path, "the file was deleted during the check, and its events are in no other file"
+                )
 
 
 def _judge(files: Mapping[str, tuple[str, Footer]], target: Target) -> _Judged:
@@ -187,12 +195,12 @@ def _judge(files: Mapping[str, tuple[str, Footer]], target: Target) -> _Judged:
     where = _shown(footer)
     judged = _Judged()
     for table in sorted(footer.rows.keys() - files.keys()):
-        text = f"its file of the table {table} with {footer.rows[table]} rows is missing"
+        text = f"the file of table {table} with {footer.rows[table]} rows is missing"
         judged.findings.append(Finding("hole", where, text))
     numbers: list[Ranges] = []
     for table, (path, told) in sorted(files.items()):
         if told != footer:
-            text = f"it says something else of its segment than {next(iter(files.values()))[0]}"
+            text = f"its footer differs from that of {next(iter(files.values()))[0]}"
             judged.findings.append(Finding("duplicate", path, text))
         if table not in contract().tables:
             continue
@@ -250,10 +258,10 @@ def _compared(covered: Ranges, first_seq: int, last_seq: int, where: str) -> Ite
         low, high = int(before[place]) + 1, int(after[place]) - 1
         if high >= low:
             yield Finding(
-                "hole", where, f"{high - low + 1} events from {low} to {high} are missing, and nothing says why"
+                "hole", where, f"{high - low + 1} events from {low} to {high} are missing without a recorded reason"
             )
         else:
-            yield Finding("duplicate", where, f"the numbers from {high + 1} to {low - 1} are there more than once")
+            yield Finding("duplicate", where, f"the numbers from {high + 1} to {low - 1} occur more than once")
 
 
 def _boot(boot: Boot, footers: Iterable[Footer], deleted: int, *, is_latest: bool) -> Iterator[Finding]:
@@ -271,12 +279,12 @@ def _boot(boot: Boot, footers: Iterable[Footer], deleted: int, *, is_latest: boo
             )
         elif footer.first_seq < expected:
             yield Finding(
-                "duplicate", _shown(footer), f"its events from {footer.first_seq} on are in another segment too"
+                "duplicate", _shown(footer), f"its events from {footer.first_seq} on are also in another segment"
             )
         expected = max(expected, footer.last_seq + 1)
     if ordered[-1].end == "next" and not is_latest:
         yield Finding(
-            "hole", where, f"it does not end: what follows {expected - 1} is missing, and a later boot is there"
+            "hole", where, f"the boot has no end: events after {expected - 1} are missing, although a later boot exists"
         )
 
 

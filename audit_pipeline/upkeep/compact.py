@@ -61,7 +61,7 @@ def compact(target: Target, before_us: int, bytes_max: int, is_stopped: Callable
             finish_interrupted(target)
             raise
         except NoSegmentError as error:
-            log.error("segments of an hour stay as they are, one is damaged: %s", error)
+            log.error("segments of an hour are not merged because one is damaged: %s", error)
             finish_interrupted(target)
         else:
             merged += len(run)
@@ -197,7 +197,7 @@ def _replace(plan: CompactionPlan, path: str, target: Target) -> None:
     folders = {draft.rpartition("/")[0] for draft, _ in plan.merged}
     there = {stored.path for folder in folders for stored in target.files(folder)}
     if any(draft not in there and name not in there for draft, name in plan.merged):
-        log.error("somebody else has compacted at the same time: the segments that were to be merged stay as they are")
+        log.error("another process has compacted at the same time: the segments to merge stay unchanged")
         target.delete(path)
         return
     for original in plan.originals:

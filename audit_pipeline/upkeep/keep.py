@@ -39,7 +39,7 @@ def keep(land: Sequence[str], variables: Path | None, stopped: Event) -> None:
             pause_s = _FIRST_PAUSE_S
             continue
         pause_s = _FIRST_PAUSE_S if time.monotonic() - began_s > _STEADY_S else min(pause_s * 2, _PAUSE_MAX_S)
-        log.error("landing ended (%s) and begins again in %g s", ended, pause_s)
+        log.error("landing ended (%s) and restarts in %g s", ended, pause_s)
         stopped.wait(pause_s)
 
 
@@ -58,7 +58,7 @@ def _run(command: Sequence[str], variables: Path | None, stopped: Event) -> str 
             process.wait()
             return None
         if read_variables(variables)[0] != given:
-            log.info("the variables in %s have changed, landing begins anew", variables)
+            log.info("the variables in %s have changed: landing restarts", variables)
             process.terminate()
             process.wait()
             return None
@@ -84,5 +84,8 @@ def read_variables(folder: Path | None) -> tuple[dict[str, str], list[str]]:
         if _VARIABLE.fullmatch(path.name) and "\0" not in text:
             found[path.name] = text
         else:
-            problems.append(f"{path} is no variable: its name must be one, and its text without zeros")
+            problems.append(
+                f"{path} is not a variable: its name must be that of a variable, and its text must not contain "
+                "zero bytes"
+            )
     return found, problems

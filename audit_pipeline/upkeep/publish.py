@@ -182,7 +182,9 @@ def _log_begin(footer: Footer, rows: int) -> None:
     total = sum(footer.rows.values())
     if rows or total >= _MANY_ROWS:
         boot = "-".join(map(str, footer.boot))
-        log.info("%s: segment %d-%d has %d events, of which %d are there", boot, *footer.segments, total, rows)
+        log.info(
+            "%s: segment %d-%d has %d events, %d of them already in the topic", boot, *footer.segments, total, rows
+        )
 
 
 def _publish(

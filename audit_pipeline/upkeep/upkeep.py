@@ -35,7 +35,7 @@ class HourlyUpkeep:
         self._pool.shutdown()
         failure = None if self._running is None else self._running.exception()
         if failure is not None and failure is not error:
-            log.error("upkeep has failed, too: %r", failure)
+            log.error("upkeep has also failed: %r", failure)
 
     def begin(self, now_us: int) -> None:
         """Start upkeep if it is due and the last run has ended."""

@@ -13,7 +13,7 @@ def make_data_folder(path: Path) -> Path:
     except PermissionError:
         raise ConfigError(_not_ours(path)) from None
     except OSError as error:
-        raise ConfigError(f"log.dirs: {path} cannot be made: {error}") from error
+        raise ConfigError(f"log.dirs: {path} cannot be created: {error}") from error
     if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
         raise ConfigError(_not_ours(path))
     return path
@@ -25,7 +25,7 @@ def _not_ours(path: Path) -> str:
     found = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
     state = found.stat()
     return (
-        f"log.dirs: {path} cannot be written by {user} (uid:gid): {found} belongs to {state.st_uid}:{state.st_gid},"
-        f" mode {state.st_mode & 0o7777:04o}; chown it to {user}, in a pod by an init container or on the node where"
-        " the kind of volume ignores fsGroup, as hostPath does"
+        f"log.dirs: {path} cannot be written by {user} (uid:gid): {found} belongs to "
+        f"{state.st_uid}:{state.st_gid}, mode {state.st_mode & 0o7777:04o}. Change its owner to {user}; in a pod "
+        "use an init container, or the node if the kind of volume ignores fsGroup, like hostPath"
     )

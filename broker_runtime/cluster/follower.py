@@ -96,7 +96,7 @@ class MetadataFollower:
                     # A standby may have answered; the next controller may be active.
                     continue
                 if rounds == 1 or rounds % _SAID_EVERY == 0:
-                    log.warning("metadata cannot be fetched, trying again: %s", error)
+                    log.warning("metadata cannot be fetched; retrying: %s", error)
                 await asyncio.sleep(min(_RETRY_DELAY_S * 2 ** min(rounds - 1, 8), _RETRY_DELAY_MAX_S))
 
     async def wait_until(self, seen: Callable[[MetadataImage], bool], timeout_s: float) -> bool:
@@ -209,13 +209,18 @@ class MetadataFollower:
         snapshot = await self._fetch_snapshot()
         end_offset, payload = snapshot if snapshot is not None else (0, b"")
         if self._started_over:
-            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, "the controller's log does not go on from its snapshot")
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, "the controller's log does not continue from its snapshot")
         if end_offset > self.next_offset:
-            log.info("metadata goes on from a snapshot: offset %d instead of %d", end_offset, self.next_offset)
+            log.info(
+                "metadata continues from a snapshot at offset %d; this node was at offset %d",
+                end_offset,
+                self.next_offset,
+            )
         else:
             log.error(
-                "the controller does not have the metadata of this node, which is at offset %d: its data was restored "
-                "from an older copy, or is another cluster's; this node starts over at offset %d",
+                "the controller does not have the metadata of this node, which is at offset %d: the controller's "
+                "data was restored from an older copy or belongs to another cluster; this node starts over at "
+                "offset %d",
                 self.next_offset,
                 end_offset,
             )
@@ -263,7 +268,7 @@ class MetadataFollower:
                 return int(found.snapshot_id.end_offset), bytes(payload)
             if not found.unaligned_records or found.size > _SNAPSHOT_BYTES_MAX:
                 raise KafkaError(
-                    ErrorCode.CORRUPT_MESSAGE, f"a metadata snapshot of {found.size} bytes does not arrive"
+                    ErrorCode.CORRUPT_MESSAGE, f"a metadata snapshot of {found.size} bytes did not arrive completely"
                 )
 
 
@@ -271,4 +276,4 @@ def _only_partition(topics: Iterable[Entity]) -> Entity:
     for topic in topics:
         for partition in topic.partitions:
             return partition
-    raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the controller's answer leaves out what it was asked for")
+    raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the controller's response lacks the requested partition")

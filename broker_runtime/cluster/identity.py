@@ -13,7 +13,7 @@ from broker_runtime.storage.disk.run_record import UNKNOWN_BOOT
 from broker_runtime.wire.uuids import encode_uuid
 
 FILE_NAME = "meta.properties"
-_RESTORE = "restore it, or write into it the cluster.id and node.id that this folder has, with version=1"
+_RESTORE = "restore the file, or write version=1 and the cluster.id and node.id of this folder into it"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 _MS_MASK = (1 << 48) - 1
@@ -41,7 +41,7 @@ def claim_folder(log_dir: Path, node_id: int, cluster_id: str | None) -> str:
     except (ConfigError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is damaged ({error}); {_RESTORE}") from error
     if not known.get("cluster.id") or "node.id" not in known:
-        raise ConfigError(f"{path} names no cluster.id or no node.id; {_RESTORE}")
+        raise ConfigError(f"{path} lacks cluster.id or node.id; {_RESTORE}")
     if known.get("node.id") != str(node_id):
         raise ConfigError(f"log.dirs: {log_dir} belongs to node {known.get('node.id')}, not to node.id {node_id}")
     if cluster_id is not None and known.get("cluster.id") != cluster_id:

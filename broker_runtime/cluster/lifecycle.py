@@ -194,12 +194,12 @@ class Lifecycle:
 _REASONS: Mapping[Phase, str | None] = {
     Phase.NOT_RUNNING: "not started yet",
     Phase.STARTING: "not registered with the controller yet",
-    Phase.RECOVERY: "registered, and not caught up and unfenced yet",
+    Phase.RECOVERY: "registered, but not caught up and unfenced yet",
     Phase.RUNNING: None,
     Phase.FENCED: "fenced by the controller",
-    Phase.CUT_OFF: "fenced by itself: the controller has not answered for broker.session.timeout.ms",
-    Phase.REJOINING: "the controller does not know this registration any more; registering again",
-    Phase.STOPPING: "stopping: leaderships are moving away",
+    Phase.CUT_OFF: "fenced by this broker itself: the controller has not answered for broker.session.timeout.ms",
+    Phase.REJOINING: "the controller no longer knows this registration; registering again",
+    Phase.STOPPING: "stopping: leaderships are moving to other brokers",
     Phase.GONE: "stopping",
     Phase.REPLACED: "another live process is registered with this broker id",
 }

@@ -118,4 +118,4 @@ def _decoded(api_key: int, version: int, body: memoryview) -> Entity:
     try:
         return decode_response(api_key, version, body)
     except ProtocolError as error:
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the controller's answer: {error}") from error
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the controller's response is invalid: {error}") from error

@@ -54,7 +54,7 @@ class LoopbackLink:
         try:
             answer = self._dispatcher.handle(frame, self)
         except ProtocolError as error:
-            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"the controller refuses: {error}") from error
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"the controller refused the request: {error}") from error
         if isinstance(answer, PendingReply):
             arrived: asyncio.Future[Reply | None] = asyncio.get_running_loop().create_future()
             answer.on_complete(lambda reply: None if arrived.done() else arrived.set_result(reply))

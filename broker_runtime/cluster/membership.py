@@ -189,7 +189,7 @@ class Membership:
                 self._registration_refused(error, give_up_s)
                 if error.code != warned:
                     warned = error.code
-                    log.warning("the registration is tried again until it succeeds: %s", self._explained(error))
+                    log.warning("the registration failed; retrying until it succeeds: %s", self._explained(error))
                 await self._sleep(delay_s)
                 delay_s = min(delay_s * 2, _RETRY_DELAY_MAX_S)
                 continue
@@ -203,7 +203,10 @@ class Membership:
             answer = await self._ask_to_register()
         except KafkaError as error:
             self._is_news = True
-            log.warning("the controller is not told of this broker's listeners yet: %s", self._explained(error))
+            log.warning(
+                "this broker's listeners could not be registered with the controller; the next heartbeat retries: %s",
+                self._explained(error),
+            )
             return
         if answer.broker_epoch != self.status.epoch:
             # The controller has lost this broker's registration meanwhile.
@@ -270,7 +273,7 @@ class Membership:
 
     def _heartbeat_failed(self, error: KafkaError) -> float:
         if not self._failures:
-            log.warning("heartbeats fail and are tried again: %s", error)
+            log.warning("heartbeats fail; retrying: %s", error)
         self._failures += 1
         if error.code in _LOST:
             self.status.on(LifecycleEvent.REGISTRATION_LOST)

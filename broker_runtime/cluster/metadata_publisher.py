@@ -85,12 +85,12 @@ class MetadataPublisher:
     def publish(self, changes: Changes, done: Callable[[], None]) -> None:
         """Apply changes that the image already contains; a failed step does not stop the others. Then call `done`."""
         run = self.reactions.run
-        run("noting which logs are deleted", partial(self._replicas.note_removals, changes.removals))
+        run("recording which logs are deleted", partial(self._replicas.note_removals, changes.removals))
         if None in changes.broker_configs or self._settings.node_id in changes.broker_configs:
             run("applying the broker's configuration", self._reconfigure)
             # Limits of a listener are set before it opens.
             run("opening and closing listeners", self._reconfigure_listeners)
-            run("applying what the configuration says of observers", self._reconfigure_observers)
+            run("applying the configuration of observers", self._reconfigure_observers)
         if changes.ip_quotas:
             self._ip_quotas |= changes.ip_quotas
             # Includes those that an earlier change has left because it failed.
@@ -101,7 +101,7 @@ class MetadataPublisher:
             apply_groups = partial(self._limits.on_connection_groups, self._connection_groups)
             self.reactions.run_over_turns("applying connection groups", apply_groups)
         self.replica_publisher.publish(changes)
-        self.reactions.when_done("telling which metadata is in force", done)
+        self.reactions.when_done("reporting which metadata is in force", done)
 
     def _reconfigure(self) -> None:
         self.effective = effective_config(

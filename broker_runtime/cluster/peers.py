@@ -25,7 +25,7 @@ class BrokerPeers:
         endpoint = None if broker is None else broker.endpoint(self._listener)
         if endpoint is None:
             raise KafkaError(
-                ErrorCode.BROKER_NOT_AVAILABLE, f"broker {broker_id} is not known with a listener {self._listener}"
+                ErrorCode.BROKER_NOT_AVAILABLE, f"broker {broker_id} is not known, or has no listener {self._listener}"
             )
         if endpoint.security_protocol not in list(SecurityProtocol):
             # A newer broker may have protocols that are unknown here.

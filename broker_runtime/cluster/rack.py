@@ -45,9 +45,10 @@ async def _wait(file: Path, timeout_s: float, stop: asyncio.Event) -> str:
                 rack = _read(file)
     except TimeoutError:
         raise RackUnknownError(
-            f"sluicegate.broker.rack.file: {file} is empty after {timeout_s:g} s, so nobody knows the rack of this"
-            " broker. In Kubernetes the operator fills it: see that it runs, and that this pod's node has the label"
-            " that brokers.rack.topologyKey of the BrokerCluster names (kubectl describe brokercluster)"
+            f"sluicegate.broker.rack.file: {file} is empty after {timeout_s:g} s, so the rack of this broker is "
+            "unknown. In Kubernetes the operator writes this file: check that the operator runs, and that this "
+            "pod's node has the label that is named by brokers.rack.topologyKey of the BrokerCluster (kubectl "
+            "describe brokercluster)"
         ) from None
     return rack
 

@@ -71,7 +71,7 @@ class Reactions:
             step()
         except Exception as error:
             if backoff.is_news(repr(error)):
-                log.exception("%s failed, it is tried again", name)
+                log.exception("%s failed; retrying", name)
             self._again_later(name, backoff, lambda: self.run(name, step))
         else:
             _log_recovery(name, backoff)
@@ -115,7 +115,9 @@ class Reactions:
             async with asyncio.timeout(timeout_s):
                 await done.wait()
         except TimeoutError:
-            log.warning("metadata is not applied to the end: %d steps are left to the next start", len(self._steps))
+            log.warning(
+                "metadata is not completely applied: the next start applies the remaining %d steps", len(self._steps)
+            )
 
     @property
     def failing(self) -> list[str]:
@@ -186,7 +188,7 @@ class Reactions:
             self._ended(step)
         except Exception as error:
             if step.backoff.is_news(repr(error)):
-                log.exception("%s failed, it is tried again", step.name)
+                log.exception("%s failed; retrying", step.name)
             self._again_later(step.name, step.backoff, partial(self._wait_again, step.name, step.step))
             self._ended(step)
         finally:
@@ -236,4 +238,4 @@ class _Step:
 
 def _log_recovery(name: str, backoff: Backoff) -> None:
     if backoff.succeeded():
-        log.info("%s has succeeded now", name)
+        log.info("%s has succeeded", name)

@@ -63,21 +63,21 @@ def check_not_final(error: KafkaError, broker_id: int) -> None:
     if error.code == ErrorCode.INCONSISTENT_CLUSTER_ID:
         raise MembershipError(f"this broker's data belongs to another cluster: {error}") from error
     if error.code in (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_REGISTRATION):
-        raise MembershipError(f"the controller does not take broker {broker_id}: {error}") from error
+        raise MembershipError(f"the controller refuses broker {broker_id}: {error}") from error
 
 
 def replaced(broker_id: int) -> ReplacedError:
     return ReplacedError(
-        f"broker id {broker_id} has been taken by another process while this one was away; "
-        "this one ends, so that only one serves (give each broker its own node.id)"
+        f"another process registered with broker id {broker_id} while this one had no session; this process exits, "
+        "so that only one serves (give each broker its own node.id)"
     )
 
 
 def explained(error: KafkaError, broker_id: int, session_timeout_s: float) -> str:
     if error.code == ErrorCode.DUPLICATE_BROKER_REGISTRATION:
         return (
-            f"another process is registered with broker id {broker_id} and was heard of within "
-            f"broker.session.timeout.ms ({session_timeout_s:g} s); if that is this broker before it "
-            "was killed, its session ends soon"
+            f"another process is registered with broker id {broker_id} and sent a heartbeat within "
+            f"broker.session.timeout.ms ({session_timeout_s:g} s); if it was this broker before it was killed, its "
+            "session ends soon"
         )
     return str(error)

@@ -65,7 +65,7 @@ class ReplicaPublisher:
         """Apply everything that complete metadata assigns to this broker; from now on apply changes, too."""
         self._active = True
         over_turns = self._reactions.run_over_turns
-        over_turns("setting aside what the metadata does not name", self._replicas.remove_strays)
+        over_turns("setting aside logs that the metadata does not name", self._replicas.remove_strays)
         over_turns("applying all topics", self._apply_all_topics)
         self._retry_offline_when_done()
 
@@ -84,10 +84,10 @@ class ReplicaPublisher:
             return
         if changes.brokers:
             apply_brokers = self._replicas.led_replicas.apply_brokers
-            self._reactions.run_over_turns("applying which brokers there are", apply_brokers)
+            self._reactions.run_over_turns("applying the list of brokers", apply_brokers)
         if changes.partitions or changes.topics_removed:
             self._untold.append(changes)
-            self._reactions.run_over_turns("telling which topics have changed", self._tell_topics)
+            self._reactions.run_over_turns("reporting which topics have changed", self._tell_topics)
         if changes.topics_removed:
             self._removed |= changes.topics_removed
             self._reactions.run_over_turns("removing topics", self._remove_topics)
@@ -171,7 +171,7 @@ class ReplicaPublisher:
             yield from self._replicas.configure(topic.id, self._topic_config(name))
 
     def _retry_offline_when_done(self) -> None:
-        self._reactions.when_done("looking for replicas that could not be opened", self._retry_offline_later)
+        self._reactions.when_done("searching for replicas that could not be opened", self._retry_offline_later)
 
     def _retry_offline_later(self) -> None:
         """Retry replicas that could not be opened, with growing delays: a disk or descriptors may be free by then."""

@@ -90,8 +90,8 @@ def _room_for_brokers_problem(given: Configs, broker_id: int | None, image: Meta
             name = own if len(listeners) > 1 or own in given else _MAX_CONNECTIONS
             if name in given and int(given[name]) < needed:
                 return (
-                    f"Invalid {name} {given[name]}: {needed} brokers talk to each other over the listener {listener}, "
-                    f"as does whoever administers them; allow {needed} or more, or give clients another listener"
+                    f"Invalid {name} {given[name]}: {needed} brokers and their administrators connect by the "
+                    f"listener {listener}; allow {needed} connections or more, or give clients another listener"
                 )
     return None
 
@@ -106,7 +106,10 @@ def _brokers_listener_problem(given: Configs, broker_id: int | None, image: Meta
             listener = endpoint.listener.lower()
             for key in (BrokerConfig.listeners.name, BrokerConfig.advertised_listeners.name):
                 if key in given and listener not in _named({key: given[key]}):
-                    return f"Invalid {key} {given[key]}: brokers use the listener {listener} between them; name it, too"
+                    return (
+                        f"Invalid {key} {given[key]}: brokers connect to each other by the listener {listener}; "
+                        "include it"
+                    )
             if problem := proxy_problem(given, listener):
                 return problem
     return None

@@ -23,8 +23,8 @@ def check_partitions(partitions: int) -> None:
     if partitions > RECORDS_MAX:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION,
-            f"Excessively large number of partitions per request. {partitions} are asked for; at most {RECORDS_MAX} "
-            "may be, so ask in several requests.",
+            f"Excessively large number of partitions per request. The request needs {partitions}; at most "
+            f"{RECORDS_MAX} are allowed. Split it into several requests.",
         )
 
 
@@ -33,8 +33,8 @@ def check_records(count: int) -> None:
     if count > RECORDS_MAX:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION,
-            f"Unable to perform excessively large batch operation. One request may write {RECORDS_MAX} records of "
-            "metadata, so ask in several requests.",
+            f"Unable to perform excessively large batch operation. One request may write at most {RECORDS_MAX} "
+            "records of metadata. Split it into several requests.",
         )
 
 
@@ -65,9 +65,9 @@ class Capacity:
             if after > limit:
                 raise KafkaError(
                     ErrorCode.POLICY_VIOLATION,
-                    f"Broker {broker} would have {after} replicas of partitions, and may have {limit} "
-                    "(sluicegate.broker.replicas.max, or what the limit of open files allows); add brokers, raise "
-                    "that limit, or ask for fewer partitions.",
+                    f"Broker {broker} would have {after} replicas of partitions; at most {limit} are allowed "
+                    "(sluicegate.broker.replicas.max, or what the limit of open files allows). Add brokers, raise "
+                    "that limit, or create fewer partitions.",
                 )
         self._replicas += added
         return records

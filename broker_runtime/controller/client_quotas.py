@@ -159,7 +159,9 @@ def _check_value(key: str, kind: Type, value: float) -> None:
     elif value - math.floor(value) > _FRACTION_MAX:
         raise _invalid(f"{key} cannot be a fractional value.")
     if value < _SMALLEST[kind]:
-        raise _invalid(f"Quota {key} must be at least {_SMALLEST[kind]}, not {value}; remove the quota to lift it")
+        raise _invalid(
+            f"Quota {key} must be at least {_SMALLEST[kind]}, not {value}; remove the quota to have no limit"
+        )
 
 
 def _invalid(message: str) -> KafkaError:

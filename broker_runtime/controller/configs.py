@@ -73,8 +73,8 @@ class ResourceCapacity:
         if len(configs.names(kind)) + self._added[kind] >= most:
             raise KafkaError(
                 ErrorCode.POLICY_VIOLATION,
-                f"{name} has no configuration yet, and {most} resources of type {kind} may have one"
-                f"{advice or ' (sluicegate.config.resources.max)'}",
+                f"{name} has no configuration yet, and at most {most} resources of type {kind} may have "
+                f"one{advice or ' (sluicegate.config.resources.max)'}",
             )
         self._added[kind] += 1
 
@@ -83,7 +83,7 @@ def check_count(count: int) -> None:
     """Check the number of configurations of one resource in a request. Raises KafkaError."""
     if count > CONFIGS_MAX:
         raise KafkaError(
-            ErrorCode.INVALID_REQUEST, f"{count} configurations for one resource; at most {CONFIGS_MAX} may be."
+            ErrorCode.INVALID_REQUEST, f"{count} configurations for one resource; at most {CONFIGS_MAX} are allowed."
         )
 
 
@@ -157,7 +157,7 @@ def _broker_id(name: str, image: MetadataImage) -> int | None:
     except ValueError:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}") from None
     if str(broker_id) != name:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Node id must be written plainly, but it is: {name}")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Node id must be in plain decimal form, but it is: {name}")
     if broker_id not in image.brokers:
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No broker with id {broker_id} found.")
     return broker_id
@@ -224,7 +224,7 @@ def _check_lists(changes: Sequence[Change]) -> None:
     if length > _TAKEN_APART_LENGTH_MAX:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
-            f"The items to append or subtract have {length} characters, and one resource may have "
+            f"The items to append or subtract have {length} characters, and one resource may have at most "
             f"{_TAKEN_APART_LENGTH_MAX} in one request. Send them in several requests.",
         )
 

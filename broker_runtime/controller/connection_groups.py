@@ -27,7 +27,7 @@ def check_name(name: str | None) -> None:
 def check_member(member: str | None) -> None:
     """Check that `member` is an address or a range in its canonical spelling. Raises KafkaError."""
     if member is None:
-        raise _invalid("A member of a connection-group is an address or a range; there is no default member")
+        raise _invalid("A member of a connection-group must be an address or a range; a default member does not exist")
     try:
         network = ip_network(member)
     except ValueError:
@@ -35,7 +35,10 @@ def check_member(member: str | None) -> None:
     if isinstance(network, IPv6Network) and (
         network.network_address.ipv4_mapped is not None or network.network_address.scope_id is not None
     ):
-        raise _invalid(f"{member}: clients with IPv4 addresses are known by those; write it as IPv4, without a zone")
+        raise _invalid(
+            f"{member}: the broker identifies clients with IPv4 addresses by those; write the member as IPv4, "
+            "without a zone"
+        )
     whole = network.prefixlen == network.max_prefixlen
     canonical = network.network_address.compressed if whole else network.compressed
     if member != canonical:
@@ -47,7 +50,7 @@ def _not_a_member(member: str) -> str:
         range_of_it = ip_network(member, strict=False).compressed
     except ValueError:
         return f"{member} is neither an IP address nor a range such as 10.0.0.0/8"
-    return f"{member} has bits set beyond its prefix; the range that it is in is {range_of_it}"
+    return f"{member} has bits set beyond its prefix; the range that contains it is {range_of_it}"
 
 
 def check_flag(key: str, value: float) -> None:
@@ -60,8 +63,8 @@ def check_member_number(value: float) -> None:
     """Check the number that identifies the holder of a member. Raises KafkaError."""
     if not (value >= 1 and value.is_integer()):
         raise _invalid(
-            f"{MEMBER_KEY} must be a whole number from 1 on, which tells who has the address; remove it to take the"
-            " member out of the group"
+            f"{MEMBER_KEY} must be a whole number of at least 1, which identifies the holder of the address; "
+            "remove the value to remove the member from the group"
         )
 
 
@@ -121,7 +124,7 @@ class GroupCapacity:
 
 
 def _full(what: str, key: str) -> str:
-    return f"There are {what}, as many as {key} allows"
+    return f"There are already {what}, the maximum that {key} allows"
 
 
 def _invalid(message: str) -> KafkaError:

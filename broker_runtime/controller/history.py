@@ -81,7 +81,7 @@ class History:
                 await self._journal.write_snapshot(snapshot)
                 self._forget_before(snapshot)
             except (JournalError, KafkaError) as error:
-                log.error("the metadata log is not shortened now, it is tried again after more records: %s", error)
+                log.error("the metadata log could not be truncated; retrying after more records: %s", error)
 
     async def _encoded(self, image: MetadataImage) -> Snapshot:
         """Encode piece by piece: heartbeats and requests are served between the pieces."""

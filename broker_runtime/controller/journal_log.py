@@ -69,4 +69,4 @@ class JournalLog:
             self._log.advance_high_watermark(end)
             self._history.committed()
         elif not self.held:
-            raise DeposedError("the lease has run out")
+            raise DeposedError("the lease has expired")

@@ -48,7 +48,7 @@ def change_isr(leader: int, change: IsrChange, image: MetadataImage) -> IsrChang
     """Change the in-sync set. The caller checks the broker's own epoch. Raises KafkaError."""
     topic = image.topics.by_id(change.topic_id)
     if topic is None:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with id {change.topic_id}")
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"topic id {change.topic_id} does not exist")
     part = topic.partitions.get(change.index)
     if part is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic.name} has no partition {change.index}")
@@ -73,7 +73,9 @@ def _check_epochs(leader: int, change: IsrChange, part: Partition) -> None:
             ErrorCode.FENCED_LEADER_EPOCH, f"the leader epoch is {part.leader_epoch}, not {change.leader_epoch}"
         )
     if leader != part.leader:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"broker {leader} does not lead it, broker {part.leader} does")
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"broker {leader} does not lead the partition; broker {part.leader} does"
+        )
     if change.partition_epoch < part.partition_epoch:
         raise KafkaError(
             ErrorCode.INVALID_UPDATE_VERSION,
@@ -85,13 +87,14 @@ def _check_members(leader: int, change: IsrChange, part: Partition) -> None:
     members = {broker for broker, _ in change.isr}
     if not members or len(members) != len(change.isr) or not members <= set(part.replicas):
         raise KafkaError(
-            ErrorCode.INVALID_REQUEST, f"in-sync replicas are different replicas of {list(part.replicas)}, at least one"
+            ErrorCode.INVALID_REQUEST,
+            f"the in-sync set must have at least one replica of {list(part.replicas)}, and no replica twice",
         )
     if leader not in members and not members <= set(part.isr):
-        text = f"the leader {leader} hands over to members of the in-sync set, {list(part.isr)}, only"
+        text = f"the leader {leader} may hand over only to members of the in-sync set {list(part.isr)}"
         raise KafkaError(ErrorCode.INVALID_REQUEST, text)
     if change.recovery_state != RECOVERED:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"leader recovery state {change.recovery_state} is not known here")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"leader recovery state {change.recovery_state} is not known")
 
 
 def _check_eligible(change: IsrChange, image: MetadataImage) -> None:

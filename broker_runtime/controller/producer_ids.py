@@ -27,5 +27,5 @@ def allocate(
     registered(broker_id, broker_epoch, image)
     start = image.producers.next_id
     if start > _LAST - BLOCK_SIZE:
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "all producer ids were handed out")
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "all producer ids are used up")
     return [ProducerIdsRecord(broker_id, broker_epoch, start + BLOCK_SIZE)], ProducerIdBlock(start, BLOCK_SIZE)

@@ -181,7 +181,7 @@ def _check(wanted: Registration, image: MetadataImage) -> None:
             f"Expected cluster ID {image.cluster.id}, but got cluster ID {wanted.cluster_id}",
         )
     if wanted.broker_id < 0:
-        raise KafkaError(ErrorCode.INVALID_REGISTRATION, f"a broker id is 0 or more, not {wanted.broker_id}")
+        raise KafkaError(ErrorCode.INVALID_REGISTRATION, f"a broker id must be 0 or more, not {wanted.broker_id}")
     if wanted.incarnation is None:
         raise KafkaError(ErrorCode.INVALID_REGISTRATION, "a broker needs an incarnation id")
     if not wanted.endpoints or len({e.listener for e in wanted.endpoints}) != len(wanted.endpoints):
@@ -206,7 +206,7 @@ def _check_texts(wanted: Registration) -> None:
     if longest > _TEXT_BYTES_MAX:
         raise KafkaError(
             ErrorCode.INVALID_REGISTRATION,
-            f"what a broker says of itself has {_TEXT_BYTES_MAX} bytes at most in one piece, not {longest}",
+            f"each text of a registration may have at most {_TEXT_BYTES_MAX} bytes, not {longest}",
         )
 
 
@@ -215,7 +215,7 @@ def _check_tags(wanted: Registration) -> None:
     if len(wanted.tags) > _TAGS_MAX or sum(len(name) + len(value) for name, value in wanted.tags) > _TAG_CHARACTERS_MAX:
         raise KafkaError(
             ErrorCode.INVALID_REGISTRATION,
-            f"a broker may have {_TAGS_MAX} tags of {_TAG_CHARACTERS_MAX} characters together",
+            f"a broker may have at most {_TAGS_MAX} tags with {_TAG_CHARACTERS_MAX} characters in total",
         )
 
 

@@ -156,9 +156,9 @@ class ControllerService:
             try:
                 await _until_one_ends(self._election.keep(), self._govern())
             except DeposedError as error:
-                log.error("this controller is deposed: %s", error)
+                log.error("this controller was deposed: %s", error)
             except JournalUnavailableError as error:
-                log.error("this controller gives up being the active one: %s", error)
+                log.error("this controller stops being the active one: %s", error)
                 self._unavailable = self._clock.monotonic(), str(error)
             except JournalDamagedError as error:
                 raise ReplayError(str(error)) from error
@@ -204,12 +204,14 @@ class ControllerService:
             late_s = now_s - began_s - pause_s
             if late_s > self.sessions.timeout_s / 2:
                 # This process was suspended; heartbeats that brokers sent meanwhile are still unread.
-                log.warning("the controller stood still for %.1f s; brokers' sessions last so much longer", late_s)
+                log.warning(
+                    "the controller was suspended for %.1f s; brokers' sessions are extended by that time", late_s
+                )
                 self.sessions.extend(late_s, now_s)
             try:
                 await self.fence_silent_brokers()
             except KafkaError as error:
-                log.warning("silent brokers cannot be fenced now, it is tried again: %s", error)
+                log.warning("brokers without heartbeats could not be fenced; retrying: %s", error)
 
     async def fence_silent_brokers(self) -> None:
         for broker_id in self.sessions.expired(self.image, self._clock.monotonic()):

@@ -68,7 +68,9 @@ class RecordWriter(Generic[S, R]):
         one = [item for batch in batches for item in batch]
         size = sum(len(part or b"") for _, encoded in one for part in encoded)
         if size > self._durable.record_bytes_max:
-            raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, f"{len(one)} records of {size} bytes, which go together")
+            raise KafkaError(
+                ErrorCode.RECORD_LIST_TOO_LARGE, f"a batch of {len(one)} records and {size} bytes cannot be split"
+            )
         return one
 
     def _check_sizes(self, batches: Sequence[Sequence[tuple[R, KeyValue]]]) -> None:
@@ -76,4 +78,4 @@ class RecordWriter(Generic[S, R]):
         for batch in batches:
             size = sum(len(part or b"") for part in batch[0][1])
             if size > self._durable.record_bytes_max:
-                raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"a record of {size} bytes, of several that go together")
+                raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"a record has {size} bytes")

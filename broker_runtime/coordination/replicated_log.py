@@ -94,7 +94,7 @@ class ReplicatedLog:
             self._write(records)
         except KafkaError as error:
             self._check_held()
-            raise BatchRefusedError(f"{self._leader.log.place} refuses what was decided: {error}") from error
+            raise BatchRefusedError(f"{self._leader.log.place} refused the records of a decision: {error}") from error
 
     def _check_takes(self) -> None:
         leader = self._leader
@@ -102,7 +102,7 @@ class ReplicatedLog:
         if leader.is_under_min_isr:
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
-                f"{leader.topic}-{leader.index} has fewer in-sync replicas than min.insync.replicas asks for",
+                f"{leader.topic}-{leader.index} has fewer in-sync replicas than min.insync.replicas",
             )
         files = leader.log.files
         if not files.health.usable:
@@ -128,5 +128,5 @@ class ReplicatedLog:
     def _check_held(self) -> None:
         if not self.held:
             leader = self._leader
-            why = leader.log.failure or f"its leader epoch was {self._epoch}, and this broker leads it no more in that"
-            raise LeadershipLostError(f"{leader.topic}-{leader.index} is not this broker's to write: {why}")
+            why = leader.log.failure or f"this broker no longer leads the partition in epoch {self._epoch}"
+            raise LeadershipLostError(f"this broker may no longer write to {leader.topic}-{leader.index}: {why}")

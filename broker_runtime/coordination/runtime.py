@@ -166,7 +166,7 @@ class CoordinatorRuntime(Generic[S, R]):
         elif isinstance(error, KafkaError):
             again = error.code not in _NEVER_TAKEN
             if self._timer_trouble.is_news(error.code.name):
-                log.warning("the timer %s came to nothing%s: %s", key, " and is tried again" if again else "", error)
+                log.warning("the timer %s failed%s: %s", key, " and is retried" if again else "", error)
             if again and self.phase is TermPhase.ACTIVE and key not in self._timers:
                 self._timers.schedule(key, _TIMER_RETRY_S, decide)
 

@@ -73,10 +73,10 @@ class AtomicBatch(list[R]):
 class Refusal(Enum):
     """Why a request is not decided, or is answered with an error although it was decided."""
 
-    UNLOADED = "another process is asked to decide this, or nobody yet"
+    UNLOADED = "another process decides this request, or no process yet"
     LOADING = "the log is still being read"
-    QUEUE_FULL = "as many requests wait as may"
-    LOST = "the request was decided, and whether all of its records are durable is not known here"
+    QUEUE_FULL = "the queue of requests is full"
+    LOST = "the request was decided, but this process does not know whether all of its records are durable"
 
 
 class Shard(Protocol[S, R]):

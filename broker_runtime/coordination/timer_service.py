@@ -107,4 +107,4 @@ class TimerService(Generic[A]):
 
 
 def _nobody(key: Hashable, action: object) -> None:
-    raise RuntimeError(f"the timer {key} is due, and no runtime has these timers")
+    raise RuntimeError(f"the timer {key} is due, but no runtime is attached to these timers")

@@ -153,7 +153,7 @@ class EpochEnds:
             except Exception as error:
                 # Consumers would wait forever without an answer.
                 if repr(error) != lane.trouble:
-                    log.exception("the question to broker %d where logs end has failed", leader)
+                    log.exception("the request to broker %d for the ends of its logs failed", leader)
                 _note(leader, lane, repr(error))
             if answers is None:
                 answers = {}
@@ -192,5 +192,5 @@ def _note(leader: int, lane: _Lane, trouble: str) -> None:
     """Log each failure once, and the recovery once."""
     if trouble != lane.trouble:
         outcome = f"cannot be checked: {trouble}" if trouble else "can be checked again"
-        log.info("the ends of logs that broker %d leads %s", leader, outcome)
+        log.info("the log end offsets of broker %d %s", leader, outcome)
     lane.trouble = trouble

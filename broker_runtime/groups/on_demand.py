@@ -102,8 +102,8 @@ class GroupsOnDemand:
                 await self._importer.load(SERVICE)
                 break
             except Exception as error:
-                self._problem = f"groups are not coordinated, as their code cannot be loaded: {error!r}"
-                log.exception("the coordinator of groups cannot be loaded, tried again in %g s", _RETRY_S)
+                self._problem = f"groups are not coordinated because their code cannot be loaded: {error!r}"
+                log.exception("the group coordinator cannot be loaded; retrying in %g s", _RETRY_S)
             await asyncio.sleep(_RETRY_S)
         self._importing = None
         if not self._closed:

@@ -51,9 +51,9 @@ class PartitionLeaders:
         except (TimeoutError, ProtocolError) as error:
             # The next requests on the same connection would fail too.
             self._links.pop(leader).close()
-            why = str(error) or f"no answer within {self._timeout_s:g} s"
+            why = str(error) or f"no response within {self._timeout_s:g} s"
             raise KafkaError(
-                ErrorCode.BROKER_NOT_AVAILABLE, f"broker {leader} does not say where logs end: {why}"
+                ErrorCode.BROKER_NOT_AVAILABLE, f"broker {leader} did not return log end offsets: {why}"
             ) from error
 
     def close(self) -> None:

@@ -15,6 +15,6 @@ def check_room_for_group(state: GroupsState, environment: GroupEnvironment, grou
     if len(state.groups) >= most and group_id not in state.groups:
         raise KafkaError(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"the coordinator of group {group_id[:100]!r} has {len(state.groups)} groups, and takes {most} "
-            "(sluicegate.group.coordinator.groups.max)",
+            f"the coordinator of group {group_id[:100]!r} has {len(state.groups)} groups; at most {most} are "
+            "allowed (sluicegate.group.coordinator.groups.max)",
         )

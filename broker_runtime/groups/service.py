@@ -130,7 +130,7 @@ class GroupCoordinatorService:
                 self.tally.failures += 1
                 self.problems[index] = f"groups of {leader.topic}-{index} are not coordinated: {error}"
                 if backoff.is_news(repr(error)):
-                    log.exception("the coordinator of %s-%d failed and is begun anew", leader.topic, index)
+                    log.exception("the coordinator of %s-%d failed and is restarted", leader.topic, index)
             finally:
                 term.end()
             await asyncio.sleep(backoff.failed())
@@ -153,12 +153,12 @@ class GroupCoordinatorService:
         clients repeat a request only on COORDINATOR_LOAD_IN_PROGRESS.
         """
         if len(group_id) > TEXT_BYTES_MAX:
-            raise KafkaError(ErrorCode.INVALID_GROUP_ID, f"a group's id has at most {TEXT_BYTES_MAX} bytes")
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID, f"a group id may have at most {TEXT_BYTES_MAX} bytes")
         term = self._find(group_id)
         if term is None:
             index = self._partition_of(group_id)
             if index is not None and self._awaits(index):
-                why = "this broker begins to coordinate the group; ask again"
+                why = "this broker is still taking over the group; try again"
                 raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, why)
             raise KafkaError(ErrorCode.NOT_COORDINATOR, "this broker does not coordinate the group")
         return term

@@ -37,12 +37,12 @@ _EXPIRY, _TOPICS = "expiry of offsets", "changed topics"
 _MS = 1000
 
 _REFUSALS: Mapping[Refusal, tuple[ErrorCode, str]] = {
-    Refusal.LOADING: (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "this broker is still loading the group; ask again"),
+    Refusal.LOADING: (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "this broker is still loading the group; try again"),
     Refusal.UNLOADED: (ErrorCode.NOT_COORDINATOR, "this broker does not coordinate the group"),
-    Refusal.QUEUE_FULL: (ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many requests wait for the coordinator; ask again"),
+    Refusal.QUEUE_FULL: (ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many requests wait for the coordinator; try again"),
     Refusal.LOST: (
         ErrorCode.NOT_COORDINATOR,
-        "this broker lost the group before it knew that what was decided is kept; ask the next coordinator",
+        "this broker lost the group before it knew whether the result is durable; ask the next coordinator",
     ),
 }
 
@@ -77,9 +77,7 @@ class GroupShard:
             )
         if unknown:
             told = ", ".join(f"{count} of type {number}" for number, count in sorted(unknown.items()))
-            log.info(
-                "%s has records of groups that this broker does not serve, which stay there: %s", durable.place, told
-            )
+            log.info("%s has records of groups that this broker does not serve; they are kept: %s", durable.place, told)
         state.next_offset = end
         return state
 
@@ -96,7 +94,7 @@ class GroupShard:
     def close(self, state: GroupsState) -> None:
         """End the term. Push consumers are disconnected, so that they look for the next coordinator immediately."""
         for connection in push.connections(state):
-            self.environment.hang_up(connection, "this broker does not coordinate the group any more")
+            self.environment.hang_up(connection, "this broker no longer coordinates the group")
         self.environment.close()
 
     def topics_changed(self, changed: Collection[str], removed: Mapping[str, UUID]) -> None:

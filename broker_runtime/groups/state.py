@@ -23,7 +23,7 @@ def _nothing(group: Group) -> None:
 
 
 def _no_simple_groups(group_id: str) -> Group:
-    raise ValueError(f"offsets of {group_id} are committed, and nothing is told that makes the group")
+    raise ValueError(f"offsets of group {group_id} are committed, but nothing creates the group")
 
 
 class CommittedOffsets:
@@ -80,7 +80,7 @@ class GroupsState:
         Offsets may have gaps, because a compacted log leaves records out.
         """
         if offset < self.next_offset:
-            raise ValueError(f"record {offset} of __consumer_offsets comes after {self.next_offset - 1}")
+            raise ValueError(f"record {offset} of __consumer_offsets follows record {self.next_offset - 1}")
         if isinstance(record.key, OffsetCommitKey):
             assert record.value is None or isinstance(record.value, OffsetCommitValue)
             if record.value is not None and record.key.group_id not in self.groups:

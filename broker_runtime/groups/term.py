@@ -199,5 +199,5 @@ class Term:
 def _too_late() -> KafkaError:
     return KafkaError(
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        "the coordinator, or the replicas of __consumer_offsets, took longer than offsets.commit.timeout.ms; ask again",
+        "the coordinator, or the replicas of __consumer_offsets, took longer than offsets.commit.timeout.ms; try again",
     )

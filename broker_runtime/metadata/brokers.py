@@ -180,7 +180,7 @@ class Brokers(ReadOnlyTable[int, BrokerInfo]):
     def _known(self, broker_id: int, epoch: int) -> BrokerInfo:
         known = self._entries.get(broker_id)
         if known is None or known.epoch != epoch:
-            raise ValueError(f"a record names broker {broker_id} with epoch {epoch}, which is not registered")
+            raise ValueError(f"a record names broker {broker_id} with epoch {epoch}, but no such registration exists")
         return known
 
     def _put(self, broker: BrokerInfo, changes: Changes) -> None:
@@ -202,4 +202,4 @@ class Brokers(ReadOnlyTable[int, BrokerInfo]):
 
 def _check_own_offset(kind: str, recorded: int, offset: int | None) -> None:
     if offset not in (None, recorded):
-        raise ValueError(f"a {kind} record that says it is at offset {recorded} is at offset {offset}")
+        raise ValueError(f"a {kind} record for offset {recorded} is at offset {offset}")

@@ -49,7 +49,7 @@ class Cluster:
                 self.features = {**self.features, record.name: record.level}
             case ControllerChange():
                 if record.epoch <= self.controller_epoch:
-                    raise ValueError(f"controller epochs go back from {self.controller_epoch} to {record.epoch}")
+                    raise ValueError(f"the controller epoch decreased from {self.controller_epoch} to {record.epoch}")
                 self.controller_id, self.controller_epoch = record.controller_id, record.epoch
 
     def records(self) -> Iterator[MetadataRecord]:

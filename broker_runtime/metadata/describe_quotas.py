@@ -99,7 +99,7 @@ def _member(group: tuple[str, str | None], member: str, number: float) -> Descri
 def check_count(components: int) -> None:
     """Check the number of filter components in a request. Raises KafkaError."""
     if components > _COMPONENTS_MAX:
-        raise _invalid(f"{components} filter components; there are {len(ENTITY_TYPES)} entity types.")
+        raise _invalid(f"The filter has {components} components, but only {len(ENTITY_TYPES)} entity types exist.")
 
 
 def _filter(components: Sequence[Component]) -> tuple[dict[str, str | None], set[str]]:

@@ -93,7 +93,7 @@ class MetadataImage:
         the journal is damaged, or the controller that wrote the record had wrong offsets.
         """
         if offset != self.next_offset:
-            raise ValueError(f"the record at offset {self.next_offset} comes next, not that at {offset}")
+            raise ValueError(f"the next record must be at offset {self.next_offset}, not {offset}")
         changes = Changes()
         self._change(record, offset, changes)
         self.offset = offset

@@ -31,7 +31,7 @@ class Producers:
         match record:
             case ProducerIdsRecord():
                 if record.next_producer_id <= self.next_id:
-                    raise ValueError(f"producer ids go back from {self.next_id} to {record.next_producer_id}")
+                    raise ValueError(f"producer ids decreased from {self.next_id} to {record.next_producer_id}")
                 self.next_id = record.next_producer_id
 
     def records(self) -> Iterator[MetadataRecord]:

@@ -35,14 +35,14 @@ def read_snapshot(payload: bytes) -> Iterator[MetadataRecord]:
     try:
         for header, batch in iter_batches(payload):
             if checksum(batch) != header.crc:
-                raise SnapshotFormatError(f"the batch at byte {read} has another checksum than it says")
+                raise SnapshotFormatError(f"the batch at byte {read} does not match its checksum")
             for item in iter_records(batch):
                 yield decode_record(item.value)
             read += header.size
     except (RecordFormatError, KafkaError) as error:
         raise SnapshotFormatError(f"the batch at byte {read} cannot be read: {error}") from error
     if read != len(payload) or not payload:
-        raise SnapshotFormatError(f"it ends in the middle of a batch, at byte {read} of {len(payload)}")
+        raise SnapshotFormatError(f"the snapshot ends in the middle of a batch, at byte {read} of {len(payload)}")
 
 
 def load_in_steps(payload: bytes, end_offset: int) -> Steps[MetadataImage]:

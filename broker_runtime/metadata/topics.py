@@ -114,7 +114,7 @@ class Topics(ReadOnlyTable[str, Topic]):
                 self._set_partition(record, changes)
             case TopicRecord():
                 if record.name in self._entries or record.id in self._by_id:
-                    raise ValueError(f"topic {record.name} ({record.id}) is made twice")
+                    raise ValueError(f"topic {record.name} ({record.id}) is created twice")
                 self._add(record.name, record.id, {})
             case RemoveTopic():
                 topic = self._known(record.id)

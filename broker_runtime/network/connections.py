@@ -181,7 +181,7 @@ class Connections:
             try:
                 await asyncio.wait_for(self._emptied.wait(), drain_s)
             except TimeoutError:
-                _log.warning("%d connections were still being answered at shutdown", len(self._open))
+                _log.warning("%d connections still had unanswered requests at shutdown", len(self._open))
 
     def close(self) -> None:
         for connection in list(self._open.values()):
@@ -192,4 +192,4 @@ class Connections:
 
 
 def _origin(connection: ServedConnection, text: str) -> str:
-    return f"closing {connection.peer[0]}:{connection.peer[1]} of {connection.listener}: {text}"
+    return f"closing the connection {connection.peer[0]}:{connection.peer[1]} of listener {connection.listener}: {text}"

@@ -159,7 +159,7 @@ class BrokerNode:
         self.replicas.start(self._clients[0])
         self.listeners.serve()
         self.open = True
-        log.info("clients are served on %s", ", ".join(map(str, self.listeners.advertised())))
+        log.info("serving clients on %s", ", ".join(map(str, self.listeners.advertised())))
 
     async def stop(self, drain_s: float = 2.0) -> None:
         await self.metadata.stop(drain_s)

@@ -122,7 +122,7 @@ class BrokerServices:
 
     def offload(self, work: Callable[[], T]) -> asyncio.Future[T]:
         if self._offloaded >= self.settings.config.sluicegate_record_validation_queue_max:
-            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "too much waits for a look at records; try again")
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "too many checks of records are queued; try again")
         self._offloaded += 1
         done = self._loop.run_in_executor(self._offload_threads, work)
         done.add_done_callback(self._note_offload_done)

@@ -144,7 +144,7 @@ class ControllerNode:
 
     def led_log(self, topic: str, partition: int) -> tuple[Log, int]:
         if topic != METADATA_TOPIC or partition != 0:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "a controller serves its metadata log only")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "a controller serves only its metadata log")
         if not self.controller.active:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this controller is not the active one")
         return self._journal, self.image.cluster.controller_epoch
@@ -171,15 +171,15 @@ def _metadata_log(settings: BrokerSettings, logs: LogManager) -> Log:
     folder = f"{settings.log_dir}/{METADATA_TOPIC}-0"
     damaged = logs.damaged.get((METADATA_TOPIC, 0))
     if damaged is not None and is_the_journal:
-        raise ReplayError(f"the controller does not start without its metadata ({folder}): {damaged}")
+        raise ReplayError(f"the controller cannot start without its metadata ({folder}): {damaged}")
     if damaged is not None:
         logs.delete(METADATA_TOPIC, 0)
     others = [f"{topic}-{partition}" for (topic, partition), _ in logs.holdings() if topic != METADATA_TOPIC]
     metadata = logs.create(METADATA_TOPIC, 0, METADATA_TOPIC_ID, JOURNAL_CONFIG)
     if is_the_journal and others and metadata.log_end_offset == 0:
         raise ReplayError(
-            f"{folder} holds no metadata, though {settings.log_dir} holds {len(others)} partitions ({others[0]}): the "
-            "controller does not start, for it would know no topic of them; restore that folder, or move the "
-            "partitions away to begin a new cluster"
+            f"{folder} has no metadata, but {settings.log_dir} has {len(others)} partitions (for example "
+            f"{others[0]}). The controller does not start, because it would not know their topics. Restore that "
+            "folder, or move the partitions away to start a new cluster"
         )
     return metadata

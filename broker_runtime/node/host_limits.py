@@ -73,7 +73,7 @@ class HostLimits:
         self._failed -= self._addresses.keys()
         for name in sorted((set(asked) & self._open) - self._failed):
             self._failed.add(name)
-            log.error("the limit of host %s is not enforced: the name cannot be resolved; trying again", name)
+            log.error("the limit of host %s is not enforced: the name cannot be resolved; retrying", name)
         if known:
             self._resolved()
 

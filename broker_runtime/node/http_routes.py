@@ -53,7 +53,7 @@ class HttpRoutes:
         service = controller.controller
         wait_s = wanted_wait_s(request)
         if wait_s is None:
-            return text_answer(400, f"wait is a number of seconds, {WAIT_MAX_S} at most")
+            return text_answer(400, f"wait must be a number of seconds, at most {WAIT_MAX_S}")
 
         def nothing_new() -> bool:
             version = view_version(service.image, service.sessions, clock.monotonic())
@@ -75,11 +75,11 @@ class HttpRoutes:
         if address is not None:
             known = canonical_address(address)
             if known is None:
-                return text_answer(400, "address is one IPv4 or IPv6 address, such as 10.0.0.1")
+                return text_answer(400, "address must be one IPv4 or IPv6 address, such as 10.0.0.1")
             return json_answer(200, why.address(known))
         if group is not None:
             found = why.group(group)
-            return text_answer(404, "no such group is in force here") if found is None else json_answer(200, found)
+            return text_answer(404, "this broker enforces no such group") if found is None else json_answer(200, found)
         return json_answer(200, why.groups(request.query.get("after", "")))
 
     async def _show_limits(self, request: HttpRequest) -> HttpAnswer:
@@ -95,10 +95,10 @@ class HttpRoutes:
     async def _leave_by_request(self, request: HttpRequest) -> HttpAnswer:
         """Run a controlled shutdown for a pod's preStop hook: a later SIGTERM finds it done."""
         if not request.same_host:
-            return text_answer(403, "a controlled shutdown is only begun from this host")
+            return text_answer(403, "a controlled shutdown may only be requested from this host")
         membership = self._parts.membership
         if membership is None:
             return text_answer(200, "not a member of the cluster yet")
         if await self._leave(membership):
             return text_answer(200, "the controller has released this broker")
-        return text_answer(504, "the controller has not released this broker; it may stop all the same")
+        return text_answer(504, "the controller has not released this broker; it may stop anyway")

@@ -117,7 +117,7 @@ def _by_api_key(overrides: tuple[str, ...]) -> Mapping[int, int]:
     unknown = sorted(given.keys() - keys.keys())
     if unknown:
         name = BrokerConfig.sluicegate_request_items_max_overrides.name
-        raise ConfigError(f"{name}: there is no API {unknown[0]}; there are {', '.join(sorted(keys))}")
+        raise ConfigError(f"{name}: API {unknown[0]} does not exist; the APIs are {', '.join(sorted(keys))}")
     return {keys[api]: count for api, count in given.items()}
 
 

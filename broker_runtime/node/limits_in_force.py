@@ -81,8 +81,8 @@ class LimitsInForce:
         unknown = await self._hosts.resolve(names)
         if unknown:
             raise ConfigError(
-                f"{self._settings.source}: max.connections.per.ip.overrides: {', '.join(unknown)} cannot be resolved; "
-                "correct the name, or give the address"
+                f"{self._settings.source}: max.connections.per.ip.overrides: {', '.join(unknown)} cannot be "
+                "resolved; correct the name, or use the address"
             )
         if names:
             self._apply()
@@ -180,7 +180,7 @@ class LimitsInForce:
         try:
             self._server.update_limits(quota_settings(self._settings, self._effective, self._hosts.addresses))
         except ConfigError as error:
-            self._refused = f"the limits stay as they were: {error}"
+            self._refused = f"the limits are unchanged: {error}"
             log.error("%s", self._refused)
         else:
             self._refused = None

@@ -156,7 +156,7 @@ class ListenersInForce:
     def _close(self, name: str, endpoint: Endpoint) -> None:
         del self._opened[name]
         self._server.remove_listener(name)
-        log.info("listener %s is closed, and its connections end", endpoint)
+        log.info("listener %s is closed, with its connections", endpoint)
 
     @asynccontextmanager
     async def opening(self, change: Callable[[], Mapping[str, str]]) -> AsyncIterator[Mapping[str, str]]:

@@ -31,7 +31,7 @@ class LoopWatch:
         self._due_s = self._garbage_due_s = 0.0
         self.tasks = TurnLengths("tasks")
         self.garbage = GarbageCollector(now)
-        self.delays = TurnLengths("something between two looks")
+        self.delays = TurnLengths("unknown work between two checks")
 
     def start(self) -> None:
         self._loop.set_task_factory(self._new_task)

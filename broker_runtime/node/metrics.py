@@ -85,7 +85,7 @@ def membership_families(state: int, epoch: int, *, fenced: bool, self_fenced: bo
     yield gauge("sluicegate_broker_fenced", "1 while this broker serves no clients", fenced)
     yield gauge(
         "sluicegate_broker_self_fenced",
-        "1 while this broker serves no clients because the controller does not answer",
+        "1 while this broker serves no clients because the controller does not respond",
         self_fenced,
     )
 
@@ -119,7 +119,7 @@ def controller_families(figures: ControllerMetrics) -> Iterator[MetricFamily]:
 
 def replication_families(figures: ReplicationMetrics) -> Iterator[MetricFamily]:
     prefix = "kafka_server_replica_manager_"
-    yield gauge(prefix + "partition_count", "Partitions of which this broker has a replica", figures.partitions)
+    yield gauge(prefix + "partition_count", "Partitions with a replica on this broker", figures.partitions)
     yield gauge(prefix + "leader_count", "Partitions that this broker leads", figures.leaders)
     yield gauge(
         prefix + "under_replicated_partitions", "Led partitions with a replica out of sync", figures.under_replicated
@@ -208,7 +208,7 @@ def group_tally_families(tally: Tally, groups: Counts) -> Iterator[MetricFamily]
     )
     yield counter(
         "sluicegate_group_coordinator_failures_total",
-        "Coordinators of partitions that failed and were restarted; /readyz says which and why",
+        "Coordinators of partitions that failed and were restarted; /readyz has the reason",
         tally.failures,
     )
 
@@ -232,8 +232,8 @@ def push_families(consumers: int, tally: PushTally) -> Iterator[MetricFamily]:
     lost = MetricFamily(
         prefix + "consumers_lost_total",
         "counter",
-        "Consumers whose registration ended: their connection closed, they did not answer, got stuck, or sent a wrong "
-        "answer",
+        "Consumers whose registration ended: their connection closed, they did not respond, got stuck, or sent a "
+        "wrong response",
     )
     for loss in Loss:
         lost.add(tally.losses[loss], cause=loss.value)
@@ -325,7 +325,7 @@ def cleaner_families(figures: CleanerMetrics, now_s: float) -> Iterator[MetricFa
     )
     yield gauge(
         manager + "uncleanable_partitions_count",
-        "Partitions that cannot be cleaned and stay so until this broker restarts; its log says why",
+        "Partitions that cannot be cleaned until this broker restarts; its log has the reason",
         figures.uncleanable_partitions,
     )
     yield gauge(
@@ -344,7 +344,7 @@ def cleaner_families(figures: CleanerMetrics, now_s: float) -> Iterator[MetricFa
 def log_dir_families(failed_writes: int, *, failing: bool) -> Iterator[MetricFamily]:
     yield gauge(
         "sluicegate_log_directory_failing",
-        "1 while writes to log.dirs fail, for example on a full disk; /readyz says which and why",
+        "1 while writes to log.dirs fail, for example on a full disk; /readyz has the reason",
         failing,
     )
     yield counter("sluicegate_log_failed_writes_total", "Writes to log.dirs that failed", failed_writes)
@@ -353,6 +353,6 @@ def log_dir_families(failed_writes: int, *, failing: bool) -> Iterator[MetricFam
 def unused_configs_family(count: int) -> MetricFamily:
     return gauge(
         "sluicegate_config_values_not_applied",
-        "Stored configuration values and limits that this broker cannot apply; /readyz says which and why",
+        "Stored configuration values and limits that this broker cannot apply; /readyz has the reason",
         count,
     )

@@ -195,7 +195,7 @@ class Node:
     def _wanted_cluster_id(self) -> str | None:
         wanted = self.settings.config.cluster_id
         if wanted is None and not self.settings.is_controller:
-            raise ConfigError("cluster.id is missing; a broker without the controller role must be told its cluster")
+            raise ConfigError("cluster.id is missing; a broker without the controller role needs it")
         return wanted
 
     async def _start_broker(self, logs: LogManager, cluster_id: str) -> None:
@@ -325,7 +325,7 @@ class Node:
         self.parts.stopping = True
         membership = self.parts.membership
         if membership is not None and not await self._leave(membership):
-            log.warning("the controller has not released this broker; it stops all the same")
+            log.warning("the controller has not released this broker; it stops anyway")
         for task in list(self._background):
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)

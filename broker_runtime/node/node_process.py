@@ -41,7 +41,7 @@ def _parser() -> argparse.ArgumentParser:
         "broker_runtime", description="A Kafka-protocol broker and controller.", formatter_class=_help_formatter
     )
     parser.add_argument("--config", required=True, type=Path, help="server.properties")
-    parser.add_argument("--override", action="append", default=[], metavar="KEY=VALUE", help="wins over the file")
+    parser.add_argument("--override", action="append", default=[], metavar="KEY=VALUE", help="overrides the file")
     parser.add_argument("--log-level", default="INFO", choices=["DEBUG", "INFO", "WARNING", "ERROR"])
     return parser
 
@@ -90,7 +90,7 @@ async def _serve(settings: BrokerSettings) -> int:
         print(f"configuration: {error}", file=sys.stderr)  # noqa: T201
         return 2
     except (StartError, RackUnknownError) as error:
-        print(f"the node cannot go on: {error}", file=sys.stderr)  # noqa: T201
+        print(f"the node cannot continue: {error}", file=sys.stderr)  # noqa: T201
         return 1
     finally:
         watch.stop()

@@ -43,4 +43,4 @@ def _why_not_serving(parts: NodeParts) -> str | None:
     if not broker.open and broker.observers.loading:
         return "its observers are being loaded"
     reason = membership.status.why_not_ready()
-    return "taking up its replicas" if reason is None and not broker.open else reason
+    return "opening its replicas" if reason is None and not broker.open else reason

@@ -36,7 +36,8 @@ def with_replicas_max(settings: BrokerSettings, open_files: int | None) -> Broke
         return settings
     limit = replicas_for(open_files)
     log.info(
-        "a broker may have %d replicas of partitions: %d files may be open (RLIMIT_NOFILE), and connections need some",
+        "a broker may have %d replicas of partitions: at most %d files may be open (RLIMIT_NOFILE), and "
+        "connections need some",
         limit,
         open_files,
     )

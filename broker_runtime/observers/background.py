@@ -23,7 +23,7 @@ class Background(Generic[T]):
 
     def __init__(self, work: Callable[[Sequence[T]], None], limit: int, name: str) -> None:
         if limit < 1:
-            raise ValueError("a queue needs room for one item at least")
+            raise ValueError("a queue must have room for at least one item")
         self.dropped = 0
         self._work = work
         self._limit = limit
@@ -64,7 +64,7 @@ class Background(Generic[T]):
                 except Exception:
                     self.dropped += len(batch)
                     if self._failures % _LOG_EVERY == 0:
-                        log.exception("observer %s has lost %d items", self._name, len(batch))
+                        log.exception("observer %s has dropped %d items", self._name, len(batch))
                     self._failures += 1
             if self._closing:
                 return

@@ -22,7 +22,7 @@ class RequestContext:
     def _valid(self) -> Call:
         about: About | None = self._source.about
         if about is None:
-            raise OutlivedError("this context was valid during the call that it was given to, and that is over")
+            raise OutlivedError("this context was valid only during the call that received it, and that call has ended")
         return about[0]
 
     @property

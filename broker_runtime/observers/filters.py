@@ -27,7 +27,7 @@ class Filter:
         given = {key.removeprefix(PREFIX): _items(text) for key, text in config.items() if key.startswith(PREFIX)}
         unknown = sorted(given.keys() - known)
         if unknown:
-            raise ConfigError(f"{PREFIX}{unknown[0]} is no filter; there are {', '.join(sorted(known))}")
+            raise ConfigError(f"{PREFIX}{unknown[0]} is not a filter; the filters are {', '.join(sorted(known))}")
         return cls(
             frozenset(map(_api_key, given.get("api.keys", ()))),
             frozenset(name.upper() for name in given.get("listeners", ())),
@@ -51,5 +51,7 @@ def _api_key(text: str) -> int:
         return int(text)
     key = _API_KEYS.get(text.replace("_", "").lower())
     if key is None:
-        raise ConfigError(f"{PREFIX}api.keys: {text} is no API of this broker, such as Produce, Fetch, Metadata or 0")
+        raise ConfigError(
+            f"{PREFIX}api.keys: {text} is not an API of this broker, such as Produce, Fetch, Metadata or 0"
+        )
     return key

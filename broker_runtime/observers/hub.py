@@ -91,7 +91,7 @@ class ObserverHub:
         if self._accounts:
             call.keep_details()
         if self._refusing and any(refuses(call) for refuses in self._refusing):
-            raise ProtocolError("not-recorded", "what becomes of requests cannot be recorded, and must be")
+            raise ProtocolError("not-recorded", "requests must be recorded, and the audit log cannot record them now")
         wanting = self._by_api.get(call.api.key)
         if wanting is not None:
             self._request(wanting, call, frame, body_at)

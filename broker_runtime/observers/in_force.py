@@ -26,7 +26,7 @@ from broker_runtime.observers.threads import CallFailedError, LeftBehindError, O
 log = logging.getLogger(__name__)
 
 _RETRY_S = 60.0
-_LOAD, _RECONFIGURE, _CLOSE = "its import or configure", "its reconfigure", "its close"
+_LOAD, _RECONFIGURE, _CLOSE = "its import or `configure`", "its reconfigure", "its close"
 """The calls of an observer that run in a thread, as subjects of sentences."""
 _THREAD = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
 """The scope of the measured usage: the thread, or the process if the system does not report threads."""
@@ -139,7 +139,7 @@ class ObserversInForce:
             # Reading its attributes runs the observer's code, too, here on the event loop.
             if old is None or old.instance is not instance:
                 self._close_later(spec.name, instance)
-            raise ObserverLoadError(f"what it has cannot be asked for: {first_line(error)}") from error
+            raise ObserverLoadError(f"its attributes cannot be read: {first_line(error)}") from error
 
     async def _instance(self, spec: ObserverSpec, old: ObserverInService | None) -> ConfigurableObserver:
         same_class = old is not None and self._loaded[spec.name][0].class_name == spec.class_name
@@ -156,7 +156,7 @@ class ObserversInForce:
 
     def _failed(self, name: str, problem: str) -> None:
         self._problems[name] = problem
-        log.error("observer %s cannot be loaded, tried again in %g s: %s", name, _RETRY_S, problem)
+        log.error("observer %s cannot be loaded; retrying in %g s: %s", name, _RETRY_S, problem)
         if name not in self._retries and not self._closed:
             self._retries[name] = self._loop.call_later(_RETRY_S, self._change, name)
 
@@ -180,9 +180,9 @@ class ObserversInForce:
         try:
             await self._threads.run(lambda: instance.close(timeout_s), name, _CLOSE, timeout_s * 1.5)
         except LeftBehindError:
-            log.warning("observer %s has not closed within %g s and is left behind", name, timeout_s)
+            log.warning("observer %s has not closed within %g s and is abandoned", name, timeout_s)
         except CallFailedError as error:
-            log.warning("observer %s raised when it was closed: %s", name, error)
+            log.warning("observer %s raised an exception in close: %s", name, error)
         else:
             log.info("observer %s is closed", name)
 
@@ -212,7 +212,7 @@ class ObserversInForce:
             if name in self._changing or (problem is None and name not in self._loaded):
                 found[name] = ObserverState.LOADING, "it is being loaded"
             elif problem is not None:
-                goes_on = "; it goes on as it was before" if name in self._loaded else ""
+                goes_on = "; it continues with its previous configuration" if name in self._loaded else ""
                 found[name] = ObserverState.FAILED, problem + goes_on
             else:
                 found[name] = _state_of(self._loaded[name][1], now_s)
@@ -257,13 +257,13 @@ def _state_of(service: ObserverInService, now_s: float) -> tuple[ObserverState, 
     left_s = service.budget.resumes_s - now_s
     remarks = []
     if left_s > 0:
-        remarks.append(f"its calls take longer than its budget; for {left_s:.0f} s more")
+        remarks.append(f"its calls take longer than its budget; it resumes in {left_s:.0f} s")
     if figures.suspensions:
-        remarks.append(f"{figures.suspensions} suspensions, {figures.skipped} calls left out")
+        remarks.append(f"{figures.suspensions} suspensions, {figures.skipped} calls skipped")
     if figures.last_error is not None:
         remarks.append(f"{figures.errors} errors, the last: {figures.last_error}")
     if lost:
-        remarks.append(f"{lost} dropped, as its own queue was full")
+        remarks.append(f"{lost} items dropped because its own queue was full")
     if remark := service.remark:
         remarks.append(remark)
     return ObserverState.SUSPENDED if left_s > 0 else ObserverState.LOADED, "; ".join(remarks)

@@ -157,7 +157,7 @@ def first_line(error: BaseException) -> str:
     try:
         text = str(error)
     except BaseException as another:  # noqa: BLE001 - as in `call`
-        text = f"its text raises {type(another).__name__}"
+        text = f"its message raises {type(another).__name__}"
     return _encodable(f"{type(error).__name__}: {text}".splitlines()[0][:_ERROR_CHARS_MAX])
 
 

@@ -75,8 +75,8 @@ def _spec(item: str, name: str, broker: BrokerConfig, own: dict[str, str]) -> Ob
     class_name = BUILT_IN.get(known, known)
     if not is_class_name(class_name):
         raise ConfigError(
-            f"{OBSERVER_PREFIX}{name}.{_CLASS} must say which class {name} is: package.module.Class, or one of "
-            f"{', '.join(sorted(BUILT_IN))}, which need none under their own name"
+            f"{OBSERVER_PREFIX}{name}.{_CLASS} must name the class of {name}: package.module.Class, or one of "
+            f"{', '.join(sorted(BUILT_IN))}, which need no class under their own name"
         )
     budget_us = int(own.pop(_BUDGET, broker.sluicegate_observer_budget_us))
     wanted = Filter.of(own)
@@ -91,14 +91,16 @@ def load(spec: ObserverSpec, surroundings: BrokerFacts) -> ConfigurableObserver:
         instance, Observer | ConnectionObserver | CallObserver
     ):
         raise ObserverLoadError(
-            f"{spec.class_name} is no observer: it needs configure and close, and record_request with record_response, "
-            "or record_connection"
+            f"{spec.class_name} is not an observer: it needs configure and close, and either record_request with "
+            "record_response or record_connection"
         )
     if isinstance(instance, CallObserver):
         if spec.class_name not in BUILT_IN.values():
-            raise ObserverLoadError(f"{spec.class_name} has record_call, which nobody limits: it is for built-in ones")
+            raise ObserverLoadError(
+                f"{spec.class_name} has record_call, which has no time limit: only built-in observers may have it"
+            )
         if spec.wanted != Filter():
-            raise ObserverLoadError("it keeps an account of all requests and takes no filter; it has keys of its own")
+            raise ObserverLoadError("this observer records all requests and supports no filter; it has its own keys")
     if isinstance(instance, AttachedObserver):
         instance.attach(surroundings)
     instance.configure(spec.config)

@@ -77,7 +77,7 @@ class ObserversOnDemand:
                 self._in_force.configure(self._wanted)
         except Exception as error:
             self._problem = f"{type(error).__name__}: {error}".splitlines()[0]
-            log.exception("observers cannot be loaded, tried again in %g s", _RETRY_S)
+            log.exception("observers cannot be loaded; retrying in %g s", _RETRY_S)
             self._call_later(_RETRY_S, self._try_again)
 
     def _try_again(self) -> None:

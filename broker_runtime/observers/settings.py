@@ -18,7 +18,7 @@ class ObserverSettings:
         found = tuple(item for item in map(str.strip, self._values[key].split(",")) if item)
         bad = next((item for item in found if item not in allowed), None)
         if bad is not None:
-            raise ConfigError(f"{key}: {bad} is none of {', '.join(allowed)}")
+            raise ConfigError(f"{key}: {bad} is not one of {', '.join(allowed)}")
         return found
 
     def whole(self, key: str, low: int) -> int:
@@ -37,5 +37,5 @@ class ObserverSettings:
 def read_settings(config: Mapping[str, str], defaults: Mapping[str, str]) -> ObserverSettings:
     unknown = sorted(config.keys() - defaults.keys())
     if unknown:
-        raise ConfigError(f"{unknown[0]} is no key of this observer; there are {', '.join(sorted(defaults))}")
+        raise ConfigError(f"{unknown[0]} is not a key of this observer; its keys are {', '.join(sorted(defaults))}")
     return ObserverSettings({**defaults, **config})

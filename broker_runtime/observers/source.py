@@ -25,8 +25,8 @@ class MessageSource:
         """Return the bytes. Raises OutlivedError after the end of the call in which they were valid."""
         if self.buffer is None:
             raise OutlivedError(
-                "this view was valid during the call that it was given to, and that is over; take what is to be kept "
-                "out of it during the call"
+                "this view was valid only during the call that received it, and that call has ended; copy the "
+                "values to keep during the call"
             )
         return self.buffer
 
@@ -55,5 +55,7 @@ def counted(buffer: Buffer, at: int, flexible: bool, least: int) -> tuple[int, i
     """
     count, at = compact(buffer, at) if flexible else int_length(buffer, at)
     if count * least > len(buffer) - at:
-        raise ProtocolError("truncated", f"{count} items are announced and {len(buffer) - at} bytes are left")
+        raise ProtocolError(
+            "truncated", f"an array announces {count} items, but only {len(buffer) - at} bytes are left"
+        )
     return count, at

@@ -58,8 +58,9 @@ class ObserverThreads:
         """
         for what, began_s in self._left_behind.get(name, ()):
             raise LeftBehindError(
-                f"{what} has not returned for {self._loop.time() - began_s:.0f} s, and nothing is called again before "
-                "it does; list it under another name in observer.class.names to load it now, or restart the broker"
+                f"{what} has not returned for {self._loop.time() - began_s:.0f} s, and the observer is not called "
+                "again until it does; list the observer under another name in observer.class.names to load it "
+                "now, or restart the broker"
             )
         if self.left_behind >= LEFT_BEHIND_MAX and not is_built_in:
             hanging = ", ".join(sorted(self._left_behind))

@@ -128,13 +128,13 @@ class Struct:
         if found is None:
             return Array(self._shape, self._source, self._at, 0)
         if not isinstance(found, Array):
-            raise UnknownFieldError(f"{self._title()}: {name} is no array of structs; ask for it by get({name!r})")
+            raise UnknownFieldError(f"{self._title()}: {name} is not an array of structs; read it by get({name!r})")
         return found
 
     def get_records(self, name: str = "records") -> "Records | None":
         found = getattr(self, name)
         if found is not None and not isinstance(found, Records):
-            raise UnknownFieldError(f"{self._title()}: {name} is not of records; ask for it by get({name!r})")
+            raise UnknownFieldError(f"{self._title()}: {name} does not contain records; read it by get({name!r})")
         return found
 
     def get_topic(self) -> str | None:
@@ -176,14 +176,14 @@ class Struct:
         return f"{self._shape.name} version {self._shape.version}"
 
     def __getattr__(self, name: str) -> Any:
-        raise UnknownFieldError(f"{self._title()} has no field {name!r}; it has {', '.join(self.fields)}")
+        raise UnknownFieldError(f"{self._title()} has no field {name!r}; its fields are {', '.join(self.fields)}")
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         del value
-        raise ReadOnlyError(f"{name} cannot be set: observers see messages, and change none")
+        raise ReadOnlyError(f"{name} cannot be set: observers may not change messages")
 
     def __delattr__(self, name: str) -> NoReturn:
-        raise ReadOnlyError(f"{name} cannot be deleted: observers see messages, and change none")
+        raise ReadOnlyError(f"{name} cannot be deleted: observers may not change messages")
 
     def __repr__(self) -> str:
         return f"<{self._title()}: {', '.join(self.fields)}>"
@@ -291,7 +291,7 @@ def struct_class(shape: StructShape) -> type[Struct]:
             attributes[place.name + "_ms"] = _milliseconds_property(place)
     clash = attributes.keys() & vars(Struct).keys() - {"__slots__", "__doc__"}
     if clash:
-        raise TypeError(f"{shape.name} has fields that views have another use for: {', '.join(sorted(clash))}")
+        raise TypeError(f"{shape.name} has fields with names that views use otherwise: {', '.join(sorted(clash))}")
     return type(shape.name, (Struct,), attributes)
 
 
@@ -329,7 +329,7 @@ class Array(Sequence[Struct]):
         if isinstance(number, slice):
             return [self._item(each) for each in range(*number.indices(self._count))]
         if not -self._count <= number < self._count:
-            raise IndexError(f"there are {self._count} {self._shape.name}, and none is number {number}")
+            raise IndexError(f"index {number} is out of range: there are {self._count} {self._shape.name}")
         return self._item(number % self._count)
 
     def _item(self, number: int) -> Struct:

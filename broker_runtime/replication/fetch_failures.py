@@ -33,12 +33,12 @@ class FetchFailures:
 
     def reported_by_leader(self, replica: FollowerReplica, code: ErrorCode) -> None:
         if code not in _LEADER_ELSEWHERE and replica.backoff.is_news(code.name):
-            log.warning("%s cannot be fetched from broker %d, it is tried again: %s", replica, self._leader, code.name)
+            log.warning("%s cannot be fetched from broker %d; retrying: %s", replica, self._leader, code.name)
         replica.failed(self._clock.monotonic())
 
     def of_storage(self, replica: FollowerReplica, error: OSError | KafkaError) -> None:
         if replica.backoff.is_news(str(error)):
-            log.error("%s cannot be kept up to date, it is tried again: %s", replica, error)
+            log.error("%s cannot be updated from its leader; retrying: %s", replica, error)
         if isinstance(error, KafkaError) and error.code in _LOGS_DIFFER:
             replica.truncated = False
         replica.failed(self._clock.monotonic())

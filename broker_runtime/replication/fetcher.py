@@ -135,7 +135,7 @@ class LeaderFetcher:
 
     async def _back_off(self, error: Exception) -> None:
         if self._backoff.is_news(str(error)):
-            log.warning("nothing can be fetched from broker %d, it is tried again: %s", self.leader, error)
+            log.warning("fetching from broker %d fails; retrying: %s", self.leader, error)
         await asyncio.sleep(self._backoff.failed())
 
     async def _sleep(self, delay_s: float) -> None:
@@ -201,7 +201,7 @@ class LeaderFetcher:
             await self._take_starts()
         session.answered(session_id)
         if self._backoff.succeeded():
-            log.info("broker %d is fetched from again", self.leader)
+            log.info("fetching from broker %d works again", self.leader)
         if self._syncing:
             await self._let_syncs_end()
         return True
@@ -258,7 +258,7 @@ class LeaderFetcher:
                 return
             replica.log.advance_high_watermark(fetched.high_watermark)
             if replica.backoff.succeeded():
-                log.info("%s is kept up to date again", replica)
+                log.info("%s follows its leader again", replica)
 
     async def _take_starts(self) -> None:
         """Persist new log starts with one write in a thread, before the next request reports them to the leader."""
@@ -270,4 +270,6 @@ class LeaderFetcher:
         self._logs.log_starts.write_soon(lambda error: None if noted.done() else noted.set_result(error))
         error = await noted
         for replica, _ in moved if error is not None else ():
-            self._failures.of_storage(replica, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"noting log starts: {error}"))
+            self._failures.of_storage(
+                replica, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"storing log start offsets failed: {error}")
+            )

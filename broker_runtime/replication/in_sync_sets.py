@@ -124,7 +124,7 @@ class InSyncSets:
             refused = await isr_changes.send(controller, self._settings.broker_id, self._broker_epoch(), pending)
         except KafkaError as error:
             if backoff.is_news(str(error)):
-                log.warning("in-sync sets cannot be changed now, it is tried again: %s", error)
+                log.warning("in-sync sets cannot be changed; retrying: %s", error)
             await asyncio.sleep(backoff.failed())
             return
         backoff.succeeded()
@@ -136,4 +136,4 @@ class InSyncSets:
             asked.not_before_s = now_s + asked.backoff.failed()
             why = refused.get(leader)
             if why is not None and asked.backoff.is_news(why):
-                log.info("%s-%d: the in-sync set is not changed now: %s", leader.topic, leader.index, why)
+                log.info("%s-%d: the in-sync set was not changed: %s", leader.topic, leader.index, why)

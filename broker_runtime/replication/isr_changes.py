@@ -79,4 +79,4 @@ def _take(leader: LeaderReplica, part: Entity) -> str | None:
     if code in _REFUSED_FOR_GOOD:
         leader.refused()
         return code.name
-    return f"{code.name}, newer metadata is on its way"
+    return f"{code.name}: this broker does not have the newest metadata yet"

@@ -160,7 +160,7 @@ class LeaderReplica:
         follower = self.followers.get(replica)
         if follower is None:
             raise KafkaError(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {replica} is no follower of {self.topic}-{self.index}"
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {replica} is not a follower of {self.topic}-{self.index}"
             )
         if broker_epoch not in (UNKNOWN, follower.broker_epoch):
             raise KafkaError(

@@ -63,7 +63,7 @@ async def epoch_ends(
     for replica in asked:
         end = found.get((replica.topic, replica.index))
         if end is None:
-            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the leader left out {replica}")
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the leader's response lacks {replica}")
         ends[replica] = end
     return ends
 
@@ -86,4 +86,4 @@ async def log_start(exchange: Exchange, broker_id: int, replica: FollowerReplica
     for topic in decode_response(LIST_OFFSETS, _LIST_OFFSETS_VERSION, answer).topics:
         for part in topic.partitions:
             return LogStart(ErrorCode(int(part.error_code)), part.offset)
-    raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the leader left out {replica}")
+    raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the leader's response lacks {replica}")

@@ -49,7 +49,7 @@ class LedReplicas:
     def _not_led(self, topic: str, index: int) -> KafkaError:
         known = self._image.topics.get(topic)
         if known is None or index not in known.partitions:
-            text = f"there is no partition {index} of topic {quoted(topic)}"
+            text = f"partition {index} of topic {quoted(topic)} does not exist"
             return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
         if self._should_lead(topic, index) and (topic, index) in self._offline:
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{topic}-{index} could not be opened on this broker")

@@ -73,7 +73,7 @@ class LocalLogs:
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
                 f"its records are set aside in {stray}: stop this broker and rename that folder to "
-                f"{topic.name}-{index}, or remove it to begin with nothing",
+                f"{topic.name}-{index}, or remove the folder to start with an empty log",
             )
         return None
 
@@ -117,4 +117,4 @@ class LocalLogs:
             else:
                 self._logs.set_aside(*key)
         except KafkaError as error:
-            log.error("a log that this broker no longer has is looked at again at its next start: %s", error)
+            log.error("a log that this broker no longer needs could not be removed; the next start retries: %s", error)

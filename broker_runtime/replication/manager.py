@@ -96,17 +96,17 @@ class ReplicaManager:
         """
         topic = self._image.topics.by_id(topic_id)
         if topic is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with id {topic_id}")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"topic id {topic_id} does not exist")
         key = (topic.name, index)
         leader, follower = self.led_replicas.leaders.get(key), self.followed_replicas.followers.get(key)
         replica = leader if leader is not None else follower
         if replica is None or replica.log.topic_id != topic_id or (follower is not None and not follower.truncated):
-            text = f"this broker has no replica of {topic.name}-{index} that agrees with the leader's"
+            text = f"this broker has no replica of {topic.name}-{index} that is consistent with the leader's"
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, text)
         if replica.leader_epoch != leader_epoch:
             is_old = leader_epoch < replica.leader_epoch
             code = ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH
-            raise KafkaError(code, f"the leader epoch is {replica.leader_epoch} here, not {leader_epoch}")
+            raise KafkaError(code, f"the leader epoch is {replica.leader_epoch} on this broker, not {leader_epoch}")
         return replica.log
 
     # Each of these iterators works in small steps, and each step uses the metadata of that moment.
@@ -140,7 +140,7 @@ class ReplicaManager:
 
     def _cannot_serve(self, key: Key, error: Exception) -> None:
         if self.offline.get(key) != str(error):
-            log.error("partition %s-%d cannot be opened and is not served: %s", *key, error)
+            log.error("partition %s-%d is not served, because it cannot be opened: %s", *key, error)
         self._stop_serving(key)
         self.offline[key] = str(error)
 

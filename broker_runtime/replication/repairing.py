@@ -77,7 +77,7 @@ class _Supply:
         if not self._replica.others:
             raise NotSuppliedError(_ONLY_COPY)
         offsets = f"offsets {wanted.offset} to {wanted.next_offset - 1}"
-        raise NotSuppliedError(f"no other replica gives {offsets}: {'; '.join(why) or 'there is none that serves'}")
+        raise NotSuppliedError(f"no other replica has {offsets}: {'; '.join(why) or 'no other replica is available'}")
 
     async def _asked(self, source: int, wanted: MissingBatches) -> Supplied | None:
         """Return the source's batches; None if it does not answer. Raises KafkaError if it does not have them."""
@@ -100,7 +100,7 @@ class _Supply:
         except (KafkaError, ProtocolError, TimeoutError) as error:
             # Responses come in the order of requests: a late one would be read as the next one.
             link.close()
-            self._silent[source] = str(error) or "no answer in time"
+            self._silent[source] = str(error) or "no response in time"
             return None
         is_leader = follower is not None and source == follower.leader
         if is_leader and answer.log_start_offset > damaged.log_start_offset:
@@ -132,7 +132,7 @@ class Repairing:
         try:
             await supply.some(MissingBatches(replica.log.log_end_offset, LONG_MAX))
         except (KafkaError, OSError, ReplacingStoppedError, NotSuppliedError) as error:
-            log.info("%s: the leader was asked to check what it sends: %s", replica.follower, error)
+            log.info("%s: the leader was asked to check the batches that it sent: %s", replica.follower, error)
         finally:
             supply.close()
 
@@ -193,7 +193,7 @@ class Repairing:
             if end > each.first_offset:
                 offsets = each.first_offset, end - 1
                 log.warning(
-                    "offsets %d to %d of %s are mended by broker %d", *offsets, replica.log.place, supply.given_by
+                    "offsets %d to %d of %s were repaired from broker %d", *offsets, replica.log.place, supply.given_by
                 )
             self._damage.mended_ranges += stays is None
 
@@ -215,11 +215,13 @@ class Repairing:
                 offset = (await supply.some(MissingBatches(offset, each.next_offset))).covered_to
         if leader is not None:
             leader.hands_over = True
-            raise NotSuppliedError("it is in a part that was cleaned, and is mended once another broker leads")
+            raise NotSuppliedError(
+                "the damage is in a part that was cleaned, and is repaired once another broker leads"
+            )
         await self._check_rest(replica, ranges[-1].next_offset, supply)
         self._check_not_electable(replica)
         first, end = ranges[0].first_offset, replica.log.log_end_offset
-        log.warning("%s is cut from %d to %d: a part that was cleaned is damaged", replica.log.place, end, first)
+        log.warning("%s is truncated from %d to %d: a part that was cleaned is damaged", replica.log.place, end, first)
         FollowerLog(replica.log).truncate_to(first)
 
     async def _check_rest(self, replica: DamagedReplica, offset: int, supply: _Supply) -> None:
@@ -241,12 +243,12 @@ class Repairing:
         """
         topic = self._others.image.topics.get(replica.log.topic)
         part = None if topic is None else topic.partitions.get(replica.log.partition)
-        me, cut = self._others.me, "it is in a part that was cleaned, and is fetched again from there"
+        me, cut = self._others.me, "the damage is in a part that was cleaned; the log is fetched again from there"
         if part is not None and me in part.isr:
             raise NotSuppliedError(f"{cut} once this broker has left the in-sync set")
         if part is not None and me in part.elr:
             raise NotSuppliedError(
-                f"{cut} once this broker is no eligible leader: restart this broker, then it is none any more"
+                f"{cut} once this broker is not an eligible leader: restart this broker, which ends its eligibility"
             )
 
 

@@ -32,7 +32,7 @@ _SINCE_PROTOCOL = 5
 _LOOK_S = 1.0
 _LOAD_AGAIN_S = 30.0
 _BACKOFF_MAX_S = 60.0
-_NOT_TRIED = "it is mended soon"
+_NOT_TRIED = "the repair begins soon"
 _SUSPECTED_MAX = 100
 _NOTES_MAX = 20
 _RANGES_NOTED_MAX = 5
@@ -144,7 +144,7 @@ class Repairs:
             try:
                 code = await self._importer.load(REPAIRING)
             except Exception:
-                log.exception("the code that mends logs cannot be loaded; it is tried again")
+                log.exception("the code that repairs logs cannot be loaded; retrying")
                 return False
             self._repairing = code.Repairing(self._others, self._logs.damage, self._is_current)
         return True

@@ -66,7 +66,7 @@ class Truncation:
     def _cut(self, replica: FollowerReplica, offset: int, *, final: bool) -> None:
         if offset < replica.log.log_end_offset:
             log.info(
-                "%s is cut from %d to %d to follow broker %d in epoch %d",
+                "%s is truncated from %d to %d to follow broker %d in epoch %d",
                 *(replica, replica.log.log_end_offset, offset, self._leader, replica.leader_epoch),
             )
             try:
@@ -85,7 +85,7 @@ class Truncation:
             self._failures.reported_by_leader(replica, start.code)
         elif start.offset > replica.log.log_end_offset:
             log.warning(
-                "%s begins anew at %d: the leader has deleted what comes after %d",
+                "%s starts again at %d: the leader has deleted the records after %d",
                 *(replica, start.offset, replica.log.log_end_offset),
             )
             try:

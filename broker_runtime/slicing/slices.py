@@ -224,5 +224,5 @@ def _for_caller(error: Exception) -> Exception:
 def _call_on_failure(on_failure: Callable[[], None], work: "asyncio.Future[Any]") -> None:
     if not work.cancelled() and (error := work.exception()) is not None:
         on_failure()
-        context = {"message": "long work that is not awaited failed", "exception": error}
+        context = {"message": "background work in slices failed", "exception": error}
         asyncio.get_running_loop().call_exception_handler(context)

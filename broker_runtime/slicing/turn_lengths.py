@@ -70,7 +70,7 @@ class TurnLengths:
         if now_s - self._said_s < _SAID_EVERY_S:
             self._unsaid += 1
             return
-        more = f"; {self._unsaid} more since the last of these lines" if self._unsaid else ""
-        spent = "" if what is None else f", in the end by {what}"
-        _LOGGER.warning("the event loop was held for %.0f ms by %s%s%s", length_s * 1000, self.work, spent, more)
+        more = f"; {self._unsaid} more since the last such line" if self._unsaid else ""
+        spent = "" if what is None else f", at the end by {what}"
+        _LOGGER.warning("the event loop was blocked for %.0f ms by %s%s%s", length_s * 1000, self.work, spent, more)
         self._said_s, self._unsaid = now_s, 0

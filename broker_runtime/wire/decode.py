@@ -258,7 +258,7 @@ def _tag(buffer: Buffer, at: int) -> tuple[int, int, int]:
 
 def _check_fills(name: str, after: int, begin: int, end: int) -> None:
     if after != end:
-        raise ProtocolError("malformed", f"{name} does not fill the {end - begin} bytes of its tag")
+        raise ProtocolError("malformed", f"{name} does not fill the {end - begin} bytes of its tagged field")
 
 
 def _field(field: Any, hint: Any, flexible: bool) -> Part:
@@ -313,7 +313,9 @@ def _array(name: str, item: Part, flexible: bool, nullable: bool) -> Part:
         if count < 0 and not nullable:
             raise ProtocolError("malformed", f"{name} is null")
         if count * item.least > len(buffer) - at:
-            raise ProtocolError("truncated", f"{count} {name} are announced and {len(buffer) - at} bytes are left")
+            raise ProtocolError(
+                "truncated", f"the message announces {count} {name}, but only {len(buffer) - at} bytes are left"
+            )
         return count, at
 
     def read(buffer: Buffer, at: int) -> tuple[tuple[Any, ...] | None, int]:

@@ -329,7 +329,9 @@ def _text(flexible: bool, nullable: bool) -> Pack:
         if flexible:
             return write_uvarint(len(raw) + 1) + raw
         if len(raw) > _SHORT_TEXT_MAX:
-            raise ValueError(f"a text of {len(raw)} bytes; this version takes {_SHORT_TEXT_MAX}")
+            raise ValueError(
+                f"a text of {len(raw)} bytes is too long for this version; the maximum is {_SHORT_TEXT_MAX}"
+            )
         return _INT16.pack(len(raw)) + raw
 
     return pack

@@ -34,7 +34,7 @@ def read_header(frame: memoryview) -> RequestHeader:
         raise ProtocolError("truncated", f"a request of {len(frame)} bytes is too short for its header") from None
     end = FIXED_SIZE + length if length >= 0 else FIXED_SIZE
     if end > len(frame):
-        raise ProtocolError("truncated", "the client id runs past the end of the request")
+        raise ProtocolError("truncated", "the client id exceeds the end of the request")
     try:
         client_id = str(frame[FIXED_SIZE:end], "utf-8") if length >= 0 else None
     except UnicodeDecodeError:

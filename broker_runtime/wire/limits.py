@@ -19,7 +19,7 @@ READ_TEXT_BYTES_MAX = 65_536
 def check_text(length: int) -> None:
     """Check the length of a text, in bytes. Raises ProtocolError."""
     if length > READ_TEXT_BYTES_MAX:
-        raise ProtocolError("malformed", f"a text of {length} bytes; at most {READ_TEXT_BYTES_MAX} may be")
+        raise ProtocolError("malformed", f"a text has {length} bytes; at most {READ_TEXT_BYTES_MAX} are allowed")
 
 
 class RequestTooLargeError(ProtocolError):
@@ -57,8 +57,8 @@ class RequestLimits:
         if count > self.tagged_fields_max:
             raise RequestTooLargeError(
                 "too-many-tagged-fields",
-                f"{count} tagged fields in one struct; at most {self.tagged_fields_max} may be"
-                " (sluicegate.request.tagged.fields.max)",
+                f"{count} tagged fields in one struct; at most {self.tagged_fields_max} are allowed "
+                "(sluicegate.request.tagged.fields.max)",
             )
 
     def check_tagged_bytes(self, size: int) -> None:
@@ -66,8 +66,8 @@ class RequestLimits:
         if size > self.tagged_bytes_max:
             raise RequestTooLargeError(
                 "too-many-tagged-fields",
-                f"{size} bytes of tagged fields in one struct; at most {self.tagged_bytes_max} may be"
-                " (sluicegate.request.tagged.bytes.max)",
+                f"{size} bytes of tagged fields in one struct; at most {self.tagged_bytes_max} are allowed "
+                "(sluicegate.request.tagged.bytes.max)",
             )
 
     def check_response(self, size: int) -> None:
@@ -75,8 +75,8 @@ class RequestLimits:
         if size > self.response_bytes_max:
             raise ResponseTooLargeError(
                 "response-too-large",
-                f"an answer of more than {self.response_bytes_max} bytes (sluicegate.response.max.bytes);"
-                " ask in several requests",
+                f"the response would exceed {self.response_bytes_max} bytes (sluicegate.response.max.bytes); split "
+                "the request into several",
             )
 
 
@@ -98,6 +98,6 @@ class ItemBudget:
         if self.left < 0:
             raise RequestTooLargeError(
                 "too-many-items",
-                f"more than {self._max} items in the arrays of one request (sluicegate.request.items.max);"
-                " ask in several requests",
+                f"more than {self._max} items in the arrays of one request (sluicegate.request.items.max); split "
+                "the request into several",
             )

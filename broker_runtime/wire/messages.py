@@ -63,8 +63,8 @@ def check_size(name: str, size: int, limits: RequestLimits) -> None:
     if size > limits.bytes_max:
         raise RequestTooLargeError(
             "too-large",
-            f"{name} of {size} bytes; at most {limits.bytes_max} may be (sluicegate.request.max.bytes);"
-            " ask in several requests",
+            f"{name} of {size} bytes; at most {limits.bytes_max} are allowed (sluicegate.request.max.bytes); split "
+            "the request into several",
         )
 
 

@@ -97,7 +97,7 @@ def _text(length: Read) -> Read:
         try:
             return str(buffer[at:end], "utf-8"), end
         except UnicodeDecodeError as problem:
-            raise ProtocolError("malformed", f"text that is not UTF-8: {problem.reason}") from None
+            raise ProtocolError("malformed", f"a text is not UTF-8: {problem.reason}") from None
 
     return read
 
@@ -126,7 +126,7 @@ def _milliseconds(layout: Struct) -> Read:
         try:
             return timedelta(milliseconds=value), at + layout.size
         except OverflowError:
-            raise ProtocolError("malformed", f"{value} ms is no time span") from None
+            raise ProtocolError("malformed", f"{value} ms is not a valid time span") from None
 
     return read
 
@@ -140,7 +140,7 @@ def _time(buffer: Buffer, at: int) -> tuple[datetime | None, int]:
             return _EPOCH + timedelta(milliseconds=value), at + 8
     except OverflowError:
         pass
-    raise ProtocolError("malformed", f"{value} is no time in milliseconds since 1970")
+    raise ProtocolError("malformed", f"{value} is not a valid time in milliseconds since 1970")
 
 
 def _error_code(buffer: Buffer, at: int) -> tuple[ErrorCode, int]:
@@ -148,7 +148,7 @@ def _error_code(buffer: Buffer, at: int) -> tuple[ErrorCode, int]:
     try:
         return ErrorCode(value), at + 2
     except ValueError:
-        raise ProtocolError("malformed", f"{value} is no error code that we know") from None
+        raise ProtocolError("malformed", f"{value} is not a known error code") from None
 
 
 _SPECIAL: Mapping[str, Part] = {
@@ -169,7 +169,7 @@ def compact_length(buffer: Buffer, at: int) -> tuple[int, int]:
 def _legacy_length(layout: Struct, buffer: Buffer, at: int) -> tuple[int, int]:
     (value,) = unpack(layout, buffer, at)
     if value < -1:
-        raise ProtocolError("malformed", f"{value} is no length")
+        raise ProtocolError("malformed", f"{value} is not a valid length")
     return value, at + layout.size
 
 
@@ -184,7 +184,7 @@ def int_length(buffer: Buffer, at: int) -> tuple[int, int]:
 def end_of(buffer: Buffer, at: int, size: int) -> int:
     end = at + size
     if end > len(buffer):
-        raise ProtocolError("truncated", f"{size} bytes are announced and {len(buffer) - at} are left")
+        raise ProtocolError("truncated", f"the data announces {size} bytes, but only {len(buffer) - at} are left")
     return end
 
 
@@ -192,4 +192,6 @@ def unpack(layout: Struct, buffer: Buffer, at: int) -> tuple[Any, ...]:
     try:
         return layout.unpack_from(buffer, at)
     except error:
-        raise ProtocolError("truncated", f"{layout.size} bytes are needed and {len(buffer) - at} are left") from None
+        raise ProtocolError(
+            "truncated", f"{layout.size} bytes are needed, but only {len(buffer) - at} are left"
+        ) from None

@@ -41,7 +41,7 @@ class Life:
 HISTORY: tuple[Step, ...] = (
     Step(
         1,
-        "What brokers served when the numbering of versions began.",
+        "The requests that brokers served when the numbering of versions began.",
         {
             api.PRODUCE: (3, 13),
             api.FETCH: (4, 18),
@@ -136,11 +136,13 @@ def lives(history: Sequence[Step] = HISTORY) -> Mapping[tuple[int, int], Life]:
             found[one] = Life(step.number)
         for one in _each(step.deprecated):
             if one not in found or found[one] != Life(found[one].added):
-                raise ValueError(f"protocol version {step.number} deprecates {one}, which it cannot")
+                raise ValueError(
+                    f"protocol version {step.number} deprecates {one}, which is not served or already deprecated"
+                )
             found[one] = replace(found[one], deprecated=step.number)
         for one in _each(step.removed):
             if one not in found or found[one].removed is not None:
-                raise ValueError(f"protocol version {step.number} removes {one}, which is not there")
+                raise ValueError(f"protocol version {step.number} removes {one}, which is not served")
             found[one] = replace(found[one], removed=step.number)
     return found
 

@@ -68,7 +68,7 @@ class FrameCursor:
         return _uuid(bytes(self.view(16)))
 
     def _cut_short(self) -> ProtocolError:
-        return ProtocolError("truncated", "the request ends before its fields do")
+        return ProtocolError("truncated", "the request ends in the middle of its fields")
 
 
 class RequestReader(FrameCursor):

@@ -44,6 +44,6 @@ def skip_tagged_fields(buffer: bytes | memoryview, at: int, limits: RequestLimit
         size, at = read_uvarint(buffer, at)
         at += size
         if at > len(buffer):
-            raise ProtocolError("truncated", "a tagged field runs past the end of the request")
+            raise ProtocolError("truncated", "a tagged field exceeds the end of the request")
     limits.check_tagged_bytes(at - begin)
     return at

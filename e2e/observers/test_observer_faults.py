@@ -87,7 +87,7 @@ def test_the_status_reports_the_losses_of_a_slow_and_a_flooded_observer(plugins:
     for name in ("slow", "flooded"):
         plugins.await_condition("observerplugin", name, "Ready", "True")
     produce(plugins.broker_pods(CLUSTER))
-    wait_for("what was dropped", lambda: "dropped, as its own queue was full" in messages(plugins, "flooded"))
+    wait_for("what was dropped", lambda: "items dropped because its own queue was full" in messages(plugins, "flooded"))
     wait_for("that it is suspended", lambda: "1 suspensions, " in messages(plugins, "slow"))
     assert condition_of(plugins.plane.get("observerplugin", "flooded"), "Ready")["status"] == "True"
 

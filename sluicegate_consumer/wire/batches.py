@@ -56,9 +56,9 @@ def split(fetched: memoryview) -> Iterator[Batch]:
         end = at + _AFTER_SIZE + length
         magic = fetched[at + _MAGIC_AT]
         if magic != 2:
-            raise CorruptRecordsError(f"records have message format v{magic}, and only v2 is read")
+            raise CorruptRecordsError(f"records have message format v{magic}; only v2 is supported")
         if length < _HEAD.size - _AFTER_SIZE:
-            raise CorruptRecordsError(f"a batch says that it has {length} bytes")
+            raise CorruptRecordsError(f"the header of a batch has an invalid size, {length} bytes")
         if end > len(fetched):
             return
         (base, _, _, _, crc, attributes, last_delta, base_ms, max_ms, producer_id, _, _, count) = _HEAD.unpack_from(
@@ -110,7 +110,7 @@ def records(batch: Batch, limit: int) -> Iterator[Parsed]:
             length, at = _varint(data, at)
             end = at + length
             if length < 0 or end > len(data):
-                raise CorruptRecordsError(f"a record of the batch at offset {base_offset} is cut short")
+                raise CorruptRecordsError(f"a record of the batch at offset {base_offset} is cut off")
             delta_ms, at = _varint(data, at + 1)
             delta, at = _varint(data, at)
             if not 0 <= delta <= last_delta:
@@ -124,7 +124,7 @@ def records(batch: Batch, limit: int) -> Iterator[Parsed]:
                 headers, at = _headers(data, at, count)
             if at != end:
                 raise CorruptRecordsError(
-                    f"a record of the batch at offset {base_offset} has another size than it says"
+                    f"a record of the batch at offset {base_offset} does not have the size in its header"
                 )
             yield base_offset + delta, base_ms + delta_ms if fixed_ms is None else fixed_ms, key, value, headers
     except (IndexError, UnicodeDecodeError) as cause:
@@ -164,7 +164,7 @@ def _bytes(data: bytes | memoryview, at: int) -> tuple[bytes | None, int]:
 
 def _headers(data: bytes | memoryview, at: int, count: int) -> tuple[tuple[Header, ...], int]:
     if not 0 <= count <= len(data) - at:
-        raise IndexError(f"{count} headers are announced")
+        raise IndexError(f"a record announces {count} headers")
     found: list[Header] = []
     for _ in range(count):
         name, at = _bytes(data, at)

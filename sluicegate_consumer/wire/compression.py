@@ -33,7 +33,7 @@ def unpack(codec: int, packed: memoryview, limit: int) -> bytes | memoryview:
         return _into(cramjam.lz4.decompress_into, packed, limit)
     if codec == ZSTD:
         return _into(cramjam.zstd.decompress_into, packed, limit)
-    raise CorruptRecordsError(f"a batch is packed with codec {codec}, which nobody knows")
+    raise CorruptRecordsError(f"a batch is compressed with the unknown codec {codec}")
 
 
 def _unpack_gzip(packed: memoryview, limit: int) -> bytes:
@@ -41,11 +41,11 @@ def _unpack_gzip(packed: memoryview, limit: int) -> bytes:
     try:
         data = stream.decompress(packed, limit + 1)
     except zlib.error as error:
-        raise CorruptRecordsError(f"a batch is said to be gzip: {error}") from error
+        raise CorruptRecordsError(f"a batch is not valid gzip data: {error}") from error
     if len(data) > limit:
         raise _too_large(limit)
     if not stream.eof:
-        raise CorruptRecordsError("a batch of gzip ends too early")
+        raise CorruptRecordsError("a gzip batch ends too early")
     return data
 
 
@@ -59,7 +59,7 @@ def _unpack_snappy(packed: memoryview, limit: int) -> bytes | memoryview:
         size = int.from_bytes(packed[at : at + 4], "big")
         block = packed[at + 4 : at + 4 + size]
         if len(block) < size or not size:
-            raise CorruptRecordsError("a block of snappy is cut short")
+            raise CorruptRecordsError("a snappy block is cut off")
         blocks.append(_into(into, block, left))
         left -= len(blocks[-1])
         at += 4 + size
@@ -76,11 +76,11 @@ def _into(decompress_into: Callable[[memoryview, bytearray], int], packed: memor
         except Exception as error:
             # cramjam has a single error type for everything.
             if "buffer" not in str(error):
-                raise CorruptRecordsError(f"a batch cannot be unpacked: {error}") from error
+                raise CorruptRecordsError(f"a batch cannot be decompressed: {error}") from error
         else:
             return memoryview(buffer)[:size]
     raise _too_large(limit)
 
 
 def _too_large(limit: int) -> CorruptRecordsError:
-    return CorruptRecordsError(f"a batch unpacks to more than Settings.unpacked_bytes_max={limit}")
+    return CorruptRecordsError(f"a decompressed batch has more than Settings.unpacked_bytes_max={limit}")

@@ -83,7 +83,7 @@ def read_fetch(version: int, body: memoryview) -> Sequence[FetchedPartition]:
     if version >= 7:
         code, _ = cursor.fixed(_TOP)
         if code:
-            raise ProtocolError(f"Fetch is refused with error {code}")
+            raise ProtocolError(f"Fetch was refused with error {code}")
     topics = cursor.items(INT32, lambda each: (each.text(), each.items(INT32, lambda part: _fetched(version, part))))
     cursor.end()
     return [

@@ -31,7 +31,7 @@ class Cursor:
         try:
             found = layout.unpack_from(self.frame, self.at)
         except error:
-            raise ProtocolError(f"a message of {len(self.frame)} bytes is cut short") from None
+            raise ProtocolError(f"a message of {len(self.frame)} bytes is cut off") from None
         self.at += layout.size
         return found
 
@@ -41,7 +41,7 @@ class Cursor:
     def view(self, length: int) -> memoryview:
         """Return the next bytes without a copy."""
         if not 0 <= length <= self.left:
-            raise ProtocolError(f"{length} bytes are announced, and {self.left} are left")
+            raise ProtocolError(f"the message announces {length} bytes, but only {self.left} are left")
         self.at += length
         return self.frame[self.at - length : self.at]
 
@@ -64,7 +64,7 @@ class Cursor:
         """Read a list, which begins with its count. A null list, which Kafka uses in places, is empty."""
         count = self.number(count_layout)
         if count > self.left:
-            raise ProtocolError(f"a list announces {count} items, and {self.left} bytes are left")
+            raise ProtocolError(f"a list announces {count} items, but only {self.left} bytes are left")
         return tuple([read(self) for _ in range(count)])
 
     def end(self) -> None:
@@ -75,7 +75,7 @@ class Cursor:
 def text(value: str) -> bytes:
     raw = value.encode()
     if len(raw) > INT16_MAX:
-        raise ValueError(f"a text of {len(raw)} bytes, and {INT16_MAX} are allowed: {value[:50]!r}")
+        raise ValueError(f"a text has {len(raw)} bytes; at most {INT16_MAX} are allowed: {value[:50]!r}")
     return INT16.pack(len(raw)) + raw
 
 

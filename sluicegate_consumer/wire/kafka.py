@@ -50,7 +50,7 @@ def read_api_versions(body: memoryview) -> Mapping[int, tuple[int, int]]:
     cursor = Cursor(body)
     code = cursor.number(INT16)
     if code:
-        raise ProtocolError(f"ApiVersions is refused with error {code}")
+        raise ProtocolError(f"ApiVersions was refused with error {code}")
     ranges = cursor.items(INT32, lambda each: each.fixed(_API_RANGE))
     return {key: (low, high) for key, low, high in ranges}
 

@@ -116,7 +116,7 @@ def read_call(raw: memoryview) -> Call:
     elif kind == START_FETCHER:
         call = StartFetcher(consumer_id, cursor.items(INT16, _ownership), cursor.items(INT16, _broker))
     else:
-        raise ProtocolError(f"the coordinator called with type {kind}")
+        raise ProtocolError(f"the coordinator sent a call of the unknown type {kind}")
     cursor.end()
     return call
 
@@ -151,7 +151,7 @@ def _ownership(cursor: Cursor) -> tuple[int, tuple[PartitionOffset, ...]]:
     thread_id = cursor.text()
     _, _, number = thread_id.rpartition("-")
     if not (number.isascii() and number.isdigit() and len(number) <= _DIGITS_MAX):
-        raise ProtocolError(f"{thread_id[:100]!r} names no stream")
+        raise ProtocolError(f"{thread_id[:100]!r} does not name a stream")
     return int(number), cursor.items(INT16, _part)
 
 
@@ -159,5 +159,5 @@ def _part(cursor: Cursor) -> PartitionOffset:
     topic, named, offset = cursor.text(), cursor.text(), cursor.number(INT64)
     found = _PARTITION.fullmatch(named)
     if found is None or int(found[2]) > INT32_MAX:
-        raise ProtocolError(f"{named[:100]!r} names no partition")
+        raise ProtocolError(f"{named[:100]!r} does not name a partition")
     return PartitionOffset(topic, int(found[2]), offset, NO_LEADER if found[1] is None else int(found[1]))

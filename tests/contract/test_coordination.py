@@ -510,7 +510,7 @@ async def test_a_timer_decides_like_a_request_and_only_its_newest_setting_counts
         await process.add("y")
         assert process.runtime.state.sums == {"x": 1, "y": 1}
         assert await tally_of(place.log, place.log.high_watermark) == process.runtime.state
-        assert "the timer three came to nothing and is tried again: INVALID_REQUEST: not now" in caplog.text
+        assert "the timer three failed and is retried: INVALID_REQUEST: not now" in caplog.text
 
 
 async def test_a_terms_end_forgets_its_timers(new_place: Callable[[], Place]) -> None:

@@ -354,7 +354,7 @@ async def test_objects_of_others_with_names_of_a_journal_are_left_alone_and_name
     before = [plane.get(kind, name, "-n", namespace) for kind, name in theirs]
     store = api_store()
     for ask, kind in ((store.get(f"{NAME}-manifest"), "ConfigMap"), (store.lease(), "Lease")):
-        with pytest.raises(StoreRefusedError, match=f"the name of {kind} {NAME}.* is taken.*: delete it"):
+        with pytest.raises(StoreRefusedError, match=f"{kind} {NAME}.* does not belong to this journal.*: delete it"):
             await ask
     assert await store.list("manifest") == []
     assert [plane.get(kind, name, "-n", namespace) for kind, name in theirs] == before

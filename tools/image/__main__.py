@@ -16,24 +16,24 @@ from tools.image.errors import ImageError
 def main() -> int:
     """Build the images, print the path, name, size and digest of each, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tools.image", description=__doc__)
-    parser.add_argument("images", nargs="*", metavar="image", help=f"{', '.join(IMAGES)}; all of them by default")
-    parser.add_argument("--out", type=Path, default=ROOT / "dist", help="where archives go (default: dist/)")
-    parser.add_argument("--root", type=Path, help="a folder to put the image's files into as well")
+    parser.add_argument("images", nargs="*", metavar="image", help=f"{', '.join(IMAGES)}; default: all of them")
+    parser.add_argument("--out", type=Path, default=ROOT / "dist", help="the folder for archives (default: dist/)")
+    parser.add_argument("--root", type=Path, help="also write the image's files to this folder")
     parser.add_argument(
         "--builder",
         default="auto",
         choices=("auto", "none", *builders.BUILDERS),
-        help="auto does without one on Debian, and takes the first that is there elsewhere",
+        help="auto uses no builder on Debian, and elsewhere the first one that is installed",
     )
     given = parser.parse_args()
     if unknown := sorted(set(given.images) - set(IMAGES)):
-        parser.error(f"there is no image {', '.join(unknown)}: choose among {', '.join(IMAGES)}")
+        parser.error(f"image {', '.join(unknown)} does not exist: choose one of {', '.join(IMAGES)}")
     for name in given.images or IMAGES:
         started_s = time.monotonic()
         try:
             _make(name, given)
         except (ImageError, OSError) as error:
-            sys.stderr.write(f"error: {name} could not be made: {error}\n")
+            sys.stderr.write(f"error: {name} could not be built: {error}\n")
             return 1
         show("image", f"{name} took {time.monotonic() - started_s:.0f} s")
     return 0

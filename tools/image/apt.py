@@ -63,7 +63,7 @@ class Apt:
             except ImageError as error:
                 if not any(self._lists.glob("*_Packages*")):
                     raise
-                show("image", f"{error}; going on with the lists that are here")
+                show("image", f"{error}; continuing with the existing lists")
             else:
                 read.touch()
 
@@ -79,7 +79,7 @@ class Apt:
                 found.append(Package(name, version.replace("%3a", ":"), architecture, uri["sha256"], uri["file"]))
         if missing := set(names) - {package.name for package in found}:
             raise ImageError(
-                f"apt has no {', '.join(sorted(missing))}: its sources must be those of Debian 12 or later"
+                f"apt does not have {', '.join(sorted(missing))}: its sources must be those of Debian 12 or later"
             )
         return sorted(found)
 
@@ -96,7 +96,7 @@ class Apt:
         if broken := [
             package.file for package, place in zip(wanted, places, strict=True) if not _is_whole(package, place)
         ]:
-            raise ImageError(f"{', '.join(broken)} did not come as the lists have them; try again")
+            raise ImageError(f"{', '.join(broken)} do not match the lists of packages; try again")
         return places
 
     def _run(self, command: list[str], folder: Path | None = None) -> str:
@@ -112,8 +112,8 @@ class Apt:
             )
         except FileNotFoundError as error:
             raise ImageError(
-                f"{command[0]} is not there: without docker, podman or buildah an image is made of Debian's packages,"
-                " which takes a Debian"
+                f"{command[0]} is not installed: without docker, podman or buildah an image is built from Debian's "
+                "packages, which needs Debian"
             ) from error
         except subprocess.TimeoutExpired as error:
             raise ImageError(f"{' '.join(command[:3])} did not end within {_TIMEOUT_S:.0f} s") from error

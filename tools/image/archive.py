@@ -102,7 +102,7 @@ def unpack(place: Path, root: Path) -> None:
 def _content(tar: tarfile.TarFile, name: str) -> IO[bytes]:
     found = tar.extractfile(name)
     if found is None:
-        raise FileNotFoundError(f"{name} is no file of the archive")
+        raise FileNotFoundError(f"{name} is not a file of the archive")
     return found
 
 

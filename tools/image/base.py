@@ -103,6 +103,6 @@ def _java(root: Path) -> None:
 def _python(root: Path) -> str:
     link = (root / "usr/bin/python3").readlink().name
     if (version := re.fullmatch(r"python(3\.\d+)", link)) is None:
-        raise ImageError(f"Debian's python3 is {link}, which names no version")
+        raise ImageError(f"Debian's python3 is {link}, which has no version in its name")
     (root / "usr/bin/python").symlink_to("python3")
     return version[1]

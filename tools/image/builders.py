@@ -22,7 +22,9 @@ def chosen(asked: str) -> str | None:
     if asked != "auto" and asked not in there:
         raise ImageError(f"{asked} is not on PATH")
     if not there:
-        raise ImageError(f"an image takes Debian's apt-get and dpkg-deb, or one of {', '.join(BUILDERS)}: none is here")
+        raise ImageError(
+            f"an image needs Debian's apt-get and dpkg-deb, or one of {', '.join(BUILDERS)}: none of them is installed"
+        )
     return asked if asked in there else there[0]
 
 
@@ -36,4 +38,4 @@ def build(builder: str, name: str, image: Image, version: str, root: Path) -> No
     """Build the image; the builder prints its own progress. Raises ImageError."""
     done = subprocess.run(command(builder, name, image, version, root), timeout=_TIMEOUT_S, check=False)
     if done.returncode != 0:
-        raise ImageError(f"{builder} build failed with exit code {done.returncode}: see what it says above")
+        raise ImageError(f"{builder} build failed with exit code {done.returncode}: see its output above")

@@ -25,8 +25,8 @@ def check_python(version: str) -> None:
     own = f"{sys.version_info.major}.{sys.version_info.minor}"
     if own != version:
         raise ImageError(
-            f"the image's Python is Debian's {version}, and this is Python {own}: make .venv with it"
-            f" (make clean venv PYTHON=python{version}), or build with docker, podman or buildah"
+            f"the image's Python is Debian's {version}, but this is Python {own}: create .venv with Debian's (make "
+            f"clean venv PYTHON=python{version}), or build with docker, podman or buildah"
         )
 
 

@@ -28,8 +28,8 @@ def what_changed(changes: Changes | None, found: Subjects) -> Answer:
     question = "What changed since the last window?"
     if changes is None:
         log = length(found.windows.covered.length_us)
-        short = (f"The audit log is {log} long: too short to compare two stretches of one length.",)
-        return Answer(question, ("Nothing to compare with yet",), Tone.PLAIN, (short,))
+        short = (f"The audit log covers {log}: too short to compare two periods of equal length.",)
+        return Answer(question, ("No earlier period to compare with yet",), Tone.PLAIN, (short,))
     now, before = changes.totals, changes.totals_before
     seconds, seconds_before = changes.last.length_us / 1e6, changes.before.length_us / 1e6
     rows = [
@@ -54,7 +54,7 @@ def what_changed(changes: Changes | None, found: Subjects) -> Answer:
         both = p99.last_us is not None and p99.before_us is not None
         different = change(p99.last_us or 0, p99.before_us or 0) if both else ""
         rows.append(Compared(f"p99 of {p99.api}", latency(p99.last_us), latency(p99.before_us), different))
-    stretch = f"{span(changes.last)}, against the same length before, {span(changes.before)}."
+    stretch = f"{span(changes.last)}, compared with the period of equal length before, {span(changes.before)}."
     sentences: list[Sentence] = [
         (stretch,),
         *(sentence for comings in changes.comings for sentence in _comings(comings, found)),
@@ -85,7 +85,7 @@ def _notable(changes: Changes) -> list[str]:
 def _comings(comings: Comings, found: Subjects) -> Iterable[Sentence]:
     for what, names, total in (
         (f"New {comings.dimension}s: ", comings.new, comings.new_total),
-        (f"{_capital(comings.dimension)}s that are not seen any more: ", comings.vanished, comings.vanished_total),
+        (f"{_capital(comings.dimension)}s that have disappeared: ", comings.vanished, comings.vanished_total),
     ):
         if names:
             yield what, *_names(names, total, found), "."

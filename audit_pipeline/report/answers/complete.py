@@ -13,25 +13,25 @@ def is_complete(found: Subjects) -> Answer:
     question = "Is the audit complete?"
     silent = _silent(found)
     if not log.days:
-        unknown = (f"The results do not say what is complete, {when}.",)
+        unknown = (f"The results have no information about completeness, {when}.",)
         return Answer(question, ("Not known",), Tone.BAD, (unknown,))
     if log.is_complete:
         brokers = number_of(sum(cluster.brokers for cluster in found.clusters), "broker")
-        sentence = (f"All {number_of(log.events, 'event')} of {brokers} are there, {when}.",)
-        verdict, tone = ("Yes, as far as was heard", Tone.PLAIN) if silent else ("Yes", Tone.GOOD)
+        sentence = (f"All {number_of(log.events, 'event')} of {brokers} are recorded, {when}.",)
+        verdict, tone = ("Yes, for the brokers that reported", Tone.PLAIN) if silent else ("Yes", Tone.GOOD)
         return Answer(question, (verdict,), tone, (sentence, *silent))
     of_all = percent(log.missing / max(1, log.events + log.missing))
     sentence = (
         f"{number_of(log.missing, 'event')} of {about(log.events + log.missing)} are missing ({of_all}), {when}.",
     )
     if not log.missing:
-        sentence = (f"No event is known to be missing, but files were set aside and are in no result, {when}.",)
+        sentence = (f"No event is known to be missing, but files were set aside and are not in any result, {when}.",)
     faults = [_fault(fault, found) for fault in log.faulty[:FAULTS_MAX]]
     more = log.faulty_total - len(faults)
     rest: list[Sentence] = [(f"{number_of(more, 'more broker-day')}: see Completeness.",)] if more else []
     if log.unplaced_files:
         files = number_of(log.unplaced_files, "file was", "files were")
-        rest.append((f"{files} set aside of which nobody knows the day or the broker: see Quarantine.",))
+        rest.append((f"{files} set aside without a known day or broker: see Quarantine.",))
     return Answer(question, ("No",), Tone.BAD, (sentence, *faults, *rest, *silent))
 
 
@@ -49,15 +49,15 @@ def _silent(found: Subjects) -> list[Sentence]:
         ]
     more = log.silent_total - FAULTS_MAX
     rest = f" and {count(more)} more" if more > 0 else ""
-    return [("Nothing was heard of ", *each, f"{rest}: it was down or taken away, or its log is not landed.")]
+    return [("No events from ", *each, f"{rest}: the broker was down or removed, or its log is not landed.")]
 
 
 def _fault(fault: FaultyBroker, found: Subjects) -> Sentence:
     what = []
     if fault.missing:
-        what.append(f"{number_of(fault.missing, 'event')} in {number_of(fault.gaps, 'gap')} that it told of itself")
+        what.append(f"{number_of(fault.missing, 'event')} in {number_of(fault.gaps, 'gap')} that the broker reported")
     if fault.holes:
-        what.append(f"{number_of(fault.holes, 'event')} that nothing tells of")
+        what.append(f"{number_of(fault.holes, 'event')} without any record (holes)")
     if fault.quarantined_files:
         what.append(f"{number_of(fault.quarantined_files, 'file')} set aside")
     elif fault.quarantined_rows:

@@ -9,7 +9,7 @@ from audit_pipeline.report.figures.report import Report
 
 def answers_of(report: Report) -> tuple[Answer, ...]:
     if report.subjects is None:
-        nothing = (("There is no event in these results: either nothing was recorded yet, or nothing was landed.",),)
+        nothing = (("These results have no event: either nothing was recorded yet, or nothing was landed.",),)
         return (Answer("Is the audit complete?", ("It is empty",), Tone.PLAIN, nothing),)
     found = report.subjects
     return (is_complete(found), what_changed(found.changes, found), who_caused(found.storms, found))

@@ -17,7 +17,7 @@ def who_caused(storms: Storms, found: Subjects) -> Answer:
     if storm is None:
         days = number_of(len(list(found.windows.covered.days())), "day")
         return Answer(
-            question, ("There was none",), Tone.GOOD, ((f"No connection storm in the {days} that are kept.",),)
+            question, ("There was none",), Tone.GOOD, ((f"No connection storm in the {days} that the results cover.",),)
         )
     return Answer(
         question,
@@ -50,8 +50,8 @@ def _storm(storm: Storm, found: Subjects) -> Sentence:
         f") made {percent(storm.source_share)} of the connections to listener ",
         Name(storm.listener),
         *of_cluster(storm.cluster_id, found),
-        f", of {number_of(storm.addresses, 'address', 'addresses')} that took part; "
-        f"{three_digits(storm.peak_per_s)} a second at the peak, all together; ",
+        f", from {number_of(storm.addresses, 'address', 'addresses')} in total; {three_digits(storm.peak_per_s)} "
+        "connections a second in total at the peak; ",
         *held_by(storm),
         f"; {for_others(storm)}.",
     )
@@ -59,13 +59,15 @@ def _storm(storm: Storm, found: Subjects) -> Sentence:
 
 def held_by(storm: Storm) -> Sentence:
     if storm.limit_met is None or storm.held_per_s is None:
-        return ("no limit held it",)
-    counts = f"{count(storm.limited)} held back, {count(storm.refused)} refused"
-    return (Name(storm.limit_met), f" let in at most {three_digits(storm.held_per_s)} a second ({counts})")
+        return ("no limit slowed it down",)
+    counts = f"{count(storm.limited)} delayed, {count(storm.refused)} refused"
+    return (Name(storm.limit_met), f" admitted at most {three_digits(storm.held_per_s)} a second ({counts})")
 
 
 def for_others(storm: Storm) -> str:
     before, during = storm.others_p99_before_us, storm.others_p99_during_us
     if before is None or during is None:
-        return "how long others' requests took meanwhile is not known"
-    return f"the p99 of everybody else's Produce and Fetch was {latency(during)} meanwhile, {latency(before)} before"
+        return "the latency of other clients' requests during the storm is not known"
+    return (
+        f"the p99 of other clients' Produce and Fetch was {latency(during)} during the storm, {latency(before)} before"
+    )

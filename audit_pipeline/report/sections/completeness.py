@@ -12,15 +12,15 @@ _FAULTS = ("missing", "holes", "files set aside", "rows set aside")
 def completeness_section(found: Subjects) -> Markup:
     log, several = found.completeness, len(found.clusters) > 1
     text = paragraph(
-        "Missing events are those of which a broker told itself (gaps); holes are numbers that nothing tells of; files "
-        "that are set aside are in no result."
+        "Missing events are those that a broker reported as lost (gaps). Holes are event numbers without any "
+        "record. Files that are set aside are not in any result."
     )
     columns = (
         Column("day (UTC)", is_whole=True),
         Column("verdict"),
         *(Column(name, is_number=True) for name in ("brokers", "events", *_FAULTS)),
     )
-    days = table("Days, the last one first", columns, [_day(day, several=several) for day in log.days])
+    days = table("Days, the latest first", columns, [_day(day, several=several) for day in log.days])
     return section(
         "completeness", "Completeness by day and broker", text, days, _faulty(log, several=several), _silent(log)
     )
@@ -31,8 +31,9 @@ def quarantine_section(found: Subjects) -> Markup:
     if not log.reasons:
         return section("quarantine", "Quarantine", nothing("Nothing was set aside."))
     text = paragraph(
-        "What is set aside is in no result, but for what was damaged after its day was built: that is said of it. "
-        "A duplicate repeats another file, so nothing is missing for it."
+        "Files that are set aside are not in any result. Only files that were damaged after their day was built "
+        "are in its results; the last column shows which. A duplicate repeats another file, so it leaves nothing "
+        "missing."
     )
     reasons = table(
         "Why",
@@ -86,7 +87,7 @@ def _faulty(log: Completeness, *, several: bool) -> Child:
             tag("span", named(each.cluster_id), class_="cluster") if several else None,
         ]
         rows.append((where, *map(count, numbers)))
-    listing = table("Brokers of which something is missing, the most first", columns, rows)
+    listing = table("Brokers with missing events, the most first", columns, rows)
     return [listing, left_out(log.faulty_total - len(rows), "days of brokers")]
 
 
@@ -96,4 +97,4 @@ def _silent(log: Completeness) -> Child:
     days = ", ".join(f"broker {each.broker_id} on {each.day}" for each in log.silent)
     more = log.silent_total - len(log.silent)
     rest = f" and {number_of(more, 'more day')}" if more else ""
-    return paragraph(f"No event at all: {days}{rest}. A broker that was down or is taken away tells nothing.")
+    return paragraph(f"No event at all: {days}{rest}. A broker that was down or removed records nothing.")

@@ -12,10 +12,11 @@ _BYTE_HOURS_OF_A_MONTH = 730
 def cost_section(found: Subjects) -> Markup:
     bills = found.cost.bills
     if not bills:
-        return section("cost", "Cost", nothing("Nothing was used in these days that could cost something."))
+        return section("cost", "Cost", nothing("Nothing that could have a cost was used in these days."))
     shown = found.windows.shown
     text = paragraph(
-        f"{shown.first_day} to {shown.last_day}, whole days. Storage is told in sizes kept for a month of 730 hours."
+        f"{shown.first_day} to {shown.last_day}, whole days. The unit of storage is a size that is kept for a "
+        "month of 730 hours."
     )
     several = len(found.clusters) > 1
     return section("cost", "Cost", text, [_bill(bill, several=several) for bill in bills])
@@ -47,7 +48,7 @@ def _bill(bill: Bill, *, several: bool) -> Markup:
         )
         for line in lines
     ]
-    whole: Child = nothing("No prices were given, so there are quantities only: `build --prices FILE` names them.")
+    whole: Child = nothing("Without prices the table has only quantities: `build --prices FILE` sets prices.")
     if bill.amount is not None and bill.currency is not None:
         whole = paragraph("All together ", tag("strong", f"{bill.amount:,.2f} ", named(bill.currency)), ".")
     return tag("article", heading, whole, table("Cost by principal", columns, rows))
@@ -60,7 +61,7 @@ def _money(amount: float) -> str:
 
 def _who(line: CostLine, bill: Bill) -> Child:
     if line is bill.unattributed:
-        return tag("em", "unattributed: what nobody can be named for")
+        return tag("em", "unattributed: usage without a known principal")
     if line.principal is None:
         return tag("em", f"{number_of(line.principals, 'other')} together")
     return named(line.principal)

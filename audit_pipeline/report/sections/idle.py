@@ -24,7 +24,7 @@ _NEVER = "not seen"
 def idle_section(found: Subjects) -> Markup:
     idle = found.idle
     if not idle.rows:
-        quiet = nothing("The audit log has no list of topics: brokers write it every hour.")
+        quiet = nothing("The audit log has no list of topics yet: brokers write it every hour.")
         return section("idle", "Idle topics", quiet)
     columns = (
         Column("topic"),
@@ -33,7 +33,7 @@ def idle_section(found: Subjects) -> Markup:
         Column("partitions", is_number=True),
         Column("last produced (UTC)", is_whole=True),
         Column("last fetched (UTC)", is_whole=True),
-        Column("made to be idle"),
+        Column("idle by design"),
     )
     clusters = Clusters.of((topic.cluster_id for topic in idle.rows), len(found.clusters))
     listing = table(
@@ -42,19 +42,19 @@ def idle_section(found: Subjects) -> Markup:
         [_row(topic, clusters) for topic in idle.rows],
         table_id=TABLE_ID,
     )
-    more = left_out(idle.topics - len(idle.rows), "topics, used more lately,")
+    more = left_out(idle.topics - len(idle.rows), "topics, which were used later,")
     return section("idle", "Idle topics", paragraph(_summary(idle)), _filter(len(idle.rows)), listing, more)
 
 
 def _summary(idle: IdleTopics) -> str:
     evidence = f"The audit log covers {number_of(idle.covered_days, 'day')}"
     if idle.incomplete_days:
-        evidence += f", {idle.incomplete_days} of them not completely: on these a use may have gone unseen"
+        evidence += f", {idle.incomplete_days} of them incompletely: on these days a use may be missing"
     return (
         f"{count(idle.idle_for_a_day)} of {number_of(idle.topics, 'topic')} had no client for a day or longer, "
-        f"{count(idle.idle_for_a_week)} for a week; "
-        f"the former take {size(idle.idle_for_a_day_bytes)} with all replicas. {evidence}. "
-        "Not seen is what did not happen in these days."
+        f"{count(idle.idle_for_a_week)} for a week or longer. The topics that were idle for a day have "
+        f"{size(idle.idle_for_a_day_bytes)} with all replicas. {evidence}. Not seen means that no use was recorded "
+        "in these days."
     )
 
 
@@ -65,7 +65,7 @@ def _filter(rows: int) -> Markup:
         tag(
             "label",
             tag("input", type="checkbox", data_spare=TABLE_ID),
-            " without those made to be idle (dlq, retry, error)",
+            " hide topics that are idle by design (dlq, retry, error)",
         ),
         tag("output", f"{rows} of {rows}", data_count=TABLE_ID, aria_live="polite"),
         class_="filter",

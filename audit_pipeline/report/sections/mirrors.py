@@ -11,15 +11,17 @@ def mirrors_section(found: Subjects) -> Markup:
     mirrors = found.mirrors
     if not mirrors.topics:
         quiet = nothing(
-            "No mirrors were given, or nothing was produced to their topics: `build --mirrors FILE` names them."
+            "No mirrors were configured, or nothing was produced to their topics: `build --mirrors FILE` "
+            "configures them."
         )
         return section("mirrors", "Correctness of mirrors", quiet)
     verdict = f"At least {number_of(mirrors.lost, 'record')} are lost. " if mirrors.lost else "No record is lost. "
-    behind = f"{number_of(mirrors.behind, 'more record')} have not come yet. " if mirrors.behind else ""
+    behind = f"{number_of(mirrors.behind, 'more record')} have not arrived yet. " if mirrors.behind else ""
     text = paragraph(
         verdict,
         behind,
-        "Compared by ten minutes of the records' own time. A bucket is uncertain where events of its day are missing.",
+        "The comparison is by buckets of ten minutes of the records' timestamps. A bucket is uncertain if "
+        "events of its day are missing.",
     )
     names = ("produced", "mirrored", "lost", "buckets", "complete", "lagging", "loss", "surplus", "uncertain")
     columns = (Column("topic"), Column("verdict"), *(Column(name, is_number=True) for name in names))
@@ -31,7 +33,7 @@ def mirrors_section(found: Subjects) -> Markup:
         *(Column(name, is_number=True) for name in ("produced at least", "mirrored at most", "missing")),
         Column("certain"),
     )
-    losses = table("Where records are lost, the most first", columns, [_loss(loss) for loss in mirrors.losses])
+    losses = table("Buckets with lost records, the most first", columns, [_loss(loss) for loss in mirrors.losses])
     others = left_out(mirrors.losses_total - len(mirrors.losses), "buckets with a loss")
     return section("mirrors", "Correctness of mirrors", text, listing, more, losses if mirrors.losses else None, others)
 

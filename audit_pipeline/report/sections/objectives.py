@@ -24,13 +24,13 @@ _NAMES_MAX = 10
 def objectives_section(found: Subjects) -> Markup:
     objectives = found.objectives
     if not objectives.budgets and not objectives.without_requests:
-        quiet = nothing("No objectives were given: `build --objectives FILE` names them.")
+        quiet = nothing("No objectives were configured: `build --objectives FILE` configures them.")
         return section("objectives", "Objectives and error budgets", quiet)
     broken = sum(budget.spent > 1 for budget in objectives.budgets)
     text = paragraph(
         _verdict(objectives, broken),
-        "The budget is the share of requests that may fail or be too slow; who has spent more than all of it has "
-        "broken the objective.",
+        "The budget is the share of requests that may fail or be too slow. An objective is broken if more than "
+        "the whole budget is spent.",
     )
     unknown = _unknown(objectives.without_requests)
     if not objectives.budgets:
@@ -65,7 +65,7 @@ def _unknown(names: Sequence[str]) -> Markup | None:
         return None
     told = [[", " if number else "", named(name)] for number, name in enumerate(names[:_NAMES_MAX])]
     more = f", and {len(names) - _NAMES_MAX} more" if len(names) > _NAMES_MAX else ""
-    return paragraph(f"{len(names)} had no requests, and may name what there is not: ", told, more, ".")
+    return paragraph(f"{len(names)} had no requests; check that the names in them exist: ", told, more, ".")
 
 
 def _row(budget: Budget, clusters: Clusters) -> tuple[Child, ...]:

@@ -24,11 +24,11 @@ def traffic_section(found: Subjects) -> Markup:
         if any(point.requests for point in cluster.points)
     ]
     left_out = traffic.clusters_left_out
-    others = paragraph(f"{number_of(left_out, 'more cluster')} with fewer events is not drawn.") if left_out else None
+    others = paragraph(f"Not drawn: {number_of(left_out, 'more cluster')} with fewer events.") if left_out else None
     text = paragraph(
-        f"What clients did, {span(found.windows.shown)}. Rates are of {length(found.windows.step_us)} each, the last "
-        "one of the part that is over. Days without an event are not drawn. "
-        f"Brokers that replicate are left out: they fetched {size(traffic.follower_bytes)}."
+        f"Requests of clients, {span(found.windows.shown)}. Each rate is an average over "
+        f"{length(found.windows.step_us)}, the last one over the part that has passed. Days without an event are "
+        f"not drawn. Replication between brokers is not included; it fetched {size(traffic.follower_bytes)}."
     )
     quiet = nothing("No client made a request in this time.")
     return section("traffic", "Traffic over time", text, plots or quiet, others)
@@ -37,20 +37,17 @@ def traffic_section(found: Subjects) -> Markup:
 def latency_section(found: Subjects) -> Markup:
     apis = found.latency.apis
     if not apis:
-        quiet = nothing(
-            "No request has a time of service: the audit log may have been recorded at a level without them."
-        )
+        quiet = nothing("No request has a latency: the audit log may have been recorded at a level without latencies.")
         return section("latency", "Latency over time", quiet)
     text = paragraph(
-        "Times of service of clients' requests without error, of all clusters; of a Fetch without what it waited "
-        "for data. Half of the requests took no longer than p50, 99 of 100 no longer than p99. "
-        "The scale has powers of ten."
+        "Latency of clients' requests without an error, in all clusters; the wait of a Fetch for data is not "
+        "included. Half of the requests took at most p50, 99 of 100 at most p99. The scale is logarithmic."
     )
     plots = tag("div", [_latency_plot(api, found) for api in apis], class_="charts")
     left_out = found.latency.apis_left_out
     others = tag(
         "p",
-        f"{number_of(left_out, 'more API')} with fewer requests: see report.json and the table latency.",
+        f"Not drawn: {number_of(left_out, 'more API')} with fewer requests; see report.json and the table latency.",
         class_="unit",
     )
     return section("latency", "Latency over time", text, plots, others if left_out else None)
@@ -96,7 +93,7 @@ def _line(name: str, points: Sequence[Point], number: Callable[[Point], int], sh
     covered_us = sum(point.covered_us for point in points)
     mean = sum(number(point) for point in points) * SECOND_US / covered_us
     line = Line(name, "", series)
-    return replace(line, numbers=f"mean {show(mean)}, most {show(_largest(line))}")
+    return replace(line, numbers=f"mean {show(mean)}, maximum {show(_largest(line))}")
 
 
 def _largest(line: Line) -> float:

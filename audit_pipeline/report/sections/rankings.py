@@ -17,7 +17,11 @@ _TITLES = {
 
 def rankings_section(found: Subjects) -> Markup:
     made = [_ranking(ranking, len(found.clusters)) for ranking in found.traffic.rankings]
-    return section("top", "Who and what had the most traffic", tag("div", made, class_="charts rankings"))
+    return section(
+        "top",
+        "Principals, topics, clients and addresses with the most traffic",
+        tag("div", made, class_="charts rankings"),
+    )
 
 
 def _ranking(ranking: Ranking, known: int) -> Markup:

@@ -18,26 +18,26 @@ _BIN_S = 10
 def storms_section(found: Subjects) -> Markup:
     storms = found.storms
     if not storms.storms:
-        return section("storms", "Connection storms", nothing("There was none in all the time that results are kept."))
+        return section("storms", "Connection storms", nothing("The results have no connection storm."))
     several = len(found.clusters) > 1
     columns = (
         Column("began (UTC)", order="descending"),
         Column("lasted", is_number=True),
-        Column("most of it from"),
+        Column("main source"),
         Column("listener"),
         Column("accepted", is_number=True),
-        Column("held back", is_number=True),
+        Column("delayed", is_number=True),
         Column("refused", is_number=True),
         Column("peak, 1/s", is_number=True),
-        Column("let in, 1/s", is_number=True),
-        Column("others' p99", is_number=True),
+        Column("admitted, 1/s", is_number=True),
+        Column("p99 of others", is_number=True),
     )
     rows = [_row(storm, several=several) for storm in storms.storms]
-    listing = table("All storms, the last one first", columns, rows, table_id="storm-list") if len(rows) > 1 else None
+    listing = table("All storms, the latest first", columns, rows, table_id="storm-list") if len(rows) > 1 else None
     drawn = [_timeline(timeline, several=several) for timeline in storms.timelines]
     text = paragraph(
-        "A storm is many connections in ten seconds, or some that a limit held back or refused, and more such "
-        "stretches within a minute of each other. What is between them is not drawn."
+        "A storm begins with many connections within ten seconds, or with some that a limit delayed or refused. "
+        "Intervals of this kind within a minute of each other are one storm. The time between them is not drawn."
     )
     return section("storms", "Connection storms", text, drawn, listing, left_out(storms.total - len(rows), "storms"))
 
@@ -69,7 +69,7 @@ def _timeline(timeline: StormTimeline, *, several: bool) -> Markup:
     where: Child = [" of cluster ", named(storm.cluster_id)] if several else None
     text = paragraph(
         [named(storm.source_ip), ", ", named(storm.source_client_id or storm.source_principal), where, ": "],
-        f"{three_digits(storm.peak_per_s)} connections a second at the peak, accepted and refused together; ",
+        f"{three_digits(storm.peak_per_s)} connections a second at the peak, accepted and refused ones together; ",
         in_html(held_by(storm)),
         f"; {for_others(storm)}.",
     )
@@ -86,14 +86,14 @@ def _plot(timeline: StormTimeline) -> Markup:
     largest = max([held or 0.0, *(max(sum(each.parts), each.mark) for each in bars)])
     level = None
     if held is not None:
-        level = Level("most that the limit let in (held_accepted)", held, f"{three_digits(held)}/s")
+        level = Level("highest rate that the limit admitted (held_accepted)", held, f"{three_digits(held)}/s")
     legend = Legend(
-        (Key("", "accepted", count(storm.accepted)), Key("", "refused, on top of them", count(storm.refused))),
-        Key("", "held back; each may be accepted later", count(storm.limited)),
+        (Key("", "accepted", count(storm.accepted)), Key("", "refused, stacked on accepted", count(storm.refused))),
+        Key("", "delayed; each may be accepted later", count(storm.limited)),
         level,
     )
     numbers = Numbers(
-        ("from (UTC)", "accepted", "held back", "refused"),
+        ("from (UTC)", "accepted", "delayed", "refused"),
         [
             (moment(each.at_us, seconds=True), *map(count, (each.accepted, each.limited, each.refused)))
             for each in timeline.bins
@@ -116,13 +116,13 @@ def _per_s(number: int, each: Bin) -> float:
 def _sources(timeline: StormTimeline) -> Markup:
     columns = (
         *(Column(name) for name in ("client id", "address", "software", "principal")),
-        *(Column(name, is_number=True) for name in ("accepted", "held back", "refused")),
+        *(Column(name, is_number=True) for name in ("accepted", "delayed", "refused")),
     )
     rows = [
         (
-            named(each.client_id) if each.client_id is not None else "none told",
+            named(each.client_id) if each.client_id is not None else "not reported",
             named(each.client_ip),
-            named(each.software) if each.software else "none told",
+            named(each.software) if each.software else "not reported",
             named(each.principal),
             *map(count, (each.accepted, each.limited, each.refused)),
         )
@@ -130,5 +130,5 @@ def _sources(timeline: StormTimeline) -> Markup:
     ]
     if timeline.sources_total > len(rows):
         clients = number_of(timeline.sources_total, "client")
-        return table(f"Who took part: the {SOURCES_MAX} with most of {clients}", columns, rows)
+        return table(f"The {SOURCES_MAX} clients with the most connections, of {clients}", columns, rows)
     return table("Who took part", columns, rows)

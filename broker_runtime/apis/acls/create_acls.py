@@ -30,7 +30,7 @@ def refused(reader: RequestReader, call: Call, matching: bytes) -> Reply:
     check_size(call.api.name, reader.left, reader.limits)
     count = reader.array_length()
     if count * _ITEM_BYTES_MIN > reader.left:
-        raise ProtocolError("truncated", "the request ends before its items do")
+        raise ProtocolError("truncated", "the request ends in the middle of its items")
     end = b"\x00" if call.flexible else b""
     item = _INT16.pack(_CODE) + nullable_string(_WHY, call.flexible) + matching + end
     if count:

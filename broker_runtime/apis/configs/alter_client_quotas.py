@@ -28,7 +28,7 @@ async def handle(request: AlterClientQuotasRequest, call: Call, context: Control
     try:
         if len(hosts) > _HOSTS_MAX:
             raise KafkaError(
-                ErrorCode.INVALID_REQUEST, f"One request may name {_HOSTS_MAX} hosts that are no IP addresses."
+                ErrorCode.INVALID_REQUEST, f"One request may name at most {_HOSTS_MAX} hosts that are not IP addresses."
             )
         resolved = await context.resolve_hosts(hosts)
         limits = _limits(context.settings.config)

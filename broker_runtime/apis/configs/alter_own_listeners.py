@@ -124,7 +124,7 @@ def _is_a_brokers(resource: Resource) -> bool:
 def _of_another(resource: Resource) -> KafkaError:
     return KafkaError(
         ErrorCode.INVALID_REQUEST,
-        f"the listeners of broker {resource.resource_name} are changed by asking that broker, which has to open them",
+        f"send changes of the listeners of broker {resource.resource_name} to that broker, because it has to open them",
     )
 
 
@@ -178,8 +178,8 @@ def _check_room_for_brokers(own: Mapping[str, str], context: BrokerContext) -> N
     if allowed < needed:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"listeners: {name} would be the only one left, and clients would share the {key.name} of {allowed} with"
-            f" {needed} brokers; allow {needed} or more first",
+            f"listeners: {name} would be the only listener, and clients would share its {key.name} of {allowed} "
+            f"connections with {needed} brokers; raise the limit to {needed} or more first",
         )
 
 

@@ -119,10 +119,12 @@ class Fetch:
         if name is None:
             known = topics.by_id(topic)
             if known is None:
-                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with id {topic}")
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"topic id {topic} does not exist")
             part.name = name = known.name
         elif (known := topics.get(name)) is not None and known.id != topic:
-            raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, f"topic {name} is another one now, with id {known.id}")
+            raise KafkaError(
+                ErrorCode.INCONSISTENT_TOPIC_ID, f"topic {name} was deleted and created again, with id {known.id}"
+            )
         return name
 
     def _is_urgent(self, part: FetchPartition, log: Log) -> bool:
@@ -409,4 +411,6 @@ def _check_history(part: FetchPartition, log: Log) -> None:
     """
     known, end = log.end_offset_for_epoch(part.last_epoch)
     if known < part.last_epoch or end < part.offset:
-        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"epoch {part.last_epoch} ends at offset {end} here")
+        raise KafkaError(
+            ErrorCode.OFFSET_OUT_OF_RANGE, f"epoch {part.last_epoch} ends at offset {end} on this controller"
+        )

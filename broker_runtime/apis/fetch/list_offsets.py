@@ -75,7 +75,7 @@ def handle(request: ListOffsetsRequest, call: Call, context: BrokerContext) -> S
             answers.append(answer)
             try:
                 if named[topic.name, part.partition_index] > 1:
-                    raise KafkaError(ErrorCode.INVALID_REQUEST, "a partition may be named once")
+                    raise KafkaError(ErrorCode.INVALID_REQUEST, "a partition occurs twice in the request")
                 search = _answer(answer, topic.name, part, follower, call, context)
             except KafkaError as error:
                 answer.error_code = error.code
@@ -113,9 +113,9 @@ def _answer(
     check_epoch(part.current_leader_epoch if call.version >= _EPOCH_SINCE else UNKNOWN, leader.leader_epoch)
     if wanted not in _NOT_OF_THE_NEWEST and not follower and log.high_watermark < leader.start_offset:
         code = ErrorCode.OFFSET_NOT_AVAILABLE if call.version >= 5 else ErrorCode.LEADER_NOT_AVAILABLE
-        raise KafkaError(code, "the new leader does not know yet how far its records are replicated")
+        raise KafkaError(code, "the new leader does not know its high watermark yet")
     if wanted < 0 and call.version < _SINCE_VERSION.get(wanted, call.version + 1):
-        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{wanted} has no meaning in version {call.version}")
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {wanted} is not defined in version {call.version}")
     if wanted in (LATEST, EARLIEST, EARLIEST_LOCAL):
         latest = log.log_end_offset if follower else log.high_watermark
         answer.offset = latest if wanted == LATEST else log.log_start_offset
@@ -215,7 +215,7 @@ class _PartitionSearch:
             leader = context.led(self.topic, self.answer.partition_index)
             # A topic that was deleted and created again has a different leader object with the same epoch.
             if leader is not self.leader or leader.leader_epoch != self.leader_epoch:
-                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "it was elected anew meanwhile")
+                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "a new leader was elected during the search")
         except KafkaError as error:
             self.fail(error)
             return

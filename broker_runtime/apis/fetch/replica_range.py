@@ -14,7 +14,7 @@ def handle(request: ReplicaRangeRequest, call: Call, context: BrokerContext) -> 
     log_start = -1
     try:
         if request.topic_id is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "there is no topic with id 0")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "topic id 0 does not exist")
         log = context.replica_log(request.topic_id, request.partition, request.leader_epoch)
         log_start = log.log_start_offset
         supplied = read_range(log, request.offset, request.next_offset, request.max_bytes)

@@ -57,7 +57,9 @@ def _beat_in_steps(reader: RequestReader, call: Call, context: BrokerContext) ->
 
 def _beat_at_once(request: ConsumerHeartbeatRequest, call: Call, context: BrokerContext) -> Reply | Awaitable[Reply]:
     if CONSUMER not in context.settings.config.group_coordinator_rebalance_protocols:
-        return _refusal(ErrorCode.UNSUPPORTED_VERSION, "group.coordinator.rebalance.protocols has no consumer", call)
+        return _refusal(
+            ErrorCode.UNSUPPORTED_VERSION, "group.coordinator.rebalance.protocols does not contain consumer", call
+        )
     answer = context.groups.at_once(request.group_id, lambda state, environment: settled(state, environment, request))
     return _beat(request, call, context) if answer is None else _packed(answer, call)
 

@@ -95,12 +95,14 @@ def _finder(key_type: int, listener: str, context: BrokerContext) -> Callable[[s
     """Return a function that finds the coordinator of a key. It reads the leader of each partition once per answer."""
     topic = context.image.topics.get(GROUPS_TOPIC)
     if key_type not in (_GROUP, _TRANSACTION):
-        nowhere = FoundCoordinator(ErrorCode.INVALID_REQUEST, f"there is no coordinator of type {key_type}")
+        nowhere = FoundCoordinator(ErrorCode.INVALID_REQUEST, f"coordinator type {key_type} is not known")
     elif key_type == _TRANSACTION:
         nowhere = FoundCoordinator(refused_transactions.CODE, refused_transactions.WHY)
     elif topic is None:
         context.auto_topic_creation.ask_for([GROUPS_TOPIC])
-        nowhere = FoundCoordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{GROUPS_TOPIC} is being made; ask again")
+        nowhere = FoundCoordinator(
+            ErrorCode.COORDINATOR_NOT_AVAILABLE, f"topic {GROUPS_TOPIC} is being created; try again"
+        )
     else:
         found: dict[int, FoundCoordinator] = {}
         partitions = topic.partitions
@@ -117,14 +119,14 @@ def _finder(key_type: int, listener: str, context: BrokerContext) -> Callable[[s
     return lambda _: nowhere
 
 
-_TOO_LONG = FoundCoordinator(ErrorCode.INVALID_GROUP_ID, f"a group's id has at most {TEXT_BYTES_MAX} bytes")
+_TOO_LONG = FoundCoordinator(ErrorCode.INVALID_GROUP_ID, f"a group id may have at most {TEXT_BYTES_MAX} bytes")
 
 
 def _leader(partition: Partition | None, listener: str, context: BrokerContext) -> FoundCoordinator:
     leader = None if partition is None else context.image.brokers.get(partition.leader)
     endpoint = None if leader is None or leader.fenced else leader.endpoint(listener)
     if leader is None or endpoint is None:
-        why = f"the group's partition of {GROUPS_TOPIC} has no leader; ask again"
+        why = f"the group's partition of {GROUPS_TOPIC} has no leader; try again"
         return FoundCoordinator(ErrorCode.COORDINATOR_NOT_AVAILABLE, why)
     return FoundCoordinator(ErrorCode.NONE, ErrorCode.NONE.name, leader.id, endpoint.host, endpoint.port)
 

@@ -79,7 +79,7 @@ def _read_protocols(reader: RequestReader, config: GroupConfig) -> Iterator[Clas
     for _ in range(min(reader.array_length(), config.sluicegate_group_member_protocols_max + 1)):
         name, metadata = reader.string(), reader.nullable_bytes()
         if metadata is None:
-            raise ProtocolError("malformed", "the metadata of a protocol is null")
+            raise ProtocolError("malformed", "a protocol has no metadata (null)")
         yield ClassicProtocol(name, bytes(metadata[: left + 1]))
         left -= len(name) + len(metadata)
         if left < 0:

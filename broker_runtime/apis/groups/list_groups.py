@@ -45,7 +45,7 @@ async def _handle(reader: RequestReader, call: Call, context: BrokerContext) -> 
 async def _groups(context: BrokerContext) -> list[Sequence[Group]]:
     """Return the groups of each partition. Raises KafkaError if some groups are not available."""
     if context.groups.awaited():
-        raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "this broker begins to lead groups; ask again")
+        raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "this broker is still loading its groups; try again")
     found: list[Sequence[Group]] = []
     for index, term in list(context.groups.terms.items()):
         try:

@@ -44,7 +44,7 @@ async def _handle(reader: RequestReader, call: Call, context: BrokerContext) -> 
     topics, known = await _read(reader, context.image.topics, Pace(call))
     try:
         if not group_id:
-            raise KafkaError(ErrorCode.INVALID_GROUP_ID, "a group has a name")
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
         # A request without partitions is also submitted, because its group may not exist.
         slowly = in_turn(slices(known, SLICE), lambda some: _delete(group_id, some, context), Pace(call))
         told: deque[Iterable[ErrorCode]] = deque([codes async for codes in slowly])

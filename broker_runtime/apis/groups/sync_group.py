@@ -72,7 +72,7 @@ async def _read(reader: RequestReader, call: Call, members_max: int) -> SyncRequ
 def _read_assignment(reader: RequestReader) -> tuple[str, bytes]:
     member_id, assignment = reader.string(), reader.nullable_bytes()
     if assignment is None:
-        raise ProtocolError("malformed", "an assignment is null")
+        raise ProtocolError("malformed", "a member has no assignment (null)")
     found = member_id, bytes(assignment)
     reader.end_struct()
     return found

@@ -37,11 +37,13 @@ def _segments(damaged: Log, first_offset: int, next_offset: int) -> list[Segment
     """Segments whose damaged ranges all lie between the two offsets. Raises KafkaError."""
     known = damaged.damage
     if not known:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"no offsets of {damaged.place} are damaged on its leader")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"the leader of {damaged.place} has no damaged offsets")
     inside = [each for each in known if first_offset <= each.first_offset and each.next_offset <= next_offset]
     told = ", ".join(f"{each.first_offset} to {each.next_offset - 1}" for each in known[:10])
     if not inside or (inside[0].first_offset, inside[-1].next_offset) != (first_offset, next_offset):
-        text = f"offsets {first_offset} to {next_offset - 1} of {damaged.place} are not what is damaged; that is {told}"
+        text = (
+            f"offsets {first_offset} to {next_offset - 1} of {damaged.place} are not exactly the damaged ranges: {told}"
+        )
         raise KafkaError(ErrorCode.INVALID_REQUEST, text)
     start, segments = damaged.log_start_offset, []
     for segment in damaged.segments:
@@ -49,7 +51,10 @@ def _segments(damaged: Log, first_offset: int, next_offset: int) -> list[Segment
         chosen = [each for each in ranges if first_offset < each.next_offset <= next_offset]
         if chosen and len(chosen) < len(ranges):
             first, last = max(ranges[0].first_offset, start), ranges[-1].next_offset - 1
-            text = f"offsets {first} to {last} of {damaged.place} are in one segment: accept the loss of all of them"
+            text = (
+                f"the damaged offsets {first} to {last} of {damaged.place} are in one segment: accept the loss of "
+                "all of them"
+            )
             raise KafkaError(ErrorCode.INVALID_REQUEST, text)
         if chosen:
             segments.append(segment)
@@ -75,15 +80,15 @@ async def _accept(leader: LeaderReplica, segments: list[Segment], who: str, cont
             await mend(damaged, segment, nothing)
             for each in ranges:
                 offsets = each.first_offset, each.next_offset - 1
-                log.error("%s: the loss of offsets %d to %d is accepted by %s", damaged.place, *offsets, who)
+                log.error("%s: the loss of offsets %d to %d was accepted by %s", damaged.place, *offsets, who)
             context.logs.damage.accepted_ranges += len(ranges)
     except DamagedFileError as error:
-        text = f"{damaged.place} has another damage that was not known; list the damage again: {error.message}"
+        text = f"{damaged.place} has more damage than was known; list the damage again: {error.message}"
         return _answer(KafkaError(error.code, text))
     except KafkaError as error:
         return _answer(error)
     except (OSError, ReplacingStoppedError) as error:
-        return _answer(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{damaged.place} stays damaged: {error}"))
+        return _answer(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{damaged.place} is still damaged: {error}"))
     return _answer(None)
 
 

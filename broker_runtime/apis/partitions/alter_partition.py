@@ -49,7 +49,7 @@ def _alter_all(
             yield
             try:
                 if (topic.topic_id, asked.partition_index) in seen:
-                    raise KafkaError(ErrorCode.INVALID_REQUEST, "the partition is in the request twice")
+                    raise KafkaError(ErrorCode.INVALID_REQUEST, "the partition occurs twice in the request")
                 seen.add((topic.topic_id, asked.partition_index))
                 changed = change_isr(request.broker_id, _change(topic.topic_id or ZERO_UUID, asked, call), image)
             except KafkaError as error:

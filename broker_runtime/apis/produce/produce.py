@@ -149,7 +149,7 @@ def _asked_append(
 ) -> Unchecked | tuple[LeaderReplica, AppendResult]:
     """Append the records of one partition, unless another thread must check them first. Raises KafkaError."""
     if not isinstance(topic, str):
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with id {topic}")
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"topic id {topic} does not exist")
     leader = context.led(topic, index)
     if leader.log.config.checks_records and _takes_long(records, leader, context):
         return Unchecked(place, topic, leader.topic_id, index, bytes(records or b""), leader.log.config)
@@ -197,7 +197,7 @@ class _WhenChecked:
             leader = self._context.led(item.topic, item.partition)
             if leader.topic_id != item.topic_id:
                 code = ErrorCode.UNKNOWN_TOPIC_ID if version >= _BY_ID_SINCE else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                raise KafkaError(code, f"topic {item.topic} was made anew while the records for it were looked at")
+                raise KafkaError(code, f"topic {item.topic} was created again while its records were checked")
             done = _append(self.call, leader, memoryview(item.records))
             if safe_below(leader, acks) <= done.last_offset:
                 self._waiting.append(PendingPartition(item.place, leader, leader.leader_epoch, item.partition, done))
@@ -267,15 +267,15 @@ def _refused_without_reply(refused: Refused) -> tuple[str, str]:
 
 def _append(call: Call, leader: LeaderReplica, records: memoryview | None) -> AppendResult:
     if leader.topic in INTERNAL_TOPICS and call.client_id != _ADMIN_CLIENT:
-        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{leader.topic} is internal: brokers alone write to it")
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{leader.topic} is internal: only brokers write to it")
     if call.acks == -1 and leader.is_under_min_isr:
         raise KafkaError(
             ErrorCode.NOT_ENOUGH_REPLICAS,
-            f"{leader.topic}-{leader.index} has {len(leader.isr)} in-sync replicas, min.insync.replicas asks for more",
+            f"{leader.topic}-{leader.index} has {len(leader.isr)} in-sync replicas, fewer than min.insync.replicas",
         )
     if not records:
         raise KafkaError(
-            ErrorCode.INVALID_RECORD, "a produce request needs exactly one record batch for each partition"
+            ErrorCode.INVALID_RECORD, "a produce request must have exactly one record batch for each partition"
         )
     done = leader.log.append(records, leader_epoch=leader.leader_epoch)
     if call.partitions is not None:

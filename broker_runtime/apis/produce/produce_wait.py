@@ -160,11 +160,14 @@ class ProduceWait:
     def _not_done(self, item: PendingPartition) -> KafkaError | None:
         leader, log = item.leader, item.leader.log
         if leader.leader_epoch != item.leader_epoch:
-            return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "another broker leads the partition now")
+            return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the leader of the partition has changed")
         if (log.high_watermark if self._for_all else log.counted_end) <= item.done.last_offset:
             if log.failure is not None:
                 return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, log.failure)
-            return KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the in-sync replicas did not have the records in time")
+            return KafkaError(
+                ErrorCode.REQUEST_TIMED_OUT,
+                "the in-sync replicas did not get the records before the timeout of the request",
+            )
         if self._for_all and leader.is_under_min_isr:
             return KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, "fewer than min.insync.replicas replicas have the records"

@@ -43,7 +43,7 @@ class ProducerIdBlocks:
         if int(answer.error_code):
             raise KafkaError(
                 ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-                f"the controller gives no producer ids: {ErrorCode(int(answer.error_code)).name}",
+                f"the controller allocated no producer ids: {ErrorCode(int(answer.error_code)).name}",
             )
         self._next = answer.producer_id_start
         self._end = answer.producer_id_start + answer.producer_id_len

@@ -137,7 +137,9 @@ class PushFrames:
         def decide(state: GroupsState, environment: PushEnvironment) -> tuple[Sequence[GroupRecord], None]:
             if self._callees.get(connection.id) is not callee or self._completion.now() > given_up_s:
                 # The client has given up. Writing its registration and its departure would delay other requests.
-                raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the registration had to wait for too long")
+                raise KafkaError(
+                    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the registration waited longer than the client's timeout"
+                )
             return register(state, environment, asked, connection.id)
 
         callee = Callee(asked.group_id, asked.consumer_id, connection, self._context.image, self._outgoing)
@@ -169,9 +171,13 @@ class PushFrames:
         self, layout: Layout[Any], decide: _Decide, frame: memoryview, call: Call, callee: Callee | None
     ) -> Reply | PendingReply:
         if callee is None:
-            raise ProtocolError("push-not-registered", "a call was answered, and no consumer has registered here")
+            raise ProtocolError(
+                "push-not-registered", "a response to a call arrived, but no consumer has registered on this connection"
+            )
         if len(frame) > callee.answer_bytes_max:
-            raise ProtocolError("push-too-long", f"an answer has {len(frame)} bytes, more than its offsets would take")
+            raise ProtocolError(
+                "push-too-long", f"a response has {len(frame)} bytes, more than the offsets of its partitions need"
+            )
         if len(frame) <= _AT_ONCE_BYTES_MAX:
             answer = at_once(_answer_in(layout, frame, callee))
             callee.answered()
@@ -205,7 +211,7 @@ class PushFrames:
         try:
             self._context.groups.term_of(callee.group_id).post(decide_answer)
         except KafkaError as error:
-            raise ProtocolError("push-no-coordinator", f"an answer of a consumer cannot be taken: {error}") from error
+            raise ProtocolError("push-no-coordinator", f"a consumer's response cannot be accepted: {error}") from error
 
     def _ended(self, callee: Callee) -> None:
         """Remove a consumer whose connection has ended, or whose registration was answered with an error.

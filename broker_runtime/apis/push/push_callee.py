@@ -104,7 +104,7 @@ class Callee:
         when it is decided. So a consumer cannot fill the coordinator's queue.
         """
         if self._undecided > self._owed:
-            raise ProtocolError("push-not-asked", "more was answered than was asked")
+            raise ProtocolError("push-not-asked", "more responses arrived than calls were sent")
         self._undecided += 1
 
     def decided(self) -> None:

@@ -48,7 +48,7 @@ class _Making:
                 self.is_over = False
                 yield
         if self.body is None and not self.problem:
-            raise RuntimeError("the answer could not be made; the call that was making it has the error")
+            raise RuntimeError("the response could not be encoded; the call that encoded it has the error")
         if self.body is None:
             raise ResponseTooLargeError("response-too-large", self.problem)
         return self.body

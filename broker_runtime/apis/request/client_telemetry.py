@@ -93,7 +93,9 @@ class ClientTelemetry:
         """
         instance = self._instance(instance_id, client, now_s)
         if now_s - max(instance.asked_s, instance.pushed_s) < instance.wanted.interval_ms / 1000:
-            raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "the client asked before its next push is due")
+            raise KafkaError(
+                ErrorCode.THROTTLING_QUOTA_EXCEEDED, "the client requested its subscription before its next push is due"
+            )
         instance.asked_s = now_s
         return instance.id, instance.wanted
 
@@ -104,7 +106,7 @@ class ClientTelemetry:
         instance = self._instance(instance_id, client, now_s)
         was_terminating, instance.terminating = instance.terminating, pushed.terminating
         if was_terminating:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "the client has said with its last request that it ends")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the client's last request was marked as terminating")
         is_due = instance.asked_s > instance.pushed_s or now_s - instance.pushed_s >= instance.wanted.interval_ms / 1000
         if is_due:
             instance.pushed_s = now_s
@@ -115,7 +117,9 @@ class ClientTelemetry:
         if pushed.compression_type not in (_UNCOMPRESSED, *COMPRESSION_TYPES):
             raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"compression type {pushed.compression_type}")
         if pushed.size > MAX_BYTES:
-            raise KafkaError(ErrorCode.TELEMETRY_TOO_LARGE, f"{pushed.size} bytes, and {MAX_BYTES} are allowed")
+            raise KafkaError(
+                ErrorCode.TELEMETRY_TOO_LARGE, f"the metrics have {pushed.size} bytes; at most {MAX_BYTES} are allowed"
+            )
 
     def _instance(self, instance_id: UUID, client: TelemetryClient, now_s: float) -> _Instance:
         """Return the state of a client. A client without a recent request here counts as new."""

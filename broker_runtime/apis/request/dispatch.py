@@ -299,7 +299,7 @@ class Dispatcher(Generic[C]):
         now_s, key = self.completion.now(), call.api.key
         if now_s - self._traced_s.get(key, -_TRACE_INTERVAL_S) >= _TRACE_INTERVAL_S:
             self._traced_s[key] = now_s
-            log.error("the handler of %s failed, its connection is closed", call.api.name, exc_info=error)
+            log.error("the handler of %s failed; the connection is closed", call.api.name, exc_info=error)
 
     async def close(self) -> None:
         """Cancel all pending calls."""

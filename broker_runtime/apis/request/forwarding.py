@@ -54,7 +54,7 @@ def active_only(api: ApiSpec[ControllerContext]) -> ApiSpec[ControllerContext]:
 
     def handle(request: Any, call: Call, context: ControllerContext) -> Any:
         if not context.controller.active:
-            raise ProtocolError("not-controller", "this controller is not the active one; ask the next")
+            raise ProtocolError("not-controller", "this controller is not the active one; try the next one")
         return api.handle(request, call, context)
 
     return replace(api, handle=handle)

@@ -80,7 +80,7 @@ class AutoTopicCreation:
         now_s = self._clock.monotonic()
         if now_s - self._logged_s >= _LOG_INTERVAL_S:
             self._logged_s = now_s
-            log.warning("topic %s was asked for and could not be created: %s: %s", name, code, message)
+            log.warning("topic %s was requested and could not be created automatically: %s: %s", name, code, message)
 
     async def close(self) -> None:
         for task in self._tasks:

@@ -94,7 +94,10 @@ def _delete(topic: str, part: DeleteRecordsPartition, context: BrokerContext) ->
         leader = context.led(topic, part.partition_index)
         log = leader.log
         if "delete" not in log.config.cleanup_policy:
-            raise KafkaError(ErrorCode.POLICY_VIOLATION, f"{topic} is compacted only; records cannot be deleted")
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION,
+                f"the cleanup policy of {topic} is only compact: its records cannot be deleted by request",
+            )
         before = log.high_watermark if part.offset == _HIGH_WATERMARK else part.offset
         log.delete_records(before)
         return _Deletion(leader, leader.leader_epoch, before, leader.low_watermark)
@@ -147,7 +150,7 @@ def _answer(outcomes: _Outcomes, error: Exception | None) -> Steps[Fields]:
     """
     failed = None
     if error is not None:
-        failed = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the new log starts are not noted: {error}")
+        failed = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the new log start offsets were not stored: {error}")
     topics = []
     for name, parts in outcomes:
         partitions = yield from each(parts, lambda part: _partition(part, failed))

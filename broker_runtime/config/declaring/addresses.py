@@ -50,11 +50,11 @@ def per_ip_overrides(value: Value) -> dict[str, int]:
     for item in filter(None, map(trim, str(value or "").split(","))):
         host, _, count = item.rpartition(":")
         if not host:
-            raise ConfigError(f"{_FORM}; {item} is not of that form")
+            raise ConfigError(f"{_FORM}; {item} does not have that form")
         name = host.removeprefix("[").removesuffix("]")
         address = canonical_address(name)
         if address is None and not may_be_a_host_name(name):
-            raise ConfigError(f"{_FORM} with valid addresses : {host} is none")
+            raise ConfigError(f"{_FORM} with valid addresses : {host} is not valid")
         found[address or name.lower()] = _count(item, count)
     return found
 

@@ -60,7 +60,7 @@ class Config:
         return cls(**{key.attribute: values[name] for name, key in cls.KEYS.items() if name in values})
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"{type(self).__name__} never changes: {name} cannot be set")
+        raise AttributeError(f"{type(self).__name__} has a fixed value: {name} cannot be set")
 
 
 _SLOTTED: dict[type[Config], type[Any]] = {}

@@ -62,7 +62,7 @@ def check_ports(listeners: Sequence[Endpoint]) -> None:
         other = owner.setdefault(endpoint.port, endpoint.listener)
         if endpoint.port and other != endpoint.listener:
             raise ConfigError(
-                f"listeners: {other} and {endpoint.listener} have the port {endpoint.port}; give each its own"
+                f"listeners: {other} and {endpoint.listener} have the same port, {endpoint.port}; give each its own"
             )
 
 
@@ -96,6 +96,6 @@ def check_served(listeners: Sequence[Endpoint]) -> None:
 
 def not_served(listener: str, protocol: SecurityProtocol) -> str:
     return (
-        f"{listener} is a listener of the security protocol {protocol.name}, which this broker does not have yet;"
-        f" say listener.security.protocol.map={listener}:PLAINTEXT, without encryption, or leave the listener out"
+        f"{listener} is a listener with the security protocol {protocol.name}, which this broker does not support "
+        f"yet; set listener.security.protocol.map={listener}:PLAINTEXT, without encryption, or remove the listener"
     )

@@ -43,6 +43,6 @@ class LogTimesConfig(Config):
         "log.flush.scheduler.interval.ms",
         Type.LONG,
         LONG_MAX,
-        "Changes nothing: the broker checks 256 logs a second for those whose flush.ms is over.",
+        "Changes nothing: the broker checks 256 logs a second for those whose flush.ms has passed.",
         at_least(1),
     )

@@ -48,15 +48,17 @@ class Pattern:
 def compile_pattern(text: str, length_max: int = LENGTH_MAX, memory_max_bytes: int = MEMORY_MAX_BYTES) -> Pattern:
     """Compile an expression. Raises ConfigError."""
     if len(text) > length_max:
-        raise ConfigError(f"the regular expression has {len(text)} characters, and {length_max} are allowed")
+        raise ConfigError(f"the regular expression has {len(text)} characters; at most {length_max} are allowed")
     classes = len(_UNICODE_CLASS.findall(text))
     if classes > UNICODE_CLASSES_MAX:
         raise ConfigError(
-            f"the regular expression has {classes} classes of Unicode, and {UNICODE_CLASSES_MAX} are allowed"
+            f"the regular expression has {classes} classes of Unicode; at most {UNICODE_CLASSES_MAX} are allowed"
         )
     written_out = _written_out(text)
     if written_out > len(text) + REPEATED_MAX:
-        raise ConfigError(f"the regular expression repeats too much: {written_out} characters, if it is written out")
+        raise ConfigError(
+            f"the regular expression repeats too much: {written_out} characters after expanding its repetitions"
+        )
     options = re2.Options()
     options.max_mem = memory_max_bytes
     options.never_capture = True
@@ -65,9 +67,9 @@ def compile_pattern(text: str, length_max: int = LENGTH_MAX, memory_max_bytes: i
         compiled = re2.compile(text, options)
     except re2.error as error:
         reason = error.args[0].decode(errors="replace")
-        raise ConfigError(f"{text[:_SHOWN]!r} is no regular expression of RE2: {reason[:_SHOWN]}") from error
+        raise ConfigError(f"{text[:_SHOWN]!r} is not a regular expression of RE2: {reason[:_SHOWN]}") from error
     except UnicodeEncodeError as error:
-        raise ConfigError("the regular expression is no valid Unicode") from error
+        raise ConfigError("the regular expression is not valid Unicode") from error
     # The module's own cache would keep expressions whose groups are deleted.
     re2.purge()
     return Pattern(text, compiled)

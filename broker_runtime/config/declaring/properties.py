@@ -28,10 +28,10 @@ def parse_properties(text: str, source: str) -> dict[str, str]:
     for number, line in _logical_lines(text, source):
         where = f"{source}, line {number}"
         parts = _LINE.fullmatch(line)
-        assert parts is not None, "a logical line ends with no single backslash"
+        assert parts is not None, "a logical line must not end with a single backslash"
         key, separator, value = parts.groups()
         if not key or separator is None:
-            raise ConfigError(f"{where}: {line.strip()!r} is not of the form key=value")
+            raise ConfigError(f"{where}: {line.strip()!r} does not have the form key=value")
         values[_unescaped(key, where)] = _unescaped(_without_blanks_at_the_end(value), where)
     return values
 
@@ -81,7 +81,7 @@ def _unescaped(text: str, where: str) -> str:
     try:
         return _ESCAPE.sub(character, text).encode("utf-16", "surrogatepass").decode("utf-16")
     except UnicodeDecodeError:
-        raise ConfigError(f"{where}: half of a character beyond 16 bits is escaped without its other half") from None
+        raise ConfigError(f"{where}: an escaped surrogate lacks its other half") from None
 
 
 def _escaped_value(value: str) -> str:

@@ -12,7 +12,7 @@ class ResourcesConfig(Config):
         "sluicegate.config.resources.max",
         Type.INT,
         10_000,
-        "Groups that may have their own configuration; more are refused (POLICY_VIOLATION). The limit also applies to "
-        "client metrics subscriptions, of which there may be 100 at most.",
+        "Groups that may have their own configuration; more are refused (POLICY_VIOLATION). The limit also "
+        "applies to client metrics subscriptions; their maximum is 100.",
         at_least(0),
     )

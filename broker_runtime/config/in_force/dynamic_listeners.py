@@ -66,7 +66,9 @@ def dynamic_listeners(settings: BrokerSettings, own: Mapping[str, str]) -> Liste
     _check_hosts(opened, settings)
     _check_protocols_known(opened, settings, protocols)
     if settings.inter_broker_listener not in {endpoint.listener for endpoint in advertised}:
-        raise ConfigError(f"advertised.listeners: brokers use {settings.inter_broker_listener} between them; name it")
+        raise ConfigError(
+            f"advertised.listeners: brokers connect to each other by {settings.inter_broker_listener}; include it"
+        )
     clients = tuple(endpoint for endpoint in opened if endpoint.listener not in settings.controller_listeners)
     return Listeners(clients, advertised)
 
@@ -84,7 +86,8 @@ def _check_hosts(opened: Sequence[Endpoint], settings: BrokerSettings) -> None:
     for endpoint in opened:
         if endpoint.host not in known and canonical_address(endpoint.host) is None:
             raise ConfigError(
-                f"listeners: {endpoint}: {endpoint.host} is no address; name one of this machine, or leave it out"
+                f"listeners: {endpoint}: {endpoint.host} is not an address; use an address of this machine, or "
+                "leave the host empty"
             )
 
 
@@ -106,10 +109,12 @@ def _check_kept(opened: Sequence[Endpoint], settings: BrokerSettings) -> None:
     for endpoint in settings.listeners:
         if endpoint.listener in fixed and endpoint not in opened:
             raise ConfigError(
-                f"listeners: {endpoint} cannot be removed or changed while the broker runs, as the cluster itself uses"
-                " it; change it in the properties file, and restart"
+                f"listeners: {endpoint} cannot be removed or changed while the broker runs, because the cluster "
+                "itself uses it; change it in the properties file and restart the broker"
             )
     strangers = fixed - {endpoint.listener for endpoint in settings.listeners}
     for endpoint in opened:
         if endpoint.listener in strangers:
-            raise ConfigError(f"listeners: {endpoint.listener} is a name of controllers' listeners; use another one")
+            raise ConfigError(
+                f"listeners: {endpoint.listener} is the name of a controller's listener; use another name"
+            )

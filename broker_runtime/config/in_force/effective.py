@@ -73,7 +73,7 @@ def _listeners(settings: BrokerSettings, own: Mapping[str, str]) -> tuple[Listen
         return dynamic_listeners(settings, own), own, []
     except ConfigError as error:
         rest = {name: text for name, text in own.items() if name not in LISTENER_KEYS}
-        return static_listeners(settings), rest, [f"{error}; the listeners are those of the properties file"]
+        return static_listeners(settings), rest, [f"{error}; the broker uses the listeners of the properties file"]
 
 
 def _without_proxies(values: Mapping[str, Value], listener: str) -> Mapping[str, Value]:
@@ -88,7 +88,7 @@ def _typed(texts: Mapping[str, str], listeners: Collection[str]) -> tuple[dict[s
         key = broker_key(name)
         listener, _ = split_listener_prefix(name)
         if key is None or key.mode is UpdateMode.READ_ONLY:
-            ignored.append(f"{name}: not a dynamic key of this broker")
+            ignored.append(f"{name}: not a key that can be changed while this broker runs")
         elif key.used and (listener is None or listener in listeners):
             try:
                 values[name] = key.parse(text)
@@ -113,5 +113,7 @@ def _laid_over(
         culprits = [name for name in problem.keys if name in taken] or list(taken)
         for name in culprits:
             del taken[name]
-        clashing.append(f"{problem.text} (with what else is set here); not used: {', '.join(culprits)}")
+        clashing.append(
+            f"{problem.text} (together with other values that are set here); not used: {', '.join(culprits)}"
+        )
     return {**below, **taken}, clashing

@@ -59,4 +59,4 @@ def proxy_problem(values: Mapping[str, object], inter_broker: str) -> str | None
     name = proxy_key(inter_broker)
     if not values.get(name):
         return None
-    return f"Invalid {name}: brokers use this listener between them, and would be refused; use another listener"
+    return f"Invalid {name}: brokers connect to each other by this listener, and would be refused; use another listener"

@@ -80,8 +80,9 @@ class BrokerSettings:
         heartbeat_ms, session_ms = self.config.broker_heartbeat_interval_ms, self.config.broker_session_timeout_ms
         if 2 * heartbeat_ms > session_ms:
             found.append(
-                f"broker.heartbeat.interval.ms ({heartbeat_ms}) is more than half of broker.session.timeout.ms"
-                f" ({session_ms}), so that one late heartbeat fences a broker: lower the first or raise the second"
+                f"broker.heartbeat.interval.ms ({heartbeat_ms}) is more than half of broker.session.timeout.ms "
+                f"({session_ms}), so that one late heartbeat fences a broker: lower the first value or raise the "
+                "second"
             )
         return tuple(found)
 
@@ -175,15 +176,15 @@ def _controller_listeners(
     opened = [endpoint.listener for endpoint in listeners]
     if CONTROLLER_ROLE in roles and names and names.isdisjoint(opened):
         raise ConfigError(
-            f"controller.listener.names: none of {', '.join(sorted(names))} is one of listeners ({', '.join(opened)}),"
-            " and this node is a controller; name the listener that is the controller's, or leave the key out"
+            f"controller.listener.names: this node is a controller, but none of {', '.join(sorted(names))} is one "
+            f"of listeners ({', '.join(opened)}); name the controller's listener, or remove the key"
         )
     if roles == {CONTROLLER_ROLE}:
         names = names or frozenset(opened)
         strangers = [name for name in opened if name not in names]
         if strangers:
             raise ConfigError(
-                f"listeners: a controller has no use for {', '.join(strangers)}; see controller.listener.names"
+                f"listeners: a controller does not use {', '.join(strangers)}; see controller.listener.names"
             )
     elif CONTROLLER_ROLE not in roles and not names.isdisjoint(opened):
         raise ConfigError(
@@ -216,7 +217,7 @@ def _quorum(config: BrokerConfig, roles: frozenset[str], protocols: Protocols) -
     servers = tuple(split_address(item, key) for item in config.controller_quorum_bootstrap_servers or ())
     servers = servers or _voters(config.controller_quorum_voters or ())
     if CONTROLLER_ROLE not in roles and not servers:
-        raise ConfigError(f"{key}: a broker that is not a controller must be told where the controller is (host:port)")
+        raise ConfigError(f"{key}: a broker that is not a controller needs the address of the controller (host:port)")
     # As in Apache Kafka, brokers connect to the first of these listeners; another node may open it.
     names = [name.upper() for name in config.controller_listener_names or ()]
     protocol = protocol_of(names[0], protocols) if names else SecurityProtocol.PLAINTEXT
@@ -262,12 +263,12 @@ def _check_proxies(values: Mapping[str, Value], inter_broker: str) -> None:
 
 def _check_per_ip(config: BrokerConfig) -> None:
     if config.max_connections_per_ip == 0 and not config.max_connections_per_ip_overrides:
-        raise ConfigError("max.connections.per.ip: 0 shuts everybody out; it needs max.connections.per.ip.overrides")
+        raise ConfigError("max.connections.per.ip: 0 refuses every client; it needs max.connections.per.ip.overrides")
 
 
 def _check_rack(config: BrokerConfig) -> None:
     if config.broker_rack is not None and config.sluicegate_broker_rack_file is not None:
-        raise ConfigError("broker.rack: sluicegate.broker.rack.file says it as well; keep one of the two")
+        raise ConfigError("broker.rack: sluicegate.broker.rack.file is set, too; remove one of the two")
 
 
 def _check_groups(config: BrokerConfig) -> None:

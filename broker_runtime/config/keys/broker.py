@@ -111,7 +111,7 @@ class NetworkConfig(Config):
         "sluicegate.frame.receive.timeout.ms",
         LONG,
         30_000,
-        "A request that has begun to arrive is given up if its next 16 KiB, or its end, take longer than this.",
+        "The broker closes a connection if the next 16 KiB of a request, or its end, take longer than this.",
         at_least(1),
     )
     sluicegate_connection_turn_requests_max: Key[int] = static(
@@ -270,7 +270,7 @@ class ClusterConfig(Config):
         at_least(0),
     )
     transactional_id_expiration_ms: Key[int] = static(
-        "transactional.id.expiration.ms", INT, 604_800_000, "Changes nothing: there are no transactions."
+        "transactional.id.expiration.ms", INT, 604_800_000, "Changes nothing: the broker has no transactions."
     )
     producer_id_expiration_ms: Key[int] = dynamic(
         "producer.id.expiration.ms",

@@ -125,7 +125,7 @@ def _patterns(text: str) -> "Mapping[str, Pattern]":
     found: dict[str, Pattern] = {}
     items = [item for item in map(str.strip, text.split(",")) if item]
     if len(items) > _PATTERNS_MAX:
-        raise ConfigError(f"match has {len(items)} expressions, and {_PATTERNS_MAX} are allowed")
+        raise ConfigError(f"match has {len(items)} expressions; at most {_PATTERNS_MAX} are allowed")
     for item in items:
         name, separator, expression = item.partition("=")
         name, expression = name.strip(), expression.strip()

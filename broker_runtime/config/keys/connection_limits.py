@@ -34,14 +34,14 @@ class QuotaConfig(Config):
         "max.connections",
         INT,
         INT_MAX,
-        "Connections of the broker; with a listener's prefix, of that listener.",
+        "Maximum number of connections of the broker; with a listener's prefix, that of the listener.",
         at_least(0),
     )
     max_connection_creation_rate: Key[int] = _listener(
         "max.connection.creation.rate",
         INT,
         INT_MAX,
-        "New connections a second of the broker; with a listener's prefix, of that listener (KIP-612).",
+        "New connections a second of the broker; with a listener's prefix, those of the listener (KIP-612).",
         at_least(0),
     )
     max_connection_creation_rate_per_ip: Key[int] = dynamic(
@@ -98,7 +98,7 @@ class QuotaConfig(Config):
         "connection.quota.delayed.close.max",
         INT,
         10_000,
-        "Refused connections that stay open until their delay is over; more of them are closed at once.",
+        "Refused connections that stay open until their delay ends; more of them are closed at once.",
         at_least(1),
     )
     connection_quota_count_abandoned: Key[bool] = static(

@@ -79,7 +79,7 @@ class ClassicGroupConfig(Config):
         LIST,
         (CLASSIC, CONSUMER),
         "Protocols that members may use. Without consumer, requests of KIP-848 are refused (UNSUPPORTED_VERSION). "
-        "share and streams change nothing, because there are no groups of these types.",
+        "share and streams change nothing, because the broker has no groups of these types.",
         each_of(CLASSIC, CONSUMER, "share", "streams"),
     )
     group_min_session_timeout_ms: Key[int] = static(
@@ -282,8 +282,8 @@ class PushGroupConfig(Config):
         "sluicegate.group.push.offsets.check.timeout.ms",
         INT,
         1_000,
-        "How long the coordinator waits for the log end offset from a partition's leader before it commits an offset "
-        "there, or starts a consumer at one. Without an answer it does so unchecked.",
+        "How long the coordinator waits for the log end offset from a partition's leader before it commits an "
+        "offset there, or starts a consumer at one. Without a response it does so unchecked.",
         at_least(1),
     )
 

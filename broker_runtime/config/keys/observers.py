@@ -40,7 +40,7 @@ def observer_names_problem(value: Value) -> str | None:
     names = [observer_name(item) for item in items]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        return f"must have each name once; {twice} is there twice (of a class the name is what follows the last dot)"
+        return f"must have each name once; {twice} occurs twice (the name of a class is the part after the last dot)"
     return f"must be {OBSERVERS_MAX} observers at most" if len(items) > OBSERVERS_MAX else None
 
 
@@ -80,7 +80,7 @@ def observer_key(name: str) -> ConfigKey | None:
     if found is None:
         return None
     observer, key = found
-    kind, doc, validator = _KNOWN.get(key, (Type.STRING, f"Given to the observer {observer} as {key}.", None))
+    kind, doc, validator = _KNOWN.get(key, (Type.STRING, f"The observer {observer} receives it as {key}.", None))
     sensitive = key not in _KNOWN and key.endswith(_SECRETS)
     kind = Type.PASSWORD if sensitive else kind
     return Key(name, kind, None, doc, validator, UpdateMode.CLUSTER_WIDE, sensitive=sensitive)

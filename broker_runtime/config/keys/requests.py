@@ -91,7 +91,7 @@ class RequestConfig(Config):
         "sluicegate.response.max.bytes",
         Type.INT,
         67_108_864,
-        "Largest response other than that of Fetch, to which fetch.max.bytes applies. A request whose response would "
-        "be larger is refused as one that names too much.",
+        "Largest response other than that of Fetch, to which fetch.max.bytes applies. A request whose response "
+        "would be larger is refused like a request with too many names.",
         at_least(1_048_576),
     )

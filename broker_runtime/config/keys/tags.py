@@ -84,10 +84,10 @@ def tag_key(name: str) -> ConfigKey | None:
 
     def problem(value: Value) -> str | None:
         if tag in _BUILT_IN:
-            return f"cannot be given: each broker says {tag} of itself"
+            return f"cannot be set: each broker reports its own {tag}"
         return None if len(str(value).encode()) <= VALUE_BYTES_MAX else f"must have {VALUE_BYTES_MAX} bytes at most"
 
-    doc = f"Told by BrokerMetadata as {tag}."
+    doc = f"BrokerMetadata returns it as {tag}."
     return Key(name, Type.STRING, None, doc, problem, UpdateMode.CLUSTER_WIDE)
 
 
@@ -99,4 +99,4 @@ def tags_in(texts: Mapping[str, str]) -> dict[str, str]:
 def tags_problem(texts: Mapping[str, str]) -> str | None:
     """Return the fault of all tags of a level together; None if there is none."""
     count = len(tags_in(texts))
-    return f"{count} keys begin with {TAG_PREFIX}, and at most {TAGS_MAX} may" if count > TAGS_MAX else None
+    return f"{count} keys begin with {TAG_PREFIX}; at most {TAGS_MAX} are allowed" if count > TAGS_MAX else None

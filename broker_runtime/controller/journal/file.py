@@ -45,14 +45,14 @@ class FileJournal:
                 continue
             if not metadata.log_start_offset <= snapshot.end_offset <= metadata.log_end_offset:
                 raise JournalDamagedError(
-                    f"the metadata log holds {metadata.log_start_offset} to {metadata.log_end_offset}, which does not "
-                    f"go on from {name}; restore the folder {metadata.place.folder} as a whole"
+                    f"the metadata log has offsets {metadata.log_start_offset} to {metadata.log_end_offset}, which "
+                    f"do not continue from {name}; restore the folder {metadata.place.folder} as a whole"
                 )
             return snapshot
         if metadata.log_start_offset > 0:
             raise JournalDamagedError(
-                f"the metadata log begins at {metadata.log_start_offset} and there is no usable snapshot of what was "
-                f"before; restore the folder {metadata.place.folder} as a whole"
+                f"the metadata log begins at {metadata.log_start_offset}, and no usable snapshot has the records "
+                f"before it; restore the folder {metadata.place.folder} as a whole"
             )
         return None
 
@@ -84,7 +84,7 @@ class FileJournal:
                 if pause_s is None or self._log.failure is not None:
                     raise JournalFailedError(f"metadata cannot be made durable: {error}") from error
                 # A file could not be opened: no data is lost yet.
-                log.warning("the metadata log is synced again in %g s: %s", pause_s, error)
+                log.warning("syncing the metadata log failed; retrying in %g s: %s", pause_s, error)
             await asyncio.sleep(pause_s)
 
     async def write_snapshot(self, snapshot: Snapshot) -> None:

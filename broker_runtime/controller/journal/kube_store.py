@@ -77,7 +77,7 @@ class KubeStore:
                 way.connect(address)
                 return str(way.getsockname()[0])
         except OSError as error:
-            log.warning("there is no way to the API server %s yet: %s", self._account.url, error)
+            log.warning("the API server %s cannot be reached yet: %s", self._account.url, error)
             return ""
 
     async def create(self, name: str, part: Part, data: bytes) -> bool:
@@ -126,8 +126,8 @@ class KubeStore:
         if (meta.get("labels") or {}).get(_JOURNAL_LABEL) == self._name:
             return found
         raise StoreRefusedError(
-            f"the name of {kind} {meta['name']} is taken by one that is not of this journal (it lacks the label"
-            f" {_JOURNAL_LABEL}={self._name}), and it is left alone: delete it"
+            f"{kind} {meta['name']} exists but does not belong to this journal (it lacks the label "
+            f"{_JOURNAL_LABEL}={self._name}), so it is not overwritten: delete it"
         )
 
     async def _all(self, part: Part, accept: str = "application/json") -> Sequence[Any]:

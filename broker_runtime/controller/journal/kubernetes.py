@@ -53,10 +53,10 @@ class KubernetesJournal:
             if await self._snapshots.floor() == before:
                 break
         else:
-            raise JournalUnavailableError("the journal changed under each attempt to load it")
+            raise JournalUnavailableError("the journal changed during each attempt to load it")
         if before is not None and snapshot is None:
             raise JournalDamagedError(
-                f"the manifest {self._names.manifest} names a snapshot that is not whole; restore its objects"
+                f"the manifest {self._names.manifest} names an incomplete snapshot; restore the snapshot's objects"
             )
         self._fill(0 if snapshot is None else snapshot.end_offset, pieces)
         return snapshot
@@ -70,13 +70,13 @@ class KubernetesJournal:
                 continue
             if base != metadata.log_end_offset:
                 raise JournalDamagedError(
-                    f"the journal has no object for offset {metadata.log_end_offset}, the next is {piece.name}; "
-                    "restore it, or every object of the journal from one backup"
+                    f"the journal has no object for offset {metadata.log_end_offset}; the next one is "
+                    f"{piece.name}. Restore the missing object, or all objects of the journal from one backup"
                 )
             try:
                 end = copy.append(memoryview(piece.data))
             except KafkaError as error:
-                raise JournalDamagedError(f"the object {piece.name} holds no whole batches: {error}") from error
+                raise JournalDamagedError(f"the object {piece.name} does not have complete batches: {error}") from error
             if end != _end_of(piece.data):
                 raise JournalDamagedError(f"the object {piece.name} ends in the middle of a batch")
         metadata.advance_high_watermark(metadata.log_end_offset)
@@ -106,7 +106,9 @@ class KubernetesJournal:
         floor = await self._snapshots.floor()
         if floor is not None and floor.manifest.end_offset > base:
             await self._snapshots.tidy([name])
-            raise DeposedError(f"another controller has a snapshot up to {floor.manifest.end_offset}, this was {base}")
+            raise DeposedError(
+                f"another controller has a snapshot up to {floor.manifest.end_offset}; this one was up to {base}"
+            )
 
     async def write_snapshot(self, snapshot: Snapshot) -> None:
         await self._snapshots.write(snapshot)

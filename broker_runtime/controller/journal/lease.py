@@ -97,7 +97,7 @@ class LeaseElection:
                 taken = await self._attempt()
                 self._trouble.ended()
                 if taken:
-                    log.info("the lease is held by this controller, %s", self._identity)
+                    log.info("this controller holds the lease, %s", self._identity)
                     return
                 news = f"is held by {self._lease.holder}" if self._lease is not None else "is not there"
                 if news != logged:
@@ -188,7 +188,7 @@ class LeaseElection:
                 )
                 delay_s = self._poll_s
         self._held_until_s = None
-        log.error("this controller is no longer the active one; %s", self._why_lost())
+        log.error("this controller has stopped being the active one: %s", self._why_lost())
 
     async def _renewed(self) -> bool:
         """Whether the lease was renewed; False if another controller holds it.
@@ -219,7 +219,7 @@ class LeaseElection:
                 # A renewal was in progress when the term ended.
                 self._observe(await self._store.lease())
             except StoreError as error:
-                log.warning("the lease is not released, the next controller waits for it to run out: %s", error)
+                log.warning("the lease could not be released; the next controller waits until it expires: %s", error)
                 return
             if self._lease is None or self._lease.holder != self._identity:
                 return

@@ -21,5 +21,7 @@ class ObjectNames:
         kind, _, rest = name.removeprefix(f"{self._prefix}-").partition("-")
         digits = rest.partition("-")[0]
         if kind not in ("batch", "snapshot") or not digits.isdecimal():
-            raise JournalDamagedError(f"the object {name} carries the journal's labels and is none of its objects")
+            raise JournalDamagedError(
+                f"the object {name} has the journal's labels, but its name is not one of the journal's"
+            )
         return int(digits)

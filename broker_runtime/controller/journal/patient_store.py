@@ -20,7 +20,7 @@ class PatientStore:
     def __init__(self, store: ObjectStore, patience_s: float) -> None:
         self._store = store
         self._patience_s = patience_s
-        self._trouble = Trouble("the journal's store does not do what is asked", patience_s)
+        self._trouble = Trouble("the journal's store refuses requests", patience_s)
 
     async def create(self, name: str, part: Part, data: bytes) -> bool:
         """Return False if an object of that name exists, possibly from an own attempt that was not answered."""

@@ -38,7 +38,7 @@ class Trouble:
 
     def ended(self) -> None:
         if self._failures >= SAID_EVERY:
-            log.info("%s: that is over, after %d attempts", self._what, self._failures)
+            log.info("%s: recovered after %d attempts", self._what, self._failures)
         self._failures, self._last = 0, None
 
     def reason(self, now_s: float) -> str | None:

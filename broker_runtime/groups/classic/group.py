@@ -131,13 +131,15 @@ class ClassicGroup:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"group {self.group_id} has members: only they may commit")
         self._check_generation(committer.member_id, committer.group_instance_id, committer.generation_or_epoch)
         if self.state is ClassicState.COMPLETING_REBALANCE:
-            raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, f"group {self.group_id} waits for its assignment")
+            raise KafkaError(
+                ErrorCode.REBALANCE_IN_PROGRESS, f"group {self.group_id} waits for its assignment (SyncGroup)"
+            )
 
     def _check_generation(self, member_id: str, group_instance_id: str | None, generation: int) -> None:
         """Raise KafkaError unless the client is a member of this generation."""
         refusal = self.members.refusal(member_id, group_instance_id)
         if refusal is not None:
-            raise KafkaError(refusal, f"{member_id!r} is no member of group {self.group_id}")
+            raise KafkaError(refusal, f"{member_id!r} is not a member of group {self.group_id}")
         if generation != self.generation:
             raise KafkaError(
                 ErrorCode.ILLEGAL_GENERATION,

@@ -24,7 +24,7 @@ def leave(
 ) -> Deciding[GroupRecord, LeaveAnswer]:
     """Decide a LeaveGroup. Raises KafkaError if the group id is empty."""
     if not request.group_id:
-        raise KafkaError(ErrorCode.INVALID_GROUP_ID, "a group has an id")
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
     group = state.groups.get(request.group_id)
     if group is None:
         return NOTHING, LeaveAnswer(tuple(ErrorCode.UNKNOWN_MEMBER_ID for _ in request.members))

@@ -93,7 +93,7 @@ def metadata_of(protocols: Sequence[ClassicProtocol], protocol: str) -> bytes:
     for name, metadata in protocols:
         if name == protocol:
             return metadata
-    raise KeyError(f"the member does not speak {protocol}")
+    raise KeyError(f"the member does not support protocol {protocol}")
 
 
 def protocol_names(protocols: Sequence[ClassicProtocol]) -> set[str]:

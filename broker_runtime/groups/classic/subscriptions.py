@@ -28,14 +28,16 @@ def subscribed_topics(metadata: bytes) -> Iterator[list[str]]:
     try:
         version, count = _VERSION_AND_COUNT.unpack_from(metadata)
         if version < 0 or count < 0:
-            raise ValueError(f"a subscription of version {version} with {count} topics")
+            raise ValueError(f"the subscription has version {version} and {count} topics")
         at = _VERSION_AND_COUNT.size
         names: list[str] = []
         for _ in range(count):
             (length,) = _INT16.unpack_from(metadata, at)
             end = at + 2 + length
             if length < 0 or end > len(metadata):
-                raise ValueError(f"a topic's name of {length} bytes at {at}, in {len(metadata)} bytes")
+                raise ValueError(
+                    f"the topic name at byte {at} has {length} bytes, beyond the end of {len(metadata)} bytes"
+                )
             names.append(metadata[at + 2 : end].decode())
             at = end
             if len(names) == _NAMES_OF_A_PART:
@@ -43,4 +45,4 @@ def subscribed_topics(metadata: bytes) -> Iterator[list[str]]:
                 names = []
         yield names
     except struct.error as error:
-        raise ValueError(f"{len(metadata)} bytes are no subscription: {error}") from None
+        raise ValueError(f"{len(metadata)} bytes are not a subscription: {error}") from None

@@ -94,7 +94,7 @@ def _check_room(group: ConsumerGroup, topics: int, topics_max: int) -> None:
     if topics > max(topics_max, len(group.subscriptions.topics)):
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"The members of group {group.group_id} would subscribe to {topics} topics together, and "
+            f"The members of group {group.group_id} would subscribe to {topics} topics together; "
             f"sluicegate.group.topics.max allows {topics_max}. Subscribe to fewer topics, or raise the limit.",
         )
 

@@ -188,7 +188,9 @@ def _check_protocols(group: ConsumerGroup, request: JoinRequest) -> None:
     subscriptions = group.subscriptions
     common = any(subscriptions.protocols[name] == subscriptions.classic_members for name, _ in request.protocols)
     if request.protocol_type != group.protocol_type or not common:
-        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "the member's protocols are not those of the group")
+        raise KafkaError(
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "the group does not support any of the member's protocols"
+        )
 
 
 def _subscription(request: JoinRequest) -> Steps[EmbeddedSubscription]:
@@ -238,10 +240,10 @@ def _sync(environment: GroupEnvironment, group: ConsumerGroup, request: SyncRequ
     member = _member(group, request.member_id, request.group_instance_id, request.generation)
     protocol = classic_of(member).supported_protocols[0].name
     if request.protocol_type not in (None, group.protocol_type) or request.protocol not in (None, protocol):
-        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the member was told {protocol}")
+        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the member's protocol is {protocol}")
     if group.epoch > member.epoch and member.current.state != MemberState.UNREVOKED_PARTITIONS:
         _expect_join(group, member, environment)
-        raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, "there is more to join for")
+        raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, "the group rebalances; the member must join again")
     environment.timers.cancel((group.group_id, SYNC, member.member_id))
     arm_session(group.group_id, member, environment)
     assignment = embedded_assignment(member, member.current.assigned_partitions, environment)
@@ -257,7 +259,7 @@ def _member(group: ConsumerGroup, member_id: str, instance_id: str | None, gener
     if not member.speaks_classic:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"member {member.member_id} does not use the classic protocol")
     if generation != member.epoch:
-        raise KafkaError(ErrorCode.ILLEGAL_GENERATION, f"the member is in generation {member.epoch}")
+        raise KafkaError(ErrorCode.ILLEGAL_GENERATION, f"the generation of the member is {member.epoch}")
     return member
 
 
@@ -273,7 +275,7 @@ def _leaving(group: ConsumerGroup, leaving: LeavingMember, gone: Container[str])
         member_id = leaving.member_id or ("" if static is None else static.member_id)
         member = check_instance(static, leaving.group_instance_id, member_id)
     if member.member_id in gone:
-        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "the member has gone already")
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "the member has left already")
     return member
 
 

@@ -54,7 +54,7 @@ def _downgrade(
     records = AtomicBatch((yield from listed(group.ends())))
     records.append(GroupRecord(GroupMetadataKey(group_id), value))
     environment.timers.schedule((group_id, "downgraded"), 0, partial(_begin, environment, group_id))
-    log.info("group %s speaks the classic protocol from now on", group_id)
+    log.info("group %s uses the classic protocol from now on", group_id)
     return records, None
 
 

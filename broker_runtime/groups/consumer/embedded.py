@@ -45,7 +45,7 @@ class _Bytes:
         try:
             (value,) = kind.unpack_from(self._data, self._at)
         except struct.error as error:
-            raise ValueError(f"{len(self._data)} bytes end in a number: {error}") from None
+            raise ValueError(f"a number is cut off at the end of {len(self._data)} bytes: {error}") from None
         self._at += kind.size
         return int(value)
 
@@ -65,14 +65,14 @@ class _Bytes:
     def name(self) -> str:
         name = self.text()
         if name is None:
-            raise ValueError(f"a topic without a name at {self._at} of {len(self._data)}")
+            raise ValueError(f"a topic at byte {self._at} of {len(self._data)} has no name")
         return name
 
     def count(self) -> int:
         """Read the number of items of an array, which may be empty but not null."""
         count = self.number(_INT32)
         if count < 0:
-            raise ValueError(f"an array of {count} items at {self._at} of {len(self._data)}")
+            raise ValueError(f"the array at byte {self._at} of {len(self._data)} has {count} items")
         return count
 
     def names(self) -> Steps[tuple[str, ...]]:
@@ -101,7 +101,7 @@ class _Bytes:
     def _take(self, length: int) -> bytes:
         end = self._at + length
         if end > len(self._data):
-            raise ValueError(f"{length} bytes at {self._at} of {len(self._data)}")
+            raise ValueError(f"a field at byte {self._at} of {len(self._data)} needs {length} bytes")
         taken, self._at = self._data[self._at : end], end
         return taken
 

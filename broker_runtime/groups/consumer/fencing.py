@@ -121,7 +121,7 @@ def _session_over(
     group = state.groups.get(group_id)
     if not isinstance(group, ConsumerGroup) or member_id not in group.members:
         return [], None
-    log.info("member %s of group %s is put out: its session is over", member_id, group_id)
+    log.info("member %s of group %s is removed: its session has expired", member_id, group_id)
     return (yield from fence(group, [group.members[member_id]], environment)), None
 
 
@@ -134,5 +134,9 @@ def _rebalance_over(
         return [], None
     if member.epoch != epoch or member.current.state != MemberState.UNREVOKED_PARTITIONS:
         return [], None
-    log.info("member %s of group %s is put out: it did not give up its partitions in time", member_id, group_id)
+    log.info(
+        "member %s of group %s is removed: it did not revoke its partitions within its rebalance timeout",
+        member_id,
+        group_id,
+    )
     return (yield from fence(group, [member], environment)), None

@@ -108,7 +108,7 @@ class ConsumerGroup:
         if not member.speaks_classic and committer.api_version < _EPOCH_COMMITS_SINCE:
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_VERSION,
-                f"members of the consumer protocol commit with OffsetCommit {_EPOCH_COMMITS_SINCE} or above",
+                f"members that use the consumer protocol need OffsetCommit version {_EPOCH_COMMITS_SINCE} or above",
             )
         epoch = committer.generation_or_epoch
         if epoch >= member.epoch:
@@ -119,7 +119,7 @@ class ConsumerGroup:
             if topic_id is not None and topic_id not in since:
                 since[topic_id] = member.held_since(topic_id)
             if topic_id is None or since[topic_id].get(partition, epoch + 1) > epoch:
-                raise _stale(member, f"does not have partition {partition} of {topic_id} since epoch {epoch}")
+                raise _stale(member, f"was not assigned partition {partition} of {topic_id} in epoch {epoch}")
 
     def check_fetch(self, committer: Committer) -> None:
         if not committer.member_id and committer.generation_or_epoch < 0:
@@ -193,7 +193,7 @@ class ConsumerGroup:
 def _check_epoch(member: ConsumerMember, epoch: int) -> None:
     if epoch == member.epoch:
         return
-    raise _stale(member, f"is in epoch {member.epoch}, and not in {epoch}")
+    raise _stale(member, f"is in epoch {member.epoch}, not {epoch}")
 
 
 def _stale(member: ConsumerMember, why: str) -> KafkaError:
@@ -217,7 +217,9 @@ def _made(state: GroupsState, group_id: str) -> ConsumerGroup:
     if isinstance(group, ConsumerGroup):
         return group
     if group is not None and not group.is_empty and group.type is not GroupType.PUSH:
-        raise ValueError(f"a record of the consumer protocol for group {group_id}, which has members of another")
+        raise ValueError(
+            f"a record of the consumer protocol belongs to group {group_id}, whose members use another protocol"
+        )
     made = state.groups[group_id] = ConsumerGroup(group_id)
     return made
 

@@ -91,7 +91,7 @@ def _heartbeat(
         return (yield from _decide(state, group, environment, request, records))
     if group is not None and not isinstance(group, ClassicGroup) and not group.is_empty:
         raise KafkaError(
-            ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"group {group.group_id} has members that speak another protocol"
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"group {group.group_id} has members that use another protocol"
         )
     if not isinstance(group, ClassicGroup) or group.is_empty:
         check_room_for_group(state, environment, request.group_id)

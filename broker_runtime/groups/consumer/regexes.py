@@ -41,9 +41,9 @@ REFRESH_MIN_MS = 10_000
 class RegexChange(Enum):
     """The effect of a member's request on the expressions of its group."""
 
-    NONE = "it subscribes as before"
-    UNRESOLVED = "its topics are not known yet: the assignment waits for them"
-    RESOLVED = "its topics are other ones now"
+    NONE = "the subscription is unchanged"
+    UNRESOLVED = "the topics are not known yet: the assignment waits for them"
+    RESOLVED = "the topics have changed"
 
 
 def change_regex(group: ConsumerGroup, change: MemberChange, records: list[GroupRecord]) -> RegexChange:
@@ -116,16 +116,17 @@ def _match(regexes: Collection[str], names: Collection[str], topics_max: int) ->
 def _too_many(text: str, topics: int, topics_max: int) -> KafkaError:
     return KafkaError(
         _TOO_MANY,
-        f"the expression {text[:_SHOWN]!r} matches {topics} topics, and sluicegate.group.member.topics.max allows "
-        f"{topics_max}: let it match fewer, or raise the limit",
+        f"the expression {text[:_SHOWN]!r} matches {topics} topics; sluicegate.group.member.topics.max allows "
+        f"{topics_max}. Use an expression that matches fewer topics, or raise the limit",
     )
 
 
 def _no_room(text: str, topics: int, topics_max: int) -> KafkaError:
     return KafkaError(
         _TOO_MANY,
-        f"with the topics that {text[:_SHOWN]!r} and the other expressions match now the group would have {topics} "
-        f"topics, and sluicegate.group.topics.max allows {topics_max}: let them match fewer, or raise the limit",
+        f"the group would have {topics} topics with those that {text[:_SHOWN]!r} and its other expressions match "
+        f"now; sluicegate.group.topics.max allows {topics_max}. Use expressions that match fewer topics, or raise "
+        "the limit",
     )
 
 
@@ -160,7 +161,7 @@ def _resolved(
         return [], None
     group.resolving = False
     if isinstance(result, Exception):
-        log.error("the topics of the expressions of group %s could not be found out", group_id, exc_info=result)
+        log.error("the topics that match the expressions of group %s could not be computed", group_id, exc_info=result)
         return [], None
     subscriptions, now_ms = group.subscriptions, environment.now_ms()
     before: dict[str, tuple[str, ...]] = {}

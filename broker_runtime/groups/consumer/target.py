@@ -293,9 +293,10 @@ def _give_up(
     if isinstance(group, ConsumerGroup) and group.assigning and group.assignment_epoch < epoch:
         group.assigning = False
         log.error(
-            "group %s keeps its assignment of epoch %d: that of epoch %d could not be written to __consumer_offsets. "
-            "It is computed again when a member sends a heartbeat. If a record is too large, raise message.max.bytes "
-            "or max.message.bytes of the topic, or let members subscribe to fewer partitions",
+            "group %s keeps its assignment of epoch %d: the assignment of epoch %d could not be written to "
+            "__consumer_offsets. It is computed again when a member sends a heartbeat. If a record is too large, "
+            "raise message.max.bytes or the topic's max.message.bytes, or reduce the partitions to which members "
+            "subscribe",
             group_id,
             group.assignment_epoch,
             epoch,

@@ -97,7 +97,7 @@ def _release_waiting(
             arm_session(group.group_id, known, environment)
 
     in_portions(group.group_id, environment, list(group.members.by_id.values()), release)
-    log.info("group %s speaks the consumer protocol from now on", group.group_id)
+    log.info("group %s uses the consumer protocol from now on", group.group_id)
     return (), None
 
 
@@ -134,7 +134,7 @@ def _had(group: ClassicGroup, owned: Mapping[str, PartitionsByName]) -> Steps[Ma
     for member in group.members.by_id.values():
         given = yield from read_assignment(member.assignment)
         if given.user_data:
-            raise ValueError("an assignor of the members' own has said more than partitions")
+            raise ValueError("the members' own assignor added user data to the partitions")
         found[member.member_id] = given.partitions
         for name, indexes in given.partitions.items():
             taken.update((yield from listed((name, index) for index in indexes)))

@@ -72,7 +72,7 @@ def check_request(request: ConsumerHeartbeatRequest, config: GroupConfig) -> Non
     named, named_max = len(request.subscribed_topic_names or ()), config.sluicegate_group_member_topics_max
     if named > named_max:
         raise _invalid(
-            f"SubscribedTopicNames has {named} topics, and sluicegate.group.member.topics.max allows {named_max}. "
+            f"SubscribedTopicNames has {named} topics; sluicegate.group.member.topics.max allows {named_max}. "
             "Subscribe to fewer topics, or raise the limit."
         )
     if request.server_assignor is not None and request.server_assignor not in assignors:
@@ -97,7 +97,7 @@ def _check_lengths(request: ConsumerHeartbeatRequest) -> None:
     ):
         size = len(text.encode())
         if size > TEXT_BYTES_MAX:
-            raise _invalid(f"{name} has {size} bytes, and at most {TEXT_BYTES_MAX} are allowed.")
+            raise _invalid(f"{name} has {size} bytes; at most {TEXT_BYTES_MAX} are allowed.")
 
 
 def _must_have_id(request: ConsumerHeartbeatRequest) -> bool:

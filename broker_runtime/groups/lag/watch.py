@@ -93,5 +93,8 @@ class LagWatch:
     def _note(self, trouble: str) -> None:
         """Log each error once, and the recovery once."""
         if trouble != self._trouble:
-            log.warning("the lag of groups %s", f"is not known whole: {trouble}" if trouble else "is known whole again")
+            log.warning(
+                "the lag of groups %s",
+                f"is not completely known: {trouble}" if trouble else "is completely known again",
+            )
         self._trouble = trouble

@@ -83,7 +83,8 @@ def _no_such_group(committer: Committer, group_id: str) -> KafkaError:
     if committer.api_version >= _FIRST_THAT_KNOWS_GROUP_ID_NOT_FOUND:
         return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
     return KafkaError(
-        ErrorCode.ILLEGAL_GENERATION, f"group {group_id} is not there, and generation {committer.generation_or_epoch}"
+        ErrorCode.ILLEGAL_GENERATION,
+        f"group {group_id} does not exist; the commit has generation {committer.generation_or_epoch}",
     )
 
 

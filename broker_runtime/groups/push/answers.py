@@ -187,11 +187,11 @@ def _find(state: GroupsState, environment: PushEnvironment, answer: Answer) -> t
 
 def _problem(answer: Answer, unanswered: int) -> str | None:
     if not unanswered:
-        return "it answered what it was not asked"
-    return f"it answered with error {answer.error_code}" if answer.error_code else None
+        return "it sent a response without a call"
+    return f"it returned error {answer.error_code}" if answer.error_code else None
 
 
 def _offsets_problem(answer: Answer, member: PushMember) -> str | None:
     if (answer.offsets is not None) is member.value.auto_commit:
         return None
-    return f"its answer has {'no ' if member.value.auto_commit else ''}offsets, and it registered otherwise"
+    return f"its response has {'no ' if member.value.auto_commit else ''}offsets, which contradicts its registration"

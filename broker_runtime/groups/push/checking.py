@@ -123,7 +123,9 @@ class _Check:
         if self._pending:
             return NOTHING
         if self._corrected > 1:
-            log.warning("group %.100r: %d offsets were corrected so", self._group.group_id, self._corrected)
+            log.warning(
+                "group %.100r: %d offsets beyond the end of a log were corrected", self._group.group_id, self._corrected
+            )
         self._next(self._then)
         return NOTHING
 

@@ -77,10 +77,13 @@ class PushGroup:
         member = self.members.get(committer.member_id)
         if member is None:
             raise KafkaError(
-                ErrorCode.UNKNOWN_MEMBER_ID, f"{committer.member_id!r} is no consumer of group {self.group_id}"
+                ErrorCode.UNKNOWN_MEMBER_ID, f"{committer.member_id!r} is not a consumer of group {self.group_id}"
             )
         if committer.generation_or_epoch >= 0:
-            raise KafkaError(ErrorCode.ILLEGAL_GENERATION, "groups of the push protocol have no generations: commit -1")
+            raise KafkaError(
+                ErrorCode.ILLEGAL_GENERATION,
+                "groups of the push protocol have no generations: commit with generation -1",
+            )
         if not member.fetching:
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, f"consumer {committer.member_id!r} has not been started")
         # A commit that was on its way while other consumers were started would reset their offsets.
@@ -89,7 +92,7 @@ class PushGroup:
             if topic_id is not None and (topic_id, partition) not in own:
                 raise KafkaError(
                     ErrorCode.ILLEGAL_GENERATION,
-                    f"consumer {committer.member_id!r} does not read partition {partition} of {topic_id}",
+                    f"partition {partition} of {topic_id} is not assigned to consumer {committer.member_id!r}",
                 )
 
     def check_fetch(self, committer: Committer) -> None:
@@ -177,7 +180,9 @@ def _apply(state: GroupsState, key: PushMemberKey, value: PushMemberValue | None
         return
     if not isinstance(group, PushGroup):
         if group is not None and not group.is_empty:
-            raise ValueError(f"a consumer of the push protocol in group {key.group_id}, which has members of another")
+            raise ValueError(
+                f"a consumer of the push protocol belongs to group {key.group_id}, whose members use another protocol"
+            )
         group = state.groups[key.group_id] = PushGroup(key.group_id)
     group.put(PushMember(key.consumer_id, value))
 

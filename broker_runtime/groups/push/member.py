@@ -100,5 +100,7 @@ def _subscription(consumer_id: str, value: PushMemberValue) -> Subscription:
     try:
         return parse_topic_count(value.topic_count)
     except KafkaError as error:
-        log.error("consumer %.100r reads nothing: what it registered with is not understood: %s", consumer_id, error)
+        log.error(
+            "consumer %.100r reads nothing: this broker cannot parse its registered topics: %s", consumer_id, error
+        )
         return Subscription({})

@@ -45,10 +45,10 @@ class AssignmentInput(NamedTuple):
 class Necessity(Enum):
     """The reason for a rebalance, in the draft's order (section 9, step 3)."""
 
-    NO_OWNERSHIP = "nobody is known to own anything"
-    NOT_OWNED = "some partitions are owned by nobody"
-    NOT_THERE = "some partitions that are owned are there no longer, or are read no longer"
-    OTHER_OWNERS = "some partitions are to have other owners"
+    NO_OWNERSHIP = "no owners of partitions are known"
+    NOT_OWNED = "some partitions have no owner"
+    NOT_THERE = "some assigned partitions no longer exist, or have no subscriber"
+    OTHER_OWNERS = "some partitions get another owner"
 
 
 class Plan(NamedTuple):

@@ -35,7 +35,7 @@ def _ping(environment: PushEnvironment, group: PushGroup, member: PushMember, st
     if find_push_group(state, group.group_id) is not group or group.members.get(member.consumer_id) is not member:
         return NOTHING
     if member.connection is None:
-        why = "it has not registered again in time"
+        why = "it has not registered again within its session"
         return fail(state, environment, group, (member.consumer_id,), Loss.SILENT, why), None
     if member.pings_unanswered and environment.calls.is_behind(member.connection):
         ping_later(group, environment, member)
@@ -43,7 +43,7 @@ def _ping(environment: PushEnvironment, group: PushGroup, member: PushMember, st
     failed = max(member.pings_unanswered - 1, 0)
     environment.tally.unanswered_pings += failed > 0
     if failed > environment.config.sluicegate_group_push_ping_retries_max:
-        why = f"it left {failed} pings unanswered, each for two thirds of its session"
+        why = f"it did not respond to {failed} pings, each for two thirds of its session"
         return fail(state, environment, group, (member.consumer_id,), Loss.SILENT, why), None
     environment.tally.pings += 1
     environment.calls.send(member.connection, Ping(member.consumer_id, failed))

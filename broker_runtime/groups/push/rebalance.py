@@ -122,7 +122,7 @@ def _planned(environment: PushEnvironment, group: PushGroup, result: Plan | Exce
         if find_push_group(state, group.group_id) is not group or group.state is not PushState.PLANNING:
             return NOTHING
         if isinstance(result, Exception):
-            log.error("group %.100r: who is to own what could not be computed", group.group_id, exc_info=result)
+            log.error("group %.100r: the owners of partitions could not be computed", group.group_id, exc_info=result)
             _back_off(group, environment)
         elif group.lost:
             _plan(group, environment)
@@ -136,7 +136,7 @@ def _planned(environment: PushEnvironment, group: PushGroup, result: Plan | Exce
 def _take_plan(group: PushGroup, environment: PushEnvironment, result: Plan) -> None:
     group.plan, group.topics = result, frozenset(result.names.values())
     if result.too_many:
-        log.error("group %.100r: %s would own too many partitions, and own none", group.group_id, result.too_many[:3])
+        log.error("group %.100r: %s would own too many partitions, and get none", group.group_id, result.too_many[:3])
     if result.necessity is None:
         group.own(result.ownership)
         _settle(group, environment)
@@ -288,14 +288,14 @@ def _when_late(group: PushGroup, environment: PushEnvironment, member: PushMembe
         never = group.late & group.awaited.keys()
         environment.tally.failed_rebalances += 1
         log.error(
-            "ConsumerRebalanceFailed: group %.100r could not rebalance in %d attempts: no answer from %d consumers, "
-            "of which %.100r is one; it goes on without them",
+            "ConsumerRebalanceFailed: group %.100r could not rebalance in %d attempts: no response from %d "
+            "consumers, for example %.100r; the group continues without them",
             group.group_id,
             group.attempt,
             len(never),
             member.consumer_id,
         )
-        why = "it did not stop or start when it was told to"
+        why = "it did not respond to a call to stop or start"
         return fail(state, environment, group, never, Loss.STUCK, why), None
 
     return decide

@@ -34,7 +34,7 @@ def register(
         records += () if group is None else group.tombstones()
     else:
         raise KafkaError(
-            ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"group {asked.group_id} has members that speak another protocol"
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"group {asked.group_id} has members that use another protocol"
         )
     known = group.members.get(asked.consumer_id) if isinstance(group, PushGroup) else None
     if known is None or known.value != asked.value:
@@ -50,13 +50,13 @@ def _check_room(group: PushGroup, environment: PushEnvironment, asked: ConsumerR
     if known is not None and known.connection is not None:
         raise KafkaError(
             ErrorCode.UNRELEASED_INSTANCE_ID,
-            f"consumer {asked.consumer_id!r} of group {asked.group_id} is registered already",
+            f"consumer {asked.consumer_id!r} of group {asked.group_id} is already registered",
         )
     most = environment.config.group_max_size
     if known is None and len(group.members) >= most:
         raise KafkaError(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"group {asked.group_id} has {len(group.members)} consumers, and takes {most} (group.max.size)",
+            f"group {asked.group_id} has {len(group.members)} consumers; at most {most} are allowed (group.max.size)",
         )
 
 

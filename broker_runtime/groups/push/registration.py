@@ -33,26 +33,26 @@ class ConsumerRegistration(NamedTuple):
 def check_registration(asked: ConsumerRegistration, config: BrokerConfig) -> None:
     """Check the registration without regard to its group. Raises KafkaError."""
     if not asked.group_id:
-        raise KafkaError(ErrorCode.INVALID_GROUP_ID, "a group has an id")
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
     if not asked.consumer_id:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "a consumer has an id")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "the consumer id is empty")
     shortest, longest = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
     if not shortest <= asked.session_timeout_ms <= longest:
         raise KafkaError(
             ErrorCode.INVALID_SESSION_TIMEOUT,
-            f"a session lasts {shortest} to {longest} ms (group.min.session.timeout.ms, group.max.session.timeout.ms), "
-            f"and not {asked.session_timeout_ms}",
+            f"a session timeout must be {shortest} to {longest} ms (group.min.session.timeout.ms, "
+            f"group.max.session.timeout.ms), not {asked.session_timeout_ms}",
         )
     idle_ms = config.connections_max_idle_ms
     if asked.session_timeout_ms > PINGS_A_SESSION * idle_ms:
         raise KafkaError(
             ErrorCode.INVALID_SESSION_TIMEOUT,
-            f"pinged every third of {asked.session_timeout_ms} ms its connection would be closed as idle before "
-            f"(connections.max.idle.ms is {idle_ms})",
+            f"with a ping every third of {asked.session_timeout_ms} ms, the connection would be closed as idle "
+            f"between two pings (connections.max.idle.ms is {idle_ms})",
         )
     if asked.auto_offset_reset not in (SMALLEST, LARGEST):
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"auto_offset_rest is {SMALLEST} or {LARGEST}, and not {asked.auto_offset_reset!r}",
+            f"auto_offset_rest must be {SMALLEST} or {LARGEST}, not {asked.auto_offset_reset!r}",
         )
     parse_topic_count(asked.topic_count)

@@ -7,13 +7,13 @@ from enum import Enum
 class PushState(Enum):
     """The states of a push group. The values say what the group waits for."""
 
-    GATHERING = "after a fail-over: known consumers, to register again or to be given up"
-    STABLE = "nothing: what is owned is `PushGroup.ownership`"
-    PLANNING = "a thread that computes who is to own what; fetchers run as before, or all have stopped"
+    GATHERING = "after a failover: until known consumers register again or are removed"
+    STABLE = "nothing: `PushGroup.ownership` has the owners of partitions"
+    PLANNING = "a thread that computes the owners of partitions; fetchers run as before, or all have stopped"
     STOPPING = "answers to StopFetcher"
-    CHECKING = "other leaders, to say where the logs end that consumers are to read"
+    CHECKING = "responses of other leaders with the log end offsets of the partitions to read"
     STARTING = "answers to StartFetcher"
-    BACKING_OFF = "the time between two attempts: somebody did not answer"
+    BACKING_OFF = "the time between two attempts, after a consumer did not respond"
 
 
 SHOWN: Mapping[PushState, str] = {

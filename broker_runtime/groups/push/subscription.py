@@ -58,7 +58,7 @@ def parse_topic_count(text: str) -> Subscription:
         return Subscription(_topics(text))
     streams = int(found["streams"])
     if not 1 <= streams <= STREAMS_MAX:
-        raise _invalid(f"a consumer has 1 to {STREAMS_MAX} streams, and not {streams}")
+        raise _invalid(f"a consumer must have 1 to {STREAMS_MAX} streams, not {streams}")
     compile_topic_regex(found["regex"])
     return Subscription({}, Wildcard(found["regex"], found["marker"] == "!"), streams)
 
@@ -68,10 +68,11 @@ def _topics(text: str) -> Mapping[str, int]:
         topics = _STREAMS.decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError) as error:
         raise _invalid(
-            f'topic_count is {{"topic": streams}}, *streams*regex or !streams!regex, and not {text[:_SHOWN]!r}: {error}'
+            'topic_count must be {"topic": streams}, *streams*regex or !streams!regex, not '
+            f"{text[:_SHOWN]!r}: {error}"
         ) from error
     if not 1 <= len(topics) <= TOPICS_MAX:
-        raise _invalid(f"a consumer names 1 to {TOPICS_MAX} topics, and not {len(topics)}")
+        raise _invalid(f"a consumer must name 1 to {TOPICS_MAX} topics, not {len(topics)}")
     for name in topics:
         check_topic_name(name)
     return topics

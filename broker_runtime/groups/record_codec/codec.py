@@ -139,7 +139,7 @@ def _written_key(kind: _Type, key: Key) -> bytes:
 
 def _offset(value: Value) -> OffsetCommitValue:
     if not isinstance(value, OffsetCommitValue):
-        raise TypeError(f"{value} is no offset")
+        raise TypeError(f"{value} is not an offset")
     return value
 
 
@@ -149,7 +149,7 @@ def decode(key: bytes | None, value: bytes | None) -> GroupRecord | None:
     Raises DamagedRecordError.
     """
     if key is None or len(key) < 2:
-        raise DamagedRecordError("a record has no key that says its type")
+        raise DamagedRecordError("a record has no key with its type")
     number = key[0] << 8 | key[1]
     if number in _OFFSET_TYPES:
         return _decode_offset(key, value)

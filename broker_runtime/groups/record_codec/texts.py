@@ -21,7 +21,7 @@ def raw(text: str) -> bytes:
     if len(found) > TEXT_BYTES_MAX:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"a text has {len(found)} bytes, and {TEXT_BYTES_MAX} are allowed: {text[:50]!r}...",
+            f"a text has {len(found)} bytes; at most {TEXT_BYTES_MAX} are allowed: {text[:50]!r}...",
         )
     return found
 

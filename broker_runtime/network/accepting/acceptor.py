@@ -189,7 +189,7 @@ class Acceptor:
         if error.errno not in _OUT_OF_RESOURCES:
             return error.errno in (errno.ECONNABORTED, errno.EINTR, errno.EPROTO)
         self._accept_errors_total += 1
-        text = f"listener {self._listener} cannot accept: {error.strerror}; trying again shortly"
+        text = f"listener {self._listener} cannot accept connections: {error.strerror}; retrying"
         self._reports.warn("accept-error", text)
         self._pause_for(self._runtime.limits.accept_error_pause_s)
         return False

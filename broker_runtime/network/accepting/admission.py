@@ -63,7 +63,9 @@ class Admission:
         if self.paused is not None:
             accepted.close()
             self._reports.refused(peer, self.paused)
-            self._reports.warn("paused", f"hung up on {peer[0]}:{peer[1]} of {self._listener}: {self.paused}")
+            self._reports.warn(
+                "paused", f"closed the connection {peer[0]}:{peer[1]} of {self._listener}: {self.paused}"
+            )
         elif by_proxy and not is_within(peer[0], self.trusted):
             accepted.close()
             self._reports.header_refused(peer, HeaderOutcome.UNTRUSTED)

@@ -54,7 +54,7 @@ class AdmissionReports:
         meaning = MEANING_OF_REFUSAL.get(outcome)
         if meaning is not None:
             self.refused(peer, meaning)
-            self.warn(f"proxy-{outcome}", f"hung up on {peer[0]}:{peer[1]} of {self.listener}: {meaning}")
+            self.warn(f"proxy-{outcome}", f"closed the connection {peer[0]}:{peer[1]} of {self.listener}: {meaning}")
 
     def limited(self, decision: AcceptDecision, peer: tuple[str, int]) -> None:
         """Publish the limit that a connection waits for, or is refused by."""

@@ -64,10 +64,10 @@ class ClientConnection:
 
     def _asked(self, api_key: int, version: int, body: bytes | memoryview) -> asyncio.Future[memoryview]:
         if self.lost:
-            raise self._unavailable("the connection is gone")
+            raise self._unavailable("the connection has ended")
         machine = self._machine
         if machine.full:
-            raise self._unavailable("too many requests wait for answers")
+            raise self._unavailable("too many requests wait for responses")
         number = machine.request(api_key, version, body, self._loop.time())
         answer: asyncio.Future[memoryview] = self._loop.create_future()
         self._answers[number] = answer

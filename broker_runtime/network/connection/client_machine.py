@@ -104,9 +104,9 @@ class ClientMachine:
 
     def _check_size(self, size: int) -> None:
         if not self._waiting:
-            raise ProtocolError("unasked-answer", "something was sent that answers no request")
+            raise ProtocolError("unasked-answer", "data arrived that is not a response to a request")
         if not _CORRELATION_BYTES <= size <= self._limits.response_bytes_max:
-            raise ProtocolError("frame-too-large", f"an answer announced {size} bytes")
+            raise ProtocolError("frame-too-large", f"a response announced {size} bytes")
 
     def _begin_body(self, position: int, size: int) -> None:
         come = self._filled - position
@@ -117,5 +117,5 @@ class ClientMachine:
     def _answer(self, frame: memoryview) -> Answer:
         number, header_bytes, _ = self._waiting.popleft()
         if len(frame) < header_bytes or _read_number(frame)[0] != number:
-            raise ProtocolError("wrong-correlation", "another request was answered")
+            raise ProtocolError("wrong-correlation", "the response belongs to another request")
         return number, frame[header_bytes:]

@@ -110,7 +110,7 @@ class Connection:
         if channel is None or machine.state is _CLOSED:
             return False
         if not machine.push(frame):
-            self.refuse("push-not-read", "the client reads too little of what it is sent without asking")
+            self.refuse("push-not-read", "the client has too many unread bytes of frames that are not responses")
             return False
         if machine.state is not ConnectionState.SERVING and not channel.interest.write:
             channel.flush()

@@ -41,7 +41,7 @@ EVICTED = "evicted for a newer connection"
 IDLE = "idle"
 LISTENER_CLOSED = "its listener is closed"
 STOPPED = "the broker stops"
-BACKLOG = "it waited beyond the places that a limit leaves"
+BACKLOG = "it waited in a slot that a new limit removed"
 ABANDONED = "its client closed it before it was accepted"
 
 _REASONS = {

@@ -114,7 +114,7 @@ AFTER: tuple[tuple[ConnectionState | None, ...], ...] = tuple(
 
 
 def unknown(state: ConnectionState, event: ConnectionEvent) -> UnknownEventError:
-    return UnknownEventError(f"a connection that is {name_of(state)} cannot have: {MEANING_OF_EVENT[event]}")
+    return UnknownEventError(f"a connection in state {name_of(state)} cannot get the event: {MEANING_OF_EVENT[event]}")
 
 
 def name_of(state: ConnectionState) -> str:
@@ -128,7 +128,7 @@ MEANING_OF_STATE: Mapping[ConnectionState, str] = {
     ConnectionState.AWAITING: "replies will follow later: to a fetch that waits for records, or to produce requests",
     ConnectionState.SENDING: "replies are being sent; the socket may not accept more at the moment",
     ConnectionState.SHORT_OF_MEMORY: "a request needs more memory than queued.max.request.bytes has free",
-    ConnectionState.THROTTLED: "all replies are sent; the client is over a quota, so it is not read from (KIP-219)",
+    ConnectionState.THROTTLED: "all replies are sent; the client exceeds a quota, so no request is read (KIP-219)",
     ConnectionState.ENDING: "the broker answers the requests that it has read, then closes the connection (shutdown)",
     ConnectionState.CLOSED: "the socket is closed, and the parts of the broker that waited for the end are notified",
 }
@@ -144,9 +144,9 @@ MEANING_OF_EVENT: Mapping[ConnectionEvent, str] = {
     ConnectionEvent.REPLY: "the last pending reply is ready",
     ConnectionEvent.SENT: "all replies are sent",
     ConnectionEvent.SENT_WITH_MORE: "all replies are sent, and complete requests are left",
-    ConnectionEvent.SENT_THROTTLED: "all replies are sent, and the client is over a quota",
-    ConnectionEvent.UNTHROTTLED: "the throttle time is over",
-    ConnectionEvent.UNTHROTTLED_WITH_MORE: "the throttle time is over, and complete requests are left",
+    ConnectionEvent.SENT_THROTTLED: "all replies are sent, and the client exceeds a quota",
+    ConnectionEvent.UNTHROTTLED: "the throttle time has ended",
+    ConnectionEvent.UNTHROTTLED_WITH_MORE: "the throttle time has ended, and complete requests are left",
     ConnectionEvent.PUSH: "a frame that is not a reply is ready to be sent",
     ConnectionEvent.END_OF_STREAM: "the client has closed its side",
     ConnectionEvent.LOST: "the socket has failed, or the peer has disconnected",

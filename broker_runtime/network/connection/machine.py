@@ -364,10 +364,13 @@ class ConnectionMachine(_HeldFrame):
             return None
         memory = self._buffers.memory
         if memory.favoured == self._holder and now_s > min(self._deadline_s, memory.favoured_until_s):
-            text = "unfinished requests fill queued.max.request.bytes, and the one that was let through came too slowly"
+            text = (
+                "unfinished requests fill queued.max.request.bytes, and the request that was admitted arrived too "
+                "slowly"
+            )
             return ProtocolError("frame-memory-full", text)
         if now_s > self._deadline_s:
-            text = "a request went no further within sluicegate.frame.receive.timeout.ms"
+            text = "a request made no progress within sluicegate.frame.receive.timeout.ms"
             return ProtocolError("frame-too-slow", text)
         return None
 
@@ -387,7 +390,7 @@ class ConnectionMachine(_HeldFrame):
         return True
 
 
-_TRUNCATED = ProtocolError("frame-truncated", "the client went away in the middle of a request")
+_TRUNCATED = ProtocolError("frame-truncated", "the client disconnected in the middle of a request")
 
 
 def _has_own_buffer(frame: UnfinishedFrame) -> bool:

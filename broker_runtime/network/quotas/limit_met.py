@@ -24,7 +24,7 @@ def limit_met(quotas: ConnectionQuotas, listener_name: str, decision: AcceptDeci
         return BrokerConfig.max_connection_creation_rate_per_ip.name
     wait = quotas.listeners[listener_name].waiting
     if wait is None:
-        raise ValueError(f"no connection of listener {listener_name} waits")
+        raise ValueError(f"listener {listener_name} has no waiting connection")
     by_rate = wait.limit in (WaitsFor.BROKER_RATE, WaitsFor.LISTENER_RATE)
     key = (BrokerConfig.max_connection_creation_rate if by_rate else BrokerConfig.max_connections).name
     return f"{LISTENER_PREFIX}{listener_name.lower()}.{key}" if wait.limit in OF_LISTENER else key

@@ -119,7 +119,7 @@ def _broker(quotas: ConnectionQuotas, figures: NetworkMetrics, now_ms: int) -> I
         "Connections closed after connections.max.idle.ms",
     )
     yield Sample(
-        _SERVER + "buffered_request_bytes", figures.buffered_bytes, "gauge", "Bytes held for unfinished requests"
+        _SERVER + "buffered_request_bytes", figures.buffered_bytes, "gauge", "Bytes that unfinished requests occupy"
     )
     yield Sample(
         _SERVER + "unfinished_requests", figures.unfinished_requests, "gauge", "Requests that have arrived in part"
@@ -245,7 +245,7 @@ def _by_acceptor(acceptors: Collection[AcceptorMetrics]) -> Iterator[Sample]:
             _SERVER + "connections_delayed",
             acceptor.delayed_count,
             "gauge",
-            "Refused connections that stay open until their delay is over",
+            "Refused connections that stay open until their delay ends",
             {"listener": acceptor.listener},
         )
     for acceptor in acceptors:

@@ -41,6 +41,6 @@ def check_change(old: QuotaSettings, settings: QuotaSettings, listeners: Mapping
 def _check_listener(name: str, key: str, before: int, after: int) -> None:
     if after <= 0 and after != before:
         raise ConfigError(
-            f"listener.name.{name.lower()}.{key}: {after} must be 1 or more (without a value of its own "
-            f"the listener takes over the broker's {key})"
+            f"listener.name.{name.lower()}.{key}: {after} must be 1 or more (without a value of its own the "
+            f"listener has the broker's {key})"
         )

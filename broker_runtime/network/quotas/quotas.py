@@ -54,7 +54,7 @@ class ConnectionQuotas:
             self._retired.remove(name)
             return
         if name in self.listeners:
-            raise ValueError(f"listener {name} was added before")
+            raise ValueError(f"listener {name} was already added")
         self.listeners[name] = ListenerQuota(name, self.settings, now_ms)
         self._configure_listeners(now_ms)
         self._wake_waiting()
@@ -63,7 +63,7 @@ class ConnectionQuotas:
         """Remove a listener that no longer accepts: at once, or with its last connection."""
         listener = self._listener(name)
         if listener.waiting:
-            raise ValueError(f"listener {name} still holds a connection that waits")
+            raise ValueError(f"listener {name} still has a waiting connection")
         self._retired.add(name)
         if not listener.count:
             self._remove_listener(name, now_ms)
@@ -94,7 +94,7 @@ class ConnectionQuotas:
         """
         listener = self._listener(listener_name)
         if listener.waiting is not None:
-            raise RuntimeError(f"listener {listener_name} accepted a connection while it was told to wait")
+            raise RuntimeError(f"listener {listener_name} accepted a connection during a wait")
         of_broker_ms = of_listener_ms = 0
         in_broker_rate = not listener.protected
         if in_broker_rate:
@@ -128,7 +128,7 @@ class ConnectionQuotas:
         listener = self._listener(listener_name)
         wait = listener.waiting
         if wait is None:
-            raise RuntimeError(f"listener {listener_name} was not told to wait")
+            raise RuntimeError(f"listener {listener_name} has no wait")
         if now_ms < wait.deadline_ms:
             return AcceptDecision(AcceptOutcome.WAIT_UNTIL, wait.deadline_ms)
         if not self._slot_free(listener):

@@ -28,4 +28,4 @@ class RefusalLog:
             return None
         self._logged_ms[kind] = now_ms
         suppressed = self._suppressed.pop(kind, 0)
-        return f"{kind}: {text} ({suppressed} more like it since the last line)" if suppressed else f"{kind}: {text}"
+        return f"{kind}: {text} ({suppressed} more like this since the last line)" if suppressed else f"{kind}: {text}"

@@ -26,7 +26,8 @@ class ClosedObservers:
             return
         if len(self._observers) >= self._limit and observer not in self._observers:
             raise TooManyObserversError(
-                f"{self._limit} observers wait for the end of one connection (sluicegate.connection.observers.max)"
+                f"{self._limit} parts of the broker already wait for the end of one connection "
+                "(sluicegate.connection.observers.max)"
             )
         self._observers[observer] = None
 

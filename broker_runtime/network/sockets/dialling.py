@@ -19,7 +19,7 @@ class SocketDialler:
     async def dial(self, address: ServerAddress) -> Transport:
         transport = TRANSPORTS.get(address.security_protocol)
         if transport is None:
-            raise OSError(f"this broker does not have the security protocol {address.security_protocol.name} yet")
+            raise OSError(f"this broker does not support the security protocol {address.security_protocol.name} yet")
         # Uses Python's resolver: the event loop's own would bypass a replaced `socket.getaddrinfo`.
         look_up = partial(socket.getaddrinfo, address.host, address.port, type=socket.SOCK_STREAM)
         found = await self._loop.run_in_executor(None, look_up)

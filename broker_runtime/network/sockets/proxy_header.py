@@ -46,11 +46,11 @@ class HeaderOutcome(StrEnum):
 
 
 MEANING_OF_REFUSAL: dict[HeaderOutcome, str] = {
-    HeaderOutcome.UNTRUSTED: "only proxies connect here, and proxy.protocol.trusted does not name this address",
-    HeaderOutcome.VERSION_1: "a PROXY header of version 1; let the proxy send version 2",
-    HeaderOutcome.NO_HEADER: "no PROXY header; let the proxy send one, of version 2",
-    HeaderOutcome.MALFORMED: "a PROXY header that is none of version 2 for TCP over IPv4 or IPv6",
-    HeaderOutcome.TOO_LONG: "a PROXY header beyond sluicegate.proxy.header.max.bytes",
+    HeaderOutcome.UNTRUSTED: "only proxies may connect here, and proxy.protocol.trusted does not contain this address",
+    HeaderOutcome.VERSION_1: "a PROXY header of version 1; configure the proxy to send version 2",
+    HeaderOutcome.NO_HEADER: "no PROXY header; configure the proxy to send one, of version 2",
+    HeaderOutcome.MALFORMED: "a PROXY header that is not of version 2 for TCP over IPv4 or IPv6",
+    HeaderOutcome.TOO_LONG: "a PROXY header longer than sluicegate.proxy.header.max.bytes",
     HeaderOutcome.CUT_OFF: "the connection ended within its PROXY header",
     HeaderOutcome.OVERDUE: "no PROXY header within sluicegate.proxy.header.timeout.ms",
 }

@@ -103,19 +103,21 @@ class AuditLogObserver:
         remarks = []
         if figures.waiting_spools > _WAITING_SPOOLS_MAX:
             remarks.append(
-                f"{figures.waiting_spools} spools wait to be landed: see what its lander says, if there is one"
+                f"{figures.waiting_spools} spools wait to be landed: check the log of its lander, if one runs"
             )
         if figures.dropped:
-            remarks.append(f"{figures.dropped} events dropped, which gap events tell")
+            remarks.append(f"{figures.dropped} events were dropped; gap events record them")
         return "; ".join(remarks)
 
     def collect(self) -> Iterable[MetricFamily]:
         events, dropped, queued_bytes, waiting = self._log.figures
         return (
             counter("sluicegate_audit_events_total", "Events of the audit log, with those that it dropped", events),
-            counter("sluicegate_audit_dropped_total", "Events that it dropped, as its queue was full", dropped),
-            gauge("sluicegate_audit_queued_bytes", "Events that wait as the spool cannot be written", queued_bytes),
-            gauge("sluicegate_audit_waiting_spools", "Complete spools that nobody has landed yet", waiting),
+            counter("sluicegate_audit_dropped_total", "Events that it dropped because its queue was full", dropped),
+            gauge(
+                "sluicegate_audit_queued_bytes", "Events that wait because the spool cannot be written", queued_bytes
+            ),
+            gauge("sluicegate_audit_waiting_spools", "Complete spools that are not landed yet", waiting),
         )
 
     def close(self, timeout_s: float) -> None:

@@ -148,7 +148,7 @@ def with_key_of_file(given: Mapping[str, str], read: Callable[[str], str]) -> Ma
     if not file:
         return given
     if given.get("hash.key"):
-        raise AuditConfigError("say hash.key or hash.key.file, not both")
+        raise AuditConfigError("set hash.key or hash.key.file, not both")
     key = read(file).rstrip("\n")
     if not key:
         raise AuditConfigError(f"hash.key.file {file} is empty: nothing would be hashed")
@@ -163,7 +163,7 @@ def read_settings(given: Mapping[str, str]) -> AuditSettings:
     value: dict[str, Any] = {key: parse(key, given.get(key, default)) for key, (parse, default, _) in KEYS.items()}
     if value["spool.bytes"] < 2 * value["segment.bytes"]:
         raise AuditConfigError(
-            "spool.bytes must be twice segment.bytes at least: a spool is landed when it is complete"
+            "spool.bytes must be at least twice segment.bytes: a spool can be landed only when it is complete"
         )
     return AuditSettings(
         level=value["level"],

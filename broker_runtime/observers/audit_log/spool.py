@@ -98,7 +98,9 @@ class Spool:
     def append(self, block: bytes) -> None:
         end = self._end + len(block)
         if self._others_bytes + end > self._limit_bytes and not self._fits(end):
-            raise SpoolFullError(f"the spools in {self._folder} take {self._limit_bytes} bytes: nobody lands them")
+            raise SpoolFullError(
+                f"the spools in {self._folder} have {self._limit_bytes} bytes, the limit: they are not being landed"
+            )
         self._file.write_at([block], self._end)
         self._end = end
 

@@ -246,4 +246,4 @@ class EventWriter:
         now_s = self._clock.monotonic()
         if now_s - self._logged_s >= _LOG_INTERVAL_S:
             self._logged_s = now_s
-            log.error("the audit log cannot write its spool, events wait or are dropped: %s", error)
+            log.error("the audit log cannot write its spool; events wait or are dropped: %s", error)

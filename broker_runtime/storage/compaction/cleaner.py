@@ -74,9 +74,9 @@ class LogCleaner:
         try:
             end = await self._drive(cleaning)
         except code.CleaningStoppedError as stopped:
-            _LOGGER.info("cleaning has stopped: %s", stopped)
+            _LOGGER.info("the cleaning of a log stopped: %s", stopped)
         except OSError as error:
-            _LOGGER.error("cleaning %s failed, it is tried again after the others: %s", log.place, error)
+            _LOGGER.error("cleaning %s failed; retrying after the other logs: %s", log.place, error)
             self._failed.add((log.topic, log.partition))
         except DamagedFileError as error:
             self._note_damage(log, error)
@@ -93,7 +93,7 @@ class LogCleaner:
         try:
             await self._importer.load(CLEANING)
         except Exception:
-            _LOGGER.exception("the log cleaner cannot be loaded, and tries it again later")
+            _LOGGER.exception("the log cleaner cannot be loaded; it retries later")
             return False
         return True
 
@@ -165,7 +165,7 @@ class LogCleaner:
         """Skip a log until the restart: it is damaged, or the cleaner has a bug, which is logged with its traceback."""
         self._uncleanable[log.topic, log.partition] = log.topic_id
         _LOGGER.error(
-            "%s cannot be cleaned, and is left as it is until this broker is restarted: %s",
+            "%s cannot be cleaned, and is not cleaned until this broker is restarted: %s",
             *(log.place, error if isinstance(error, KafkaError) else repr(error)),
             exc_info=None if isinstance(error, KafkaError) else error,
         )
@@ -174,9 +174,9 @@ class LogCleaner:
         counts = cleaning.counts
         self.figures.cleaned(counts, cleaning.utilization, took_s, dirt.delay_ms)
         if counts.records_without_key:
-            _LOGGER.warning("%d records of %s had no key and are gone", counts.records_without_key, log.place)
+            _LOGGER.warning("%d records of %s had no key and were removed", counts.records_without_key, log.place)
         _LOGGER.info(
-            "%s is cleaned from %d to %d in %.1f s: %d of %d records stay, %d bytes read, %d written",
+            "%s was cleaned from %d to %d in %.1f s: %d of %d records kept, %d bytes read, %d written",
             *(log.place, dirt.first_dirty, log.first_dirty_offset, took_s),
             *(counts.records_kept, counts.records_read, counts.bytes_read, counts.bytes_written),
         )

@@ -120,16 +120,18 @@ class Cleaning:
         if log.failure is not None:
             raise CleaningStoppedError(log.failure)
         if log.files.syncs.cuts != self._cuts or not log.config.compacted:
-            raise CleaningStoppedError(f"{log.place} was cut, or is not compacted any more")
+            raise CleaningStoppedError(f"{log.place} was truncated, or is no longer compacted")
 
     def _clean_group(self, old: list[Segment], rules: Rules, buffers: BufferSizes) -> Generator[Work, None, None]:
         log, counts = self._log, self.counts
         place, needed = log.place, sum(segment.size for segment in old)
         if place.fs.free_bytes(place.folder) < needed + _ROOM_BYTES:
-            raise OSError(errno.ENOSPC, f"{needed} bytes and some for others are needed")
+            raise OSError(
+                errno.ENOSPC, f"the disk has too little space: {needed} bytes are needed, and some for other logs"
+            )
         changed_before, base = counts.batches_changed, old[0].base_offset
         if not log.files.swaps.claim(base):
-            raise CleaningStoppedError(f"a segment of {log.place} is being mended")
+            raise CleaningStoppedError(f"a segment of {log.place} is being repaired")
         swap: Swap | None = None
         try:
             swap = Swap(log.place, log.segments, old)

@@ -135,7 +135,7 @@ class DamageWatch:
 
     def _renew_indexes(self, segment: Segment, copy: Segment) -> None:
         """Replace the indexes: the records are intact, but an index file is lost or cannot be read."""
-        _LOGGER.warning("the indexes of %s cannot be read, and are made again", segment.path)
+        _LOGGER.warning("the indexes of %s cannot be read, and are rebuilt", segment.path)
         copy.index_time()
         keep_in_files(copy.indexes)
         segment.indexes = copy.indexes
@@ -162,12 +162,18 @@ def _continue_past(_: Damage) -> bool:
 
 def _forgotten(segment: Segment, error: Exception | None) -> None:
     if error is not None:
-        _LOGGER.error("the indexes of %s stay, and the next start may not notice its damage: %s", segment.path, error)
+        _LOGGER.error(
+            "the indexes of %s could not be removed, so the next start may not detect the damage: %s",
+            segment.path,
+            error,
+        )
 
 
 def _written(segment: Segment, error: Exception | None) -> None:
     if error is not None:
-        _LOGGER.error("the indexes of %s stay in memory, and the next start makes them again: %s", segment.path, error)
+        _LOGGER.error(
+            "the indexes of %s could not be written, so the next start rebuilds them: %s", segment.path, error
+        )
 
 
 def _nothing() -> None:

@@ -74,7 +74,7 @@ class Mending:
         log, old = self._log, self._segment
         base = old.base_offset
         if not log.files.swaps.claim(base):
-            raise ReplacingStoppedError(f"{old.path} is being written again; try it later")
+            raise ReplacingStoppedError(f"{old.path} is being rewritten; try again later")
         swap: Swap | None = None
         try:
             number, supplied = yield from self._first_supplied()
@@ -136,7 +136,7 @@ class Mending:
         log, old = self._log, self._segment
         is_there = any(segment is old for segment in log.segments)
         if log.failure is not None or log.files.syncs.cuts != self._cuts or not is_there or old.damage != self._damage:
-            raise ReplacingStoppedError(log.failure or f"{log.place} was cut, or the segment has expired")
+            raise ReplacingStoppedError(log.failure or f"{log.place} was truncated, or the segment has expired")
 
     def _copied(self, writer: BatchWriter, start: int, stop: int) -> Generator[Work, None, None]:
         for turn in DiskSlices(_copy(writer, self._segment, start, stop), self._monotonic):
@@ -223,7 +223,7 @@ class Mending:
             return
         base = self._segment.base_offset
         if not (may_be_empty or next_offset <= begin) or next_offset - 1 - base > RELATIVE_OFFSET_MAX:
-            raise _misfit(f"nothing of the offsets {first} to {next_offset - 1}", self._range)
+            raise _misfit(f"nothing for offsets {first} to {next_offset - 1}", self._range)
         epochs = self._log.files.epochs
         epoch = epochs.at(first)
         batch = empty_batch(first, next_offset, epoch if epoch >= 0 else epochs.at(self._range.next_offset))
@@ -256,7 +256,10 @@ def _complete(writer: BatchWriter, swap: Swap) -> None:
 
 
 def _misfit(what: str, damaged: DamagedRange) -> KafkaError:
-    text = f"{what} were supplied, which do not fit in {damaged.first_offset} to {damaged.next_offset - 1}"
+    text = (
+        f"another replica supplied {what}, but the damaged range is offsets {damaged.first_offset} to "
+        f"{damaged.next_offset - 1}"
+    )
     return KafkaError(ErrorCode.CORRUPT_MESSAGE, text)
 
 

@@ -30,7 +30,7 @@ def read_offsets(fs: FileSystem, path: Path) -> dict[Partition, int]:
         if version != "0" or int(count) != len(lines):
             raise ValueError(f"version {version} with {len(lines)} of {count} lines")
     except ValueError as error:
-        raise ValueError(f"{path} is no offset checkpoint of version 0: {error}") from None
+        raise ValueError(f"{path} is not an offset checkpoint of version 0: {error}") from None
     return found
 
 

@@ -91,7 +91,7 @@ class LeaderEpochs:
             version, count, *lines = content.decode().splitlines()
             entries = [(int(epoch), int(start)) for epoch, start in (line.split(" ") for line in lines)]
         except ValueError as error:
-            raise ValueError(f"no leader epoch checkpoint: {error}") from None
+            raise ValueError(f"the leader epoch checkpoint is invalid: {error}") from None
         starts = [start for _, start in entries]
         whole = content.endswith(b"\n") and version == "0" and count == str(len(entries))
         if not whole or entries != sorted(dict(entries).items()) or starts != sorted(starts):

@@ -32,7 +32,7 @@ def read_ledger(fs: FileSystem, log_dir: Path) -> dict[Partition, Entry]:
         return {}
     head, _, body = read_file(fs, path).partition(b"\n")
     if head != _head(body):
-        raise ValueError(f"{path} does not have the checksum that it says")
+        raise ValueError(f"{path} does not match its checksum")
     found = {}
     for line in body.decode().splitlines():
         topic, partition, topic_id, begin = line.split(" ")

@@ -79,7 +79,11 @@ class RunRecord:
             try:
                 self._write()
             except OSError as error:
-                log.warning("after a crash the next start cannot tell that its page cache was kept: %s", error)
+                log.warning(
+                    "the record of this run could not be written: after a crash, the next start assumes that the "
+                    "page cache was lost: %s",
+                    error,
+                )
 
     def registered(self, epoch: int) -> None:
         """Vouch for this run's own epoch from now on, unless one of its logs has failed.
@@ -97,7 +101,7 @@ class RunRecord:
             if self._fs.exists(self._path):
                 self._fs.unlink(self._path)
         except OSError as error:
-            log.critical("%s cannot be removed though records are lost: %s", self._path, error)
+            log.critical("%s cannot be removed, although records were lost: %s", self._path, error)
 
     def failed(self) -> None:
         """Stop vouching for good: a log is offline and may have lost records, which only a restart can determine."""
@@ -124,5 +128,5 @@ class RunRecord:
                 raise ValueError(f"version {found['version']}")
             return int(found["brokerEpoch"]), str(found.get("bootId", UNKNOWN_BOOT))
         except (ValueError, KeyError, TypeError, OverflowError) as error:
-            log.warning("%s is damaged and vouches for nothing: %r", path, error)
+            log.warning("%s is damaged, so this start assumes that records may be lost: %r", path, error)
             return UNKNOWN_EPOCH, UNKNOWN_BOOT

@@ -193,4 +193,4 @@ def _call(callback: Callback) -> None:
     try:
         callback()
     except Exception:
-        _LOGGER.exception("one of those who waited for a log has failed; the log and the others go on")
+        _LOGGER.exception("the callback of a request that waited for a log failed; the log and other requests continue")

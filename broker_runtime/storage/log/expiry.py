@@ -52,4 +52,4 @@ def _old_segments_are_gone(log: Log) -> None:
             log.on_start_moved()
         log.files.forget_epochs_before(log.segments[0].base_offset)
     except (OSError, KafkaError) as error:
-        _LOGGER.error("the start of %s is noted with the next change: %s", log.place, error)
+        _LOGGER.error("the start offset of %s could not be stored; the next change stores it: %s", log.place, error)

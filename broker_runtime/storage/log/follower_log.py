@@ -64,8 +64,8 @@ class FollowerLog:
         topic that is or was compacted has a reason for gaps.
         """
         config = self.log.config
-        return f"the leader has nothing from {end} to {base - 1}" + (
-            "" if config.compacted else ", though the topic is not compacted: if it never was, records are lost there"
+        return f"the leader has no records from {end} to {base - 1}" + (
+            "" if config.compacted else ", but the topic is not compacted: if it never was, these records are lost"
         )
 
     def _begin_with_batch_around(self, offset: int, records: memoryview) -> None:

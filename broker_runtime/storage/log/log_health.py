@@ -41,7 +41,7 @@ class LogHealth:
         survived.
         """
         self._place.on_failed()
-        self.take_offline(f"{self._place} takes no records since {what} failed ({error}); restart")
+        self.take_offline(f"{self._place} has accepted no records since {what} failed ({error}); restart this broker")
 
     def failure(self, what: str, error: Exception) -> KafkaError:
         """Return the error for the caller; the log stays online.

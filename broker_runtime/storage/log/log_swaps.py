@@ -57,7 +57,7 @@ class LogSwaps:
         self._place.fs.open(self._place.folder / GAPS_FILE, create=True)
         self._syncs.names_made += 1
         self._may_have_gaps = True
-        _LOGGER.info("from now on the offsets of %s may have gaps: %s", self._place, why)
+        _LOGGER.info("the offsets of %s may have gaps from now on: %s", self._place, why)
 
     def begin(self, swap: Swap, why_gaps: str | None) -> None:
         """Record the swap and begin it. Raises OSError."""

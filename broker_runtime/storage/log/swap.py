@@ -124,7 +124,7 @@ def _complete(fs: FileSystem, folder: Path, base: int, names: Sequence[str]) -> 
         # It is removed with other leftovers, once the log is known to be whole without it.
         missing = _end_of_chain(fs, folder, base, [each for each in bases if each >= base])
         if missing is not None:
-            raise DamagedLogError(missing, f"{swap} is damaged, and segments that it replaces are gone")
+            raise DamagedLogError(missing, f"{swap} is damaged, and segments that it replaces are missing")
         return
     for old in [old for old in bases if base < old < end]:
         Segment(fs, folder, old, 0).unlink()
@@ -155,7 +155,7 @@ def superseded(before: Segment, bases: Sequence[int]) -> int:
     """
     count = sum(base < before.next_offset for base in bases)
     if count and before.next_offset not in bases:
-        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{before.path} ends inside the segment that comes next")
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{before.path} ends inside the next segment")
     return count
 
 

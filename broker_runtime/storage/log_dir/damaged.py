@@ -21,5 +21,5 @@ class DamagedPartition:
     def __str__(self) -> str:
         return (
             f"its log is damaged on this broker: {self.reason}. Restore the folder while the broker is stopped, or "
-            f"make an empty file {ACCEPT_LOSS} in it to go on with what can be read"
+            f"create an empty file {ACCEPT_LOSS} in it to continue with the readable records"
         )

@@ -81,7 +81,7 @@ class DeletedFolders:
     def _removed(self, removing: Sequence[_Deleted], error: Exception | None) -> None:
         self._is_removing = False
         if error is not None:
-            _LOGGER.error("folders of deleted logs could not be removed, it is tried again: %s", error)
+            _LOGGER.error("folders of deleted logs could not be removed; retrying: %s", error)
             self._due += [deleted for deleted in removing if self._fs.exists(deleted.folder)]
 
     def _sync_renames(self) -> None:
@@ -95,7 +95,7 @@ class DeletedFolders:
             return
         self._syncing = []
         if error is not None:
-            _LOGGER.error("deleted logs may come back with a power loss, it is tried again: %s", error)
+            _LOGGER.error("deleted logs could not be synced, and may reappear after a power loss; retrying: %s", error)
             self._renamed += synced
             return
         self._due += synced

@@ -43,7 +43,7 @@ class FreedNames:
         try:
             self.deleted.take((place.topic, place.partition), place.folder, self._clock.wall_ms())
         except OSError as error:
-            _LOGGER.error("%s is left behind, and is set aside at the next start: %s", place.folder, error)
+            _LOGGER.error("%s could not be removed; the next start sets it aside: %s", place.folder, error)
 
     def delete(self, key: Partition, folder: Path, delay_ms: int) -> None:
         """Rename the folder of a deleted log; a tick removes its files after the delay. Raises KafkaError."""
@@ -60,7 +60,8 @@ class FreedNames:
             what = f"setting {key[0]}-{key[1]} aside failed: {error}"
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, what) from error
         _LOGGER.error(
-            "the metadata does not give %s-%d to this broker, and no record has ordered to delete it: it is set aside "
-            "as %s; remove that folder if it is not needed, rename it to %s if the metadata was at fault",
+            "the metadata does not assign %s-%d to this broker, but no record of the metadata has deleted it: it "
+            "is set aside as %s. Remove that folder if you do not need it, or rename it to %s if the metadata was "
+            "wrong",
             *(*key, stray, folder.name),
         )

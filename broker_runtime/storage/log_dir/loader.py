@@ -115,7 +115,7 @@ def _load(place: LogPlace, config: TopicConfig, promise: Promise, report: Recove
     segments = loading.load(bases, renamed)
     end = segments[-1].next_offset if segments else loading.lost_from
     if end < promise.least_end and (promise.kept or promise.clean) and not promise.accepts_loss:
-        raise DamagedLogError(end, f"the log ends there, and had records up to {promise.least_end}")
+        raise DamagedLogError(end, f"the log ends there, but had records up to {promise.least_end}")
     for path in leftovers:
         place.fs.unlink(path)
     start = promise.log_start_offset if promise.kept or end >= promise.log_start_offset else 0
@@ -193,7 +193,7 @@ class _Segments:
         found: list[Segment] = []
         begin = self._begin(bases, renamed)
         if 0 <= begin < min(bases, default=0):
-            damage = Damage(begin, 0, f"the log began at {begin}, and its first segment is that of {bases[0]}")
+            damage = Damage(begin, 0, f"the log began at {begin}, but its first segment begins at {bases[0]}")
             if not bases or not self._takes_ranges(damage):
                 self._excused(damage)
                 self._drop(bases)
@@ -242,7 +242,7 @@ class _Segments:
         if not found or found[-1].next_offset == segment.base_offset:
             return None
         end = found[-1].next_offset
-        reason = f"{segment.path} does not begin at {end}, which comes next"
+        reason = f"{segment.path} does not begin at the next offset, {end}"
         damage = Damage(min(end, segment.base_offset), 0, reason)
         if end > segment.base_offset or not self._takes_ranges(damage):
             return self._excused(damage)

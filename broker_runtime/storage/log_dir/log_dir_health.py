@@ -61,7 +61,9 @@ class LogDirHealth:
     def check(self) -> None:
         """Raise KafkaError while the directory is full."""
         if self.is_full:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.failure}; records are taken when there is room")
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"{self.failure}; the broker accepts records again when space is free"
+            )
 
     def write_failed(self, what: str, error: Exception) -> None:
         """Report a failed write, on the event loop, whatever its consequences."""
@@ -138,5 +140,5 @@ class LogDirHealth:
             self._work()
         elif error is None:
             duration_s = self._clock.monotonic() - self._began_s
-            _LOGGER.warning("log.dirs=%s takes writes again, after %.0f s", self._log_dir, duration_s)
+            _LOGGER.warning("log.dirs=%s can be written again, after %.0f s", self._log_dir, duration_s)
             self.failure, self.is_full, self._logged_s = None, False, None

@@ -229,8 +229,10 @@ class LogManager:
             log = load_log(self._places.place(key, damaged.topic_id), config, promise, report)
         except (OSError, DamagedLogError) as error:
             self.damaged[key] = damaged
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"cutting {topic}-{partition} failed: {error}") from error
-        _LOGGER.warning("%s-%d is cut to %d, by %d bytes", *key, log.log_end_offset, report.bytes_truncated)
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"truncating {topic}-{partition} failed: {error}"
+            ) from error
+        _LOGGER.warning("%s-%d is truncated to %d, by %d bytes", *key, log.log_end_offset, report.bytes_truncated)
         log.start_replicating(0)
         self._add(key, log)
         self._checkpoints.keep_no_longer(key)
@@ -308,7 +310,7 @@ class LogManager:
             if all(closed):
                 self.run_record.stopped_cleanly()
         except OSError as error:
-            _LOGGER.error("no clean-shutdown marker, the logs are recovered at start: %s", error)
+            _LOGGER.error("the clean-shutdown marker could not be written; the next start recovers the logs: %s", error)
         self._logs.clear()
         self._lock = None
 
@@ -318,7 +320,7 @@ def _closed(log: Log) -> bool:
     try:
         log.close()
     except KafkaError as error:
-        _LOGGER.error("closing %s-%d failed, it is recovered at start: %s", log.topic, log.partition, error)
+        _LOGGER.error("closing %s-%d failed; the next start recovers it: %s", log.topic, log.partition, error)
         return False
     return True
 
@@ -332,7 +334,7 @@ def _locked(fs: FileSystem, log_dir: Path) -> object:
         return fs.lock(log_dir / ".lock")
     except BlockingIOError:
         raise ConfigError(
-            f"log.dirs={log_dir}: another process uses this folder; stop it or give this broker its own"
+            f"log.dirs={log_dir}: another process uses this folder; stop it, or use another folder here"
         ) from None
     except OSError as error:
         raise ConfigError(f"log.dirs={log_dir} cannot be used: {error}") from error

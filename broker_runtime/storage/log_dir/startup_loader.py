@@ -99,7 +99,7 @@ class StartupLoader:
         if loss_is_accepted:
             self._give_up_damage(log)
         if log.log_end_offset < max(promise.least_end, promise.high_watermark):
-            _LOGGER.error("%s-%d ends at %d, and once had more", *key, log.log_end_offset)
+            _LOGGER.error("%s-%d ends at %d, but had more records before", *key, log.log_end_offset)
             self._run_record.lost()
         if loss_is_accepted:
             # The end of the log does not show what is missing at its beginning.
@@ -118,7 +118,7 @@ class StartupLoader:
         """Accept the loss of all damaged ranges, at a start, when an import blocks no request. Raises OSError."""
         for damaged in log.damage:
             offsets = damaged.first_offset, damaged.next_offset - 1
-            _LOGGER.error("%s: the loss of offsets %d to %d is accepted", log.place, *offsets)
+            _LOGGER.error("%s: the loss of offsets %d to %d was accepted", log.place, *offsets)
             self.accepted_ranges += 1
         try:
             import_module(MENDING).accept_losses(log)
@@ -143,7 +143,7 @@ class StartupLoader:
         if known is None or found == known.topic_id:
             return found
         if self._run_record.kept_ledger:
-            _LOGGER.error("%s-%d: %s is damaged, and is made again", *key, PARTITION_METADATA)
+            _LOGGER.error("%s-%d: %s is damaged, and is rewritten", *key, PARTITION_METADATA)
             write_topic_id(self._fs, folder, known.topic_id)
             return known.topic_id
         # An earlier version of this broker has recreated the topic, and left the entries of the one before.
@@ -175,7 +175,7 @@ class StartupLoader:
             self._run_record.lost()
         self._checkpoints.keep(key, damaged.promise.least_end)
         self._report.partitions_damaged += 1
-        _LOGGER.error("%s-%d is damaged: %s. Its files are left as they are", *key, damaged.reason)
+        _LOGGER.error("%s-%d is damaged: %s. Its files stay unchanged", *key, damaged.reason)
         return damaged
 
     def _set_aside(self, folder: Path, *, keep: bool) -> bool:
@@ -190,7 +190,5 @@ class StartupLoader:
         else:
             self._run_record.lost()
             stray = self._strays.take(folder)
-            _LOGGER.error(
-                "%s does not say whose it is, and was never synced; its records are kept in %s", folder, stray
-            )
+            _LOGGER.error("%s has no topic id, and was never synced; its records are kept in %s", folder, stray)
         return True

@@ -96,7 +96,7 @@ class LogUpkeep:
                 self._checkpoint_at = now_s + self._checkpoint_s
                 self._checkpoints.write_soon(RECOVERY_POINTS)
         except OSError as error:
-            _LOGGER.error("log upkeep failed, it is tried again: %s", error)
+            _LOGGER.error("log upkeep failed; retrying: %s", error)
 
     def _is_gone(self, log: Log) -> bool:
         """Whether the log was deleted since the round began."""
@@ -108,7 +108,7 @@ class LogUpkeep:
         try:
             apply_retention(log, now_ms)
         except (OSError, KafkaError) as error:
-            _LOGGER.error("removing old segments of %s failed, it is tried again: %s", log.place, error)
+            _LOGGER.error("removing old segments of %s failed; retrying: %s", log.place, error)
 
     def _maintain(self, log: Log, now_ms: int) -> None:
         if self._is_gone(log):
@@ -123,7 +123,7 @@ class LogUpkeep:
             if knows_begin(self._checkpoints.ledger.on_disk.get((log.topic, log.partition)), log):
                 log.files.old.remove_renamed(now_ms - log.config.file_delete_delay_ms)
         except (OSError, KafkaError) as error:
-            _LOGGER.error("upkeep of %s-%d failed, it is tried again: %s", log.topic, log.partition, error)
+            _LOGGER.error("upkeep of %s-%d failed; retrying: %s", log.topic, log.partition, error)
         log.files.release_idle()
 
     def _sync_recovered(self) -> None:
@@ -155,4 +155,4 @@ class LogUpkeep:
 
 def _log_unless_noted(error: Exception | None) -> None:
     if error is not None:
-        _LOGGER.error("the starts of logs are not noted, it is tried again: %s", error)
+        _LOGGER.error("the start offsets of logs were not stored; retrying: %s", error)

@@ -145,7 +145,7 @@ def encode_batch(
 ) -> bytes:
     """Return an uncompressed batch of these (key, value) pairs, all with the same timestamp, at base offset 0."""
     if not records:
-        raise ValueError("a record batch holds at least one record")
+        raise ValueError("a record batch must have at least one record")
     body = BatchBody()
     for key, value in records:
         body.add(key, value)
@@ -227,7 +227,7 @@ def iter_records(batch: bytes | bytearray | memoryview) -> Iterator[Record]:
     buffer = memoryview(batch)
     header = parse_header(buffer)
     if header.compressed:
-        raise ValueError("compressed records are passed through, not read")
+        raise ValueError("this reader does not decompress records")
     fixed_time = header.attributes & LOG_APPEND_TIME
     at = HEADER_BYTES
     end = header.size

@@ -104,19 +104,19 @@ def _cramjam(codec: int) -> ModuleType:
     except ImportError as error:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-            f"this broker has to look at the records and cannot unpack {NAMES[codec]}: install the Python package "
-            "cramjam, or produce with gzip or uncompressed",
+            f"this broker has to check the records and cannot decompress {NAMES[codec]}: install the Python "
+            "package cramjam, or produce with gzip or uncompressed",
         ) from error
 
 
 def _no_data(codec: int, why: object) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_RECORD, f"the records are said to be packed with {NAMES[codec]}: {why}")
+    return KafkaError(ErrorCode.INVALID_RECORD, f"the records are not valid {NAMES[codec]} data: {why}")
 
 
 def _too_large(limit: int) -> KafkaError:
     return KafkaError(
         ErrorCode.MESSAGE_TOO_LARGE,
-        f"the batch unpacks to more than sluicegate.record.validation.max.bytes={limit}; send smaller ones",
+        f"the decompressed batch has more than sluicegate.record.validation.max.bytes={limit}; send smaller batches",
     )
 
 

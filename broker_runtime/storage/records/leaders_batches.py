@@ -30,7 +30,7 @@ def leaders_batches(records: memoryview, next_offset: int, latest_epoch: int) ->
     while at + HEADER_BYTES <= len(records):
         header = parse_header(records, at)
         if header.magic != MAGIC or header.length < HEADER_BYTES - OVERHEAD_BYTES or header.last_offset_delta < 0:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"no record batch at byte {at} of what the leader sent")
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the leader sent no valid record batch at byte {at}")
         end = at + header.size
         if end > len(records):
             return
@@ -42,8 +42,8 @@ def leaders_batches(records: memoryview, next_offset: int, latest_epoch: int) ->
         if header.base_offset < next_offset or falls_back or header.leader_epoch < latest_epoch:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"the leader sent offset {header.base_offset} of epoch {header.leader_epoch}; {next_offset} or later "
-                f"of epoch {latest_epoch} or later comes next",
+                f"the leader sent offset {header.base_offset} of epoch {header.leader_epoch}; expected offset "
+                f"{next_offset} or later, of epoch {latest_epoch} or later",
             )
         yield header
         next_offset, latest_epoch = header.last_offset + 1, header.leader_epoch

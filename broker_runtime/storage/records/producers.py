@@ -84,7 +84,7 @@ class ProducerStates:
         if epoch < state.epoch:
             raise KafkaError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"producer {producer_id} sent epoch {epoch}, the partition knows {state.epoch}",
+                f"producer {producer_id} sent epoch {epoch}; the partition has epoch {state.epoch}",
             )
         if epoch != state.epoch:
             if first_sequence == 0 or state.epoch == NO_EPOCH:
@@ -95,7 +95,7 @@ class ProducerStates:
         if first_sequence != expected:
             raise KafkaError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                f"producer {producer_id} epoch {epoch} sent sequence {first_sequence}, {expected} comes next",
+                f"producer {producer_id} with epoch {epoch} sent sequence {first_sequence}; expected {expected}",
             )
         return None
 

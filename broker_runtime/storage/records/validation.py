@@ -70,7 +70,8 @@ def check_batch(records: memoryview, config: TopicConfig, now_ms: int) -> RawHea
         packing = f"as {NAMES[codec]}" if codec else "uncompressed"
         raise KafkaError(
             ErrorCode.INVALID_RECORD,
-            f"the header counts {count} records, and {size - HEADER_BYTES} bytes, read {packing}, cannot hold them",
+            f"the header counts {count} records, but {size - HEADER_BYTES} bytes, read {packing}, have no room "
+            "for them",
         )
     if config.message_timestamp_type == "CreateTime" and (
         max_time - now_ms > config.message_timestamp_after_max_ms
@@ -91,24 +92,28 @@ def _refusal(raw: RawHeader, records: memoryview, config: TopicConfig) -> KafkaE
         return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"unknown message format {magic}")
     extra = size - OVERHEAD_BYTES - length
     if length < HEADER_BYTES - OVERHEAD_BYTES or extra < 0 or 0 < extra < HEADER_BYTES:
-        return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch says {length} bytes, {size - OVERHEAD_BYTES} came")
+        return KafkaError(
+            ErrorCode.CORRUPT_MESSAGE,
+            f"the header says that the batch has {length} bytes, but {size - OVERHEAD_BYTES} arrived",
+        )
     if extra:
-        return KafkaError(code, "a produce request holds exactly one record batch for each partition")
+        return KafkaError(code, "a produce request must have exactly one record batch for each partition")
     if base:
         return KafkaError(code, f"the base offset of a produced batch must be 0, not {base}")
     if size > config.max_message_bytes:
         limit = config.max_message_bytes
         return KafkaError(
-            ErrorCode.MESSAGE_TOO_LARGE, f"the batch has {size} bytes, max.message.bytes is {limit}; send smaller ones"
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"the batch has {size} bytes, more than max.message.bytes={limit}; send smaller batches",
         )
     if count < 1 or last_delta != count - 1:
-        return KafkaError(code, f"the batch counts {count} records, its offsets span {last_delta + 1}")
+        return KafkaError(code, f"the batch counts {count} records, but its offsets span {last_delta + 1}")
     for flag, flag_code, text in _REFUSED_FLAGS:
         if attributes & flag:
             return KafkaError(flag_code, text)
     if attributes & COMPRESSION_MASK > _ZSTD:
         return KafkaError(code, f"unknown compression {attributes & COMPRESSION_MASK}")
-    return KafkaError(code, "a batch with a producer id needs an epoch and a base sequence from 0 on")
+    return KafkaError(code, "a batch with a producer id needs an epoch and a base sequence of 0 or more")
 
 
 def _check_timestamps(base_ms: int, max_ms: int, config: TopicConfig, now_ms: int) -> None:

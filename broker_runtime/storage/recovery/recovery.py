@@ -42,7 +42,7 @@ class DamagedLogError(Exception):
     """Records from `offset` on, which must exist, are missing or cannot be read; nothing was changed on disk."""
 
     def __init__(self, offset: int, reason: str) -> None:
-        super().__init__(f"it is whole up to offset {offset} only: {reason}")
+        super().__init__(f"it is intact only up to offset {offset}: {reason}")
         self.offset = offset
         self.reason = reason
 
@@ -142,9 +142,9 @@ class BatchScan:
             if reason is None and at + header.size > len(chunk):
                 chunk, start, at = self._read(position, header.size), position, 0
             if reason is None and checksum(chunk[at : at + header.size]) != header.crc:
-                reason = "a batch does not have the checksum that it says"
+                reason = "a batch does not match its checksum"
             if reason is None and header.base_offset > expected and self._falls_back(header, position):
-                reason = f"a batch of offset {header.base_offset}, and the next one has a lower offset"
+                reason = f"a batch has offset {header.base_offset}, but the next one has a lower offset"
             if reason is not None:
                 self._found(position, expected, reason)
                 return
@@ -168,11 +168,11 @@ class BatchScan:
         if header.magic != MAGIC or header.length < HEADER_BYTES - OVERHEAD_BYTES:
             return "no record batch"
         if header.base_offset != expected and not (self._gaps and header.base_offset > expected):
-            return f"a batch of offset {header.base_offset} where {expected} comes next"
+            return f"a batch has offset {header.base_offset} instead of {expected}"
         if not 0 <= header.last_offset_delta <= RELATIVE_OFFSET_MAX - (header.base_offset - self._segment.base_offset):
-            return f"a batch of {header.last_offset_delta + 1} offsets"
+            return f"a batch has {header.last_offset_delta + 1} offsets"
         if self._end_offset is not None and header.last_offset >= self._end_offset > expected:
-            return f"a batch of offset {header.base_offset}, and the segment ends before {self._end_offset}"
+            return f"a batch has offset {header.base_offset}, but the segment ends before {self._end_offset}"
         return None
 
     def _falls_back(self, header: Header, position: int) -> bool:

@@ -60,7 +60,7 @@ INT64 = _number("int64", Struct(">q"))
 def _read_boolean(reader: RequestReader) -> bool:
     value = reader.view(1)[0]
     if value not in (0, 1):
-        raise UnfitError(f"a boolean is 0 or 1, and not {value}")
+        raise UnfitError(f"a boolean must be 0 or 1, not {value}")
     return value == 1
 
 
@@ -76,7 +76,7 @@ def text(bytes_max: int = TEXT_BYTES_MAX) -> Field[str]:
             raise ProtocolError("malformed", f"a text announces {length} bytes")
         raw = reader.view(length)
         if length > bytes_max:
-            raise UnfitError(f"a text has {length} bytes, and {bytes_max} are allowed")
+            raise UnfitError(f"a text has {length} bytes; at most {bytes_max} are allowed")
         try:
             return str(raw, "utf-8")
         except UnicodeDecodeError:
@@ -85,7 +85,7 @@ def text(bytes_max: int = TEXT_BYTES_MAX) -> Field[str]:
     def write(value: str) -> bytes:
         raw = value.encode()
         if len(raw) > bytes_max:
-            raise ValueError(f"a text of {len(raw)} bytes, and {bytes_max} are allowed: {value[:50]!r}")
+            raise ValueError(f"a text has {len(raw)} bytes; at most {bytes_max} are allowed: {value[:50]!r}")
         return _SHORT.pack(len(raw)) + raw
 
     return Field("string", read, write)
@@ -111,7 +111,7 @@ def array(item: Field[T]) -> Field[tuple[T, ...]]:
     def read_in_steps(reader: RequestReader) -> Steps[tuple[T, ...]]:
         (count,) = reader.fixed(_SHORT)
         if not 0 <= count <= reader.left:
-            raise ProtocolError("malformed", f"a list announces {count} items, and {reader.left} bytes are left")
+            raise ProtocolError("malformed", f"a list announces {count} items, but only {reader.left} bytes are left")
         items: list[T] = []
         for number in range(1, count + 1):
             items.append(item.read(reader))
@@ -121,7 +121,7 @@ def array(item: Field[T]) -> Field[tuple[T, ...]]:
 
     def write(values: Sequence[T]) -> bytes:
         if len(values) > COUNT_MAX:
-            raise ValueError(f"a list of {len(values)} items, and {COUNT_MAX} are allowed")
+            raise ValueError(f"a list has {len(values)} items; at most {COUNT_MAX} are allowed")
         return _SHORT.pack(len(values)) + b"".join([item.write(value) for value in values])
 
     return Field(

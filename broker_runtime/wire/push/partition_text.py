@@ -18,5 +18,5 @@ def partition_number(text: str) -> int:
     found = _TEXT.fullmatch(text)
     number = -1 if found is None else int(found[1])
     if not 0 <= number <= _PARTITION_MAX:
-        raise ProtocolError("malformed", f"{text!r} names no partition")
+        raise ProtocolError("malformed", f"{text!r} does not name a partition")
     return number

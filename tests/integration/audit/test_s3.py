@@ -81,7 +81,7 @@ def test_a_continuous_lander_waits_for_credentials_and_survives_their_expiry(ser
     with log.open("wb") as output:
         kept = subprocess.Popen([*command, "--interval-s", "0.2"], env={**os.environ, **lost}, stderr=output)
     try:
-        until(lambda: "the spools stay" in log.read_text(), "it says that it has no credentials")
+        until(lambda: "the spools are kept" in log.read_text(), "it says that it has no credentials")
         (secret / "AWS_SECRET_ACCESS_KEY").write_text(SECRET_KEY)
         (secret / "AWS_ACCESS_KEY_ID").write_text(f"{ACCESS_KEY}\n")
         until(lambda: not list(spools.glob("*.spool")), "all is landed")

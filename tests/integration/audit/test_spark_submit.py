@@ -77,5 +77,5 @@ def test_results_in_a_folder_that_executors_do_not_share_are_refused_and_nothing
     results = "/proc/self/cwd/results"
     done = cluster.submit([*words, "--source", str(two_days.segments), "--results", results], empty)
     assert done.returncode == 2, done.stdout[-8000:]
-    assert f"executors do not write into {results}" in done.stdout
+    assert f"executors cannot write to {results}" in done.stdout
     assert [path for path in (empty / "results").rglob("*") if path.is_file()] == []

@@ -131,5 +131,5 @@ def test_a_topic_that_is_not_there_is_told(broker: BrokerProcess, tmp_path: Path
     produce(broker, 10)
     until(lambda: landed(broker.data / "audit", FolderTarget(tmp_path)) >= 10, "they are landed")
     refused = publishing(tmp_path, broker)
-    assert f"there is no topic {TOPIC} at {broker.bootstrap}" in refused.communicate(timeout=60)[1]
+    assert f"topic {TOPIC} does not exist at {broker.bootstrap}" in refused.communicate(timeout=60)[1]
     assert refused.returncode == 2

@@ -84,7 +84,7 @@ def test_without_a_controller_brokers_fence_themselves_and_serve_again_when_it_i
         assert time.monotonic() - killed_s > SESSION_S - 1.5, "not before its session is over"
         with pytest.raises((OSError, ConnectionEnded)):
             client.ask("api_versions", 0)
-    assert "fenced by itself" in broker.get("/readyz")[1]
+    assert "fenced by this broker itself" in broker.get("/readyz")[1]
     figures = broker.metrics()
     assert figures["sluicegate_broker_self_fenced"] == figures["sluicegate_broker_fenced"] == 1
     assert figures["kafka_server_broker_state"] != 3
@@ -145,7 +145,7 @@ def test_a_broker_whose_id_was_taken_while_it_hung_ends_with_a_sentence(group: B
             until(lambda: state(group, 1) == "Offline", "the controller has fenced the silent broker")
             twin.start()
         assert replaced.ended() == 1
-        assert "broker id 1 has been taken by another process" in replaced.log()
+        assert "another process registered with broker id 1 while this one had no session" in replaced.log()
         assert serves(twin)
     finally:
         twin.kill()

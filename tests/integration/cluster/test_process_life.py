@@ -120,7 +120,7 @@ def run_to_its_end(folder: Path, properties: str) -> subprocess.CompletedProcess
         ("quota.window.num=0", "must be at least 1"),
         ("num.partitions=1_000", "must be a number of type INT"),
         ("max.connections.per.ip.overrides=no-such-host.invalid:5", "no-such-host.invalid cannot be resolved"),
-        ("justwords", "not of the form key=value"),
+        ("justwords", "does not have the form key=value"),
     ],
 )
 def test_a_configuration_that_cannot_be_used_ends_with_2_and_a_sentence(tmp_path: Path, line: str, said: str) -> None:

@@ -47,7 +47,7 @@ def test_a_broker_exits_with_1_and_a_message_if_the_file_stays_empty(tmp_path: P
     try:
         start(broker)
         assert broker.ended() == 1
-        assert f"the node cannot go on: {FILE}: {tmp_path}/rack is empty after 0.1 s" in broker.log()
+        assert f"the node cannot continue: {FILE}: {tmp_path}/rack is empty after 0.1 s" in broker.log()
         assert "Traceback" not in broker.log()
     finally:
         broker.kill()

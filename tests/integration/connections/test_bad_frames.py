@@ -58,7 +58,9 @@ def test_a_size_that_is_not_allowed(bench: Bench, caplog: pytest.LogCaptureFixtu
     assert bench.ask(good)
     assert bench.metric("refused_total", kind=kind) == 1
     (line,) = warnings(caplog)
-    assert line.startswith(f"{kind}: closing 127.0.0.1:{bad.getsockname()[1] if bad.fileno() >= 0 else ''}")
+    assert line.startswith(
+        f"{kind}: closing the connection 127.0.0.1:{bad.getsockname()[1] if bad.fileno() >= 0 else ''}"
+    )
     assert bench.connection_count == 1
 
 
@@ -252,4 +254,4 @@ def test_the_second_log_line_counts_the_omitted_ones(bench: Bench, caplog: pytes
         assert bench.receive(client) == b""
         sent += 1
     assert sent > 2
-    assert f"({sent - 2} more like it since the last line)" in warnings(caplog)[1]
+    assert f"({sent - 2} more like this since the last line)" in warnings(caplog)[1]

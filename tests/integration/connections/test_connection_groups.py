@@ -135,11 +135,12 @@ def test_invalid_and_excessive_groups_are_rejected_and_a_restart_keeps_stored_on
         (new | {"ip": "10.0.0.9"}, {MEMBER: 7.5}),
     )
     assert [message is None for message in messages] == [True, False, True, False, True, True, False, False]
-    assert messages[1] == "10.0.0.1/8 has bits set beyond its prefix; the range that it is in is 10.0.0.0/8"
+    assert messages[1] == "10.0.0.1/8 has bits set beyond its prefix; the range that contains it is 10.0.0.0/8"
     assert messages[6] == (
-        "There are 3 members of one connection-group, as many as sluicegate.connection.group.members.max allows"
+        "There are already 3 members of one connection-group, "
+        "the maximum that sluicegate.connection.group.members.max allows"
     )
-    assert str(messages[7]).startswith("member must be a whole number from 1 on")
+    assert str(messages[7]).startswith("member must be a whole number of at least 1")
     broker.stop()
     broker.start()
     in_force(broker, "g", 3)

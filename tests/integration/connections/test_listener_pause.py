@@ -8,7 +8,7 @@ import pytest
 from broker_runtime.network.settings import QuotaSettings
 from tests.support.processes.socket_bench import BENCHES, Bench, bench_on
 
-WHY = "fenced by itself"
+WHY = "fenced by this broker itself"
 
 
 @pytest.fixture(params=BENCHES)

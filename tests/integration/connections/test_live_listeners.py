@@ -109,7 +109,7 @@ def test_clients_behind_a_balancer_are_known_by_their_own_addresses(node: Node) 
 
 
 def test_the_listener_of_brokers_takes_no_header(node: Node) -> None:
-    with pytest.raises(KafkaAdminError, match="brokers use this listener between them"):
+    with pytest.raises(KafkaAdminError, match="brokers connect to each other by this listener"):
         node.change(**{"listener.name.plaintext.proxy.protocol.trusted": "127.0.0.1"})
     with pytest.raises(KafkaAdminError, match=r"proxy\.protocol\.trusted without listener"):
         node.change(proxy_protocol_trusted="127.0.0.1")
@@ -128,8 +128,8 @@ def test_a_port_that_is_taken_refuses_the_change_and_nothing_is_different(node: 
 @pytest.mark.parametrize(
     ("listeners", "why"),
     [
-        ("PLAINTEXT://127.0.0.1:{plain},EXTERNAL://127.0.0.1:{plain}", "have the port"),
-        ("EXTERNAL://127.0.0.1:{port}", "between them"),
+        ("PLAINTEXT://127.0.0.1:{plain},EXTERNAL://127.0.0.1:{plain}", "have the same port"),
+        ("EXTERNAL://127.0.0.1:{port}", "connect to each other"),
         ("PLAINTEXT://127.0.0.1:{port}", "cannot be removed or changed"),
         ("PLAINTEXT://127.0.0.1:{plain},EXTERNAL://127.0.0.1:{port}", "the security protocol of EXTERNAL is not known"),
     ],
@@ -170,7 +170,7 @@ def test_each_broker_opens_its_own_listener_and_clients_receive_all_addresses() 
     with BrokerGroup(brokers=2) as group:
         nodes = [Node(broker) for broker in group.brokers]
         changed = ConfigChange(set={"listeners": nodes[1].plain})
-        with pytest.raises(KafkaAdminError, match="changed by asking that broker"):
+        with pytest.raises(KafkaAdminError, match="to that broker, because it has to open them"):
             ask(group.brokers[0], lambda handle: handle.incremental_alter_configs(1, changed))
         nodes[0].add()
         until(lambda: nodes[0].told(nodes[0].external) == [nodes[0].external], "who has the listener is told")

@@ -70,7 +70,7 @@ def test_a_full_disk_is_told_and_records_are_taken_again_without_a_restart(tmp_p
         until(lambda: broker.metrics()["sluicegate_log_directory_failing"] == 0, "it is tried whether there is room")
         # The consumer caused the topic of groups to be created, whose coordinators retry periodically.
         until(lambda: broker.get("/readyz") == (200, "ready\n"), "everything is served again", timeout_s=60)
-        assert "takes writes again" in broker.log()
+        assert "can be written again" in broker.log()
         assert produce_one(producer, b"last") is None
         broker.kill()
         broker.start()

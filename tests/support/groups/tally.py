@@ -34,7 +34,7 @@ class Tally:
 
     def apply(self, record: Added, offset: int) -> None:
         if offset != self.next_offset:
-            raise ValueError(f"the record at offset {self.next_offset} comes next, not that at {offset}")
+            raise ValueError(f"the next record must be at offset {self.next_offset}, not {offset}")
         after = self.sums.get(record.name, 0) + record.number
         if after < 0:
             raise ValueError(f"{record.name} would be {after}")

@@ -34,7 +34,7 @@ def test_a_limit_that_is_not_held_is_missed_with_its_numbers() -> None:
     assert expectations.missed == []
     expectations.expect_held(Held("with the limit", "ip 127.0.1.7", 5, 51, 2000, allowed))
     assert expectations.missed == [
-        "with the limit: ip 127.0.1.7 let 51 connections in; its limit of 5/s allows at most 50 (5/s x 10 s)"
+        "with the limit: ip 127.0.1.7 admitted 51 connections; its limit of 5/s allows at most 50 (5/s x 10 s)"
     ]
 
 

@@ -18,7 +18,7 @@ def test_a_log_without_findings_and_with_every_acknowledged_message_is_as_expect
 def test_findings_and_missing_messages_are_told() -> None:
     assert missed(Audited(1, "hole: ...", Counted(99, 10, 0)), acknowledged=100) == [
         "the audit log has holes, duplicates or gaps, see above",
-        "100 messages were acknowledged, and the audit log has 99 of them only",
+        "100 messages were acknowledged, but the audit log has only 99 of them",
     ]
 
 

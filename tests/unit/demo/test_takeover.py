@@ -29,7 +29,7 @@ def test_restarted_consumers_that_read_all_messages_pass() -> None:
     assert (found().reading_again_s, found().started_again) == (3.0, 2)
     assert found().silence_s == 10.2 - 2.0
     first, _ = sentences(found())
-    assert "broker 2 had 2 consumers start again, which had new messages of all 2 partitions 3.00 s" in first
+    assert "broker 2 started 2 consumers again. They had new messages of all 2 partitions 3.00 s" in first
 
 
 def test_missing_starts_and_reads_are_reported() -> None:

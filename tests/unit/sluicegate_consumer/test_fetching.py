@@ -152,7 +152,7 @@ async def test_a_broker_that_sends_only_earlier_batches_is_reported_as_corrupt()
     cluster.answer(1, kafka.FETCH, fetched(batch(1, 2)))
     async with reading(cluster, HERE) as found:
         await until(lambda: found.errors)
-    assert "no whole batch at offset 3" in str(found.errors[0])
+    assert "no complete batch at offset 3" in str(found.errors[0])
     assert isinstance(found.errors[0], CorruptRecordsError)
 
 

@@ -35,7 +35,7 @@ def test_blocks_of_code_stay() -> None:
 
 def test_a_block_that_does_not_end_and_one_that_is_not_yaml_are_problems() -> None:
     assert list(problems_of_blocks("```\na\n```\n\n```yaml\na: {b: 1}\n---\nc: 2\n```\n")) == []
-    assert list(problems_of_blocks("```\na\n```\n\n```\nb\n")) == ["a block of code does not end"]
+    assert list(problems_of_blocks("```\na\n```\n\n```\nb\n")) == ["a block of code has no end"]
     [problem] = problems_of_blocks("```yaml\na: [\n```\n")
     assert problem.startswith("a block is not YAML: ")
 

@@ -24,19 +24,19 @@ def build(*arguments: str) -> int:
 @pytest.mark.parametrize(
     ("option", "text", "said"),
     [
-        ("--prices", "{", "the file of prices is no JSON"),
+        ("--prices", "{", "the file of prices is not JSON"),
         (
             "--prices",
             '{"currency": "EUR", "egres_per_gib": 1}',
-            "egres_per_gib is not known; there are currency, egress",
+            "egres_per_gib is not known; the keys are currency, egress",
         ),
         (
             "--prices",
             '{"currency": "EUR", "egress_per_gib": -1}',
-            "egress_per_gib has to be a number that is not negative",
+            "egress_per_gib must be a number that is not negative",
         ),
         ("--objectives", '{"objectives": [{"name": "a", "api": "Produce", "latency_ms": 5, "target": 99}]}', "0.999"),
-        ("--objectives", "[]", "the file of objectives has to be an object"),
+        ("--objectives", "[]", "the file of objectives must be an object"),
         (
             "--mirrors",
             '{"mirrors": [{"name": "a", "source_cluster": "c", "mirror_cluster": "c"}]}',
@@ -62,7 +62,7 @@ def test_a_file_of_settings_that_cannot_be_read_is_told(
     file = tmp_path / "settings.json"
     file.write_text('{"currency": "EUR"}', encoding="utf-16")
     for path, said in (
-        (file, "is no text in UTF-8: save it as UTF-8"),
+        (file, "is not UTF-8 text: save it as UTF-8"),
         (tmp_path, "cannot be read: Is a directory; give a file of JSON"),
         (tmp_path / "nowhere.json", "cannot be read: No such file or directory; give a file of JSON"),
     ):
@@ -77,7 +77,7 @@ def test_a_file_of_settings_may_begin_with_the_mark_of_utf_8(
     file.write_text('{"currency": "EUR"}', encoding="utf-8-sig")
     code = build("--source", str(tmp_path / "nowhere"), "--results", str(tmp_path / "r"), "--prices", str(file))
     assert code == BAD_USE
-    assert "there is no folder" in capsys.readouterr().err
+    assert "does not exist" in capsys.readouterr().err
 
 
 def test_an_invalid_place_of_results_or_of_a_summary_is_reported(
@@ -87,15 +87,15 @@ def test_an_invalid_place_of_results_or_of_a_summary_is_reported(
     file = tmp_path / "a-file"
     file.touch()
     for results, said in (
-        ("", "an empty name is no folder"),
-        ("kafka:127.0.0.1:9092/audit", "is a topic, and here a folder"),
+        ("", "the name of the folder is empty"),
+        ("kafka:127.0.0.1:9092/audit", "is a topic, but a folder"),
         (str(file), "a-file is a file: give a folder"),
     ):
         assert build("--source", str(tmp_path / "source"), "--results", results) == BAD_USE
         assert said in capsys.readouterr().err
     given = ("--source", str(tmp_path / "source"), "--results", str(tmp_path / "r"))
     assert build(*given, "--summary", str(tmp_path / "nowhere" / "summary.json")) == BAD_USE
-    assert "give as --summary a file in a folder that is there" in capsys.readouterr().err
+    assert "give a file in an existing folder as --summary" in capsys.readouterr().err
 
 
 def test_a_build_with_a_lost_manifest_or_lost_files_does_not_start_from_scratch(
@@ -108,7 +108,7 @@ def test_a_build_with_a_lost_manifest_or_lost_files_does_not_start_from_scratch(
     facts.unlink()
     before = {path: path.read_bytes() for path in results.rglob("*.parquet")}
     assert build("--source", str(source), "--results", str(results)) == BAD_USE
-    assert "missing or empty, 1, such as rollup/" in capsys.readouterr().err
+    assert "missing or empty (1), such as rollup/" in capsys.readouterr().err
     (results / "_manifest.json").write_bytes(b"")
     assert build("--source", str(source), "--results", str(results)) == BAD_USE
     assert "give `build` another --results" in capsys.readouterr().err
@@ -122,9 +122,9 @@ def test_a_source_that_is_not_there_is_told_and_is_in_the_summary(
     missing = str(tmp_path / "segmnts")
     code = build("--source", missing, "--results", str(tmp_path / "r"), "--summary", str(summary))
     assert code == BAD_USE
-    assert f"there is no folder {missing}" in capsys.readouterr().err
+    assert f"folder {missing} does not exist" in capsys.readouterr().err
     found = json.loads(summary.read_text())
-    assert (found["error"].startswith("there is no folder"), found["version"], found["days"]) == (True, None, 0)
+    assert (found["error"].startswith("folder "), found["version"], found["days"]) == (True, None, 0)
 
 
 def test_results_of_another_format_are_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -133,7 +133,7 @@ def test_results_of_another_format_are_left_alone(tmp_path: Path, capsys: pytest
     results.mkdir()
     (results / "_manifest.json").write_text('{"format": 2}')
     assert build("--source", str(source), "--results", str(results)) == BAD_USE
-    assert "format 2, and this is for format 1" in capsys.readouterr().err
+    assert "format 2, but this version reads format 1" in capsys.readouterr().err
 
 
 def test_a_day_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -144,14 +144,14 @@ def test_a_day_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> No
 
 def test_a_retention_of_no_days_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert build("--source", str(tmp_path), "--results", str(tmp_path / "r"), "--retention-days", "0") == BAD_USE
-    assert "at least 1" in capsys.readouterr().err
+    assert "must be from 1 to" in capsys.readouterr().err
 
 
 def test_a_retention_beyond_all_dates_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (
         build("--source", str(tmp_path), "--results", str(tmp_path / "r"), "--retention-days", "999999999") == BAD_USE
     )
-    assert "at most 36500" in capsys.readouterr().err
+    assert "must be from 1 to 36500" in capsys.readouterr().err
 
 
 def test_the_summary_of_an_error_that_is_long_is_still_read(tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_an_interrupted_build_is_reported_in_its_log_and_summary(
     monkeypatch.setattr("audit_pipeline.commands.commands_build._require_sources", interrupted)
     summary = tmp_path / "summary.json"
     assert build("--source", "a", "--results", str(tmp_path / "r"), "--summary", str(summary)) == 130
-    assert json.loads(summary.read_text())["error"].startswith("the build was interrupted, and has published nothing")
+    assert json.loads(summary.read_text())["error"].startswith("the build was interrupted and has published nothing")
     assert [record.getMessage()[:25] for record in caplog.records] == ["the build was interrupted"]
 
 
@@ -204,11 +204,11 @@ def test_a_range_that_ends_before_it_begins_is_refused(tmp_path: Path, capsys: p
 
 def test_an_empty_source_is_refused_until_there_are_results_which_stay_then(tmp_path: Path) -> None:
     empty = LandedSegments([str(tmp_path)], None, 0)
-    with pytest.raises(BadUseError, match=f"there are no segments in {tmp_path}: give the folder"):
+    with pytest.raises(BadUseError, match=f"no segments found in {tmp_path}: give the target"):
         nothing_in(empty, [str(tmp_path)], is_first=True)
     said = nothing_in(empty, [str(tmp_path)], is_first=False)
     assert said is not None
-    assert f"nothing is in {tmp_path}, perhaps it is not mounted; the results stay" in said
+    assert f"{tmp_path} has no segments, perhaps because it is not mounted; the results stay" in said
     (tmp_path / "_expired.json").write_text('[["c", 0, "b", 7]]')
     assert nothing_in(LandedSegments([str(tmp_path)], None, 0), [str(tmp_path)], is_first=False) is None
 

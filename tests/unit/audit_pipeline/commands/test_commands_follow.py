@@ -13,11 +13,11 @@ BAD_USE = 2
 @pytest.mark.parametrize(
     ("option", "value", "says"),
     [
-        ("--source", "s3://audit/segments", "what is in an object store `build` reads"),
-        ("--source", "kafka:127.0.0.1:9092", "names no topic"),
-        ("--results", "s3://audit/results", "--results has to be a folder"),
-        ("--results", "", "an empty name is no folder"),
-        ("--results", "kafka:127.0.0.1:9092/audit", "is a topic, and here a folder"),
+        ("--source", "s3://audit/segments", "for an object store use `build`"),
+        ("--source", "kafka:127.0.0.1:9092", "does not name a topic"),
+        ("--results", "s3://audit/results", "--results must be a folder"),
+        ("--results", "", "the name of the folder is empty"),
+        ("--results", "kafka:127.0.0.1:9092/audit", "is a topic, but a folder"),
         ("--interval-s", "0", "--interval-s at least 0.1"),
         ("--interval-s", "5e-324", "--interval-s at least 0.1"),
         ("--interval-s", "nan", "--interval-s at least 0.1"),

@@ -51,4 +51,4 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path: Path, capsys: pytest.C
     (tmp_path / "a-file").touch()
     for out in (tmp_path / "a-file", tmp_path / "a-file" / "dist"):
         assert program.main(["package", "--out", str(out)], Event()) == 2
-        assert f"nothing can be put into {out}: " in capsys.readouterr().err
+        assert f"{out} cannot be written: " in capsys.readouterr().err

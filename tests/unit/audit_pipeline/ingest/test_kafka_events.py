@@ -111,7 +111,7 @@ def test_behind_a_record_that_is_refused_nothing_counts_as_there(monkeypatch: py
     topic = SlowTopic(per_s=100, refuses=b"7")
     put = events(topic)
     put.put(records(20))
-    with pytest.raises(TopicError, match="audit at b:1 does not take events: Broker: Message size too large"):
+    with pytest.raises(TopicError, match="audit at b:1 does not accept events: Broker: Message size too large"):
         put.flush()
     assert put.acknowledged == 7
     monkeypatch.setattr(KafkaEvents, "_require_the_same_topic", lambda _: None)
@@ -127,5 +127,5 @@ def test_a_topic_that_was_made_anew_is_noticed_by_its_offsets() -> None:
     put_all(put, 10)
     topic.first_offset = -topic.values.__len__()
     put.put(records(1))
-    with pytest.raises(TopicReplacedError, match="audit at b:1 was made anew while it was written"):
+    with pytest.raises(TopicReplacedError, match="audit at b:1 was deleted and created again during the writing"):
         put.flush()

@@ -259,7 +259,7 @@ def test_spools_that_cannot_be_deleted_are_landed_once(tmp_path: Path, monkeypat
         for _ in range(2):
             problems = land(spools, FolderTarget(target)).problems
             assert len(problems) == len(list(spools.glob("*.spool"))) > 2
-            assert all("is landed and cannot be deleted: " in problem for problem in problems)
+            assert all("is landed, but cannot be deleted: " in problem for problem in problems)
     assert land(spools, FolderTarget(target)).problems == ()
     assert {finding.kind for finding in check(FolderTarget(target)).findings} == {"gap"}
     assert not list(spools.glob("*.spool"))
@@ -271,7 +271,7 @@ def test_a_folder_of_spools_that_cannot_be_written_is_told(tmp_path: Path, monke
 
     monkeypatch.setattr(Path, "open", refuse)
     with (
-        pytest.raises(BadUseError, match=r"cannot be written .Read-only file system., and who lands"),
+        pytest.raises(BadUseError, match=r"cannot be written .Read-only file system., but a lander must"),
         landing(tmp_path),
     ):
         pass
@@ -431,12 +431,12 @@ def test_spools_with_mixed_up_names_are_reported_and_kept(tmp_path: Path) -> Non
     whole = first.read_bytes(), last.read_bytes()
     first.write_bytes(whole[1])
     last.write_bytes(whole[0])
-    assert "it was 0001-00000003.spool" in land(spools, target).problems[0]
+    assert "its content is that of 0001-00000003.spool" in land(spools, target).problems[0]
     first.write_bytes(whole[0])
     last.write_bytes(whole[1])
     copied = spools / "0001-00000001-copied.spool"
     copied.write_bytes(whole[0])
-    assert "move it elsewhere" in land(spools, target).problems[0]
+    assert "move it to another folder" in land(spools, target).problems[0]
     copied.unlink()
     assert land(spools, target).problems == ()
     assert {finding.kind for finding in check(target).findings} == {"gap"}

@@ -27,10 +27,10 @@ def test_a_java_that_is_new_enough_is_taken_from_the_path_or_from_java_home(tmp_
 def test_a_missing_or_old_java_is_reported_with_instructions(tmp_path: Path) -> None:
     with pytest.raises(BadUseError, match="java is not on the PATH; on Debian and Ubuntu: apt-get install"):
         require_java({"PATH": str(tmp_path)})
-    with pytest.raises(BadUseError, match="there is no bin/java in it"):
+    with pytest.raises(BadUseError, match="which has no bin/java"):
         require_java({"JAVA_HOME": str(tmp_path), "PATH": "/usr/bin"})
     old = java(tmp_path / "old", "11.0.2")
-    with pytest.raises(BadUseError, match=r"and .*java is 11\.0\.2"):
+    with pytest.raises(BadUseError, match=r"but .*java is 11\.0\.2"):
         require_java({"PATH": str(old.parent)})
 
 
@@ -42,7 +42,7 @@ def test_a_missing_or_old_java_is_reported_with_instructions(tmp_path: Path) -> 
         (b"#!/nowhere/sh\n", "No such file"),
         (b"#!/bin/sh\necho 'Error: could not find libjli.so' >&2\nexit 1\n", "could not find libjli.so"),
         (b"#!/bin/sh\nexit 127\n", "exit code 127"),
-        (b"#!/bin/sh\n", "it does not say its version"),
+        (b"#!/bin/sh\n", "it does not report its version"),
     ],
 )
 def test_the_error_for_a_broken_java_has_the_reason(tmp_path: Path, content: bytes, why: str) -> None:

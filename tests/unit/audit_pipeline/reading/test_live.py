@@ -60,5 +60,5 @@ def test_a_damaged_live_manifest_is_reported(tmp_path: Path, torn: bytes) -> Non
 def test_another_format_is_refused(tmp_path: Path) -> None:
     target = FolderTarget(tmp_path)
     target.put("_manifest.json", b'{"format": 2}')
-    with pytest.raises(BadUseError, match="have format 2, and this is for format 1"):
+    with pytest.raises(BadUseError, match="have format 2, but this version reads format 1"):
         read_live(target)

@@ -19,7 +19,7 @@ def test_the_answers_are_printed_and_the_page_is_written(tmp_path: Path, capsys:
     out = tmp_path / "page.html"
     assert run("--results", str(tmp_path / "results"), "--out", str(out), "--days", "3") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("Is the audit complete? Yes. All 2,700 events of 1 broker are there")
+    assert lines[0].startswith("Is the audit complete? Yes. All 2,700 events of 1 broker are recorded")
     assert lines[2].startswith("Who caused the last storm? storm from 127.0.0.2. On 2026-11-22 09:30:20 UTC, for 30 s,")
     assert str(out) in lines[3]
     assert out.read_text().startswith("<!doctype html>")
@@ -35,10 +35,10 @@ def test_both_can_be_put_beside_the_results(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        ((), "there are no results yet: `build` makes them"),
+        ((), "no results are published yet: run `build`"),
         (("--days", "0"), "--days"),
         (("--out", "page.json"), "page.json"),
-        (("--out", "nowhere/page.html"), "there is no folder nowhere for the page: make it, or give another --out"),
+        (("--out", "nowhere/page.html"), "folder nowhere for the page does not exist: create it, or give"),
     ],
 )
 def test_invalid_arguments_are_reported(
@@ -57,8 +57,8 @@ def test_invalid_arguments_are_reported(
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (None, "names files that are missing or empty, 1, such as rollup/event_date=2026-11-22/"),
-        (b"", "names files that are missing or empty, 1, such as rollup/event_date=2026-11-22/"),
+        (None, "names files that are missing or empty (1), such as rollup/event_date=2026-11-22/"),
+        (b"", "names files that are missing or empty (1), such as rollup/event_date=2026-11-22/"),
         (b"PAR1 torn", "of the results is damaged"),
     ],
 )
@@ -80,8 +80,8 @@ def test_a_file_of_the_results_that_is_missing_or_damaged_is_told_with_what_to_d
 @pytest.mark.parametrize(
     ("place", "says"),
     [
-        ("", "an empty name is no folder"),
-        ("kafka:127.0.0.1:9092/audit", "is a topic, and here a folder or a URI is wanted"),
+        ("", "the name of the folder is empty"),
+        ("kafka:127.0.0.1:9092/audit", "is a topic, but a folder or URI is needed here"),
         ("a-file", "a-file is a file: give a folder"),
         ("a-file/below", "a-file is a file: give a folder"),
     ],

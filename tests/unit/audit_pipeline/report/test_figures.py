@@ -47,7 +47,7 @@ def said(report: Report, number: int) -> str:
 
 
 def test_the_error_without_results_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(BadUseError, match="`build` makes them"):
+    with pytest.raises(BadUseError, match="run `build`"):
         PublishedTables(FolderTarget(tmp_path / "none"))
 
 
@@ -55,7 +55,7 @@ def test_results_without_an_event_are_a_report_too(tmp_path: Path) -> None:
     publish_rows(tmp_path, {})
     empty = report_of(PublishedTables(FolderTarget(tmp_path)), 7)
     assert empty.subjects is None
-    assert said(empty, 0).startswith("It is empty There is no event in these results")
+    assert said(empty, 0).startswith("It is empty These results have no event")
 
 
 def test_missing_events_are_reported_with_time_and_broker(report: Report) -> None:
@@ -63,10 +63,10 @@ def test_missing_events_are_reported_with_time_and_broker(report: Report) -> Non
     assert text.startswith(
         "No 5,423 events of 28.9 million are missing (0.0188 %), 2026-11-16 00:00 to 2026-11-22 18:04"
     )
-    assert f"2026-11-20, broker 1 of cluster {SHOP}: 4,812 events in 3 gaps that it told of itself." in text
-    assert f"2026-11-17, broker 0 of cluster {SHOP}: 611 events that nothing tells of, 1 file set aside." in text
-    assert "1 file was set aside of which nobody knows the day or the broker" in text
-    assert f"Nothing was heard of broker 2 of cluster {SHOP} on 2026-11-18: it was down" in text
+    assert f"2026-11-20, broker 1 of cluster {SHOP}: 4,812 events in 3 gaps that the broker reported." in text
+    assert f"2026-11-17, broker 0 of cluster {SHOP}: 611 events without any record (holes), 1 file set aside." in text
+    assert "1 file was set aside without a known day or broker" in text
+    assert f"No events from broker 2 of cluster {SHOP} on 2026-11-18: the broker was down" in text
 
 
 def test_a_broker_that_is_heard_no_more_takes_the_certainty_away(tmp_path: Path) -> None:
@@ -77,8 +77,8 @@ def test_a_broker_that_is_heard_no_more_takes_the_certainty_away(tmp_path: Path)
     rows["coverage"].append({**rows["coverage"][0], "event_date": earlier, "broker_id": 1, "first_ts": BEFORE})
     publish_rows(tmp_path, rows)
     text = said(report_of(PublishedTables(FolderTarget(tmp_path)), 7), 0)
-    assert text.startswith("Yes, as far as was heard")
-    assert "Nothing was heard of broker 1 on 2026-11-22" in text
+    assert text.startswith("Yes, for the brokers that reported")
+    assert "No events from broker 1 on 2026-11-22" in text
 
 
 def test_events_without_completeness_are_not_complete(tmp_path: Path) -> None:
@@ -90,9 +90,10 @@ def test_changes_are_reported_against_a_period_of_equal_length(report: Report, f
     assert found.changes is not None
     assert found.changes.last.length_us == found.changes.before.length_us
     text = said(report, 1)
-    assert "2026-11-16 00:00 to 2026-11-22 18:00 UTC, against the same length before, 2026-11-09 00:00" in text
+    days = "2026-11-16 00:00 to 2026-11-22 18:00 UTC"
+    assert f"{days}, compared with the period of equal length before, 2026-11-09 00:00" in text
     assert "New principals: User:reports-v2." in text
-    assert "Principals that are not seen any more: User:legacy-etl." in text
+    assert "Principals that have disappeared: User:legacy-etl." in text
     assert "New topics: reports." in text
     assert "slower Fetch" in text
 
@@ -105,9 +106,9 @@ def test_one_sentence_names_the_source_of_the_last_storm(report: Report) -> None
     for part in (
         "client id loyalty-worker, librdkafka 1.9.2, principal User:loyalty",
         "made 99.62 % of the connections to listener EXTERNAL",
-        "47.3 a second at the peak",
-        "max.connection.creation.rate let in at most 5.4 a second",
-        "was 94 ms meanwhile, 11.4 ms before",
+        "47.3 connections a second in total at the peak",
+        "max.connection.creation.rate admitted at most 5.4 a second",
+        "was 94 ms during the storm, 11.4 ms before",
     ):
         assert part in text
 
@@ -134,8 +135,8 @@ def test_minutes_are_told_by_the_minute_from_rollup_alone(tmp_path: Path) -> Non
     assert [point.covered_us for point in cluster.points] == [48_000_000, 60_000_000, 23_000_001]
     topics = next(ranking for ranking in report.subjects.traffic.rankings if ranking.dimension == "topic")
     assert [(row.name, row.in_bytes, row.requests) for row in topics.rows] == [("orders", 180_000, 2700)]
-    assert said(report, 0).startswith("Yes All 2,700 events of 1 broker are there")
-    assert said(report, 1).startswith("Nothing to compare with yet The audit log is 2 min 11 s long")
+    assert said(report, 0).startswith("Yes All 2,700 events of 1 broker are recorded")
+    assert said(report, 1).startswith("No earlier period to compare with yet The audit log covers 2 min 11 s:")
 
 
 def test_rankings_add_up_with_the_others(found: Subjects) -> None:

@@ -107,7 +107,7 @@ def test_objectives_that_no_request_counted_for_are_neither_kept_nor_broken(
     ]
     publish_rows(tmp_path, rows, summary={"objectives": names})
     (section,) = re.findall('<section id="objectives".*?</section>', rendered(FolderTarget(tmp_path)).page, re.DOTALL)
-    assert f'1 had no requests, and may name what there is not: <bdi class="name">{names[-1]}</bdi>.' in section
+    assert f'1 had no requests; check that the names in them exist: <bdi class="name">{names[-1]}</bdi>.' in section
     assert says is None or says in section
     assert ("All" in section) is (says == "All 1 kept")
 
@@ -118,5 +118,5 @@ def test_the_page_and_its_numbers_are_beside_each_other(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.glob("week*")) == ["week.html", "week.json"]
     put_report(FolderTarget(tmp_path / "results"))
     assert (tmp_path / "results" / "report.html").read_text() == (tmp_path / "week.html").read_text()
-    with pytest.raises(BadUseError, match="give one such as"):
+    with pytest.raises(BadUseError, match="give a name such as"):
         write_report(FolderTarget(tmp_path / "results"), tmp_path / "week.json")

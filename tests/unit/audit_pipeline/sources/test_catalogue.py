@@ -83,7 +83,8 @@ def test_the_first_of_files_with_common_spools_counts_and_the_others_are_reporte
     assert (told.reason, told.rows) == ("corrupt", 20)
     assert (
         told.detail
-        == f"some of its events are in {entry(0, 2).path}, too: it is left out, and what only it has is in no result"
+        == f"some of its events are also in {entry(0, 2).path}: this file is left out, and events that only it has "
+        "are not in any result"
     )
 
 
@@ -194,12 +195,12 @@ def test_a_file_that_is_damaged_when_its_day_was_built_stays_in_results_and_is_t
     of = found(damaged, before[1], former=before)
     assert (days_that_lost(of.entries), touched_days(of, before)) == ({DAY}, set())
     assert [(each.reason, each.detail) for each in of.apart] == [
-        ("corrupt", f"a page does not match its checksum; the results of {DAY} were built before and have it")
+        ("corrupt", f"a page does not match its checksum; the results of {DAY} were built before and include it")
     ]
     unread = SetAside(entry(0).path, "corrupt", DAY, "c", 1, "request", detail="its footer cannot be read")
     of = catalogue([before[1]], before, [unread])
     assert [each.detail for each in of.apart] == [
-        f"its footer cannot be read; the results of {DAY} were built before and have it"
+        f"its footer cannot be read; the results of {DAY} were built before and include it"
     ]
     (told,) = catalogue([before[1]], found(entry(0), entry(1)).entries, [unread]).apart
     assert told == unread

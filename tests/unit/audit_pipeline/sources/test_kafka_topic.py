@@ -99,5 +99,5 @@ def test_a_topic_without_records_is_empty_and_a_recreated_topic_is_reported(spar
     empty = look(spark, MemoryTopic())
     assert (empty.touched, list(empty.holes), list(empty.set_aside)) == (set(), [], [])
     remembered = empty.remembered().replace(b'"0":0', b'"0":7')
-    with pytest.raises(BadUseError, match="its partition 0 ends at 0, and was read up to 7: give another --results"):
+    with pytest.raises(BadUseError, match="its partition 0 ends at 0, but was read up to 7 before: give another"):
         look(spark, MemoryTopic(), remembered)

@@ -56,7 +56,7 @@ def test_a_file_damaged_after_its_day_was_built_is_reported_by_each_later_read(t
         assert (source.touched, source.lost) == (set(), {FIRST})
         (told,) = source.set_aside
         assert (told.path, told.reason) == (path.relative_to(tmp_path).as_posix(), "corrupt")
-        assert str(told.detail).endswith(f"the results of {FIRST} were built before and have it")
+        assert str(told.detail).endswith(f"the results of {FIRST} were built before and include it")
     path.write_bytes(data)
     mended = look(tmp_path, third.remembered())
     assert (mended.touched, mended.lost, list(mended.set_aside)) == (set(), set(), [])

@@ -15,7 +15,7 @@ def test_arguments_that_landing_would_refuse_each_time_end_it_at_once(capsys: py
     assert ended.value.code == 2
     assert "unrecognized arguments: --intervall 1" in capsys.readouterr().err
     assert main(["keep", "spools", "segments", "--retention-days", "3"], stopped) == 2
-    assert "delete nothing without --upkeep" in capsys.readouterr().err
+    assert "have no effect without --upkeep" in capsys.readouterr().err
 
 
 def test_arguments_that_are_right_are_kept(tmp_path: Path) -> None:
@@ -28,7 +28,7 @@ def test_each_file_of_a_mounted_secret_is_a_variable_and_other_entries_are_repor
     (tmp_path / "..data").mkdir()
     (tmp_path / "AWS_ACCESS_KEY_ID").write_text("someone\n")
     (tmp_path / "AWS_SECRET_ACCESS_KEY").write_text("of great length=")
-    (tmp_path / "notes.txt").write_text("no variable")
+    (tmp_path / "notes.txt").write_text("not a variable")
     (tmp_path / "BINARY").write_bytes(b"\xff")
     (tmp_path / "ZERO").write_bytes(b"a\0b")
     (tmp_path / "FOLDER").mkdir()

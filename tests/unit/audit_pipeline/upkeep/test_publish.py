@@ -199,7 +199,7 @@ def test_maps_are_objects_and_times_of_records_are_never_in_the_future(tmp_path:
 def test_end_of_ignores_other_records_and_rejects_another_schema() -> None:
     assert end_of(None) is None
     assert end_of(b'{"table":"request"}') is None
-    with pytest.raises(ValueError, match="does not tell 'schema_version'"):
+    with pytest.raises(ValueError, match="lacks 'schema_version'"):
         end_of(b'{"table":"segment","rows":{}}')
     assert list(event_records("request", [], 0)) == []
 

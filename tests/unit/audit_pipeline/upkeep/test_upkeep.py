@@ -314,7 +314,7 @@ def test_a_check_of_constantly_changing_files_reports_undecided_instead_of_corru
 
     report = check(RestlessTarget(copied))
     assert {finding.kind for finding in report.findings} == {"undecided"}
-    assert "check once more" in report.findings[-1].text
+    assert "check again" in report.findings[-1].text
 
 
 def test_a_segment_that_is_there_twice_is_found(copied: Path) -> None:

@@ -31,7 +31,7 @@ def test_the_error_for_a_foreign_volume_says_how_to_change_its_owner(
     said = str(refused.value)
     assert f"{tmp_path}/volume/data cannot be written by 10001:10001" in said
     assert f"{tmp_path} belongs to {tmp_path.stat().st_uid}:{tmp_path.stat().st_gid}, mode 0755" in said
-    assert "chown it to 10001:10001" in said
+    assert "Change its owner to 10001:10001" in said
     assert "hostPath" in said
 
 
@@ -43,5 +43,5 @@ def test_an_existing_folder_that_is_not_writable_is_reported(tmp_path: Path, mon
 
 def test_a_path_below_a_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match="cannot be made"):
+    with pytest.raises(ConfigError, match="cannot be created"):
         make_data_folder(tmp_path / "file" / "data")

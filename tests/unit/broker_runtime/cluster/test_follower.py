@@ -229,7 +229,7 @@ async def test_a_log_without_the_records_after_its_snapshot_is_polled_with_pause
         running = asyncio.ensure_future(node.follower.run())
         await asyncio.sleep(0.2)
         running.cancel()
-    assert 1 <= caplog.text.count("does not go on from its snapshot") <= 4
+    assert 1 <= caplog.text.count("does not continue from its snapshot") <= 4
 
 
 class Standbys(LoopbackLink):

@@ -42,4 +42,4 @@ def test_any_damaged_byte_of_the_identity_gives_a_result_or_an_error_message(tmp
             try:
                 claim_folder(tmp_path, 1, "cluster")
             except ConfigError as error:
-                assert "restore it" in str(error) or "belongs to" in str(error)  # noqa: PT017
+                assert "restore the file" in str(error) or "belongs to" in str(error)  # noqa: PT017

@@ -57,7 +57,7 @@ async def test_a_broker_is_dialled_by_its_registered_security_protocol(listener:
 
 @pytest.mark.parametrize(
     ("broker_id", "listener", "why"),
-    [(2, "OPEN", "broker 2 is not known"), (1, "OTHER", "a listener OTHER"), (1, "FUTURE", "security protocol 99")],
+    [(2, "OPEN", "broker 2 is not known"), (1, "OTHER", "no listener OTHER"), (1, "FUTURE", "security protocol 99")],
 )
 async def test_the_error_for_an_unreachable_peer_has_the_reason(broker_id: int, listener: str, why: str) -> None:
     dialler = NotedDialler()

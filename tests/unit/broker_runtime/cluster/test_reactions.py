@@ -220,7 +220,7 @@ async def test_a_stop_waits_no_longer_than_it_may_and_afterwards_nothing_is_done
     scene.add("a", pieces=100)
     scene.loop.turn()
     await scene.reactions.finish(1.0)
-    assert "are left to the next start" in caplog.text
+    assert "the next start applies the remaining" in caplog.text
     scene.reactions.close()
     scene.taken()
     assert scene.done() == []

@@ -44,7 +44,7 @@ def test_replicas_are_counted_by_broker(metadata: Metadata) -> None:
 
 def test_a_topic_beyond_a_brokers_capacity_is_rejected_and_takes_no_room(metadata: Metadata) -> None:
     capacity = Capacity(metadata.image)
-    with pytest.raises(KafkaError, match=r"Broker 1 would have 6 replicas .* may have 5 .*replicas\.max") as refused:
+    with pytest.raises(KafkaError, match=r"Broker 1 would have 6 replicas .* at most 5 .*replicas\.max") as refused:
         at_once(capacity.take(at_once(grow_topic("orders", 6, [[1], [1], [1]], metadata.image))))
     assert refused.value.code == ErrorCode.POLICY_VIOLATION
     at_once(capacity.take(at_once(grow_topic("orders", 5, [[1], [1]], metadata.image))))

@@ -95,19 +95,19 @@ def test_a_members_name_is_never_resolved() -> None:
         (group(""), RATE, 1, "Empty connection-group not supported"),
         ([*group("g"), ("user", "u")], RATE, 1, "a connection-group should only be combined with an ip"),
         ([*group("g"), ("client-id", "u")], RATE, 1, "a connection-group should only be combined with an ip"),
-        (member("g", None), MEMBER, 1, "there is no default member"),
+        (member("g", None), MEMBER, 1, "a default member does not exist"),
         (member("g", "shop"), MEMBER, 1, "shop is neither an IP address nor a range"),
-        (member("g", "10.0.0.1/8"), MEMBER, 1, "the range that it is in is 10.0.0.0/8"),
+        (member("g", "10.0.0.1/8"), MEMBER, 1, "the range that contains it is 10.0.0.0/8"),
         (member("g", "10.0.0.1/32"), MEMBER, 1, "10.0.0.1/32 must be written as 10.0.0.1"),
         (member("g", "10.0.0.0/255.0.0.0"), MEMBER, 1, "must be written as 10.0.0.0/8"),
         (member("g", "2001:DB8::/32"), MEMBER, 1, "2001:DB8::/32 must be written as 2001:db8::/32"),
-        (member("g", "::ffff:10.0.0.1"), MEMBER, 1, "write it as IPv4"),
-        (member("g", "::ffff:10.0.0.0/104"), MEMBER, 1, "write it as IPv4"),
+        (member("g", "::ffff:10.0.0.1"), MEMBER, 1, "write the member as IPv4"),
+        (member("g", "::ffff:10.0.0.0/104"), MEMBER, 1, "write the member as IPv4"),
         (member("g", "fe80::1%eth0"), MEMBER, 1, "without a zone"),
-        (member("g", "::1"), MEMBER, 0, "member must be a whole number from 1 on, which tells who has the address"),
-        (member("g", "::1"), MEMBER, 7.5, "member must be a whole number from 1 on"),
-        (member("g", "::1"), MEMBER, float("inf"), "member must be a whole number from 1 on"),
-        (member("g", "::1"), MEMBER, float("nan"), "remove it to take the member out of the group"),
+        (member("g", "::1"), MEMBER, 0, "member must be a whole number of at least 1, which identifies the holder"),
+        (member("g", "::1"), MEMBER, 7.5, "member must be a whole number of at least 1"),
+        (member("g", "::1"), MEMBER, float("inf"), "member must be a whole number of at least 1"),
+        (member("g", "::1"), MEMBER, float("nan"), "remove the value to remove the member from the group"),
         (member("g", "::1"), RATE, 1, f"Invalid configuration key {RATE}"),
         (group("g"), MEMBER, 1, "Invalid configuration key member"),
         (group("g"), "shared", 2, "shared must be 0 or 1"),
@@ -147,7 +147,7 @@ def test_a_member_with_another_number_is_the_same_member_of_somebody_else() -> N
     assert not alter_quotas(member("g", "::1"), [QuotaChange(MEMBER, 2.0**40 + 1)], metadata.image, ())
     room = GroupCapacity(groups, GroupLimits(members_of_one=1))
     room.take(alter_quotas(member("g", "::1"), [QuotaChange(MEMBER, 9.0)], metadata.image, ()))
-    with pytest.raises(KafkaError, match="as many as"):
+    with pytest.raises(KafkaError, match="the maximum that"):
         room.take(records("g", "::2"))
 
 
@@ -160,15 +160,15 @@ def test_there_is_room_for_so_many() -> None:
     image = metadata_with((member("a", "10.0.0.1"), MEMBER, 1.0), (member("b", "10.0.0.2"), MEMBER, 1.0)).image
     room = GroupCapacity(image.connection_groups, GroupLimits(groups=3, members=5, members_of_one=2))
     room.take(records("a", "10.0.0.3"))
-    with pytest.raises(KafkaError, match=r"There are 2 members of one connection-group, as many as sluicegate\."):
+    with pytest.raises(KafkaError, match=r"There are already 2 members of one connection-group, the maximum that slu"):
         room.take(records("a", "10.0.0.4"))
     room.take([ClientQuotaRecord(((GROUP, "c"),), RATE, 5.0)])
     with pytest.raises(
-        KafkaError, match=r"There are 3 connection-groups, as many as sluicegate\.connection\.groups\.max"
+        KafkaError, match=r"There are already 3 connection-groups, the maximum that sluicegate\.connection\.groups\.max"
     ):
         room.take([ClientQuotaRecord(((GROUP, "d"),), RATE, 5.0)])
     room.take(records("c", "10.0.0.5", "10.0.0.6"))
-    with pytest.raises(KafkaError, match=r"There are 5 members of all connection-groups"):
+    with pytest.raises(KafkaError, match=r"There are already 5 members of all connection-groups"):
         room.take(records("b", "10.0.0.7"))
     room.take(records("a", "10.0.0.1", remove=True))
     room.take(records("b", "10.0.0.7"))

@@ -91,7 +91,7 @@ async def test_one_flipped_byte_keeps_the_controller_from_starting(end: Callable
     machine.flip(machine.fs.open(SEGMENT).size() // 2)
     before = machine.fs.open(SEGMENT).pread(1 << 20, 0)
     for _ in range(2):
-        with pytest.raises(ReplayError, match=r"does not start without its metadata .*Restore the folder"):
+        with pytest.raises(ReplayError, match=r"cannot start without its metadata .*Restore the folder"):
             await machine.start()
         machine.logs.close()
         machine.kill()
@@ -116,7 +116,7 @@ async def test_records_below_the_stored_high_watermark_must_exist() -> None:
     machine.fs.fsync_dir(DATA)
     machine.lose_power()
     machine.flip(machine.fs.open(SEGMENT).size() // 2)
-    with pytest.raises(ReplayError, match="does not start without its metadata"):
+    with pytest.raises(ReplayError, match="cannot start without its metadata"):
         await machine.start()
 
 
@@ -126,7 +126,7 @@ async def test_damage_before_whole_batches_is_not_a_torn_tail_after_a_power_loss
     await _with_some_metadata(machine)
     machine.lose_power()
     machine.flip(machine.fs.open(SEGMENT).size() // 2)
-    with pytest.raises(ReplayError, match="does not start without its metadata"):
+    with pytest.raises(ReplayError, match="cannot start without its metadata"):
         await machine.start()
 
 
@@ -137,7 +137,7 @@ async def test_the_epoch_that_a_broker_has_noted_is_an_offset_that_must_be_there
     machine.lose_power()
     machine.flip(machine.fs.open(SEGMENT).size() // 2)
     for _ in range(2):
-        with pytest.raises(ReplayError, match="does not start without its metadata"):
+        with pytest.raises(ReplayError, match="cannot start without its metadata"):
             await machine.start()
         machine.kill()
 
@@ -162,7 +162,7 @@ async def test_metadata_that_is_lost_while_there_are_partitions_keeps_the_contro
     logs.close()
     machine.kill()
     for _ in range(2):
-        with pytest.raises(ReplayError, match=r"holds no metadata, though /data holds 1 partitions \(orders-0\)"):
+        with pytest.raises(ReplayError, match=r"has no metadata, but /data has 1 partitions \(for example orders-0\)"):
             await machine.start()
         machine.logs.close()
         machine.kill()
@@ -173,7 +173,7 @@ async def test_a_metadata_log_that_is_lost_is_missed_after_a_power_loss_too() ->
     await _with_some_metadata(machine)
     machine.lose_power()
     machine.fs.lose(SEGMENT)
-    with pytest.raises(ReplayError, match="does not start without its metadata"):
+    with pytest.raises(ReplayError, match="cannot start without its metadata"):
         await machine.start()
 
 

@@ -120,7 +120,7 @@ async def test_a_decision_whose_records_do_not_fit_ends_the_controller_before_th
         with pytest.raises(KafkaError) as refused:
             await node.write(ControllerChange(1, 0))
         assert refused.value.code == ErrorCode.NOT_CONTROLLER
-        with pytest.raises(ValueError, match="controller epochs go back"):
+        with pytest.raises(ValueError, match="the controller epoch decreased"):
             await node.controller.failed
         assert node.journal.high_watermark == seen
 

@@ -93,7 +93,7 @@ def test_a_write_that_fails_all_the_same_leaves_nothing_for_the_next_batch() -> 
     led = Led()
     led.append(b"1")
     led.house.fs.capacity_bytes = led.house.fs.used_bytes()
-    with pytest.raises(BatchRefusedError, match="orders-0 refuses what was decided"):
+    with pytest.raises(BatchRefusedError, match="orders-0 refused the records of a decision"):
         led.durable.flush()
     led.house.fs.capacity_bytes = None
     led.durable.flush()
@@ -130,7 +130,7 @@ async def test_a_decision_fails_when_the_log_does_not_take_its_records() -> None
     led.house.fs.capacity_bytes = led.house.fs.used_bytes()
     told = await asyncio.gather(add("c"), add("d"), return_exceptions=True)
     assert [error.code for error in told if isinstance(error, KafkaError)] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
-    with pytest.raises(BatchRefusedError, match="orders-0 refuses what was decided"):
+    with pytest.raises(BatchRefusedError, match="orders-0 refused the records of a decision"):
         await running
     assert led.batches == [2]
     with pytest.raises(KafkaError):

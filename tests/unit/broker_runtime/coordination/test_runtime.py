@@ -179,7 +179,7 @@ async def test_a_timer_that_the_log_refuses_is_tried_again_until_it_is_taken(
     await taken.wait()
     await runtime.submit(lambda tally: ((), None))
     assert (runtime.state.sums, "session" in timers) == ({"ended": 1}, False)
-    assert caplog.text.count("is tried again") == 1
+    assert caplog.text.count("is retried") == 1
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 

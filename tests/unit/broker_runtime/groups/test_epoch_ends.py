@@ -157,8 +157,8 @@ async def test_the_trouble_with_each_leader_is_logged_once(
     for _ in range(3):
         await coordinator.ends.of(of(1, 2))
     assert [record.getMessage() for record in caplog.records] == [
-        "the ends of logs that broker 2 leads cannot be checked: BROKER_NOT_AVAILABLE: broker 2 is away",
-        "the ends of logs that broker 2 leads can be checked again",
+        "the log end offsets of broker 2 cannot be checked: BROKER_NOT_AVAILABLE: broker 2 is away",
+        "the log end offsets of broker 2 can be checked again",
     ]
 
 

@@ -39,7 +39,8 @@ async def test_a_group_beyond_the_maximum_is_rejected_for_every_request() -> Non
         code, message = await beat(node, "second")
         assert code is ErrorCode.GROUP_MAX_SIZE_REACHED
         assert message == (
-            "the coordinator of group 'second' has 1 groups, and takes 1 (sluicegate.group.coordinator.groups.max)"
+            "the coordinator of group 'second' has 1 groups; at most 1 are allowed "
+            "(sluicegate.group.coordinator.groups.max)"
         )
         assert list(node.groups.term_of("first").state.groups) == ["first"]
 

@@ -27,4 +27,4 @@ async def test_records_of_groups_that_are_not_served_stay_and_are_told_once(capl
         assert state.offsets.of("billing")["orders", 0].offset == 5
         assert (state.next_offset, list(state.groups)) == (end, ["billing"])
         (told,) = [record.getMessage() for record in caplog.records]
-        assert told.endswith("which stay there: 2 of type 10, 1 of type 17")
+        assert told.endswith("they are kept: 2 of type 10, 1 of type 17")

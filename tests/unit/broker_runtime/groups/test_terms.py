@@ -267,7 +267,7 @@ async def test_a_partition_that_holds_what_cannot_be_is_named_and_tried_again(
         node.elect(1)
         await turns()
         assert "__consumer_offsets-0" in node.groups.problems[0]
-        assert "is begun anew" in caplog.text
+        assert "is restarted" in caplog.text
         assert node.groups.terms[0].phase.value == "unloaded"
         assert node.groups.terms[1].phase.value == "active", "others are served"
 

@@ -39,10 +39,10 @@ def test_an_expression_matches_whole_names(text: str, name: str, matches: bool) 
         ("((a{100}){100}){100}", "repeats too much: 1000000 characters"),
         ("x{0,999}" * 500, "repeats too much"),
         ("(" + r"[)]\)\Q)\E" * 2 + "){400}", "repeats too much: 2400 characters"),
-        ("x" * 4097, "4097 characters, and 4096 are allowed"),
-        ("\ud800", "no valid Unicode"),
+        ("x" * 4097, "4097 characters; at most 4096 are allowed"),
+        ("\ud800", "not valid Unicode"),
         (r"(\pL{49}){20}", "too large"),
-        (r"\pL\P{Greek}" * 9, "18 classes of Unicode, and 16 are allowed"),
+        (r"\pL\P{Greek}" * 9, "18 classes of Unicode; at most 16 are allowed"),
     ],
 )
 def test_an_invalid_expression_is_rejected_with_a_message(

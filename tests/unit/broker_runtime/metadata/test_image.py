@@ -235,9 +235,9 @@ def test_a_record_out_of_order_or_with_a_wrong_offset_is_not_applied() -> None:
     image, before = metadata.image, metadata.image.copy()
     epoch, end = image.brokers[1].epoch, image.next_offset
     for record, offset, problem in (
-        (ClusterRecord("c"), end + 1, f"at offset {end} comes next"),
-        (RegisterBroker(2, UUID(int=2), end + 1, endpoints()), end, f"says it is at offset {end + 1}"),
-        (StopBroker(1, epoch, end - 1), end, f"says it is at offset {end - 1}"),
+        (ClusterRecord("c"), end + 1, f"must be at offset {end}, not"),
+        (RegisterBroker(2, UUID(int=2), end + 1, endpoints()), end, f"record for offset {end + 1}"),
+        (StopBroker(1, epoch, end - 1), end, f"record for offset {end - 1}"),
     ):
         with pytest.raises(ValueError, match=problem):
             image.apply(record, offset)

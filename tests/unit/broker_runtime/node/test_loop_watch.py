@@ -44,7 +44,7 @@ async def test_the_task_that_held_the_loop_is_named(
 
     with caplog.at_level(logging.WARNING):
         await asyncio.create_task(dawdle())
-    assert "held for 250 ms by tasks, in the end by" in caplog.text
+    assert "blocked for 250 ms by tasks, at the end by" in caplog.text
     assert "dawdle" in caplog.text
 
 

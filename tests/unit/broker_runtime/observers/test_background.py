@@ -55,5 +55,5 @@ def test_work_that_fails_is_counted_and_the_next_is_done() -> None:
 
 
 def test_a_queue_needs_room() -> None:
-    with pytest.raises(ValueError, match="room for one item"):
+    with pytest.raises(ValueError, match="room for at least one item"):
         Background(print, 0, "test")

@@ -168,9 +168,9 @@ def test_a_label_has_a_greatest_number_of_values() -> None:
 @pytest.mark.parametrize(
     ("config", "why"),
     [
-        ({"labels": "api,topics"}, "labels: topics is none of api, listener, principal, client_id, topic"),
+        ({"labels": "api,topics"}, "labels: topics is not one of api, listener, principal, client_id, topic"),
         ({"label.values.max": "0"}, "label.values.max: 0 must be a whole number of 1 or more"),
-        ({"label": "api"}, "label is no key of this observer; there are label.values.max, labels"),
+        ({"label": "api"}, "label is not a key of this observer; its keys are label.values.max, labels"),
     ],
 )
 def test_a_wrong_configuration_is_refused_with_a_sentence(config: dict[str, str], why: str) -> None:

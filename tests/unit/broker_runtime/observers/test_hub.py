@@ -277,7 +277,7 @@ def test_an_observer_that_raises_affects_neither_the_request_nor_other_observers
     scene.house.clock.advance(61)
     scene.produce(LEADER)
     assert scene.warnings[1:] == [
-        "raised: observer noting raised SystemExit: I had enough (1 more like it since the last line)"
+        "raised: observer noting raised SystemExit: I had enough (1 more like this since the last line)"
     ]
 
 
@@ -295,7 +295,7 @@ def test_not_even_one_whose_exception_raises_harms_a_request() -> None:
     scene = Scene()
     service = scene.observe(Wordless())
     assert isinstance(scene.produce(LEADER), tuple)
-    assert service.figures.last_error == "WordlessError: its text raises RuntimeError"
+    assert service.figures.last_error == "WordlessError: its message raises RuntimeError"
 
 
 class Unspeakable(Noting):
@@ -419,7 +419,7 @@ class Strict(Account):
 def test_an_account_may_have_a_request_refused_that_it_cannot_keep() -> None:
     scene, strict = Scene(), Strict()
     scene.observe(strict)
-    with pytest.raises(ProtocolError, match="cannot be recorded"):
+    with pytest.raises(ProtocolError, match="requests must be recorded"):
         scene.produce(LEADER)
     assert isinstance(scene.fetch(max_wait=0), tuple)
     assert strict.told == [("Produce", "refused", True), ("Fetch", "answered", True)]

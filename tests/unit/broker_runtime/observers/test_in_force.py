@@ -220,7 +220,7 @@ async def test_a_hanging_observer_is_not_started_again_and_others_load(
     await bench.until(lambda: bench.state(Late) is ObserverState.FAILED)
     assert Late.begun - begun == 1, "another configuration does not begin it either"
     why = bench.observers.states["Late"][1]
-    assert why.startswith("its import or configure has not returned for 0 s, and nothing is called again before ")
+    assert why.startswith("its import or `configure` has not returned for 0 s, and the observer is not called again")
     Late.go_on.set()
     await bench.until(lambda: bench.state(Late) is ObserverState.LOADED)
     assert (Late.told, Late.begun - begun, bench.observers.left_behind) == (["closed"], 2, 0)
@@ -240,7 +240,7 @@ async def test_one_whose_close_hangs_takes_no_other_configuration(monkeypatch: p
     assert bench.observers.left_behind == 1
     why = bench.observers.states["Clinging"][1]
     assert why.startswith("its close has not returned for 0 s")
-    assert why.endswith("; it goes on as it was before")
+    assert why.endswith("; it continues with its previous configuration")
     Clinging.go_on.set()
     await bench.until(lambda: bench.state(Clinging) is ObserverState.LOADED)
     await bench.observers.close()
@@ -279,7 +279,7 @@ async def test_a_reconfigurable_observer_keeps_its_state() -> None:
     await bench.observers.settle()
     assert bench.observers.states["Changeable"] == (
         ObserverState.FAILED,
-        "ValueError: no is no word; it goes on as it was before",
+        "ValueError: no is no word; it continues with its previous configuration",
     )
     bench.observers.configure(configured(Changeable, observer_Changeable_word="two"))
     await bench.observers.settle()
@@ -310,7 +310,7 @@ async def test_an_observer_that_raises_when_an_attribute_is_read_ends_nothing(
     bench.observers.configure(configured(Moody, First))
     await bench.observers.settle()
     assert bench.state(First) is ObserverState.LOADED
-    assert bench.observers.states["Moody"][1].endswith(f"cannot be asked for: {raises.__name__}: ")
+    assert bench.observers.states["Moody"][1].endswith(f"attributes cannot be read: {raises.__name__}: ")
     assert b"Moody" in render(bench.observers.collect())
     await bench.until(lambda: Moody.told == ["closed"])
     await bench.observers.close()

@@ -140,7 +140,7 @@ async def test_a_failed_import_is_reported_and_retried(caplog: pytest.LogCapture
     assert bench.observers.note_on("log.dirs") is None
     assert bench.states() == {"Silent": "Failed"}
     assert not bench.observers.loading, "clients are let in without them"
-    assert "observers cannot be loaded, tried again in 60 s" in caplog.text
+    assert "observers cannot be loaded; retrying in 60 s" in caplog.text
     bench.problem = None
     (retry,) = bench.retries
     retry()

@@ -9,7 +9,7 @@ import pytest
 from broker_runtime.observers.threads import LEFT_BEHIND_MAX, CallFailedError, LeftBehindError, ObserverThreads
 from tests.support.oracles.circles import no_circles
 
-LOAD = "its import or configure"
+LOAD = "its import or `configure`"
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -23,7 +23,7 @@ def fail(error: BaseException) -> None:
 
 
 async def hang(threads: ObserverThreads, name: str, go_on: threading.Event) -> None:
-    with pytest.raises(LeftBehindError, match=r"its import or configure has not returned within 0\.01 s"):
+    with pytest.raises(LeftBehindError, match=r"its import or `configure` has not returned within 0\.01 s"):
         await threads.run(lambda: go_on.wait(60), name, LOAD, 0.01)
 
 
@@ -62,7 +62,7 @@ async def test_a_hanging_call_is_counted_until_it_ends_and_its_late_result_is_de
     threads = ObserverThreads(asyncio.get_running_loop())
     go_on = threading.Event()
     late: list[bool] = []
-    with pytest.raises(LeftBehindError, match=r"its import or configure has not returned within 0\.01 s"):
+    with pytest.raises(LeftBehindError, match=r"its import or `configure` has not returned within 0\.01 s"):
         await threads.run(lambda: go_on.wait(60), "orders", LOAD, 0.01, late.append)
     assert (threads.left_behind, late) == (1, [])
     go_on.set()
@@ -86,7 +86,7 @@ async def test_a_hanging_call_blocks_further_calls_of_its_observer_only() -> Non
     threads = ObserverThreads(asyncio.get_running_loop())
     go_on = threading.Event()
     await hang(threads, "stuck", go_on)
-    with pytest.raises(LeftBehindError, match=r"its import or configure has not returned for 0 s.*another name"):
+    with pytest.raises(LeftBehindError, match=r"its import or `configure` has not returned for 0 s.*another name"):
         threads.check("stuck", is_built_in=True)
     threads.check("orders", is_built_in=False)
     go_on.set()

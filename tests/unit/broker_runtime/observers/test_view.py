@@ -147,7 +147,7 @@ def test_what_the_seed_reads_can_be_read() -> None:
 
 def test_a_view_cannot_be_written() -> None:
     struct, _ = produce()
-    with pytest.raises(ReadOnlyError, match="acks cannot be set: observers see messages, and change none"):
+    with pytest.raises(ReadOnlyError, match="acks cannot be set: observers may not change messages"):
         struct.acks = 0
     with pytest.raises(ReadOnlyError, match="acks cannot be deleted"):
         del struct.acks
@@ -178,7 +178,7 @@ def test_a_view_is_over_when_the_call_is() -> None:
         lambda: records.to_bytes(),
     ]
     for use in uses:
-        with pytest.raises(OutlivedError, match="valid during the call"):
+        with pytest.raises(OutlivedError, match="valid only during the call"):
             use()
 
 
@@ -199,9 +199,9 @@ def test_a_field_that_there_is_not_is_named_with_those_that_there_are() -> None:
         lambda: struct.get("to_dict"),
     ]
     for ask in asked:
-        with pytest.raises(UnknownFieldError, match=r"version 9 has no field '\w+'; it has transactional_id, acks"):
+        with pytest.raises(UnknownFieldError, match=r"version 9 has no field '\w+'; its fields are transactional_id"):
             ask()
-    with pytest.raises(UnknownFieldError, match="acks is no array of structs"):
+    with pytest.raises(UnknownFieldError, match="acks is not an array of structs"):
         struct.get_array("acks")
 
 

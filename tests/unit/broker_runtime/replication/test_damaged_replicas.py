@@ -77,7 +77,7 @@ def test_as_the_only_copy_it_is_offline_and_the_others_are_served(leader: int) -
     assert leader != ME or refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
     (note,) = broker.manager.offline_notes()
     assert note.startswith("orders-0 is not served: KAFKA_STORAGE_ERROR: its log is damaged on this broker")
-    assert "whole up to offset 9 only" in note
+    assert "intact only up to offset 9" in note
     assert "accept-loss" in note
 
 

@@ -197,7 +197,7 @@ def test_a_follower_with_the_same_damage_as_its_leader_continues_to_follow() -> 
     cluster.run(1, 2, 3, until=lambda: not follower.waits_for_repair)
     assert follower.is_ready(cluster.clock.monotonic() + 1)
     said = cluster.brokers[2].manager.repairs.state_of(("orders", 0))
-    assert "no other replica gives offsets 7 to 7: broker 1: CORRUPT_MESSAGE" in said
+    assert "no other replica has offsets 7 to 7: broker 1: CORRUPT_MESSAGE" in said
     assert all(broker.unreadable == [(7, 8)] for broker in cluster.brokers.values())
 
 
@@ -378,7 +378,7 @@ def test_brokers_of_an_older_release_are_not_asked() -> None:
     end_s = cluster.clock.monotonic() + 5
     cluster.run(2, until=lambda: cluster.clock.monotonic() > end_s)
     assert (cluster.brokers[1].asked, cluster.brokers[3].asked) == (0, 0)
-    assert "there is none that serves" in cluster.brokers[2].manager.repairs.state_of(("orders", 0))
+    assert "no other replica is available" in cluster.brokers[2].manager.repairs.state_of(("orders", 0))
 
 
 def test_another_epoch_is_refused() -> None:
@@ -504,5 +504,5 @@ def test_code_that_cannot_be_loaded_is_loaded_later(
     cluster = Cluster()
     cluster.brokers[2].damage(7)
     cluster.mend(2)
-    assert "the code that mends logs cannot be loaded" in caplog.text
+    assert "the code that repairs logs cannot be loaded" in caplog.text
     assert "Too many open files" in caplog.text

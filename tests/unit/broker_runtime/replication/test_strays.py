@@ -64,7 +64,7 @@ def test_a_log_that_the_metadata_does_not_name_is_set_aside_and_kept(caplog: pyt
     assert (len(node.house.logs.strays), node.folders("-delete"), node.house.logs.get("orders", 0)) == (1, [], None)
     (said,) = [record.message for record in caplog.records if record.levelno == logging.ERROR]
     assert stray in said
-    assert "no record has ordered to delete it" in said
+    assert "no record of the metadata has deleted it" in said
     node.house.clock.advance(100_000)
     at_once(node.house.logs.tick())
     assert node.folders("-stray") == [stray]
@@ -163,7 +163,7 @@ def test_a_folder_that_cannot_be_set_aside_stops_nobody_else(caplog: pytest.LogC
     node.house.fs.failing_fsync = True
     node.take_up()
     assert node.house.logs.logs() == []
-    assert "looked at again at its next start" in caplog.text
+    assert "the next start retries" in caplog.text
 
 
 def test_a_broker_whose_log_is_set_aside_does_not_vouch_for_its_data() -> None:

@@ -42,10 +42,9 @@ def test_a_very_long_turn_is_logged_with_its_cause_and_repeats_are_rate_limited(
     turns.note(0.3, 19.9, NeverText())
     turns.note(0.4, 20.0, "topic b")
     assert [(record.levelno, record.getMessage()) for record in caplog.records] == [
-        (logging.WARNING, "the event loop was held for 250 ms by metadata, in the end by topic a"),
+        (logging.WARNING, "the event loop was blocked for 250 ms by metadata, at the end by topic a"),
         (
             logging.WARNING,
-            "the event loop was held for 400 ms by metadata, in the end by topic b; 2 more since the last of these "
-            "lines",
+            "the event loop was blocked for 400 ms by metadata, at the end by topic b; 2 more since the last such line",
         ),
     ]

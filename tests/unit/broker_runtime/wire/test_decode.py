@@ -88,7 +88,7 @@ def test_tags_that_are_newer_than_us_are_skipped(
 
 @pytest.mark.parametrize("announced", [b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\x7f", b"\x03"])
 def test_an_announced_array_reserves_nothing(announced: bytes) -> None:
-    with pytest.raises(ProtocolError, match="components are announced and 0 bytes are left") as refused:
+    with pytest.raises(ProtocolError, match="components, but only 0 bytes are left") as refused:
         decode_request(DESCRIBE_CLIENT_QUOTAS, 1, memoryview(announced))
     assert refused.value.kind == "truncated"
 
@@ -96,22 +96,22 @@ def test_an_announced_array_reserves_nothing(announced: bytes) -> None:
 def test_an_array_is_held_against_the_least_that_its_items_take() -> None:
     nine_empty_resources = b"\x0a" + 9 * b"\x02\x01\x00\x00" + b"\x00\x00\x00"
     assert len(decode_request(DESCRIBE_CONFIGS, 4, memoryview(nine_empty_resources)).resources) == 9
-    with pytest.raises(ProtocolError, match="10 resources are announced and 39 bytes are left"):
+    with pytest.raises(ProtocolError, match="10 resources, but only 39 bytes are left"):
         decode_request(DESCRIBE_CONFIGS, 4, memoryview(b"\x0b" + nine_empty_resources[1:]))
 
 
 REFUSED = [
     ("null array", LIST_OFFSETS, 1, b"\xff\xff\xff\xff" * 2, "malformed", "topics is null"),
     ("null compact array", DESCRIBE_CLIENT_QUOTAS, 1, b"\x00\x00\x00", "malformed", "components is null"),
-    ("negative array", LIST_OFFSETS, 1, b"\xff\xff\xff\xff\xff\xff\xff\xfe", "malformed", "-2 is no length"),
+    ("negative array", LIST_OFFSETS, 1, b"\xff\xff\xff\xff\xff\xff\xff\xfe", "malformed", "-2 is not a valid length"),
     ("null string", METADATA, 0, b"\x00\x00\x00\x01\xff\xff", "malformed", "name is null"),
     ("null item", DELETE_TOPICS, 4, b"\x02\x00" + bytes(5), "malformed", "topic_names is null"),
-    ("negative string", METADATA, 0, b"\x00\x00\x00\x01\xff\xfe", "malformed", "-2 is no length"),
-    ("long string", METADATA, 0, b"\x00\x00\x00\x01\x00\x09abc", "truncated", "9 bytes are announced and 3 are left"),
+    ("negative string", METADATA, 0, b"\x00\x00\x00\x01\xff\xfe", "malformed", "-2 is not a valid length"),
+    ("long string", METADATA, 0, b"\x00\x00\x00\x01\x00\x09abc", "truncated", "9 bytes, but only 3 are left"),
     ("no text", METADATA, 0, b"\x00\x00\x00\x01\x00\x01\xff", "malformed", "UTF-8"),
     ("surrogate", METADATA, 0, b"\x00\x00\x00\x01\x00\x03\xed\xa0\x80", "malformed", "UTF-8"),
     ("endless varint", METADATA, 9, b"\xff" * 6, "malformed", "longer than five bytes"),
-    ("tag past the end", METADATA, 12, b"\x00\x00\x00\x01\x63\x09a", "truncated", "9 bytes are announced"),
+    ("tag past the end", METADATA, 12, b"\x00\x00\x00\x01\x63\x09a", "truncated", "announces 9 bytes"),
     ("tag of another size", FETCH, 12, b"\x01\x00\x03\x02a!", "malformed", "cluster_id does not fill"),
     (
         "records past the end",
@@ -119,7 +119,7 @@ REFUSED = [
         3,
         b"\xff\xff" + bytes(6) + b"\x00\x00\x00\x01\x00\x01t" + b"\x00\x00\x00\x01" * 2 + b"\x00\x00\x00\x09abc",
         "truncated",
-        "9 bytes are announced and 3 are left",
+        "9 bytes, but only 3 are left",
     ),
 ]
 
@@ -137,7 +137,7 @@ def test_why_it_is_refused(key: int, version: int, body: bytes, kind: str, text:
 
 
 def test_a_request_has_a_greatest_size() -> None:
-    with pytest.raises(ProtocolError, match="ask in several requests") as refused:
+    with pytest.raises(ProtocolError, match="split the request into several") as refused:
         decode_request(METADATA, 12, memoryview(bytes(DEFAULT_LIMITS.bytes_max + 1)))
     assert refused.value.kind == "too-large"
 

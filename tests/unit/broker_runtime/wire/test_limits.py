@@ -115,8 +115,8 @@ def test_a_text_of_a_compact_format_has_a_greatest_length() -> None:
     whole, longest = (write_uvarint(len(each) + 1) + each for each in (text, text[:-1]))
     assert RequestReader(memoryview(longest), 0, True).string() == text[:-1].decode()
     for read in (RequestReader.string, RequestReader.nullable_string):
-        with pytest.raises(ProtocolError, match="a text of 65537 bytes; at most 65536"):
+        with pytest.raises(ProtocolError, match="a text has 65537 bytes; at most 65536"):
             read(RequestReader(memoryview(whole), 0, True))
     body = write_uvarint(2) + whole + bytes(10)
-    with pytest.raises(ProtocolError, match="a text of 65537 bytes; at most 65536"):
+    with pytest.raises(ProtocolError, match="a text has 65537 bytes; at most 65536"):
         at_once(decode_request_in_steps(METADATA, 9, memoryview(body), RequestLimits()))

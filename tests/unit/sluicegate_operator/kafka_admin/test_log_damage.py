@@ -30,12 +30,13 @@ def body_of(peer: ScriptedPeer) -> memoryview:
 @pytest.mark.parametrize(("leader_id", "leader"), [(1, 1), (-1, None)])
 async def test_a_broker_describes_its_damage(leader_id: int, leader: int | None) -> None:
     ranges = [{"first_offset": 15, "next_offset": 17, "reason": "a checksum"}]
-    part = {"topic": "orders", "partition": 3, "leader_id": leader_id, "repair": "it is mended soon", "ranges": ranges}
+    repair = "the repair begins soon"
+    part = {"topic": "orders", "partition": 3, "leader_id": leader_id, "repair": repair, "ranges": ranges}
     content = {"broker_id": 1, "ranges_total": 7, "partitions": [part]}
     peer = answering(DESCRIBE_LOG_DAMAGE, encode_response_body(DESCRIBE_LOG_DAMAGE, 0, content))
     async with AdminClient([("b1", 9092)], connect=peer.connect) as admin:
         told = await admin.describe_log_damage()
-    replica = DamagedReplica("orders", 3, leader, "it is mended soon", (DamagedRange(15, 16, "a checksum"),))
+    replica = DamagedReplica("orders", 3, leader, "the repair begins soon", (DamagedRange(15, 16, "a checksum"),))
     assert told == LogDamage(1, 7, (replica,))
     assert decode_request(DESCRIBE_LOG_DAMAGE, 0, body_of(peer)) is not None
 

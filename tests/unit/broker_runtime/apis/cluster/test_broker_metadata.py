@@ -129,7 +129,7 @@ async def test_a_text_that_is_too_long_for_an_answer_cannot_be_registered() -> N
 @pytest.mark.parametrize(
     ("tags", "says"),
     [
-        ({"tag.broker.id": "7"}, "each broker says broker.id of itself"),
+        ({"tag.broker.id": "7"}, "each broker reports its own broker.id"),
         ({"tag.a b": "7"}, "Unknown broker config name"),
         ({f"tag.t{number}": "x" for number in range(65)}, "65 keys begin with tag."),
     ],

@@ -109,7 +109,7 @@ async def test_the_controllers_limits_of_groups_are_those_of_its_configuration()
         answer = await node.ask(alter_client_quotas.API, 1, {"entries": entries, "validate_only": False})
         assert [entry["error_message"] for entry in answer["entries"]] == [
             None,
-            "There are 1 connection-groups, as many as sluicegate.connection.groups.max allows",
+            "There are already 1 connection-groups, the maximum that sluicegate.connection.groups.max allows",
         ]
 
 

@@ -108,5 +108,5 @@ async def test_a_key_that_no_group_can_have_is_refused_by_itself() -> None:
 async def test_a_request_that_is_too_large_is_refused() -> None:
     async with CoordinatingBroker() as node:
         await node.lead()
-        with pytest.raises(ProtocolError, match=r"at most 4194304 may be .*; ask in several requests"):
+        with pytest.raises(ProtocolError, match=r"at most 4194304 are allowed .*; split the request into several"):
             await node.ask(API, 4, {"key_type": 0, "coordinator_keys": ["x" * 1000] * 4200})

@@ -113,7 +113,7 @@ def test_a_loss_is_accepted_for_the_offsets_that_are_damaged(caplog: pytest.LogC
     node = Node(7, 8, 20)
     with caplog.at_level(logging.ERROR):
         assert node.accept(7, 9) == (ErrorCode.NONE, None)
-    assert "orders-0: the loss of offsets 7 to 8 is accepted by client " in caplog.text
+    assert "orders-0: the loss of offsets 7 to 8 was accepted by client " in caplog.text
     assert node.unreadable == [(20, 21)]
     assert node.accept(20, 21) == (ErrorCode.NONE, None)
     assert values_of(node.house.log) == [b"%02d" % number for number in range(COUNT) if number not in (7, 8, 20)]
@@ -127,7 +127,7 @@ def test_a_damage_that_nobody_has_seen_is_not_given_up() -> None:
     assert position is not None
     node.house.fs.flip(segment.path, position + 16, 1)
     code, message = node.accept(7, 8)
-    assert (code, "another damage that was not known" in (message or "")) == (ErrorCode.KAFKA_STORAGE_ERROR, True)
+    assert (code, "more damage than was known" in (message or "")) == (ErrorCode.KAFKA_STORAGE_ERROR, True)
     assert node.unreadable == [(3, 4), (7, 8)]
     assert node.accept(3, 8) == (ErrorCode.NONE, None)
 
@@ -142,11 +142,11 @@ def test_several_ranges_are_accepted_at_once() -> None:
 @pytest.mark.parametrize(
     ("first_offset", "next_offset", "said"),
     [
-        (6, 9, "offsets 6 to 8 of orders-0 are not what is damaged; that is 7 to 8, 20 to 20"),
-        (7, 10, "that is 7 to 8, 20 to 20"),
-        (8, 9, "that is 7 to 8"),
-        (0, 40, "that is 7 to 8"),
-        (9, 7, "that is 7 to 8"),
+        (6, 9, "offsets 6 to 8 of orders-0 are not exactly the damaged ranges: 7 to 8, 20 to 20"),
+        (7, 10, "damaged ranges: 7 to 8, 20 to 20"),
+        (8, 9, "damaged ranges: 7 to 8"),
+        (0, 40, "damaged ranges: 7 to 8"),
+        (9, 7, "damaged ranges: 7 to 8"),
     ],
 )
 def test_accepting_the_loss_of_undamaged_offsets_is_rejected(first_offset: int, next_offset: int, said: str) -> None:
@@ -161,7 +161,7 @@ def test_the_ranges_of_one_segment_go_together() -> None:
     node = Node(7, 10)
     code, message = node.accept(7, 8)
     assert code == ErrorCode.INVALID_REQUEST
-    assert message == "offsets 7 to 10 of orders-0 are in one segment: accept the loss of all of them"
+    assert message == "the damaged offsets 7 to 10 of orders-0 are in one segment: accept the loss of all of them"
     assert node.accept(7, 11) == (ErrorCode.NONE, None)
 
 
@@ -169,7 +169,7 @@ def test_only_a_leader_takes_it_and_only_where_something_is_damaged() -> None:
     node = Node(7)
     assert node.accept(7, 8, partition=1)[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert node.accept(7, 8) == (ErrorCode.NONE, None)
-    assert node.accept(7, 8) == (ErrorCode.INVALID_REQUEST, "no offsets of orders-0 are damaged on its leader")
+    assert node.accept(7, 8) == (ErrorCode.INVALID_REQUEST, "the leader of orders-0 has no damaged offsets")
 
 
 def test_a_disk_that_fails_leaves_it_damaged() -> None:
@@ -177,7 +177,7 @@ def test_a_disk_that_fails_leaves_it_damaged() -> None:
     node.house.fs.capacity_bytes = 0
     code, message = node.accept(7, 8)
     assert code == ErrorCode.KAFKA_STORAGE_ERROR
-    assert "orders-0 stays damaged" in (message or "")
+    assert "orders-0 is still damaged" in (message or "")
     assert node.unreadable == [(7, 8)]
     node.house.fs.capacity_bytes = None
     assert node.accept(7, 8) == (ErrorCode.NONE, None)

@@ -268,7 +268,7 @@ async def test_an_invalid_answer_ends_the_connection(frames: PushFrames) -> None
         client.send(layouts.START_FETCHER_RESPONSE, StartFetcherResponse(0, "c"))
     assert await client.registered() is ErrorCode.NONE
     odd = StopFetcherResponse(0, "c", (PartitionOffset("orders", "first", 0),))
-    with pytest.raises(ProtocolError, match="names no partition"):
+    with pytest.raises(ProtocolError, match="does not name a partition"):
         client.send(layouts.STOP_FETCHER_RESPONSE, odd)
     with pytest.raises(ProtocolError):
         client.send_bytes(b"\x75\x33\0")
@@ -286,7 +286,7 @@ async def test_an_answer_with_more_offsets_than_assigned_is_not_parsed(frames: P
     longest = tuple(part._replace(partition="0000000001-0000000002") for part in owned.assigned_parts)
     client.send(layouts.STOP_FETCHER_RESPONSE, StopFetcherResponse(0, "c" * layouts.ID_BYTES_MAX, longest))
     many = StopFetcherResponse(0, "c", tuple(PartitionOffset("t", "0", 0) for _ in range(0x7FFF)))
-    with pytest.raises(ProtocolError, match="more than its offsets would take"):
+    with pytest.raises(ProtocolError, match="more than the offsets of its partitions need"):
         client.send(layouts.STOP_FETCHER_RESPONSE, many)
 
 
@@ -507,7 +507,7 @@ async def test_unexpected_answers_end_the_connection_before_they_fill_a_queue(fr
     answer = StartFetcherResponse(0, "c")
     for _ in range(2):
         client.send(layouts.START_FETCHER_RESPONSE, answer)
-    with pytest.raises(ProtocolError, match="more was answered than was asked"):
+    with pytest.raises(ProtocolError, match="more responses arrived than calls were sent"):
         client.send(layouts.START_FETCHER_RESPONSE, answer)
 
 

@@ -100,5 +100,5 @@ def test_calls_that_wait_for_an_answer_that_fails_are_not_told_that_it_is_too_la
     next(first)
     with pytest.raises(ValueError, match="a mistake"):
         next(first)
-    with pytest.raises(RuntimeError, match="could not be made"):
+    with pytest.raises(RuntimeError, match="could not be encoded"):
         next(second)

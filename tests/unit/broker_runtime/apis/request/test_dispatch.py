@@ -120,7 +120,7 @@ async def test_our_own_mistakes_are_traced_now_and_then(caplog: pytest.LogCaptur
         await finished(dispatch.handle(FIND, NotedConnection()))
     traced = [record for record in caplog.records if record.levelno >= logging.ERROR]
     assert [record.getMessage() for record in traced] == [
-        "the handler of FindCoordinator failed, its connection is closed"
+        "the handler of FindCoordinator failed; the connection is closed"
     ]
     assert traced[0].exc_info is not None
     node.clock.advance(10)

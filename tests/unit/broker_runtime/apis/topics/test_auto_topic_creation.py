@@ -86,7 +86,7 @@ async def test_a_topic_that_cannot_be_created_is_logged_rarely_and_may_be_reques
         await scene.ask("a")
         await answered(scene, number, result)
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
-    assert "topic a was asked for and could not be created" in caplog.text
+    assert "topic a was requested and could not be created" in caplog.text
 
 
 async def test_a_stop_waits_for_nobody() -> None:

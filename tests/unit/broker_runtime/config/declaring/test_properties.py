@@ -49,5 +49,5 @@ def test_half_an_escape_is_named() -> None:
 
 @pytest.mark.parametrize("text", ["\\ud83d", "\\ud83dx", "\\ude00\\ud83d"])
 def test_a_lone_surrogate_is_rejected_because_it_cannot_be_sent(text: str) -> None:
-    with pytest.raises(ConfigError, match="line 1: half of a character"):
+    with pytest.raises(ConfigError, match="line 1: an escaped surrogate"):
         parse_properties(f"a={text}", "x")

@@ -68,7 +68,7 @@ def test_a_host_that_is_left_out_is_the_files_for_this_listener_and_the_brokers_
 
 @pytest.mark.parametrize("host", ["shop.example", "a" * 64 + ".example", "10.0.0.300"])
 def test_no_name_server_is_asked_where_a_listener_is_to_be_opened(host: str) -> None:
-    with pytest.raises(ConfigError, match="is no address; name one of this machine"):
+    with pytest.raises(ConfigError, match="is not an address; use an address of this machine"):
         dynamic_listeners(settings(), NEW | {"listeners": f"{INTERNAL},EXTERNAL://{host}:9094"})
 
 
@@ -93,11 +93,11 @@ def test_the_listener_of_a_controller_in_the_same_process_is_kept_and_not_shown(
         ({"listeners": "EXTERNAL://0.0.0.0:9094"}, "advertised.listeners: INTERNAL is not one of listeners"),
         ({"listeners": f"{INTERNAL}"}, "advertised.listeners: EXTERNAL is not one of listeners"),
         ({"listeners": "INTERNAL://0.0.0.0:9999,EXTERNAL://0.0.0.0:9094"}, "cannot be removed or changed"),
-        ({"advertised.listeners": "EXTERNAL://lb.example:443"}, "brokers use INTERNAL between them; name it"),
+        ({"advertised.listeners": "EXTERNAL://lb.example:443"}, "connect to each other by INTERNAL; include it"),
         ({"listener.security.protocol.map": "INTERNAL:PLAINTEXT"}, "the security protocol of EXTERNAL is not known"),
-        ({"listener.security.protocol.map": "INTERNAL:PLAINTEXT,EXTERNAL:SSL"}, "does not have yet"),
-        ({"listeners": f"{INTERNAL},EXTERNAL://0.0.0.0:9091"}, "INTERNAL and EXTERNAL have the port 9091"),
-        ({"listeners": f"{INTERNAL},EXTERNAL://0.0.0.0:9094,CONTROLLER://:1"}, "name of controllers' listeners"),
+        ({"listener.security.protocol.map": "INTERNAL:PLAINTEXT,EXTERNAL:SSL"}, "does not support yet"),
+        ({"listeners": f"{INTERNAL},EXTERNAL://0.0.0.0:9091"}, "INTERNAL and EXTERNAL have the same port, 9091"),
+        ({"listeners": f"{INTERNAL},EXTERNAL://0.0.0.0:9094,CONTROLLER://:1"}, "name of a controller's listener"),
         ({"listeners": f"{INTERNAL},EXTERNAL"}, "must be NAME://host:port"),
         ({"advertised.listeners": "INTERNAL://pod-0:9091,EXTERNAL://0.0.0.0:1"}, "clients cannot reach 0.0.0.0"),
     ],
@@ -123,7 +123,7 @@ def test_stored_listeners_that_conflict_with_the_file_are_all_ignored_and_report
     assert effective.config.max_connections == 5
     (told,) = effective.ignored
     assert "cannot be removed or changed" in told
-    assert "the listeners are those of the properties file" in told
+    assert "the broker uses the listeners of the properties file" in told
 
 
 def test_proxies_are_trusted_by_a_listener_of_clients_only() -> None:
@@ -132,9 +132,9 @@ def test_proxies_are_trusted_by_a_listener_of_clients_only() -> None:
     assert effective.values[key.format("clients")] == ("10.0.0.0/8", "::1")
     refused = effective_config(settings(), {key.format("internal"): "10.0.0.0/8"}, {})
     assert key.format("internal") not in refused.values
-    assert "brokers use this listener between them" in refused.ignored[0]
+    assert "brokers connect to each other by this listener" in refused.ignored[0]
     for key_name, value, expected in (
-        (key.format("internal"), "10.0.0.0/8", "brokers use this listener between them"),
+        (key.format("internal"), "10.0.0.0/8", "brokers connect to each other by this listener"),
         (key.format("clients"), "10.0.0.1/8", "host bits set"),
         (key.format("clients"), "balancer", "must be networks such as 10.0.0.0/8"),
         ("proxy.protocol.trusted", "10.0.0.0/8", "without listener.name.<name>. before it"),

@@ -45,5 +45,5 @@ def test_other_overrides_are_refused_with_what_is_wanted(text: str) -> None:
 
 def test_an_api_that_does_not_exist_is_refused() -> None:
     settings = broker_settings({"node.id": "1", KEY: "Produced:5000"})
-    with pytest.raises(ConfigError, match=r"there is no API Produced; there are .*Produce, "):
+    with pytest.raises(ConfigError, match=r"API Produced does not exist; the APIs are .*Produce, "):
         request_limits(settings)

@@ -27,7 +27,7 @@ def test_an_invalid_tag_name_is_not_a_key(name: str) -> None:
 
 @pytest.mark.parametrize("tag", [tag.name for tag in BUILT_IN_TAGS])
 def test_built_in_tags_cannot_be_configured(tag: str) -> None:
-    with pytest.raises(ConfigError, match=f"each broker says {tag} of itself"):
+    with pytest.raises(ConfigError, match=f"each broker reports its own {tag}"):
         broker_settings({**FILE, f"tag.{tag}": "x"})
 
 
@@ -43,7 +43,7 @@ def test_a_file_has_so_many_tags_at_most() -> None:
     tags = {f"tag.t{number}": "x" for number in range(TAGS_MAX)}
     assert tags_problem(tags) is None
     assert len(tags_in(broker_settings({**FILE, **tags}).given)) == TAGS_MAX
-    with pytest.raises(ConfigError, match=f"{TAGS_MAX + 1} keys begin with tag., and at most {TAGS_MAX} may"):
+    with pytest.raises(ConfigError, match=f"{TAGS_MAX + 1} keys begin with tag.; at most {TAGS_MAX} are"):
         broker_settings({**FILE, **tags, "tag.more": "x"})
 
 

@@ -144,14 +144,14 @@ def test_a_store_that_does_not_answer_is_given_up_after_a_lease() -> None:
     ("spoil", "sentence"),
     [
         (lambda shared: shared.delete(f"m-batch-{1:020d}"), "no object for offset 1"),
-        (lambda shared: shared.create("m-notes", "batch", b""), "none of its objects"),
-        (lambda shared: shared.create(f"m-batch-{3:020d}", "batch", b"?" * 80), "holds no whole batches"),
+        (lambda shared: shared.create("m-notes", "batch", b""), "its name is not one of the journal's"),
+        (lambda shared: shared.create(f"m-batch-{3:020d}", "batch", b"?" * 80), "does not have complete batches"),
         (lambda shared: shared.create("m-manifest", "manifest", b"{}"), "cannot be read"),
         (
             lambda shared: shared.create(
                 "m-manifest", "manifest", b'{"endOffset":2,"epoch":1,"chunks":1,"bytes":3,"checksum":1}'
             ),
-            "a snapshot that is not whole",
+            "an incomplete snapshot",
         ),
     ],
 )

@@ -87,8 +87,8 @@ def test_an_expression_that_matches_too_many_topics_keeps_those_that_it_had(capl
     assert coordinator.assigned("a") == dict.fromkeys(topics, (0,))
     (told,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert told == (
-        f"a subscription of group {GROUP} gets no other topics: the expression 'ord.*' matches 3 topics, and "
-        "sluicegate.group.member.topics.max allows 2: let it match fewer, or raise the limit"
+        f"a subscription of group {GROUP} gets no other topics: the expression 'ord.*' matches 3 topics; "
+        "sluicegate.group.member.topics.max allows 2. Use an expression that matches fewer topics, or raise the limit"
     )
 
 
@@ -108,9 +108,9 @@ def test_expressions_that_would_make_too_many_topics_together_keep_those_that_th
     assert {topic for one in ("first", "second") for topic in coordinator.assigned(one)} == set(topics[:3])
     (warning,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert warning == (
-        f"a subscription of group {GROUP} gets no other topics: with the topics that 'b.*' and the other expressions "
-        "match now the group would have 6 topics, and sluicegate.group.topics.max allows 3: let them match fewer, or "
-        "raise the limit"
+        f"a subscription of group {GROUP} gets no other topics: the group would have 6 topics with those that 'b.*' "
+        "and its other expressions match now; sluicegate.group.topics.max allows 3. Use expressions that match fewer "
+        "topics, or raise the limit"
     )
 
 

@@ -34,7 +34,7 @@ CONFIG = BrokerConfig(group_consumer_assignors=("uniform", "range"), sluicegate_
         ),
         (
             {"subscribed_topic_names": ("a", "b", "c")},
-            "SubscribedTopicNames has 3 topics, and sluicegate.group.member.topics.max allows 2. Subscribe to "
+            "SubscribedTopicNames has 3 topics; sluicegate.group.member.topics.max allows 2. Subscribe to "
             "fewer topics, or raise the limit.",
         ),
         ({"member_epoch": -2}, "InstanceId can't be null."),

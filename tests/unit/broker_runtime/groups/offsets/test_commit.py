@@ -164,5 +164,5 @@ def test_a_tombstone_makes_no_group() -> None:
 
 
 def test_a_state_without_a_factory_of_simple_groups_raises_an_error() -> None:
-    with pytest.raises(ValueError, match="offsets of g are committed"):
+    with pytest.raises(ValueError, match="offsets of group g are committed"):
         GroupsState(APPLIERS).apply(GroupRecord(OffsetCommitKey("g", "orders", 0), OffsetCommitValue(5, -1, "", 1)), 0)

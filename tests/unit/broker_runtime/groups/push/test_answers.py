@@ -35,7 +35,7 @@ def test_an_answer_to_what_was_not_asked_ends_the_registration(
 ) -> None:
     consumer, other = coordinator.consumers("a", "b")
     say(consumer)
-    assert consumer.hung_up == "it answered what it was not asked"
+    assert consumer.hung_up == "it sent a response without a call"
     answer_all([other])
     assert len(other.reading) == 4, "nobody else is troubled"
 
@@ -85,7 +85,7 @@ def test_only_consumers_registered_for_it_report_offsets(
     assert [type(call) for call in consumer.unanswered] == [StopFetcher, Ping]
     consumer.say(answered, offsets=offsets)
     assert consumer.hung_up is not None
-    assert "registered otherwise" in consumer.hung_up
+    assert "contradicts its registration" in consumer.hung_up
     assert coordinator.committed() == {}
 
 
@@ -94,7 +94,7 @@ def test_an_answer_with_an_error_is_that_of_a_consumer_that_has_failed(coordinat
     third = Consumer(coordinator, "c")
     third.register()
     first.say(stop_answered, offsets=(), error_code=-1)
-    assert first.hung_up == "it answered with error -1"
+    assert first.hung_up == "it returned error -1"
     answer_all([second, third])
     assert second.reading | third.reading == {("t", number) for number in range(4)}
 

@@ -79,7 +79,7 @@ def test_a_consumer_late_in_one_rebalance_has_its_full_time_in_the_next() -> Non
 
     coordinator.topic("t", 6)
     wait(coordinator, 2 * SESSION_S, quick, patient)
-    assert quick.hung_up == "it did not stop or start when it was told to"
+    assert quick.hung_up == "it did not respond to a call to stop or start"
     assert patient.hung_up is None
     answer_all([patient])
     assert patient.reading == {("t", number) for number in range(6)}

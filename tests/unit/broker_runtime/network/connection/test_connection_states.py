@@ -57,7 +57,7 @@ def test_both_forms_of_the_table_say_the_same() -> None:
 
 def test_an_event_that_the_state_does_not_know_is_named_with_it() -> None:
     error = unknown(ConnectionState.SHORT_OF_MEMORY, ConnectionEvent.BYTES)
-    assert str(error) == "a connection that is Short of memory cannot have: bytes have arrived"
+    assert str(error) == "a connection in state Short of memory cannot get the event: bytes have arrived"
 
 
 def test_everything_has_a_meaning_and_stands_on_the_page() -> None:

@@ -104,7 +104,7 @@ def test_complete_requests_behind_a_deferred_one_wait_and_are_served_before_the_
     driven = Driven()
     driven.receive(request(b"later") + request(b"a") + request(b"b"))
     assert driven.is_now(ConnectionState.AWAITING)
-    with pytest.raises(UnknownEventError, match="Awaiting cannot have: the client has closed its side"):
+    with pytest.raises(UnknownEventError, match="Awaiting cannot get the event: the client has closed its side"):
         driven.machine.end(ConnectionEvent.END_OF_STREAM)
     driven.reply(b"at last")
     assert driven.sent() == request(b"at last")
@@ -300,13 +300,13 @@ def test_what_cannot_happen_raises() -> None:
     driven = Driven()
     driven.receive(request(b"half")[:5])
     driven.sent()
-    with pytest.raises(UnknownEventError, match="Reading cannot have: the connection's turn begins"):
+    with pytest.raises(UnknownEventError, match="Reading cannot get the event: the connection's turn begins"):
         driven.machine.turn(NOW_S)
-    with pytest.raises(UnknownEventError, match="Reading cannot have: all replies are sent"):
+    with pytest.raises(UnknownEventError, match="Reading cannot get the event: all replies are sent"):
         driven.machine.sent(NOW_S)
-    with pytest.raises(UnknownEventError, match="Reading cannot have: the last pending reply is ready"):
+    with pytest.raises(UnknownEventError, match="Reading cannot get the event: the last pending reply is ready"):
         driven.reply(b"to nothing")
-    with pytest.raises(UnknownEventError, match="Reading cannot have: the requests of this turn"):
+    with pytest.raises(UnknownEventError, match="Reading cannot get the event: the requests of this turn"):
         driven.machine.served(0, NOW_S)
 
 

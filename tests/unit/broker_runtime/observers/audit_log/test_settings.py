@@ -24,7 +24,7 @@ def test_the_defaults_of_the_keys_are_those_of_the_settings() -> None:
         ("queue.bytes", "0", "must be a whole number above 0"),
         ("flush.ms", "soon", "must be a whole number above 0, not 'soon'"),
         ("hash.key", "short", "must have 16 to 64 bytes, this one has 5"),
-        ("spool.bytes", "1000", "must be twice segment.bytes at least"),
+        ("spool.bytes", "1000", "must be at least twice segment.bytes"),
         ("colour", "red", "has no key colour; it has audit.topic, exclude.listeners"),
     ],
 )

@@ -229,7 +229,7 @@ def test_a_flipped_bit_in_a_base_offset_neither_moves_the_end_nor_stops_the_brok
         node.flip(path, position + byte, bit)
         node.lose_index(-1)
         node.start()
-        assert "where 48 comes next" in node.log.damage[0].reason
+        assert "instead of 48" in node.log.damage[0].reason
         assert (node.unreadable, served(node.log)) == ([(48, 48)], all_but(48))
         node.stop()
         node.flip(path, position + byte, bit)
@@ -248,7 +248,7 @@ def test_a_batch_of_more_offsets_than_an_index_can_say_is_damaged() -> None:
     node.kill()
     node.fs.open(node.segment(-1)).write_at([whole], position)
     node.start()
-    assert "a batch of 2147483648 offsets" in node.log.damage[0].reason
+    assert "a batch has 2147483648 offsets" in node.log.damage[0].reason
     assert (node.unreadable, served(node.log)) == ([(48, 48)], all_but(48))
     assert CRC_FROM == 21
 
@@ -302,7 +302,7 @@ def test_a_person_may_accept_the_loss_of_damaged_offsets(caplog: pytest.LogCaptu
     node.fs.open(FOLDER / "accept-loss", create=True)
     with caplog.at_level(logging.ERROR):
         node.start()
-    assert f"orders-0: the loss of offsets {first} to {follows - 1} is accepted" in caplog.text
+    assert f"orders-0: the loss of offsets {first} to {follows - 1} was accepted" in caplog.text
     assert (node.unreadable, served(node.log)) == ([], all_but(*lost))
     assert node.logs.damage.accepted_ranges == 4
     assert node.logs.run_record.epoch == -1
@@ -326,7 +326,7 @@ def test_a_person_may_accept_that_the_end_is_lost(caplog: pytest.LogCaptureFixtu
     with caplog.at_level(logging.ERROR):
         node.start()
     assert (node.unreadable, served(node.log)) == ([], all_but(20, 49))
-    assert "orders-0 ends at 49, and once had more" in caplog.text
+    assert "orders-0 ends at 49, but had more records before" in caplog.text
     assert node.log.append(memoryview(encode_batch([(b"k", b"on")], 1)), leader_epoch=2).base_offset == 49
 
 
@@ -371,7 +371,7 @@ def test_a_topic_id_that_is_damaged_is_known_all_the_same(caplog: pytest.LogCapt
     with caplog.at_level(logging.ERROR):
         node.start()
     assert node.log.topic_id == TOPIC_ID
-    assert "partition.metadata is damaged, and is made again" in caplog.text
+    assert "partition.metadata is damaged, and is rewritten" in caplog.text
     assert read_topic_id(node.fs, FOLDER) == TOPIC_ID
 
 

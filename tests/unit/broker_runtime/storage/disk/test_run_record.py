@@ -169,7 +169,7 @@ def test_a_log_that_is_shorter_than_it_was_known_to_be_ends_the_word() -> None:
     node.stop()
     node.fs.open(SEGMENT).truncate(0)
     for _ in range(2):
-        with pytest.raises(KafkaError, match="ends there, and had records up to 1"):
+        with pytest.raises(KafkaError, match="ends there, but had records up to 1"):
             node.start()
         assert node.epoch == -1
         node.kill()

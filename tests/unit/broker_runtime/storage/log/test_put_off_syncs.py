@@ -174,7 +174,7 @@ def test_a_failed_fsync_takes_the_log_offline_at_once() -> None:
     house.send()
     house.fs.failing_fsync = True
     house.slow_disk.finish_all()
-    assert "takes no records since an fsync failed" in (house.log.failure or "")
+    assert "has accepted no records since an fsync failed" in (house.log.failure or "")
     assert not house.vouches
 
 

@@ -84,7 +84,7 @@ def test_what_cannot_be_removed_is_tried_again(caplog: pytest.LogCaptureFixture)
     many.tick()
     many.tick()
     assert many.left == 1
-    assert "tried again" in caplog.text
+    assert "retrying" in caplog.text
     many.fs.rmdir(LOG_DIR / folder / "in-the-way")
     many.tick()
     assert many.left == 0

@@ -145,10 +145,10 @@ def test_any_bytes_are_a_message_or_a_protocol_error(name: str, data: bytes) -> 
     ("body", "why"),
     [
         ("7532 ffff", "-1 bytes"),
-        ("7532 0401" + "61" * 0x401, "ends before"),
+        ("7532 0401" + "61" * 0x401, "ends in the middle"),
         ("7532 0001 ff", "UTF-8"),
-        ("7532 0000 0000 0000", "ends before"),
-        ("7532 0000 0000 0000 02", "ends before"),
+        ("7532 0000 0000 0000", "ends in the middle"),
+        ("7532 0000 0000 0000 02", "ends in the middle"),
         ("7532 0000 0000 0000 02 0000 00000000 00", "1 bytes follow"),
         ("7531 0000", "30002"),
     ],
@@ -164,9 +164,9 @@ def test_an_invalid_registration_is_malformed(body: str, why: str) -> None:
     [
         ("0401" + "61" * 0x401 + "0000 0000 01 0000 00000000", "group_id", "1025 bytes"),
         ("0000 0401" + "61" * 0x401 + "0000 01 0000 00000000", "consumer_id", "1025 bytes"),
-        ("0000 0000 0000 02 0000 00000000", "auto_commit", "a boolean is 0 or 1, and not 2"),
+        ("0000 0000 0000 02 0000 00000000", "auto_commit", "a boolean must be 0 or 1, not 2"),
         ("0000 0000 0000 01 0011" + "61" * 0x11 + "00000000", "auto_offset_rest", "17 bytes"),
-        ("0000 0000 0000 02 0011" + "61" * 0x11 + "00000000", "auto_commit", "a boolean is 0 or 1"),
+        ("0000 0000 0000 02 0011" + "61" * 0x11 + "00000000", "auto_commit", "a boolean must be 0 or 1"),
     ],
 )
 def test_a_registration_with_a_value_beyond_its_limit_names_the_first_such_field(

@@ -27,7 +27,7 @@ ORDERS = DamagedReplica(
     "it is the only replica",
     (DamagedRange(15, 19, "000.log, byte 9855: \x1b[31mbad"), DamagedRange(30, 30, "lost")),
 )
-FOLLOWED = DamagedReplica("orders", 1, 1, "it is mended soon", (DamagedRange(3, 3, "a checksum"),))
+FOLLOWED = DamagedReplica("orders", 1, 1, "the repair begins soon", (DamagedRange(3, 3, "a checksum"),))
 
 
 class Cluster:
@@ -79,7 +79,7 @@ def test_each_range_has_a_line_and_each_leader_a_way_to_give_it_up(cluster: Clus
     assert rows == [
         ["orders-0", "1 (leads)", "15-19", "000.log, byte 9855: \\x1b[31mbad", "it is the only replica"],
         ["orders-0", "1 (leads)", "30-30", "lost", "it is the only replica"],
-        ["orders-1", "2 (follows)", "3-3", "a checksum", "it is mended soon"],
+        ["orders-1", "2 (follows)", "3-3", "a checksum", "the repair begins soon"],
     ]
     assert done.stderr == "if no replica has these offsets: sluicegate damage accept orders-0 --offsets 15-30\n"
     assert json.loads(run("list", "-o", "json").stdout)["brokers"][1]["replicas"][0]["ranges"][0]["first"] == 3

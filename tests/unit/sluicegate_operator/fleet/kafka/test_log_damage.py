@@ -19,7 +19,7 @@ TOLD = {
         5,
         (
             DamagedReplica("orders", 0, 1, "no other replica has them", RANGES),
-            DamagedReplica("orders", 1, 0, "it is mended soon", RANGES[:1]),
+            DamagedReplica("orders", 1, 0, "the repair begins soon", RANGES[:1]),
             DamagedReplica("orders", 2, 2, "its newest records are damaged", ()),
         ),
     ),
@@ -51,7 +51,7 @@ async def test_each_damaged_replica_is_a_sentence_and_a_broker_that_does_not_ans
     brokers = [BrokerAddress(broker_id, f"b{broker_id}", 9092) for broker_id in (0, 1, 2)]
     sentences = (
         "offsets 10 to 11, 20 to 21, 30 to 31 and 1 more ranges of orders-0 cannot be read; no other replica has them",
-        "offsets 10 to 11 of orders-1 cannot be read; it is mended soon",
+        "offsets 10 to 11 of orders-1 cannot be read; the repair begins soon",
         "orders-2: its newest records are damaged",
     )
     assert await log_damage.ask_log_damage(brokers) == {0: BrokerDamage(0, ()), 1: BrokerDamage(5, sentences)}

@@ -10,7 +10,7 @@ def test_brokers_that_can_read_everything() -> None:
 
 
 def test_what_cannot_be_read_is_named_by_broker() -> None:
-    sentence = "offsets 15 to 16 of orders-0 cannot be read; it is mended soon"
+    sentence = "offsets 15 to 16 of orders-0 cannot be read; the repair begins soon"
     found = damage_finding({2: BrokerDamage(1, (sentence,)), 1: BrokerDamage(0, ())})
     assert (found.holds, found.reason) == (True, "OffsetsUnreadable")
     assert found.message == f"broker 2: {sentence}. `sluicegate damage list` shows all of them"
