@@ -367,6 +367,10 @@ class Consumer:
         connection = self.connection
         assert connection is not None
         self.lose_connection()
+        self.report_end(connection)
+
+    def report_end(self, connection: int) -> None:
+        """Notify the coordinator that a connection has ended, as the broker does for each, also if it hangs up itself."""
         coordinator = self.coordinator
         coordinator.decide(
             lambda state: answers.connection_ended(state, coordinator.environment, GROUP, self.consumer_id, connection)

@@ -83,6 +83,7 @@ steps = st.lists(
 @example([Comes({}), Said("stop", None, 0, []), Waits(1.0)])
 @example([Comes({}), Obeys(1), Said("ping", "a", 0, [Consumed("t", 0, FAR)]), Waits(1.0)])
 @example([Comes({}), Obeys(2), Waits(3.0), Said("ping", None, 0, [Consumed("t", each, FAR) for each in range(4)])])
+@example([Comes({"session_timeout_ms": 1_800_000}), Said("ping", "a", 0, None)])
 @example([Comes({}), Waits(3.0), Said("start", None, 0, None), Said("stop", None, 0, [Consumed("t", 3, FAR)])])
 def test_arbitrary_answers_of_one_consumer_do_not_stop_others_or_move_offsets_back(
     taken: list[Said | Comes | Obeys | Waits],
@@ -131,7 +132,10 @@ def _take(
         case Said(what, consumer_id, error_code, offsets):
             if hostile.connection is not None:
                 asked = next((call for call in hostile.unanswered if isinstance(call, ASKED[what])), None)
+                connection = hostile.connection
                 hostile.say(WHAT[what], offsets=offsets, error_code=error_code, consumer_id=consumer_id)
+                if hostile.connection is None:
+                    hostile.report_end(connection)
                 if asked is None or error_code:
                     assert hostile.hung_up is not None
                 elif hostile.connection is not None:
