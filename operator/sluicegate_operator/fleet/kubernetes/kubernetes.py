@@ -30,7 +30,7 @@ from sluicegate_operator.kube.client.one_by_one import Refusals
 from sluicegate_operator.kube.http.errors import KubeConflictError, KubeError
 from sluicegate_operator.kube.http.kinds import CONFIG_MAP, NETWORK_POLICY, POD, STATEFUL_SET
 from sluicegate_operator.planning.layout.children import cluster_children, network_policies, wanted_revision
-from sluicegate_operator.planning.layout.cluster_layout import Role, plan_cluster
+from sluicegate_operator.planning.layout.cluster_layout import Role, cluster_id, plan_cluster
 from sluicegate_operator.planning.layout.images import Images
 from sluicegate_operator.planning.layout.restart_reasons import NodeRevision
 from sluicegate_operator.planning.layout.volumes import VolumesSeen
@@ -237,10 +237,10 @@ class KubernetesFleet:
         nothing.
         """
         looked = self._looked.of(cluster)
-        places = looked.controllers or _controllers(await self.pods(cluster))
+        places = looked.controllers or _controllers(cluster, await self.pods(cluster))
         view = await controller_view(places)
         pods = await all_pods(self._kube, cluster, view.overview, looked.absent, fresh=fresh)
-        now = looked.controllers = _controllers(pods)
+        now = looked.controllers = _controllers(cluster, pods)
         if view.overview is None and now != places:
             view = await controller_view(now)
             pods = await all_pods(self._kube, cluster, view.overview, looked.absent, fresh=fresh)
@@ -403,5 +403,9 @@ def _of_pods(node_set: Mapping[str, Any]) -> Mapping[str, str]:
     return annotations
 
 
-def _controllers(pods: Sequence[NodePod]) -> tuple[ControllerPlace, ...]:
-    return tuple(ControllerPlace(pod.node_id, pod.host) for pod in pods if pod.role is Role.CONTROLLER and pod.host)
+def _controllers(cluster: BrokerCluster, pods: Sequence[NodePod]) -> tuple[ControllerPlace, ...]:
+    return tuple(
+        ControllerPlace(pod.node_id, pod.host, cluster_id=cluster_id(cluster))
+        for pod in pods
+        if pod.role is Role.CONTROLLER and pod.host
+    )
