@@ -180,9 +180,12 @@ def _series_of(event: Mapping[str, Any]) -> tuple[Key, Series] | None:
 
 
 def _event_name(name: str, key: Key, series: Series) -> str:
-    """Return the name of a series' Event. The next series of the same event gets another name."""
+    """Return the name of a series' Event. The next series of the same event gets another name.
+
+    A part of a DNS subdomain ends with a letter or a digit, also after the cut.
+    """
     text = "\0".join((*key, series.first.isoformat()))
-    return f"{name[:200]}.{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    return f"{name[:200].rstrip('-.')}.{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
 def _timestamp(time: datetime) -> str:

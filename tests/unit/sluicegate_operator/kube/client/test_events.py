@@ -1,6 +1,7 @@
 """The events that are posted, counted and forgotten; a simulated API server and wall clock."""
 
 import logging
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -125,6 +126,17 @@ async def test_a_refused_event_is_tried_and_logged_at_most_once_a_minute(
     assert played.posted == []
     await played.record(after_s=1)
     assert played.posted == [("replace", 123)]
+
+
+@pytest.mark.parametrize("last", "a-.")
+async def test_the_name_of_an_event_of_an_object_with_a_long_name_is_valid(last: str) -> None:
+    played = Played()
+    meta = {**QUOTA_META, "name": "a" * 199 + last + "b" * 20}
+    await played.recorder.record({**QUOTA, "metadata": meta}, "Normal", "LimitEnforced", "in force")
+    [(_, name, _)] = played.kube.posted
+    label = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+    assert re.fullmatch(rf"{label}(\.{label})*", name)
+    assert len(name) <= 253
 
 
 @pytest.mark.parametrize(
