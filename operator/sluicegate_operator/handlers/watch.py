@@ -34,6 +34,12 @@ from sluicegate_operator.resources.audit_files import COMPONENT
 from sluicegate_operator.resources.audit_run import PIPELINE_LABEL
 from sluicegate_operator.resources.labels import RACK, ROLE_LABEL, selector
 
+ORPHAN_FINALIZER = "orphan"
+"""The finalizer that the API server sets for `kubectl delete --cascade=orphan`.
+
+The garbage collector removes it after it has removed the object from its children's owners.
+"""
+
 
 class Watch:
     """A subscriber of the cache that marks the queues that a change concerns."""
@@ -48,6 +54,8 @@ class Watch:
         self._departed = departed
         self._queues = queues
         self._places = PipelinePlaces()
+        self._orphaning: set[str] = set()
+        """Uids of deleted BrokerClusters whose children Kubernetes keeps: `kubectl delete --cascade=orphan`."""
 
     def on_change(self, kind: Kind, before: CachedObject | None, after: CachedObject | None) -> None:
         """Mark the queues. `before` is None for a new object, and for each cached object when the term begins."""
@@ -68,16 +76,29 @@ class Watch:
             return
         if after is not None:
             self._first_seen.note({"metadata": {"uid": after.uid, "generation": _generation(after)}})
+        if kind == BROKER_CLUSTER:
+            self._orphaning.update(one.uid for one in (before, after) if one is not None and _is_orphaning(one))
         if before is not None and (after is None or after.uid != before.uid):
             self._first_seen.forget(before.uid)
-            if kind == BROKER_CLUSTER and isinstance(before.value, BrokerCluster | UnreadableObject):
-                self._departed.setdefault((before.namespace, before.cluster), {})[before.uid] = before.value
+            if kind == BROKER_CLUSTER:
+                self._on_departed(before)
         for key in _clusters(before, after):
             for queue in KINDS[kind.kind].queues:
                 self._queues[queue].mark(key)
         if kind in (AUDIT_PIPELINE, BROKER_CLUSTER):
             for key in self._places.concerned(before, after) - _clusters(before, after):
                 self._queues["pipelines"].mark(key)
+
+    def _on_departed(self, before: CachedObject) -> None:
+        """Note a deleted BrokerCluster, so that its claims are deleted with it.
+
+        A cluster that is deleted with `--cascade=orphan` is not noted: its claims stay, and an owner that is gone would
+        make the garbage collector delete them.
+        """
+        if before.uid in self._orphaning:
+            self._orphaning.discard(before.uid)
+        elif isinstance(before.value, BrokerCluster | UnreadableObject):
+            self._departed.setdefault((before.namespace, before.cluster), {})[before.uid] = before.value
 
     def _on_pod(self, before: CachedObject | None, after: CachedObject | None) -> None:
         """Mark queues only for changes of a node's place or health: pods change their status often."""
@@ -147,6 +168,15 @@ def _generation(held: CachedObject) -> int:
         return held.value.metadata.generation
     body = held.value.body if isinstance(held.value, UnreadableObject) else held.value
     return int(body["metadata"].get("generation") or 0)
+
+
+def _is_orphaning(held: CachedObject) -> bool:
+    """Return whether the object is being deleted, and Kubernetes removes it as the owner of its children."""
+    if isinstance(held.value, Resource):
+        meta = held.value.metadata
+        return meta.deletion_timestamp is not None and ORPHAN_FINALIZER in meta.finalizers
+    found = (held.value.body if isinstance(held.value, UnreadableObject) else held.value)["metadata"]
+    return bool(found.get("deletionTimestamp")) and ORPHAN_FINALIZER in (found.get("finalizers") or ())
 
 
 def _written(held: CachedObject) -> Hashable:

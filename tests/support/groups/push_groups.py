@@ -370,7 +370,7 @@ class Consumer:
         self.report_end(connection)
 
     def report_end(self, connection: int) -> None:
-        """Notify the coordinator that a connection has ended, as the broker does for each, also if it hangs up itself."""
+        """Notify the coordinator that a connection has ended, as the broker does also if it has closed it."""
         coordinator = self.coordinator
         coordinator.decide(
             lambda state: answers.connection_ended(state, coordinator.environment, GROUP, self.consumer_id, connection)

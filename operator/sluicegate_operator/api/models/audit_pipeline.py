@@ -38,6 +38,8 @@ SHORTHANDS = {
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 TABLES_MAX = 64
+PROGRESS_MAX = 1024
+"""Most characters of status.progress: the CRD's limit."""
 
 
 def _field(value: str) -> str:
@@ -324,7 +326,7 @@ class AuditPipelineStatus(Status):
     """Location of the report of the last run that succeeded."""
     last_error: str | None = Field(default=None, max_length=1024)
     """The first line of the error of the newest run; absent if it has none."""
-    progress: str | None = Field(default=None, max_length=1024)
+    progress: str | None = Field(default=None, max_length=PROGRESS_MAX)
     """Time since which a run is running, and the duration of the previous one; for a Pending run, why its pod does not
     start."""
     took_seconds: float | None = None

@@ -429,7 +429,7 @@ class BrokerClusterSpec(Model):
     for an operator that runs outside the Kubernetes cluster, or to use your own policies."""
     paused: bool = False
     """While true, the operator changes neither this cluster nor any object that refers to it; the condition Paused is
-    True."""
+    True. It still releases volume claims if storage.deleteClaims is not true."""
     resync_seconds: int = Field(default=60, ge=5, le=3600)
     """Interval in seconds at which the operator checks for limits that were changed by hand on a broker, and restores
     them."""

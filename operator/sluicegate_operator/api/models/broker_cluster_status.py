@@ -12,6 +12,8 @@ NO_CONTROLLER = -1
 """The id that Kafka uses for no node."""
 SERVERS_MAX = 32 * 271
 """Length of 32 bootstrap servers with commas between them."""
+LISTENERS_MAX = 64
+"""Most listeners that a status shows. Brokers may have more."""
 VERSION_MAX = 600
 """Length of two releases with ' to ' between them, each as long as a tag may be."""
 
@@ -64,8 +66,8 @@ class BrokerClusterStatus(Status):
     bootstrap_servers: str = Field(default="", max_length=SERVERS_MAX)
     """Value for bootstrap.servers of clients: the address of the first listener by name. With runtime External it is
     bootstrapServers of the spec."""
-    listeners: tuple[ListenerAddresses, ...] | None = Field(default=None, max_length=64)
-    """Listeners that clients can use now, by name; absent with runtime External."""
+    listeners: tuple[ListenerAddresses, ...] | None = Field(default=None, max_length=LISTENERS_MAX)
+    """Listeners that clients can use now, by name, the first 64; absent with runtime External."""
     cluster_id: str = Field(default="", max_length=64)
     """Kafka's id of the cluster."""
     controller_id: int = NO_CONTROLLER

@@ -256,8 +256,8 @@ async def _grow(kube: KubeClient, cluster: BrokerCluster, plan: VolumesPlan, ref
 async def own_claims(kube: KubeClient, cluster: BrokerCluster) -> None:
     """Make the cluster an owner of the claims with its data, or remove it, as in spec.storage.deleteClaims.
 
-    `cluster` may be deleted already. A claim that another client changes or deletes meanwhile is left for the next
-    reconcile. Raises KubeError, when all other claims have been tried; one that may pass comes first. A refusal that
+    `cluster` may be deleted already. Raises KubeError, when all other claims have been tried; one that may pass comes
+    first, such as KubeConflictError for a claim that another client changed or deleted meanwhile. A refusal that
     concerns all claims is raised at once.
     """
     found = await _claims(kube, cluster)
@@ -270,12 +270,8 @@ async def own_claims(kube: KubeClient, cluster: BrokerCluster) -> None:
         others = [owner for owner in meta.get("ownerReferences") or () if owner["uid"] != cluster.metadata.uid]
         owners = [*others, claim_owner(cluster)] if cluster.spec.deletes_claims else others
         seen = {key: meta[key] for key in ("uid", "resourceVersion")}
-        try:
+        with refusals.kept():
             await _patch(kube, cluster, claim.name, {"ownerReferences": owners}, seen)
-        except KubeConflictError as conflict:
-            log.info("the owner of volume claim %s is not set yet: %s", claim.name, conflict)
-        except KubeError as error:
-            refusals.keep(error)
     refusals.raise_first()
 
 

@@ -26,12 +26,17 @@ ASK_TIMEOUT_S = 2.0
 
 @dataclass(frozen=True, slots=True, order=True)
 class ControllerPlace:
-    """The address of one controller."""
+    """The address of one controller.
+
+    `cluster_id`: the id of its cluster, empty if unknown. Another cluster's controller may have got the address of a
+    pod that is gone.
+    """
 
     node_id: int
     host: str
     port: int = CONTROLLER_PORT
     http_port: int = HTTP_PORT
+    cluster_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +73,7 @@ async def _ask(place: ControllerPlace, timeout_s: float, path: str = VIEW_PATH) 
     try:
         answer = await http_get((place.host, place.http_port), path, timeout_s=timeout_s)
         if answer.status == 200:
-            return ControllerView(parse_overview(answer.body), place)
+            return _of_own_cluster(ControllerView(parse_overview(answer.body), place), place)
         if answer.status == 503:
             active = parse_active_controller(answer.body)
             return ControllerView(unseen=f"{name} is not active" + ("" if active is None else f", {active} is"))
@@ -77,6 +82,18 @@ async def _ask(place: ControllerPlace, timeout_s: float, path: str = VIEW_PATH) 
         return ControllerView(unseen=f"{name} does not answer within {timeout_s:g} s")
     except (OSError, OverviewError) as error:
         return ControllerView(unseen=f"{name}: {error}")
+
+
+def _of_own_cluster(view: ControllerView, place: ControllerPlace) -> ControllerView:
+    """Return the view; without an overview if the controller belongs to another cluster."""
+    assert view.overview is not None, "an answer"
+    found = view.overview.cluster_id
+    if not place.cluster_id or found == place.cluster_id:
+        return view
+    return ControllerView(
+        unseen=f"the address {place.host} of controller {place.node_id} belongs to a controller of the cluster with"
+        f" cluster.id {found}, and not {place.cluster_id}: nothing of its answer is used"
+    )
 
 
 async def fence(

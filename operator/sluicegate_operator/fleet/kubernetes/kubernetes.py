@@ -28,9 +28,15 @@ from sluicegate_operator.kube.client.children import who_set
 from sluicegate_operator.kube.client.client import KubeClient
 from sluicegate_operator.kube.client.one_by_one import Refusals
 from sluicegate_operator.kube.http.errors import KubeConflictError, KubeError
-from sluicegate_operator.kube.http.kinds import CONFIG_MAP, NETWORK_POLICY, POD, STATEFUL_SET
+from sluicegate_operator.kube.http.kinds import (
+    CONFIG_MAP,
+    NETWORK_POLICY,
+    POD,
+    POD_DISRUPTION_BUDGET,
+    STATEFUL_SET,
+)
 from sluicegate_operator.planning.layout.children import cluster_children, network_policies, wanted_revision
-from sluicegate_operator.planning.layout.cluster_layout import Role, plan_cluster, role_of
+from sluicegate_operator.planning.layout.cluster_layout import Role, cluster_id, plan_cluster, role_of
 from sluicegate_operator.planning.layout.images import Images
 from sluicegate_operator.planning.layout.restart_reasons import NodeRevision
 from sluicegate_operator.planning.layout.volumes import VolumesSeen
@@ -118,7 +124,7 @@ class KubernetesFleet:
         """Apply the children of a cluster. Raises KubeError.
 
         Claims and pod templates are checked before anything is applied. After a later error, earlier children stay
-        applied, and nothing is applied that may need the refused one.
+        applied, and nothing is applied that may need the refused one. PodDisruptionBudgets come last.
 
         Without `broker_count` there are never fewer brokers than before: planning.scale decides which may be removed.
         `check` raises if that decision is outdated; it is called while no other task applies children of this cluster.
@@ -152,10 +158,17 @@ class KubernetesFleet:
             scaled.update(dict.fromkeys(_scaled(found, cluster)))
 
         for child in children:
+            if child["kind"] == POD_DISRUPTION_BUDGET.kind:
+                continue
             if child["kind"] == STATEFUL_SET.kind:
                 await make_claims(self._kube, cluster, [new for new in claims.make if new.role is role_of(child)])
             await self._kube.apply(child, seen)
         refusals = Refusals()
+        for child in children:
+            if child["kind"] == POD_DISRUPTION_BUDGET.kind:
+                # No node needs it, so no node waits for it.
+                with refusals.kept():
+                    await self._kube.apply(child)
         if claims.retried is not None:
             refusals.keep(claims.retried)
         await self._remove_network_policies(cluster, listeners, refusals)
@@ -237,10 +250,10 @@ class KubernetesFleet:
         nothing.
         """
         looked = self._looked.of(cluster)
-        places = looked.controllers or _controllers(await self.pods(cluster))
+        places = looked.controllers or _controllers(cluster, await self.pods(cluster))
         view = await controller_view(places)
         pods = await all_pods(self._kube, cluster, view.overview, looked.absent, fresh=fresh)
-        now = looked.controllers = _controllers(pods)
+        now = looked.controllers = _controllers(cluster, pods)
         if view.overview is None and now != places:
             view = await controller_view(now)
             pods = await all_pods(self._kube, cluster, view.overview, looked.absent, fresh=fresh)
@@ -399,5 +412,9 @@ def _of_pods(node_set: Mapping[str, Any]) -> Mapping[str, str]:
     return annotations
 
 
-def _controllers(pods: Sequence[NodePod]) -> tuple[ControllerPlace, ...]:
-    return tuple(ControllerPlace(pod.node_id, pod.host) for pod in pods if pod.role is Role.CONTROLLER and pod.host)
+def _controllers(cluster: BrokerCluster, pods: Sequence[NodePod]) -> tuple[ControllerPlace, ...]:
+    return tuple(
+        ControllerPlace(pod.node_id, pod.host, cluster_id=cluster_id(cluster))
+        for pod in pods
+        if pod.role is Role.CONTROLLER and pod.host
+    )

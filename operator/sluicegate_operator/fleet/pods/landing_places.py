@@ -12,8 +12,10 @@ from sluicegate_operator.kube.client.client import KubeClient
 from sluicegate_operator.kube.http.errors import NOT_SERVED, KubeError, LandingTakenError
 from sluicegate_operator.kube.http.kinds import AUDIT_PIPELINE, BROKER_CLUSTER, POD, STATEFUL_SET
 from sluicegate_operator.planning.layout.audit_places import Lander, Results, why_landing_taken
-from sluicegate_operator.resources.labels import CLUSTER_LABEL
+from sluicegate_operator.planning.layout.cluster_layout import Role
+from sluicegate_operator.resources.labels import CLUSTER_LABEL, labels, node_set_name
 from sluicegate_operator.resources.lander import landing_uri_of_pod
+from sluicegate_operator.resources.owner import controller_of, why_not_ours
 
 
 @dataclass(slots=True)
@@ -49,20 +51,50 @@ class LandingPlaces:
 async def landers_of_all(kube: KubeClient) -> set[Lander]:
     """Return the landers of all clusters: those of pods, and those of StatefulSets for the next pods.
 
-    Raises KubeError.
+    Only StatefulSets that the operator made and their pods count: any user may create a pod that has the label of a
+    cluster and a container with the lander's name. Raises KubeError.
     """
     found = set()
-    for kind in (POD, STATEFUL_SET):
-        for body in await kube.cache.of_kind(kind):
-            assert isinstance(body, dict), "a document"
-            spec = body.get("spec") or {}
-            if kind is STATEFUL_SET:
-                spec = (spec.get("template") or {}).get("spec") or {}
-            uri = landing_uri_of_pod(spec)
-            if uri is not None and not _has_ended(body):
-                meta = body["metadata"]
-                found.add(Lander(meta["namespace"], meta["labels"][CLUSTER_LABEL], uri))
+    for body in await kube.cache.of_kind(STATEFUL_SET):
+        assert isinstance(body, dict), "a document"
+        template = (body.get("spec") or {}).get("template") or {}
+        uri = landing_uri_of_pod(template.get("spec") or {})
+        if uri is not None and _is_of_operator(body, _cluster(body)):
+            found.add(Lander(body["metadata"]["namespace"], _cluster(body), uri))
+    for body in await kube.cache.of_kind(POD):
+        assert isinstance(body, dict), "a document"
+        uri = landing_uri_of_pod(body.get("spec") or {})
+        if uri is not None and not _has_ended(body) and await _is_broker(kube, body):
+            found.add(Lander(body["metadata"]["namespace"], _cluster(body), uri))
     return found
+
+
+def _cluster(body: Json) -> str:
+    """Return the name of the cluster; the cache has only objects with its label."""
+    return str(body["metadata"]["labels"][CLUSTER_LABEL])
+
+
+async def _is_broker(kube: KubeClient, pod: Json) -> bool:
+    """Return whether the pod belongs to a StatefulSet of brokers that the operator made.
+
+    A StatefulSet is deleted before its pods, which land until they end. Kubernetes deletes any pod whose StatefulSet is
+    gone, so such pods count too. Raises KubeError.
+    """
+    name = node_set_name(_cluster(pod), Role.BROKER)
+    if controller_of(pod) != f"{STATEFUL_SET.kind} {name}":
+        return False
+    namespace = pod["metadata"]["namespace"]
+    # The cache lacks StatefulSets without the label, and those of a moment ago.
+    node_set = await kube.cache.get(STATEFUL_SET, namespace, name) or await kube.get(STATEFUL_SET, namespace, name)
+    return node_set is None or _is_of_operator(node_set, _cluster(pod))
+
+
+def _is_of_operator(node_set: Json, cluster: str) -> bool:
+    """Return whether the operator made the StatefulSet for a BrokerCluster of that name, which may be gone."""
+    owner = {"apiVersion": BROKER_CLUSTER.api_version, "kind": BROKER_CLUSTER.kind, "name": cluster, "uid": ""}
+    wanted = {"labels": labels(cluster, Role.BROKER), "ownerReferences": [{**owner, "controller": True}]}
+    is_named = node_set["metadata"]["name"] == node_set_name(cluster, Role.BROKER)
+    return is_named and not why_not_ours(node_set, {"metadata": wanted})
 
 
 async def results_of_all(kube: KubeClient) -> list[Results]:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
@@ -25,7 +25,7 @@ from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.reconcilers.settling import Settling
 from sluicegate_operator.handlers.snapshot import gather_snapshot
 from sluicegate_operator.kube.cache.cached_object import UnreadableObject
-from sluicegate_operator.kube.client.one_by_one import Refusals
+from sluicegate_operator.kube.client.one_by_one import Refusals, concerns_all
 from sluicegate_operator.kube.http.errors import ClaimsTakenError, KubeError, NameTakenError
 from sluicegate_operator.kube.http.kinds import BROKER_LISTENER
 from sluicegate_operator.planning.clusters.cluster_access import client_listeners, version_range
@@ -89,10 +89,11 @@ class ClusterReconciler:
             await context.report_unreadable([error.unreadable], refusals)
             refusals.raise_first()
             raise
+        claims_retries = [await self._release_claims(snapshot.cluster)] if snapshot.cluster is not None else []
         await context.report_unreadable(snapshot.unreadable_of(BROKER_LISTENER), refusals)
-        claims_retry = await self._let_claims_go(key, snapshot.cluster)
+        claims_retries.append(await self._let_claims_go(key, snapshot.cluster))
         again = await self._reconcile(snapshot, key)
-        return unless_refused(refusals, again if claims_retry is None or isinstance(again, Retry) else claims_retry)
+        return unless_refused(refusals, _soonest(again, claims_retries))
 
     async def _reconcile(self, snapshot: Snapshot, key: ClusterKey) -> Again:
         context, cluster = self._context, snapshot.cluster
@@ -128,6 +129,30 @@ class ClusterReconciler:
         if seen.volumes is not None and seen.volumes.refused:
             return REFUSED_RETRY
         return recheck_s(context, cluster) if _is_settled(seen) else STARTING_RETRY
+
+    async def _release_claims(self, cluster: BrokerCluster) -> Retry | None:
+        """Remove the cluster as an owner of its claims, unless spec.storage.deleteClaims is true.
+
+        This is the first step, also while the cluster is paused: the claims of a BrokerCluster that is deleted before
+        would be deleted with it. Returns when to retry what the API server refuses; no other step waits for it.
+        """
+        if cluster.spec.deletes_claims:
+            return None
+        try:
+            await own_claims(self._context.kube, cluster)
+        except KubeError as error:
+            if concerns_all(error):
+                raise
+            if self._context.is_news(str(error), "claims of living", cluster.metadata.uid):
+                said = (
+                    f"spec.storage.deleteClaims of BrokerCluster {cluster.name} is not true, but volume claims would"
+                    f" still be deleted with it, because the API server refuses to change them: {error}"
+                )
+                log.warning("%s", said)
+                if not error.retriable:
+                    await self._context.post(cluster, "Warning", REFUSED, said)
+            return STARTING_RETRY if error.retriable else REFUSED_RETRY
+        return None
 
     async def _let_claims_go(self, key: ClusterKey, now_there: BrokerCluster | None) -> Retry | None:
         """Make deleted BrokerClusters with deleteClaims the owners of their claims, which Kubernetes then deletes.
@@ -270,6 +295,12 @@ class ClusterReconciler:
         """Write the status, and post a Warning when the cluster becomes Stalled."""
         await self._context.write_status(cluster, status, without=without)
         await report_stalled(self._context, cluster, status)
+
+
+def _soonest(again: Again, claims_retries: Iterable[Retry | None]) -> Again:
+    """Return when to reconcile again: the earliest retry, or else `again`."""
+    retries = [one for one in (again, *claims_retries) if isinstance(one, Retry)]
+    return min(retries, key=lambda one: one.max_s, default=again)
 
 
 def _silence(cluster: BrokerCluster, progress: ClusterProgress) -> str:

@@ -1,5 +1,6 @@
 """The reconciler of a cluster's AuditPipelines: creates what runs them, and writes their status from the runs."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -17,7 +18,7 @@ from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.process.term_metrics import PipelineMetrics
 from sluicegate_operator.handlers.snapshot import gather_snapshot
 from sluicegate_operator.kube.client.children import name_taken
-from sluicegate_operator.kube.client.one_by_one import Refusals
+from sluicegate_operator.kube.client.one_by_one import Refusals, concerns_all
 from sluicegate_operator.kube.http.errors import KubeConflictError, KubeError, NameTakenError
 from sluicegate_operator.kube.http.kinds import (
     AUDIT_PIPELINE,
@@ -49,6 +50,8 @@ from sluicegate_operator.planning.status.paused import paused_status
 from sluicegate_operator.resources.audit_run import PIPELINE_LABEL, schedule_metadata
 from sluicegate_operator.resources.audit_spark import spark_application
 from sluicegate_operator.resources.owner import why_not_ours
+
+log = logging.getLogger(__name__)
 
 NOT_FOUND = 404
 CHANGING_RETRY = Retry(2.0, 30.0)
@@ -98,6 +101,9 @@ class PipelineReconciler:
         if not snapshot.pipelines:
             return []
         kube, moment = self._context.kube, now()
+        if snapshot.cluster is None:
+            # It begins no run, whatever else is there: a refused read of that must not keep it running.
+            return [(one, plan_pipeline(one, None, moment)) for one in snapshot.pipelines]
         others = await results_of_all(kube)
         clusters = await kube.cache.everywhere(BROKER_CLUSTER, BrokerCluster)
         landers = await landers_of_all(kube)
@@ -110,19 +116,9 @@ class PipelineReconciler:
 
         None means soon: a run is about to begin or to end, or the API server refuses an object for now.
         """
-        runs: tuple[PipelineRun, ...] | None = None
         trouble: PipelineTrouble | None = None
-        scheduled: datetime | None = None
-        try:
-            runs = await self._runs(pipeline)
-            if plan.places is not None and plan.schedule is not None:
-                await self._make(pipeline, plan)
-                scheduled = await self._begin(pipeline, plan, runs)
-            else:
-                await self._suspend(pipeline)
-            if scheduled is not None:
-                runs = await self._runs(pipeline)
-        except KubeError as error:
+        runs, scheduled, error = await self._try(pipeline, plan)
+        if error is not None:
             tried.refused |= error.retriable
             if self._refusals.may_pass(tried.cluster_uid, error):
                 # The status stays as it is, and so do the figures.
@@ -141,6 +137,34 @@ class PipelineReconciler:
             return None
         return _until_next(plan.schedule, pipeline)
 
+    async def _try(
+        self, pipeline: AuditPipeline, plan: PipelinePlan
+    ) -> tuple[tuple[PipelineRun, ...] | None, datetime | None, KubeError | None]:
+        """Create or suspend the AuditPipeline's schedule, and then read its runs and begin the one that is due.
+
+        Returns the runs, None if they are unknown; the time of the run that was begun, if any; and the first refusal. A
+        refused read of the runs leaves the schedule neither running nor missing.
+        """
+        runs: tuple[PipelineRun, ...] | None = None
+        scheduled: datetime | None = None
+        refusals: list[KubeError] = []
+        accepted = plan.places is not None and plan.schedule is not None
+        try:
+            await (self._make(pipeline, plan) if accepted else self._suspend(pipeline))
+        except KubeError as error:
+            if concerns_all(error):
+                return None, None, error
+            refusals.append(error)
+        try:
+            runs = await self._runs(pipeline)
+            if accepted and not refusals:
+                scheduled = await self._begin(pipeline, plan, runs)
+            if scheduled is not None:
+                runs = await self._runs(pipeline)
+        except KubeError as error:
+            refusals.append(error)
+        return runs, scheduled, next(iter(refusals), None)
+
     async def _make(self, pipeline: AuditPipeline, plan: PipelinePlan) -> None:
         if plan.places is None:
             return
@@ -157,13 +181,15 @@ class PipelineReconciler:
 
         A run that is under way continues.
         """
-        kube, wanted = self._context.kube, schedule_metadata(pipeline)
+        kube, refusals, wanted = self._context.kube, Refusals(), schedule_metadata(pipeline)
         for kind in _SCHEDULED:
-            found = await kube.get(kind, wanted["namespace"], wanted["name"])
-            if found is None or why_not_ours(found, {"metadata": wanted}) or found["spec"].get("suspend"):
-                continue
-            seen = {key: found["metadata"][key] for key in ("uid", "resourceVersion")}
-            await kube.patch_metadata(kind, wanted["namespace"], wanted["name"], {}, seen, spec={"suspend": True})
+            with refusals.kept():
+                found = await kube.get(kind, wanted["namespace"], wanted["name"])
+                if found is None or why_not_ours(found, {"metadata": wanted}) or found["spec"].get("suspend"):
+                    continue
+                seen = {key: found["metadata"][key] for key in ("uid", "resourceVersion")}
+                await kube.patch_metadata(kind, wanted["namespace"], wanted["name"], {}, seen, spec={"suspend": True})
+        refusals.raise_first()
 
     async def _take_away(self, kind: Kind, metadata: Mapping[str, Any]) -> None:
         """Delete what ran the AuditPipeline before its mode changed, if it belongs to the operator."""
@@ -225,11 +251,21 @@ class PipelineReconciler:
         return await self._context.kube.get(kind, pipeline.namespace, pipeline.name) if kind is not None else None
 
     async def _with_failure(self, kind: Kind, pipeline: AuditPipeline, run: PipelineRun) -> PipelineRun:
-        """Return the run, with the reason from Events of its Job or SparkApplication if it has no pod yet."""
+        """Return the run, with the reason from Events of its Job or SparkApplication if it has no pod yet.
+
+        A refused list of Events is logged: Events only add a reason to the status.
+        """
         if run.state is not RunState.PENDING or run.has_pod:
             return run
         of = f"involvedObject.kind={kind.kind},involvedObject.name={run.name}"
-        events = await self._context.kube.list(EVENT, pipeline.namespace, field_selector=of)
+        try:
+            events = await self._context.kube.list(EVENT, pipeline.namespace, field_selector=of)
+        except KubeError as error:
+            if concerns_all(error):
+                raise
+            if self._context.is_news(str(error), "events of runs", pipeline.metadata.uid):
+                log.warning("the Events of AuditPipeline %s are not read: %s", pipeline.name, error)
+            return run
         uid = run.owner["metadata"]["uid"] if run.owner is not None else ""
         return replace(run, failure=why_not_made(events_of(uid, events)))
 

@@ -39,6 +39,7 @@ class Series:
     first: datetime
     last: datetime
     posted: datetime | None = None
+    """Time when the API server last answered a request for the Event, also if it refused."""
     count: int = 0
     name: str = ""
     """The name of the Event; empty until the Event is posted or read."""
@@ -94,7 +95,7 @@ class EventRecorder:
     async def record(self, involved: Mapping[str, Any], type_: EventType, reason: str, message: str) -> None:
         """Post an event about `involved`, which has apiVersion, kind and metadata.
 
-        An event that cannot be posted is logged.
+        An event that cannot be posted is logged. A refused one is tried again no sooner than a repeated one is written.
         """
         now = self._clock()
         reference, reason, message = object_reference(involved), reason[:REASON_MAX], message[:MESSAGE_MAX]
@@ -115,8 +116,9 @@ class EventRecorder:
                 # posted.
                 await self._client.replace(EVENT, meta["namespace"], meta["name"], event)
         except KubeError as error:
-            # The next event of the series tries again.
-            series.posted = posted
+            if error.status is None:
+                # Nothing was sent or answered: the next event of the series tries again. A refusal would be repeated.
+                series.posted = posted
             level = logging.INFO if isinstance(error, NamespaceGoingError) else logging.WARNING
             log.log(
                 level, "event %s of %s %s was not recorded: %s", reason, reference["kind"], reference["name"], error
@@ -180,9 +182,12 @@ def _series_of(event: Mapping[str, Any]) -> tuple[Key, Series] | None:
 
 
 def _event_name(name: str, key: Key, series: Series) -> str:
-    """Return the name of a series' Event. The next series of the same event gets another name."""
+    """Return the name of a series' Event. The next series of the same event gets another name.
+
+    A part of a DNS subdomain ends with a letter or a digit, also after the cut.
+    """
     text = "\0".join((*key, series.first.isoformat()))
-    return f"{name[:200]}.{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    return f"{name[:200].rstrip('-.')}.{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
 def _timestamp(time: datetime) -> str:

@@ -67,6 +67,7 @@ NETWORK_POLICY = Kind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies"
 STATEFUL_SET = Kind("apps/v1", "StatefulSet", "statefulsets")
 SERVICE = Kind("v1", "Service", "services")
 CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps")
+POD_DISRUPTION_BUDGET = Kind("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets")
 CRON_JOB = Kind("batch/v1", "CronJob", "cronjobs")
 JOB = Kind("batch/v1", "Job", "jobs")
 WEBHOOK_CONFIGURATION = Kind(
@@ -84,7 +85,7 @@ CHILDREN = (
     NETWORK_POLICY,
     CONFIG_MAP,
     Kind("v1", "ServiceAccount", "serviceaccounts"),
-    Kind("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets"),
+    POD_DISRUPTION_BUDGET,
     Kind("rbac.authorization.k8s.io/v1", "Role", "roles"),
     Kind("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings"),
 )

@@ -5,7 +5,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
-from sluicegate_operator.api.models.broker_cluster_status import BrokerClusterStatus, ListenerAddresses, RolloutStatus
+from sluicegate_operator.api.models.broker_cluster_status import (
+    LISTENERS_MAX,
+    BrokerClusterStatus,
+    ListenerAddresses,
+    RolloutStatus,
+)
 from sluicegate_operator.api.models.replica_numbers import cluster_contradictions
 from sluicegate_operator.api.schema.metadata import Condition
 from sluicegate_operator.planning.clusters.cluster_access import broker_selector
@@ -133,7 +138,7 @@ def cluster_status(cluster: BrokerCluster, seen: ObservedCluster, now: datetime)
         selector=broker_selector(cluster.name),
         version=seen.version or old.version,
         bootstrap_servers=seen.listeners[0].bootstrap_servers if seen.listeners else "",
-        listeners=seen.listeners,
+        listeners=seen.listeners[:LISTENERS_MAX],
         cluster_id=seen.cluster_id or old.cluster_id,
         controller_id=cluster.status.controller_id if seen.controller_id is None else seen.controller_id,
         rollout=_rollout(old, seen),

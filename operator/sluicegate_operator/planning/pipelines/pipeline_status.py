@@ -4,7 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sluicegate_operator.api.models.audit_pipeline import AuditPipeline, AuditPipelineStatus, AuditRun, AuditWindow
+from sluicegate_operator.api.models.audit_pipeline import (
+    PROGRESS_MAX,
+    AuditPipeline,
+    AuditPipelineStatus,
+    AuditRun,
+    AuditWindow,
+)
 from sluicegate_operator.planning.pipelines.pipeline_runs import PipelineRun, RunState
 from sluicegate_operator.planning.pipelines.pipelines import PipelineOutcome, PipelinePlan
 from sluicegate_operator.planning.pipelines.run_summary import Summary
@@ -100,7 +106,7 @@ def _updated(pipeline: AuditPipeline, plan: PipelinePlan, runs: Sequence[Pipelin
             "last_error": (ended.why or "the run reported no reason")
             if ended and ended.state is not RunState.SUCCEEDED
             else None,
-            "progress": _going_on(newest, told.took_seconds),
+            "progress": (_going_on(newest, told.took_seconds) or "")[:PROGRESS_MAX] or None,
         }
     )
 

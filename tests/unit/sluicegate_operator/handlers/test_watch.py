@@ -172,6 +172,26 @@ def test_each_deleted_cluster_of_a_name_is_remembered_until_its_claims_are_looke
     assert list(departed[SHOP]) == ["first", "second", "third"]
 
 
+@pytest.mark.parametrize("spec", [{"brokers": {"replicas": 1, "storage": {"size": "1Gi"}}}, {"brokers": "unreadable"}])
+@pytest.mark.parametrize("finalizers", [[], ["orphan"], ["orphan", "example.com/other"], ["foregroundDeletion"]])
+def test_a_cluster_that_is_deleted_with_cascade_orphan_keeps_its_claims(
+    queues: dict[str, Marks], finalizers: list[str], spec: dict[str, Any]
+) -> None:
+    departed: Departed = {}
+    watch = Watch(FirstSeen(), queues, departed)  # type: ignore[arg-type]
+    item = body(BROKER_CLUSTER, "shop", spec | {"storage": {"deleteClaims": True}})
+
+    def of(**meta: Any) -> CachedObject:
+        return Reader().held(BROKER_CLUSTER, {**item, "metadata": item["metadata"] | meta})
+
+    living = of()
+    going = of(deletionTimestamp="2026-01-01T00:00:00Z", finalizers=finalizers)
+    left = of(deletionTimestamp="2026-01-01T00:00:00Z", finalizers=[one for one in finalizers if one != "orphan"])
+    for before, after in ((None, living), (living, going), (going, left), (left, None)):
+        watch.on_change(BROKER_CLUSTER, before, after)
+    assert list(departed.get(SHOP, ())) == ([] if "orphan" in finalizers else ["uid-shop"])
+
+
 def test_the_operators_own_status_writes_mark_no_queue(queues: dict[str, Marks]) -> None:
     seen = body(CONNECTION_QUOTA, "q", REF)
     labelled = {**seen, "metadata": seen["metadata"] | {"labels": {"team": "a"}}}

@@ -129,19 +129,22 @@ def _take(
             for _ in range(calls):
                 if hostile.unanswered:
                     hostile.answer()
-        case Said(what, consumer_id, error_code, offsets):
+        case Said():
             if hostile.connection is not None:
-                asked = next((call for call in hostile.unanswered if isinstance(call, ASKED[what])), None)
-                connection = hostile.connection
-                hostile.say(WHAT[what], offsets=offsets, error_code=error_code, consumer_id=consumer_id)
-                if hostile.connection is None:
-                    hostile.report_end(connection)
-                if asked is None or error_code:
-                    assert hostile.hung_up is not None
-                elif hostile.connection is not None:
-                    hostile.unanswered.remove(asked)
+                _answer(hostile, hostile.connection, step)
         case Waits(seconds):
             for _ in range(round(seconds * 2)):
                 coordinator.wait(0.5)
                 answer_all(others)
     answer_all(others)
+
+
+def _answer(hostile: Consumer, connection: int, said: Said) -> None:
+    asked = next((call for call in hostile.unanswered if isinstance(call, ASKED[said.what])), None)
+    hostile.say(WHAT[said.what], offsets=said.offsets, error_code=said.error_code, consumer_id=said.consumer_id)
+    if hostile.connection is None:
+        hostile.report_end(connection)
+    if asked is None or said.error_code:
+        assert hostile.hung_up is not None
+    elif hostile.connection is not None:
+        hostile.unanswered.remove(asked)

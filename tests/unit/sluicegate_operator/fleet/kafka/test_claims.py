@@ -13,7 +13,7 @@ from sluicegate_operator.fleet.kafka.claims import (
     template_size,
 )
 from sluicegate_operator.handlers.context import Context
-from sluicegate_operator.handlers.reconcilers.clusters import ClusterReconciler
+from sluicegate_operator.handlers.reconcilers.clusters import STARTING_RETRY, ClusterReconciler
 from sluicegate_operator.kube.http.errors import ClaimsTakenError, KubeConflictError, KubeError
 from sluicegate_operator.kube.http.kinds import PERSISTENT_VOLUME_CLAIM
 from sluicegate_operator.planning.layout.children import cluster_children
@@ -76,7 +76,9 @@ async def test_claims_are_deleted_with_their_cluster_if_its_spec_says_so() -> No
     assert [owners(kube, ordinal) for ordinal in (9, 1, 2)] == [[], [], ["of-the-set"]]
 
 
-async def test_a_claim_changed_meanwhile_is_handled_by_the_next_reconcile(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_claim_that_another_client_writes_meanwhile_is_a_conflict_that_is_retried(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     going = parsed(shop(storage={"deleteClaims": True}))
     kube = MemoryKube(claim(0, cluster_id(going)))
     listed = kube.list
@@ -88,7 +90,8 @@ async def test_a_claim_changed_meanwhile_is_handled_by_the_next_reconcile(monkey
 
     with monkeypatch.context() as patched:
         patched.setattr(kube, "list", written_meanwhile)
-        await own_claims(kube, going)  # type: ignore[arg-type]
+        with pytest.raises(KubeConflictError):
+            await own_claims(kube, going)  # type: ignore[arg-type]
     assert owners(kube, 0) == ["of-the-set"]
     await own_claims(kube, going)  # type: ignore[arg-type]
     assert owners(kube, 0) == ["of-the-set", "of-the-shop"]
@@ -109,6 +112,34 @@ async def test_claims_that_the_next_cluster_has_taken_up_are_not_those_of_the_on
     kube = MemoryKube(claim(0, of_both), shop(uid="of-the-next", clusterId=of_both, paused=True))
     await _reconcile(kube, gone)
     assert owners(kube, 0) == []
+
+
+class Racing(MemoryKube):
+    """Another client writes the claim of broker 0 once between the operator's read and its write."""
+
+    raced = False
+
+    async def patch_metadata(self, kind: Any, namespace: str, name: str, *more: Any, **spec: Any) -> None:
+        if name == "data-shop-brokers-0" and not self.raced:
+            self.raced = True
+            self.take(kind.kind, name)["metadata"]["resourceVersion"] = "newer"
+        await super().patch_metadata(kind, namespace, name, *more, **spec)
+
+
+async def test_a_claim_of_a_deleted_cluster_that_another_client_writes_meanwhile_is_retried() -> None:
+    gone = parsed(shop(storage={"deleteClaims": True}))
+    kube = Racing(claim(0, cluster_id(gone)), claim(1, cluster_id(gone)))
+    context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
+    context.mark = lambda queue, key: None
+    context.departed["default", "shop"] = {"of-the-shop": gone}
+    reconciler = ClusterReconciler(context)
+    assert await reconciler.reconcile(("default", "shop")) == STARTING_RETRY
+    assert (owners(kube, 0), owners(kube, 1)) == ([], ["of-the-shop"])
+    assert list(context.departed["default", "shop"]) == ["of-the-shop"]
+    await reconciler.reconcile(("default", "shop"))
+    assert owners(kube, 0) == ["of-the-shop"]
+    assert not context.departed
+    await context.aclose()
 
 
 class Protecting(MemoryKube):
@@ -157,7 +188,8 @@ async def test_a_claim_that_is_deleted_between_reading_and_writing_is_read_again
         with pytest.raises(KubeConflictError, match="data-shop-brokers-0 has been deleted in the meantime"):
             await reconcile_claims(kube, of, 2, started=True)  # type: ignore[arg-type]
     else:
-        await reconcile_claims(kube, of, 2, started=True)  # type: ignore[arg-type]
+        seen = await reconcile_claims(kube, of, 2, started=True)  # type: ignore[arg-type]
+        assert isinstance(seen.retried, KubeConflictError) is bool(spec)
         assert owners(kube, 1) == (["of-the-shop"] if spec else [])
 
 

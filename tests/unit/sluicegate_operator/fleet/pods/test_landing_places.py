@@ -10,7 +10,7 @@ from sluicegate_operator.fleet.kubernetes.kubernetes import KubernetesFleet
 from sluicegate_operator.handlers.snapshot import gather_cluster
 from sluicegate_operator.kube.http.errors import KubeError, LandingTakenError
 from sluicegate_operator.kube.http.kinds import AUDIT_PIPELINE, Kind
-from sluicegate_operator.resources.labels import CLUSTER_LABEL
+from sluicegate_operator.resources.labels import CLUSTER_LABEL, MANAGED_BY_LABEL, MANAGER
 from tests.support.fakes.memory_kube import MemoryCache, MemoryKube
 from tests.support.manifests.bad_manifests import Json, cluster
 from tests.support.manifests.pipeline_manifests import pipeline
@@ -55,15 +55,68 @@ class Fleet:
         return key in self.kube.objects and X in str(self.kube.objects[key]["spec"]["template"]["spec"])
 
 
-def pod(name: str, uri: str) -> Json:
+def pod(name: str, uri: str, *owners: Json) -> Json:
+    """A pod of the cluster's StatefulSet, or of other owners."""
     labels = {CLUSTER_LABEL: name}
+    node_set = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": f"{name}-brokers", "uid": "u"}
     spec = {"initContainers": [{"name": "lander", "args": ["/data/audit", uri]}]}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": f"{name}-brokers-0", "labels": labels},
+        "metadata": {
+            "name": f"{name}-brokers-0",
+            "labels": labels,
+            "ownerReferences": list(owners) or [{**node_set, "controller": True}],
+        },
         "spec": spec,
     }
+
+
+def strange_set(cluster: str, owner: Json | None, **labels: str) -> Json:
+    """A StatefulSet of another user with pods that look as if they landed."""
+    spec = {"replicas": 1, "template": {"metadata": {}, "spec": pod(cluster, X)["spec"]}}
+    owners = [] if owner is None else [{**owner, "uid": "u", "controller": True}]
+    meta = {"name": f"{cluster}-brokers", "labels": labels, "ownerReferences": owners}
+    return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": meta, "spec": spec}
+
+
+DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "strange"}
+LABELLED = {CLUSTER_LABEL: "strange"}
+MANAGED = LABELLED | {MANAGED_BY_LABEL: MANAGER}
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [
+        [pod("strange", X, {"apiVersion": "v1", "kind": "Node", "name": "of no controller", "uid": "u"})],
+        [pod("strange", X, {**DEPLOYMENT, "uid": "u", "controller": True})],
+        [pod("strange", X), strange_set("strange", None, **LABELLED)],
+        [pod("strange", X), strange_set("strange", None)],
+        [pod("strange", X), strange_set("strange", DEPLOYMENT, **MANAGED)],
+    ],
+    ids=["no controller", "of a Deployment", "of a labelled set", "of a set without labels", "of a controlled set"],
+)
+async def test_a_pod_or_stateful_set_of_another_user_takes_no_place(strange: list[Json]) -> None:
+    fleet = Fleet(young())
+    for item in strange:
+        fleet.kube.put(item | {"metadata": {**item["metadata"], "namespace": "tenant-b"}})
+    assert await fleet.apply("young") == ""
+    assert fleet.lands("young")
+
+
+async def test_pods_whose_stateful_set_is_gone_land_until_they_end() -> None:
+    fleet = Fleet(young(), pod("gone", X))
+    assert "pods of BrokerCluster gone land their audit log in s3://audit/x" in await fleet.apply("young")
+    fleet.kube.take("Pod", "gone-brokers-0")["status"] = {"phase": "Succeeded"}
+    assert await fleet.apply("young") == ""
+
+
+async def test_a_stateful_set_that_stays_without_its_cluster_keeps_its_place() -> None:
+    fleet = Fleet(old(), young())
+    await fleet.apply("old")
+    fleet.kube.remove("BrokerCluster", "old")
+    fleet.kube.take("StatefulSet", "old-brokers")["metadata"]["ownerReferences"] = []
+    assert "BrokerCluster old land" in await fleet.apply("young")
 
 
 async def test_an_older_cluster_does_not_land_where_a_younger_one_lands() -> None:

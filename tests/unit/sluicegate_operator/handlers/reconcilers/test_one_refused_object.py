@@ -231,6 +231,27 @@ async def test_one_service_that_cannot_be_made_for_now_keeps_no_other_listener_w
     await queues.context.aclose()
 
 
+@pytest.mark.parametrize("error", [*REFUSALS, KubeError(WORDS, 403), KubeError(WORDS, 422)])
+async def test_a_refused_disruption_budget_of_the_controllers_keeps_no_broker_waiting(error: KubeError) -> None:
+    refused = ("apply", "PodDisruptionBudget", "shop-controllers")
+    kube = Refusing(lambda *request: request == refused, cluster())
+    kube.error = error
+    queues = Queues(kube)
+    if error.retriable:
+        await queues.refused("clusters")
+        assert kube.condition("BrokerCluster", "shop")["reason"] == "ControllersStarting", "it may pass"
+    else:
+        await queues.reconcile("clusters")
+        stalled = kube.condition("BrokerCluster", "shop", "Stalled")
+        assert (stalled["reason"], stalled["message"]) == ("Refused", WORDS)
+    assert kube.names("StatefulSet") == ["shop-brokers", "shop-controllers"]
+    assert kube.names("PodDisruptionBudget") == ["shop-brokers"]
+    kube.refused = lambda *_: False
+    await queues.reconcile("clusters")
+    assert kube.names("PodDisruptionBudget") == ["shop-brokers", "shop-controllers"]
+    await queues.context.aclose()
+
+
 async def test_a_temporarily_refused_volume_claim_delays_neither_others_nor_the_scale() -> None:
     def brokers(replicas: int, size: str) -> Json:
         return cluster(brokers={"replicas": replicas, "storage": {"size": size}})

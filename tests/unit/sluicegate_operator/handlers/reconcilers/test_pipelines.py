@@ -1,5 +1,6 @@
 """AuditPipelines of one cluster: their children, created once, and the messages to users."""
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -40,6 +41,19 @@ class WithoutRightToListSparkApplications(MemoryKube):
     async def list(self, kind: Kind, namespace: str | None, *arguments: Any, **more: Any) -> list[Json]:
         if kind == SPARK_APPLICATION:
             raise KubeError("GET sparkapplications: 403 forbidden", 403)
+        return await super().list(kind, namespace, *arguments, **more)
+
+
+class RefusingLists(MemoryKube):
+    """Refuses to list objects of one kind in a namespace, or `everywhere`, once a test names the kind."""
+
+    refused_list = ""
+    everywhere = False
+    retriable = False
+
+    async def list(self, kind: Kind, namespace: str | None, *arguments: Any, **more: Any) -> list[Json]:
+        if kind.kind == self.refused_list and (namespace is not None or self.everywhere):
+            raise KubeError(f"GET {kind.plural}: forbidden", 403, retriable=self.retriable)
         return await super().list(kind, namespace, *arguments, **more)
 
 
@@ -344,3 +358,28 @@ async def test_a_paused_cluster_leaves_runs_unchanged_and_a_deleted_one_suspends
     assert await shop.reconcile() is None
     assert shop.kube.take("CronJob", "daily")["spec"]["suspend"] is True
     assert shop.kube.condition(KIND, "daily", "Stalled")["reason"] == "ClusterMissing"
+
+
+@pytest.mark.parametrize("retriable", [True, False])
+@pytest.mark.parametrize("kind", ["Job", "Pod", "Event"])
+@pytest.mark.parametrize("change", ["cluster gone", "suspend", "schedule"])
+async def test_a_refused_list_keeps_no_schedule_from_being_changed(kind: str, change: str, retriable: bool) -> None:
+    shop = Shop(LANDED, pipeline(), kube=RefusingLists)
+    assert isinstance(shop.kube, RefusingLists)
+    await shop.reconcile()
+    # A run without a pod, whose Events the operator reads.
+    shop.kube.put(job("daily-1"))
+    shop.kube.refused_list, shop.kube.retriable = kind, retriable
+    if change == "cluster gone":
+        shop.kube.everywhere = True
+        shop.kube.remove("BrokerCluster", "shop")
+    else:
+        shop.kube.put(pipeline(**{"suspend": True} if change == "suspend" else {"schedule": "7 7 * * *"}))
+    for _ in range(2):
+        with suppress(KubeError):
+            await shop.reconcile()
+    spec = shop.kube.take("CronJob", "daily")["spec"]
+    assert spec["suspend"] is (change != "schedule")
+    assert change != "schedule" or spec["schedule"] == "7 7 * * *"
+    if kind == "Event" and change == "suspend":
+        assert shop.kube.condition(KIND, "daily")["reason"] == "Suspended"

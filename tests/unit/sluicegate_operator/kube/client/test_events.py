@@ -1,6 +1,7 @@
 """The events that are posted, counted and forgotten; a simulated API server and wall clock."""
 
 import logging
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 
 from sluicegate_operator.kube.client.client import KubeClient
 from sluicegate_operator.kube.client.events import KEYS_MAX, EventRecorder, RecentEvents
-from sluicegate_operator.kube.http.errors import KubeUnavailableError
+from sluicegate_operator.kube.http.errors import KubeError, KubeUnavailableError
 from sluicegate_operator.kube.http.kinds import Kind
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -19,10 +20,12 @@ INVOLVED: dict[str, Any] = {**QUOTA, "metadata": QUOTA_META}
 
 
 class PlayedKube(KubeClient):
-    """Remembers posted events; with `away` it answers nothing."""
+    """Remembers posted events; with `away` it answers nothing, and with `refusal` it refuses Events."""
 
     def __init__(self) -> None:
         self.away = False
+        self.refusal: KubeError | None = None
+        self.refused = 0
         self.posted: list[tuple[str, str, int]] = []
         self.events: dict[str, dict[str, Any]] = {}
         self.lists = 0
@@ -48,6 +51,9 @@ class PlayedKube(KubeClient):
     def _post(self, verb: str, manifest: Mapping[str, Any]) -> dict[str, Any]:
         if self.away:
             raise KubeUnavailableError("the API server does not answer")
+        if self.refusal is not None:
+            self.refused += 1
+            raise self.refusal
         self.posted.append((verb, manifest["metadata"]["name"], manifest["count"]))
         self.events[manifest["metadata"]["name"]] = dict(manifest)
         return dict(manifest)
@@ -100,6 +106,37 @@ async def test_what_could_not_be_posted_is_logged_and_tried_with_the_next(caplog
     played.kube.away = False
     await played.record(after_s=1)
     assert played.posted == [("replace", 2)]
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [KubeError("events is forbidden: exceeded quota", 403), KubeError("a webhook fails", 500, retriable=True)],
+)
+async def test_a_refused_event_is_tried_and_logged_at_most_once_a_minute(
+    refusal: KubeError, caplog: pytest.LogCaptureFixture
+) -> None:
+    played = Played()
+    played.kube.refusal = refusal
+    with caplog.at_level(logging.WARNING):
+        for _ in range(121):
+            await played.record(after_s=1)
+    assert played.kube.refused == len(caplog.records) == 3
+    played.kube.refusal = None
+    await played.record(after_s=59)
+    assert played.posted == []
+    await played.record(after_s=1)
+    assert played.posted == [("replace", 123)]
+
+
+@pytest.mark.parametrize("last", "a-.")
+async def test_the_name_of_an_event_of_an_object_with_a_long_name_is_valid(last: str) -> None:
+    played = Played()
+    meta = {**QUOTA_META, "name": "a" * 199 + last + "b" * 20}
+    await played.recorder.record({**QUOTA, "metadata": meta}, "Normal", "LimitEnforced", "in force")
+    [(_, name, _)] = played.kube.posted
+    label = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+    assert re.fullmatch(rf"{label}(\.{label})*", name)
+    assert len(name) <= 253
 
 
 @pytest.mark.parametrize(

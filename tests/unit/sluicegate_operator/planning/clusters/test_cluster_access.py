@@ -68,6 +68,14 @@ def test_the_first_listener_by_name_is_where_clients_begin() -> None:
     assert shown(status) == (EXTERNAL.bootstrap_servers, listeners, None)
 
 
+@pytest.mark.parametrize("count", [64, 65, 100])
+def test_a_status_shows_as_many_listeners_as_the_crd_allows(count: int) -> None:
+    listeners = client_listeners([a_listener(f"L{n:03}", f"l{n}.default.svc:{20000 + n}") for n in range(count)], ())
+    assert len(listeners) == count
+    status = cluster_status(a_cluster(cluster()), ObservedCluster(**RUNNING, listeners=listeners), NOW)
+    assert shown(status) == (listeners[0].bootstrap_servers, listeners[:64], None)
+
+
 def test_a_roll_does_not_take_the_address_away() -> None:
     assert client_listeners([a_listener("EXTERNAL", "")], [EXTERNAL]) == (EXTERNAL,)
 

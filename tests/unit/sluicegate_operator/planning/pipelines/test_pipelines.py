@@ -442,6 +442,14 @@ def test_why_a_run_does_not_begin_is_in_the_conditions(made: str, reason: str, s
     assert status["events"] == 123, "what earlier runs said stays"
 
 
+@pytest.mark.parametrize("state", [RunState.PENDING, RunState.RETRYING])
+def test_a_long_reason_of_a_pod_that_does_not_start_is_cut_at_the_limit_of_the_crd(state: RunState) -> None:
+    failure = StartFailure("Unschedulable", "0/60 nodes are available: " + "untolerated taint; " * 200)
+    status = status_of(GOOD, PipelineRun("daily-13", state, "2026-11-22T12:29:50Z", failure=failure))
+    assert len(status["progress"]) == 1024
+    assert "does not start: Unsch" in status["progress"] or "has not started: Unsch" in status["progress"]
+
+
 def test_missing_events_are_a_condition_of_a_ready_pipeline() -> None:
     summary = Summary(events=9, missing=4, holes=1, quarantined_files=0)
     status = status_of(a_run(RunState.SUCCEEDED, summary=summary))
