@@ -99,9 +99,10 @@ class AlterTopicConfigs:
 
 @dataclass(frozen=True, slots=True)
 class DeleteTopic:
-    """Delete a topic."""
+    """Delete the topic with that id; a later topic of its name stays."""
 
     name: str
+    topic_id: str
 
     def __str__(self) -> str:
         return f"topic {self.name} is deleted"
@@ -222,9 +223,19 @@ def why_kept(topic: Topic, topics: Sequence[Topic]) -> str:
     return ""
 
 
+def why_not_governed(topic: Topic) -> str:
+    """Return why a Topic without a topic id must not delete Kafka's topic, whose records may belong to other users."""
+    if topic.status.topic_id:
+        return ""
+    return (
+        f"topic {topic.topic_name}, if there is one, stays: this Topic has no status.topicId, so it has neither created"
+        " nor adopted a topic; if its records may go, delete it with Kafka's tools"
+    )
+
+
 def why_another_topic(topic: Topic, observed: ObservedTopic | None) -> str:
     """Return the reason if Kafka's topic was deleted and created again: this Topic must not delete the new one."""
     known = topic.status.topic_id
-    if observed is None or not known or observed.topic_id == known:
+    if observed is None or observed.topic_id == known:
         return ""
     return f"topic {topic.topic_name} stays: it has id {observed.topic_id}, and this Topic's had {known}"
