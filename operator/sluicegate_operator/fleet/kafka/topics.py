@@ -37,6 +37,7 @@ from sluicegate_operator.planning.topics.topics import (
     PartitionLayout,
     TopicAction,
     diff_topic,
+    keys_after_refusal,
     managed_keys,
 )
 
@@ -119,7 +120,13 @@ async def enforce_topic(
     kept = managed_keys(topic, found, managed)
     if kept != managed:
         await records.remember_keys(kept)
-    made = await apply_topic_actions(pool, actions)
+    try:
+        made = await apply_topic_actions(pool, actions)
+    except KafkaApiError as error:
+        left = kept if error.retriable else keys_after_refusal(topic, found, managed, kept)
+        if left != kept:
+            await records.remember_keys(left)
+        raise
     if (governed := made if found is None else found.topic_id) not in ("", topic.status.topic_id):
         await records.govern(governed, found, actions)
     if actions:

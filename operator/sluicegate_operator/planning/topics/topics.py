@@ -207,6 +207,19 @@ def managed_keys(topic: Topic, observed: ObservedTopic | None, managed: Collecti
     return tuple(sorted({*(topic.spec.config or {}), *left}))
 
 
+def keys_after_refusal(
+    topic: Topic, found: ObservedTopic | None, managed: Collection[str], remembered: Collection[str]
+) -> tuple[str, ...]:
+    """Return the keys that stay in status.configKeys after the brokers have refused the changes of `found`.
+
+    A key that was not `managed` before and has another value was not set for the Topic: its value may be of another
+    client, and must not be removed later.
+    """
+    wanted, configs = topic.spec.config or {}, found.configs if found is not None else {}
+    ours = {key for key, text in wanted.items() if same_topic_value(key, configs.get(key), text)}
+    return tuple(key for key in remembered if key in managed or key in ours)
+
+
 def why_kept(topic: Topic, topics: Sequence[Topic]) -> str:
     """Return why Kafka's topic outlives its Topic, whatever its state in Kafka; `topics` are the existing Topics."""
     if topic.spec.deletion_policy != "Delete":

@@ -202,6 +202,43 @@ async def test_a_key_is_remembered_before_it_is_set(monkeypatch: pytest.MonkeyPa
     assert "gone in that moment" in kube.condition("Topic", "orders")["message"]
 
 
+@pytest.mark.parametrize("there", [True, False])
+async def test_a_key_whose_value_is_refused_is_not_ours_and_the_value_of_others_stays(
+    monkeypatch: pytest.MonkeyPatch, there: bool
+) -> None:
+    brokers = Brokers({"orders": KafkaTopic(2, 1, {"retention.ms": "-1", "segment.ms": "7"})} if there else {})
+
+    async def refuse(*_: object) -> None:
+        raise KafkaApiError(POLICY_VIOLATION, "retention.ms must be -1 or above a day", "topic orders")
+
+    with monkeypatch.context() as refused:
+        refused.setattr(brokers, "alter_topic_configs", refuse)
+        refused.setattr(brokers, "create_topic", refuse)
+        operator = await applied(orders(config={"retention.ms": "1000", "segment.ms": "7"}), brokers=brokers)
+        await operator.look()
+    status = operator.kube.take("Topic", "orders")["status"]
+    assert status["configKeys"] == (["segment.ms"] if there else [])
+    brokers.topics.setdefault("orders", KafkaTopic(2, 1, {"retention.ms": "-1"}))
+    operator.kube.put(orders())
+    await operator.look()
+    assert brokers.topics["orders"].configs == {"retention.ms": "-1"}
+
+
+async def test_a_key_of_ours_whose_new_value_is_refused_stays_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    operator = await applied(orders(config={"segment.ms": "7"}))
+
+    async def refuse(*_: object) -> None:
+        raise KafkaApiError(POLICY_VIOLATION, None, "topic orders")
+
+    with monkeypatch.context() as refused:
+        refused.setattr(operator.brokers, "alter_topic_configs", refuse)
+        operator.kube.put(orders(config={"segment.ms": "1"}))
+        await operator.look()
+    operator.kube.put(orders())
+    await operator.look()
+    assert operator.brokers.topics["orders"].configs == {}
+
+
 class _Refusing(MemoryKube):
     """Refuses to write configKeys of the Topic orders."""
 
