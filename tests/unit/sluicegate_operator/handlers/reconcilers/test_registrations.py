@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from sluicegate_operator.api.models.broker_cluster import BrokerCluster
+from sluicegate_operator.api import BrokerCluster, parse_resource
+from sluicegate_operator.engine.work_queue import REFUSED_RETRY
 from sluicegate_operator.fleet.external.external import ExternalFleet
 from sluicegate_operator.fleet.kafka.controllers import ControllerView
 from sluicegate_operator.fleet.kubernetes.kubernetes import KubernetesFleet, Sighting
@@ -335,3 +336,46 @@ def _given(answers: Iterator[Any]) -> Any:
         return next(answers)
 
     return answer
+
+
+@pytest.mark.virtual_time
+async def test_a_readiness_gate_that_is_refused_is_told_and_tried_again_after_a_pause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pods = [replace(pod(number), uid=f"pod-{number}", ready=False) for number in (0, 1)]
+    shop = Shop(monkeypatch, seen(pods, ONLINE))
+    tries: list[str] = []
+
+    async def refuse(namespace: str, name: str, *_: Any) -> None:
+        tries.append(name)
+        raise KubeError(f'pods "{name}" is forbidden: cannot patch resource "pods/status"', 403)
+
+    with monkeypatch.context() as refused:
+        refused.setattr(shop.kube, "set_pod_condition", refuse, raising=False)
+        for _ in range(5):
+            await shop.reconcile()
+        assert len(tries) == 2, "each pod once"
+        stored = parse_resource(shop.kube.take("BrokerCluster", "shop"))
+        assert isinstance(stored, BrokerCluster)
+        progress = shop.context.progress.of(stored)
+        assert "readiness gate sluicegate.dev/unfenced of pod shop-brokers-0" in progress.gate_refused
+        assert "forbidden" in progress.gate_refused
+        [event] = shop.kube.events("Refused")
+        assert (event["type"], "forbidden" in event["message"]) == ("Warning", True)
+        await asyncio.sleep(REFUSED_RETRY.first_s)
+        await shop.reconcile()
+        assert len(tries) == 4
+        # Another verdict is another request.
+        shop.sighting = seen(pods, [replace(broker(0), state=BrokerState.FENCED), broker(1)])
+        await shop.reconcile()
+        assert tries[4:] == ["shop-brokers-0"]
+    set_: list[str] = []
+
+    async def accept(namespace: str, name: str, *_: Any) -> None:
+        set_.append(name)
+
+    monkeypatch.setattr(shop.kube, "set_pod_condition", accept, raising=False)
+    await asyncio.sleep(REFUSED_RETRY.max_s)
+    await shop.reconcile()
+    assert (sorted(set_), progress.gate_refused) == (["shop-brokers-0", "shop-brokers-1"], "")
+    await shop.context.aclose()
