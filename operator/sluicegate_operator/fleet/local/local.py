@@ -248,7 +248,9 @@ class LocalFleet:
                 broker = view.overview.broker(broker_id) if view.overview else None
                 if view.active is None or broker is None or not broker.has_session:
                     return
-                await fence(view.active, [FenceOrder(broker_id, broker.epoch, f"the process of {node.name} ended")])
+                order = FenceOrder(broker_id, broker.epoch, f"the process of {node.name} ended")
+                for error in (await fence(view.active, [order])).values():
+                    raise error
         except (KafkaAdminError, TimeoutError) as error:
             self._say(f"{node.name} is not fenced before its session ends: {str(error) or 'no answer in time'}")
             return
@@ -275,8 +277,11 @@ class LocalFleet:
         ids = ", ".join(str(order.broker_id) for order in orders)
         while True:
             try:
-                await fence(view.active, orders)
-                break
+                refused = await fence(view.active, orders)
+                if not refused:
+                    break
+                orders = list(refused)
+                raise max(refused.values(), key=lambda error: error.retriable)
             except KafkaAdminError as error:
                 # A controller may be active before its listener accepts connections.
                 if not error.retriable or asyncio.get_running_loop().time() >= deadline_s:

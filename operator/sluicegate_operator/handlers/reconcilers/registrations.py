@@ -179,14 +179,18 @@ class RegistrationReconciler:
         if not orders or seen.view.active is None:
             return True
         try:
-            await fence(seen.view.active, orders, self._context.may_write)
+            refused = await fence(seen.view.active, orders, self._context.may_write)
         except KafkaAdminError as error:
             # Otherwise the brokers' sessions expire; the registrations are written meanwhile.
             if self._context.is_news(str(error), "fencing", cluster.metadata.uid):
                 log.warning("cluster %s: brokers cannot be fenced: %s", cluster.name, error)
             return True
-        told.update((order.broker_id, order.epoch) for order in orders)
-        for order in orders:
+        for order, refusal in refused.items():
+            # A broker may have registered again meanwhile. The others are gone all the same.
+            if self._context.is_news(str(refusal), "fencing", cluster.metadata.uid, order.broker_id):
+                log.warning("cluster %s: broker %d cannot be fenced: %s", cluster.name, order.broker_id, refusal)
+        for order in (one for one in orders if one not in refused):
+            told[order.broker_id] = order.epoch
             FENCED_AT_ONCE.inc()
             await self._context.post(cluster, "Warning", "BrokerGone", f"{order.why}: fenced at once")
         return True

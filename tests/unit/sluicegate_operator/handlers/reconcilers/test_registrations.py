@@ -1,7 +1,7 @@
 """When a quiet cluster is reconciled less often, which brokers are fenced, and the statuses of brokers."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import repeat
 from typing import Any
@@ -11,15 +11,17 @@ import pytest
 from sluicegate_operator.api import BrokerCluster, parse_resource
 from sluicegate_operator.engine.work_queue import REFUSED_RETRY
 from sluicegate_operator.fleet.external.external import ExternalFleet
-from sluicegate_operator.fleet.kafka.controllers import ControllerView
+from sluicegate_operator.fleet.kafka.controllers import ControllerPlace, ControllerView
 from sluicegate_operator.fleet.kubernetes.kubernetes import KubernetesFleet, Sighting
 from sluicegate_operator.fleet.pods.pods import NodePod
 from sluicegate_operator.handlers.context import Context
+from sluicegate_operator.handlers.reconcilers import registrations
 from sluicegate_operator.handlers.reconcilers.registrations import UNKNOWN_AFTER_S, RegistrationReconciler, settled
+from sluicegate_operator.kafka_admin.errors import KafkaApiError
 from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.planning.external.external import ExternalBroker, ExternalSeen
 from sluicegate_operator.planning.layout.cluster_layout import Role
-from sluicegate_operator.planning.registrations.fencing import ContainerEnd
+from sluicegate_operator.planning.registrations.fencing import ContainerEnd, FenceOrder
 from sluicegate_operator.planning.registrations.overview import BrokerOverview, BrokerState, ClusterOverview
 from sluicegate_operator.resources.broker_registration import broker_registration
 from sluicegate_operator.settings import read_settings
@@ -378,4 +380,21 @@ async def test_a_readiness_gate_that_is_refused_is_told_and_tried_again_after_a_
     await asyncio.sleep(REFUSED_RETRY.max_s)
     await shop.reconcile()
     assert (sorted(set_), progress.gate_refused) == (["shop-brokers-0", "shop-brokers-1"], "")
+    await shop.context.aclose()
+
+
+async def test_a_fence_order_that_is_refused_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    overview = ClusterOverview("c", 1000, 1, 9, tuple(ONLINE))
+    shop = Shop(monkeypatch, Sighting(ControllerView(overview, ControllerPlace(100, "c0")), ()))
+    sent: list[list[int]] = []
+
+    async def refuse_the_first(_: object, orders: Sequence[FenceOrder], *__: object) -> dict[FenceOrder, KafkaApiError]:
+        sent.append([order.broker_id for order in orders])
+        return {order: KafkaApiError(77, None, "fencing broker 0") for order in orders if order.broker_id == 0}
+
+    monkeypatch.setattr(registrations, "fence", refuse_the_first)
+    await shop.reconcile()
+    assert sent == [[0, 1]]
+    [event] = shop.kube.events("BrokerGone")
+    assert "broker 1" in event["message"]
     await shop.context.aclose()
