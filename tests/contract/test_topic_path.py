@@ -20,6 +20,9 @@ from sluicegate_operator.kafka_admin.errors import KafkaApiError
 from sluicegate_operator.planning.topics.topics import CreateTopic, DeleteTopic
 from tests.support.processes.single_node import SingleNode
 
+ANOTHER = "AAAAAAAAAAAAAAAAAABBBA"
+"""The id of no topic."""
+
 
 @pytest.fixture
 async def pool(node: SingleNode) -> AsyncIterator[BrokerPool]:
@@ -38,9 +41,13 @@ def topic(
 class Remembered:
     def __init__(self) -> None:
         self.keys: list[tuple[str, ...]] = []
+        self.ids: list[str] = []
 
-    async def __call__(self, keys: tuple[str, ...]) -> None:
-        self.keys.append(keys)
+    async def remember_keys(self, managed: tuple[str, ...]) -> None:
+        self.keys.append(managed)
+
+    async def govern(self, topic_id: str, found: object, changes: object) -> None:
+        self.ids.append(topic_id)
 
 
 async def test_a_topic_is_created_grown_reconfigured_left_alone_and_deleted(pool: BrokerPool) -> None:
@@ -61,15 +68,24 @@ async def test_a_topic_is_created_grown_reconfigured_left_alone_and_deleted(pool
         assert seen == {"orders": result.observed, "nothing": None}
     assert remembered.keys == [("retention.ms",), ("max.message.bytes", "retention.ms"), ("max.message.bytes",)]
     assert (await enforce_topic(pool, versions[-1], remembered)).changes == ()
-    assert await delete_topic(pool, "orders")
+    assert await observe_topic(pool, "orders") == result.observed
+    assert result.observed is not None
+    topic_id = result.observed.topic_id
+    assert set(remembered.ids) == {topic_id}, "the creation and the next look report the same id"
+    assert await delete_topic(pool, "orders", ANOTHER), "the topic with that id is gone"
+    assert await observe_topic(pool, "orders") == result.observed
+    assert await delete_topic(pool, "orders", topic_id)
     assert await observe_topic(pool, "orders") is None
 
 
 async def test_actions_that_are_already_done_are_no_errors(pool: BrokerPool) -> None:
     create = CreateTopic("twice", 1, 1, {})
-    await apply_topic_actions(pool, [create, create, DeleteTopic("twice")])
-    await apply_topic_actions(pool, [DeleteTopic("twice")])
-    assert await delete_topic(pool, "twice")
+    topic_id = await apply_topic_actions(pool, [create, create])
+    observed = await observe_topic(pool, "twice")
+    assert observed is not None
+    assert observed.topic_id == topic_id
+    await apply_topic_actions(pool, [DeleteTopic("twice", topic_id), DeleteTopic("twice", topic_id)])
+    assert await delete_topic(pool, "twice", topic_id)
 
 
 async def test_a_refusal_has_kafkas_name(pool: BrokerPool) -> None:

@@ -16,7 +16,7 @@ from sluicegate_operator.fleet.kafka.topics import delete_topic, observe_topic
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
 from sluicegate_operator.kube.client.one_by_one import Refusals
 from sluicegate_operator.kube.http.errors import KubeError, refusal
-from sluicegate_operator.planning.topics.topics import why_another_topic, why_kept
+from sluicegate_operator.planning.topics.topics import why_another_topic, why_kept, why_not_governed
 
 log = logging.getLogger(__name__)
 
@@ -100,6 +100,9 @@ class LeavingTopics:
         if kept := why_kept(topic, snapshot.topics):
             await self._let_go(leaving, "Normal", "TopicKept", kept)
             return ""
+        if not_governed := why_not_governed(topic):
+            await self._let_go(leaving, "Warning", "TopicKept", not_governed)
+            return ""
         if topic.topic_name in unreadable:
             return f"{unreadable[topic.topic_name]} names topic {topic.topic_name}, too, and cannot be read"
         if pool is None:
@@ -114,7 +117,7 @@ class LeavingTopics:
         if another := why_another_topic(topic, observed):
             await self._let_go(leaving, "Warning", "TopicKept", another)
             return ""
-        if observed is not None and not await delete_topic(pool, topic.topic_name):
+        if observed is not None and not await delete_topic(pool, topic.topic_name, topic.status.topic_id):
             return f"the brokers still show topic {topic.topic_name}"
         said = f"topic {topic.topic_name} and its records were deleted, because deletionPolicy is Delete"
         await self._let_go(leaving, "Normal", "TopicDeleted", said)

@@ -63,16 +63,16 @@ class ListenerReconciler:
         return unless_refused(refusals, self._again(cluster, seen))
 
     def _again(self, cluster: BrokerCluster, seen: ListenersSeen) -> Again:
+        """Return the shortest retry that a listener needs: a refused one does not delay the others."""
         brokers, fronts = seen.brokers, seen.fronts.values()
-        if any(broker.refused for broker in brokers):
-            return REFUSED_RETRY
-        if any(broker.now is None or not broker.settled for broker in brokers):
+        if any(broker.applying for broker in brokers):
             return APPLYING_RETRY
-        if any(front.refusal or front.name_taken or front.left_over for front in fronts):
-            return REFUSED_RETRY
-        waits = any(broker.waits for broker in brokers) or any(front.waits for front in fronts)
+        stuck = [front for front in fronts if front.refusal or front.name_taken or front.left_over]
+        waits = any(broker.waits for broker in brokers) or any(front.waits for front in fronts if front not in stuck)
         if waits or len(brokers) < len(seen.layout.broker_ids):
             return WAITING_RETRY
+        if stuck or any(broker.refused for broker in brokers):
+            return REFUSED_RETRY
         return self._context.resync_s(cluster)
 
     async def _report(self, cluster: BrokerCluster, listeners: Sequence[BrokerListener], seen: ListenersSeen) -> None:

@@ -41,5 +41,7 @@ class ClusterProgress:
 
     It is empty if one answers, and before none has answered for a minute.
     """
+    gate_refused: str = ""
+    """Why the readiness gate of a broker's pod is not set, if the API server refuses it for good."""
     unreachable: Mapping[int, str] = field(default_factory=dict)
     """Brokers that have not answered the quota path for long, with the cause."""

@@ -49,6 +49,9 @@ class RackReconciler:
             if wait.needs_a_person or self._lasts(key, wait):
                 await context.post(cluster, "Warning", wait.reason, wait.message)
         if retried is not None:
+            # Other brokers that wait for their racks are checked as often as without this refusal.
+            others_wait = len(told.waiting) > len(refused)
+            retried.again_within_s = WAITING_EVERY_S if others_wait else context.resync_s(cluster)
             raise retried
         if refused and not told.assign and len(told.waiting) == len(refused):
             return REFUSED_RETRY

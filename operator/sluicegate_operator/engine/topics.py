@@ -6,8 +6,7 @@ Deletions are in leaving_topics.
 import asyncio
 import logging
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.topic import Topic, TopicStatus
@@ -37,7 +36,7 @@ from sluicegate_operator.planning.status.conditions import NOT_APPLIED, not_appl
 from sluicegate_operator.planning.status.paused import paused_status
 from sluicegate_operator.planning.topics.reassignment import NO_CHANGE, ReplicasPlan, too_few_brokers
 from sluicegate_operator.planning.topics.topic_status import TopicTrouble, topic_status
-from sluicegate_operator.planning.topics.topics import ObservedTopic, TopicOutcome, judge_topics
+from sluicegate_operator.planning.topics.topics import ObservedTopic, TopicAction, TopicOutcome, judge_topics
 
 log = logging.getLogger(__name__)
 
@@ -102,8 +101,9 @@ class TopicReconciler:
                     applied = False
                     continue
                 verdict, replicas = verdicts[topic.name], made.replicas
-                status = topic_status(topic, verdict, made.observed, now(), made.trouble, replicas)
-                await self._write(topic, status, refusals)
+                known = made.topic or topic
+                status = topic_status(known, verdict, made.observed, now(), made.trouble, replicas)
+                await self._write(known, status, refusals)
                 settled = settled and made.trouble is None
                 applied = applied and made.is_applied
                 reassigning = reassigning or (replicas.change is not None and replicas.verdict is None)
@@ -163,37 +163,50 @@ class TopicReconciler:
             few = too_few_brokers(topic.spec.replicas, brokers.expected)
             if few is not None:
                 return _Made(trouble=TopicTrouble("TooFewBrokers", few.message))
+        records = _StatusRecords(self._context, topic)
+        made = await self._made_or_not(cluster, pool, topic, brokers, seen, records)
+        return replace(made, topic=records.topic)
+
+    async def _made_or_not(
+        self,
+        cluster: BrokerCluster,
+        pool: BrokerPool,
+        topic: Topic,
+        brokers: BrokersWanted,
+        seen: SeenTopics,
+        records: "_StatusRecords",
+    ) -> "_Made":
         try:
-            result = await self._made(pool, topic, brokers, seen)
+            result = await self._made(pool, topic, brokers, seen, records)
         except (NoBrokerError, TooFewBrokersError) as error:
             return _Made(trouble=TopicTrouble("WaitingForBrokers", str(error)))
         except KafkaAdminError as error:
             refused = isinstance(error, KafkaApiError) and not error.retriable
             return _Made(trouble=TopicTrouble("Refused" if refused else "Failed", str(error)))
         except KubeError as error:
-            return _Made(trouble=self._refused(cluster, error, "status.configKeys cannot be written"))
-        await self._report(topic, result)
+            return _Made(trouble=self._refused(cluster, error, f"{records.field} cannot be written"))
+        await self._report(topic, result, records)
         unsettled = TopicTrouble("Applying", "the brokers do not show it yet")
         return _Made(result.observed, None if result.settled else unsettled, result.replicas)
 
-    async def _made(self, pool: BrokerPool, topic: Topic, brokers: BrokersWanted, seen: SeenTopics) -> TopicResult:
+    async def _made(
+        self, pool: BrokerPool, topic: Topic, brokers: BrokersWanted, seen: SeenTopics, records: "_StatusRecords"
+    ) -> TopicResult:
         """Bring the topic to its Topic. A new topic waits for all brokers of the spec, but at most `patience_s`."""
-        uid, remember = topic.metadata.uid, partial(self._remember, topic)
+        uid = topic.metadata.uid
         try:
-            result = await enforce_topic(pool, topic, remember, brokers=brokers, create_on=brokers.expected, seen=seen)
+            result = await enforce_topic(pool, topic, records, brokers=brokers, create_on=brokers.expected, seen=seen)
         except TooFewBrokersError:
             waited_s = self._waits.note(uid, "waits", asyncio.get_running_loop().time())
             if waited_s is None or waited_s < self._patience_s:
                 raise
-            result = await enforce_topic(pool, topic, remember, brokers=brokers)
+            result = await enforce_topic(pool, topic, records, brokers=brokers)
         self._waits.forget(uid)
         return result
 
-    async def _remember(self, topic: Topic, managed: tuple[str, ...]) -> None:
-        await self._context.remember(topic, {"configKeys": list(managed)})
-
-    async def _report(self, topic: Topic, result: TopicResult) -> None:
-        await self._report_changes(topic, result)
+    async def _report(self, topic: Topic, result: TopicResult, records: "_StatusRecords") -> None:
+        if not records.has_reported:
+            await _report_changes(self._context, topic, result.found, result.changes)
         before = topic.status.replicas_change if _is_known(topic, result.found) else None
         after = result.replicas.change
         if after is not None and (before is None or before.target_replicas != after.target_replicas):
@@ -205,18 +218,52 @@ class TopicReconciler:
             message = f"each partition of topic {topic.topic_name} has {of_each}"
             await self._context.post(topic, "Normal", "Reassigned", message)
 
-    async def _report_changes(self, topic: Topic, result: TopicResult) -> None:
-        changes = "; ".join(str(change) for change in result.changes)
-        if result.found is None or topic.status.topic_id:
-            if changes:
-                await self._context.post(topic, "Normal", "Changed", changes)
-            return
-        left = {key: value for key, value in result.found.configs.items() if key not in (topic.spec.config or {})}
-        others = ", ".join(f"{key}={value}" for key, value in sorted(left.items()))
-        message = f"topic {topic.topic_name} existed already; {f'changed: {changes}' if changes else 'nothing changed'}"
-        if others:
-            message += f"; settings that the Topic does not have were kept: {others}"
-        await self._context.post(topic, "Normal", "Adopted", message)
+
+class _StatusRecords:
+    """Writes into the status of one Topic which keys and which topic are its own.
+
+    `topic` is the Topic with the id that was written last. `field` is the field that was last written or refused.
+    """
+
+    def __init__(self, context: ReconcileContext, topic: Topic) -> None:
+        self._context = context
+        self.topic = topic
+        self.field = ""
+        self.has_reported = False
+        """Whether an Event reports the changes of this reconcile."""
+
+    async def remember_keys(self, managed: tuple[str, ...]) -> None:
+        self.field = "status.configKeys"
+        await self._context.remember(self.topic, {"configKeys": list(managed)})
+
+    async def govern(self, topic_id: str, found: ObservedTopic | None, changes: Sequence[TopicAction]) -> None:
+        """Write the topic id, and post the Event with it: the next reconcile finds the topic governed."""
+        self.field = "status.topicId"
+        before = self.topic
+        known: dict[str, str | None] = {"topic_name": before.topic_name, "topic_id": topic_id}
+        if before.status.topic_id:
+            known["replicas_change"] = None
+        status = before.status.model_copy(update=known)
+        written = await self._context.write_status(before, status, without=REMEMBERED_FIELDS)
+        self.topic = written or before
+        self.has_reported = True
+        await _report_changes(self._context, before, found, changes)
+
+
+async def _report_changes(
+    context: ReconcileContext, topic: Topic, found: ObservedTopic | None, actions: Sequence[TopicAction]
+) -> None:
+    changes = "; ".join(str(action) for action in actions)
+    if found is None or topic.status.topic_id:
+        if changes:
+            await context.post(topic, "Normal", "Changed", changes)
+        return
+    left = {key: value for key, value in found.configs.items() if key not in (topic.spec.config or {})}
+    others = ", ".join(f"{key}={value}" for key, value in sorted(left.items()))
+    message = f"topic {topic.topic_name} existed already; {f'changed: {changes}' if changes else 'nothing changed'}"
+    if others:
+        message += f"; settings that the Topic does not have were kept: {others}"
+    await context.post(topic, "Normal", "Adopted", message)
 
 
 async def _seen(pool: BrokerPool | None, names: Collection[str]) -> SeenTopics:
@@ -240,11 +287,15 @@ def _is_known(topic: Topic, found: ObservedTopic | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """The outcome for one Topic: its state in Kafka, why that differs from the Topic, and the change of replicas."""
+    """The outcome for one Topic: its state in Kafka, why that differs from the Topic, and the change of replicas.
+
+    `topic` is the Topic with the status that was written meanwhile; None if none was.
+    """
 
     observed: ObservedTopic | None = None
     trouble: TopicTrouble | None = None
     replicas: ReplicasPlan = NO_CHANGE
+    topic: Topic | None = None
 
     @property
     def is_applied(self) -> bool:

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TypeVar
+from uuid import UUID
 
 from kio.static.protocol import ResponsePayload
 
@@ -61,15 +62,17 @@ class TopicAdmin(Caller):
         """Return topics by name, all of them without `names`. An unknown name has a view with an error."""
         return await self.call(topics.describe(names))
 
-    async def create_topic(self, topic: NewTopic) -> None:
-        await self.call(topics.create(topic))
+    async def create_topic(self, topic: NewTopic) -> UUID | None:
+        """Return the id of the new topic; None if the broker does not report it."""
+        return await self.call(topics.create(topic))
 
     async def create_partitions(self, name: str, total: int) -> None:
         """Grow a topic to `total` partitions."""
         await self.call(topics.grow(name, total))
 
-    async def delete_topic(self, name: str) -> None:
-        await self.call(topics.delete(name))
+    async def delete_topic(self, name: str, topic_id: UUID | None = None) -> None:
+        """Delete the topic of that name; with `topic_id` the topic with that id, and no later topic of its name."""
+        await self.call(topics.delete(name, topic_id))
 
     async def describe_topic_configs(self, name: str, keys: Collection[str] | None = None) -> Configs:
         return await self.call(configs.describe_topic(name, keys))

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from datetime import timedelta
+from uuid import UUID
 
 from kio.schema.create_partitions.v3.request import CreatePartitionsRequest, CreatePartitionsTopic
 from kio.schema.create_partitions.v3.response import CreatePartitionsResponse
@@ -46,7 +47,7 @@ def _view(topic: MetadataResponseTopic) -> TopicView:
     return TopicView(topic.name or "", topic.topic_id, in_order, error)
 
 
-def create(topic: NewTopic) -> Exchange[CreateTopicsResponse, None]:
+def create(topic: NewTopic) -> Exchange[CreateTopicsResponse, UUID | None]:
     configs = tuple(CreatableTopicConfig(name=key, value=value) for key, value in topic.configs.items())
     creatable = CreatableTopic(
         name=TopicName(topic.name),
@@ -57,8 +58,9 @@ def create(topic: NewTopic) -> Exchange[CreateTopicsResponse, None]:
     )
     request = CreateTopicsRequest(topics=(creatable,), timeout=CONTROLLER_TIMEOUT, validate_only=False)
 
-    def read(reply: CreateTopicsResponse) -> None:
+    def read(reply: CreateTopicsResponse) -> UUID | None:
         _check_only([(t.error_code, t.error_message) for t in reply.topics], f"creating topic {topic.name}")
+        return reply.topics[0].topic_id
 
     return Exchange(request, CreateTopicsResponse, read, repeatable=False)
 
@@ -73,8 +75,9 @@ def grow(name: str, total: int) -> Exchange[CreatePartitionsResponse, None]:
     return Exchange(request, CreatePartitionsResponse, read, repeatable=False)
 
 
-def delete(name: str) -> Exchange[DeleteTopicsResponse, None]:
-    state = DeleteTopicState(name=TopicName(name), topic_id=None)
+def delete(name: str, topic_id: UUID | None) -> Exchange[DeleteTopicsResponse, None]:
+    # A request with both is invalid. The name then only describes the topic in errors.
+    state = DeleteTopicState(name=TopicName(name) if topic_id is None else None, topic_id=topic_id)
     request = DeleteTopicsRequest(topics=(state,), timeout=CONTROLLER_TIMEOUT)
 
     def read(reply: DeleteTopicsResponse) -> None:

@@ -17,6 +17,7 @@ from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.kafka.asking import BrokerPool, Unreachable
 from sluicegate_operator.fleet.pods.by_cluster import ByCluster
 from sluicegate_operator.kafka_admin.client import BrokerHandle
+from sluicegate_operator.kafka_admin.errors import KafkaApiError
 from sluicegate_operator.kafka_admin.views import ConfigSource, ConfigSynonym
 from sluicegate_operator.planning.layout.limits import COUNT_PER_IP_OVERRIDES, DesiredLimits, LimitKey
 from sluicegate_operator.quotas.brokers import (
@@ -79,10 +80,26 @@ async def enforce_beside_others(
     states = {broker.state for broker in result.brokers}
     lifted = not result.failures and EnforcementState.ENFORCED in states and EnforcementState.LAGGING not in states
     # A broker may still set limits whose change it has not answered.
-    left = now | those_with(mine, ledger.doubts.keys_awaited)
-    if mine != left and lifted and not wanted.hold:
+    awaited = those_with(mine, ledger.doubts.keys_awaited)
+    left = now | awaited if lifted and not wanted.hold else mine
+    left -= those_with(now - before, _never_set(result, ledger)) - awaited
+    if mine != left:
         await remember(left)
     return result
+
+
+def _never_set(result: EnforcementResult, ledger: LimitLedger) -> frozenset[LimitKey]:
+    """Return the limits that brokers have refused for good and that no broker shows as wanted.
+
+    The present value of such a limit may be of another client, and must not be lifted later.
+    """
+    refused = {
+        key
+        for failure in result.failures
+        if isinstance(failure.error, KafkaApiError) and not failure.error.retriable
+        for key in failure.action.keys
+    }
+    return frozenset(refused).intersection(*ledger.lacked().values())
 
 
 def _too_many(result: EnforcementResult, count: int) -> EnforcementResult:

@@ -84,7 +84,8 @@ class TopicSpec(Model):
     """What happens to the topic when this object is deleted. Retain keeps it and its records on the brokers, so that
     pruning by a GitOps tool or deleting the namespace loses no records. Delete deletes it with all its records. With
     Delete the operator puts the finalizer sluicegate.dev/topic on the object, so that no deletion is lost while the
-    operator is down. The object then waits until the topic is deleted. If that fails for 5 minutes of attempts by the
+    operator is down. The object then waits until the topic is deleted. A topic that this object has neither created nor
+    adopted stays, and an Event reports it. If the deletion fails for 5 minutes of attempts by the
     operator, or if the BrokerCluster is gone, the object is deleted, the topic stays, and an Event reports it."""
 
 
@@ -105,7 +106,8 @@ class TopicStatus(Status):
     topic_name: str = Field(default="", max_length=249)
     """Kafka's name of the topic."""
     topic_id: str = Field(default="", max_length=64)
-    """Kafka's id of the topic."""
+    """Kafka's id of the topic, after this object has created or adopted it. Only the topic with this id is deleted with
+    the object."""
     partitions: int = 0
     """Number of partitions of the topic."""
     replicas: int = 0

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from sluicegate_operator.fleet.kafka.http_get import http_get
 from sluicegate_operator.kafka_admin.client import AdminClient
+from sluicegate_operator.kafka_admin.errors import KafkaApiError
 from sluicegate_operator.planning.layout.cluster_layout import CONTROLLER_PORT, HTTP_PORT
 from sluicegate_operator.planning.registrations.fencing import FenceOrder
 from sluicegate_operator.planning.registrations.overview import (
@@ -98,9 +99,17 @@ def _of_own_cluster(view: ControllerView, place: ControllerPlace) -> ControllerV
 
 async def fence(
     active: ControllerPlace, orders: Sequence[FenceOrder], may_write: Callable[[], bool] = lambda: True
-) -> None:
-    """Report to the controller that these brokers are gone: their sessions end now. Raises KafkaAdminError."""
+) -> dict[FenceOrder, KafkaApiError]:
+    """Report to the controller that these brokers are gone: their sessions end now. Return the refused orders.
+
+    Raises KafkaAdminError if the controller does not answer.
+    """
+    refused = {}
     async with AdminClient([(active.host, active.port)], may_write=may_write) as client:
         handle = client.broker(active.host, active.port)
         for order in orders:
-            await handle.fence_broker(order.broker_id, order.epoch)
+            try:
+                await handle.fence_broker(order.broker_id, order.epoch)
+            except KafkaApiError as error:
+                refused[order] = error
+    return refused

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 
 from sluicegate_operator.fleet.kafka.asking import BrokerPool, Unreachable
 from sluicegate_operator.fleet.kafka.broker_limits import Failure, apply_actions, observe_limits
+from sluicegate_operator.kafka_admin.errors import KafkaApiError
 from sluicegate_operator.planning.layout.broker_config import NO_OWN_TAGS, BrokerConfigPlan, OwnTags, plan_broker_config
+from sluicegate_operator.planning.layout.canonical import same_broker_value
 from sluicegate_operator.planning.layout.limits import ObservedLimits, SetBrokerConfigs
 
 READ_BACK_PAUSE_S = 0.05
@@ -57,7 +59,7 @@ async def enforce_config(pool: BrokerPool, wanted: WantedConfig) -> ConfigResult
     """Bring the brokers to the wanted configuration. Errors of brokers are in the result."""
     if not (wanted.desired or wanted.managed or wanted.own.keys):
         return ConfigResult()
-    pool, planned, unseen = await _read(pool, wanted, wanted.managed)
+    pool, planned, views, unseen = await _read(pool, wanted, wanted.managed)
     if set(planned.managed) != set(wanted.managed):
         await wanted.remember(planned.managed)
     if not planned.actions:
@@ -66,20 +68,44 @@ async def enforce_config(pool: BrokerPool, wanted: WantedConfig) -> ConfigResult
     loop = asyncio.get_running_loop()
     until_s = loop.time() + (0.0 if failures else wanted.deadline_s)
     while True:
-        pool, after, unseen = await _read(pool, wanted, planned.managed)
+        pool, after, later, unseen = await _read(pool, wanted, planned.managed)
         if not after.lagging or loop.time() >= until_s:
             break
         await asyncio.sleep(READ_BACK_PAUSE_S)
-    if after.managed != planned.managed:
-        await wanted.remember(after.managed)
-    return ConfigResult(planned.actions, after.managed, after.lagging, unseen, failures)
+    never_set = _refused(failures) - {*wanted.managed} - _ours(wanted, {**views, **later})
+    managed = tuple(key for key in after.managed if key not in never_set)
+    if managed != planned.managed:
+        await wanted.remember(managed)
+    return ConfigResult(planned.actions, managed, after.lagging, unseen, failures)
+
+
+def _refused(failures: Collection[Failure]) -> set[str]:
+    """Return the keys whose values brokers have refused for good."""
+    return {
+        key
+        for failure in failures
+        if isinstance(failure.error, KafkaApiError)
+        and not failure.error.retriable
+        and isinstance(failure.action, SetBrokerConfigs)
+        for key in failure.action.set
+    }
+
+
+def _ours(wanted: WantedConfig, views: Mapping[int, ObservedLimits]) -> set[str]:
+    """Return the keys that have their wanted value on a broker. Other values may be of other clients."""
+    found = set()
+    for broker_id, view in views.items():
+        own = wanted.own.values.get(broker_id, {})
+        found |= {key for key, value in wanted.desired.items() if same_broker_value(key, view.default.get(key), value)}
+        found |= {key for key, value in own.items() if view.own.get(key) == value}
+    return found
 
 
 async def _read(
     pool: BrokerPool, wanted: WantedConfig, managed: Collection[str]
-) -> tuple[BrokerPool, BrokerConfigPlan, dict[int, str]]:
+) -> tuple[BrokerPool, BrokerConfigPlan, dict[int, ObservedLimits], dict[int, str]]:
     seen = await observe_limits(pool, sorted({*wanted.desired, *managed, *wanted.own.keys}))
     views = {broker_id: view for broker_id, view in seen.items() if isinstance(view, ObservedLimits)}
     unseen = {broker_id: view.reason for broker_id, view in seen.items() if isinstance(view, Unreachable)}
     plan = plan_broker_config(wanted.desired, views, managed, wanted.own, bundled=wanted.bundled)
-    return pool.doubting(seen), plan, unseen
+    return pool.doubting(seen), plan, views, unseen

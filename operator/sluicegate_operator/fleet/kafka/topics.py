@@ -5,10 +5,11 @@ removed, see judge_observed. Numbers of replicas are changed by fleet.reassignin
 """
 
 import asyncio
-from base64 import urlsafe_b64encode
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Protocol
 from uuid import UUID
 
 from sluicegate_operator.api.models.topic import Topic
@@ -36,6 +37,7 @@ from sluicegate_operator.planning.topics.topics import (
     PartitionLayout,
     TopicAction,
     diff_topic,
+    keys_after_refusal,
     managed_keys,
 )
 
@@ -44,6 +46,11 @@ LONGEST_PAUSE_S = 0.2
 DEADLINE_S = 5.0
 """Seconds that brokers may take to report a change."""
 UNKNOWN = "UNKNOWN_TOPIC_OR_PARTITION"
+NO_ERRORS: Mapping[type, tuple[str, ...]] = {
+    CreateTopic: ("TOPIC_ALREADY_EXISTS",),
+    DeleteTopic: (UNKNOWN, "UNKNOWN_TOPIC_ID"),
+}
+"""Refusals because the topic already is as the action would make it."""
 BROKERS_DEFAULT = -1
 """Kafka's number for default.replication.factor replicas."""
 NOT_MOVING = ReassignmentView((), (), ())
@@ -52,8 +59,16 @@ NOT_MOVING = ReassignmentView((), (), ())
 SeenTopics = Mapping[str, ObservedTopic | None]
 """By Kafka's name; None if the topic does not exist."""
 NOT_SEEN: SeenTopics = MappingProxyType({})
-Remember = Callable[[tuple[str, ...]], Awaitable[None]]
-"""Function that stores the managed keys durably: it returns before any of them is set."""
+
+
+class TopicRecords(Protocol):
+    """Stores durably what Kafka does not record about a topic. The methods raise errors of the store."""
+
+    async def remember_keys(self, managed: tuple[str, ...]) -> None:
+        """Store the managed keys: it returns before any of them is set."""
+
+    async def govern(self, topic_id: str, found: ObservedTopic | None, changes: Sequence[TopicAction]) -> None:
+        """Store the id of the topic that was just created or adopted. `found` is the topic before `changes`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +98,7 @@ class TooFewBrokersError(Exception):
 async def enforce_topic(
     pool: BrokerPool,
     topic: Topic,
-    remember: Remember,
+    records: TopicRecords,
     *,
     brokers: BrokersWanted | None = None,
     create_on: int = 0,
@@ -93,7 +108,7 @@ async def enforce_topic(
 
     `seen` are topics that were just read together; a topic that is not in it is read first. Without `brokers` the
     number of replicas stays unchanged. Raises KafkaAdminError if the brokers refuse, NoBrokerError if none can be
-    reached, and what `remember` raises. Raises TooFewBrokersError if the topic must be created and fewer than
+    reached, and what `records` raises. Raises TooFewBrokersError if the topic must be created and fewer than
     `create_on` brokers are Online.
     """
     managed = topic.status.config_keys
@@ -104,12 +119,20 @@ async def enforce_topic(
     actions, settled = diff_topic(topic, found, managed), True
     kept = managed_keys(topic, found, managed)
     if kept != managed:
-        await remember(kept)
+        await records.remember_keys(kept)
+    try:
+        made = await apply_topic_actions(pool, actions)
+    except KafkaApiError as error:
+        left = kept if error.retriable else keys_after_refusal(topic, found, managed, kept)
+        if left != kept:
+            await records.remember_keys(left)
+        raise
+    if (governed := made if found is None else found.topic_id) not in ("", topic.status.topic_id):
+        await records.govern(governed, found, actions)
     if actions:
-        await apply_topic_actions(pool, actions)
         settled, observed = await _read_back(pool, topic.topic_name, lambda seen: not diff_topic(topic, seen, kept))
     if (after := managed_keys(topic, observed, kept)) != kept:
-        await remember(after)
+        await records.remember_keys(after)
     replicas = NO_CHANGE
     if brokers is not None:
         replicas = await reassign_replicas(pool, topic, observed, brokers) if settled else plan_of(topic, observed)
@@ -211,39 +234,48 @@ def kafka_form(topic_id: UUID | None) -> str:
     return urlsafe_b64encode(topic_id.bytes).decode().rstrip("=") if topic_id else ""
 
 
-async def apply_topic_actions(pool: BrokerPool, actions: Sequence[TopicAction]) -> None:
-    """Send the actions in order.
+def _uuid(topic_id: str) -> UUID:
+    """Return the id of a `kafka_form`."""
+    return UUID(bytes=urlsafe_b64decode(f"{topic_id}=="))
+
+
+async def apply_topic_actions(pool: BrokerPool, actions: Sequence[TopicAction]) -> str:
+    """Send the actions in order. Return the id of the topic that they have created; empty if they have created none.
 
     If a topic already exists or is already gone, that is not an error: the next read finds the remaining differences.
     """
+    made = ""
     for action in actions:
         try:
-            await pool.ask_any(_request(action))
+            made = await pool.ask_any(_request(action)) or made
         except KafkaApiError as error:
-            if (type(action), error.name) not in ((CreateTopic, "TOPIC_ALREADY_EXISTS"), (DeleteTopic, UNKNOWN)):
+            if error.name not in NO_ERRORS.get(type(action), ()):
                 raise
+    return made
 
 
-def _request(action: TopicAction) -> Callable[[BrokerAddress, BrokerHandle], Awaitable[None]]:
-    async def send(_: BrokerAddress, handle: BrokerHandle) -> None:
+def _request(action: TopicAction) -> Callable[[BrokerAddress, BrokerHandle], Awaitable[str]]:
+    async def send(_: BrokerAddress, handle: BrokerHandle) -> str:
         match action:
             case CreateTopic():
                 replicas = BROKERS_DEFAULT if action.replicas is None else action.replicas
-                await handle.create_topic(NewTopic(action.name, action.partitions, replicas, action.configs))
+                new = NewTopic(action.name, action.partitions, replicas, action.configs)
+                return kafka_form(await handle.create_topic(new))
             case AddPartitions():
                 await handle.create_partitions(action.name, action.total)
             case AlterTopicConfigs():
                 await handle.alter_topic_configs(action.name, ConfigChange(set=action.set, delete=action.delete))
             case DeleteTopic():
-                await handle.delete_topic(action.name)
+                await handle.delete_topic(action.name, _uuid(action.topic_id))
+        return ""
 
     return send
 
 
-async def delete_topic(pool: BrokerPool, name: str) -> bool:
-    """Delete a topic. Return whether the brokers report it gone within the deadline."""
-    await apply_topic_actions(pool, [DeleteTopic(name)])
-    gone, _observed = await _read_back(pool, name, lambda seen: seen is None)
+async def delete_topic(pool: BrokerPool, name: str, topic_id: str) -> bool:
+    """Delete the topic with that id. Return whether the brokers report it gone within the deadline."""
+    await apply_topic_actions(pool, [DeleteTopic(name, topic_id)])
+    gone, _observed = await _read_back(pool, name, lambda seen: seen is None or seen.topic_id != topic_id)
     return gone
 
 

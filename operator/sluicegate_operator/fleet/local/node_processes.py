@@ -106,7 +106,9 @@ class NodeProcesses:
                 broker = view.overview.broker(broker_id) if view.overview else None
                 if view.active is None or broker is None or not broker.has_session:
                     return
-                await fence(view.active, [FenceOrder(broker_id, broker.epoch, f"the process of {node.name} ended")])
+                order = FenceOrder(broker_id, broker.epoch, f"the process of {node.name} ended")
+                for error in (await fence(view.active, [order])).values():
+                    raise error
         except (KafkaAdminError, TimeoutError) as error:
             self._say(f"{node.name} cannot be fenced before its session expires: {str(error) or 'no answer in time'}")
             return
@@ -133,8 +135,11 @@ class NodeProcesses:
         ids = ", ".join(str(order.broker_id) for order in orders)
         while True:
             try:
-                await fence(view.active, orders)
-                break
+                refused = await fence(view.active, orders)
+                if not refused:
+                    break
+                orders = list(refused)
+                raise max(refused.values(), key=lambda error: error.retriable)
             except KafkaAdminError as error:
                 # A controller may be active before its listener accepts connections.
                 if not error.retriable or asyncio.get_running_loop().time() >= deadline_s:

@@ -266,6 +266,7 @@ class ClusterReconciler:
             version=version_range(words.version for words in progress.told.values()),
             away=away,
             damage=progress.damage,
+            gate_refused=progress.gate_refused,
         )
 
     async def _is_settled_on_id(self, cluster: BrokerCluster, applied: _Applied) -> bool:

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.broker_cluster_status import NO_CONTROLLER
@@ -18,7 +19,7 @@ from sluicegate_operator.engine.context import now, recheck_s
 from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.snapshot import ClusterKey, Unreadable
 from sluicegate_operator.engine.telling import pass_over, write_one_of_many
-from sluicegate_operator.engine.work_queue import Again, Retry, unless_refused
+from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again, Retry, unless_refused
 from sluicegate_operator.fleet.kafka.controllers import fence
 from sluicegate_operator.fleet.kubernetes.kubernetes import Sighting
 from sluicegate_operator.fleet.pods.by_cluster import ByCluster
@@ -40,6 +41,7 @@ from sluicegate_operator.planning.registrations.registrations import (
     RegistrationPlan,
     RegistrationsPlan,
     SeenBrokers,
+    gate_refused_words,
     plan_registrations,
     status_without_broker,
     unfenced_gate,
@@ -59,6 +61,16 @@ UNKNOWN_AFTER_S = 60.0
 """A controller that is replaced, and one that takes over, answer sooner."""
 
 
+@dataclass(frozen=True, slots=True)
+class _GateRefusal:
+    """The last of `tries` refusals to give a pod's readiness gate this status and reason; `due_s`: time of the next."""
+
+    wanted: tuple[str, str]
+    tries: int
+    due_s: float
+    sentence: str
+
+
 class RegistrationReconciler:
     """Keeps BrokerRegistrations as the active controller sees its brokers, and reports lost processes to it."""
 
@@ -66,6 +78,8 @@ class RegistrationReconciler:
         self._context = context
         self._told = ByCluster[dict[int, int]](dict)
         """The last epoch of each broker that was reported to a controller as gone, by broker id."""
+        self._gates = ByCluster[dict[tuple[str, str], _GateRefusal]](dict)
+        """Readiness gates that the API server refuses for good, by name and uid of the pod."""
         self._external = ExternalBrokers(context)
         self._silences: ChangedMessages[str] = ChangedMessages()
         """Time since which the state of the brokers of a BrokerCluster is unknown, by uid."""
@@ -121,6 +135,7 @@ class RegistrationReconciler:
         self._context.followers.forget(key)
         self._context.figures.forget_brokers(key)
         self._told.forget(key)
+        self._gates.forget(key)
 
     async def _reconcile_external(self, cluster: BrokerCluster) -> Again:
         seen, refusals = await self._external.observe(cluster), Refusals()
@@ -164,14 +179,18 @@ class RegistrationReconciler:
         if not orders or seen.view.active is None:
             return True
         try:
-            await fence(seen.view.active, orders, self._context.may_write)
+            refused = await fence(seen.view.active, orders, self._context.may_write)
         except KafkaAdminError as error:
             # Otherwise the brokers' sessions expire; the registrations are written meanwhile.
             if self._context.is_news(str(error), "fencing", cluster.metadata.uid):
                 log.warning("cluster %s: brokers cannot be fenced: %s", cluster.name, error)
             return True
-        told.update((order.broker_id, order.epoch) for order in orders)
-        for order in orders:
+        for order, refusal in refused.items():
+            # A broker may have registered again meanwhile. The others are gone all the same.
+            if self._context.is_news(str(refusal), "fencing", cluster.metadata.uid, order.broker_id):
+                log.warning("cluster %s: broker %d cannot be fenced: %s", cluster.name, order.broker_id, refusal)
+        for order in (one for one in orders if one not in refused):
+            told[order.broker_id] = order.epoch
             FENCED_AT_ONCE.inc()
             await self._context.post(cluster, "Warning", "BrokerGone", f"{order.why}: the broker was fenced at once")
         return True
@@ -213,10 +232,16 @@ class RegistrationReconciler:
             await self._context.post(cluster, "Warning", "LabelsMended", message)
 
     async def _set_gates(self, cluster: BrokerCluster, seen: Sighting, refusals: Refusals) -> None:
+        refused = self._gates.of(cluster)
+        for gone in refused.keys() - {(pod.name, pod.uid) for pod in seen.of(Role.BROKER)}:
+            del refused[gone]
         for pod in seen.of(Role.BROKER):
             verdict = unfenced_gate(seen.view.overview, pod.node_id, pod.host)
             old = pod.conditions.get(READINESS_GATE)
-            if verdict is None or (old is not None and (old.status, old.reason) == (verdict.status, verdict.reason)):
+            if verdict is None:
+                continue
+            if old is not None and (old.status, old.reason) == (verdict.status, verdict.reason):
+                refused.pop((pod.name, pod.uid), None)
                 continue
             condition = {
                 "type": READINESS_GATE,
@@ -227,14 +252,33 @@ class RegistrationReconciler:
             if old is None or old.status != verdict.status:
                 condition["lastTransitionTime"] = f"{now():%Y-%m-%dT%H:%M:%SZ}"
             await self._set_gate(cluster, pod, condition, refusals)
+        sentence = min((one.sentence for one in refused.values()), default="")
+        progress = self._context.progress.of(cluster)
+        if progress.gate_refused != sentence:
+            progress.gate_refused = sentence
+            self._context.mark("clusters", (cluster.namespace, cluster.name))
+            if sentence:
+                await self._context.post(cluster, "Warning", REFUSED, sentence)
 
     async def _set_gate(
         self, cluster: BrokerCluster, pod: NodePod, condition: dict[str, str], refusals: Refusals
     ) -> None:
+        """Set the readiness gate. After a refusal for good, the next try waits as long as after other refusals."""
+        refused, now_s = self._gates.of(cluster), asyncio.get_running_loop().time()
+        wanted, last = (condition["status"], condition["reason"]), refused.get((pod.name, pod.uid))
+        if last is not None and last.wanted == wanted and now_s < last.due_s:
+            return
         try:
             await self._context.kube.set_pod_condition(cluster.namespace, pod.name, pod.uid, condition)
         except KubeError as error:
             pass_over(self._context, pod.name, pod.uid, error, "its readiness gate was not set", refusals)
+            if error.retriable or error.status in (404, 409):
+                return
+            tries = last.tries + 1 if last is not None else 1
+            due_s = now_s + REFUSED_RETRY.delay_s(tries, random.random())
+            refused[pod.name, pod.uid] = _GateRefusal(wanted, tries, due_s, gate_refused_words(pod.name, str(error)))
+        else:
+            refused.pop((pod.name, pod.uid), None)
 
     async def _write(
         self,

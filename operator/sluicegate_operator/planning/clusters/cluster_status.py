@@ -110,6 +110,8 @@ class ObservedCluster:
     away: str = ""
     damage: Mapping[int, BrokerDamage] | None = None
     """Damaged offsets by broker id; None before a broker has answered."""
+    gate_refused: str = ""
+    """Why the readiness gate of a broker's pod is not set, if the API server refuses it for good."""
     silence: str = ""
     """Why the active controller is unknown, after none has answered for a minute; empty otherwise."""
 
@@ -235,6 +237,8 @@ def _stuck(cluster: BrokerCluster, seen: ObservedCluster) -> Progress | None:
         return stalled(REFUSED, seen.refusal)
     if stuck := [wait for wait in seen.racks.waiting if wait.needs_a_person] if seen.racks else []:
         return stalled("RackUnknown", stuck[0].message)
+    if seen.gate_refused:
+        return stalled(REFUSED, seen.gate_refused[:MESSAGE_MAX])
     failing = seen.not_starting
     if failing is not None and failing.needs_a_person and not isinstance(seen.roll, Restart):
         return stalled(failing.node.failure.reason, failing.node.sentence)

@@ -143,13 +143,19 @@ def why_another(cluster: BrokerCluster, answered: str) -> str:
 
 
 def why_governed(cluster: BrokerCluster, cluster_id: str, others: Iterable[Sibling]) -> str:
-    """Return why an older BrokerCluster governs the cluster with this id, or an empty text.
+    """Return why another BrokerCluster governs the cluster with this id, or an empty text.
 
     Two of them would overwrite each other's limits, and a Topic of one would delete records that belong to a Topic of
-    the other.
+    the other. A BrokerCluster that runs the brokers governs them, whatever its age; otherwise the oldest one does.
     """
-    governors = [_seniority_of_governor(other, cluster_id) for other in others]
-    older = [one for one in governors if one is not None and one < seniority(cluster)]
+    governors = [found for other in others if (found := _governor(other, cluster_id)) is not None]
+    if running := [age for bundled, age in governors if bundled]:
+        _, namespace, name = min(running)
+        return (
+            f"BrokerCluster {namespace}/{name} runs the brokers of the cluster with cluster.id {cluster_id} and governs"
+            " them, and nothing is changed there by this one; delete this one, or correct its bootstrapServers"
+        )
+    older = [age for _, age in governors if age < seniority(cluster)]
     if not older:
         return ""
     _, namespace, name = min(older)
@@ -159,14 +165,22 @@ def why_governed(cluster: BrokerCluster, cluster_id: str, others: Iterable[Sibli
     )
 
 
-def _seniority_of_governor(one: Sibling, cluster_id: str) -> Seniority | None:
-    """None unless the BrokerCluster governs the cluster with this id."""
+def _governor(one: Sibling, cluster_id: str) -> tuple[bool, Seniority] | None:
+    """Return whether the BrokerCluster runs the brokers of the cluster with this id, and its age.
+
+    None unless it governs them. While it is being deleted, an External one governs nothing, and the brokers of a
+    Bundled one still run.
+    """
     if isinstance(one, BrokerCluster):
-        governs = one.spec.is_external and governed_id(one) == cluster_id
-        return seniority(one) if governs and one.metadata.deletion_timestamp is None else None
-    named = text_at(one, "spec", "clusterId") or text_at(one, "status", "clusterId")
-    governs = text_at(one, "spec", "runtime") == "External" and named == cluster_id
-    return seniority_of_body(one) if governs and not one["metadata"].get("deletionTimestamp") else None
+        bundled, named, age = not one.spec.is_external, governed_id(one), seniority(one)
+        leaving = one.metadata.deletion_timestamp is not None
+    else:
+        runtime, age = text_at(one, "spec", "runtime"), seniority_of_body(one)
+        bundled = runtime == "Bundled"
+        named = text_at(one, "spec", "clusterId") or text_at(one, "status", "clusterId")
+        leaving = runtime != "External" or bool(one["metadata"].get("deletionTimestamp"))
+    governs = named == cluster_id and (bundled or not leaving)
+    return (bundled, age) if governs else None
 
 
 def external_status(

@@ -185,6 +185,11 @@ class BrokerSeen:
     def settled(self) -> bool:
         return self.now is not None and not differing(self.now, self.wanted)
 
+    @property
+    def applying(self) -> bool:
+        """Whether a listener that the broker has not refused may be shown in a moment."""
+        return self.now is None or bool(set(differing(self.now, self.wanted)) - self.refused.keys())
+
 
 def listener_seen(name: str, brokers: Sequence[BrokerSeen]) -> ListenerSeen:
     """Return the state of one listener on the brokers; `name` is Kafka's."""

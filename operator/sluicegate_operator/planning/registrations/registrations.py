@@ -15,6 +15,7 @@ from sluicegate_operator.planning.registrations.fencing import BrokerPod, why_go
 from sluicegate_operator.planning.registrations.overview import BrokerOverview, BrokerState, ClusterOverview
 from sluicegate_operator.planning.status.conditions import REFUSED, Finding, conditions, ready, stalled, working
 from sluicegate_operator.resources.broker_registration import broker_registration, registration_name
+from sluicegate_operator.resources.labels import READINESS_GATE
 
 UNKNOWN = "Unknown"
 """State of a broker whose state cannot be observed; see planning.unknown_registrations."""
@@ -229,6 +230,14 @@ class GateVerdict:
     status: Literal["True", "False", "Unknown"]
     reason: str
     message: str
+
+
+def gate_refused_words(pod: str, refusal: str) -> str:
+    """Describe for users that the API server permanently refuses the readiness gate of a broker's pod."""
+    return (
+        f"the API server refuses to set the readiness gate {READINESS_GATE} of pod {pod}, and Kubernetes does not learn"
+        f" whether its broker serves clients: {refusal}; change the policy or the RBAC rule that refuses it"
+    )
 
 
 def unfenced_gate(overview: ClusterOverview | None, broker_id: int, host: str) -> GateVerdict | None:

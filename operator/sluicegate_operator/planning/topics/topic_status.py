@@ -46,9 +46,9 @@ def topic_status(
 ) -> TopicStatus:
     """Return the status of a Topic without configKeys, which are written separately.
 
-    `verdict` is that of `judge_topics`. While the topic is not observed, its id and the progress of a reassignment
-    stay: the operator compares the id before it deletes or adopts a topic. The numbers of partitions and replicas stay
-    while brokers do not answer.
+    `verdict` is that of `judge_topics`. While the topic is not observed, the progress of a reassignment stays. The id
+    also stays during trouble: the Topic has it since it created or adopted the topic, and only then may delete it. The
+    numbers of partitions and replicas stay while brokers do not answer.
     """
     old = topic.status
     progress = _progress(topic, verdict, observed, trouble, replicas)
@@ -59,7 +59,7 @@ def topic_status(
         observed_generation=observed_generation(topic, old, progress),
         conditions=conditions(topic, old, progress.findings, now),
         topic_name=topic.topic_name,
-        topic_id=observed.topic_id if seen and observed else old.topic_id,
+        topic_id=observed.topic_id if seen and observed and trouble is None else old.topic_id,
         partitions=known.partitions,
         replicas=known.replicas,
         replicas_change=replicas.change if seen else old.replicas_change,

@@ -99,9 +99,10 @@ class AlterTopicConfigs:
 
 @dataclass(frozen=True, slots=True)
 class DeleteTopic:
-    """Delete a topic."""
+    """Delete the topic with that id; a later topic of its name stays."""
 
     name: str
+    topic_id: str
 
     def __str__(self) -> str:
         return f"topic {self.name} is deleted"
@@ -207,6 +208,19 @@ def managed_keys(topic: Topic, observed: ObservedTopic | None, managed: Collecti
     return tuple(sorted({*(topic.spec.config or {}), *left}))
 
 
+def keys_after_refusal(
+    topic: Topic, found: ObservedTopic | None, managed: Collection[str], remembered: Collection[str]
+) -> tuple[str, ...]:
+    """Return the keys that stay in status.configKeys after the brokers have refused the changes of `found`.
+
+    A key that was not `managed` before and has another value was not set for the Topic: its value may be of another
+    client, and must not be removed later.
+    """
+    wanted, configs = topic.spec.config or {}, found.configs if found is not None else {}
+    ours = {key for key, text in wanted.items() if same_topic_value(key, configs.get(key), text)}
+    return tuple(key for key in remembered if key in managed or key in ours)
+
+
 def why_kept(topic: Topic, topics: Sequence[Topic]) -> str:
     """Return why Kafka's topic outlives its Topic, whatever its state in Kafka; `topics` are the existing Topics."""
     if topic.spec.deletion_policy != "Delete":
@@ -223,10 +237,20 @@ def why_kept(topic: Topic, topics: Sequence[Topic]) -> str:
     return ""
 
 
+def why_not_governed(topic: Topic) -> str:
+    """Return why a Topic without a topic id must not delete Kafka's topic, whose records may belong to other users."""
+    if topic.status.topic_id:
+        return ""
+    return (
+        f"topic {topic.topic_name}, if there is one, stays: this Topic has no status.topicId, so it has neither created"
+        " nor adopted a topic; if its records may go, delete it with Kafka's tools"
+    )
+
+
 def why_another_topic(topic: Topic, observed: ObservedTopic | None) -> str:
     """Return the reason if Kafka's topic was deleted and created again: this Topic must not delete the new one."""
     known = topic.status.topic_id
-    if observed is None or not known or observed.topic_id == known:
+    if observed is None or observed.topic_id == known:
         return ""
     return (
         f"topic {topic.topic_name} is kept, because it has id {observed.topic_id}, and the topic of this Topic had"

@@ -132,6 +132,16 @@ async def test_a_brokers_refusal_is_in_the_status() -> None:
     assert [event["count"] for event in shop.kube.events("Refused")] == [1]
 
 
+async def test_a_listener_that_one_broker_refuses_does_not_delay_the_next_look_at_another_broker() -> None:
+    shop = Shop(listener())
+    shop.brokers.refused.add("INTERNAL://:9091,EXTERNAL://:9094")
+    shop.brokers.peers[1].refuse = True
+    assert await shop.reconcile() == APPLYING_RETRY
+    assert shop.ready() == ("False", "Refused")
+    shop.brokers.peers[1].refuse = False
+    assert await shop.reconcile() == REFUSED_RETRY
+
+
 async def test_a_broker_that_does_not_answer_is_asked_again_soon() -> None:
     shop = Shop(listener())
     shop.brokers.peers[1].refuse = True

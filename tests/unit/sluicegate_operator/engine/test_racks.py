@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.engine.lasting_refusals import TOLD_AFTER_S
-from sluicegate_operator.engine.racks import PASSES_WITHIN_S, RackReconciler
+from sluicegate_operator.engine.racks import PASSES_WITHIN_S, WAITING_EVERY_S, RackReconciler
 from sluicegate_operator.engine.work_queue import REFUSED_RETRY
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.kube.http.errors import KubeError
@@ -104,4 +104,22 @@ async def test_a_rack_that_may_be_told_later_is_reported_when_that_lasts() -> No
     [wait] = plan.waiting
     assert (wait.reason, wait.needs_a_person) == ("NotApplied", False)
     assert "failed calling webhook" in wait.message
+    await context.aclose()
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("waits", [False, True])
+async def test_a_rack_that_may_be_told_later_does_not_delay_the_look_at_others_that_wait(waits: bool) -> None:
+    kube = _on_nodes(KubeError("failed calling webhook", 500, retriable=True))
+    if waits:
+        pod = unbound("no node has room")
+        pod["metadata"] |= {"name": "shop-brokers-2", "uid": "u2"}
+        kube.put(pod)
+    context = Context(kube, read_settings({"SLUICEGATE_RESYNC_SECONDS": "50"}, None, None, None))  # type: ignore[arg-type]
+    context.mark = lambda queue, key: None
+    with pytest.raises(KubeError, match="failed calling webhook") as raised:
+        await RackReconciler(context).reconcile(SHOP)
+    within_s = raised.value.again_within_s
+    assert within_s is not None
+    assert (within_s == WAITING_EVERY_S) is waits
     await context.aclose()

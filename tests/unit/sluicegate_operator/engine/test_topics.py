@@ -13,8 +13,10 @@ from sluicegate_operator.engine.lasting_refusals import TOLD_AFTER_S
 from sluicegate_operator.engine.topics import TopicReconciler
 from sluicegate_operator.engine.work_queue import Retry
 from sluicegate_operator.fleet.kafka.asking import NoBrokerError
+from sluicegate_operator.fleet.kafka.topics import kafka_form
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.kafka_admin.configs import ConfigChange
+from sluicegate_operator.kafka_admin.errors import KafkaApiError
 from sluicegate_operator.kafka_admin.views import (
     BrokerView,
     ClusterView,
@@ -33,6 +35,7 @@ from tests.support.manifests.bad_manifests import cluster, topic
 pytestmark = pytest.mark.virtual_time
 
 SHOP = ("default", "shop")
+POLICY_VIOLATION, UNKNOWN_TOPIC_ID = 44, 100
 
 
 @dataclass
@@ -84,8 +87,9 @@ class Brokers:
     async def describe_cluster(self) -> ClusterView:
         return ClusterView("c", 1000, tuple(BrokerView(id_, f"b{id_}", 9091, None) for id_ in range(3)))
 
-    async def create_topic(self, new: NewTopic) -> None:
-        self.topics[new.name] = KafkaTopic(new.partitions, new.replicas, dict(new.configs))
+    async def create_topic(self, new: NewTopic) -> UUID:
+        made = self.topics[new.name] = KafkaTopic(new.partitions, new.replicas, dict(new.configs))
+        return made.id
 
     async def create_partitions(self, name: str, total: int) -> None:
         self.topics[name].partitions = total
@@ -94,7 +98,9 @@ class Brokers:
         left = {key: value for key, value in self.topics[name].configs.items() if key not in change.delete}
         self.topics[name].configs = left | dict(change.set)
 
-    async def delete_topic(self, name: str) -> None:
+    async def delete_topic(self, name: str, topic_id: UUID) -> None:
+        if self.topics[name].id != topic_id:
+            raise KafkaApiError(UNKNOWN_TOPIC_ID, None, f"deleting topic {name}")
         del self.topics[name]
 
 
@@ -194,6 +200,43 @@ async def test_a_key_is_remembered_before_it_is_set(monkeypatch: pytest.MonkeyPa
     kube = MemoryKube(cluster(), orders(config={"segment.ms": "7"}))
     await Operator(kube, brokers).look()
     assert "gone in that moment" in kube.condition("Topic", "orders")["message"]
+
+
+@pytest.mark.parametrize("there", [True, False])
+async def test_a_key_whose_value_is_refused_is_not_ours_and_the_value_of_others_stays(
+    monkeypatch: pytest.MonkeyPatch, there: bool
+) -> None:
+    brokers = Brokers({"orders": KafkaTopic(2, 1, {"retention.ms": "-1", "segment.ms": "7"})} if there else {})
+
+    async def refuse(*_: object) -> None:
+        raise KafkaApiError(POLICY_VIOLATION, "retention.ms must be -1 or above a day", "topic orders")
+
+    with monkeypatch.context() as refused:
+        refused.setattr(brokers, "alter_topic_configs", refuse)
+        refused.setattr(brokers, "create_topic", refuse)
+        operator = await applied(orders(config={"retention.ms": "1000", "segment.ms": "7"}), brokers=brokers)
+        await operator.look()
+    status = operator.kube.take("Topic", "orders")["status"]
+    assert status["configKeys"] == (["segment.ms"] if there else [])
+    brokers.topics.setdefault("orders", KafkaTopic(2, 1, {"retention.ms": "-1"}))
+    operator.kube.put(orders())
+    await operator.look()
+    assert brokers.topics["orders"].configs == {"retention.ms": "-1"}
+
+
+async def test_a_key_of_ours_whose_new_value_is_refused_stays_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    operator = await applied(orders(config={"segment.ms": "7"}))
+
+    async def refuse(*_: object) -> None:
+        raise KafkaApiError(POLICY_VIOLATION, None, "topic orders")
+
+    with monkeypatch.context() as refused:
+        refused.setattr(operator.brokers, "alter_topic_configs", refuse)
+        operator.kube.put(orders(config={"segment.ms": "1"}))
+        await operator.look()
+    operator.kube.put(orders())
+    await operator.look()
+    assert operator.brokers.topics["orders"].configs == {}
 
 
 class _Refusing(MemoryKube):
@@ -346,6 +389,82 @@ async def test_unreachable_brokers_do_not_turn_a_recreated_topic_into_this_topic
     await operator.look()
     assert set(operator.brokers.topics) == {"orders"}
     assert [event["type"] for event in operator.kube.events("TopicKept")] == ["Warning"]
+
+
+@pytest.mark.parametrize("refused", [True, False], ids=["its change was refused", "the brokers were away"])
+async def test_a_topic_that_its_topic_never_governed_stays_with_its_records(
+    monkeypatch: pytest.MonkeyPatch, refused: bool
+) -> None:
+    async def refuse(*_: object) -> None:
+        raise KafkaApiError(POLICY_VIOLATION, "only the team of orders may", "topic orders")
+
+    brokers = Brokers({"orders": KafkaTopic(1, 1, {})}, away=not refused)
+    monkeypatch.setattr(brokers, "create_partitions", refuse)
+    operator = await applied(orders(deletionPolicy="Delete"), brokers=brokers)
+    assert operator.kube.condition("Topic", "orders")["reason"] == ("Refused" if refused else "WaitingForBrokers")
+    operator.kube.delete_as_a_person("Topic", "orders")
+    brokers.away = False
+    await operator.look()
+    assert set(brokers.topics) == {"orders"}
+    assert operator.kube.names("Topic") == []
+    [event] = operator.kube.events("TopicKept")
+    assert (event["type"], event["message"].split(":")[0]) == ("Warning", "topic orders, if there is one, stays")
+
+
+async def test_a_topic_that_somebody_made_after_the_topic_was_refused_is_not_this_topics_to_delete() -> None:
+    operator = await applied(orders(deletionPolicy="Delete"), brokers=Brokers(away=True))
+    operator.kube.delete_as_a_person("Topic", "orders")
+    operator.brokers.topics["orders"] = KafkaTopic(1, 1, {})
+    operator.brokers.away = False
+    await operator.look()
+    assert set(operator.brokers.topics) == {"orders"}
+
+
+@pytest.mark.parametrize("there", [False, True])
+async def test_the_id_is_written_before_brokers_can_fail_again(monkeypatch: pytest.MonkeyPatch, there: bool) -> None:
+    brokers = Brokers({"orders": KafkaTopic(1, 1, {"segment.ms": "7"})} if there else {})
+
+    async def fail() -> None:
+        raise NoBrokerError("gone in that moment")
+
+    after: list[Iterable[str]] = []
+    describe = brokers.describe_topics
+
+    async def describe_once(names: Iterable[str]) -> dict[str, TopicView]:
+        if after:
+            await fail()
+        after.append(names)
+        return await describe(names)
+
+    monkeypatch.setattr(brokers, "describe_topics", describe_once)
+    operator = await applied(orders(deletionPolicy="Delete"), brokers=brokers)
+    assert operator.kube.condition("Topic", "orders")["reason"] == "WaitingForBrokers"
+    status = operator.kube.take("Topic", "orders")["status"]
+    assert status["topicId"] == kafka_form(brokers.topics["orders"].id)
+    assert reasons(operator.kube) == ["Adopted" if there else "Changed"]
+    after.clear()
+    monkeypatch.setattr(brokers, "describe_topics", describe)
+    operator.kube.delete_as_a_person("Topic", "orders")
+    await operator.look()
+    assert brokers.topics == {}
+
+
+async def test_an_id_that_cannot_be_written_keeps_the_topic() -> None:
+    class RefusesIds(MemoryKube):
+        async def apply_status(self, kind: Kind, namespace: str, name: str, status: Any, **more: Any) -> Any:
+            if status.get("topicId"):
+                raise KubeError("PATCH /topics/orders/status: 403 denied by policy", 403)
+            return await super().apply_status(kind, namespace, name, status, **more)
+
+    kube, brokers = RefusesIds(cluster(), orders(deletionPolicy="Delete")), Brokers()
+    operator = Operator(kube, brokers)
+    await operator.look()
+    stalled = kube.condition("Topic", "orders", "Stalled")
+    assert "status.topicId cannot be written: PATCH" in stalled["message"]
+    kube.delete_as_a_person("Topic", "orders")
+    await operator.look()
+    assert set(brokers.topics) == {"orders"}
+    assert kube.names("Topic") == []
 
 
 async def test_brokers_that_were_away_do_not_make_a_topic_one_that_was_there_before() -> None:

@@ -285,6 +285,9 @@ RUNNING: dict[str, Any] = {"brokers_expected": 3, "brokers_ready": 3, "controlle
         pytest.param({}, {"silence": "none"}, "ControllersUnreachable", "InProgress", id="silent controllers"),
         pytest.param({}, {"silence": "none", "roll": PAUSED}, "RolloutPaused", "InProgress", id="a pause, and silence"),
         pytest.param({"paused": True}, {"silence": "none"}, "Paused", "InProgress", id="paused, and silence"),
+        pytest.param(
+            {}, {"brokers_ready": 0, "gate_refused": "forbidden"}, "Refused", "Failed", id="a refused readiness gate"
+        ),
         pytest.param({}, {"unreachable": {2: "no answer"}}, "BrokersUnreachable", "InProgress", id="silent brokers"),
         pytest.param(
             {}, {"roll": Done(), "config_lagging": {1: "a is not b"}}, "ConfigApplying", "InProgress", id="dynamic keys"

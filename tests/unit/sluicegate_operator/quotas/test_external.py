@@ -141,7 +141,30 @@ async def test_a_set_limit_is_remembered_until_it_is_seen_lifted() -> None:
         outside.cluster.lags = {1} if outside is behind else set()
         result = await outside.enforce(mine, max_connections_per_ip=wanted)
         assert EnforcementState.LAGGING in {broker.state for broker in result.brokers}
-        assert [sorted(map(str, kept)) for kept, _ in outside.remembered] == [[COUNT, "max.connections.per.ip"]]
+        again = [[COUNT]] if outside is refused else []
+        assert [sorted(map(str, kept)) for kept, _ in outside.remembered] == [[COUNT, "max.connections.per.ip"], *again]
+
+
+async def test_a_limit_that_brokers_refuse_is_not_ours_and_the_value_of_others_stays() -> None:
+    outside = Outside()
+    outside.cluster.defaults = {COUNT: "9"}
+    await outside.enforce(max_connections=REFUSED, max_connections_per_ip="3")
+    assert [kept for kept, _ in outside.remembered] == [
+        frozenset((COUNT, "max.connections.per.ip")),
+        frozenset(("max.connections.per.ip",)),
+    ]
+    await outside.enforce(outside.remembered[-1][0], frozenset((COUNT, "max.connections.per.ip")))
+    assert outside.cluster.defaults == {COUNT: "9"}
+    assert outside.remembered[-1][0] == frozenset()
+
+
+async def test_a_limit_of_ours_whose_new_value_is_refused_stays_ours() -> None:
+    outside = Outside()
+    outside.cluster.defaults = {COUNT: "5"}
+    await outside.enforce(frozenset((COUNT,)), frozenset((COUNT,)), max_connections=REFUSED)
+    assert outside.remembered == []
+    await outside.enforce(frozenset((COUNT,)), frozenset((COUNT,)))
+    assert outside.cluster.defaults == {}
 
 
 async def test_nothing_is_forgotten_while_something_cannot_be_read() -> None:

@@ -78,6 +78,23 @@ async def test_a_refused_value_is_told() -> None:
     assert f"{RETENTION} is not {REFUSED}" in result.lagging[0]
 
 
+async def test_a_key_whose_value_is_refused_is_not_ours_and_the_value_of_others_stays() -> None:
+    cluster = ScriptedCluster(brokers=2)
+    cluster.defaults = {RETENTION: "-1"}
+    memory = Memory(cluster)
+    result = await run(cluster, {RETENTION: REFUSED, MESSAGE: "9"}, (), memory)
+    assert [keys for keys, _ in memory.kept] == [(RETENTION, MESSAGE), (MESSAGE,)]
+    await run(cluster, {MESSAGE: "9"}, result.managed, memory)
+    assert cluster.defaults == {RETENTION: "-1", MESSAGE: "9"}
+
+
+async def test_a_key_of_ours_whose_new_value_is_refused_stays_ours() -> None:
+    cluster = ScriptedCluster(brokers=2)
+    cluster.defaults = {RETENTION: "7"}
+    result = await run(cluster, {RETENTION: REFUSED}, (RETENTION,), Memory(cluster))
+    assert result.managed == (RETENTION,)
+
+
 async def test_a_broker_that_shows_it_a_moment_later_is_waited_for() -> None:
     cluster = ScriptedCluster(brokers=2)
     cluster.lags = {1}

@@ -1,24 +1,27 @@
 """When a quiet cluster is reconciled less often, which brokers are fenced, and the statuses of brokers."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import repeat
 from typing import Any
 
 import pytest
 
-from sluicegate_operator.api.models.broker_cluster import BrokerCluster
+from sluicegate_operator.api import BrokerCluster, parse_resource
+from sluicegate_operator.engine.work_queue import REFUSED_RETRY
 from sluicegate_operator.fleet.external.external import ExternalFleet
-from sluicegate_operator.fleet.kafka.controllers import ControllerView
+from sluicegate_operator.fleet.kafka.controllers import ControllerPlace, ControllerView
 from sluicegate_operator.fleet.kubernetes.kubernetes import KubernetesFleet, Sighting
 from sluicegate_operator.fleet.pods.pods import NodePod
 from sluicegate_operator.handlers.context import Context
+from sluicegate_operator.handlers.reconcilers import registrations
 from sluicegate_operator.handlers.reconcilers.registrations import UNKNOWN_AFTER_S, RegistrationReconciler, settled
+from sluicegate_operator.kafka_admin.errors import KafkaApiError
 from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.planning.external.external import ExternalBroker, ExternalSeen
 from sluicegate_operator.planning.layout.cluster_layout import Role
-from sluicegate_operator.planning.registrations.fencing import ContainerEnd
+from sluicegate_operator.planning.registrations.fencing import ContainerEnd, FenceOrder
 from sluicegate_operator.planning.registrations.overview import BrokerOverview, BrokerState, ClusterOverview
 from sluicegate_operator.resources.broker_registration import broker_registration
 from sluicegate_operator.settings import read_settings
@@ -337,3 +340,63 @@ def _given(answers: Iterator[Any]) -> Any:
         return next(answers)
 
     return answer
+
+
+@pytest.mark.virtual_time
+async def test_a_readiness_gate_that_is_refused_is_told_and_tried_again_after_a_pause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pods = [replace(pod(number), uid=f"pod-{number}", ready=False) for number in (0, 1)]
+    shop = Shop(monkeypatch, seen(pods, ONLINE))
+    tries: list[str] = []
+
+    async def refuse(namespace: str, name: str, *_: Any) -> None:
+        tries.append(name)
+        raise KubeError(f'pods "{name}" is forbidden: cannot patch resource "pods/status"', 403)
+
+    with monkeypatch.context() as refused:
+        refused.setattr(shop.kube, "set_pod_condition", refuse, raising=False)
+        for _ in range(5):
+            await shop.reconcile()
+        assert len(tries) == 2, "each pod once"
+        stored = parse_resource(shop.kube.take("BrokerCluster", "shop"))
+        assert isinstance(stored, BrokerCluster)
+        progress = shop.context.progress.of(stored)
+        assert "readiness gate sluicegate.dev/unfenced of pod shop-brokers-0" in progress.gate_refused
+        assert "forbidden" in progress.gate_refused
+        [event] = shop.kube.events("Refused")
+        assert (event["type"], "forbidden" in event["message"]) == ("Warning", True)
+        await asyncio.sleep(REFUSED_RETRY.first_s)
+        await shop.reconcile()
+        assert len(tries) == 4
+        # Another verdict is another request.
+        shop.sighting = seen(pods, [replace(broker(0), state=BrokerState.FENCED), broker(1)])
+        await shop.reconcile()
+        assert tries[4:] == ["shop-brokers-0"]
+    set_: list[str] = []
+
+    async def accept(namespace: str, name: str, *_: Any) -> None:
+        set_.append(name)
+
+    monkeypatch.setattr(shop.kube, "set_pod_condition", accept, raising=False)
+    await asyncio.sleep(REFUSED_RETRY.max_s)
+    await shop.reconcile()
+    assert (sorted(set_), progress.gate_refused) == (["shop-brokers-0", "shop-brokers-1"], "")
+    await shop.context.aclose()
+
+
+async def test_a_fence_order_that_is_refused_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    overview = ClusterOverview("c", 1000, 1, 9, tuple(ONLINE))
+    shop = Shop(monkeypatch, Sighting(ControllerView(overview, ControllerPlace(100, "c0")), ()))
+    sent: list[list[int]] = []
+
+    async def refuse_the_first(_: object, orders: Sequence[FenceOrder], *__: object) -> dict[FenceOrder, KafkaApiError]:
+        sent.append([order.broker_id for order in orders])
+        return {order: KafkaApiError(77, None, "fencing broker 0") for order in orders if order.broker_id == 0}
+
+    monkeypatch.setattr(registrations, "fence", refuse_the_first)
+    await shop.reconcile()
+    assert sent == [[0, 1]]
+    [event] = shop.kube.events("BrokerGone")
+    assert "broker 1" in event["message"]
+    await shop.context.aclose()

@@ -16,8 +16,10 @@ from sluicegate_operator.planning.external.external import (
     ReplicaCounts,
     Voter,
     external_status,
+    why_governed,
 )
 from sluicegate_operator.planning.external.external_registrations import plan_external_registrations
+from tests.support.manifests.bad_manifests import cluster as bundled
 from tests.support.manifests.bad_manifests import external
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -117,3 +119,21 @@ def test_a_newly_started_operator_keeps_the_previous_status() -> None:
     found = external_status(told, SEEN, ConfigProgress(generation=0), NOW).condition("Ready")
     assert found is not None
     assert found.reason == "Governed"
+
+
+@pytest.mark.parametrize("readable", [True, False])
+@pytest.mark.parametrize("leaving", [False, True])
+@pytest.mark.parametrize("born", ["2020-01-01T00:00:00Z", "2030-01-01T00:00:00Z"])
+def test_a_cluster_that_runs_its_brokers_governs_them_at_any_age(readable: bool, leaving: bool, born: str) -> None:
+    meta = {"name": "shop", "namespace": "default", "creationTimestamp": born}
+    body = bundled() | {"metadata": meta | ({"deletionTimestamp": born} if leaving else {})}
+    running = body | {"spec": body["spec"] | {"runtime": "Bundled"}, "status": {"clusterId": "c"}}
+    other = parse_resource(running) if readable else running
+    assert isinstance(other, BrokerCluster | dict)
+    document = external()
+    outside = parse_resource(
+        document | {"metadata": {**document["metadata"], "creationTimestamp": "2025-01-01T00:00:00Z"}}
+    )
+    assert isinstance(outside, BrokerCluster)
+    assert "BrokerCluster default/shop runs the brokers of the cluster" in why_governed(outside, "c", [outside, other])
+    assert why_governed(outside, "d", [outside, other]) == ""

@@ -153,3 +153,19 @@ def test_a_listener_counts_as_open_if_the_broker_reports_the_wanted_endpoint() -
         {0: EXTERNAL.advertised}, (1, 2), (3,), {1: "taken"}, ("broker 0 waits",)
     )
     assert [broker.settled for broker in brokers] == [True, False, False, False]
+
+
+@pytest.mark.parametrize(
+    ("now", "refused", "applying"),
+    [
+        ({"EXTERNAL": EXTERNAL, "OTHER": OTHER}, {}, False),
+        ({"EXTERNAL": EXTERNAL}, {}, True),
+        ({"EXTERNAL": EXTERNAL}, {"OTHER": "taken"}, False),
+        ({}, {"OTHER": "taken"}, True),
+        (None, {}, True),
+    ],
+)
+def test_a_broker_may_still_show_listeners_that_it_has_not_refused(
+    now: OpenListeners | None, refused: dict[str, str], applying: bool
+) -> None:
+    assert BrokerSeen(0, now, {"EXTERNAL": EXTERNAL, "OTHER": OTHER}, refused).applying is applying
