@@ -39,7 +39,10 @@ def tried(standing_shop: Shop) -> Iterator[Shop]:
     # The plugin exists before its cluster.
     shop.apply(plugin("early"))
     said = shop.await_condition("observerplugin", "early", "Stalled", "True")
-    assert (said["reason"], f"no bundled BrokerCluster {CLUSTER}" in said["message"]) == ("ClusterMissing", True)
+    assert (said["reason"], f"bundled BrokerCluster {CLUSTER} does not exist" in said["message"]) == (
+        "ClusterMissing",
+        True,
+    )
     shop.apply(cluster())
     shop.await_condition("observerplugin", "early", "Ready", "True", timeout_s=READY_TIMEOUT_S)
     shop.delete("observerplugin", "early")

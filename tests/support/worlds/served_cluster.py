@@ -83,6 +83,8 @@ class ServedCluster(ScriptedCluster):
     def __init__(self, name: str, brokers: int, host: Callable[[int], str]) -> None:
         super().__init__(brokers)
         self.name = name
+        self.id = name
+        """The cluster.id that its brokers and controllers report."""
         self.brokers = brokers
         self.host = host
         self.silent = False
@@ -158,7 +160,7 @@ class ServedCluster(ScriptedCluster):
                 }
             )
         return {
-            "clusterId": self.name,
+            "clusterId": self.id,
             "controllerId": FIRST_CONTROLLER_ID,
             "controllerEpoch": 1,
             "metadataOffset": self.revision,
@@ -200,7 +202,7 @@ class ServedCluster(ScriptedCluster):
         return DescribeClusterResponse(
             throttle_time=NO_THROTTLE,
             error_code=ErrorCode.none,
-            cluster_id=self.name,
+            cluster_id=self.id,
             controller_id=BrokerId(FIRST_CONTROLLER_ID),
             brokers=tuple(
                 DescribeClusterBroker(broker_id=BrokerId(one), host=self.host(one), port=i32(INTERNAL_PORT))
@@ -228,7 +230,7 @@ class ServedCluster(ScriptedCluster):
         return MetadataResponse(
             throttle_time=NO_THROTTLE,
             brokers=(),
-            cluster_id=self.name,
+            cluster_id=self.id,
             controller_id=BrokerId(FIRST_CONTROLLER_ID),
             topics=tuple(self._shown(name) for name in names),
         )

@@ -15,7 +15,13 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from urllib.parse import parse_qsl, urlsplit
 
-from sluicegate_operator.planning.layout.cluster_layout import FIRST_CONTROLLER_ID, HTTP_PORT, INTERNAL_PORT
+from sluicegate_operator.api import API_VERSION, BrokerCluster
+from sluicegate_operator.planning.layout.cluster_layout import (
+    FIRST_CONTROLLER_ID,
+    HTTP_PORT,
+    INTERNAL_PORT,
+    cluster_id,
+)
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, READINESS_GATE, ROLE_LABEL
 from tests.support.fakes.scripted_peer import PeerRequest
 from tests.support.processes.kube_watch import KubeWatch
@@ -148,6 +154,9 @@ class ServedClusters:
         api, meta = KubeApi(self._access), pod["metadata"]
         path = f"/api/v1/namespaces/{self._namespace}/pods/{meta['name']}"
         try:
+            name = meta["labels"][CLUSTER_LABEL]
+            resource = api.get(f"/apis/{API_VERSION}/namespaces/{self._namespace}/brokerclusters/{name}")
+            self.clusters[name].id = cluster_id(BrokerCluster.model_validate(resource, strict=False))
             if self.nodes and not pod["spec"].get("nodeName"):
                 target = {"apiVersion": "v1", "kind": "Node", "name": self.nodes[_ordinal(meta) % len(self.nodes)]}
                 about = {"name": meta["name"], "uid": meta["uid"]}
