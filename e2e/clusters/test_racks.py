@@ -127,7 +127,8 @@ def standing_zones(plane: ControlPlane, kubelet: ProcessKubelet, operator: Opera
     zoned = Zoned(plane, kubelet, operator)
     zoned.apply(cluster(), LISTENER)
     yield zoned
-    plane.kubectl("delete", "namespace", NAMESPACE, "--wait=false")
+    # A Prometheus of another test would scrape its pods until they have ended.
+    plane.kubectl("delete", "namespace", NAMESPACE, "--timeout=180s")
 
 
 @pytest.fixture
