@@ -157,7 +157,10 @@ class ErrorCode(IntEnum):
 
 
 MESSAGE_MAX = 4_000
-"""Characters of a message. A response has one for each partition of its request, and a client may choose the names."""
+"""Characters of a message. A response has one for each partition of its request, and quotes names that clients choose.
+
+Old versions of responses cannot carry more than 32,767 bytes.
+"""
 _NAME_MAX = 249
 """Characters of a topic's name in Kafka."""
 

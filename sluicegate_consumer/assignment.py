@@ -42,7 +42,7 @@ class Assignment:
         self.revoke()
         for number, parts in streams:
             if number >= len(self._queues):
-                raise ProtocolError(f"stream {number} was assigned, and there are {len(self._queues)}")
+                raise ProtocolError(f"stream {number} was assigned, but there are {len(self._queues)} streams")
             for part in parts:
                 self._add(part, number)
 

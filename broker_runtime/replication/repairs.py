@@ -185,12 +185,12 @@ class Repairs:
     async def _mend(self, replica: DamagedReplica, state: _State) -> None:
         why = await self._repairing.mend(replica)
         if why is None:
-            state.clause = "it is mended"
+            state.clause = "it is repaired"
             state.backoff.succeeded()
         else:
             if state.backoff.is_news(why):
-                log.warning("%s cannot be mended, it is tried again: %s", replica.log.place, why)
-            state.clause = f"it cannot be mended, it is tried again: {why}"
+                log.warning("%s cannot be repaired; retrying: %s", replica.log.place, why)
+            state.clause = f"it cannot be repaired; retrying: {why}"
             state.not_before_s = self._clock.monotonic() + state.backoff.failed()
         if replica.follower is not None:
             replica.follower.changed()

@@ -24,8 +24,6 @@ Fields = Mapping[str, object]
 Pack = Callable[[Any], bytes]
 """Returns the bytes of one value."""
 
-ERROR_MESSAGE_CHARACTERS_MAX = MESSAGE_MAX
-"""Messages quote names that clients chose; old versions cannot carry more than 32,767 bytes."""
 _LEAVES_OF_A_STEP = 8
 """Structs without arrays that are packed between two breaks: some tens of microseconds."""
 _PIECE_BYTES = 65_536
@@ -338,7 +336,7 @@ def _text(flexible: bool, nullable: bool) -> Pack:
 
 
 def _clipped(pack: Pack) -> Pack:
-    return lambda value: pack(value if value is None else value[:ERROR_MESSAGE_CHARACTERS_MAX])
+    return lambda value: pack(value if value is None else value[:MESSAGE_MAX])
 
 
 def _blob(flexible: bool, nullable: bool) -> Pack:

@@ -19,7 +19,6 @@ from broker_runtime.groups.consumer.member import are_many
 from broker_runtime.groups.consumer.validity import ConsumerHeartbeatRequest
 from broker_runtime.groups.records import Assignment
 from broker_runtime.slicing.steps import Steps, at_once, each, listed
-from broker_runtime.wire.encode import ERROR_MESSAGE_CHARACTERS_MAX
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import CONSUMER_GROUP_HEARTBEAT
@@ -153,9 +152,8 @@ def _parts(answer: ConsumerHeartbeatAnswer, call: Call) -> Iterator[bytes]:
 
 def _refusal(code: ErrorCode, message: str | None, call: Call) -> Reply:
     call.error = code
-    told = None if message is None else message[:ERROR_MESSAGE_CHARACTERS_MAX]
     head = _THROTTLE_AND_ERROR.pack(call.throttle_ms, code)
-    return call.packed(head + nullable_string(told, call.flexible) + _NO_MEMBER + _NO_TAGS)
+    return call.packed(head + nullable_string(message, call.flexible) + _NO_MEMBER + _NO_TAGS)
 
 
 API = ApiSpec(CONSUMER_GROUP_HEARTBEAT, "ConsumerGroupHeartbeat", (0, 1), handle, reads="frame")

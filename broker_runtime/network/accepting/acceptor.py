@@ -101,7 +101,7 @@ class Acceptor:
                 peer = (peer_host(address[0]), address[1])
             accepted.close()
             self._reports.refused(peer, BACKLOG)
-            text = f"hung up on clients that waited for {self._listener}: its limit leaves fewer places"
+            text = f"closed connections that waited for {self._listener}: its new limit leaves fewer slots"
             self._reports.warn("backlog", text)
         if surplus > self._accepts_per_wakeup:
             self._loop.call_soon(self._shed)

@@ -15,7 +15,7 @@ from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.external.external_config import why_not_dynamic
 from sluicegate_operator.fleet.kafka.asking import BrokerPool, NoBrokerError
 from sluicegate_operator.fleet.kafka.dynamic_config import ConfigResult, WantedConfig, enforce_config
-from sluicegate_operator.kafka_admin.errors import KafkaAdminError, KafkaApiError
+from sluicegate_operator.kafka_admin.errors import KafkaAdminError, is_refusal
 from sluicegate_operator.planning.layout.broker_config import NO_OWN_TAGS, OwnTags
 from sluicegate_operator.planning.layout.cluster_layout import dynamic_config
 
@@ -133,4 +133,4 @@ class ConfigReconciler:
 def _refusals(result: ConfigResult) -> list[str]:
     """Return the brokers' messages about values that they refuse permanently."""
     refusals = (failure.error for failure in result.failures)
-    return [str(error) for error in refusals if isinstance(error, KafkaApiError) and not error.retriable]
+    return [str(error) for error in refusals if is_refusal(error)]

@@ -28,7 +28,7 @@ from sluicegate_operator.fleet.kafka.topics import (
     observe_topics,
 )
 from sluicegate_operator.kafka_admin.api import batched
-from sluicegate_operator.kafka_admin.errors import KafkaAdminError, KafkaApiError
+from sluicegate_operator.kafka_admin.errors import KafkaAdminError, is_refusal
 from sluicegate_operator.kube.client.one_by_one import Refusals
 from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.kube.http.kinds import TOPIC
@@ -181,8 +181,7 @@ class TopicReconciler:
         except (NoBrokerError, TooFewBrokersError) as error:
             return _Made(trouble=TopicTrouble("WaitingForBrokers", str(error)))
         except KafkaAdminError as error:
-            refused = isinstance(error, KafkaApiError) and not error.retriable
-            return _Made(trouble=TopicTrouble("Refused" if refused else "Failed", str(error)))
+            return _Made(trouble=TopicTrouble("Refused" if is_refusal(error) else "Failed", str(error)))
         except KubeError as error:
             return _Made(trouble=self._refused(cluster, error, f"{records.field} cannot be written"))
         await self._report(topic, result, records)

@@ -96,6 +96,11 @@ class KafkaApiError(KafkaAdminError):
         super().__init__(f"{subject}: {self.name}: {message}" if message else f"{subject}: {self.name}")
 
 
+def is_refusal(error: Exception) -> bool:
+    """Return whether a broker has refused a request for good, so that the same request would be refused again."""
+    return isinstance(error, KafkaApiError) and not error.retriable
+
+
 def error_name(code: int) -> str:
     """Return Kafka's name of an error; a code that is newer than this client keeps its number."""
     try:

@@ -13,7 +13,7 @@ from enum import StrEnum
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.kafka.asking import BrokerPool, Unreachable
 from sluicegate_operator.fleet.kafka.broker_limits import Failure, Questions, apply_actions, read_limits
-from sluicegate_operator.kafka_admin.errors import KafkaApiError
+from sluicegate_operator.kafka_admin.errors import is_refusal
 from sluicegate_operator.planning.layout.connection_groups import CONNECTION_GROUP
 from sluicegate_operator.planning.layout.limits import (
     IP,
@@ -268,7 +268,7 @@ class _Run:
     def _note_refusals(self) -> None:
         refused = self._ledger.refused
         for failure in self._failures:
-            if isinstance(failure.error, KafkaApiError) and not failure.error.retriable:
+            if is_refusal(failure.error):
                 refused.update(dict.fromkeys(failure.action.keys, str(failure.error)))
         lacked = frozenset().union(*self._ledger.lacked().values())
         for key in refused.keys() - lacked:

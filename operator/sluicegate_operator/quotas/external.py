@@ -17,7 +17,7 @@ from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.kafka.asking import BrokerPool, Unreachable
 from sluicegate_operator.fleet.pods.by_cluster import ByCluster
 from sluicegate_operator.kafka_admin.client import BrokerHandle
-from sluicegate_operator.kafka_admin.errors import KafkaApiError
+from sluicegate_operator.kafka_admin.errors import is_refusal
 from sluicegate_operator.kafka_admin.views import ConfigSource, ConfigSynonym
 from sluicegate_operator.planning.layout.limits import COUNT_PER_IP_OVERRIDES, DesiredLimits, LimitKey
 from sluicegate_operator.quotas.brokers import (
@@ -93,12 +93,7 @@ def _never_set(result: EnforcementResult, ledger: LimitLedger) -> frozenset[Limi
 
     The present value of such a limit may be of another client, and must not be lifted later.
     """
-    refused = {
-        key
-        for failure in result.failures
-        if isinstance(failure.error, KafkaApiError) and not failure.error.retriable
-        for key in failure.action.keys
-    }
+    refused = {key for failure in result.failures if is_refusal(failure.error) for key in failure.action.keys}
     return frozenset(refused).intersection(*ledger.lacked().values())
 
 

@@ -20,6 +20,7 @@ from sluicegate_operator.planning.layout.cluster_layout import (
     FIRST_CONTROLLER_ID,
     HTTP_PORT,
     INTERNAL_PORT,
+    Role,
     cluster_id,
 )
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, READINESS_GATE, ROLE_LABEL
@@ -154,9 +155,8 @@ class ServedClusters:
         api, meta = KubeApi(self._access), pod["metadata"]
         path = f"/api/v1/namespaces/{self._namespace}/pods/{meta['name']}"
         try:
-            name = meta["labels"][CLUSTER_LABEL]
-            resource = api.get(f"/apis/{API_VERSION}/namespaces/{self._namespace}/brokerclusters/{name}")
-            self.clusters[name].id = cluster_id(BrokerCluster.model_validate(resource, strict=False))
+            if meta["labels"][ROLE_LABEL] == Role.CONTROLLER:
+                self._take_id(api, meta["labels"][CLUSTER_LABEL])
             if self.nodes and not pod["spec"].get("nodeName"):
                 target = {"apiVersion": "v1", "kind": "Node", "name": self.nodes[_ordinal(meta) % len(self.nodes)]}
                 about = {"name": meta["name"], "uid": meta["uid"]}
@@ -170,6 +170,11 @@ class ServedClusters:
         finally:
             api.close()
         self._say(meta, begins=True)
+
+    def _take_id(self, api: KubeApi, name: str) -> None:
+        """Let the cluster report the id of its BrokerCluster, which is another one after it was created again."""
+        resource = api.get(f"/apis/{API_VERSION}/namespaces/{self._namespace}/brokerclusters/{name}")
+        self.clusters[name].id = cluster_id(BrokerCluster.model_validate(resource, strict=False))
 
     def _say(self, meta: Json, *, begins: bool) -> None:
         if meta["labels"][ROLE_LABEL] != "broker" or self._loop is None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from sluicegate_operator.fleet.kafka.asking import BrokerPool, Unreachable
 from sluicegate_operator.fleet.kafka.broker_limits import Failure, apply_actions, observe_limits
-from sluicegate_operator.kafka_admin.errors import KafkaApiError
+from sluicegate_operator.kafka_admin.errors import is_refusal
 from sluicegate_operator.planning.layout.broker_config import NO_OWN_TAGS, BrokerConfigPlan, OwnTags, plan_broker_config
 from sluicegate_operator.planning.layout.canonical import same_broker_value
 from sluicegate_operator.planning.layout.limits import ObservedLimits, SetBrokerConfigs
@@ -84,9 +84,7 @@ def _refused(failures: Collection[Failure]) -> set[str]:
     return {
         key
         for failure in failures
-        if isinstance(failure.error, KafkaApiError)
-        and not failure.error.retriable
-        and isinstance(failure.action, SetBrokerConfigs)
+        if is_refusal(failure.error) and isinstance(failure.action, SetBrokerConfigs)
         for key in failure.action.set
     }
 

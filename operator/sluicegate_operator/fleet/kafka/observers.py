@@ -13,7 +13,7 @@ from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.kafka.asking import BrokerPool, Unreachable
 from sluicegate_operator.fleet.kafka.broker_limits import Failure, apply_actions, config_layer
 from sluicegate_operator.kafka_admin.client import BrokerHandle
-from sluicegate_operator.kafka_admin.errors import KafkaApiError
+from sluicegate_operator.kafka_admin.errors import is_refusal
 from sluicegate_operator.kafka_admin.views import Configs, ConfigSource
 from sluicegate_operator.planning.layout.limits import SetBrokerConfigs
 from sluicegate_operator.planning.observers.observer_status import PluginReports
@@ -87,9 +87,8 @@ def _refused(plan: ObserverPlan, observer: str, result: ObserversResult) -> str:
     """Return the brokers' message about a value that they refuse permanently."""
     own = {*plan.keys[observer], NAMES}
     for failure in result.failures:
-        refused = isinstance(failure.error, KafkaApiError) and not failure.error.retriable
         action = failure.action
-        if refused and isinstance(action, SetBrokerConfigs) and own & {*action.set, *action.delete}:
+        if is_refusal(failure.error) and isinstance(action, SetBrokerConfigs) and own & {*action.set, *action.delete}:
             return str(failure.error)
     return ""
 

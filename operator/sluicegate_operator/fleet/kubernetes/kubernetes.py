@@ -157,18 +157,16 @@ class KubernetesFleet:
                 _check_not_fewer(found, cluster, count or 0)
             scaled.update(dict.fromkeys(_scaled(found, cluster)))
 
-        for child in children:
-            if child["kind"] == POD_DISRUPTION_BUDGET.kind:
-                continue
+        # No node needs a PodDisruptionBudget, so no node waits for one that is refused.
+        budgets = [child for child in children if child["kind"] == POD_DISRUPTION_BUDGET.kind]
+        for child in (each for each in children if each not in budgets):
             if child["kind"] == STATEFUL_SET.kind:
                 await make_claims(self._kube, cluster, [new for new in claims.make if new.role is role_of(child)])
             await self._kube.apply(child, seen)
         refusals = Refusals()
-        for child in children:
-            if child["kind"] == POD_DISRUPTION_BUDGET.kind:
-                # No node needs it, so no node waits for it.
-                with refusals.kept():
-                    await self._kube.apply(child)
+        for child in budgets:
+            with refusals.kept():
+                await self._kube.apply(child)
         if claims.retried is not None:
             refusals.keep(claims.retried)
         await self._remove_network_policies(cluster, listeners, refusals)

@@ -107,8 +107,8 @@ class NodeProcesses:
                 if view.active is None or broker is None or not broker.has_session:
                     return
                 order = FenceOrder(broker_id, broker.epoch, f"the process of {node.name} ended")
-                for error in (await fence(view.active, [order])).values():
-                    raise error
+                if refused := await fence(view.active, [order]):
+                    raise refused[order]
         except (KafkaAdminError, TimeoutError) as error:
             self._say(f"{node.name} cannot be fenced before its session expires: {str(error) or 'no answer in time'}")
             return

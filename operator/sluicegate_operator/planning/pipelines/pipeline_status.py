@@ -106,7 +106,7 @@ def _updated(pipeline: AuditPipeline, plan: PipelinePlan, runs: Sequence[Pipelin
             "last_error": (ended.why or "the run reported no reason")
             if ended and ended.state is not RunState.SUCCEEDED
             else None,
-            "progress": (_going_on(newest, told.took_seconds) or "")[:PROGRESS_MAX] or None,
+            "progress": _going_on(newest, told.took_seconds),
         }
     )
 
@@ -126,6 +126,11 @@ def _report(pipeline: AuditPipeline, plan: PipelinePlan) -> str | None:
 
 
 def _going_on(run: PipelineRun, took_s: float | None) -> str | None:
+    text = _state_of(run, took_s)
+    return None if text is None else text[:PROGRESS_MAX]
+
+
+def _state_of(run: PipelineRun, took_s: float | None) -> str | None:
     before = f"; the last successful run took {took_s:.0f} s" if took_s is not None else ""
     waits = f"; the run's next pod does not start: {run.failure}" if run.failure is not None else ""
     if run.state is RunState.PENDING:

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from broker_runtime.errors import MESSAGE_MAX
 from broker_runtime.slicing.steps import at_once
 from broker_runtime.wire.decode import read_entity, read_in_steps, released
-from broker_runtime.wire.encode import ERROR_MESSAGE_CHARACTERS_MAX, Pieces, encode_entity, encode_in_steps
+from broker_runtime.wire.encode import Pieces, encode_entity, encode_in_steps
 from broker_runtime.wire.limits import DEFAULT_LIMITS, ItemBudget
 from broker_runtime.wire.messages import decode_response, encode_response_body, message_type
 from broker_runtime.wire.versions import CREATE_TOPICS, FIND_COORDINATOR, LIST_GROUPS
@@ -47,7 +48,7 @@ def test_a_missing_field_is_a_mistake_that_names_it() -> None:
 def test_a_long_message_of_an_error_is_cut() -> None:
     answer = {"error_code": 1, "error_message": "x" * 50_000, "node_id": -1, "host": "", "port": -1}
     found = decode_response(FIND_COORDINATOR, 2, memoryview(encode_response_body(FIND_COORDINATOR, 2, answer)))
-    assert found.error_message == "x" * ERROR_MESSAGE_CHARACTERS_MAX
+    assert found.error_message == "x" * MESSAGE_MAX
 
 
 def test_a_long_answer_is_packed_in_many_steps_and_a_few_pieces() -> None:

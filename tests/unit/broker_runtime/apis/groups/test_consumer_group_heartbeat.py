@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 from broker_runtime.apis.groups import consumer_group_heartbeat
 from broker_runtime.apis.groups.consumer_group_heartbeat import API, handle, read
 from broker_runtime.apis.request.context import ZERO_UUID
-from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
+from broker_runtime.errors import MESSAGE_MAX, ErrorCode, KafkaError, ProtocolError
 from broker_runtime.groups.consumer.heartbeat import ConsumerHeartbeatAnswer
 from broker_runtime.groups.consumer.validity import ConsumerHeartbeatRequest
 from broker_runtime.wire.decode import read_entity
-from broker_runtime.wire.encode import ERROR_MESSAGE_CHARACTERS_MAX
 from broker_runtime.wire.header import prefix
 from broker_runtime.wire.limits import DEFAULT_LIMITS, RequestTooLargeError
 from broker_runtime.wire.messages import decode_response, encode_request_body
@@ -165,11 +164,11 @@ async def test_an_assignment_of_thousands_of_topics_is_packed_as_a_short_one() -
 
 
 @pytest.mark.parametrize("version", versions(API))
-@pytest.mark.parametrize("message", ["Gruppe ö", "x" * (ERROR_MESSAGE_CHARACTERS_MAX + 1)])
+@pytest.mark.parametrize("message", ["Gruppe ö", "x" * (MESSAGE_MAX + 1)])
 async def test_a_refusal_says_nothing_else(version: int, message: str) -> None:
     found, error = await decoded(version, KafkaError(ErrorCode.FENCED_MEMBER_EPOCH, message), 7)
     assert (found.error_code, error) == (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.FENCED_MEMBER_EPOCH)
-    assert found.error_message == message[:ERROR_MESSAGE_CHARACTERS_MAX]
+    assert found.error_message == message[:MESSAGE_MAX]
     assert found.throttle_time.total_seconds() == 0.007
     assert (found.member_id, found.member_epoch, found.assignment) == (None, 0, None)
     assert found.heartbeat_interval.total_seconds() == 0
