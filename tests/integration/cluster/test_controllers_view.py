@@ -75,7 +75,7 @@ async def test_a_document_that_is_not_understood_is_no_empty_cluster(serve: Serv
     place = await serve(1000, 200, {**active(1000, 1), "brokers": [{"id": 1}]})
     view = await controller_view([place])
     assert view.overview is None
-    assert "state: is missing" in view.unseen
+    assert "state: the field is missing" in view.unseen
 
 
 async def test_a_controller_that_hangs_is_not_waited_for() -> None:
