@@ -14,6 +14,7 @@ from tests.support.processes.local_fleet import LocalUp, edit
 pytestmark = pytest.mark.full
 
 LIFTED_WITHIN_S = 60.0
+ALL_READY = dict.fromkeys(("BrokerCluster", "Topic", "ConnectionQuota"), True)
 NOISY, OTHERS, ENDED = "127.0.1.7", "127.0.1.99", "127.0.1.50"
 MANIFESTS = """
 apiVersion: sluicegate.dev/v1alpha1
@@ -67,7 +68,7 @@ async def test_limits_and_topics_of_files_hold_on_brokers_of_others(kafka: Apach
     async with AdminClient([(kafka.host, kafka.port())]) as admin:
         assert not await admin.alter_quotas(ip_rates({OTHERS: 3.0}))
         with LocalUp(manifests, tmp_path / "data") as up:
-            up.wait_until(lambda: rows(up) == dict.fromkeys(("BrokerCluster", "Topic", "ConnectionQuota"), True), "all")
+            up.wait_until(lambda: rows(up) == ALL_READY, "all")
             assert await admin.describe_quotas(IP) == ip_rates({NOISY: 7.0, OTHERS: 3.0})
             assert len((await admin.describe_topics(["parcels"]))["parcels"].partitions) == 3
             edit(manifests / "quota.yaml", "Rate: 7", "Rate: 9")
@@ -88,7 +89,8 @@ async def test_limits_and_topics_of_files_hold_on_brokers_of_others(kafka: Apach
             assert await admin.describe_quotas(IP) == ip_rates({NOISY: 9.0, OTHERS: 3.0})
             assert f"ip {NOISY} 9/s -> no limit" not in up.output()
             (tmp_path / "cluster.yaml").rename(manifests / "cluster.yaml")
-            up.wait_until(lambda: rows(up).get("BrokerCluster", False), "back")
+            # `up` remembers a limit when it has set it: until the quota is ready, it may not have done so.
+            up.wait_until(lambda: rows(up) == ALL_READY, "back")
         # The quota was removed while `up` did not run: `up` remembers what it has set.
         (manifests / "quota.yaml").unlink()
         with LocalUp(manifests, tmp_path / "data") as up:
