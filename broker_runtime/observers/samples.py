@@ -9,6 +9,7 @@ from broker_runtime.apis.table import BROKER_APIS
 from broker_runtime.observers.layout import view_of
 from broker_runtime.observers.source import MessageSource
 from broker_runtime.observers.view import Struct
+from broker_runtime.security.principal import ANONYMOUS
 from broker_runtime.wire.messages import Fields, encode_request_body, encode_response_body, message_type
 
 _NO_TOPICS: Mapping[UUID, str] = {}
@@ -32,6 +33,7 @@ class _Connection:
 
     def __init__(self) -> None:
         self.state: object = None
+        self.principal = ANONYMOUS
         self.throttle_s = 0.0
 
     def keep_frame(self, frame: memoryview) -> memoryview:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Protocol
 
+from broker_runtime.security.principal import Principal
 from broker_runtime.wire.reply import PendingReply, Reply
 
 
@@ -19,6 +20,8 @@ class ServedConnection(Protocol):
 
     state: object
     """State of the handlers: a ClientSoftware once the client has sent it, else None."""
+    principal: Principal
+    """Who the client is: anonymous until it has authenticated."""
     throttle_s: float
     """Set by handlers when the client is over a quota, in seconds.
 

@@ -9,14 +9,10 @@ from collections.abc import Mapping, Sequence
 from broker_runtime.apis.request.call import Call, ClientSoftware
 from broker_runtime.slicing.steps import Steps
 
-ANONYMOUS = "User:ANONYMOUS"
-"""Kafka's name for a client without authentication."""
-
 
 def principal(call: Call) -> str:
-    """Return the principal of the client, which is always anonymous: there is no authentication yet."""
-    del call
-    return ANONYMOUS
+    """Return the principal of the client, such as `User:alice`."""
+    return str(call.connection.principal)
 
 
 def client_software(call: Call) -> ClientSoftware | None:

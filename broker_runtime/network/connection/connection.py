@@ -14,6 +14,7 @@ from broker_runtime.network.connection.shared import Shared
 from broker_runtime.network.sockets.closed_observers import ClosedObservers
 from broker_runtime.network.sockets.interest import Interest
 from broker_runtime.network.sockets.transport import FileUnreadableError, Transport
+from broker_runtime.security.principal import ANONYMOUS
 
 _GONE = frozenset(
     {errno.ECONNRESET, errno.EPIPE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTUNREACH, errno.ECONNABORTED}
@@ -65,6 +66,7 @@ class Connection:
         "last_used_s",
         "listener",
         "peer",
+        "principal",
         "state",
         "throttle_s",
     )
@@ -74,6 +76,7 @@ class Connection:
         self.established_from_s = self.last_used_s + shared.limits.established_after_s
         self.ended_by: ConnectionEvent | None = None
         self.state: object = None
+        self.principal = ANONYMOUS
         self.throttle_s = 0.0
         self._machine = machine
         self._channel: OpenChannel | None = channel

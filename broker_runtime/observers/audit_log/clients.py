@@ -10,8 +10,8 @@ from functools import partial
 from typing import NamedTuple
 
 from broker_runtime.apis.request.call import ClientSoftware
-from broker_runtime.apis.request.observed import ANONYMOUS
 from broker_runtime.blake2 import blake2b
+from broker_runtime.security.principal import ANONYMOUS
 from broker_runtime.wire.handler import ServedConnection
 
 _HASH_HEX_DIGITS = 16
@@ -69,7 +69,7 @@ class ClientRules:
 
     def leave_out(self, listener: str) -> bool:
         """Whether clients of this listener are excluded."""
-        return listener in self.excluded_listeners or ANONYMOUS in self.excluded_principals
+        return listener in self.excluded_listeners or str(ANONYMOUS) in self.excluded_principals
 
     def shown(self, text: str) -> str:
         return keyed_hash(self.hash_key, text) if self.hash_key else text
@@ -122,7 +122,7 @@ class Clients:
             return None
         # The port of a hashed address would only help to guess it.
         shown_port = None if rules.hash_key else port
-        who = rules.shown(ANONYMOUS)
+        who = rules.shown(str(ANONYMOUS))
         return ClientFacts(
             connection_id, listener, rules.shown(ip), shown_port, who, client_id, software_name, software_version
         )

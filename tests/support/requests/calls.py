@@ -9,6 +9,7 @@ from broker_runtime.apis.request.answering import settled
 from broker_runtime.apis.request.call import Call, Completion
 from broker_runtime.apis.request.context import ApiSpec
 from broker_runtime.network.sockets.closed_observers import ClosedObservers
+from broker_runtime.security.principal import ANONYMOUS
 from broker_runtime.slicing.slices import Slices
 from broker_runtime.slicing.steps import at_once
 from broker_runtime.wire.header import read_header
@@ -26,6 +27,7 @@ class NotedConnection:
     def __init__(self, port: int = 50_000) -> None:
         self.peer = ("127.0.0.1", port)
         self.state: object = None
+        self.principal = ANONYMOUS
         self.throttle_s = 0.0
         self.refusals: list[tuple[str, str]] = []
         self.noted: list[tuple[str, str]] = []

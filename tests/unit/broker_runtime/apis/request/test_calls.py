@@ -13,7 +13,7 @@ from broker_runtime.apis.produce import produce
 from broker_runtime.apis.request.call import Call, ClientSoftware, Ending
 from broker_runtime.apis.request.context import ApiSpec
 from broker_runtime.apis.request.dispatch import Dispatcher
-from broker_runtime.apis.request.observed import ANONYMOUS, answer_bytes, client_software, error_code, principal
+from broker_runtime.apis.request.observed import answer_bytes, client_software, error_code, principal
 from broker_runtime.apis.request.request_metrics import RequestCount, RequestMetrics
 from broker_runtime.errors import ErrorCode, ProtocolError
 from broker_runtime.exposition import render
@@ -178,7 +178,7 @@ def test_each_way_to_end_is_told_once(way: Callable[[Scene], Ending]) -> None:
     scene = Scene()
     ending = way(scene)
     assert scene.last.ending is ending
-    assert (scene.last.connection, principal(scene.last)) == (scene.peer, ANONYMOUS)
+    assert (scene.last.connection, principal(scene.last)) == (scene.peer, "User:ANONYMOUS")
     count = next(count for count in scene.metrics.collect() if count.total)
     assert (count.total, count.failed) == (1, ending in (Ending.REFUSED, Ending.HUNG_UP))
 

@@ -1,0 +1,1 @@
+"""Who a client is: the principals that authentication finds."""

@@ -1,0 +1,21 @@
+"""Principals: the names under which clients are authorized, counted and observed (KIP-11). Pure."""
+
+from dataclasses import dataclass
+
+USER = "User"
+"""The only type of principal that authentication finds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """The identity of a client, written as `User:alice`."""
+
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.name}"
+
+
+ANONYMOUS = Principal(USER, "ANONYMOUS")
+"""The principal of a client without authentication, by Kafka's name."""
