@@ -280,10 +280,13 @@ class ServedCluster(ScriptedCluster):
 
     def _delete(self, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
         results = []
+        names = {topic.id: name for name, topic in self.topics.items()}
         for wanted in request.topics:
-            gone = self.topics.pop(str(wanted.name), None)
-            code = ErrorCode.unknown_topic_or_partition if gone is None else ErrorCode.none
-            results.append(DeletableTopicResult(name=wanted.name, topic_id=None, error_code=code))
+            name, unknown = str(wanted.name), ErrorCode.unknown_topic_or_partition
+            if wanted.topic_id is not None:
+                name, unknown = names.get(wanted.topic_id, ""), ErrorCode.unknown_topic_id
+            code = unknown if self.topics.pop(name, None) is None else ErrorCode.none
+            results.append(DeletableTopicResult(name=TopicName(name), topic_id=wanted.topic_id, error_code=code))
         self._revise()
         return DeleteTopicsResponse(throttle_time=NO_THROTTLE, responses=tuple(results))
 
