@@ -132,7 +132,10 @@ class AcceptLogLossRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptLogLossResponse:
-    """Without an error consumers skip the offsets permanently from now on."""
+    """The answer to AcceptLogLoss.
+
+    Without an error, consumers skip the offsets from now on, and this cannot be undone.
+    """
 
     __type__: ClassVar = EntityType.response
     __version__: ClassVar[i16] = i16(0)

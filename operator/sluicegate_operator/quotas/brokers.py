@@ -1,7 +1,7 @@
 """The I/O of the quota path with a cluster's brokers: send changes, ask each broker, send the rest, read back.
 
-The operator and `sluicegate up` both use it. planning.limits decides which limits differ. Nothing here restarts a
-broker. A broker that is down is named in the result, and the others are still updated. Times are seconds of the event
+The operator and `sluicegate up` both use it. planning.layout.limits decides which limits differ. Nothing here restarts
+a broker. A broker that is down is named in the result, and the others are still updated. Times are seconds of the event
 loop's clock.
 """
 

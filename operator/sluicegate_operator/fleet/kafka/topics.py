@@ -1,7 +1,7 @@
 """Topics: read one on the brokers, change what differs, and wait until the brokers report it.
 
 planning.topics decides what differs; this module sends the requests. The caller reports partitions that cannot be
-removed, see judge_observed. Numbers of replicas are changed by fleet.reassigning.
+removed, see judge_observed. Numbers of replicas are changed by fleet.kafka.reassigning.
 """
 
 import asyncio
