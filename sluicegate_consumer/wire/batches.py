@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import NamedTuple
 
-from crc32c import crc32c
-
+from kafka_bytes.checksum import crc32c
+from kafka_bytes.varints import read_varlong
 from sluicegate_consumer.errors import CorruptRecordsError
 from sluicegate_consumer.wire.compression import unpack
 from sluicegate_consumer.wire.fetch import Aborted
@@ -107,18 +107,18 @@ def records(batch: Batch, limit: int) -> Iterator[Parsed]:
     at = 0
     try:
         for _ in range(batch.record_count):
-            length, at = _varint(data, at)
+            length, at = read_varlong(data, at)
             end = at + length
             if length < 0 or end > len(data):
                 raise CorruptRecordsError(f"a record of the batch at offset {base_offset} is cut off")
-            delta_ms, at = _varint(data, at + 1)
-            delta, at = _varint(data, at)
+            delta_ms, at = read_varlong(data, at + 1)
+            delta, at = read_varlong(data, at)
             if not 0 <= delta <= last_delta:
                 # Delivering it would move the position past the next fetch: its records would then count as delivered.
                 raise CorruptRecordsError(f"a record is not within the offsets of the batch at offset {base_offset}")
             key, at = _bytes(data, at)
             value, at = _bytes(data, at)
-            count, at = _varint(data, at)
+            count, at = read_varlong(data, at)
             headers: tuple[Header, ...] = ()
             if count:
                 headers, at = _headers(data, at, count)
@@ -135,25 +135,8 @@ def records(batch: Batch, limit: int) -> Iterator[Parsed]:
         raise CorruptRecordsError(f"bytes follow the last record of the batch at offset {base_offset}")
 
 
-def _varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
-    """Read a zigzag varint, as are all numbers of a record. Most have one byte."""
-    byte = data[at]
-    if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1), at + 1
-    found, shift = byte & 0x7F, 7
-    while True:
-        at += 1
-        byte = data[at]
-        found |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (found >> 1) ^ -(found & 1), at + 1
-        shift += 7
-        if shift > 63:
-            raise IndexError("a number has more than ten bytes")
-
-
 def _bytes(data: bytes | memoryview, at: int) -> tuple[bytes | None, int]:
-    length, at = _varint(data, at)
+    length, at = read_varlong(data, at)
     if length < 0:
         return None, at
     end = at + length

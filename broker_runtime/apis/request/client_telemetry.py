@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
 
-from broker_runtime.checksum import crc32c
 from broker_runtime.config.keys.client_metrics import (
     ALL_METRICS,
     INTERVAL_MS_DEFAULT,
@@ -21,6 +20,7 @@ from broker_runtime.config.keys.client_metrics import (
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.configs import ResourceType
 from broker_runtime.metadata.image import MetadataImage
+from kafka_bytes.checksum import crc32c
 
 MAX_BYTES = 1_048_576
 """Largest size of the metrics in one request; Kafka's default of telemetry.max.bytes."""

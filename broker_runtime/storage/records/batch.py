@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import NamedTuple
 
-from broker_runtime.checksum import crc32c
 from broker_runtime.errors import ErrorCode, KafkaError
+from kafka_bytes.checksum import crc32c
+from kafka_bytes.varints import append_varlong, read_varlong
 
 HEADER = Struct(">qiibIhiqqqhii")
 HEADER_BYTES = HEADER.size
@@ -111,18 +112,9 @@ def advance_sequence(sequence: int, by: int) -> int:
     return (sequence + by) & 0x7FFFFFFF
 
 
-def write_varint(out: bytearray, value: int) -> None:
-    """Append a zigzag varint of up to 64 bits."""
-    value = (value << 1) ^ (value >> 63)
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-
-
 def _varint(value: int) -> bytes:
     out = bytearray()
-    write_varint(out, value)
+    append_varlong(out, value)
     return bytes(out)
 
 
@@ -197,21 +189,8 @@ def _corrupt() -> KafkaError:
     return KafkaError(ErrorCode.INVALID_RECORD, "the records do not match the batch header")
 
 
-def _read_varint(buffer: memoryview, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = buffer[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), at
-        shift += 7
-        if shift > 63:
-            raise _corrupt()
-
-
 def _read_bytes(buffer: memoryview, at: int, end: int) -> tuple[bytes | None, int]:
-    size, at = _read_varint(buffer, at)
+    size, at = read_varlong(buffer, at)
     if size < 0:
         return None, at
     if at + size > end:
@@ -233,12 +212,12 @@ def iter_records(batch: bytes | bytearray | memoryview) -> Iterator[Record]:
     end = header.size
     try:
         for _ in range(header.record_count):
-            size, at = _read_varint(buffer, at)
+            size, at = read_varlong(buffer, at)
             stop = at + size
             if size < 0 or stop > end:
                 raise _corrupt()
-            time_delta, at = _read_varint(buffer, at + 1)
-            offset_delta, at = _read_varint(buffer, at)
+            time_delta, at = read_varlong(buffer, at + 1)
+            offset_delta, at = read_varlong(buffer, at)
             key, at = _read_bytes(buffer, at, stop)
             value, at = _read_bytes(buffer, at, stop)
             timestamp = header.max_timestamp if fixed_time else header.base_timestamp + time_delta
@@ -257,12 +236,12 @@ def iter_times(header: Header, records: bytes) -> Iterator[tuple[int, int]]:
     view, at = memoryview(records), 0
     try:
         for _ in range(header.record_count):
-            size, at = _read_varint(view, at)
+            size, at = read_varlong(view, at)
             stop = at + size
             if size < 0 or stop > len(view):
                 raise _corrupt()
-            time_delta, at = _read_varint(view, at + 1)
-            offset_delta, _ = _read_varint(view, at)
+            time_delta, at = read_varlong(view, at + 1)
+            offset_delta, _ = read_varlong(view, at)
             yield header.base_offset + offset_delta, header.base_timestamp + time_delta
             at = stop
     except IndexError:

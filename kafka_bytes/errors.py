@@ -1,0 +1,5 @@
+"""The error of all readers of this package."""
+
+
+class FormatError(ValueError):
+    """The bytes do not have the expected format."""
