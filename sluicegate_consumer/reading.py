@@ -6,8 +6,9 @@ Pure. Positions are offsets of the next record; negative ones are the special of
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
+from kafka_bytes.batches import ParsedRecord
 from sluicegate_consumer.record import Record, TopicPartition
-from sluicegate_consumer.wire.batches import Batch, Parsed, records
+from sluicegate_consumer.wire.batches import Batch, records
 from sluicegate_consumer.wire.push import NO_LEADER, PartitionOffset
 
 _BATCH_BYTES = 440
@@ -63,7 +64,7 @@ class PartitionReader:
         self._at = (part.topic, part.partition, stream)
         self._delivered = part.offset
         self._batches: deque[Batch] = deque()
-        self._open: Iterator[Parsed] | None = None
+        self._open: Iterator[ParsedRecord] | None = None
         """The batch that is being delivered. `_opened_bytes` is its share of the buffer."""
         self._opened_bytes = 0
 

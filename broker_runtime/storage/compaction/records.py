@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from broker_runtime.config import LONG_MAX
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.storage.records.batch import (
+from broker_runtime.storage.records.compression import pack, unpack
+from kafka_bytes.batches import (
     COMPRESSION_MASK,
     CRC,
     CRC_FROM,
@@ -21,7 +22,6 @@ from broker_runtime.storage.records.batch import (
     OVERHEAD_BYTES,
     Header,
 )
-from broker_runtime.storage.records.compression import pack, unpack
 from kafka_bytes.checksum import crc32c
 from kafka_bytes.varints import append_varlong, read_varlong
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, RecordsRefusedError
-from broker_runtime.storage.records.batch import COMPRESSION_MASK, HEADER_BYTES, parse_header
 from broker_runtime.storage.records.compression import unpack
+from kafka_bytes.batches import COMPRESSION_MASK, HEADER_BYTES, parse_header
 from kafka_bytes.varints import read_varlong
 
 ERRORS_MAX = 100

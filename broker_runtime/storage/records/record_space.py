@@ -8,8 +8,8 @@ This finds broken producers, whose batches no consumer can read: librdkafka stop
 from collections.abc import Callable, Iterator, Mapping
 from struct import Struct
 
-from broker_runtime.storage.records.batch import HEADER_BYTES, RECORD_BYTES_MIN
-from broker_runtime.storage.records.compression import GZIP, LZ4, SNAPPY, XERIAL, XERIAL_HEADER_BYTES, ZSTD
+from kafka_bytes.batches import HEADER_BYTES, RECORD_BYTES_MIN
+from kafka_bytes.compression import GZIP, LZ4, SNAPPY, XERIAL, XERIAL_HEADER_BYTES, ZSTD
 from kafka_bytes.varints import read_uvarint
 
 LENGTHS_READ_MAX = 4
