@@ -47,7 +47,7 @@ from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
 from kio.schema.unregister_broker.v0.response import UnregisterBrokerResponse
 from kio.static.primitive import f64, i8, i32
 
-from sluicegate_operator.kafka_admin.broker_metadata import Broker, BrokerMetadataResponse
+from kafka_bytes.messages.broker_metadata import BrokerMetadataResponse, DescribedBroker
 from sluicegate_operator.kafka_admin.configs import MIN_ISR, ResourceType
 from sluicegate_operator.kafka_admin.views import ConfigSource
 from sluicegate_operator.planning.layout.cluster_layout import FIRST_CONTROLLER_ID, INTERNAL_PORT
@@ -213,7 +213,7 @@ class ServedCluster(ScriptedCluster):
     def _metadata_of_brokers(self) -> BrokerMetadataResponse:
         return BrokerMetadataResponse(
             brokers=tuple(
-                Broker(
+                DescribedBroker(
                     node_id=i32(one),
                     host=self.host(one),
                     port=i32(INTERNAL_PORT),

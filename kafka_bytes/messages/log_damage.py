@@ -15,7 +15,7 @@ from kio.schema.response_header.v0.header import ResponseHeader
 from kio.static.constants import EntityType
 from kio.static.primitive import i16, i32, i64
 
-from broker_runtime.wire.versions import ACCEPT_LOG_LOSS, DESCRIBE_LOG_DAMAGE, REPLICA_RANGE
+from kafka_bytes.own_keys import ACCEPT_LOG_LOSS, DESCRIBE_LOG_DAMAGE, REPLICA_RANGE
 
 _INT32 = {"kafka_type": "int32"}
 _INT64 = {"kafka_type": "int64"}

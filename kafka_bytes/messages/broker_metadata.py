@@ -13,7 +13,7 @@ from kio.schema.response_header.v0.header import ResponseHeader
 from kio.static.constants import EntityType
 from kio.static.primitive import i16, i32
 
-from broker_runtime.wire.versions import BROKER_METADATA
+from kafka_bytes.own_keys import BROKER_METADATA
 
 _INT32 = {"kafka_type": "int32"}
 _STRING = {"kafka_type": "string"}
