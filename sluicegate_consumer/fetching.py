@@ -6,6 +6,7 @@ import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 
+from kafka_bytes.push.partition_text import NO_LEADER
 from sluicegate_consumer.backoff import Backoff
 from sluicegate_consumer.brokers import BrokerLink, Brokers
 from sluicegate_consumer.config import Settings
@@ -28,7 +29,6 @@ from sluicegate_consumer.wire.kafka import (
     read_list_offsets,
     read_metadata,
 )
-from sluicegate_consumer.wire.push import NO_LEADER
 
 log = logging.getLogger(__name__)
 

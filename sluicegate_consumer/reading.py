@@ -7,9 +7,10 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
 from kafka_bytes.batches import ParsedRecord
+from kafka_bytes.push.partition_text import NO_LEADER
 from sluicegate_consumer.record import Record, TopicPartition
 from sluicegate_consumer.wire.batches import Batch, records
-from sluicegate_consumer.wire.push import NO_LEADER, PartitionOffset
+from sluicegate_consumer.wire.push import PartitionOffset
 
 _BATCH_BYTES = 440
 """Memory of a waiting batch in addition to its records. Producers that do not wait send one record in each batch."""
