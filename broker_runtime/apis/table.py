@@ -77,7 +77,13 @@ _SELDOM_ASKED: tuple[ApiSpec[BrokerContext], ...] = (
     ),
     on_demand("telemetry.push_telemetry", versions.PUSH_TELEMETRY, "PushTelemetry", (0, 0)),
 )
-"""APIs that few clients use and this broker barely implements: ACLs, and metrics of clients."""
+"""APIs that few clients use: ACLs, and metrics of clients."""
+
+_ACLS_ON_CONTROLLER: tuple[ApiSpec[ControllerContext], ...] = (
+    on_demand("acls.describe_acls", versions.DESCRIBE_ACLS, "DescribeAcls", (1, 3)),
+    on_demand("acls.create_acls", versions.CREATE_ACLS, "CreateAcls", (1, 3), "ON_CONTROLLER"),
+    on_demand("acls.delete_acls", versions.DELETE_ACLS, "DeleteAcls", (1, 3), "ON_CONTROLLER"),
+)
 
 _OF_DAMAGED_LOGS: tuple[ApiSpec[BrokerContext], ...] = (
     on_demand("fetch.replica_range", versions.REPLICA_RANGE, "ReplicaRange", (0, 0)),
@@ -153,4 +159,5 @@ CONTROLLER_APIS: tuple[ApiSpec[ControllerContext], ...] = with_api_versions(
     alter_partition.API,
     allocate_producer_ids.API,
     *(active_only(api) for api in _ACTIVE_ONLY),
+    *_ACLS_ON_CONTROLLER,
 )

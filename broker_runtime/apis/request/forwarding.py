@@ -21,14 +21,14 @@ from broker_runtime.wire.header import prefix
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.reply import Reply
 
-Instead = Callable[[Any, Call, BrokerContext], Steps[Awaitable[Fields] | None]]
+Instead = Callable[[Any, Call, BrokerContext], Steps[Awaitable[Fields] | Fields | None]]
 """The broker's own answer to a request. None if the request is forwarded."""
 
 
 def forwarded(api: ApiSpec[ControllerContext], instead: Instead | None = None) -> ApiSpec[BrokerContext]:
     """Return the broker's version of `api`."""
 
-    def handle(read: ReadRequest, call: Call, context: BrokerContext) -> Steps[Awaitable[Fields | Reply]]:
+    def handle(read: ReadRequest, call: Call, context: BrokerContext) -> Steps[Awaitable[Fields | Reply] | Fields]:
         request, body = read
         if instead is not None and (answer := (yield from instead(request, call, context))) is not None:
             return answer
