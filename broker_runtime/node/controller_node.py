@@ -36,6 +36,8 @@ from broker_runtime.slicing.slices import Slices
 from broker_runtime.slicing.turn_lengths import TurnLengths
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.log_dir.manager import LogManager
+from broker_runtime.wire.handler import ServedConnection
+from broker_runtime.wire.reply import PendingReply, Reply
 
 log = logging.getLogger(__name__)
 
@@ -162,6 +164,9 @@ class ControllerNode:
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
         return self._loop.call_later(delay_s, callback)
+
+    def dispatch(self, frame: memoryview, connection: ServedConnection) -> Reply | PendingReply:
+        return self.dispatcher.handle(frame, connection)
 
     async def resolve_hosts(self, names: Iterable[str]) -> Mapping[str, Sequence[str]]:
         return await self._host_names.addresses(names)

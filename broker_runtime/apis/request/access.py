@@ -74,6 +74,11 @@ class Access:
         """Return the bits of the operations in `of` that are allowed (KIP-430)."""
         return self._authorizer.operations(self._principal, self._host, resource, name) & of
 
+    @property
+    def state(self) -> object:
+        """A value that changes if another client asks, or the ACLs change."""
+        return self._authorizer.state, self._principal, self._host
+
     def require_cluster(self, operation: AclOperation | None = None) -> None:
         """Raise KafkaError(CLUSTER_AUTHORIZATION_FAILED) if the operation on the cluster is denied."""
         if not self.cluster(operation):

@@ -5,6 +5,7 @@ from broker_runtime.apis.request.access_table import GATE, code_of
 from broker_runtime.apis.request.call import Call
 from broker_runtime.errors import ProtocolError
 from broker_runtime.security.acls.model import AclResource
+from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.refusal import refusal
 from broker_runtime.wire.reply import Reply
 
@@ -23,7 +24,7 @@ def access_gate(call: Call) -> Reply | None:
     if check.resource == AclResource.CLUSTER:
         allowed = access.cluster(check.operation)
     else:
-        allowed = access.group(call.request.group_id, check.operation)
+        allowed = access.group(_group_id(call.request), check.operation)
     if allowed:
         return None
     code = code_of(call.api.key, check.resource)
@@ -32,3 +33,12 @@ def access_gate(call: Call) -> Reply | None:
         raise ProtocolError("not-authorized", f"{call.api.name}: {WHY[code]}")
     call.error = code
     return call.packed(body)
+
+
+def _group_id(request: object) -> str:
+    """Return the group id, which is the first field of all these requests. Restores a reader's position."""
+    assert isinstance(request, RequestReader)
+    place, counts = request.position, request.counts
+    group_id = request.string()
+    request.go_back(place, counts)
+    return group_id

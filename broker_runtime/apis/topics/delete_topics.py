@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from typing import cast
 from uuid import UUID
 
+from broker_runtime.apis.request.access import Access, denied
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ZERO_UUID, ApiSpec, ControllerContext
 from broker_runtime.controller.topics import delete_topic
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import MetadataRecord
+from broker_runtime.security.acls.model import AclOperation
 from broker_runtime.slicing.steps import Steps, counted, distinct, each
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import DeleteTopicsRequest, DeleteTopicsRequestV5
@@ -23,7 +25,7 @@ async def handle(request: DeleteTopicsRequest, call: Call, context: ControllerCo
         code = ErrorCode.TOPIC_DELETION_DISABLED if call.version >= 3 else ErrorCode.INVALID_REQUEST
         return _refused(request, call.version, KafkaError(code, "Topic deletion is disabled."))
     try:
-        return {"responses": await context.controller.submit(lambda image: _delete_all(request, call.version, image))}
+        return {"responses": await context.controller.submit(lambda image: _delete_all(request, call, image))}
     except KafkaError as error:
         return _refused(request, call.version, error)
 
@@ -44,16 +46,23 @@ def _wanted(request: DeleteTopicsRequest, version: int) -> Steps[Sequence[_Wante
 
 
 def _delete_all(
-    request: DeleteTopicsRequest, version: int, image: MetadataImage
+    request: DeleteTopicsRequest, call: Call, image: MetadataImage
 ) -> Steps[tuple[Sequence[MetadataRecord], Sequence[Fields]]]:
     records: list[MetadataRecord] = []
     answers: list[Fields] = []
-    wanted = yield from _wanted(request, version)
+    access = call.access
+    if access is not None and access.cluster(hides=True):
+        access = None
+    wanted = yield from _wanted(request, call.version)
     counts = yield from counted(_topic_name(item, image) or item for item in wanted)
     for item in (yield from distinct(wanted)):
         try:
             if counts[_topic_name(item, image) or item] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            name = _topic_name(item, image)
+            if access is not None and name is not None and not access.topic(name):
+                answers.append(_denied(item, name, access))
+                continue
             removal, topic = delete_topic(*item, image)
         except KafkaError as error:
             answers.append(_answer(item, error))
@@ -62,6 +71,13 @@ def _delete_all(
             answers.append(_answer((topic.name, topic.id), None))
         yield
     return records, answers
+
+
+def _denied(item: _Wanted, name: str, access: Access) -> Fields:
+    """Return the result of a topic that the client may not delete. If it may not describe it, the name stays hidden."""
+    asked_for, topic_id = item
+    shown = name if asked_for is not None or access.topic(name, AclOperation.DESCRIBE, hides=True) else None
+    return _answer((shown, topic_id), denied(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
 
 
 def _topic_name(item: _Wanted, image: MetadataImage) -> str | None:

@@ -5,6 +5,8 @@ from broker_runtime.config.declaring.declaration import Config, static
 from broker_runtime.config.declaring.definition import Key, Type, Value
 
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+ANONYMOUS = "User:ANONYMOUS"
+"""The principal of clients and brokers without authentication."""
 
 
 def _class_problem(value: Value) -> str | None:

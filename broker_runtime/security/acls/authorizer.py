@@ -49,6 +49,11 @@ class StandardAuthorizer:
         self._state: object = None
         """The state of the ACLs for which decisions are kept."""
 
+    @property
+    def state(self) -> object:
+        """Another object after each change of the ACLs."""
+        return self._acls().state
+
     def allows(self, principal: Principal, host: str, operation: int, resource: int, name: str) -> bool:
         """Return whether a client may perform the operation on the resource of this name."""
         return bool(self.operations(principal, host, resource, name) >> operation & 1)
