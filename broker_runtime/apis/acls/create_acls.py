@@ -66,13 +66,17 @@ def _refused(request: CreateAclsRequest, error: KafkaError) -> Steps[Fields]:
 def _result(error: KafkaError | None) -> Fields:
     return {
         "error_code": ErrorCode.NONE if error is None else error.code,
-        "error_message": None if error is None else error.message,
+        "error_message": "" if error is None else error.message,
     }
 
 
-def _without_authorizer(request: CreateAclsRequest, call: Call, context: BrokerContext) -> Steps[Fields | None]:
-    return (yield from _refused(request, NO_AUTHORIZER)) if call.access is None else None
+def _before_forwarding(request: CreateAclsRequest, call: Call, context: BrokerContext) -> Steps[Fields | None]:
+    """Answer without an authorizer. Raises ProtocolError as `_acl`: it must not end the broker's link."""
+    if call.access is None:
+        return (yield from _refused(request, NO_AUTHORIZER))
+    yield from each(request.creations, _acl)
+    return None
 
 
 ON_CONTROLLER = active_only(ApiSpec(CREATE_ACLS, "CreateAcls", (1, 3), handle))
-API = forwarded(ON_CONTROLLER, _without_authorizer)
+API = forwarded(ON_CONTROLLER, _before_forwarding)

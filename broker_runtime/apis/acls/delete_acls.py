@@ -29,8 +29,6 @@ async def handle(request: DeleteAclsRequest, call: Call, context: ControllerCont
     if not access.cluster():
         return _refused(request, denied(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     filters = await call.slices.finish(each(request.filters, acl_filter))
-    if any(wanted.is_unknown for wanted in filters):
-        raise ProtocolError("invalid-request", "DeleteAcls contains a filter with an UNKNOWN element")
 
     def decide(image: MetadataImage) -> Steps[tuple[Sequence[MetadataRecord], Sequence[Sequence[Acl]]]]:
         return (yield from delete_acls(filters, image))
@@ -42,8 +40,11 @@ async def handle(request: DeleteAclsRequest, call: Call, context: ControllerCont
 
 
 def acl_filter(item: Any) -> AclFilter:
-    """Return the filter of a DescribeAcls request, or of an item of DeleteAcls."""
-    return AclFilter(
+    """Return the filter of a DescribeAcls request, or of an item of DeleteAcls.
+
+    Raises ProtocolError if a number is 0, with which Kafka closes the connection.
+    """
+    found = AclFilter(
         item.resource_type_filter,
         item.resource_name_filter,
         item.pattern_type_filter,
@@ -52,6 +53,9 @@ def acl_filter(item: Any) -> AclFilter:
         item.operation,
         item.permission_type,
     )
+    if found.is_unknown:
+        raise ProtocolError("invalid-request", "a filter of ACLs has an UNKNOWN element")
+    return found
 
 
 def _deleted(results: Sequence[Sequence[Acl]]) -> Steps[Fields]:
@@ -82,9 +86,13 @@ def _refused(request: DeleteAclsRequest, error: KafkaError) -> Steps[Fields]:
     return {"filter_results": (yield from each(request.filters, lambda _: answer))}
 
 
-def _without_authorizer(request: DeleteAclsRequest, call: Call, context: BrokerContext) -> Steps[Fields | None]:
-    return (yield from _refused(request, NO_AUTHORIZER)) if call.access is None else None
+def _before_forwarding(request: DeleteAclsRequest, call: Call, context: BrokerContext) -> Steps[Fields | None]:
+    """Answer without an authorizer. Raises ProtocolError as `acl_filter`: it must not end the broker's link."""
+    if call.access is None:
+        return (yield from _refused(request, NO_AUTHORIZER))
+    yield from each(request.filters, acl_filter)
+    return None
 
 
 ON_CONTROLLER = active_only(ApiSpec(DELETE_ACLS, "DeleteAcls", (1, 3), handle))
-API = forwarded(ON_CONTROLLER, _without_authorizer)
+API = forwarded(ON_CONTROLLER, _before_forwarding)

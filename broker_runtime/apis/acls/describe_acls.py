@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from broker_runtime.apis.acls.delete_acls import acl_filter
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, NodeContext
-from broker_runtime.errors import ErrorCode, ProtocolError
+from broker_runtime.errors import ErrorCode
 from broker_runtime.security.acls.model import Acl
 from broker_runtime.slicing.steps import Steps, chosen, each, listed
 from broker_runtime.wire.messages import Fields
@@ -22,10 +22,7 @@ _WHY = "No Authorizer is configured on the broker"
 def handle(request: DescribeAclsRequest, call: Call, context: NodeContext) -> Fields | Steps[Fields]:
     if call.access is None:
         return {"error_code": ErrorCode.SECURITY_DISABLED, "error_message": _WHY, "resources": []}
-    wanted = acl_filter(request)
-    if wanted.is_unknown:
-        raise ProtocolError("invalid-request", "DescribeAcls has a filter with an UNKNOWN element")
-    return _described(chosen(list(context.image.acls.values()), wanted.matches))
+    return _described(chosen(list(context.image.acls.values()), acl_filter(request).matches))
 
 
 def _described(matching: Steps[list[Acl]]) -> Steps[Fields]:
@@ -38,7 +35,7 @@ def _described(matching: Steps[list[Acl]]) -> Steps[Fields]:
         entries = yield from each(acls, _entry)
         resources.append({"resource_type": resource, "resource_name": name, "pattern_type": pattern, "acls": entries})
         yield
-    return {"error_code": ErrorCode.NONE, "error_message": None, "resources": resources}
+    return {"error_code": ErrorCode.NONE, "error_message": "", "resources": resources}
 
 
 def _entry(acl: Acl) -> Mapping[str, object]:

@@ -57,7 +57,8 @@ async def _described(operations: int, call: Call, context: BrokerContext, pace: 
     try:
         access = call.access
         if access is not None:
-            access.require_group(group_id)
+            if not access.group(group_id):
+                raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
             if operations != NOT_ASKED:
                 operations = access.operations(AclResource.GROUP, group_id, ON_GROUP)
         if not group_id:

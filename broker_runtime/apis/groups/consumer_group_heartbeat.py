@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Iterator
 from struct import Struct, pack, unpack
 from uuid import UUID
 
-from broker_runtime.apis.request.access import WHY, Access
+from broker_runtime.apis.request.access import Access
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext
 from broker_runtime.apis.request.many_items import Pace, Packed, kept
@@ -62,7 +62,7 @@ def _beat_at_once(request: ConsumerHeartbeatRequest, call: Call, context: Broker
         )
     access = call.access
     if access is not None and (refused := _denial(request, access)):
-        return _refusal(refused, WHY[refused], call)
+        return _refusal(refused, None, call)
     answer = context.groups.at_once(request.group_id, lambda state, environment: settled(state, environment, request))
     return _beat(request, call, context) if answer is None else _packed(answer, call)
 

@@ -73,7 +73,8 @@ async def _find_several(reader: RequestReader, call: Call, context: BrokerContex
             if key_type == _TRANSACTION:
                 context.refused_transactions.note(call, key)
             call.error = call.error or found.code
-            message = "" if found.code == ErrorCode.NONE else found.message
+            # As in Kafka, which sends the message of a denial only if a request has one key.
+            message = "" if found.code == ErrorCode.NONE or found in _DENIED.values() else found.message
             told = _INT16.pack(found.code) + nullable_string(message, call.flexible)
             tails[found] = _place(found, call) + told + b"\x00"
         await packed.add(string(key, call.flexible) + tails[found])

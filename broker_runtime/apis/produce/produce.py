@@ -63,8 +63,8 @@ def handle(
     unchecked: list[Unchecked] = []
     for place, topic, index, records in appends:
         try:
-            if access is not None and isinstance(topic, str):
-                access.require_topic(topic)
+            if access is not None and isinstance(topic, str) and not access.topic(topic):
+                raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             done = _asked_append(place, topic, index, records, call, context)
             if isinstance(done, Unchecked):
                 unchecked.append(done)
@@ -114,8 +114,8 @@ def _in_steps(reader: RequestReader, call: Call, context: BrokerContext) -> Step
                 refused.add(place, topic, index, refusal)
                 yield
                 continue
-            if access is not None and isinstance(topic, str):
-                access.require_topic(topic)
+            if access is not None and isinstance(topic, str) and not access.topic(topic):
+                raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             done = _asked_append(place, topic, index, records, call, context)
             if isinstance(done, Unchecked):
                 unchecked.append(done)

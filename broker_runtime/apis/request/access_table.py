@@ -135,8 +135,8 @@ CHECKS: Mapping[int, Sequence[Check]] = {
     versions.DESCRIBE_LOG_DIRS: (Check(_CLUSTER, _DESCRIBE, "an answer without folders; from version 3 the error"),),
     versions.CREATE_PARTITIONS: _items(_TOPIC, _ALTER, "topic"),
     versions.DELETE_GROUPS: _items(_GROUP, _DELETE, "group"),
-    versions.ELECT_LEADERS: _whole(_CLUSTER, _ALTER),
-    versions.ALTER_PARTITION_REASSIGNMENTS: _whole(_CLUSTER, _ALTER),
+    versions.ELECT_LEADERS: (Check(_CLUSTER, _ALTER, "error for the request and every partition"),),
+    versions.ALTER_PARTITION_REASSIGNMENTS: (Check(_CLUSTER, _ALTER, "error for the request and every partition"),),
     versions.LIST_PARTITION_REASSIGNMENTS: _whole(_CLUSTER, _DESCRIBE),
     versions.OFFSET_DELETE: (
         Check(_GROUP, _DELETE, "error for the whole request"),

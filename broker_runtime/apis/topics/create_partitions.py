@@ -42,8 +42,8 @@ def _grow_all(
         assignments = topic.assignments
         given = None if assignments is None else (yield from each(assignments, lambda assigned: assigned.broker_ids))
         try:
-            if access is not None:
-                access.require_topic(topic.name)
+            if access is not None and not access.topic(topic.name):
+                raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             new = yield from grow_topic(topic.name, topic.count, given, image)
             check_records(len(records) + len(new))
             records += yield from capacity.take(new)

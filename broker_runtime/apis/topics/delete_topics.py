@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import cast
 from uuid import UUID
 
-from broker_runtime.apis.request.access import Access, denied
+from broker_runtime.apis.request.access import denied
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ZERO_UUID, ApiSpec, ControllerContext
 from broker_runtime.controller.topics import delete_topic
@@ -61,8 +61,11 @@ def _delete_all(
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             name = _topic_name(item, image)
             if access is not None and name is not None and not access.topic(name):
-                answers.append(_denied(item, name, access))
-                continue
+                may_describe = access.topic(name, AclOperation.DESCRIBE, hides=True)
+                if name in image.topics or not may_describe:
+                    shown = name if item[0] is not None or may_describe else None
+                    answers.append(_answer((shown, item[1]), denied(ErrorCode.TOPIC_AUTHORIZATION_FAILED)))
+                    continue
             removal, topic = delete_topic(*item, image)
         except KafkaError as error:
             answers.append(_answer(item, error))
@@ -71,13 +74,6 @@ def _delete_all(
             answers.append(_answer((topic.name, topic.id), None))
         yield
     return records, answers
-
-
-def _denied(item: _Wanted, name: str, access: Access) -> Fields:
-    """Return the result of a topic that the client may not delete. If it may not describe it, the name stays hidden."""
-    asked_for, topic_id = item
-    shown = name if asked_for is not None or access.topic(name, AclOperation.DESCRIBE, hides=True) else None
-    return _answer((shown, topic_id), denied(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
 
 
 def _topic_name(item: _Wanted, image: MetadataImage) -> str | None:

@@ -141,9 +141,11 @@ def _about(
     allowed = version < _MAY_REFUSE_CREATION_SINCE or request.allow_auto_topic_creation
     if allowed and context.settings.config.auto_create_topics_enable:
         missing = yield from chosen(wanted, lambda item: _can_be_created(item, call, image))
-        if access is not None and missing and not access.cluster(hides=True):
-            may_not = yield from gathered(item.name or "" for item in missing if not _may_create(item, access))
-            missing = yield from chosen(missing, lambda item: item.name not in may_not)
+        if access is not None and missing:
+            missing = yield from chosen(missing, lambda item: access.topic(item.name or "", hides=True))
+            if not access.cluster(hides=True):
+                may_not = yield from gathered(item.name or "" for item in missing if not _may_create(item, access))
+                missing = yield from chosen(missing, lambda item: item.name not in may_not)
         if missing:
             context.auto_topic_creation.ask_for([item.name or "" for item in missing[:_CREATED_MAX]])
     on_topics, on_cluster = _allowed_operations(request, access)
@@ -213,9 +215,7 @@ def _can_be_created(item: MetadataRequestTopic, call: Call, image: MetadataImage
 
 
 def _may_create(item: MetadataRequestTopic, access: Access) -> bool:
-    """Whether the client may create the topic. One that it may not even describe is refused anyway."""
-    name = item.name or ""
-    return not access.topic(name, hides=True) or access.topic(name, AclOperation.CREATE)
+    return access.topic(item.name or "", AclOperation.CREATE)
 
 
 def _name_problem(name: str) -> ErrorCode | None:

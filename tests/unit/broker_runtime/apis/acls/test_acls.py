@@ -68,7 +68,7 @@ class Guarded(ControllerInMemory):
 async def test_acls_are_created_found_and_deleted(version: int) -> None:
     async with Guarded() as node:
         created = await node.create({}, {"operation": 4}, {"resource_pattern_type": 4}, version=version)
-        assert created == [(ErrorCode.NONE, None)] * 3
+        assert created == [(ErrorCode.NONE, "")] * 3
         assert await node.describe(version) == [("t", 3, 2), ("t", 4, 1)]
         assert await node.delete({"pattern_type_filter": 3}, {"operation": 3}, version=version) == [
             (ErrorCode.NONE, ["t", "t"]),
@@ -80,8 +80,8 @@ async def test_acls_are_created_found_and_deleted(version: int) -> None:
 
 async def test_an_acl_that_exists_is_created_without_a_record() -> None:
     async with Guarded() as node:
-        assert await node.create({}, {}) == [(ErrorCode.NONE, None)] * 2
-        assert await node.create({}) == [(ErrorCode.NONE, None)]
+        assert await node.create({}, {}) == [(ErrorCode.NONE, "")] * 2
+        assert await node.create({}) == [(ErrorCode.NONE, "")]
         assert len(node.image.acls) == 1
 
 
@@ -106,7 +106,7 @@ async def test_an_invalid_acl_gets_an_error_and_the_others_are_created(wrong: di
     async with Guarded() as node:
         assert await node.create(wrong, {"resource_name": "good"}) == [
             (ErrorCode.INVALID_REQUEST, message),
-            (ErrorCode.NONE, None),
+            (ErrorCode.NONE, ""),
         ]
         assert await node.describe() == [("good", 3, 1)]
 
@@ -141,11 +141,11 @@ async def test_the_acls_of_a_cluster_and_of_a_request_are_limited() -> None:
     async with Guarded(properties={"sluicegate.acls.max": "2"}) as node:
         names = [{"resource_name": str(number)} for number in range(3)]
         assert {code for code, _ in await node.create(*names)} == {ErrorCode.POLICY_VIOLATION}
-        assert await node.create(*names[:2]) == [(ErrorCode.NONE, None)] * 2
+        assert await node.create(*names[:2]) == [(ErrorCode.NONE, "")] * 2
         ((code, message),) = await node.create(names[2])
         assert code == ErrorCode.POLICY_VIOLATION
         assert "sluicegate.acls.max" in message
-        assert await node.create(names[0]) == [(ErrorCode.NONE, None)]
+        assert await node.create(names[0]) == [(ErrorCode.NONE, "")]
 
 
 @pytest.mark.parametrize("field", ["resource_type", "resource_pattern_type", "operation", "permission_type"])
