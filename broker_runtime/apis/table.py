@@ -34,6 +34,7 @@ from broker_runtime.apis.partitions import (
 )
 from broker_runtime.apis.produce import allocate_producer_ids, describe_producers, init_producer_id, produce
 from broker_runtime.apis.push.push_apis import PUSH_APIS
+from broker_runtime.apis.request import envelope
 from broker_runtime.apis.request.call import Api
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext, ControllerContext, NodeContext
 from broker_runtime.apis.request.forwarding import active_only, forwarded
@@ -78,7 +79,13 @@ _SELDOM_ASKED: tuple[ApiSpec[BrokerContext], ...] = (
     ),
     on_demand("telemetry.push_telemetry", versions.PUSH_TELEMETRY, "PushTelemetry", (0, 0)),
 )
-"""APIs that few clients use and this broker barely implements: ACLs, and metrics of clients."""
+"""APIs that few clients use: ACLs, and metrics of clients."""
+
+_ACLS_ON_CONTROLLER: tuple[ApiSpec[ControllerContext], ...] = (
+    on_demand("acls.describe_acls", versions.DESCRIBE_ACLS, "DescribeAcls", (1, 3)),
+    on_demand("acls.create_acls", versions.CREATE_ACLS, "CreateAcls", (1, 3), "ON_CONTROLLER"),
+    on_demand("acls.delete_acls", versions.DELETE_ACLS, "DeleteAcls", (1, 3), "ON_CONTROLLER"),
+)
 
 _OF_DAMAGED_LOGS: tuple[ApiSpec[BrokerContext], ...] = (
     on_demand("fetch.replica_range", own_keys.REPLICA_RANGE, "ReplicaRange", (0, 0)),
@@ -153,5 +160,7 @@ CONTROLLER_APIS: tuple[ApiSpec[ControllerContext], ...] = with_api_versions(
     broker_heartbeat.API,
     alter_partition.API,
     allocate_producer_ids.API,
+    envelope.API,
     *(active_only(api) for api in _ACTIVE_ONLY),
+    *_ACLS_ON_CONTROLLER,
 )

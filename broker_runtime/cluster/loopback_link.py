@@ -7,7 +7,7 @@ from broker_runtime.apis.request.dispatch import Dispatcher
 from broker_runtime.config.declaring.endpoints import ServerAddress
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.network.sockets.closed_observers import ClosedObservers
-from broker_runtime.security.principal import ANONYMOUS
+from broker_runtime.security.principal import THIS_NODE
 from broker_runtime.wire.header import response_prefix
 from broker_runtime.wire.messages import frame_request
 from broker_runtime.wire.reply import FileRegion, PendingReply, Reply
@@ -31,7 +31,7 @@ class LoopbackLink:
     def __init__(self, dispatcher: Dispatcher[ControllerContext]) -> None:
         self._dispatcher = dispatcher
         self.state: object = None
-        self.principal = ANONYMOUS
+        self.principal = THIS_NODE
         self.throttle_s = 0.0
         """Has no effect: a process does not throttle itself."""
         self.closed = ClosedObservers(_OBSERVERS_MAX)

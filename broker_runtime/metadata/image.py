@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields
 from typing import Self, cast
 
 from broker_runtime.config.keys.groups import ConsumerGroupConfig
+from broker_runtime.metadata.acls import Acls
 from broker_runtime.metadata.area import Area
 from broker_runtime.metadata.brokers import Brokers
 from broker_runtime.metadata.changes import Changes
@@ -60,6 +61,7 @@ class MetadataImage:
     quotas: Quotas = field(default_factory=Quotas)
     connection_groups: ConnectionGroupTable = field(default_factory=ConnectionGroupTable)
     producers: Producers = field(default_factory=Producers)
+    acls: Acls = field(default_factory=Acls)
     offset: int = -1
     """Offset of the last applied record."""
     defaults: ElectionDefaults = field(default=ElectionDefaults(), compare=False)

@@ -32,6 +32,7 @@ from broker_runtime.metadata.topic_names import GROUPS_TOPIC
 from broker_runtime.network.connection.client_connection import ClientConnector
 from broker_runtime.network.server import SocketServer
 from broker_runtime.network.sockets.dialling import SocketDialler
+from broker_runtime.node.authorization import authorization, gate_of
 from broker_runtime.node.broker_services import BrokerServices
 from broker_runtime.node.limits import host_names, limits_to_brokers, network_limits, quota_settings, request_limits
 from broker_runtime.node.limits_in_force import LimitsInForce
@@ -90,16 +91,10 @@ class BrokerNode:
         self._services = BrokerServices(settings, clock, cluster_id, self.image, logs, self.replicas, clients)
         self.slices = self._services.slices
         self.request_metrics = RequestMetrics(COUNTED_APIS)
+        self.authorization = authorization(settings, clock, lambda: self.image)
         importer = Importer()
         self._first_requests = FirstRequests(importer)
-        self.dispatcher: Dispatcher[BrokerContext] = Dispatcher(
-            self._services,
-            BROKER_APIS,
-            self.request_metrics.on_call,
-            replies_empty=self._replies_empty,
-            first_requests=self._first_requests,
-            long_requests=(self.slices, request_limits(settings)),
-        )
+        self.dispatcher = self._new_dispatcher()
         limits = network_limits(settings, quota_settings(settings, effective, {}))
         self.server = server or SocketServer(
             PushOnDemand(
@@ -131,6 +126,19 @@ class BrokerNode:
         self.group_lag = LagWatch(settings.config, clock, self.groups.committed, ends)
         self.open = False
         """Whether the listeners accept clients."""
+
+    def _new_dispatcher(self) -> Dispatcher[BrokerContext]:
+        made: Dispatcher[BrokerContext] = Dispatcher(
+            self._services,
+            BROKER_APIS,
+            self.request_metrics.on_call,
+            gate_of(self.authorization),
+            replies_empty=self._replies_empty,
+            first_requests=self._first_requests,
+            long_requests=(self.slices, request_limits(self.settings)),
+        )
+        made.completion.authorization = self.authorization
+        return made
 
     def _no_observers_yet(self) -> ObserversOnDemand:
         surroundings = BrokerFacts(

@@ -30,11 +30,14 @@ from broker_runtime.metadata.topic_names import METADATA_TOPIC, METADATA_TOPIC_I
 from broker_runtime.network.quotas.metrics import Sample
 from broker_runtime.network.server import SocketServer
 from broker_runtime.network.settings import QuotaSettings
+from broker_runtime.node.authorization import authorization, gate_of
 from broker_runtime.node.limits import host_names, network_limits, quota_settings, request_limits
 from broker_runtime.slicing.slices import Slices
 from broker_runtime.slicing.turn_lengths import TurnLengths
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.log_dir.manager import LogManager
+from broker_runtime.wire.handler import ServedConnection
+from broker_runtime.wire.reply import PendingReply, Reply
 
 log = logging.getLogger(__name__)
 
@@ -100,9 +103,15 @@ class ControllerNode:
         )
         self._host_names = host_names(settings)
         self.request_metrics = RequestMetrics(CONTROLLER_APIS)
+        self.authorization = authorization(settings, clock, lambda: self.image)
         self.dispatcher: Dispatcher[ControllerContext] = Dispatcher(
-            self, CONTROLLER_APIS, self.request_metrics.on_call, long_requests=(slices, request_limits(settings))
+            self,
+            CONTROLLER_APIS,
+            self.request_metrics.on_call,
+            gate_of(self.authorization),
+            long_requests=(slices, request_limits(settings)),
         )
+        self.dispatcher.completion.authorization = self.authorization
         self.server: Server = server if server is not None else self._own_server()
         self.ready = False
 
@@ -155,6 +164,9 @@ class ControllerNode:
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
         return self._loop.call_later(delay_s, callback)
+
+    def dispatch(self, frame: memoryview, connection: ServedConnection) -> Reply | PendingReply:
+        return self.dispatcher.handle(frame, connection)
 
     async def resolve_hosts(self, names: Iterable[str]) -> Mapping[str, Sequence[str]]:
         return await self._host_names.addresses(names)

@@ -19,3 +19,6 @@ class Principal:
 
 ANONYMOUS = Principal(USER, "ANONYMOUS")
 """The principal of a client without authentication, by Kafka's name."""
+
+THIS_NODE = Principal("Node", "local")
+"""The broker in the same process as the controller. Only this object is trusted: no client can take its name."""

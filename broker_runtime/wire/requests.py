@@ -33,9 +33,11 @@ if TYPE_CHECKING:
     from kio.schema.consumer_group_heartbeat.v1.request import (
         ConsumerGroupHeartbeatRequest as ConsumerGroupHeartbeatRequest,
     )
+    from kio.schema.create_acls.v3.request import CreateAclsRequest as CreateAclsRequest
     from kio.schema.create_partitions.v3.request import CreatePartitionsRequest as CreatePartitionsRequest
     from kio.schema.create_topics.v7.request import CreatableTopic as CreatableTopic
     from kio.schema.create_topics.v7.request import CreateTopicsRequest as CreateTopicsRequest
+    from kio.schema.delete_acls.v3.request import DeleteAclsRequest as DeleteAclsRequest
     from kio.schema.delete_groups.v2.request import DeleteGroupsRequest as DeleteGroupsRequest
     from kio.schema.delete_records.v2.request import DeleteRecordsPartition as DeleteRecordsPartition
     from kio.schema.delete_records.v2.request import DeleteRecordsRequest as DeleteRecordsRequest
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
         DescribeTopicPartitionsRequest as DescribeTopicPartitionsRequest,
     )
     from kio.schema.elect_leaders.v2.request import ElectLeadersRequest as ElectLeadersRequest
+    from kio.schema.envelope.v0.request import EnvelopeRequest as EnvelopeRequest
     from kio.schema.fetch_snapshot.v0.request import FetchSnapshotRequest as FetchSnapshotRequest
     from kio.schema.fetch_snapshot.v0.request import PartitionSnapshot as PartitionSnapshot
     from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest as FindCoordinatorRequest

@@ -46,6 +46,7 @@ ALTER_CLIENT_QUOTAS = 49
 DESCRIBE_QUORUM = 55
 ALTER_PARTITION = 56
 UPDATE_FEATURES = 57
+ENVELOPE = 58
 FETCH_SNAPSHOT = 59
 DESCRIBE_CLUSTER = 60
 DESCRIBE_PRODUCERS = 61
@@ -125,6 +126,7 @@ FORMATS: Mapping[int, ApiFormat] = {
     ALLOCATE_PRODUCER_IDS: ApiFormat("allocate_producer_ids", 0),
     ALTER_REPLICA_LOG_DIRS: ApiFormat("alter_replica_log_dirs", 2),
     UPDATE_FEATURES: ApiFormat("update_features", 0),
+    ENVELOPE: ApiFormat("envelope", 0),
     DESCRIBE_PRODUCERS: ApiFormat("describe_producers", 0),
     GET_TELEMETRY_SUBSCRIPTIONS: ApiFormat("get_telemetry_subscriptions", 0),
     PUSH_TELEMETRY: ApiFormat("push_telemetry", 0),

@@ -1,1 +1,1 @@
-"""ACL APIs, which answer SECURITY_DISABLED."""
+"""The APIs of access control lists. Without an authorizer they answer SECURITY_DISABLED."""

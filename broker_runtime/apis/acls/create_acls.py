@@ -1,41 +1,82 @@
-"""CreateAcls (30), versions 1 to 3: this broker has no authorizer, and answers SECURITY_DISABLED for each ACL."""
+"""CreateAcls (30), versions 1 to 3 (KIP-140, KIP-290), with one result for each ACL in the order of the request.
 
-from struct import Struct
+Brokers forward the request. Without an authorizer, every node answers SECURITY_DISABLED itself.
+"""
 
+from collections.abc import Sequence
+from typing import Any
+from uuid import uuid4
+
+from broker_runtime.apis.request.access import denied
 from broker_runtime.apis.request.call import Call
-from broker_runtime.apis.request.context import ApiSpec, NodeContext
-from broker_runtime.errors import ErrorCode, ProtocolError
-from broker_runtime.wire.messages import check_size
-from broker_runtime.wire.reader import RequestReader
-from broker_runtime.wire.reply import Reply
+from broker_runtime.apis.request.context import ApiSpec, BrokerContext, ControllerContext
+from broker_runtime.apis.request.forwarding import active_only, forwarded
+from broker_runtime.controller.acls import create_acls
+from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.record import MetadataRecord
+from broker_runtime.security.acls.model import Acl
+from broker_runtime.slicing.steps import Steps, each
+from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.requests import CreateAclsRequest
 from broker_runtime.wire.versions import CREATE_ACLS
-from broker_runtime.wire.writer import array_length, nullable_string
 
-_CODE = ErrorCode.SECURITY_DISABLED
-_WHY = "No Authorizer is configured."
-_ITEM_BYTES_MIN = 8
-"""Minimum size of an item of a request: three numbers and empty strings."""
-_INT16, _INT32 = Struct(">h"), Struct(">i")
+NO_AUTHORIZER = KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
 
 
-def handle(reader: RequestReader, call: Call, context: NodeContext) -> Reply:
-    return refused(reader, call, b"")
+async def handle(request: CreateAclsRequest, call: Call, context: ControllerContext) -> Fields | Steps[Fields]:
+    access = call.access
+    if access is None:
+        return _refused(request, NO_AUTHORIZER)
+    if not access.cluster():
+        return _refused(request, denied(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+    acls = await call.slices.finish(each(request.creations, _acl))
+    acls_max = context.settings.config.sluicegate_acls_max
+
+    def decide(image: MetadataImage) -> Steps[tuple[Sequence[MetadataRecord], Sequence[Fields]]]:
+        records, results = yield from create_acls(acls, image, uuid4, acls_max)
+        return records, (yield from each(results, _result))
+
+    try:
+        return {"results": await context.controller.submit(decide)}
+    except KafkaError as error:
+        return _refused(request, error)
 
 
-def refused(reader: RequestReader, call: Call, matching: bytes) -> Reply:
-    """Return the same error for each item of the request, regardless of its content.
+def _acl(creation: Any) -> Acl:
+    """Return the ACL of one item. Raises ProtocolError if a number is 0, with which Kafka closes the connection."""
+    acl = Acl(
+        creation.resource_type,
+        creation.resource_name,
+        creation.resource_pattern_type,
+        creation.principal,
+        creation.host,
+        creation.operation,
+        creation.permission_type,
+    )
+    if 0 in (acl.resource, acl.pattern, acl.operation, acl.permission):
+        raise ProtocolError("invalid-request", "CreateAcls contains an ACL with an UNKNOWN element")
+    return acl
 
-    `matching` is the part of each item of the answer that follows its message.
-    """
-    check_size(call.api.name, reader.left, reader.limits)
-    count = reader.array_length()
-    if count * _ITEM_BYTES_MIN > reader.left:
-        raise ProtocolError("truncated", "the request ends in the middle of its items")
-    end = b"\x00" if call.flexible else b""
-    item = _INT16.pack(_CODE) + nullable_string(_WHY, call.flexible) + matching + end
-    if count:
-        call.error = _CODE
-    return call.packed(_INT32.pack(call.throttle_ms) + array_length(count, call.flexible) + item * count + end)
+
+def _refused(request: CreateAclsRequest, error: KafkaError) -> Steps[Fields]:
+    return {"results": (yield from each(request.creations, lambda _: _result(error)))}
 
 
-API = ApiSpec(CREATE_ACLS, "CreateAcls", (1, 3), handle, reads="frame")
+def _result(error: KafkaError | None) -> Fields:
+    return {
+        "error_code": ErrorCode.NONE if error is None else error.code,
+        "error_message": "" if error is None else error.message,
+    }
+
+
+def _before_forwarding(request: CreateAclsRequest, call: Call, context: BrokerContext) -> Steps[Fields | None]:
+    """Answer without an authorizer. Raises ProtocolError as `_acl`: it must not end the broker's link."""
+    if call.access is None:
+        return (yield from _refused(request, NO_AUTHORIZER))
+    yield from each(request.creations, _acl)
+    return None
+
+
+ON_CONTROLLER = active_only(ApiSpec(CREATE_ACLS, "CreateAcls", (1, 3), handle))
+API = forwarded(ON_CONTROLLER, _before_forwarding)

@@ -1,16 +1,18 @@
 """DescribeCluster (60), versions 0 to 2 (KIP-700, KIP-919 endpoint types, KIP-1073 fenced brokers).
 
 Brokers' listeners describe brokers, and the controller's listeners describe controllers. A request for the other kind
-gets MISMATCHED_ENDPOINT_TYPE. If a request asks for authorized operations, the answer has all: this broker has no
-authorizer.
+gets MISMATCHED_ENDPOINT_TYPE. If a request asks for authorized operations and there is no authorizer, the answer has
+all. With one, a controller answers only clients that may alter the cluster.
 """
 
 from typing import Any
 
+from broker_runtime.apis.request.access import WHY
 from broker_runtime.apis.request.authorized_operations import NOT_ASKED, ON_CLUSTER
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, NodeContext
 from broker_runtime.errors import ErrorCode
+from broker_runtime.security.acls.model import CLUSTER_NAME, AclOperation, AclResource
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import DescribeClusterRequest
 from broker_runtime.wire.versions import DESCRIBE_CLUSTER
@@ -33,6 +35,14 @@ def handle(request: DescribeClusterRequest, call: Call, context: NodeContext) ->
             f"{_KINDS[asked]}",
         )
     operations = ON_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED
+    access = call.access
+    if access is not None:
+        if mine == _CONTROLLERS and not access.cluster(AclOperation.ALTER):
+            code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            return _refused(context, mine, code, WHY[code])
+        if operations != NOT_ASKED:
+            may_describe = access.cluster(AclOperation.DESCRIBE, hides=True)
+            operations = access.operations(AclResource.CLUSTER, CLUSTER_NAME, ON_CLUSTER) if may_describe else 0
     if mine == _CONTROLLERS:
         found = _controllers(call, context)
         return _answer(context, mine, context.image.cluster.controller_id, found, operations)

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
+from broker_runtime.apis.request.access import denied
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, ControllerContext
 from broker_runtime.config import BrokerConfig
@@ -24,6 +25,9 @@ _OPS_MAX = 100
 
 
 async def handle(request: AlterClientQuotasRequest, call: Call, context: ControllerContext) -> Fields | Steps[Fields]:
+    access = call.access
+    if access is not None and not access.cluster():
+        return _refused(request, denied(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     hosts = await call.slices.finish(_hosts(request))
     try:
         if len(hosts) > _HOSTS_MAX:

@@ -6,6 +6,8 @@ This module also has the code that it shares with IncrementalAlterConfigs. Each 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from broker_runtime.apis.configs.config_access import require_config
+from broker_runtime.apis.request.access import Access
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, ControllerContext
 from broker_runtime.controller.configs import ResourceCapacity, check_count, replace_all
@@ -29,7 +31,7 @@ AlterOne = Callable[[Any, MetadataImage], Sequence[ConfigRecord]]
 
 
 async def handle(request: AlterConfigsRequest, call: Call, context: ControllerContext) -> Fields | Steps[Fields]:
-    return await alter_resources(request, context, alter)
+    return await alter_resources(request, call, context, alter)
 
 
 def alter(resource: AlterConfigsResource, image: MetadataImage) -> Sequence[ConfigRecord]:
@@ -38,9 +40,12 @@ def alter(resource: AlterConfigsResource, image: MetadataImage) -> Sequence[Conf
     return replace_all((resource.resource_type, resource.resource_name), configs, image)
 
 
-async def alter_resources(request: _Request, context: ControllerContext, one: AlterOne) -> Fields | Steps[Fields]:
+async def alter_resources(
+    request: _Request, call: Call, context: ControllerContext, one: AlterOne
+) -> Fields | Steps[Fields]:
+    access = call.access
     try:
-        return {"responses": await context.controller.submit(lambda image: _alter_all(request, image, one))}
+        return {"responses": await context.controller.submit(lambda image: _alter_all(request, image, one, access))}
     except KafkaError as error:
         return _refused(request, error)
 
@@ -51,7 +56,7 @@ def _refused(request: _Request, error: KafkaError) -> Steps[Fields]:
 
 
 def _alter_all(
-    request: _Request, image: MetadataImage, one: AlterOne
+    request: _Request, image: MetadataImage, one: AlterOne, access: Access | None
 ) -> Steps[tuple[Sequence[MetadataRecord], Sequence[Fields]]]:
     named = ((resource.resource_type, resource.resource_name) for resource in request.resources)
     counts = yield from counted(named)
@@ -61,6 +66,7 @@ def _alter_all(
     for resource in request.resources:
         at = resource.resource_type, resource.resource_name
         try:
+            require_config(access, *at)
             if counts[at] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             found = one(resource, image)

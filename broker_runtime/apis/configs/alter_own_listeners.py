@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext, ControllerContext
+from broker_runtime.apis.request.envelope import exchange
 from broker_runtime.apis.request.forwarding import forwarded
 from broker_runtime.config import BrokerConfig
 from broker_runtime.config.in_force.dynamic_listeners import LISTENER_KEYS
@@ -58,6 +59,10 @@ def with_own_listeners(
 
     def instead(request: Any, call: Call, context: BrokerContext) -> Steps[Awaitable[Fields] | None]:
         here: dict[tuple[int, str], KafkaError | None] = {}
+        access = call.access
+        if access is not None and (yield from chosen(request.resources, _is_of_this_node)) and not access.cluster():
+            # The controller refuses them, and decides about the other resources.
+            return None
         if alter_loggers is not None:
             here = yield from _loggers_altered(request, context.settings.node_id, alter_loggers)
         of_brokers = yield from chosen(request.resources, _is_a_brokers)
@@ -76,6 +81,10 @@ def with_own_listeners(
         return _answer(request, call, context, _Change(only, alter, here, answer_to))
 
     return forwarded(api, instead)
+
+
+def _is_of_this_node(resource: Resource) -> bool:
+    return resource.resource_type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER)
 
 
 def _loggers_altered(
@@ -190,7 +199,7 @@ async def _forwarded(request: Any, call: Call, context: BrokerContext, change: _
     if left:
         key, version = call.api.key, call.version
         body = await call.slices.finish(_encoded(key, version, left, validate_only=request.validate_only))
-        answer = await context.controller.forward(key, version, memoryview(body))
+        answer = await exchange(call, context.controller, memoryview(body))
         decoded: Entity = await call.slices.finish(decode_response_in_steps(key, version, answer))
         forwarded_answers = decoded.responses
     return await call.slices.finish(_merged(request, forwarded_answers, change))

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from broker_runtime.apis.configs.broker_loggers import describe_loggers
+from broker_runtime.apis.configs.config_access import require_config
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, NodeContext
 from broker_runtime.errors import ErrorCode, KafkaError
@@ -21,7 +22,12 @@ def handle(request: DescribeConfigsRequest, call: Call, context: NodeContext) ->
     with_documentation = call.version >= 3 and request.include_documentation
     results = []
     for resource in (yield from distinct(request.resources)):
-        results.append((yield from _result(resource, context, request.include_synonyms, with_documentation)))
+        try:
+            require_config(call.access, resource.resource_type, resource.resource_name)
+        except KafkaError as error:
+            results.append(_answer(resource, error.code, error.message, ()))
+        else:
+            results.append((yield from _result(resource, context, request.include_synonyms, with_documentation)))
         yield
     return {"results": results}
 

@@ -17,7 +17,7 @@ from broker_runtime.wire.versions import INCREMENTAL_ALTER_CONFIGS
 async def handle(
     request: IncrementalAlterConfigsRequest, call: Call, context: ControllerContext
 ) -> Fields | Steps[Fields]:
-    return await alter_resources(request, context, alter)
+    return await alter_resources(request, call, context, alter)
 
 
 def alter(resource: IncrementalResource, image: MetadataImage) -> Sequence[ConfigRecord]:

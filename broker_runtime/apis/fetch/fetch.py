@@ -69,6 +69,8 @@ def _metadata_in_steps(reader: RequestReader, call: Call, context: ControllerCon
     request = yield from read_in_steps(reader, call)
     yield from not_repeated(request)
     request.replica = CONSUMER
+    if _is_denied(call):
+        return pack_answer(request, (), NO_SESSION, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if request.wants_no_session:
         session = FetchSession((), context.clock.monotonic())
     else:
@@ -81,6 +83,8 @@ def _metadata_in_steps(reader: RequestReader, call: Call, context: ControllerCon
 
 def _about_metadata(request: FetchRequest, context: ControllerContext) -> Handled:
     request.replica = CONSUMER
+    if _is_denied(request.call):
+        return pack_answer(request, (), NO_SESSION, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if request.wants_no_session:
         return _answer(Fetch(request, context), context)
     session = _session(request, context)
@@ -88,6 +92,12 @@ def _about_metadata(request: FetchRequest, context: ControllerContext) -> Handle
         return pack_answer(request, (), NO_SESSION, session)
     _add_asked(session, request, context)
     return _answer(SessionFetch(request, session, context), context)
+
+
+def _is_denied(call: Call) -> bool:
+    """Return whether the client may not read the metadata: only brokers may."""
+    access = call.access
+    return access is not None and not access.cluster()
 
 
 def _kept(reader: RequestReader, call: Call) -> RequestReader:
@@ -214,6 +224,7 @@ def _repeated(request: FetchRequest, requested: Repeatable, context: BrokerConte
         if not (yield from fetch.update(requested, lambda topic, chunk: asked_by(topic, chunk, call.version), now_s)):
             return None
         is_kept = True
+        _check_again(fetch, request)
         kept.keep(peer, fetch)
     finally:
         if not is_kept:
@@ -238,7 +249,16 @@ def _session(request: FetchRequest, context: FetchContext) -> FetchSession | Err
     if session.uses_topic_ids != request.uses_topic_ids:
         return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
     session.advance(now_s, request.broker_epoch)
+    _check_again(session, request)
     return session
+
+
+def _check_again(session: FetchSession, request: FetchRequest) -> None:
+    """Read all partitions again if another client or other ACLs may see others than in the previous request."""
+    access = request.call.access
+    if access is not None and session.allowed_by != access.state:
+        session.allowed_by = access.state
+        session.to_look.update(dict.fromkeys(session.partitions.values()))
 
 
 def _note_partitions(session: FetchSession, context: FetchContext) -> None:

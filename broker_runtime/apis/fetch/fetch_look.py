@@ -20,6 +20,7 @@ from broker_runtime.apis.fetch.list_offsets import check_epoch
 from broker_runtime.apis.fetch_sessions.fetch_partition import NOTHING, FetchPartition
 from broker_runtime.apis.fetch_sessions.fetch_session import FULL_EPOCH, NO_SESSION, FetchSession
 from broker_runtime.apis.fetch_sessions.repeated_fetch import RepeatedFetch
+from broker_runtime.apis.request.access import denied
 from broker_runtime.apis.request.context import BrokerContext, FetchContext
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
@@ -38,13 +39,14 @@ _PARTITIONS_OF_A_STEP = 4
 class Fetch:
     """A consumer's request without a session. It reads all its partitions, and its answer contains all."""
 
-    __slots__ = ("_context", "_quiet", "parts", "request")
+    __slots__ = ("_access", "_context", "_quiet", "parts", "request")
 
     parts: Collection[FetchPartition]
     """The partitions to read."""
 
     def __init__(self, request: FetchRequest, context: FetchContext) -> None:
         self.request = request
+        self._access = request.call.access
         self._context = context
         self._quiet: list[FetchPartition] = []
         asked = request.asked
@@ -102,6 +104,8 @@ class Fetch:
         """Return the log, and its end offset for this client. Raises KafkaError."""
         topic = part.topic
         name = topic if isinstance(topic, str) else self._name_of(part)
+        if self._access is not None and name != METADATA_TOPIC:
+            self._access.require_topic(name)
         log, epoch = self._context.led_log(name, part.index)
         if part.log is not log:
             part.read_from(log)
@@ -185,6 +189,7 @@ class SessionFetch(Fetch):
 
     def __init__(self, request: FetchRequest, session: FetchSession, context: FetchContext) -> None:
         self.request = request
+        self._access = request.call.access
         self.session = session
         self.parts = session.to_look
         self._context = context
@@ -371,7 +376,11 @@ class FollowerFetch(SessionFetch):
 
     def _readable(self, part: FetchPartition) -> tuple[Log, int]:
         session = self.session
-        leader = self._led(self._name_of(part), part.index)
+        name = self._name_of(part)
+        if self._access is not None and not self._access.cluster():
+            # The code that Kafka's followers expect for a partition.
+            raise denied(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        leader = self._led(name, part.index)
         log, epoch = leader.log, leader.leader_epoch
         if part.leader_epoch == epoch and part.offset <= log.log_end_offset:
             # The follower has all records below the offset that it requests.

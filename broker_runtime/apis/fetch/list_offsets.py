@@ -65,7 +65,7 @@ def handle(request: ListOffsetsRequest, call: Call, context: BrokerContext) -> S
     named = yield from counted(
         (topic.name, part.partition_index) for topic in request.topics for part in topic.partitions
     )
-    follower = request.replica_id >= 0
+    follower, access = request.replica_id >= 0, call.access
     searches: list[_PartitionSearch] = []
     topics: list[tuple[str, list[_Answer]]] = []
     for topic in request.topics:
@@ -74,6 +74,8 @@ def handle(request: ListOffsetsRequest, call: Call, context: BrokerContext) -> S
             answer = _Answer(part.partition_index)
             answers.append(answer)
             try:
+                if access is not None:
+                    access.require_topic(topic.name)
                 if named[topic.name, part.partition_index] > 1:
                     raise KafkaError(ErrorCode.INVALID_REQUEST, "a partition occurs twice in the request")
                 search = _answer(answer, topic.name, part, follower, call, context)

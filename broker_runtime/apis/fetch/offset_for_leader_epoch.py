@@ -7,6 +7,7 @@ behind the records that a consumer has correctly read. For a compacted log, a fo
 """
 
 from broker_runtime.apis.fetch.list_offsets import check_epoch
+from broker_runtime.apis.request.access import Access
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext
 from broker_runtime.errors import ErrorCode, KafkaError
@@ -22,21 +23,28 @@ _REPLICA_ID_SINCE = 3
 
 def handle(request: OffsetForLeaderEpochRequest, call: Call, context: BrokerContext) -> Steps[Fields]:
     follows = call.version >= _REPLICA_ID_SINCE and request.replica_id >= 0
+    access = call.access
+    if access is not None and access.cluster(hides=True):
+        access = None
     topics = []
     for topic in request.topics:
         partitions = []
         for part in topic.partitions:
             # For a compacted log this reads an index and some KB of headers: tens of microseconds, at most 0.2 ms.
-            partitions.append(_partition(topic.topic, part, follows, context))
+            partitions.append(_partition(topic.topic, part, follows, context, access))
             yield
         topics.append({"topic": topic.topic, "partitions": partitions})
         yield
     return {"topics": topics}
 
 
-def _partition(topic: str, part: OffsetForLeaderPartition, follows: bool, context: BrokerContext) -> Fields:
+def _partition(
+    topic: str, part: OffsetForLeaderPartition, follows: bool, context: BrokerContext, access: Access | None
+) -> Fields:
     code, epoch, end = ErrorCode.NONE, UNKNOWN, UNKNOWN
     try:
+        if access is not None:
+            access.require_topic(topic)
         leader = context.led(topic, part.partition)
         check_epoch(part.current_leader_epoch, leader.leader_epoch)
         if part.leader_epoch == leader.leader_epoch:

@@ -119,6 +119,7 @@ class FetchSession(_AskedPartitions):
         "_notes_changes",
         "_on_change",
         "_on_replaced",
+        "allowed_by",
         "asked_s",
         "broker_epoch",
         "changed",
@@ -160,6 +161,8 @@ class FetchSession(_AskedPartitions):
         """Partitions without records whose changes the next answer reports."""
         self.changed: dict[FetchPartition, None] = {}
         """Partitions whose logs have changed since they were read, while a request waits or runs in steps."""
+        self.allowed_by: object = None
+        """The client and the ACLs for which the partitions were read; None without an authorizer."""
         self.is_busy = False
         """Whether a request runs in steps. No other request may use the session then."""
         self.is_over = False

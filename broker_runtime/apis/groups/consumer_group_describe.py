@@ -2,7 +2,7 @@
 
 Requests and answers are read and packed by hand, over many iterations of the event loop, because a group may have
 thousands of members. A group that is named several times is described once. Deleted topics are omitted. If a request
-asks for authorized operations, the answer has all: this broker has no authorizer.
+asks for authorized operations and the broker has no authorizer, the answer has all.
 """
 
 from collections.abc import Awaitable, Iterator
@@ -11,6 +11,7 @@ from struct import Struct
 from uuid import UUID
 
 from broker_runtime.apis.groups.groups_in_turn import in_turn
+from broker_runtime.apis.request.access import Access
 from broker_runtime.apis.request.authorized_operations import NOT_ASKED, ON_GROUP
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext
@@ -20,6 +21,7 @@ from broker_runtime.groups.consumer.describe import DescribedGroup, describe, he
 from broker_runtime.groups.consumer.member import NOTHING, ConsumerMember
 from broker_runtime.groups.records import Assignment
 from broker_runtime.metadata.topics import Topics
+from broker_runtime.security.acls.model import AclResource
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import CONSUMER_GROUP_DESCRIBE
@@ -53,11 +55,20 @@ async def _described(operations: int, call: Call, context: BrokerContext, pace: 
     code, message = ErrorCode.NONE, None
     group = DescribedGroup(group_id, "", 0, 0, "", (), {})
     try:
+        access = call.access
+        if access is not None:
+            if not access.group(group_id):
+                raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            if operations != NOT_ASKED:
+                operations = access.operations(AclResource.GROUP, group_id, ON_GROUP)
         if not group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)
-        group = await context.groups.submit(
+        found = await context.groups.submit(
             group_id, lambda state, environment: ((), describe(state, environment, group_id))
         )
+        if access is not None:
+            await _check_topics(found, context.image.topics, access, pace)
+        group = found
     except KafkaError as error:
         call.error = code = error.code
         message = error.message
@@ -70,6 +81,24 @@ async def _described(operations: int, call: Call, context: BrokerContext, pace: 
             await packed.add(part)
     await packed.add(_INT32.pack(NOT_ASKED if code else operations), _END)
     return packed
+
+
+async def _check_topics(group: DescribedGroup, topics: Topics, access: Access, pace: Pace) -> None:
+    """Raise KafkaError if a member has partitions of a topic that the client may not describe."""
+    checked: set[UUID] = set()
+    for member in group.members:
+        for assignment in (held(member), group.target.get(member.member_id, NOTHING)):
+            for topic_id in assignment:
+                await pace.item()
+                if topic_id in checked:
+                    continue
+                checked.add(topic_id)
+                topic = topics.by_id(topic_id)
+                if topic is not None and not access.topic(topic.name):
+                    raise KafkaError(
+                        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                        "The group has described topic(s) that the client is not authorized to describe.",
+                    )
 
 
 def _member(member: ConsumerMember, target: Assignment, version: int, topics: Topics) -> Iterator[bytes]:

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Iterator
 from struct import Struct, pack, unpack
 from uuid import UUID
 
+from broker_runtime.apis.request.access import Access
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext
 from broker_runtime.apis.request.many_items import Pace, Packed, kept
@@ -59,8 +60,20 @@ def _beat_at_once(request: ConsumerHeartbeatRequest, call: Call, context: Broker
         return _refusal(
             ErrorCode.UNSUPPORTED_VERSION, "group.coordinator.rebalance.protocols does not contain consumer", call
         )
+    access = call.access
+    if access is not None and (refused := _denial(request, access)):
+        return _refusal(refused, None, call)
     answer = context.groups.at_once(request.group_id, lambda state, environment: settled(state, environment, request))
     return _beat(request, call, context) if answer is None else _packed(answer, call)
+
+
+def _denial(request: ConsumerHeartbeatRequest, access: Access) -> ErrorCode:
+    """Return the error of a client that may not read the group, or not describe a topic that it names."""
+    if not access.group(request.group_id):
+        return ErrorCode.GROUP_AUTHORIZATION_FAILED
+    if all(access.topic(name) for name in request.subscribed_topic_names or ()):
+        return ErrorCode.NONE
+    return ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 async def _beat(request: ConsumerHeartbeatRequest, call: Call, context: BrokerContext) -> Reply:

@@ -35,17 +35,20 @@ async def _handle(reader: RequestReader, call: Call, context: BrokerContext) -> 
     flexible = call.flexible
     end = b"\x00" if flexible else b""
     packed = Packed(pace, _INT32.pack(call.throttle_ms), array_length(len(wanted), flexible))
-    async for group_id, code in in_turn(emptied(wanted), lambda group_id: _delete(group_id, context), pace):
+    async for group_id, code in in_turn(emptied(wanted), lambda group_id: _delete(group_id, call, context), pace):
         call.error = call.error or code
         await packed.add(string(group_id, flexible), _INT16.pack(code), end)
     await packed.add(end)
     return packed.reply(call)
 
 
-async def _delete(group_id: str, context: BrokerContext) -> tuple[str, ErrorCode]:
+async def _delete(group_id: str, call: Call, context: BrokerContext) -> tuple[str, ErrorCode]:
     def decide(state: GroupsState, _: GroupEnvironment) -> Any:
         return delete_group(state, group_id)
 
+    access = call.access
+    if access is not None and not access.group(group_id):
+        return group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED
     try:
         while await context.groups.submit(group_id, decide):
             pass

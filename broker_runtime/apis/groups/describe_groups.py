@@ -4,7 +4,7 @@
   that does not exist.
 - Members have metadata only while the group is Stable: the metadata for the chosen protocol. During a rebalance they
   have their previous assignment.
-- If a request asks for authorized operations, the answer has all: this broker has no authorizer.
+- If a request asks for authorized operations and the broker has no authorizer, the answer has all.
 - Consumers of the push protocol have the last assignment sent to them, while they read it.
 - A group that is named several times is described once.
 
@@ -33,6 +33,7 @@ from broker_runtime.groups.push.log_ends import Partition
 from broker_runtime.groups.push.member import PushMember
 from broker_runtime.groups.records import ClassicProtocol
 from broker_runtime.groups.state import GroupsState
+from broker_runtime.security.acls.model import AclResource
 from broker_runtime.slicing.steps import Steps, in_order
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import Reply
@@ -87,6 +88,11 @@ async def _handle(reader: RequestReader, call: Call, context: BrokerContext) -> 
 
 async def _described(operations: int, call: Call, context: BrokerContext, pace: Pace, group_id: str) -> Packed:
     try:
+        access = call.access
+        if access is not None:
+            access.require_group(group_id)
+            if operations != NOT_ASKED:
+                operations = access.operations(AclResource.GROUP, group_id, ON_GROUP)
         group = await context.groups.submit(group_id, lambda state, _: ((), _found(state, group_id)))
     except KafkaError as error:
         if error.code != ErrorCode.GROUP_ID_NOT_FOUND:

@@ -12,6 +12,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from broker_runtime.apis.request import refused_transactions
+from broker_runtime.apis.request.access import WHY
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext
 from broker_runtime.apis.request.many_items import Pace, Packed, kept
@@ -49,7 +50,7 @@ def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply |
         return _find_several(kept(reader, call), call, context)
     key = reader.string()
     (key_type,) = reader.fixed(_INT8) if call.version >= _TYPE_SINCE else (_GROUP,)
-    found = _finder(key_type, call.listener, context)(key)
+    found = _allowed_finder(key_type, call, context)(key)
     if key_type == _TRANSACTION:
         context.refused_transactions.note(call, key)
     call.error = found.code
@@ -62,7 +63,7 @@ def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply |
 
 async def _find_several(reader: RequestReader, call: Call, context: BrokerContext) -> Reply:
     (key_type,) = reader.fixed(_INT8)
-    find, pace, tails = _finder(key_type, call.listener, context), Pace(call), dict[FoundCoordinator, bytes]()
+    find, pace, tails = _allowed_finder(key_type, call, context), Pace(call), dict[FoundCoordinator, bytes]()
     count = reader.array_length()
     packed = Packed(pace, _INT32.pack(call.throttle_ms), array_length(count, call.flexible))
     for _ in range(count):
@@ -72,7 +73,8 @@ async def _find_several(reader: RequestReader, call: Call, context: BrokerContex
             if key_type == _TRANSACTION:
                 context.refused_transactions.note(call, key)
             call.error = call.error or found.code
-            message = "" if found.code == ErrorCode.NONE else found.message
+            # As in Kafka, which sends the message of a denial only if a request has one key.
+            message = "" if found.code == ErrorCode.NONE or found in _DENIED.values() else found.message
             told = _INT16.pack(found.code) + nullable_string(message, call.flexible)
             tails[found] = _place(found, call) + told + b"\x00"
         await packed.add(string(key, call.flexible) + tails[found])
@@ -82,9 +84,26 @@ async def _find_several(reader: RequestReader, call: Call, context: BrokerContex
     return packed.reply(call)
 
 
-def coordinator_of(group_id: str, listener: str, context: BrokerContext) -> FoundCoordinator:
+def coordinator_of(group_id: str, call: Call, context: BrokerContext) -> FoundCoordinator:
     """Return the coordinator of a group, for clients of another protocol."""
-    return _finder(_GROUP, listener, context)(group_id)
+    return _allowed_finder(_GROUP, call, context)(group_id)
+
+
+def _allowed_finder(key_type: int, call: Call, context: BrokerContext) -> Callable[[str], FoundCoordinator]:
+    """Return a function like that of `_finder`, which first checks whether the client may describe the key."""
+    access = call.access
+    if access is None or key_type not in _DENIED:
+        return _finder(key_type, call.listener, context)
+    finders: list[Callable[[str], FoundCoordinator]] = []
+
+    def find(key: str) -> FoundCoordinator:
+        if not (access.group(key) if key_type == _GROUP else access.transactional_id(key)):
+            return _DENIED[key_type]
+        if not finders:
+            finders.append(_finder(key_type, call.listener, context))
+        return finders[0](key)
+
+    return find
 
 
 def _place(found: FoundCoordinator, call: Call) -> bytes:
@@ -119,6 +138,13 @@ def _finder(key_type: int, listener: str, context: BrokerContext) -> Callable[[s
     return lambda _: nowhere
 
 
+_DENIED = {
+    kind: FoundCoordinator(code, WHY[code])
+    for kind, code in (
+        (_GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+        (_TRANSACTION, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+    )
+}
 _TOO_LONG = FoundCoordinator(ErrorCode.INVALID_GROUP_ID, f"a group id may have at most {TEXT_BYTES_MAX} bytes")
 
 

@@ -71,11 +71,14 @@ async def _listed(
     groups: Sequence[Sequence[Group]], states: Collection[str], types: Collection[str], call: Call, pace: Pace
 ) -> tuple[int, Packed]:
     """Return the number of groups that pass the filters, and these groups packed. An empty filter passes all groups."""
-    count, packed = 0, Packed(pace)
+    count, packed, access = 0, Packed(pace), call.access
+    if access is not None and access.cluster(hides=True):
+        access = None
     for of_partition in groups:
         for group in of_partition:
             state, kind = group.state_name, group.type.shown
-            if (not states or state.lower() in states) and (not types or kind in types):
+            is_wanted = (not states or state.lower() in states) and (not types or kind in types)
+            if is_wanted and (access is None or access.group(group.group_id, hides=True)):
                 count += 1
                 await packed.add(_packed(group, state, kind, call))
             await pace.item()

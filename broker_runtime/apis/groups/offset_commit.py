@@ -17,6 +17,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from broker_runtime.apis.groups.groups_in_turn import in_turn
+from broker_runtime.apis.request.access import Access
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext
 from broker_runtime.apis.request.many_items import Pace, Packed, emptied, kept, slices
@@ -76,7 +77,7 @@ def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply |
     if is_push_group(context.groups, request.group_id):
         reader.position = at
         return _slowly(kept(reader, call), call, context)
-    for _ in _read_topics(reader, call.version, context.image, request):
+    for _ in _read_topics(reader, call, context.image, request):
         pass
     if not request.offsets:
         return _packed(request, (), call)
@@ -109,7 +110,7 @@ async def _slowly(reader: RequestReader, call: Call, context: BrokerContext) -> 
     pace, taken = Pace(call), deque[Iterable[ErrorCode]]()
     packed = Packed(pace)
     request = _read_head(reader, call.version)
-    for items in _read_topics(reader, call.version, context.image, request):
+    for items in _read_topics(reader, call, context.image, request):
         await pace.item(items)
     if request.offsets and is_push_group(context.groups, request.group_id):
         await _refuse_beyond_ends(request, context, pace)
@@ -178,20 +179,34 @@ def _read_head(reader: RequestReader, version: int) -> _Request:
     return _Request(group_id, Committer(member_id, generation, instance_id, version), retention_ms, deque(), [])
 
 
-def _read_topics(reader: RequestReader, version: int, image: MetadataImage, request: _Request) -> Iterator[int]:
+def _read_topics(reader: RequestReader, call: Call, image: MetadataImage, request: _Request) -> Iterator[int]:
     """Read the topics, and check now which partitions exist, because this may change later.
 
     Yields the numbers of items read.
     """
+    access = call.access
     for _ in range(reader.array_length()):
-        yield from _read_topic(reader, version, image, request)
+        yield from _read_topic(reader, call.version, image, request, access)
     reader.end_struct()
 
 
-def _read_topic(reader: RequestReader, version: int, image: MetadataImage, request: _Request) -> Iterator[int]:
+def _denial(access: Access, group_id: str, topic: str | None) -> ErrorCode:
+    """Return the error of all partitions of a topic that the client may not commit. `topic` is None for unknown ids."""
+    if not access.group(group_id):
+        return ErrorCode.GROUP_AUTHORIZATION_FAILED
+    return _NONE if topic is None or access.topic(topic) else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def _read_topic(
+    reader: RequestReader, version: int, image: MetadataImage, request: _Request, access: Access | None
+) -> Iterator[int]:
     at, flexible = reader.position, reader.flexible
     by_id, topics = version >= _BY_ID_SINCE, image.topics
-    known = topics.by_id(reader.uuid()) if by_id else topics.get(reader.string())
+    name = None if by_id else reader.string()
+    known = topics.by_id(reader.uuid()) if name is None else topics.get(name)
+    refused = _NONE
+    if access is not None:
+        refused = _denial(access, request.group_id, name if known is None else known.name)
     unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id and known is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     count = reader.array_length()
     indexes: list[int] = []
@@ -209,7 +224,9 @@ def _read_topic(reader: RequestReader, version: int, image: MetadataImage, reque
         if flexible:
             reader.end_struct()
         indexes.append(index)
-        if known is not None and index in known.partitions:
+        if refused:
+            problems.append(refused)
+        elif known is not None and index in known.partitions:
             problems.append(_NONE)
             # The constructor of OffsetToCommit takes twice as long.
             found = (known.name, index, offset, leader_epoch, metadata, known.id)

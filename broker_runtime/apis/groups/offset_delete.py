@@ -12,6 +12,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from broker_runtime.apis.groups.groups_in_turn import in_turn
+from broker_runtime.apis.request.access import Access
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext
 from broker_runtime.apis.request.many_items import Pace, Packed, emptied, kept, slices
@@ -28,11 +29,15 @@ _INT32, _ANSWERED, _HEAD = Struct(">i"), Struct(">ih"), Struct(">hii")
 
 
 class _Topic(NamedTuple):
-    """A topic of a request. `named` is its encoded name; `there` has 1 for each partition that exists, else 0."""
+    """A topic of a request. `named` is its encoded name; `there` has 1 for each partition that exists, else 0.
+
+    `problem` is the error of the partitions that have 0.
+    """
 
     named: bytes
     indexes: "array[int]"
     there: bytearray
+    problem: ErrorCode
 
 
 def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Awaitable[Reply]:
@@ -41,8 +46,11 @@ def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Awaitab
 
 async def _handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply:
     group_id = reader.string()
-    topics, known = await _read(reader, context.image.topics, Pace(call))
+    access = call.access
+    topics, known = await _read(reader, context.image.topics, Pace(call), access)
     try:
+        if access is not None:
+            access.require_group(group_id)
         if not group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
         # A request without partitions is also submitted, because its group may not exist.
@@ -56,12 +64,17 @@ async def _handle(reader: RequestReader, call: Call, context: BrokerContext) -> 
     return await _answer(topics, chain.from_iterable(emptied(told)), call)
 
 
-async def _read(reader: RequestReader, topics: Topics, pace: Pace) -> tuple[deque[_Topic], deque[tuple[str, int]]]:
+async def _read(
+    reader: RequestReader, topics: Topics, pace: Pace, access: Access | None
+) -> tuple[deque[_Topic], deque[tuple[str, int]]]:
     """Read the topics of the request, and the partitions that exist, both in order."""
     found, known = deque[_Topic](), deque[tuple[str, int]]()
     for _ in range(reader.array_length()):
         begin, name = reader.position, reader.string()
-        topic, exists = _Topic(reader.since(begin), array("i"), bytearray()), topics.get(name)
+        exists, problem = topics.get(name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if access is not None and not access.topic(name):
+            exists, problem = None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        topic = _Topic(reader.since(begin), array("i"), bytearray(), problem)
         found.append(topic)
         for _ in range(reader.array_length()):
             (index,) = reader.fixed(_INT32)
@@ -81,10 +94,10 @@ async def _delete(group_id: str, partitions: Sequence[tuple[str, int]], context:
 
 async def _answer(topics: deque[_Topic], told: Iterator[ErrorCode], call: Call) -> Reply:
     packed = Packed(Pace(call), _HEAD.pack(ErrorCode.NONE, call.throttle_ms, len(topics)))
-    for named, indexes, there in emptied(topics):
+    for named, indexes, there, problem in emptied(topics):
         await packed.add(named, _INT32.pack(len(indexes)))
         for index, is_there in zip(indexes, there, strict=True):
-            code = next(told) if is_there else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            code = next(told) if is_there else problem
             call.error = call.error or code
             await packed.add(_ANSWERED.pack(index, code))
     return packed.reply(call)

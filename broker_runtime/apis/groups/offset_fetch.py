@@ -41,11 +41,13 @@ _INT16, _INT32, _WITH_EPOCH, _WITHOUT_EPOCH = Struct(">h"), Struct(">i"), Struct
 
 
 class _Topic(NamedTuple):
-    """A topic of a request. `named` is its name or id as encoded in the request; `name` is None for an unknown id."""
+    """A topic of a request. `named` is its name or id as encoded in the request; `name` is None if it has a problem."""
 
     named: bytes
     name: str | None
     indexes: "array[int]"
+    problem: ErrorCode = ErrorCode.NONE
+    """The error of all its partitions: the id is unknown, or the client may not describe the topic."""
 
 
 class _Group(NamedTuple):
@@ -68,12 +70,12 @@ async def _handle(reader: RequestReader, call: Call, context: BrokerContext) -> 
     pace, topics, version = Pace(call), context.image.topics, call.version
     packed = Packed(pace, _INT32.pack(call.throttle_ms) if version >= _THROTTLE_SINCE else b"")
     if version < _SEVERAL_SINCE:
-        group = await _read_group(reader, topics, {}, version, pace)
+        group = await _read_group(reader, topics, {}, call, pace)
         await packed.add_all(await _answered(group, call, context, pace))
         return packed.reply(call)
     asked, groups, ids = set[str](), deque[tuple[_Group, bool]](), dict[str, UUID]()
     for _ in range(reader.array_length()):
-        group = await _read_group(reader, topics, ids, version, pace)
+        group = await _read_group(reader, topics, ids, call, pace)
         groups.append((group, group.group_id in asked))
         asked.add(group.group_id)
     await packed.add(array_length(len(groups), call.flexible))
@@ -94,8 +96,9 @@ async def _one_of_several(group: _Group, again: bool, call: Call, context: Broke
     return packed
 
 
-async def _read_group(reader: RequestReader, topics: Topics, ids: dict[str, UUID], version: int, pace: Pace) -> _Group:
+async def _read_group(reader: RequestReader, topics: Topics, ids: dict[str, UUID], call: Call, pace: Pace) -> _Group:
     """Read a group. Before version 8 a request has only one group, and whether offsets must be stable."""
+    version = call.version
     group_id, member = reader.string(), Committer(api_version=version)
     if version >= _MEMBER_SINCE:
         member_id, (epoch,) = reader.nullable_string(), reader.fixed(_INT32)
@@ -104,7 +107,7 @@ async def _read_group(reader: RequestReader, topics: Topics, ids: dict[str, UUID
     wanted: list[_Topic] | None = None if count < 0 else []
     group = _Group(group_id, member, wanted, ids)
     for _ in range(count):
-        topic = await _read_topic(reader, topics, version, ids, pace)
+        topic = await _read_topic(reader, topics, call, ids, pace)
         assert wanted is not None
         wanted.append(topic)
     if version >= _SEVERAL_SINCE:
@@ -113,17 +116,21 @@ async def _read_group(reader: RequestReader, topics: Topics, ids: dict[str, UUID
     return group
 
 
-async def _read_topic(reader: RequestReader, topics: Topics, version: int, ids: dict[str, UUID], pace: Pace) -> _Topic:
-    begin = reader.position
-    if version >= _BY_ID_SINCE:
+async def _read_topic(reader: RequestReader, topics: Topics, call: Call, ids: dict[str, UUID], pace: Pace) -> _Topic:
+    begin, problem = reader.position, ErrorCode.NONE
+    if call.version >= _BY_ID_SINCE:
         known = topics.by_id(reader.uuid())
         name = None if known is None else known.name
+        problem = ErrorCode.UNKNOWN_TOPIC_ID if known is None else problem
     else:
         name = reader.string()
         known = topics.get(name)
     if known is not None:
         ids[known.name] = known.id
-    topic = _Topic(reader.since(begin), name, array("i"))
+    access = call.access
+    if access is not None and name is not None and not access.topic(name):
+        name, problem = None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    topic = _Topic(reader.since(begin), name, array("i"), problem)
     left = reader.array_length()
     while left:
         count = min(left, SLICE)
@@ -137,8 +144,10 @@ async def _read_topic(reader: RequestReader, topics: Topics, version: int, ids: 
 
 async def _answered(group: _Group, call: Call, context: BrokerContext, pace: Pace) -> Packed:
     """Return the packed answer of a group, without its id."""
-    packed, code = Packed(pace), ErrorCode.NONE
+    packed, code, access = Packed(pace), ErrorCode.NONE, call.access
     try:
+        if access is not None:
+            access.require_group(group.group_id)
         if group.topics is None:
             await _pack_all(await _fetched_all(group, context), packed, call, context, pace)
         else:
@@ -188,11 +197,11 @@ async def _fetched_some(
 
 
 async def _pack_topics(topics: Sequence[_Topic], found: Iterator[FetchedOffset], packed: Packed, call: Call) -> None:
-    """Pack the topics with their offsets. A topic with an unknown id has an error."""
+    """Pack the topics with their offsets. A topic with a problem has only its error."""
     await packed.add(array_length(len(topics), call.flexible))
     for topic in topics:
         if topic.name is None:
-            await _pack_refused(topic, ErrorCode.UNKNOWN_TOPIC_ID, packed, call)
+            await _pack_refused(topic, topic.problem, packed, call)
             continue
         await packed.add(topic.named, array_length(len(topic.indexes), call.flexible))
         for _ in topic.indexes:
@@ -219,8 +228,10 @@ async def _pack_all(
 
     Deleted topics have no id, so version 10 omits them.
     """
-    by_topic = dict[str, list[FetchedOffset]]()
+    by_topic, access = dict[str, list[FetchedOffset]](), call.access
     for (name, index), value in found:
+        if access is not None and not access.topic(name, hides=True):
+            continue
         known = context.image.topics.get(name)
         if known is not None and not value.is_of(known.id):
             continue

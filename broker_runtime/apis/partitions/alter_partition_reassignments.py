@@ -1,7 +1,9 @@
 """AlterPartitionReassignments (45), versions 0 to 1 (KIP-455; KIP-860: version 1 may keep the replication factor)."""
 
 from collections.abc import Sequence
+from typing import Any
 
+from broker_runtime.apis.request.access import denied
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, ControllerContext
 from broker_runtime.controller.capacity import Capacity, check_records
@@ -9,7 +11,7 @@ from broker_runtime.controller.reassignments import reassign
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import MetadataRecord
-from broker_runtime.slicing.steps import Steps, counted
+from broker_runtime.slicing.steps import Steps, counted, each
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import AlterPartitionReassignmentsRequest
 from broker_runtime.wire.versions import ALTER_PARTITION_REASSIGNMENTS
@@ -17,11 +19,20 @@ from broker_runtime.wire.versions import ALTER_PARTITION_REASSIGNMENTS
 
 async def handle(request: AlterPartitionReassignmentsRequest, call: Call, context: ControllerContext) -> Fields:
     answer: dict[str, object] = {"allow_replication_factor_change": _factor_may_change(request, call), "responses": ()}
+    access = call.access
+    if access is not None and not access.cluster():
+        error = denied(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        refused = await call.slices.finish(each(request.topics, lambda topic: _refused(topic, error)))
+        return answer | {"error_code": error.code, "error_message": error.message, "responses": refused}
     try:
         responses = await context.controller.submit(lambda image: _reassign_all(request, call, image))
     except KafkaError as error:
         return answer | {"error_code": error.code, "error_message": error.message}
     return answer | {"error_code": ErrorCode.NONE, "error_message": None, "responses": responses}
+
+
+def _refused(topic: Any, error: KafkaError) -> Fields:
+    return {"name": topic.name, "partitions": [_answer(asked.partition_index, error) for asked in topic.partitions]}
 
 
 def _factor_may_change(request: AlterPartitionReassignmentsRequest, call: Call) -> bool:

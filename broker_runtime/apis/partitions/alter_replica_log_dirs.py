@@ -13,6 +13,8 @@ from broker_runtime.wire.versions import ALTER_REPLICA_LOG_DIRS
 
 def handle(request: AlterReplicaLogDirsRequest, call: Call, context: BrokerContext) -> Steps[Fields]:
     results = []
+    access = call.access
+    is_denied = access is not None and not access.cluster()
     mine = Path(context.settings.log_dir).absolute()
     for folder in request.dirs:
         is_mine = Path(folder.path).absolute() == mine
@@ -20,6 +22,7 @@ def handle(request: AlterReplicaLogDirsRequest, call: Call, context: BrokerConte
             partitions = []
             for index in topic.partitions:
                 code = _moved(topic.name, index, context) if is_mine else ErrorCode.LOG_DIR_NOT_FOUND
+                code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED if is_denied else code
                 partitions.append({"partition_index": index, "error_code": code})
                 yield
             results.append({"topic_name": topic.name, "partitions": partitions})

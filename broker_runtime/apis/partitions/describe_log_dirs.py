@@ -18,6 +18,9 @@ _NOT_KNOWN = -1
 
 
 def handle(request: DescribeLogDirsRequest, call: Call, context: BrokerContext) -> Steps[Fields]:
+    access = call.access
+    if access is not None and not access.cluster():
+        return {"error_code": ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "results": []}
     topics: dict[str, list[Fields]] = {}
     for log in (yield from _wanted(request, context)):
         yield

@@ -21,7 +21,7 @@ def handle(request: DescribeProducersRequest, call: Call, context: BrokerContext
         partitions = []
         # Kafka's clients name a partition once; one that is named again would be described again.
         for index in dict.fromkeys(topic.partition_indexes):
-            described = yield from _described(topic.name, index, context)
+            described = yield from _described(topic.name, index, call, context)
             size += len(cast("list[Fields]", described["active_producers"])) * _PRODUCER_BYTES
             call.limits.check_response(size)
             partitions.append(described)
@@ -31,7 +31,7 @@ def handle(request: DescribeProducersRequest, call: Call, context: BrokerContext
     return {"topics": topics}
 
 
-def _described(topic: str, index: int, context: BrokerContext) -> Steps[Fields]:
+def _described(topic: str, index: int, call: Call, context: BrokerContext) -> Steps[Fields]:
     answer: dict[str, object] = {
         "partition_index": index,
         "error_code": ErrorCode.NONE,
@@ -39,6 +39,9 @@ def _described(topic: str, index: int, context: BrokerContext) -> Steps[Fields]:
         "active_producers": [],
     }
     try:
+        access = call.access
+        if access is not None:
+            access.require_topic(topic)
         log, _ = context.led_log(topic, index)
     except KafkaError as error:
         return answer | {"error_code": error.code, "error_message": error.message}

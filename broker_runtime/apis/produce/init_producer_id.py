@@ -8,6 +8,7 @@ from broker_runtime.apis.request import refused_transactions
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.security.acls.model import AclOperation
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import InitProducerIdRequest
 from broker_runtime.wire.versions import INIT_PRODUCER_ID
@@ -19,9 +20,14 @@ async def handle(request: InitProducerIdRequest, call: Call, context: BrokerCont
         return _refused(ErrorCode.INVALID_REQUEST)
     if request.transactional_id == "":
         return _refused(ErrorCode.INVALID_REQUEST)
+    access = call.access
     if request.transactional_id is not None:
+        if access is not None and not access.transactional_id(request.transactional_id):
+            return _refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         context.refused_transactions.note(call, request.transactional_id)
         return _refused(refused_transactions.CODE)
+    if access is not None and not access.any_topic(AclOperation.WRITE) and not access.cluster():
+        return _refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     try:
         producer_id = await context.producer_ids.next_id()
     except KafkaError:

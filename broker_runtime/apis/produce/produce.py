@@ -21,6 +21,7 @@ from broker_runtime.apis.produce.produce_request import read_in_steps, read_requ
 from broker_runtime.apis.produce.produce_wait import PendingPartition, ProduceWait, safe_below
 from broker_runtime.apis.produce.record_checks import Unchecked, check_in_thread
 from broker_runtime.apis.request import refused_transactions
+from broker_runtime.apis.request.access import denied
 from broker_runtime.apis.request.call import NO_ACKS, Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
@@ -53,6 +54,7 @@ def handle(
     call.acks = acks if -1 <= acks <= 1 else NO_ACKS
     refused: Refused | None = None
     refusal = _refusal(transactional_id, call, acks, context)
+    access = call.access
     if refusal is not None and appends:
         refused = Refused(answer, call, context.image)
         refused.add_all(appends, refusal)
@@ -61,6 +63,8 @@ def handle(
     unchecked: list[Unchecked] = []
     for place, topic, index, records in appends:
         try:
+            if access is not None and isinstance(topic, str) and not access.topic(topic):
+                raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             done = _asked_append(place, topic, index, records, call, context)
             if isinstance(done, Unchecked):
                 unchecked.append(done)
@@ -97,6 +101,7 @@ def _in_steps(reader: RequestReader, call: Call, context: BrokerContext) -> Step
     call.acks = acks if -1 <= acks <= 1 else NO_ACKS
     refused: Refused | None = None
     refusal = _refusal(transactional_id, call, acks, context)
+    access = call.access
     waiting: list[PendingPartition] = []
     unchecked: list[Unchecked] = []
     appends.reverse()
@@ -109,6 +114,8 @@ def _in_steps(reader: RequestReader, call: Call, context: BrokerContext) -> Step
                 refused.add(place, topic, index, refusal)
                 yield
                 continue
+            if access is not None and isinstance(topic, str) and not access.topic(topic):
+                raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             done = _asked_append(place, topic, index, records, call, context)
             if isinstance(done, Unchecked):
                 unchecked.append(done)
@@ -243,6 +250,9 @@ def _takes_long(records: memoryview | None, leader: LeaderReplica, context: Brok
 def _refusal(transactional_id: str | None, call: Call, acks: int, context: BrokerContext) -> KafkaError | None:
     """Return the error of every partition of the request, or None."""
     if transactional_id is not None:
+        access = call.access
+        if access is not None and not access.transactional_id(transactional_id):
+            return denied(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         context.refused_transactions.note(call, transactional_id)
         return KafkaError(refused_transactions.CODE, refused_transactions.WHY)
     if acks not in (-1, 0, 1):

@@ -22,6 +22,7 @@ from broker_runtime.groups.push.decided import Decided
 from broker_runtime.groups.push.offsets import Consumed
 from broker_runtime.groups.push.registering import register
 from broker_runtime.groups.push.registration import ConsumerRegistration
+from broker_runtime.groups.push.subscription import parse_topic_count
 from broker_runtime.groups.records import GroupRecord
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.slicing.steps import Steps, at_once, each
@@ -37,6 +38,7 @@ from kafka_bytes.push.messages import (
     ClusterMetadataResponse,
     PartitionOffset,
     PingResponse,
+    RegisterConsumerRequest,
     RegisterConsumerResponse,
     StopFetcherResponse,
 )
@@ -112,7 +114,7 @@ class PushFrames:
         if group_id == "":
             code, coordinator = ErrorCode.INVALID_GROUP_ID, NO_COORDINATOR
         elif group_id is not None:
-            found = coordinator_of(group_id, listener, context)
+            found = coordinator_of(group_id, call, context)
             code, coordinator = found.code, found.node
         brokers = known_brokers(context.image, listener)
         call.error = code
@@ -129,6 +131,9 @@ class PushFrames:
         if not message.group_id:
             # An empty group id is invalid, whichever broker coordinates it.
             return _registered(call, ErrorCode.INVALID_GROUP_ID)
+        denial = _denial(call, message)
+        if denial:
+            return _registered(call, denial)
         connection, call.client_id = call.connection, message.consumer_id
         asked = ConsumerRegistration(*message, client_host=f"/{connection.peer[0]}")
         # A session timeout below the minimum is refused for that reason, and not because the registration has waited.
@@ -234,6 +239,24 @@ class PushFrames:
         self._context.groups.callers.remove(callee.connection.id)
         # The callback refers to the callee. No reference cycle may outlive the connection.
         callee.ended = nothing
+
+
+def _denial(call: Call, message: RegisterConsumerRequest) -> ErrorCode:
+    """Return the error of a consumer that may not read its group, or a topic that it names.
+
+    The topics of a pattern are checked when the consumer fetches from them.
+    """
+    access = call.access
+    if access is None:
+        return ErrorCode.NONE
+    if not access.group(message.group_id):
+        return ErrorCode.GROUP_AUTHORIZATION_FAILED
+    try:
+        topics = parse_topic_count(message.topic_count).topics
+    except KafkaError:
+        # The coordinator refuses the registration with the same error.
+        return ErrorCode.NONE
+    return ErrorCode.NONE if all(map(access.topic, topics)) else ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 def _registered(call: Call, code: ErrorCode) -> Reply:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
+from broker_runtime.apis.request.access import Access, Authorization
 from broker_runtime.slicing.slices import Slices
 from broker_runtime.slicing.steps import Steps, UnderWay
 from broker_runtime.wire.encode import Pieces
@@ -98,10 +99,11 @@ class Completion:
 
     `observer` is called once for each call, before the client gets the answer, and must not raise. `requests`, if set,
     is also notified before the handler gets a call. `now` is the monotonic clock in seconds. Calls with long work run
-    it in `slices`, and no call may name more items than `limits` allow.
+    it in `slices`, and no call may name more items than `limits` allow. `authorization` checks what clients may do;
+    None allows everything.
     """
 
-    __slots__ = ("_counted", "limits", "now", "observer", "requests", "slices")
+    __slots__ = ("_counted", "authorization", "limits", "now", "observer", "requests", "slices")
 
     def __init__(
         self,
@@ -115,6 +117,7 @@ class Completion:
         self.limits = limits
         self.observer = self._counted = observer
         self.requests: RequestObserver | None = None
+        self.authorization: Authorization | None = None
 
     def observe(self, requests: RequestObserver | None) -> None:
         """Notify `requests` of every call from now on, in addition to the initial observer; None ends this."""
@@ -283,6 +286,12 @@ class Call(_Working):
     @property
     def listener(self) -> str:
         return self.connection.listener
+
+    @property
+    def access(self) -> Access | None:
+        """What the client may do. None if the node has no authorizer, so that everything is allowed."""
+        authorization = self._completion.authorization
+        return None if authorization is None else Access(authorization, self.connection, self.api)
 
     def later(self, on_cancel: Callable[[], None] | None = None) -> "Call":
         """Return this call, for a handler that completes it later.

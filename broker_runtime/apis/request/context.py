@@ -25,6 +25,7 @@ from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.slicing.steps import Steps
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.log_dir.manager import LogManager
+from broker_runtime.wire.handler import ServedConnection
 from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.reply import PendingReply, Reply
 from broker_runtime.wire.versions import FORMATS
@@ -199,6 +200,10 @@ class ControllerContext(FetchContext, Protocol):
 
     @property
     def controller(self) -> "ControllerService": ...
+
+    def dispatch(self, frame: memoryview, connection: ServedConnection, /) -> Reply | PendingReply:
+        """Answer a request that a broker has forwarded for a client. Raises ProtocolError."""
+        ...
 
     async def resolve_hosts(self, names: Iterable[str], /) -> Mapping[str, Sequence[str]]:
         """Addresses of the host names that can be resolved, with all queries in parallel and one timeout."""

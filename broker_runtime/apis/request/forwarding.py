@@ -1,5 +1,7 @@
 """The brokers' side of APIs that only the active controller can serve: requests and answers are forwarded unchanged.
 
+With an authorizer, the request is sent in an envelope, and the controller authorizes the client (`envelope`).
+
 The broker parses a request first, because an invalid one must not reach the link that all its clients share.
 """
 
@@ -15,20 +17,21 @@ from broker_runtime.apis.request.context import (
     ControllerRequests,
     ReadRequest,
 )
+from broker_runtime.apis.request.envelope import exchange
 from broker_runtime.errors import ProtocolError
 from broker_runtime.slicing.steps import Steps
 from broker_runtime.wire.header import prefix
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.reply import Reply
 
-Instead = Callable[[Any, Call, BrokerContext], Steps[Awaitable[Fields] | None]]
+Instead = Callable[[Any, Call, BrokerContext], Steps[Awaitable[Fields] | Fields | None]]
 """The broker's own answer to a request. None if the request is forwarded."""
 
 
 def forwarded(api: ApiSpec[ControllerContext], instead: Instead | None = None) -> ApiSpec[BrokerContext]:
     """Return the broker's version of `api`."""
 
-    def handle(read: ReadRequest, call: Call, context: BrokerContext) -> Steps[Awaitable[Fields | Reply]]:
+    def handle(read: ReadRequest, call: Call, context: BrokerContext) -> Steps[Awaitable[Fields | Reply] | Fields]:
         request, body = read
         if instead is not None and (answer := (yield from instead(request, call, context))) is not None:
             return answer
@@ -39,7 +42,7 @@ def forwarded(api: ApiSpec[ControllerContext], instead: Instead | None = None) -
 
 
 async def _forward(body: memoryview, call: Call, link: ControllerRequests) -> Reply:
-    answer = await link.forward(call.api.key, call.version, body)
+    answer = await exchange(call, link, body)
     return prefix(call.correlation_id, len(answer), call.flexible), answer
 
 

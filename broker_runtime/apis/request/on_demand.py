@@ -22,10 +22,11 @@ _KEPT_BYTES_MAX = 1024 * 1024
 
 
 class ApiOnDemand:
-    """Stands for the ApiSpec `API` of a module. Imports the module when another attribute of the ApiSpec is read."""
+    """Stands for an ApiSpec of a module. Imports the module when another attribute of the ApiSpec is read."""
 
-    def __init__(self, module: str, key: int, name: str, versions: tuple[int, int]) -> None:
+    def __init__(self, module: str, key: int, name: str, versions: tuple[int, int], attribute: str) -> None:
         self.module = f"broker_runtime.apis.{module}"
+        self._attribute = attribute
         self.key = key
         self.name = name
         self.versions = versions
@@ -33,7 +34,7 @@ class ApiOnDemand:
 
     def spec(self) -> ApiSpec[Any]:
         """Return the ApiSpec of the module. Imports the module if necessary."""
-        found: ApiSpec[Any] = import_module(self.module).API
+        found: ApiSpec[Any] = getattr(import_module(self.module), self._attribute)
         return found
 
     def __getattr__(self, name: str) -> Any:
@@ -106,11 +107,11 @@ def _pass_on(answer: Reply | PendingReply, reply: PendingReply) -> None:
         reply.complete(answer)
 
 
-def on_demand(module: str, key: int, name: str, versions: tuple[int, int]) -> ApiSpec[Any]:
+def on_demand(module: str, key: int, name: str, versions: tuple[int, int], attribute: str = "API") -> ApiSpec[Any]:
     """Return an entry for a table of APIs, which reads like the ApiSpec of the module.
 
     `module` is a name within `apis`.
     """
-    stand_in: Any = ApiOnDemand(module, key, name, versions)
+    stand_in: Any = ApiOnDemand(module, key, name, versions, attribute)
     found: ApiSpec[Any] = stand_in
     return found

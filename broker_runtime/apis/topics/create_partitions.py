@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from broker_runtime.apis.request.access import Access
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, ControllerContext
 from broker_runtime.controller.capacity import Capacity, check_records
@@ -17,7 +18,8 @@ from broker_runtime.wire.versions import CREATE_PARTITIONS
 
 async def handle(request: CreatePartitionsRequest, call: Call, context: ControllerContext) -> Fields | Steps[Fields]:
     try:
-        return {"results": await context.controller.submit(lambda image: _grow_all(request, image))}
+        access = call.access
+        return {"results": await context.controller.submit(lambda image: _grow_all(request, image, access))}
     except KafkaError as error:
         return _refused(request, error)
 
@@ -28,7 +30,7 @@ def _refused(request: CreatePartitionsRequest, error: KafkaError) -> Steps[Field
 
 
 def _grow_all(
-    request: CreatePartitionsRequest, image: MetadataImage
+    request: CreatePartitionsRequest, image: MetadataImage, access: Access | None
 ) -> Steps[tuple[Sequence[MetadataRecord], Sequence[Fields]]]:
     counts = yield from counted(topic.name for topic in request.topics)
     records: list[MetadataRecord] = []
@@ -40,6 +42,8 @@ def _grow_all(
         assignments = topic.assignments
         given = None if assignments is None else (yield from each(assignments, lambda assigned: assigned.broker_ids))
         try:
+            if access is not None and not access.topic(topic.name):
+                raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             new = yield from grow_topic(topic.name, topic.count, given, image)
             check_records(len(records) + len(new))
             records += yield from capacity.take(new)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from uuid import uuid4
 
+from broker_runtime.apis.request.access import Access
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, ControllerContext
 from broker_runtime.controller.capacity import Capacity, check_partitions, check_records
@@ -19,18 +20,21 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.describe_configs import describe_topic
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import MetadataRecord
-from broker_runtime.slicing.steps import Steps, chosen, counted, each
+from broker_runtime.security.acls.model import AclOperation
+from broker_runtime.slicing.steps import Steps, chosen, counted, each, gathered
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import CreatableTopic, CreateTopicsRequest
 from broker_runtime.wire.versions import CREATE_TOPICS
 
+_DENIED = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
 ConfigsGiven = tuple[tuple[str, str], ...]
 """The configuration that a request contains for one topic."""
 
 
 async def handle(request: CreateTopicsRequest, call: Call, context: ControllerContext) -> Fields | Steps[Fields]:
     try:
-        return {"topics": await context.controller.submit(lambda image: _create_all(request, image, context))}
+        access = call.access
+        return {"topics": await context.controller.submit(lambda image: _create_all(request, image, context, access))}
     except KafkaError as error:
         return _refused_all(request, error)
 
@@ -41,7 +45,7 @@ def _refused_all(request: CreateTopicsRequest, error: KafkaError) -> Steps[Field
 
 
 def _create_all(
-    request: CreateTopicsRequest, image: MetadataImage, context: ControllerContext
+    request: CreateTopicsRequest, image: MetadataImage, context: ControllerContext, access: Access | None
 ) -> Steps[tuple[Sequence[MetadataRecord], Sequence[Fields]]]:
     settings = context.settings
     defaults = TopicDefaults(settings.config.num_partitions, settings.config.default_replication_factor)
@@ -50,6 +54,11 @@ def _create_all(
     named_twice = yield from chosen(counts, lambda name: counts[name] > 1)
     answers = yield from each(named_twice, lambda name: _refused(name, twice))
     wanted = yield from chosen(request.topics, lambda topic: counts[topic.name] == 1)
+    if access is not None and not access.cluster(hides=True):
+        allowed = yield from gathered(topic.name for topic in wanted if access.topic(topic.name))
+        refused = yield from chosen(wanted, lambda topic: topic.name not in allowed)
+        answers += yield from each(refused, lambda topic: _refused(topic.name, _DENIED))
+        wanted = yield from chosen(wanted, lambda topic: topic.name in allowed)
     check_partitions(sum((yield from each(wanted, lambda topic: _partitions_of(topic, defaults)))))
     records: list[MetadataRecord] = []
     taken, capacity = TakenNames(image), Capacity(image)
@@ -62,7 +71,12 @@ def _create_all(
             answers.append(_refused(asked.name, error))
         else:
             taken.add(asked.name)
-            answers.append(_created(asked.name, created, describe(created.configs)))
+            may_describe = access is None or access.topic(asked.name, AclOperation.DESCRIBE_CONFIGS, hides=True)
+            answers.append(
+                _created(asked.name, created, describe(created.configs))
+                if may_describe
+                else _created_only(asked.name, created)
+            )
         yield
     check_records(len(records))
     return ((), answers) if request.validate_only else (records, answers)
@@ -93,6 +107,20 @@ def _created(name: str, created: CreatedTopic, configs: Sequence[Fields]) -> Fie
         "num_partitions": created.partitions,
         "replication_factor": created.replication_factor,
         "configs": configs,
+    }
+
+
+def _created_only(name: str, created: CreatedTopic) -> Fields:
+    """Return the result of a topic whose configuration the client may not describe."""
+    return {
+        "name": name,
+        "topic_id": created.id,
+        "error_code": ErrorCode.NONE,
+        "error_message": None,
+        "topic_config_error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        "num_partitions": -1,
+        "replication_factor": -1,
+        "configs": [],
     }
 
 

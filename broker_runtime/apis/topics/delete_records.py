@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from broker_runtime.apis.request.access import Access
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext
 from broker_runtime.errors import ErrorCode, KafkaError, detached
@@ -66,12 +67,13 @@ def handle(
     request: DeleteRecordsRequest, call: Call, context: BrokerContext
 ) -> Steps[Fields | Awaitable[Steps[Fields]]]:
     outcomes: list[tuple[str, list[tuple[int, _Deletion | KafkaError]]]] = []
+    access = call.access
     for topic in request.topics:
         done: list[tuple[int, _Deletion | KafkaError]] = []
         for part in topic.partitions:
             # Between two steps other requests may move log starts, which must be written at once.
             with context.logs.log_starts.gathered():
-                done.append((part.partition_index, _delete(topic.name, part, context)))
+                done.append((part.partition_index, _delete(topic.name, part, context, access)))
             yield
         outcomes.append((topic.name, done))
         yield
@@ -89,8 +91,12 @@ def _waiting(outcomes: _Outcomes) -> Steps[list[_Deletion]]:
     return cast("list[_Deletion]", deletions)
 
 
-def _delete(topic: str, part: DeleteRecordsPartition, context: BrokerContext) -> _Deletion | KafkaError:
+def _delete(
+    topic: str, part: DeleteRecordsPartition, context: BrokerContext, access: Access | None
+) -> _Deletion | KafkaError:
     try:
+        if access is not None:
+            access.require_topic(topic)
         leader = context.led(topic, part.partition_index)
         log = leader.log
         if "delete" not in log.config.cleanup_policy:

@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from typing import cast
 from uuid import UUID
 
+from broker_runtime.apis.request.access import denied
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ZERO_UUID, ApiSpec, ControllerContext
 from broker_runtime.controller.topics import delete_topic
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import MetadataRecord
+from broker_runtime.security.acls.model import AclOperation
 from broker_runtime.slicing.steps import Steps, counted, distinct, each
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import DeleteTopicsRequest, DeleteTopicsRequestV5
@@ -23,7 +25,7 @@ async def handle(request: DeleteTopicsRequest, call: Call, context: ControllerCo
         code = ErrorCode.TOPIC_DELETION_DISABLED if call.version >= 3 else ErrorCode.INVALID_REQUEST
         return _refused(request, call.version, KafkaError(code, "Topic deletion is disabled."))
     try:
-        return {"responses": await context.controller.submit(lambda image: _delete_all(request, call.version, image))}
+        return {"responses": await context.controller.submit(lambda image: _delete_all(request, call, image))}
     except KafkaError as error:
         return _refused(request, call.version, error)
 
@@ -44,16 +46,26 @@ def _wanted(request: DeleteTopicsRequest, version: int) -> Steps[Sequence[_Wante
 
 
 def _delete_all(
-    request: DeleteTopicsRequest, version: int, image: MetadataImage
+    request: DeleteTopicsRequest, call: Call, image: MetadataImage
 ) -> Steps[tuple[Sequence[MetadataRecord], Sequence[Fields]]]:
     records: list[MetadataRecord] = []
     answers: list[Fields] = []
-    wanted = yield from _wanted(request, version)
+    access = call.access
+    if access is not None and access.cluster(hides=True):
+        access = None
+    wanted = yield from _wanted(request, call.version)
     counts = yield from counted(_topic_name(item, image) or item for item in wanted)
     for item in (yield from distinct(wanted)):
         try:
             if counts[_topic_name(item, image) or item] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            name = _topic_name(item, image)
+            if access is not None and name is not None and not access.topic(name):
+                may_describe = access.topic(name, AclOperation.DESCRIBE, hides=True)
+                if name in image.topics or not may_describe:
+                    shown = name if item[0] is not None or may_describe else None
+                    answers.append(_answer((shown, item[1]), denied(ErrorCode.TOPIC_AUTHORIZATION_FAILED)))
+                    continue
             removal, topic = delete_topic(*item, image)
         except KafkaError as error:
             answers.append(_answer(item, error))

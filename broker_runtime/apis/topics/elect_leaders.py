@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import cast
 
+from broker_runtime.apis.request.access import denied
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, ControllerContext
 from broker_runtime.controller.elections import ElectionType, elect
@@ -16,6 +17,9 @@ from broker_runtime.wire.versions import ELECT_LEADERS
 
 
 async def handle(request: ElectLeadersRequest, call: Call, context: ControllerContext) -> Fields | Steps[Fields]:
+    access = call.access
+    if access is not None and not access.cluster():
+        return _refused(request, denied(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     try:
         kind = _kind(request.election_type if call.version >= 1 else ElectionType.PREFERRED)
         results = await context.controller.submit(lambda image: _elect_all(request, kind, image))

@@ -6,22 +6,25 @@
   wait for the creation: it contains UNKNOWN_TOPIC_OR_PARTITION, and clients retry.
 - The topics of coordinators are internal: consumers that subscribe by a pattern ignore them. Only coordinators create
   them, with a special configuration; a Metadata request does not.
-- If a request asks for authorized operations, the answer has all: this broker has no authorizer.
+- If a request asks for authorized operations and the broker has no authorizer, the answer has all.
+- With an authorizer, the answer for all topics is made for each client, and has the topics that it may describe.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from uuid import UUID
 
+from broker_runtime.apis.request.access import Access
 from broker_runtime.apis.request.answer_cache import Body
 from broker_runtime.apis.request.authorized_operations import NOT_ASKED, ON_CLUSTER, ON_TOPIC
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ZERO_UUID, ApiSpec, BrokerContext
-from broker_runtime.apis.topics.packed_topics import PackedTopics, offline, visible_leader
+from broker_runtime.apis.topics.packed_topics import Operations, PackedTopics, offline, visible_leader
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import INTERNAL_TOPICS, check_topic_name
 from broker_runtime.metadata.topics import Partition
-from broker_runtime.slicing.steps import Steps, chosen, distinct, each, in_order
+from broker_runtime.security.acls.model import CLUSTER_NAME, AclOperation, AclResource
+from broker_runtime.slicing.steps import Steps, chosen, distinct, each, gathered, in_order
 from broker_runtime.wire.encode import Pieces
 from broker_runtime.wire.messages import Fields, encode_response_body
 from broker_runtime.wire.reply import Reply
@@ -44,7 +47,9 @@ _ONE_CHUNK_BYTES_MAX = 65_536
 
 
 def handle(request: MetadataRequest, call: Call, context: BrokerContext) -> Reply | Steps[Fields | Reply]:
-    wanted = request.topics
+    wanted, access = request.topics, call.access
+    if access is not None and (wanted is None or (call.version == 0 and not wanted)):
+        return _about_visible(request, access, call, context)
     if wanted is None or (call.version == 0 and not wanted):
         asked = _operations(request)
         return context.all_topics.reply(
@@ -63,7 +68,39 @@ def _operations(request: MetadataRequest) -> tuple[int, int]:
     return ON_TOPIC if of_topics else NOT_ASKED, ON_CLUSTER if of_cluster else NOT_ASKED
 
 
+def _allowed_operations(request: MetadataRequest, access: Access | None) -> tuple[Operations, int]:
+    """`_operations` as far as the client may perform them."""
+    on_topics, on_cluster = _operations(request)
+    if access is None:
+        return on_topics, on_cluster
+    if on_cluster != NOT_ASKED:
+        may_describe = access.cluster(AclOperation.DESCRIBE, hides=True)
+        on_cluster = access.operations(AclResource.CLUSTER, CLUSTER_NAME, on_cluster) if may_describe else 0
+    if on_topics == NOT_ASKED:
+        return on_topics, on_cluster
+    return (lambda name: access.operations(AclResource.TOPIC, name, ON_TOPIC)), on_cluster
+
+
 _ASKED = [(topics, cluster) for topics in (NOT_ASKED, ON_TOPIC) for cluster in (NOT_ASKED, ON_CLUSTER)]
+
+
+def _about_visible(request: MetadataRequest, access: Access, call: Call, context: BrokerContext) -> Steps[Reply]:
+    """Answer with all topics that the client may describe."""
+    topics = context.image.topics
+    visible = yield from chosen(list(topics), lambda name: access.topic(name, hides=True))
+    on_topics, on_cluster = _allowed_operations(request, access)
+    packed, pieces = (
+        PackedTopics(context.image, call.listener, call.version, on_topics),
+        Pieces(call.limits.check_response),
+    )
+    count = 0
+    for name in (yield from in_order(visible)):
+        topic = topics.get(name)
+        if topic is not None:
+            count += 1
+            yield from packed.pack(topic, pieces)
+    call.error = packed.error
+    return call.packed_of(_with_brokers(packed, count, pieces, call, context, on_cluster))
 
 
 def _about_all(call: Call, context: BrokerContext, asked: tuple[int, int]) -> Steps[Body]:
@@ -97,17 +134,28 @@ def _about(
     if (yield from chosen(wanted, lambda item: _cannot_be_found(item, version))):
         refused = yield from each(wanted, _refused)
         return {**_NO_CLUSTER, "topics": refused, "error_code": ErrorCode.INVALID_REQUEST}
+    may_not: Collection[str] = ()
     # As in Kafka, a topic that is named several times gets one result.
     wanted = yield from distinct(wanted)
+    access = call.access
     allowed = version < _MAY_REFUSE_CREATION_SINCE or request.allow_auto_topic_creation
     if allowed and context.settings.config.auto_create_topics_enable:
         missing = yield from chosen(wanted, lambda item: _can_be_created(item, call, image))
+        if access is not None and missing:
+            missing = yield from chosen(missing, lambda item: access.topic(item.name or "", hides=True))
+            if not access.cluster(hides=True):
+                may_not = yield from gathered(item.name or "" for item in missing if not _may_create(item, access))
+                missing = yield from chosen(missing, lambda item: item.name not in may_not)
         if missing:
             context.auto_topic_creation.ask_for([item.name or "" for item in missing[:_CREATED_MAX]])
-    on_topics, on_cluster = _operations(request)
+    on_topics, on_cluster = _allowed_operations(request, access)
     packed, pieces = PackedTopics(image, call.listener, version, on_topics), Pieces(call.limits.check_response)
     for item in wanted:
-        yield from _pack_wanted(item, call, image, packed, pieces)
+        if item.name in may_not:
+            pieces.add(packed.denied(item.name, None))
+            yield
+        else:
+            yield from _pack_wanted(item, call, image, packed, pieces)
     call.error = packed.error
     return call.packed_of(_with_brokers(packed, len(wanted), pieces, call, context, on_cluster))
 
@@ -117,7 +165,11 @@ def _pack_wanted(
 ) -> Steps[None]:
     topic_id, name = _id_of(item, call.version), item.name or ""
     topic = image.topics.get(name) if topic_id is None else image.topics.by_id(topic_id)
-    if topic is not None:
+    access = call.access
+    is_named = topic is not None or topic_id is None
+    if access is not None and is_named and not access.topic(name if topic is None else topic.name):
+        pieces.add(packed.denied(name if topic_id is None else None, topic_id))
+    elif topic is not None:
         yield from packed.pack(topic, pieces)
     elif topic_id is not None:
         pieces.add(packed.absent(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID))
@@ -160,6 +212,10 @@ def _can_be_created(item: MetadataRequestTopic, call: Call, image: MetadataImage
     if item.name is None or item.name in image.topics or _id_of(item, call.version) is not None:
         return False
     return item.name not in INTERNAL_TOPICS and _name_problem(item.name) is None
+
+
+def _may_create(item: MetadataRequestTopic, access: Access) -> bool:
+    return access.topic(item.name or "", AclOperation.CREATE)
 
 
 def _name_problem(name: str) -> ErrorCode | None:

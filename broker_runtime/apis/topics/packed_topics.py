@@ -3,7 +3,7 @@
 After each change all clients request all topics, so these answers contain thousands of partitions.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from struct import Struct, pack
 from uuid import UUID
@@ -31,6 +31,10 @@ _PARTITION_V0 = Struct(">hii")
 _PARTITION_V7 = Struct(">hiii")
 
 
+Operations = int | Callable[[str], int]
+"""The operations on each topic, or on the topic of a name."""
+
+
 def visible_leader(leader: int, listener: str, image: MetadataImage, version: int) -> tuple[int, ErrorCode]:
     """Return the leader that clients of a listener see, or -1 and an error if they cannot reach it."""
     broker = image.brokers.get(leader)
@@ -53,10 +57,10 @@ class PackedTopics:
     the operations that the client may perform on each topic.
     """
 
-    def __init__(self, image: MetadataImage, listener: str, version: int, operations: int = NOT_ASKED) -> None:
+    def __init__(self, image: MetadataImage, listener: str, version: int, operations: Operations = NOT_ASKED) -> None:
         self.error = 0
         self._version = version
-        self._operations = _INT32.pack(operations)
+        self._operations = operations
         self._flexible = flexible = version >= _FLEXIBLE_SINCE
         # Thousands of partitions have few leaders, and few sets of replicas.
         self._leader = cache(lambda leader: visible_leader(leader, listener, image, version))
@@ -73,7 +77,12 @@ class PackedTopics:
 
     def absent(self, name: str | None, topic_id: UUID | None, code: ErrorCode) -> bytes:
         """Pack a topic that does not exist. From version 12 on it may have an id and no name."""
-        return self._head(code, name, topic_id or _NO_ID, 0) + self._end
+        return self._head(code, name, topic_id or _NO_ID, 0) + self._end(name)
+
+    def denied(self, name: str | None, topic_id: UUID | None) -> bytes:
+        """Pack a topic that the client may not describe."""
+        self.error = self.error or ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return self._head(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name, topic_id or _NO_ID, 0) + self._end_with(NOT_ASKED)
 
     def _head(self, code: int, name: str | None, topic_id: UUID, partitions: int) -> bytes:
         version, flexible = self._version, self._flexible
@@ -85,9 +94,15 @@ class PackedTopics:
         found.append(array_length(partitions, flexible))
         return b"".join(found)
 
-    @property
-    def _end(self) -> bytes:
-        return (self._operations if self._version >= _OPERATIONS_SINCE else b"") + (b"\x00" if self._flexible else b"")
+    def _end(self, name: str | None) -> bytes:
+        operations = self._operations
+        if not isinstance(operations, int):
+            operations = NOT_ASKED if name is None else operations(name)
+        return self._end_with(operations)
+
+    def _end_with(self, operations: int) -> bytes:
+        packed = _INT32.pack(operations) if self._version >= _OPERATIONS_SINCE else b""
+        return packed + (b"\x00" if self._flexible else b"")
 
     def pack(self, topic: Topic, pieces: Pieces) -> Steps[None]:
         version, flexible = self._version, self._flexible
@@ -110,7 +125,7 @@ class PackedTopics:
                 pieces.add(b"".join(found))
                 found.clear()
                 yield
-        found.append(self._end)
+        found.append(self._end(topic.name))
         pieces.add(b"".join(found))
         yield
 

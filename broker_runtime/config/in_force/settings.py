@@ -20,6 +20,7 @@ from broker_runtime.config.declaring.listeners import (
     protocols_of,
     split_address,
 )
+from broker_runtime.config.in_force.authorizer_rules import check_authorizer
 from broker_runtime.config.in_force.limit_rules import proxy_problem
 from broker_runtime.config.keys.broker import BROKER_KEYS, BrokerConfig, broker_key, hint, split_listener_prefix
 from broker_runtime.config.keys.groups import group_problem
@@ -118,6 +119,8 @@ def _settings(given: Mapping[str, str], source: str) -> BrokerSettings:
     _check_rack(config)
     _check_groups(config)
     _check_tags(given)
+    quorum = _quorum(config, roles, protocols)
+    check_authorizer(config, roles, listeners, controller_listeners, quorum)
     return BrokerSettings(
         source=source,
         given=dict(given),
@@ -129,7 +132,7 @@ def _settings(given: Mapping[str, str], source: str) -> BrokerSettings:
         advertised=advertised,
         inter_broker_listener=inter_broker_listener,
         controller_listeners=controller_listeners,
-        quorum=_quorum(config, roles, protocols),
+        quorum=quorum,
         log_dir=_single_log_dir(config.log_dirs),
         http=_http(config.sluicegate_http_listener),
     )

@@ -20,6 +20,7 @@ from broker_runtime.config.declaring.definition import (
 from broker_runtime.config.declaring.log_times import LogTimesConfig
 from broker_runtime.config.declaring.resources import ResourcesConfig
 from broker_runtime.config.declaring.unused import unused_keys
+from broker_runtime.config.keys.authorizer import AuthorizerConfig
 from broker_runtime.config.keys.cleaner import LogCleanerConfig
 from broker_runtime.config.keys.connection_limits import QuotaConfig
 from broker_runtime.config.keys.groups import GroupConfig
@@ -475,6 +476,7 @@ class BrokerConfig(
     ResourcesConfig,
     LogTimesConfig,
     LogCleanerConfig,
+    AuthorizerConfig,
     TopicDefaultsConfig,
 ):
     """The values of all keys of a broker or controller, typed: those of server.properties, or the effective ones."""

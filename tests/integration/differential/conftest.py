@@ -9,7 +9,7 @@ import pytest
 
 from tests.integration.differential.play import Play, numbers, play
 from tests.integration.differential.play import Sequence as Script
-from tests.integration.differential.scripts import connections, static_limits
+from tests.integration.differential.scripts import access, connections, static_limits
 from tests.support.processes.apache_kafka import ApacheKafka
 from tests.support.processes.broker_process import BrokerProcess
 from tests.support.processes.wire_client import Plain
@@ -62,6 +62,13 @@ def limited_pair() -> Iterator[Pair]:
 @pytest.fixture(scope="session")
 def coordinated_pair() -> Iterator[Pair]:
     with running((), COORDINATED) as both:
+        yield both
+
+
+@pytest.fixture(scope="session")
+def guarded_pair() -> Iterator[Pair]:
+    with running((), access.PROPERTIES) as both:
+        both.play(access.close)
         yield both
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from tests.integration.differential.play import Sequence
 from tests.integration.differential.scripts import (
+    access,
     client_quotas,
     configs,
     connections,
@@ -85,6 +86,17 @@ WITH_COORDINATORS: Mapping[str, Sequence] = {
     "offsets of deleted topics": offsets.gone_with_their_topic,
     "offsets by topic ids": offsets.by_topic_ids,
     "groups listed and described": group_views.described,
+}
+
+WITH_ACCESS_CONTROL: Mapping[str, Sequence] = {
+    "topics without permission": access.topics_denied,
+    "groups without permission": access.groups_denied,
+    "the cluster without permission": access.cluster_denied,
+    "permissions on topics": access.topic_permissions,
+    "permissions on groups": access.group_permissions,
+    "permissions on the cluster": access.cluster_permissions,
+    "patterns and denials": access.patterns_and_denials,
+    "lists changed": access.acls_made,
 }
 
 OF_CONSUMER_GROUPS: Mapping[str, Sequence] = {

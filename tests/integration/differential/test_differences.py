@@ -8,7 +8,13 @@ import pytest
 from tests.integration.differential.comparing import Difference, differences
 from tests.integration.differential.conftest import Pair
 from tests.integration.differential.play import Sequence
-from tests.integration.differential.script import PLAYED_AGAIN, SEQUENCES, WITH_COORDINATORS, WITH_LIMITS_IN_THE_FILE
+from tests.integration.differential.script import (
+    PLAYED_AGAIN,
+    SEQUENCES,
+    WITH_ACCESS_CONTROL,
+    WITH_COORDINATORS,
+    WITH_LIMITS_IN_THE_FILE,
+)
 from tests.integration.differential.wanted import PAGE, outdated, page, unexplained
 
 pytestmark = pytest.mark.full
@@ -29,6 +35,11 @@ def test_answers_differ_only_as_wanted_with_limits_in_the_file(limited_pair: Pai
 @pytest.mark.parametrize("name", WITH_COORDINATORS)
 def test_answers_differ_only_as_wanted_with_coordinators(coordinated_pair: Pair, name: str) -> None:
     compare(coordinated_pair, name, WITH_COORDINATORS[name])
+
+
+@pytest.mark.parametrize("name", WITH_ACCESS_CONTROL)
+def test_answers_differ_only_as_wanted_with_access_control(guarded_pair: Pair, name: str) -> None:
+    compare(guarded_pair, name, WITH_ACCESS_CONTROL[name])
 
 
 def compare(pair: Pair, name: str, sequence: Sequence) -> None:

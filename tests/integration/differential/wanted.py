@@ -119,6 +119,10 @@ TABLE: Sequence[Wanted] = (
         ABSENT,
         "This is the format of KRaft's set of voters; controllers here have another kind of journal.",
     ),
+    *(
+        Wanted("lists changed", f"made: {step}/results/*", "*", "*", UNKNOWN_OPERATION)
+        for step in ("any operation", "any permission", "any type", "match")
+    ),
     Wanted("features updated", "down, version */*", "*", "*", FIXED_LEVELS),
     Wanted(
         "odd frames",

@@ -5,6 +5,7 @@ from collections.abc import Awaitable
 from types import GeneratorType
 from typing import Any
 
+from broker_runtime.apis.request.access import Authorization
 from broker_runtime.apis.request.answering import settled
 from broker_runtime.apis.request.call import Call, Completion
 from broker_runtime.apis.request.context import ApiSpec
@@ -54,8 +55,10 @@ class NotedConnection:
             observer()
 
 
-def a_call(api: ApiSpec[Any], version: int) -> Call:
-    return Call(api, version, 1, "test", NotedConnection(), Completion(lambda: 0.0))
+def a_call(api: ApiSpec[Any], version: int, authorization: Authorization | None = None) -> Call:
+    completion = Completion(lambda: 0.0)
+    completion.authorization = authorization
+    return Call(api, version, 1, "test", NotedConnection(), completion)
 
 
 def settled_at_once(call: Call, answer: Any) -> Reply | PendingReply | Awaitable[Any]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 from uuid import UUID
 
+from broker_runtime.apis.request.access import Authorization
 from broker_runtime.apis.request.context import ApiSpec
 from broker_runtime.config import BrokerSettings, TopicConfig, broker_settings
 from broker_runtime.controller.journal.choice import JournalParts, backing
@@ -94,6 +95,8 @@ class ControllerInMemory(AbstractAsyncContextManager["ControllerInMemory"]):
         self.logs.open(lambda _topic: TopicConfig())
         self.journal = self.logs.create(METADATA_TOPIC, 0, METADATA_TOPIC_ID, TopicConfig(retention_ms=-1))
         self.hosts: dict[str, str] = {}
+        self.authorization: Authorization | None = None
+        """The authorizer of the calls of `ask`."""
 
     def note_on_config(self, key: str) -> None:
         del key
@@ -136,7 +139,7 @@ class ControllerInMemory(AbstractAsyncContextManager["ControllerInMemory"]):
         """
         body = memoryview(encode_request_body(api.key, version, content))
         answer: Any = api.handle(
-            decode_request(api.key, version, body), a_call(api, version), cast("Any", node or self)
+            decode_request(api.key, version, body), a_call(api, version, self.authorization), cast("Any", node or self)
         )
         answer = await fields_later(answer)
         if isinstance(answer, tuple):

@@ -1,0 +1,107 @@
+"""Decide about ACLs that clients create and delete (KIP-801). Pure."""
+
+from collections.abc import Callable, Sequence
+from uuid import UUID
+
+from broker_runtime.controller.capacity import RECORDS_MAX, check_records
+from broker_runtime.errors import ErrorCode, KafkaError, detached
+from broker_runtime.metadata.acls import AccessControlEntryRecord, RemoveAccessControlEntryRecord
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.record import MetadataRecord
+from broker_runtime.security.acls.model import (
+    CLUSTER_NAME,
+    Acl,
+    AclFilter,
+    AclOperation,
+    AclPattern,
+    AclPermission,
+    AclResource,
+)
+from broker_runtime.slicing.steps import Steps, chosen, listed
+
+_RESOURCES = frozenset(kind for kind in AclResource if kind > AclResource.ANY)
+_OPERATIONS = frozenset(each for each in AclOperation if each > AclOperation.ANY)
+
+
+def create_acls(
+    wanted: Sequence[Acl], image: MetadataImage, new_id: Callable[[], UUID], acls_max: int
+) -> Steps[tuple[Sequence[MetadataRecord], Sequence[KafkaError | None]]]:
+    """Return the records for ACLs that do not exist yet, and the error of each wanted one.
+
+    Raises KafkaError if the request has too many, or the cluster would.
+    """
+    records: list[MetadataRecord] = []
+    results: list[KafkaError | None] = []
+    seen: set[Acl] = set()
+    for acl in wanted:
+        try:
+            check_acl(acl)
+        except KafkaError as error:
+            results.append(detached(error))
+        else:
+            if acl not in seen and image.acls.id_of(acl) is None:
+                seen.add(acl)
+                records.append(AccessControlEntryRecord(new_id(), *acl))
+            results.append(None)
+        yield
+    check_records(len(records))
+    total = len(image.acls) + len(records)
+    if records and total > acls_max:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION,
+            f"The cluster would have {total} ACLs; at most {acls_max} are allowed (sluicegate.acls.max). Delete unused "
+            "ACLs, or use ACLs of prefixes.",
+        )
+    return records, results
+
+
+def check_acl(acl: Acl) -> None:
+    """Check one ACL in Kafka's order. Raises KafkaError(INVALID_REQUEST)."""
+    if acl.resource == AclResource.CLUSTER and acl.name != CLUSTER_NAME:
+        raise _invalid(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
+    if not acl.name:
+        raise _invalid("Invalid empty resource name")
+    if acl.resource not in _RESOURCES:
+        raise _invalid(f"Invalid resourceType {_named(AclResource, acl.resource)}")
+    if acl.pattern not in (AclPattern.LITERAL, AclPattern.PREFIXED):
+        raise _invalid(f"Invalid patternType {_named(AclPattern, acl.pattern)}")
+    if acl.operation not in _OPERATIONS:
+        raise _invalid(f"Invalid operation {_named(AclOperation, acl.operation)}")
+    if acl.permission not in (AclPermission.DENY, AclPermission.ALLOW):
+        raise _invalid(f"Invalid permissionType {_named(AclPermission, acl.permission)}")
+    if ":" not in acl.principal:
+        raise _invalid(
+            f"Could not parse principal from `{acl.principal}` (no colon is present separating the principal type from "
+            "the principal name)"
+        )
+
+
+def delete_acls(
+    filters: Sequence[AclFilter], image: MetadataImage
+) -> Steps[tuple[Sequence[MetadataRecord], Sequence[Sequence[Acl]]]]:
+    """Return the records that remove the matching ACLs, and the matching ones of each filter.
+
+    Several filters may match the same ACL. Raises KafkaError if more than 10,000 match.
+    """
+    removed: dict[UUID, None] = {}
+    results: list[Sequence[Acl]] = []
+    known = yield from listed(image.acls.items())
+    for wanted in filters:
+        found = yield from chosen(known, lambda item, wanted=wanted: wanted.matches(item[1]))  # type: ignore[misc]
+        removed.update(dict.fromkeys(acl_id for acl_id, _ in found))
+        if len(removed) > RECORDS_MAX:
+            raise _invalid(
+                f"Cannot remove more than {RECORDS_MAX} acls in a single delete operation. Split it into several "
+                "requests."
+            )
+        results.append([acl for _, acl in found])
+        yield
+    return [RemoveAccessControlEntryRecord(acl_id) for acl_id in removed], results
+
+
+def _named(kind: type[AclResource | AclPattern | AclOperation | AclPermission], number: int) -> str:
+    return kind(number).name if number in set(kind) else "UNKNOWN"
+
+
+def _invalid(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)

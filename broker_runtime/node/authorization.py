@@ -1,0 +1,31 @@
+"""The authorizer of a node, as its configuration says."""
+
+from collections.abc import Callable
+
+from broker_runtime.apis.request.access import Authorization
+from broker_runtime.apis.request.access_gate import access_gate
+from broker_runtime.apis.request.context import Gate
+from broker_runtime.clock import Clock
+from broker_runtime.config import BrokerSettings
+from broker_runtime.config.keys.authorizer import principals
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.security.acls.authorizer import StandardAuthorizer
+
+
+def authorization(settings: BrokerSettings, clock: Clock, image: Callable[[], MetadataImage]) -> Authorization | None:
+    """Return the node's authorizer, which reads the ACLs of `image`. None if the configuration has no authorizer."""
+    config = settings.config
+    if not config.authorizer_class_name:
+        return None
+    authorizer = StandardAuthorizer(
+        lambda: image().acls.index,
+        principals(config.super_users),
+        allow_everyone_if_no_acl_found=config.allow_everyone_if_no_acl_found,
+        kept_max=config.sluicegate_acls_decisions_max,
+    )
+    return Authorization(authorizer, clock.monotonic)
+
+
+def gate_of(authorization: Authorization | None) -> Gate | None:
+    """Return the gate that refuses whole requests. None without an authorizer."""
+    return None if authorization is None else access_gate

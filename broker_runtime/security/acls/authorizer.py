@@ -1,0 +1,145 @@
+"""Decides whether a client may perform an operation, as Apache Kafka's StandardAuthorizer does (KIP-801). Pure.
+
+The decision about one resource consists of all its operations at once, as bits. It is kept for the next check until an
+ACL changes. So a check is usually one look-up, however many ACLs exist.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from broker_runtime.security.acls.index import AclIndex, Bucket, Rules
+from broker_runtime.security.acls.model import EVERYONE, WILDCARD, AclOperation, AclPattern, AclPermission
+from broker_runtime.security.principal import THIS_NODE, Principal
+
+_EVERYTHING = sum(1 << operation for operation in AclOperation if operation > AclOperation.ALL)
+_IMPLIED_BY: Mapping[int, AclOperation] = {
+    AclOperation.READ: AclOperation.DESCRIBE,
+    AclOperation.WRITE: AclOperation.DESCRIBE,
+    AclOperation.DELETE: AclOperation.DESCRIBE,
+    AclOperation.ALTER: AclOperation.DESCRIBE,
+    AclOperation.ALTER_CONFIGS: AclOperation.DESCRIBE_CONFIGS,
+}
+"""An ACL that allows the first operation allows the second, too. One that denies the first does not deny the second."""
+_ALL, _DENY = AclOperation.ALL, AclPermission.DENY
+_ANY_NAME = "hardcode"
+"""The name with which Apache Kafka checks whether a client may use any resource of a type."""
+
+_Key = tuple[str, str, int, str | int]
+"""Principal, host, type of resource and name; or an operation, which may be allowed on any resource of the type."""
+
+
+class StandardAuthorizer:
+    """Owns the decisions that it has made since the last change of an ACL."""
+
+    __slots__ = ("_acls", "_allows_unnamed", "_kept", "_kept_max", "_state", "_super_users")
+
+    def __init__(
+        self,
+        acls: Callable[[], AclIndex],
+        super_users: frozenset[str] = frozenset(),
+        *,
+        allow_everyone_if_no_acl_found: bool = False,
+        kept_max: int = 10_000,
+    ) -> None:
+        """`acls` returns the current ACLs; `kept_max` is the number of decisions to keep."""
+        self._acls = acls
+        self._super_users = super_users
+        self._allows_unnamed = allow_everyone_if_no_acl_found
+        self._kept_max = kept_max
+        self._kept: dict[_Key, int] = {}
+        self._state: object = None
+        """The state of the ACLs for which decisions are kept."""
+
+    @property
+    def state(self) -> object:
+        """Another object after each change of the ACLs."""
+        return self._acls().state
+
+    def allows(self, principal: Principal, host: str, operation: int, resource: int, name: str) -> bool:
+        """Return whether a client may perform the operation on the resource of this name."""
+        return bool(self.operations(principal, host, resource, name) >> operation & 1)
+
+    def operations(self, principal: Principal, host: str, resource: int, name: str) -> int:
+        """Return the bits of all operations that a client may perform on the resource of this name."""
+        if principal is THIS_NODE:
+            return _EVERYTHING
+        index, who = self._acls(), str(principal)
+        kept = self._kept
+        if index.state is not self._state:
+            kept.clear()
+            self._state = index.state
+        key = who, host, resource, name
+        found = kept.get(key)
+        if found is None:
+            found = self._decide(index, who, host, resource, name)
+            self._keep(key, found)
+        return found
+
+    def allows_any(self, principal: Principal, host: str, operation: int, resource: int) -> bool:
+        """Return whether a client may perform the operation on any resource of the type (KIP-679)."""
+        allowed = self.operations(principal, host, resource, _ANY_NAME)
+        if allowed >> operation & 1:
+            return True
+        who, key = str(principal), (str(principal), host, resource, operation)
+        known = self._kept.get(key)
+        if known is None:
+            known = _allows_some(self._acls(), who, host, operation, resource)
+            self._keep(key, known)
+        return bool(known)
+
+    def _keep(self, key: _Key, found: int) -> None:
+        if len(self._kept) >= self._kept_max:
+            self._kept.clear()
+        self._kept[key] = found
+
+    def _decide(self, index: AclIndex, who: str, host: str, resource: int, name: str) -> int:
+        if who in self._super_users:
+            return _EVERYTHING
+        is_named = False
+        allowed = denied = 0
+        for bucket in index.covering(resource, name):
+            is_named = True
+            for rules in _applying(bucket, who, host):
+                for operation, permission in rules:
+                    if permission == _DENY:
+                        denied |= _EVERYTHING if operation == _ALL else 1 << operation
+                    else:
+                        allowed |= _EVERYTHING if operation == _ALL else 1 << operation | _implied(operation)
+        if not is_named:
+            return _EVERYTHING if self._allows_unnamed else 0
+        return allowed & ~denied
+
+
+def _implied(operation: int) -> int:
+    implied = _IMPLIED_BY.get(operation)
+    return 0 if implied is None else 1 << implied
+
+
+def _applying(bucket: Bucket, who: str, host: str) -> Iterator[Rules]:
+    """Yield the rules that apply to this client."""
+    for owner in ((who, host), (who, WILDCARD), (EVERYONE, host), (EVERYONE, WILDCARD)):
+        rules = bucket.get(owner)
+        if rules is not None:
+            yield rules
+
+
+def _allows_some(index: AclIndex, who: str, host: str, operation: int, resource: int) -> bool:
+    """Return whether an ACL allows the operation on some name, and none denies it on the same names or more."""
+    denied: dict[AclPattern, set[str]] = {AclPattern.LITERAL: set(), AclPattern.PREFIXED: set()}
+    allowed: dict[AclPattern, set[str]] = {AclPattern.LITERAL: set(), AclPattern.PREFIXED: set()}
+    for pattern in allowed:
+        for name, bucket in index.names(resource, pattern).items():
+            for rules in _applying(bucket, who, host):
+                for ruled, permission in rules:
+                    if ruled in (operation, _ALL):
+                        (denied if permission == _DENY else allowed)[pattern].add(name)
+    if WILDCARD in denied[AclPattern.LITERAL]:
+        return False
+    if WILDCARD in allowed[AclPattern.LITERAL]:
+        return True
+    prefixes = denied[AclPattern.PREFIXED]
+    return any(
+        not any(name[:size] in prefixes for size in range(1, len(name) + 1))
+        for pattern, names in allowed.items()
+        for name in names
+        if pattern != AclPattern.LITERAL or name not in denied[AclPattern.LITERAL]
+    )
