@@ -152,5 +152,6 @@ CONTROLLER_APIS: tuple[ApiSpec[ControllerContext], ...] = with_api_versions(
     broker_heartbeat.API,
     alter_partition.API,
     allocate_producer_ids.API,
+    on_demand("cluster.envelope", versions.ENVELOPE, "Envelope", (0, 0)),
     *(active_only(api) for api in _ACTIVE_ONLY),
 )

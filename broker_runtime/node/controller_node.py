@@ -30,11 +30,14 @@ from broker_runtime.metadata.topic_names import METADATA_TOPIC, METADATA_TOPIC_I
 from broker_runtime.network.quotas.metrics import Sample
 from broker_runtime.network.server import SocketServer
 from broker_runtime.network.settings import QuotaSettings
+from broker_runtime.node.client_quotas_on_demand import MutationsOnDemand
 from broker_runtime.node.limits import host_names, network_limits, quota_settings, request_limits
 from broker_runtime.slicing.slices import Slices
 from broker_runtime.slicing.turn_lengths import TurnLengths
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.log_dir.manager import LogManager
+from broker_runtime.wire.handler import ServedConnection
+from broker_runtime.wire.reply import PendingReply, Reply
 
 log = logging.getLogger(__name__)
 
@@ -98,6 +101,8 @@ class ControllerNode:
         self.controller: ControllerService = ControllerService(
             backing(settings, self._journal, clock, parts), settings, clock, cluster_id
         )
+        self.mutations = MutationsOnDemand(settings.config, lambda: self.image, clock)
+        self.charge = self.mutations.charge
         self._host_names = host_names(settings)
         self.request_metrics = RequestMetrics(CONTROLLER_APIS)
         self.dispatcher: Dispatcher[ControllerContext] = Dispatcher(
@@ -155,6 +160,9 @@ class ControllerNode:
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
         return self._loop.call_later(delay_s, callback)
+
+    def serve(self, frame: memoryview, connection: ServedConnection) -> Reply | PendingReply:
+        return self.dispatcher.handle(frame, connection)
 
     async def resolve_hosts(self, names: Iterable[str]) -> Mapping[str, Sequence[str]]:
         return await self._host_names.addresses(names)

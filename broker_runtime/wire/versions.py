@@ -44,6 +44,7 @@ ALTER_CLIENT_QUOTAS = 49
 DESCRIBE_QUORUM = 55
 ALTER_PARTITION = 56
 UPDATE_FEATURES = 57
+ENVELOPE = 58
 FETCH_SNAPSHOT = 59
 DESCRIBE_CLUSTER = 60
 DESCRIBE_PRODUCERS = 61
@@ -68,6 +69,25 @@ REPLICA_RANGE = 30_006
 """The push protocol has the keys in between."""
 DESCRIBE_LOG_DAMAGE = 30_007
 ACCEPT_LOG_LOSS = 30_008
+
+
+FORWARDED = frozenset(
+    {
+        CREATE_TOPICS,
+        DELETE_TOPICS,
+        ALTER_CONFIGS,
+        CREATE_PARTITIONS,
+        ELECT_LEADERS,
+        INCREMENTAL_ALTER_CONFIGS,
+        ALTER_PARTITION_REASSIGNMENTS,
+        LIST_PARTITION_REASSIGNMENTS,
+        ALTER_CLIENT_QUOTAS,
+        DESCRIBE_QUORUM,
+        UPDATE_FEATURES,
+        UNREGISTER_BROKER,
+    }
+)
+"""APIs whose requests brokers forward to the active controller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +140,7 @@ FORMATS: Mapping[int, ApiFormat] = {
     ALTER_CLIENT_QUOTAS: ApiFormat("alter_client_quotas", 1),
     DESCRIBE_QUORUM: ApiFormat("describe_quorum", 0),
     ALTER_PARTITION: ApiFormat("alter_partition", 0),
+    ENVELOPE: ApiFormat("envelope", 0),
     FETCH_SNAPSHOT: ApiFormat("fetch_snapshot", 0),
     DESCRIBE_CLUSTER: ApiFormat("describe_cluster", 0),
     BROKER_REGISTRATION: ApiFormat("broker_registration", 0),

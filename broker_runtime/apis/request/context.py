@@ -25,11 +25,13 @@ from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.slicing.steps import Steps
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.log_dir.manager import LogManager
+from broker_runtime.wire.handler import ServedConnection
 from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.reply import PendingReply, Reply
 from broker_runtime.wire.versions import FORMATS
 
 if TYPE_CHECKING:
+    from broker_runtime.apis.request.charged_call import ChargedCall
     from broker_runtime.apis.request.client_telemetry import ClientTelemetry
     from broker_runtime.controller.service import ControllerService
     from broker_runtime.groups.service import GroupCoordinatorService
@@ -199,6 +201,17 @@ class ControllerContext(FetchContext, Protocol):
 
     @property
     def controller(self) -> "ControllerService": ...
+
+    def charge(self, call: Call, /, *, strict: bool) -> "ChargedCall | None":
+        """Return the charge of the partitions that a call creates or deletes (KIP-599); None without quotas.
+
+        If `strict`, topics over the caller's quota are refused.
+        """
+        ...
+
+    def serve(self, frame: memoryview, connection: ServedConnection, /) -> Reply | PendingReply:
+        """Answer a request that a broker has forwarded, as if its client were connected. Raises ProtocolError."""
+        ...
 
     async def resolve_hosts(self, names: Iterable[str], /) -> Mapping[str, Sequence[str]]:
         """Addresses of the host names that can be resolved, with all queries in parallel and one timeout."""

@@ -1,7 +1,7 @@
 """DeleteTopics (20), versions 1 to 6 (KIP-516: from version 6 by name or id)."""
 
 from collections.abc import Sequence
-from typing import cast
+from typing import TYPE_CHECKING, cast
 from uuid import UUID
 
 from broker_runtime.apis.request.call import Call
@@ -15,6 +15,12 @@ from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import DeleteTopicsRequest, DeleteTopicsRequestV5
 from broker_runtime.wire.versions import DELETE_TOPICS
 
+if TYPE_CHECKING:
+    from broker_runtime.apis.request.charged_call import ChargedCall
+
+_STRICT_SINCE = 5
+"""First version whose answer can have THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
+
 _Wanted = tuple[str | None, UUID | None]
 
 
@@ -22,10 +28,15 @@ async def handle(request: DeleteTopicsRequest, call: Call, context: ControllerCo
     if not context.settings.config.delete_topic_enable:
         code = ErrorCode.TOPIC_DELETION_DISABLED if call.version >= 3 else ErrorCode.INVALID_REQUEST
         return _refused(request, call.version, KafkaError(code, "Topic deletion is disabled."))
+    charge = context.charge(call, strict=call.version >= _STRICT_SINCE)
     try:
-        return {"responses": await context.controller.submit(lambda image: _delete_all(request, call.version, image))}
+        responses = await context.controller.submit(lambda image: _delete_all(request, call.version, image, charge))
     except KafkaError as error:
         return _refused(request, call.version, error)
+    finally:
+        if charge is not None:
+            charge.throttle()
+    return {"responses": responses}
 
 
 def _refused(request: DeleteTopicsRequest, version: int, error: KafkaError) -> Steps[Fields]:
@@ -44,7 +55,7 @@ def _wanted(request: DeleteTopicsRequest, version: int) -> Steps[Sequence[_Wante
 
 
 def _delete_all(
-    request: DeleteTopicsRequest, version: int, image: MetadataImage
+    request: DeleteTopicsRequest, version: int, image: MetadataImage, charge: "ChargedCall | None"
 ) -> Steps[tuple[Sequence[MetadataRecord], Sequence[Fields]]]:
     records: list[MetadataRecord] = []
     answers: list[Fields] = []
@@ -55,6 +66,8 @@ def _delete_all(
             if counts[_topic_name(item, image) or item] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             removal, topic = delete_topic(*item, image)
+            if charge is not None:
+                charge.record(len(topic.partitions))
         except KafkaError as error:
             answers.append(_answer(item, error))
         else:

@@ -23,7 +23,7 @@ from broker_runtime.metadata.topic_names import INTERNAL_TOPICS, check_topic_nam
 from broker_runtime.metadata.topics import Partition
 from broker_runtime.slicing.steps import Steps, chosen, distinct, each, in_order
 from broker_runtime.wire.encode import Pieces
-from broker_runtime.wire.messages import Fields, encode_response_body
+from broker_runtime.wire.messages import Fields, encode_response_body, with_throttle_time
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.requests import MetadataRequest, MetadataRequestTopic
 from broker_runtime.wire.versions import METADATA
@@ -109,7 +109,8 @@ def _about(
     for item in wanted:
         yield from _pack_wanted(item, call, image, packed, pieces)
     call.error = packed.error
-    return call.packed_of(_with_brokers(packed, len(wanted), pieces, call, context, on_cluster))
+    body = _with_brokers(packed, len(wanted), pieces, call, context, on_cluster)
+    return call.packed_of(with_throttle_time(METADATA, version, call.throttle_ms, body))
 
 
 def _pack_wanted(

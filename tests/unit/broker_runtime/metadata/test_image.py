@@ -74,7 +74,7 @@ def test_apply_returns_the_changes_of_a_record() -> None:
     assert apply(ConfigRecord(4, "1", "max.connections", "1")).broker_configs == {1}
     assert apply(ConfigRecord(2, "orders", "retention.ms", "1")).topic_configs == {"orders"}
     assert apply(ClientQuotaRecord((("ip", None),), "connection_creation_rate", 1.0)).ip_quotas == {None}
-    assert not apply(ClientQuotaRecord((("user", "u"),), "producer_byte_rate", 1.0))
+    assert apply(ClientQuotaRecord((("user", "u"),), "producer_byte_rate", 1.0)).client_quotas == {"producer_byte_rate"}
     assert apply(PartitionRecord(topic_id, 1, (1,), (1,), 1, 0, 0)).partitions == {(topic_id, 1)}
     moved = apply(PartitionRecord(topic_id, 1, (2,), (2,), 2, 0, 0))
     assert (moved.partitions, moved.removals.replicas) == ({(topic_id, 1)}, {(topic_id, 1, 1)})
@@ -93,6 +93,7 @@ def test_changes_take_over_every_kind_of_later_ones() -> None:
             topic_configs={f"t{n}"},
             broker_configs={n},
             ip_quotas={f"10.0.0.{n}"},
+            client_quotas={f"key{n}"},
             connection_groups={("g", f"10.0.0.{n}")},
         )
         for n in (1, 2)
