@@ -17,7 +17,7 @@ EXPIRES_MS = 3_600_000
 """A bucket without a request for this time is removed, as in Apache Kafka."""
 
 
-class Meter(Protocol):
+class BucketMeter(Protocol):
     """The content of a bucket."""
 
     @property
@@ -30,7 +30,7 @@ class Meter(Protocol):
         ...
 
 
-M = TypeVar("M", bound=Meter)
+M = TypeVar("M", bound=BucketMeter)
 
 
 class Buckets(Generic[M]):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from broker_runtime.client_quotas.buckets import Buckets, Meter
+from broker_runtime.client_quotas.buckets import BucketMeter, Buckets
 from broker_runtime.client_quotas.ladder import Bucket, Caller, Entities, Limit, limit_of
 
 SHOWN_MAX = 100
@@ -21,7 +21,7 @@ class Windows:
     buckets_max: int
 
 
-class CountedMeter(Meter, Protocol):
+class CountedMeter(BucketMeter, Protocol):
     """A bucket that counts its throttle times."""
 
     throttle_ms_total: int
