@@ -3,6 +3,10 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from broker_runtime.apis.request.enforced_quotas import EnforcedQuotas
+from broker_runtime.client_quotas.managed_quota import Windows
+from broker_runtime.client_quotas.mutation_quota import MutationQuota
+from broker_runtime.client_quotas.rate_quota import fetch_quota, produce_quota, request_quota
 from broker_runtime.config import BROKER_KEYS, TOPIC_KEYS, ConfigKey
 from broker_runtime.config.declaring.unused import unused_keys
 from broker_runtime.config.keys.client_metrics import CLIENT_METRICS_KEYS
@@ -16,6 +20,7 @@ from broker_runtime.network.quotas.metrics import AcceptorMetrics, NetworkMetric
 from broker_runtime.network.quotas.quotas import ConnectionQuotas
 from broker_runtime.network.quotas.refusals import RefusalLog
 from broker_runtime.network.settings import QuotaSettings
+from broker_runtime.node.client_quota_metrics import client_quota_families, mutation_quota_families
 from broker_runtime.node.metrics import (
     cleaner_families,
     controller_families,
@@ -160,6 +165,12 @@ def _names(keys: Mapping[str, ConfigKey]) -> str:
     return ", ".join(f"`{name}`" for name in sorted(keys))
 
 
+_WINDOWS = Windows(11, 1000, 1)
+_NO_CLIENT_QUOTAS = EnforcedQuotas(
+    produce_quota(_WINDOWS, dict), fetch_quota(_WINDOWS, dict), request_quota(_WINDOWS, dict), lambda: 0.0
+)
+
+
 def metrics_page() -> str:
     quotas = ConnectionQuotas(QuotaSettings(max_connection_creation_rate_per_ip=1), now_ms=0)
     quotas.add_listener("EXTERNAL", 0)
@@ -194,6 +205,8 @@ def metrics_page() -> str:
         *group_lag_families(LagMetrics(), 0),
         *cleaner_families(CleanerMetrics(0.0), 0.0),
         unused_configs_family(0),
+        *client_quota_families(_NO_CLIENT_QUOTAS, 0),
+        *mutation_quota_families(MutationQuota(_WINDOWS, dict), 0),
         *observer_families({}, {}, 0),
     ]
     of_broker = ((family.name, family.kind, family.help) for family in broker)

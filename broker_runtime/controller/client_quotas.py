@@ -1,8 +1,7 @@
 """Validate changes of client quotas (KIP-546, KIP-612 as shipped). Pure.
 
-Only `connection_creation_rate` of `ip` entities and the quotas of connection groups are enforced; the keys of users and
-client ids are checked and stored as Kafka does. An `ip` may be a host name: the caller checks whether it resolves
-(`hosts_to_resolve`).
+Brokers enforce the quotas of users and client ids (`client_quotas`), of `ip` entities and of connection groups. An `ip`
+may be a host name: the caller checks whether it resolves (`hosts_to_resolve`).
 """
 
 import math

@@ -58,5 +58,7 @@ class Changes(_Sets):
     """None is the cluster-wide default."""
     ip_quotas: set[str | None] = field(default_factory=set)
     """Names of `ip` entities; None is the default entity."""
+    client_quotas: set[str] = field(default_factory=set)
+    """Keys of the quotas of users and client ids."""
     connection_groups: set[tuple[str, str | None]] = field(default_factory=set)
     """(name of the group, its member); a member of None stands for the group's own keys."""

@@ -51,11 +51,13 @@ def group_and_member(record: ClientQuotaRecord) -> tuple[str, str | None] | None
 class Quotas(ReadOnlyTable[QuotaEntity, Mapping[str, float]]):
     """The quotas of each entity that has some, by key; connection groups have an area of their own."""
 
-    __slots__ = ("_sorted",)
+    __slots__ = ("_sorted", "client_keys")
     RECORDS: ClassVar[tuple[type[MetadataRecord], ...]] = (ClientQuotaRecord,)
 
     def __init__(self) -> None:
         super().__init__()
+        self.client_keys: dict[str, int] = {}
+        """Number of entities of users and client ids that have a quota, by key; a key without quotas is missing."""
         self._sorted: Sequence[QuotaEntity] | None = None
         """The entities in the order of `records`; None if they were not sorted since the last change."""
 
@@ -67,9 +69,25 @@ class Quotas(ReadOnlyTable[QuotaEntity, Mapping[str, float]]):
         match record:
             case ClientQuotaRecord() if group_and_member(record) is None:
                 self._sorted = None
+                had = record.key in self._entries.get(record.entity, {})
                 set_key(self._entries, record.entity, record.key, record.value)
                 if record.key == IP_RATE_KEY:
                     changes.ip_quotas |= _ips([record.entity])
+                if _is_client(record.entity):
+                    changes.client_quotas.add(record.key)
+                    self._count(record.key, (record.value is not None) - had)
+
+    def _count(self, key: str, more: int) -> None:
+        count = self.client_keys.get(key, 0) + more
+        if count:
+            self.client_keys[key] = count
+        else:
+            self.client_keys.pop(key, None)
+
+    def copy(self) -> Self:
+        other = super().copy()
+        other.client_keys = self.client_keys.copy()
+        return other
 
     def sort(self) -> Steps[None]:
         """Prepare `records`, which otherwise sorts all entities before the first record.
@@ -89,6 +107,16 @@ class Quotas(ReadOnlyTable[QuotaEntity, Mapping[str, float]]):
             return any(self.ip_rate(ip) != newer.ip_rate(ip) for ip in _ips([entity]))
 
         changes.ip_quotas |= _ips((yield from chosen(either(self, newer), differs)))
+        for entity in either(self, newer):
+            yield
+            if _is_client(entity):
+                was, now = self.get(entity, {}), newer.get(entity, {})
+                changes.client_quotas.update(key for key in {*was, *now} if was.get(key) != now.get(key))
+
+
+def _is_client(entity: QuotaEntity) -> bool:
+    """Whether the entity is a user, a client id, or both."""
+    return all(kind != IP for kind, _ in entity)
 
 
 def _ips(entities: list[QuotaEntity]) -> set[str | None]:

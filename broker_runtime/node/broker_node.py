@@ -34,6 +34,7 @@ from broker_runtime.network.server import SocketServer
 from broker_runtime.network.sockets.dialling import SocketDialler
 from broker_runtime.node.authorization import authorization, gate_of
 from broker_runtime.node.broker_services import BrokerServices
+from broker_runtime.node.client_quotas_on_demand import ClientQuotasOnDemand
 from broker_runtime.node.limits import host_names, limits_to_brokers, network_limits, quota_settings, request_limits
 from broker_runtime.node.limits_in_force import LimitsInForce
 from broker_runtime.node.listeners_in_force import ListenersInForce
@@ -111,8 +112,10 @@ class BrokerNode:
         self.metadata = MetadataPublisher(
             settings, clock, self.image, logs, self.replicas, (self.limits, self.listeners, self.observers)
         )
-        check_timeout_s = settings.config.sluicegate_group_push_offsets_check_timeout_ms / 1000
-        epochs = (settings.node_id, self._own_epoch_end, PartitionLeaders(self.image, peers.link_to, check_timeout_s))
+        self.client_quotas = ClientQuotasOnDemand(settings.config, self.image, self.dispatcher, clock)
+        self.metadata.on_client_quotas = self.client_quotas.apply
+        check_s = settings.config.sluicegate_group_push_offsets_check_timeout_ms / 1000
+        epochs = (settings.node_id, self._own_epoch_end, PartitionLeaders(self.image, peers.link_to, check_s))
         led = self.replicas.led_replicas
         self.groups = GroupsOnDemand(
             lambda: self.metadata.effective.config, self.image, clock, importer, epochs, led.is_to_lead
@@ -120,10 +123,7 @@ class BrokerNode:
         self._services.groups_on_demand = self.groups
         led.observers[GROUPS_TOPIC] = self.groups
         self.metadata.replica_publisher.on_topics = self.groups.topics_changed
-        ends = LogEndReader(
-            settings.node_id, self.image, self._own_end, peers.link_to, settings.config.request_timeout_ms / 1000
-        )
-        self.group_lag = LagWatch(settings.config, clock, self.groups.committed, ends)
+        self.group_lag = self._new_lag_watch(peers)
         self.open = False
         """Whether the listeners accept clients."""
 
@@ -139,6 +139,12 @@ class BrokerNode:
         )
         made.completion.authorization = self.authorization
         return made
+
+    def _new_lag_watch(self, peers: Peers) -> LagWatch:
+        config = self.settings.config
+        timeout_s = config.request_timeout_ms / 1000
+        ends = LogEndReader(self.settings.node_id, self.image, self._own_end, peers.link_to, timeout_s)
+        return LagWatch(config, self.clock, self.groups.committed, ends)
 
     def _no_observers_yet(self) -> ObserversOnDemand:
         surroundings = BrokerFacts(

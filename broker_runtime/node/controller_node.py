@@ -31,6 +31,7 @@ from broker_runtime.network.quotas.metrics import Sample
 from broker_runtime.network.server import SocketServer
 from broker_runtime.network.settings import QuotaSettings
 from broker_runtime.node.authorization import authorization, gate_of
+from broker_runtime.node.client_quotas_on_demand import MutationsOnDemand
 from broker_runtime.node.limits import host_names, network_limits, quota_settings, request_limits
 from broker_runtime.slicing.slices import Slices
 from broker_runtime.slicing.turn_lengths import TurnLengths
@@ -101,6 +102,8 @@ class ControllerNode:
         self.controller: ControllerService = ControllerService(
             backing(settings, self._journal, clock, parts), settings, clock, cluster_id
         )
+        self.mutations = MutationsOnDemand(settings.config, lambda: self.image, clock)
+        self.charge = self.mutations.charge
         self._host_names = host_names(settings)
         self.request_metrics = RequestMetrics(CONTROLLER_APIS)
         self.authorization = authorization(settings, clock, lambda: self.image)
@@ -165,7 +168,7 @@ class ControllerNode:
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
         return self._loop.call_later(delay_s, callback)
 
-    def dispatch(self, frame: memoryview, connection: ServedConnection) -> Reply | PendingReply:
+    def serve(self, frame: memoryview, connection: ServedConnection) -> Reply | PendingReply:
         return self.dispatcher.handle(frame, connection)
 
     async def resolve_hosts(self, names: Iterable[str]) -> Mapping[str, Sequence[str]]:

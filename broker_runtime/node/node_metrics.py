@@ -63,6 +63,7 @@ class NodeMetrics:
             yield from metadata_families(serving.image.offset, lag)
         if controller is not None:
             yield from controller_families(self._controller_figures(controller))
+            yield from controller.mutations.collect()
         member = None if parts.membership is None else parts.membership.status
         if broker is not None and member is not None:
             yield from membership_families(
@@ -80,6 +81,7 @@ class NodeMetrics:
             if parts.settings.config.sluicegate_group_lag_groups_max > 0:
                 behind = broker.group_lag
                 yield from group_lag_families(behind.shown.figures, behind.age_s())
+            yield from broker.client_quotas.collect()
             yield unused_configs_family(len(broker.limits.problems) + len(broker.listeners.problems))
             yield from broker.observers.collect()
 

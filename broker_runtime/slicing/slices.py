@@ -39,6 +39,8 @@ class _Work:
     steps: Steps[Any] | None
     result: "asyncio.Future[Any]"
     size: int = 0
+    spent: Callable[[float], None] | None = None
+    """Gets the time of each slice, in seconds."""
 
 
 def _nothing() -> None:
@@ -82,9 +84,12 @@ class Slices:
             return True, ended.value
         return False, None
 
-    def add(self, steps: Steps[T], size: int = 0) -> "asyncio.Future[T]":
-        """Return a future of the result, or the error, of `steps`. Cancelling it ends the work before its next step."""
-        work = _Work(steps, asyncio.get_running_loop().create_future(), size)
+    def add(self, steps: Steps[T], size: int = 0, spent: Callable[[float], None] | None = None) -> "asyncio.Future[T]":
+        """Return a future of the result, or the error, of `steps`. Cancelling it ends the work before its next step.
+
+        `spent` gets the time of each slice in seconds, the last one before the result.
+        """
+        work = _Work(steps, asyncio.get_running_loop().create_future(), size, spent)
         self._without_room[work] = None
         self._let_in()
         if work in self._without_room:
@@ -161,7 +166,13 @@ class Slices:
         while self._queue and left_s > 0:
             work = self._queue.popleft()
             if work.steps is not None:
-                if not self._ends(work, work.steps, left_s):
+                if work.spent is None:
+                    has_ended = self._ends(work, work.steps, left_s)
+                else:
+                    slice_begin_s = self.now()
+                    has_ended = self._ends(work, work.steps, left_s)
+                    work.spent(self.now() - slice_begin_s)
+                if not has_ended:
                     self._queue.append(work)
                     break
                 left_s = self._slice_s - (self.now() - begin_s)

@@ -5,8 +5,11 @@ that an older version does not have, adds defaults, and rejects fields that no v
 every version. kio's modules are imported at the first use of a version: the whole schema costs memory.
 """
 
+from collections.abc import Sequence
+from dataclasses import fields
 from functools import cache
 from importlib import import_module
+from struct import Struct
 from typing import Any
 
 from broker_runtime.errors import ProtocolError
@@ -21,6 +24,7 @@ from broker_runtime.wire.versions import FORMATS, OWN_MESSAGES
 Entity = Any
 """A decoded kio dataclass; its attributes depend on the version."""
 
+_INT32 = Struct(">i")
 CLIENT_ID = "sluicegate-broker"
 _ANY_LENGTH = RequestLimits(items_max=2**31 - 1, tagged_fields_max=2**31 - 1, tagged_bytes_max=2**31 - 1)
 """For messages that do not come from clients."""
@@ -127,3 +131,27 @@ def frame_request(api_key: int, version: int, correlation_id: int, body: bytes |
         )
     )
     return (len(header) + len(body)).to_bytes(4, "big") + header + bytes(body)
+
+
+def with_throttle_time(api_key: int, version: int, throttle_ms: int, pieces: Sequence[bytes]) -> Sequence[bytes]:
+    """Return the pieces of an encoded response body with this throttle time, if the response begins with the field.
+
+    The first piece contains the whole field.
+    """
+    if not throttle_ms or not _begins_with_throttle_time(api_key, version):
+        return pieces
+    return [_INT32.pack(throttle_ms) + pieces[0][_INT32.size :], *pieces[1:]]
+
+
+def throttle_ms_of(api_key: int, version: int, body: memoryview) -> int:
+    """Return the throttle time of an encoded response body; 0 if the response does not begin with the field."""
+    if not any(body[: _INT32.size]) or not _begins_with_throttle_time(api_key, version):
+        return 0
+    (throttle_ms,) = _INT32.unpack_from(body)
+    return max(0, int(throttle_ms))
+
+
+@cache
+def _begins_with_throttle_time(api_key: int, version: int) -> bool:
+    """Whether the throttle time is the first field of a response, as in nearly all that have it."""
+    return fields(message_type(api_key, version, "Response"))[0].name == "throttle_time"

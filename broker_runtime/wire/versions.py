@@ -68,6 +68,27 @@ ApiVersions, which is Kafka's, does not list keys from here on.
 """
 
 
+FORWARDED = frozenset(
+    {
+        CREATE_TOPICS,
+        DELETE_TOPICS,
+        CREATE_ACLS,
+        DELETE_ACLS,
+        ALTER_CONFIGS,
+        CREATE_PARTITIONS,
+        ELECT_LEADERS,
+        INCREMENTAL_ALTER_CONFIGS,
+        ALTER_PARTITION_REASSIGNMENTS,
+        LIST_PARTITION_REASSIGNMENTS,
+        ALTER_CLIENT_QUOTAS,
+        DESCRIBE_QUORUM,
+        UPDATE_FEATURES,
+        UNREGISTER_BROKER,
+    }
+)
+"""APIs whose requests brokers forward to the active controller."""
+
+
 @dataclass(frozen=True, slots=True)
 class ApiFormat:
     """`module` is kio's name of the message; `flexible_from` is the first version with tagged fields.

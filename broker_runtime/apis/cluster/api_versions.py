@@ -31,6 +31,8 @@ from kafka_bytes.varints import write_uvarint
 VERSIONS = (0, 4)
 _RANGE = Struct(">hhh")
 _ERROR = Struct(">h")
+_THROTTLE = Struct(">i")
+_THROTTLE_SINCE = 1
 _LEVELS = Struct(">hhx")
 """Two levels of a feature, and no tagged fields."""
 _EPOCH = Struct(">q")
@@ -73,7 +75,7 @@ class ApiVersionsAnswers:
                     call.connection.state = software
                 else:
                     code = ErrorCode.INVALID_REQUEST
-            body = by_code[code]
+            body = _throttled(by_code[code], call, code) if call.throttle_ms else by_code[code]
             if call.version >= _FLEXIBLE_SINCE and code == ErrorCode.NONE:
                 body += _features(call.version, context.image.offset)
         call.error = code
@@ -104,9 +106,17 @@ def _body(ranges: list[tuple[int, int, int]], version: int, code: ErrorCode) -> 
     end = b"\x00" if flexible else b""
     listed = b"" if code == ErrorCode.INVALID_REQUEST else b"".join(_RANGE.pack(*item) + end for item in ranges)
     count = 0 if code == ErrorCode.INVALID_REQUEST else len(ranges)
-    throttle = b"\x00\x00\x00\x00" if version >= 1 else b""
+    throttle = _THROTTLE.pack(0) if version >= _THROTTLE_SINCE else b""
     has_features = flexible and code == ErrorCode.NONE
     return _ERROR.pack(code) + array_length(count, flexible) + listed + throttle + (b"" if has_features else end)
+
+
+def _throttled(body: bytes, call: Call, code: ErrorCode) -> bytes:
+    """Return a body with the throttle time, which is at its end except for the tagged fields."""
+    if call.version < _THROTTLE_SINCE:
+        return body
+    end = len(body) - (call.version >= _FLEXIBLE_SINCE and code != ErrorCode.NONE)
+    return body[: end - _THROTTLE.size] + _THROTTLE.pack(call.throttle_ms) + body[end:]
 
 
 def _features(version: int, epoch: int) -> bytes:

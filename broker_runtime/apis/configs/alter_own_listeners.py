@@ -13,8 +13,7 @@ from typing import Any, Protocol
 
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext, ControllerContext
-from broker_runtime.apis.request.envelope import exchange
-from broker_runtime.apis.request.forwarding import forwarded
+from broker_runtime.apis.request.forwarding import forwarded, to_controller
 from broker_runtime.config import BrokerConfig
 from broker_runtime.config.in_force.dynamic_listeners import LISTENER_KEYS
 from broker_runtime.config.in_force.effective import effective_config
@@ -199,7 +198,7 @@ async def _forwarded(request: Any, call: Call, context: BrokerContext, change: _
     if left:
         key, version = call.api.key, call.version
         body = await call.slices.finish(_encoded(key, version, left, validate_only=request.validate_only))
-        answer = await exchange(call, context.controller, memoryview(body))
+        answer = await to_controller(memoryview(body), call, context.controller)
         decoded: Entity = await call.slices.finish(decode_response_in_steps(key, version, answer))
         forwarded_answers = decoded.responses
     return await call.slices.finish(_merged(request, forwarded_answers, change))

@@ -168,14 +168,31 @@ def _answer(fetch: Fetch, context: FetchContext) -> Handled:
     _limit_bytes(request, context)
     found, urgent = fetch.read()
     if _is_answered(fetch, found, urgent):
-        return fetch.answer()
+        return fetch.reply()
     return LongPoll(fetch.waiting(), found, context).call
 
 
 def _limit_bytes(request: FetchRequest, context: FetchContext) -> None:
     """Limit the bytes of a fetch. As in Kafka, a fetch does not wait for more bytes than its answer may contain."""
     request.max_bytes = min(request.max_bytes, context.settings.config.fetch_max_bytes)
+    _limit_by_quota(request)
     request.min_bytes = min(request.min_bytes, request.max_bytes)
+
+
+def _limit_by_quota(request: FetchRequest) -> None:
+    """Limit the bytes of a consumer's fetch to what its quota admits in one window, so that it always makes progress.
+
+    A follower's fetch has no quota.
+    """
+    quotas = request.call.quotas
+    if quotas is None:
+        return
+    if request.replica >= 0:
+        request.call.is_exempt = True
+        return
+    most = quotas.fetch_bytes_max(request.call)
+    if most is not None:
+        request.max_bytes = min(request.max_bytes, most)
 
 
 def _is_answered(fetch: Fetch, found: int, urgent: bool) -> bool:
@@ -197,7 +214,7 @@ def _read_and_answer(fetch: SessionFetch, context: FetchContext) -> Steps[Reply 
         if session.is_over:
             return pack_answer(request, (), session.id, ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         if _is_answered(fetch, found, urgent):
-            reply = yield from fetch.answer_in_steps()
+            reply = yield from fetch.reply_in_steps()
             session.stop_waiting()
             is_open = False
             return reply

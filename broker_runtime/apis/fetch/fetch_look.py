@@ -144,6 +144,37 @@ class Fetch:
         self._note_partitions()
         return pack_answer(self.request, self.parts, NO_SESSION)
 
+    def reply(self) -> Reply:
+        """Return `answer`, or an empty reply if the client is over its quota (KIP-13).
+
+        The bytes of records are charged before the answer is packed, because packing changes the session. The other
+        bytes of the answer are charged afterwards.
+        """
+        call = self.request.call
+        quotas = call.quotas
+        if quotas is None or call.is_exempt:
+            return self.answer()
+        size = at_once(self._found_bytes())
+        if not quotas.fetched(call, size):
+            return at_once(self._throttled())
+        reply = self.answer()
+        quotas.fetched_more(call, sum(map(len, reply)) - size)
+        return reply
+
+    def _found_bytes(self) -> Steps[int]:
+        """Return the bytes of records that the last read has found."""
+        size = 0
+        for part in list(self.parts):
+            if part.region is not None:
+                size += part.region.length
+            yield
+        return size
+
+    def _throttled(self) -> Steps[Reply]:
+        """Return an empty reply for a client over its quota. A session remains as it was before the request."""
+        yield
+        return pack_answer(self.request, (), NO_SESSION)
+
     def _note_partitions(self) -> None:
         """Add facts about the partitions to the call if it is observed."""
         if self.request.call.partitions is not None:
@@ -217,6 +248,12 @@ class SessionFetch(Fetch):
             session.close()
         return reply
 
+    def _throttled(self) -> Steps[Reply]:
+        session = self.session
+        if session.id == NO_SESSION:
+            yield from session.closing()
+        return pack_answer(self.request, (), session.id)
+
     def read_many(self) -> Steps[tuple[int, bool]]:
         """`read` for many partitions. Each of them watches its log after it is read."""
         session = self.session
@@ -268,6 +305,19 @@ class SessionFetch(Fetch):
                 reply = yield from pack_in_steps(self.request, everything, NO_SESSION, _nothing)
                 yield from session.closing()
                 yield from let_go(everything)
+        return reply
+
+    def reply_in_steps(self) -> Steps[Reply]:
+        """`reply` for many partitions."""
+        call = self.request.call
+        quotas = call.quotas
+        if quotas is None or call.is_exempt:
+            return (yield from self.answer_in_steps())
+        size = yield from self._found_bytes()
+        if not quotas.fetched(call, size):
+            return (yield from self._throttled())
+        reply = yield from self.answer_in_steps()
+        quotas.fetched_more(call, sum(map(len, reply)) - size)
         return reply
 
     def _with_something_to_say(self) -> Steps[list[FetchPartition]]:
@@ -324,6 +374,11 @@ class RepeatedSessionFetch(SessionFetch):
             part.told = NOTHING
         _note_told(only_told)
         return reply
+
+    def _throttled(self) -> Steps[Reply]:
+        # The next request of the connection uses the same partitions.
+        yield
+        return pack_answer(self.request, (), NO_SESSION)
 
     @property
     def is_long(self) -> bool:

@@ -83,14 +83,14 @@ class LongPoll:
         else:
             if not is_exact:
                 fetch.read()
-            self.call.complete(fetch.answer())
+            self.call.complete(fetch.reply())
 
     def _answer_in_steps(self, is_exact: bool) -> Steps[None]:
         is_open = True
         try:
             if not is_exact:
                 yield from self._fetch.read_many()
-            reply = yield from self._fetch.answer_in_steps()
+            reply = yield from self._fetch.reply_in_steps()
             is_open = False
         finally:
             self._session.stop_waiting()

@@ -10,7 +10,8 @@ frame to the log unchanged (one checksum, one append), and the reply is joined f
   loop does not block.
 - Versions 0 to 2 are advertised for old librdkafka (KIP-896) but refused.
 - If the records of a compressed or long batch must be checked, another thread does this before the append.
-- A transactional id is refused (`refused_transactions`). Not implemented: throttling.
+- A transactional id is refused (`refused_transactions`).
+- A client over its quota is throttled; its records are appended all the same, as in Kafka.
 """
 
 from collections.abc import Sequence
@@ -52,6 +53,8 @@ def handle(
         return _in_steps(reader.counting(PRODUCE).kept(call.connection.keep_frame), call, context)
     transactional_id, acks, timeout_ms, appends, answer = request
     call.acks = acks if -1 <= acks <= 1 else NO_ACKS
+    if call.quotas is not None:
+        call.quotas.produced(call)
     refused: Refused | None = None
     refusal = _refusal(transactional_id, call, acks, context)
     access = call.access
@@ -99,6 +102,8 @@ def _in_steps(reader: RequestReader, call: Call, context: BrokerContext) -> Step
     version = call.version
     transactional_id, acks, timeout_ms, appends, answer = yield from read_in_steps(reader, version >= _BY_ID_SINCE)
     call.acks = acks if -1 <= acks <= 1 else NO_ACKS
+    if call.quotas is not None:
+        call.quotas.produced(call)
     refused: Refused | None = None
     refusal = _refusal(transactional_id, call, acks, context)
     access = call.access

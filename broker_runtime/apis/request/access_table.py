@@ -10,7 +10,7 @@ from typing import NamedTuple
 from broker_runtime.errors import ErrorCode
 from broker_runtime.security.acls.model import AclOperation, AclResource
 from broker_runtime.wire import versions
-from broker_runtime.wire.push import layouts
+from kafka_bytes import own_keys
 
 _TOPIC, _GROUP, _CLUSTER = AclResource.TOPIC, AclResource.GROUP, AclResource.CLUSTER
 _TRANSACTION = AclResource.TRANSACTIONAL_ID
@@ -170,20 +170,20 @@ CHECKS: Mapping[int, Sequence[Check]] = {
     versions.BROKER_REGISTRATION: _OF_BROKERS,
     versions.BROKER_HEARTBEAT: _OF_BROKERS,
     versions.ALLOCATE_PRODUCER_IDS: _OF_BROKERS,
-    versions.REPLICA_RANGE: _OF_BROKERS,
-    versions.DESCRIBE_LOG_DAMAGE: _whole(_CLUSTER, _DESCRIBE),
-    versions.ACCEPT_LOG_LOSS: _whole(_CLUSTER, _ALTER),
-    layouts.CLUSTER_METADATA: (Check(_GROUP, _DESCRIBE, _ERROR),),
-    layouts.REGISTER_CONSUMER: (Check(_GROUP, _READ, _ERROR), Check(_TOPIC, _READ, _ERROR)),
+    own_keys.REPLICA_RANGE: _OF_BROKERS,
+    own_keys.DESCRIBE_LOG_DAMAGE: _whole(_CLUSTER, _DESCRIBE),
+    own_keys.ACCEPT_LOG_LOSS: _whole(_CLUSTER, _ALTER),
+    own_keys.CLUSTER_METADATA: (Check(_GROUP, _DESCRIBE, _ERROR),),
+    own_keys.REGISTER_CONSUMER: (Check(_GROUP, _READ, _ERROR), Check(_TOPIC, _READ, _ERROR)),
 }
 UNCHECKED: Mapping[int, str] = {
     versions.API_VERSIONS: "Clients need it before they can do anything else.",
     versions.GET_TELEMETRY_SUBSCRIPTIONS: "As in Apache Kafka.",
     versions.PUSH_TELEMETRY: "As in Apache Kafka.",
-    versions.BROKER_METADATA: "It describes brokers as Metadata does, which every client may ask for.",
-    layouts.PING: "The coordinator sends it; consumers answer.",
-    layouts.STOP_FETCHER: "The coordinator sends it; consumers answer.",
-    layouts.START_FETCHER: "The coordinator sends it; consumers answer.",
+    own_keys.BROKER_METADATA: "It describes brokers as Metadata does, which every client may ask for.",
+    own_keys.PING: "The coordinator sends it; consumers answer.",
+    own_keys.STOP_FETCHER: "The coordinator sends it; consumers answer.",
+    own_keys.START_FETCHER: "The coordinator sends it; consumers answer.",
 }
 """The other APIs, with the reason."""
 

@@ -10,6 +10,7 @@ from broker_runtime.apis.request.call import Call
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.slicing.steps import Steps
 from broker_runtime.wire.limits import ResponseTooLargeError
+from broker_runtime.wire.messages import with_throttle_time
 from broker_runtime.wire.reply import Reply
 
 _KEPT_MAX = 8
@@ -93,4 +94,4 @@ def _later(call: Call, kept: _Making) -> Steps[Reply]:
 
 def _reply(call: Call, body: Body) -> Reply:
     pieces, call.error = body
-    return call.packed_of(pieces)
+    return call.packed_of(with_throttle_time(call.api.key, call.version, call.throttle_ms, pieces))

@@ -94,16 +94,43 @@ class RequestObserver(Protocol):
         ...
 
 
+class CallQuotas(Protocol):
+    """The client quotas that calls of a dispatcher are charged to, see `enforced_quotas`."""
+
+    def produced(self, call: "Call", /) -> None:
+        """Charge and throttle a Produce call, before its answer is packed. `Call.acks` is set."""
+        ...
+
+    def fetch_bytes_max(self, call: "Call", /) -> int | None:
+        """Return the maximum of bytes of one answer to Fetch; None without a quota."""
+        ...
+
+    def fetched(self, call: "Call", size: int, /) -> bool:
+        """Charge a Fetch call for an answer of `size` bytes.
+
+        Returns False, and throttles the call, if its quota is exceeded: the answer must be empty then.
+        """
+        ...
+
+    def fetched_more(self, call: "Call", more: int, /) -> None:
+        """Correct the size that was charged by `more` bytes."""
+        ...
+
+    def ended(self, call: "Call", /) -> None:
+        """Charge the time that the call has taken."""
+        ...
+
+
 class Completion:
     """The end of all calls of one dispatcher.
 
     `observer` is called once for each call, before the client gets the answer, and must not raise. `requests`, if set,
     is also notified before the handler gets a call. `now` is the monotonic clock in seconds. Calls with long work run
     it in `slices`, and no call may name more items than `limits` allow. `authorization` checks what clients may do;
-    None allows everything.
+    None allows everything. `quotas` is None while no client has a quota.
     """
 
-    __slots__ = ("_counted", "authorization", "limits", "now", "observer", "requests", "slices")
+    __slots__ = ("_counted", "authorization", "limits", "now", "observer", "quotas", "requests", "slices")
 
     def __init__(
         self,
@@ -118,6 +145,7 @@ class Completion:
         self.observer = self._counted = observer
         self.requests: RequestObserver | None = None
         self.authorization: Authorization | None = None
+        self.quotas: CallQuotas | None = None
 
     def observe(self, requests: RequestObserver | None) -> None:
         """Notify `requests` of every call from now on, in addition to the initial observer; None ends this."""
@@ -140,6 +168,9 @@ class Completion:
             now = self.now
             call.ending = ending
             call.completed_s = now()
+            quotas = self.quotas
+            if quotas is not None:
+                quotas.ended(call)
             observer(call)
 
 
@@ -156,6 +187,11 @@ class _Working(PendingReply):
     def is_observed(self) -> bool:
         """Whether an observer of requests is registered."""
         return self._completion.requests is not None
+
+    @property
+    def quotas(self) -> CallQuotas | None:
+        """The client quotas to charge; None while no client has a quota."""
+        return self._completion.quotas
 
     @property
     def limits(self) -> RequestLimits:
@@ -224,6 +260,7 @@ class Call(_Working):
         "fields",
         "flexible",
         "handled_s",
+        "is_exempt",
         "observation",
         "partitions",
         "received_s",
@@ -232,6 +269,7 @@ class Call(_Working):
         "reply",
         "request",
         "request_bytes",
+        "sliced_s",
         "throttle_ms",
         "version",
     )
@@ -275,6 +313,10 @@ class Call(_Working):
         """Filled by the handlers of Produce and Fetch if it is a list."""
         self.reply: Reply = ()
         self.throttle_ms = 0
+        self.is_exempt = False
+        """Whether the time of this request counts for no quota: a follower's Fetch, and Produce without an answer."""
+        self.sliced_s = 0.0
+        """Time that the call has run in slices. Counted only while there are quotas."""
 
     def keep_details(self) -> None:
         """Collect partitions, acks, the replica id and the time when the handler returned, for an observer."""
@@ -309,12 +351,14 @@ class Call(_Working):
     def throttle(self, delay_ms: int) -> None:
         """Throttle a client that exceeds a quota: mute its connection for `delay_ms` after the answer (KIP-219).
 
-        The answer is sent at once and contains the throttle time. Call this before the answer is packed. An answer
-        encoded elsewhere or earlier lacks the throttle time (forwarded from the controller, Metadata of all topics,
-        ApiVersions), but the connection is muted anyway.
+        The answer is sent at once and contains the throttle time. Call this before the answer is packed.
         """
         self.throttle_ms = max(delay_ms, self.throttle_ms)
         self.connection.throttle_s = self.throttle_ms / 1000
+
+    def spent(self, time_s: float) -> None:
+        """Count the time of a slice of this call, in seconds."""
+        self.sliced_s += time_s
 
     def answered(self, reply: Reply) -> None:
         """End the call with the handler's immediate answer."""

@@ -31,6 +31,7 @@ from broker_runtime.wire.reply import PendingReply, Reply
 from broker_runtime.wire.versions import FORMATS
 
 if TYPE_CHECKING:
+    from broker_runtime.apis.request.charged_call import ChargedCall
     from broker_runtime.apis.request.client_telemetry import ClientTelemetry
     from broker_runtime.controller.service import ControllerService
     from broker_runtime.groups.service import GroupCoordinatorService
@@ -201,8 +202,15 @@ class ControllerContext(FetchContext, Protocol):
     @property
     def controller(self) -> "ControllerService": ...
 
-    def dispatch(self, frame: memoryview, connection: ServedConnection, /) -> Reply | PendingReply:
-        """Answer a request that a broker has forwarded for a client. Raises ProtocolError."""
+    def charge(self, call: Call, /, *, strict: bool) -> "ChargedCall | None":
+        """Return the charge of the partitions that a call creates or deletes (KIP-599); None without quotas.
+
+        If `strict`, topics over the caller's quota are refused.
+        """
+        ...
+
+    def serve(self, frame: memoryview, connection: ServedConnection, /) -> Reply | PendingReply:
+        """Answer a request that a broker has forwarded, as if its client were connected. Raises ProtocolError."""
         ...
 
     async def resolve_hosts(self, names: Iterable[str], /) -> Mapping[str, Sequence[str]]:

@@ -69,7 +69,8 @@ class Dispatcher(Generic[C]):
     ) -> None:
         """`first_requests` lets requests wait for an API's import; without it, the import blocks the event loop."""
         self._context = context
-        self._gate = gate
+        self.gate = gate
+        """Checks the following calls; see `Gate`."""
         self._replies_empty = replies_empty
         apis: dict[int, Any] = {api.key: api for api in served}
         self._on_demand = {key: api for key, api in apis.items() if isinstance(api, ApiOnDemand)}
@@ -124,7 +125,7 @@ class Dispatcher(Generic[C]):
                 call.request = request = decode_request(key, version, frame[body:])
             if completion.requests is not None:
                 completion.requests.begun(call, frame, body)
-            answer: Handled | None = None if self._gate is None else self._gate(call)
+            answer: Handled | None = None if self.gate is None else self.gate(call)
             if answer is None:
                 if api.reads == "entity and body":
                     request = ReadRequest(request, bytes(frame[body:]))
@@ -149,7 +150,7 @@ class Dispatcher(Generic[C]):
 
     def _carried_out(self, call: Call, api: ApiSpec[C], body: memoryview) -> Steps[Settled]:
         call.request = request = yield from decode_request_in_steps(api.key, call.version, body, self._limits)
-        answer: Handled | None = None if self._gate is None else self._gate(call)
+        answer: Handled | None = None if self.gate is None else self.gate(call)
         if answer is None:
             read = ReadRequest(request, bytes(body)) if api.reads == "entity and body" else request
             answer = api.handle(read, call, self._context)
@@ -169,7 +170,8 @@ class Dispatcher(Generic[C]):
             assert answer is not None
             return self._later(call, answer)
         self._note_pending(call)
-        result = slices.add(steps, size if size > _LARGE_BYTES else 0)
+        spent = None if self.completion.quotas is None else call.spent
+        result = slices.add(steps, size if size > _LARGE_BYTES else 0, spent)
         self._work.add(result)
         call.later(None if self._served[call.api.key].outlives_client else partial(_drop, result))
         result.add_done_callback(partial(self._sliced, call))

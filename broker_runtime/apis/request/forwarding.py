@@ -1,12 +1,13 @@
 """The brokers' side of APIs that only the active controller can serve: requests and answers are forwarded unchanged.
 
-With an authorizer, the request is sent in an envelope, and the controller authorizes the client (`envelope`).
-
-The broker parses a request first, because an invalid one must not reach the link that all its clients share.
+The broker parses a request first, because an invalid one must not reach the link that all its clients share. With an
+authorizer, while there are client quotas, or if the client has authenticated, the request travels in an envelope with
+the client's identity (KIP-590). The throttle time of the answer is the longer one of the broker and of the controller.
 """
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 from broker_runtime.apis.request.call import Call
@@ -17,12 +18,15 @@ from broker_runtime.apis.request.context import (
     ControllerRequests,
     ReadRequest,
 )
-from broker_runtime.apis.request.envelope import exchange
 from broker_runtime.errors import ProtocolError
+from broker_runtime.security.principal import ANONYMOUS
 from broker_runtime.slicing.steps import Steps
 from broker_runtime.wire.header import prefix
-from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.messages import Fields, throttle_ms_of, with_throttle_time
 from broker_runtime.wire.reply import Reply
+
+_ENVELOPED = "broker_runtime.apis.request.enveloped"
+"""Imported with the first request that needs an envelope."""
 
 Instead = Callable[[Any, Call, BrokerContext], Steps[Awaitable[Fields] | Fields | None]]
 """The broker's own answer to a request. None if the request is forwarded."""
@@ -41,8 +45,25 @@ def forwarded(api: ApiSpec[ControllerContext], instead: Instead | None = None) -
     return ApiSpec(api.key, api.name, api.versions, handle, reads="entity and body")
 
 
+async def to_controller(body: memoryview, call: Call, link: ControllerRequests) -> memoryview:
+    """Send a request of the call's API and version to the controller, and return the body of its answer.
+
+    Raises KafkaError.
+    """
+    if call.access is None and call.quotas is None and call.connection.principal == ANONYMOUS:
+        return await link.forward(call.api.key, call.version, body)
+    answer: memoryview = await import_module(_ENVELOPED).forward_in_envelope(body, call, link)
+    return answer
+
+
 async def _forward(body: memoryview, call: Call, link: ControllerRequests) -> Reply:
-    answer = await exchange(call, link, body)
+    answer = await to_controller(body, call, link)
+    throttle_ms = throttle_ms_of(call.api.key, call.version, answer)
+    if throttle_ms > call.throttle_ms:
+        call.throttle(throttle_ms)
+    elif call.throttle_ms:
+        (told,) = with_throttle_time(call.api.key, call.version, call.throttle_ms, (bytes(answer),))
+        answer = memoryview(told)
     return prefix(call.correlation_id, len(answer), call.flexible), answer
 
 

@@ -1,6 +1,7 @@
 """CreatePartitions (37), versions 0 to 3 (KIP-195)."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from broker_runtime.apis.request.access import Access
 from broker_runtime.apis.request.call import Call
@@ -15,13 +16,24 @@ from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import CreatePartitionsRequest
 from broker_runtime.wire.versions import CREATE_PARTITIONS
 
+if TYPE_CHECKING:
+    from broker_runtime.apis.request.charged_call import ChargedCall
+
+_STRICT_SINCE = 3
+"""First version whose answer can have THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
+
 
 async def handle(request: CreatePartitionsRequest, call: Call, context: ControllerContext) -> Fields | Steps[Fields]:
+    charge = context.charge(call, strict=call.version >= _STRICT_SINCE)
     try:
         access = call.access
-        return {"results": await context.controller.submit(lambda image: _grow_all(request, image, access))}
+        results = await context.controller.submit(lambda image: _grow_all(request, image, access, charge))
     except KafkaError as error:
         return _refused(request, error)
+    finally:
+        if charge is not None:
+            charge.throttle()
+    return {"results": results}
 
 
 def _refused(request: CreatePartitionsRequest, error: KafkaError) -> Steps[Fields]:
@@ -30,7 +42,7 @@ def _refused(request: CreatePartitionsRequest, error: KafkaError) -> Steps[Field
 
 
 def _grow_all(
-    request: CreatePartitionsRequest, image: MetadataImage, access: Access | None
+    request: CreatePartitionsRequest, image: MetadataImage, access: Access | None, charge: "ChargedCall | None"
 ) -> Steps[tuple[Sequence[MetadataRecord], Sequence[Fields]]]:
     counts = yield from counted(topic.name for topic in request.topics)
     records: list[MetadataRecord] = []
@@ -46,6 +58,8 @@ def _grow_all(
                 raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             new = yield from grow_topic(topic.name, topic.count, given, image)
             check_records(len(records) + len(new))
+            if charge is not None:
+                charge.record(len(new))
             records += yield from capacity.take(new)
         except KafkaError as error:
             results.append(_result(topic.name, error))

@@ -1,9 +1,9 @@
 """CreateTopics (19), versions 2 to 7 (KIP-464: defaults, KIP-525: configurations in the answer, KIP-516: topic ids)."""
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from broker_runtime.apis.request.access import Access
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, ControllerContext
 from broker_runtime.controller.capacity import Capacity, check_partitions, check_records
@@ -26,17 +26,27 @@ from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import CreatableTopic, CreateTopicsRequest
 from broker_runtime.wire.versions import CREATE_TOPICS
 
+if TYPE_CHECKING:
+    from broker_runtime.apis.request.charged_call import ChargedCall
+
 _DENIED = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+_STRICT_SINCE = 6
+"""First version whose answer can have THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
+
 ConfigsGiven = tuple[tuple[str, str], ...]
 """The configuration that a request contains for one topic."""
 
 
 async def handle(request: CreateTopicsRequest, call: Call, context: ControllerContext) -> Fields | Steps[Fields]:
+    charge = context.charge(call, strict=call.version >= _STRICT_SINCE)
     try:
-        access = call.access
-        return {"topics": await context.controller.submit(lambda image: _create_all(request, image, context, access))}
+        topics = await context.controller.submit(lambda image: _create_all(request, call, image, context, charge))
     except KafkaError as error:
         return _refused_all(request, error)
+    finally:
+        if charge is not None:
+            charge.throttle()
+    return {"topics": topics}
 
 
 def _refused_all(request: CreateTopicsRequest, error: KafkaError) -> Steps[Fields]:
@@ -45,9 +55,13 @@ def _refused_all(request: CreateTopicsRequest, error: KafkaError) -> Steps[Field
 
 
 def _create_all(
-    request: CreateTopicsRequest, image: MetadataImage, context: ControllerContext, access: Access | None
+    request: CreateTopicsRequest,
+    call: Call,
+    image: MetadataImage,
+    context: ControllerContext,
+    charge: "ChargedCall | None",
 ) -> Steps[tuple[Sequence[MetadataRecord], Sequence[Fields]]]:
-    settings = context.settings
+    settings, access = context.settings, call.access
     defaults = TopicDefaults(settings.config.num_partitions, settings.config.default_replication_factor)
     counts = yield from counted(topic.name for topic in request.topics)
     twice = KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
@@ -66,6 +80,8 @@ def _create_all(
     for asked in wanted:
         try:
             new, created = yield from create_topic((yield from _wanted(asked)), image, defaults, uuid4, taken)
+            if charge is not None:
+                charge.record(created.partitions)
             records += yield from capacity.take(new)
         except KafkaError as error:
             answers.append(_refused(asked.name, error))

@@ -1,7 +1,7 @@
 """DeleteTopics (20), versions 1 to 6 (KIP-516: from version 6 by name or id)."""
 
 from collections.abc import Sequence
-from typing import cast
+from typing import TYPE_CHECKING, cast
 from uuid import UUID
 
 from broker_runtime.apis.request.access import denied
@@ -17,6 +17,12 @@ from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import DeleteTopicsRequest, DeleteTopicsRequestV5
 from broker_runtime.wire.versions import DELETE_TOPICS
 
+if TYPE_CHECKING:
+    from broker_runtime.apis.request.charged_call import ChargedCall
+
+_STRICT_SINCE = 5
+"""First version whose answer can have THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
+
 _Wanted = tuple[str | None, UUID | None]
 
 
@@ -24,10 +30,15 @@ async def handle(request: DeleteTopicsRequest, call: Call, context: ControllerCo
     if not context.settings.config.delete_topic_enable:
         code = ErrorCode.TOPIC_DELETION_DISABLED if call.version >= 3 else ErrorCode.INVALID_REQUEST
         return _refused(request, call.version, KafkaError(code, "Topic deletion is disabled."))
+    charge = context.charge(call, strict=call.version >= _STRICT_SINCE)
     try:
-        return {"responses": await context.controller.submit(lambda image: _delete_all(request, call, image))}
+        responses = await context.controller.submit(lambda image: _delete_all(request, call, image, charge))
     except KafkaError as error:
         return _refused(request, call.version, error)
+    finally:
+        if charge is not None:
+            charge.throttle()
+    return {"responses": responses}
 
 
 def _refused(request: DeleteTopicsRequest, version: int, error: KafkaError) -> Steps[Fields]:
@@ -46,7 +57,7 @@ def _wanted(request: DeleteTopicsRequest, version: int) -> Steps[Sequence[_Wante
 
 
 def _delete_all(
-    request: DeleteTopicsRequest, call: Call, image: MetadataImage
+    request: DeleteTopicsRequest, call: Call, image: MetadataImage, charge: "ChargedCall | None"
 ) -> Steps[tuple[Sequence[MetadataRecord], Sequence[Fields]]]:
     records: list[MetadataRecord] = []
     answers: list[Fields] = []
@@ -67,6 +78,8 @@ def _delete_all(
                     answers.append(_answer((shown, item[1]), denied(ErrorCode.TOPIC_AUTHORIZATION_FAILED)))
                     continue
             removal, topic = delete_topic(*item, image)
+            if charge is not None:
+                charge.record(len(topic.partitions))
         except KafkaError as error:
             answers.append(_answer(item, error))
         else:

@@ -26,7 +26,7 @@ from broker_runtime.metadata.topics import Partition
 from broker_runtime.security.acls.model import CLUSTER_NAME, AclOperation, AclResource
 from broker_runtime.slicing.steps import Steps, chosen, distinct, each, gathered, in_order
 from broker_runtime.wire.encode import Pieces
-from broker_runtime.wire.messages import Fields, encode_response_body
+from broker_runtime.wire.messages import Fields, encode_response_body, with_throttle_time
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.requests import MetadataRequest, MetadataRequestTopic
 from broker_runtime.wire.versions import METADATA
@@ -157,7 +157,8 @@ def _about(
         else:
             yield from _pack_wanted(item, call, image, packed, pieces)
     call.error = packed.error
-    return call.packed_of(_with_brokers(packed, len(wanted), pieces, call, context, on_cluster))
+    body = _with_brokers(packed, len(wanted), pieces, call, context, on_cluster)
+    return call.packed_of(with_throttle_time(METADATA, version, call.throttle_ms, body))
 
 
 def _pack_wanted(

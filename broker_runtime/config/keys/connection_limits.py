@@ -1,4 +1,4 @@
-"""The keys of connection limits, under Kafka's names. Pure."""
+"""The keys of connection limits and client quotas, under Kafka's names. Pure."""
 
 from typing import TypeVar
 
@@ -128,4 +128,31 @@ class QuotaConfig(Config):
         20_000,
         "Addresses and ranges of one connection group, at most.",
         at_least(0),
+    )
+
+
+class ClientQuotaConfig(Config):
+    """How client quotas are measured. `quota.window.*` apply to bytes and request time, too."""
+
+    controller_quota_window_num: Key[int] = static(
+        "controller.quota.window.num",
+        INT,
+        11,
+        "Samples of the quota of created and deleted partitions (KIP-599): the tokens of so many samples are saved.",
+        at_least(1),
+    )
+    controller_quota_window_size_seconds: Key[int] = static(
+        "controller.quota.window.size.seconds",
+        INT,
+        1,
+        "Length of a sample of the quota of created and deleted partitions, in seconds.",
+        at_least(1),
+    )
+    sluicegate_client_quota_buckets_max: Key[int] = static(
+        "sluicegate.client.quota.buckets.max",
+        INT,
+        10_000,
+        "Users and client ids whose usage is measured separately, for each kind of quota. If all of them have been "
+        "active within the window, further ones share one measurement.",
+        at_least(1),
     )

@@ -42,7 +42,7 @@ class WindowedRate:
     sample is dropped when nothing was recorded in it for num windows.
     """
 
-    __slots__ = ("_num", "_samples", "_total", "_window_ms", "last_ms", "limit")
+    __slots__ = ("_num", "_samples", "_window_ms", "last_ms", "limit", "total")
 
     def __init__(self, num: int, window_ms: int, limit: int, now_ms: int) -> None:
         self.limit = limit
@@ -50,33 +50,35 @@ class WindowedRate:
         self._num = num
         self._window_ms = window_ms
         self._samples: list[int] = []
-        self._total = 0
+        self.total = 0
+        """Sum of the samples, including those that `span_ms` would drop."""
 
     def record(self, now_ms: int) -> None:
-        self._add(1, now_ms)
+        self.add(1, now_ms)
 
     def unrecord(self, now_ms: int) -> None:
         # Subtracts from the current sample, which after a wait is later than the event's: a sample may be negative.
-        self._add(-1, now_ms)
+        self.add(-1, now_ms)
 
-    def _add(self, value: int, now_ms: int) -> None:
+    def add(self, value: int, now_ms: int) -> None:
+        """Record `value` events, or subtract them if it is negative."""
         samples = self._samples
         self.last_ms = now_ms
-        self._total += value
+        self.total += value
         if samples and now_ms - samples[-3] < self._window_ms:
             samples[-2] = now_ms
             samples[-1] += value
             return
         if len(samples) > 3 * self._num:
-            self._total -= samples[2]
+            self.total -= samples[2]
             del samples[:3]
         samples += (now_ms, now_ms, value)
 
-    def _window_span_ms(self, now_ms: int) -> int:
+    def span_ms(self, now_ms: int) -> int:
         """Drop old samples, and return the time to divide by: at least num - 1 whole windows."""
         samples, window_ms = self._samples, self._window_ms
         while samples and now_ms - samples[1] >= self._num * window_ms:
-            self._total -= samples[2]
+            self.total -= samples[2]
             del samples[:3]
         if not samples:
             samples += (now_ms, now_ms, 0)
@@ -87,15 +89,15 @@ class WindowedRate:
         return max(elapsed_ms, 1)
 
     def measure(self, now_ms: int) -> float:
-        span_ms = self._window_span_ms(now_ms)
-        return self._total * 1000 / span_ms
+        span_ms = self.span_ms(now_ms)
+        return self.total * 1000 / span_ms
 
     def throttle_ms(self, now_ms: int) -> int:
         limit = self.limit
         if limit >= UNLIMITED:
             return 0
-        span_ms = self._window_span_ms(now_ms)
-        excess = self._total * 1000 - limit * span_ms
+        span_ms = self.span_ms(now_ms)
+        excess = self.total * 1000 - limit * span_ms
         if excess <= 0:
             return 0
         if limit == 0:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from tests.support.processes.apache_kafka import ApacheKafka
 from tests.support.processes.broker_process import BrokerProcess
-from tests.support.processes.wire_client import CLOSED, ConnectionEnded, Plain, WireClient, trimmed
+from tests.support.processes.wire_client import CLIENT_ID, CLOSED, ConnectionEnded, Plain, WireClient, trimmed
 
 Node = ApacheKafka | BrokerProcess
 PATIENCE_S = 60.0
@@ -32,8 +32,8 @@ class Play:
     def address(self, listener: str = "PLAINTEXT") -> tuple[str, int]:
         return self.node.host, self.node.port(listener)
 
-    def open(self, listener: str = "PLAINTEXT", source: str = "127.0.0.1") -> WireClient:
-        return WireClient(self.address(listener), source=source)
+    def open(self, listener: str = "PLAINTEXT", source: str = "127.0.0.1", client_id: str = CLIENT_ID) -> WireClient:
+        return WireClient(self.address(listener), source=source, client_id=client_id)
 
     def ask(self, step: str, api: str, version: int, /, **fields: Plain) -> Plain:
         """Send a request, record the answer under `step` and return it; CLOSED if the connection ended instead."""

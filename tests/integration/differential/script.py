@@ -17,6 +17,7 @@ from tests.integration.differential.scripts import (
     partitions,
     records,
     static_limits,
+    throttling,
     topics,
 )
 
@@ -60,6 +61,10 @@ SEQUENCES: Mapping[str, Sequence] = {
     "records deleted": records.deleted,
     "quota changes": client_quotas.alterations,
     "quota filters": client_quotas.filters,
+    "clients throttled by level": throttling.levels,
+    "clients that share a quota": throttling.shared,
+    "clients throttled at fetching": throttling.fetched,
+    "clients throttled at changing topics": throttling.changed,
     "connections without limits": connections.unlimited,
     "connections and a listener's rate": connections.listener_rate,
     "connections at a pace": connections.paced,
@@ -113,7 +118,9 @@ OF_CONSUMER_GROUPS: Mapping[str, Sequence] = {
 }
 
 PLAYED_AGAIN = (
-    {name for name in SEQUENCES if name.startswith("connections")} | WITH_LIMITS_IN_THE_FILE.keys() | {"odd frames"}
+    {name for name in SEQUENCES if name.startswith(("connections", "clients"))}
+    | WITH_LIMITS_IN_THE_FILE.keys()
+    | {"odd frames"}
 )
 """Sequences that are repeated after a difference.
 

@@ -6,6 +6,8 @@ from broker_runtime.apis.push.push_on_demand import PUSH
 from broker_runtime.apis.request.on_demand import ApiOnDemand
 from broker_runtime.apis.table import BROKER_APIS
 from broker_runtime.groups.on_demand import SERVICE
+from broker_runtime.node.client_quotas_on_demand import IN_FORCE as CLIENT_QUOTAS
+from broker_runtime.node.client_quotas_on_demand import METRICS as CLIENT_QUOTA_METRICS
 from broker_runtime.observers.on_demand import IN_FORCE
 from broker_runtime.replication.repairs import REPAIRING
 from broker_runtime.storage.compaction.cleaner import CLEANING
@@ -13,7 +15,17 @@ from broker_runtime.storage.log_dir.startup_loader import MENDING
 
 _SERVED: tuple[object, ...] = BROKER_APIS
 APIS = tuple(api for api in _SERVED if isinstance(api, ApiOnDemand))
-ON_DEMAND = (SERVICE, PUSH, IN_FORCE, CLEANING, REPAIRING, MENDING, *(api.module for api in APIS))
+ON_DEMAND = (
+    SERVICE,
+    PUSH,
+    IN_FORCE,
+    CLEANING,
+    REPAIRING,
+    MENDING,
+    CLIENT_QUOTAS,
+    CLIENT_QUOTA_METRICS,
+    *(api.module for api in APIS),
+)
 """Modules of the broker that it imports on first use."""
 LIGHT_PARTS_OF_GROUPS = {
     "broker_runtime.groups",

@@ -47,18 +47,23 @@ def message(api: str, version: int, direction: str) -> type[Any]:
 
 
 @cache
-def request_frame_header(api_key: int, version: int, correlation_id: int, flexible: bool) -> bytes:
-    name = CLIENT_ID.encode()
+def request_frame_header(
+    api_key: int, version: int, correlation_id: int, flexible: bool, client_id: str = CLIENT_ID
+) -> bytes:
+    name = client_id.encode()
     head = struct.pack(f">hhih{len(name)}s", api_key, version, correlation_id, len(name), name)
     return head + (b"\x00" if flexible else b"")
 
 
-def request_frame(api: str, version: int, correlation_id: int, fields: Mapping[str, Plain]) -> bytes:
+def request_frame(
+    api: str, version: int, correlation_id: int, fields: Mapping[str, Plain], client_id: str = CLIENT_ID
+) -> bytes:
     """A request with its size in front."""
     kind = message(api, version, "Request")
     buffer = io.BytesIO()
     entity_writer(kind)(buffer, _entity(kind, fields))
-    body = request_frame_header(kind.__api_key__, version, correlation_id, kind.__flexible__) + buffer.getvalue()
+    header = request_frame_header(kind.__api_key__, version, correlation_id, kind.__flexible__, client_id)
+    body = header + buffer.getvalue()
     return _SIZE.pack(len(body)) + body
 
 
@@ -145,7 +150,15 @@ def _nested(hint: Any) -> type[Any] | None:
 class WireClient:
     """Owns one connection to a broker."""
 
-    def __init__(self, address: tuple[str, int], *, source: str = "127.0.0.1", timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        address: tuple[str, int],
+        *,
+        source: str = "127.0.0.1",
+        timeout_s: float = TIMEOUT_S,
+        client_id: str = CLIENT_ID,
+    ) -> None:
+        self._client_id = client_id
         self._socket = socket.create_connection(address, timeout=timeout_s, source_address=(source, 0))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._correlation_id = 0
@@ -171,7 +184,7 @@ class WireClient:
     def tell(self, api: str, version: int, /, **fields: Plain) -> int:
         """Send a request without waiting; return its correlation id."""
         self._correlation_id += 1
-        self.send(request_frame(api, version, self._correlation_id, fields))
+        self.send(request_frame(api, version, self._correlation_id, fields, self._client_id))
         return self._correlation_id
 
     def send(self, data: bytes) -> None:

@@ -18,6 +18,7 @@ from broker_runtime.metadata.brokers import FenceBroker, RegisterBroker, StopBro
 from broker_runtime.metadata.changes import Changes, Removals
 from broker_runtime.metadata.cluster import ClusterRecord
 from broker_runtime.metadata.configs import ConfigRecord
+from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.producers import ProducerIdsRecord
 from broker_runtime.metadata.quotas import ClientQuotaRecord
 from broker_runtime.metadata.record import MetadataRecord
@@ -74,7 +75,7 @@ def test_apply_returns_the_changes_of_a_record() -> None:
     assert apply(ConfigRecord(4, "1", "max.connections", "1")).broker_configs == {1}
     assert apply(ConfigRecord(2, "orders", "retention.ms", "1")).topic_configs == {"orders"}
     assert apply(ClientQuotaRecord((("ip", None),), "connection_creation_rate", 1.0)).ip_quotas == {None}
-    assert not apply(ClientQuotaRecord((("user", "u"),), "producer_byte_rate", 1.0))
+    assert apply(ClientQuotaRecord((("user", "u"),), "producer_byte_rate", 1.0)).client_quotas == {"producer_byte_rate"}
     assert apply(PartitionRecord(topic_id, 1, (1,), (1,), 1, 0, 0)).partitions == {(topic_id, 1)}
     moved = apply(PartitionRecord(topic_id, 1, (2,), (2,), 2, 0, 0))
     assert (moved.partitions, moved.removals.replicas) == ({(topic_id, 1)}, {(topic_id, 1, 1)})
@@ -93,6 +94,7 @@ def test_changes_take_over_every_kind_of_later_ones() -> None:
             topic_configs={f"t{n}"},
             broker_configs={n},
             ip_quotas={f"10.0.0.{n}"},
+            client_quotas={f"key{n}"},
             connection_groups={("g", f"10.0.0.{n}")},
         )
         for n in (1, 2)
@@ -280,3 +282,27 @@ def test_an_images_tables_are_read_only() -> None:
     image = Metadata().image
     with pytest.raises(TypeError, match="does not support item assignment"):
         image.topics["t"] = Topic("t", UUID(int=1), {})  # type: ignore[index]
+
+
+def test_quotas_of_clients_are_counted_by_key() -> None:
+    image = MetadataImage()
+
+    def put(key: str, value: float | None, *entity: tuple[str, str | None]) -> set[str]:
+        return image.apply(ClientQuotaRecord(entity, key, value), image.next_offset).client_quotas
+
+    assert put("producer_byte_rate", 1.0, ("user", "u")) == {"producer_byte_rate"}
+    assert put("producer_byte_rate", 2.0, ("user", "u")) == {"producer_byte_rate"}
+    put("producer_byte_rate", 1.0, ("client-id", None), ("user", "u"))
+    put("request_percentage", 1.0, ("client-id", None))
+    assert put("connection_creation_rate", 1.0, ("ip", None)) == set()
+    assert put("max_connections", 1.0, ("connection-group", "g")) == set()
+    assert image.quotas.client_keys == {"producer_byte_rate": 2, "request_percentage": 1}
+    before = image.copy()
+    put("producer_byte_rate", None, ("user", "u"))
+    put("request_percentage", None, ("client-id", None))
+    put("request_percentage", None, ("client-id", "unknown"))
+    assert image.quotas.client_keys == {"producer_byte_rate": 1}
+    assert before.quotas.client_keys == {"producer_byte_rate": 2, "request_percentage": 1}
+    loaded = at_once(MetadataImage.of_snapshot(list(image.records()), image.next_offset))
+    assert loaded.quotas.client_keys == image.quotas.client_keys
+    assert at_once(before.replace_by(loaded)).client_quotas == {"producer_byte_rate", "request_percentage"}

@@ -1,0 +1,93 @@
+"""Apply client quotas to the requests of a node. Their code is imported with the first quota (decision 45).
+
+The import takes a few milliseconds on the event loop, once.
+"""
+
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol
+
+from broker_runtime.apis.request.call import Call, Completion
+from broker_runtime.apis.request.context import Gate
+from broker_runtime.clock import Clock
+from broker_runtime.config import BrokerConfig
+from broker_runtime.exposition import MetricFamily
+from broker_runtime.metadata.image import MetadataImage
+
+if TYPE_CHECKING:
+    from broker_runtime.apis.request.charged_call import ChargedCall, ChargedMutations
+    from broker_runtime.apis.request.enforced_quotas import EnforcedQuotas
+
+IN_FORCE = "broker_runtime.node.client_quotas_in_force"
+METRICS = "broker_runtime.node.client_quota_metrics"
+_MUTATION_RATE = "controller_mutation_rate"
+
+
+class GatedCalls(Protocol):
+    """The part of a dispatcher that enforces quotas."""
+
+    gate: Gate | None
+
+    @property
+    def completion(self) -> Completion: ...
+
+
+class ClientQuotasOnDemand:
+    """Owns the usage of a broker's clients. While no user or client id has a quota, no call is charged.
+
+    Nothing is durable: a broker that restarts has forgotten all usage.
+    """
+
+    def __init__(self, config: BrokerConfig, image: MetadataImage, dispatcher: GatedCalls, clock: Clock) -> None:
+        """`dispatcher` handles the calls of the broker's clients."""
+        self._config = config
+        self._image = image
+        self._dispatcher = dispatcher
+        self._gate = dispatcher.gate
+        """The gate of the dispatcher without quotas."""
+        self._clock = clock
+        self._quotas: EnforcedQuotas | None = None
+
+    def apply(self) -> None:
+        """Use the quotas that the metadata has now, from the next request on."""
+        dispatcher = self._dispatcher
+        if not self._image.quotas.client_keys:
+            dispatcher.completion.quotas, dispatcher.gate = None, self._gate
+            return
+        in_force = import_module(IN_FORCE)
+        if self._quotas is None:
+            self._quotas = in_force.enforced_quotas(self._config, self._image, self._clock.monotonic)
+        quotas = self._quotas
+        quotas.changed()
+        dispatcher.completion.quotas, dispatcher.gate = quotas, in_force.throttling(quotas, self._gate)
+
+    def collect(self) -> Iterator[MetricFamily]:
+        """Yield the metrics, if there has been a quota since the start of the process."""
+        if self._quotas is not None:
+            now_ms = int(self._clock.monotonic() * 1000)
+            yield from import_module(METRICS).client_quota_families(self._quotas, now_ms)
+
+
+class MutationsOnDemand:
+    """Owns the tokens of the clients that change partitions, on a controller. Nothing is durable."""
+
+    def __init__(self, config: BrokerConfig, image: Callable[[], MetadataImage], clock: Clock) -> None:
+        """`image` returns the decided metadata."""
+        self._config = config
+        self._image = image
+        self._clock = clock
+        self._mutations: ChargedMutations | None = None
+
+    def charge(self, call: Call, *, strict: bool) -> "ChargedCall | None":
+        """Implement `ControllerContext.charge`."""
+        if _MUTATION_RATE not in self._image().quotas.client_keys:
+            return None
+        if self._mutations is None:
+            self._mutations = import_module(IN_FORCE).charged_mutations(self._config, self._image, self._clock)
+        return self._mutations.charge(call, strict=strict)
+
+    def collect(self) -> Iterator[MetricFamily]:
+        """Yield the metrics, if there has been a quota since the start of the process."""
+        if self._mutations is not None:
+            now_ms = int(self._clock.monotonic() * 1000)
+            yield from import_module(METRICS).mutation_quota_families(self._mutations.quota, now_ms)
