@@ -3,6 +3,8 @@
 Clients of a broker reach the controller through that broker. The controller's own listener serves brokers and tools.
 """
 
+from typing import Any
+
 from broker_runtime.apis.cluster import (
     broker_heartbeat,
     broker_metadata,
@@ -79,6 +81,12 @@ _SELDOM_ASKED: tuple[ApiSpec[BrokerContext], ...] = (
 )
 """APIs that few clients use and this broker barely implements: ACLs, and metrics of clients."""
 
+_OF_SASL: tuple[ApiSpec[Any], ...] = (
+    on_demand("sasl.sasl_handshake", versions.SASL_HANDSHAKE, "SaslHandshake", (0, 1)),
+    on_demand("sasl.sasl_authenticate", versions.SASL_AUTHENTICATE, "SaslAuthenticate", (0, 2)),
+)
+"""Authentication, as it is answered outside of an exchange. A client's exchange never reaches these."""
+
 _OF_DAMAGED_LOGS: tuple[ApiSpec[BrokerContext], ...] = (
     on_demand("fetch.replica_range", versions.REPLICA_RANGE, "ReplicaRange", (0, 0)),
     on_demand("partitions.describe_log_damage", versions.DESCRIBE_LOG_DAMAGE, "DescribeLogDamage", (0, 0)),
@@ -132,6 +140,7 @@ BROKER_APIS: tuple[ApiSpec[BrokerContext], ...] = with_api_versions(
     broker_metadata.API,
     *_SELDOM_ASKED,
     *_OF_DAMAGED_LOGS,
+    *_OF_SASL,
     *_ANY_NODE,
     *(forwarded(api) for api in _ACTIVE_CONTROLLER),
     with_own_listeners(alter_configs.API, alter_configs.alter, alter_configs.answer_to),
@@ -152,5 +161,6 @@ CONTROLLER_APIS: tuple[ApiSpec[ControllerContext], ...] = with_api_versions(
     broker_heartbeat.API,
     alter_partition.API,
     allocate_producer_ids.API,
+    *_OF_SASL,
     *(active_only(api) for api in _ACTIVE_ONLY),
 )

@@ -36,6 +36,7 @@ from broker_runtime.node.broker_services import BrokerServices
 from broker_runtime.node.limits import host_names, limits_to_brokers, network_limits, quota_settings, request_limits
 from broker_runtime.node.limits_in_force import LimitsInForce
 from broker_runtime.node.listeners_in_force import ListenersInForce
+from broker_runtime.node.sasl_listeners import authentication_of
 from broker_runtime.observers.on_demand import ObserversOnDemand
 from broker_runtime.observers.surroundings import BrokerFacts, HostedPartition
 from broker_runtime.on_demand import Importer
@@ -101,14 +102,13 @@ class BrokerNode:
             long_requests=(self.slices, request_limits(settings)),
         )
         limits = network_limits(settings, quota_settings(settings, effective, {}))
-        self.server = server or SocketServer(
-            PushOnDemand(
-                self._services, self.dispatcher.handle, self.dispatcher.completion, self._first_requests
-            ).handle,
-            limits,
-            clock,
-            self._loop,
-        )
+        handler = PushOnDemand(
+            self._services, self.dispatcher.handle, self.dispatcher.completion, self._first_requests
+        ).handle
+        self.server = server or SocketServer(handler, limits, clock, self._loop)
+        self._authentication = authentication_of(settings, settings.client_listeners, lambda: self.image, clock)
+        if self._authentication is not None:
+            self._authentication.of(self.server, handler)
         self.limits = LimitsInForce(settings, effective, self.image, self.server, self._host_names)
         self.observers = self._no_observers_yet()
         self._services.note_on_config = self.observers.note_on
@@ -168,6 +168,8 @@ class BrokerNode:
         self.group_lag.close()
         await self.groups.close()
         await self.server.shutdown(drain_s)
+        if self._authentication is not None:
+            self._authentication.close()
         await self._first_requests.close()
         await self.dispatcher.close()
         await self.observers.close()

@@ -1,0 +1,40 @@
+"""Creates what a node needs to authenticate the clients of its SASL listeners. Imported only if it has one. Shell."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from broker_runtime.apis.sasl.authenticator import AuthenticationLimits, Authenticator
+from broker_runtime.apis.sasl.checks import Checks
+from broker_runtime.apis.sasl.frames import import_messages
+from broker_runtime.apis.sasl.listener_settings import Create, listener_sasl
+from broker_runtime.clock import Clock
+from broker_runtime.config import BrokerSettings
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.network.server import SocketServer
+from broker_runtime.wire.handler import FrameHandler
+
+
+class Authentication:
+    """Owns the authenticator of one server, and its threads. Raises ConfigError for settings that cannot be used."""
+
+    def __init__(
+        self, settings: BrokerSettings, listeners: Iterable[str], image: Callable[[], MetadataImage], clock: Clock
+    ) -> None:
+        others: Mapping[str, Callable[[str], Create]] = {}
+        self._listeners = {name: listener_sasl(settings, name, others) for name in listeners}
+        config = settings.config
+        self._limits = AuthenticationLimits(
+            config.sasl_server_max_receive_size, config.connection_failed_authentication_delay_ms / 1000
+        )
+        self._checks = Checks(config.sluicegate_sasl_checks_max)
+        self._clock = clock
+        del image
+        import_messages()
+
+    def of(self, server: SocketServer, inner: FrameHandler) -> None:
+        """Authenticate the clients of the server's SASL listeners before `inner` handles their requests."""
+        server.authenticate = Authenticator(
+            inner, self._listeners, self._limits, self._clock, self._checks, server.authentications
+        ).begin
+
+    def close(self) -> None:
+        self._checks.close()
