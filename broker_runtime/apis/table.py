@@ -40,6 +40,7 @@ from broker_runtime.apis.request.call import Api
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext, ControllerContext, NodeContext
 from broker_runtime.apis.request.forwarding import active_only, forwarded
 from broker_runtime.apis.request.on_demand import on_demand
+from broker_runtime.apis.sasl import alter_user_scram_credentials, describe_user_scram_credentials
 from broker_runtime.apis.topics import (
     create_partitions,
     create_topics,
@@ -97,6 +98,7 @@ _OF_DAMAGED_LOGS: tuple[ApiSpec[BrokerContext], ...] = (
 _ANY_NODE: tuple[ApiSpec[NodeContext], ...] = (
     describe_configs.API,
     describe_client_quotas.API,
+    describe_user_scram_credentials.API,
     describe_cluster.API,
     list_config_resources.API,
 )
@@ -107,6 +109,7 @@ _ACTIVE_CONTROLLER: tuple[ApiSpec[ControllerContext], ...] = (
     delete_topics.API,
     create_partitions.API,
     alter_client_quotas.API,
+    alter_user_scram_credentials.API,
     describe_quorum.API,
     elect_leaders.API,
     alter_partition_reassignments.API,

@@ -7,6 +7,7 @@ order.
 import asyncio
 import logging
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from broker_runtime.apis.push.push_on_demand import PushOnDemand
@@ -43,6 +44,10 @@ from broker_runtime.on_demand import Importer
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.replication.peer import Peers
 from broker_runtime.storage.log_dir.manager import LogManager
+from broker_runtime.wire.handler import FrameHandler
+
+if TYPE_CHECKING:
+    from broker_runtime.apis.sasl.authentication import Authentication
 
 log = logging.getLogger(__name__)
 
@@ -106,9 +111,7 @@ class BrokerNode:
             self._services, self.dispatcher.handle, self.dispatcher.completion, self._first_requests
         ).handle
         self.server = server or SocketServer(handler, limits, clock, self._loop)
-        self._authentication = authentication_of(settings, settings.client_listeners, lambda: self.image, clock)
-        if self._authentication is not None:
-            self._authentication.of(self.server, handler)
+        self._authentication = self._authenticate(handler)
         self.limits = LimitsInForce(settings, effective, self.image, self.server, self._host_names)
         self.observers = self._no_observers_yet()
         self._services.note_on_config = self.observers.note_on
@@ -143,6 +146,14 @@ class BrokerNode:
             self._held_partitions,
         )
         return ObserversOnDemand(surroundings, self._topic_name, _Observed(self.dispatcher, self.server))
+
+    def _authenticate(self, handler: FrameHandler) -> "Authentication | None":
+        """Let clients of SASL listeners authenticate before `handler` gets their requests. Raises ConfigError."""
+        settings = self.settings
+        found = authentication_of(settings, settings.client_listeners, lambda: self.image, self.cluster_id, self.clock)
+        if found is not None:
+            found.of(self.server, handler)
+        return found
 
     def _replies_empty(self) -> bool:
         return self.metadata.effective.config.unsupported_request_reply == "empty"

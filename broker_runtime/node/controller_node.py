@@ -104,7 +104,9 @@ class ControllerNode:
         self.dispatcher: Dispatcher[ControllerContext] = Dispatcher(
             self, CONTROLLER_APIS, self.request_metrics.on_call, long_requests=(slices, request_limits(settings))
         )
-        self._authentication = authentication_of(settings, settings.controller_endpoints, lambda: self.image, clock)
+        self._authentication = authentication_of(
+            settings, settings.controller_endpoints, lambda: self.image, cluster_id, clock
+        )
         self.server: Server = server if server is not None else self._own_server()
         self.ready = False
 

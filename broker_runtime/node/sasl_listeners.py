@@ -16,11 +16,15 @@ _AUTHENTICATION = "broker_runtime.apis.sasl.authentication"
 
 
 def authentication_of(
-    settings: BrokerSettings, opened: Iterable[Endpoint], image: Callable[[], MetadataImage], clock: Clock
+    settings: BrokerSettings,
+    opened: Iterable[Endpoint],
+    image: Callable[[], MetadataImage],
+    cluster_id: str,
+    clock: Clock,
 ) -> "Authentication | None":
     """Return the authentication of the SASL listeners among `opened`; None if there are none. Raises ConfigError."""
     names = [endpoint.listener for endpoint in opened if endpoint.security_protocol in SASL]
     if not names:
         return None
-    found: Authentication = import_module(_AUTHENTICATION).Authentication(settings, names, image, clock)
+    found: Authentication = import_module(_AUTHENTICATION).Authentication(settings, names, image, cluster_id, clock)
     return found

@@ -118,7 +118,12 @@ HISTORY: tuple[Step, ...] = (
     Step(
         6,
         "Clients authenticate by SASL.",
-        {api.SASL_HANDSHAKE: (0, 1), api.SASL_AUTHENTICATE: (0, 2)},
+        {
+            api.SASL_HANDSHAKE: (0, 1),
+            api.SASL_AUTHENTICATE: (0, 2),
+            api.DESCRIBE_USER_SCRAM_CREDENTIALS: (0, 0),
+            api.ALTER_USER_SCRAM_CREDENTIALS: (0, 0),
+        },
     ),
 )
 

@@ -1,11 +1,12 @@
 """Creates what a node needs to authenticate the clients of its SASL listeners. Imported only if it has one. Shell."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from broker_runtime.apis.sasl.authenticator import AuthenticationLimits, Authenticator
 from broker_runtime.apis.sasl.checks import Checks
 from broker_runtime.apis.sasl.frames import import_messages
 from broker_runtime.apis.sasl.listener_settings import Create, listener_sasl
+from broker_runtime.apis.sasl.scram_mechanisms import scram_mechanisms
 from broker_runtime.clock import Clock
 from broker_runtime.config import BrokerSettings
 from broker_runtime.metadata.image import MetadataImage
@@ -17,9 +18,14 @@ class Authentication:
     """Owns the authenticator of one server, and its threads. Raises ConfigError for settings that cannot be used."""
 
     def __init__(
-        self, settings: BrokerSettings, listeners: Iterable[str], image: Callable[[], MetadataImage], clock: Clock
+        self,
+        settings: BrokerSettings,
+        listeners: Iterable[str],
+        image: Callable[[], MetadataImage],
+        cluster_id: str,
+        clock: Clock,
     ) -> None:
-        others: Mapping[str, Callable[[str], Create]] = {}
+        others: dict[str, Callable[[str], Create]] = scram_mechanisms(image, cluster_id)
         self._listeners = {name: listener_sasl(settings, name, others) for name in listeners}
         config = settings.config
         self._limits = AuthenticationLimits(
@@ -27,7 +33,6 @@ class Authentication:
         )
         self._checks = Checks(config.sluicegate_sasl_checks_max)
         self._clock = clock
-        del image
         import_messages()
 
     def of(self, server: SocketServer, inner: FrameHandler) -> None:
