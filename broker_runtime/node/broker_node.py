@@ -37,7 +37,7 @@ from broker_runtime.node.broker_services import BrokerServices
 from broker_runtime.node.limits import host_names, limits_to_brokers, network_limits, quota_settings, request_limits
 from broker_runtime.node.limits_in_force import LimitsInForce
 from broker_runtime.node.listeners_in_force import ListenersInForce
-from broker_runtime.node.sasl_listeners import authentication_of
+from broker_runtime.node.sasl_listeners import authentication_of, login_to_brokers
 from broker_runtime.observers.on_demand import ObserversOnDemand
 from broker_runtime.observers.surroundings import BrokerFacts, HostedPartition
 from broker_runtime.on_demand import Importer
@@ -88,7 +88,9 @@ class BrokerNode:
         self._loop = asyncio.get_running_loop()
         self._follower: MetadataFollower | None = None
         if peers is None:
-            connector = ClientConnector(SocketDialler(self._loop), limits_to_brokers(settings))
+            connector = ClientConnector(
+                SocketDialler(self._loop), limits_to_brokers(settings), login_to_brokers(settings)
+            )
             peers = BrokerPeers(self.image, settings.inter_broker_listener, connector)
         self.replicas = ReplicaManager(settings, clock, logs, self.image, peers)
         effective = effective_config(settings, {}, {})

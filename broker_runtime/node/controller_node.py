@@ -30,6 +30,7 @@ from broker_runtime.metadata.topic_names import METADATA_TOPIC, METADATA_TOPIC_I
 from broker_runtime.network.quotas.metrics import Sample
 from broker_runtime.network.server import SocketServer
 from broker_runtime.network.settings import QuotaSettings
+from broker_runtime.node.first_scram import first_scram_records
 from broker_runtime.node.limits import host_names, network_limits, quota_settings, request_limits
 from broker_runtime.node.sasl_listeners import authentication_of
 from broker_runtime.slicing.slices import Slices
@@ -97,7 +98,7 @@ class ControllerNode:
             parts = JournalParts(self._disk, str(new_incarnation(clock.wall_ms())))
         self._journal = _metadata_log(settings, logs)
         self.controller: ControllerService = ControllerService(
-            backing(settings, self._journal, clock, parts), settings, clock, cluster_id
+            backing(settings, self._journal, clock, parts), settings, clock, cluster_id, first_scram_records(settings)
         )
         self._host_names = host_names(settings)
         self.request_metrics = RequestMetrics(CONTROLLER_APIS)

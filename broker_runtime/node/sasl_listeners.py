@@ -1,17 +1,20 @@
-"""Imports authentication by SASL if this process has a listener that needs it (decision 45)."""
+"""Imports authentication by SASL if a listener of this process, or of another node, needs it (decision 45)."""
 
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from broker_runtime.clock import Clock
-from broker_runtime.config import BrokerSettings, Endpoint
+from broker_runtime.config import BrokerConfig, BrokerSettings, Endpoint
+from broker_runtime.config.declaring.definition import Key
 from broker_runtime.config.declaring.endpoints import SASL
 from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.network.connection.client_connection import Login
 
 if TYPE_CHECKING:
     from broker_runtime.apis.sasl.authentication import Authentication
 
+_LOGIN = "broker_runtime.cluster.sasl_login"
 _AUTHENTICATION = "broker_runtime.apis.sasl.authentication"
 
 
@@ -27,4 +30,25 @@ def authentication_of(
     if not names:
         return None
     found: Authentication = import_module(_AUTHENTICATION).Authentication(settings, names, image, cluster_id, clock)
+    return found
+
+
+def login_to_brokers(settings: BrokerSettings) -> Login | None:
+    """Return how this broker authenticates at other brokers; None if it does not have to. Raises ConfigError."""
+    name = settings.inter_broker_listener
+    if not any(e.listener == name and e.security_protocol in SASL for e in settings.listeners):
+        return None
+    return _login(settings, name, BrokerConfig.sasl_mechanism_inter_broker_protocol)
+
+
+def login_to_controllers(settings: BrokerSettings) -> Login | None:
+    """Return how this node authenticates at controllers; None if it does not have to. Raises ConfigError."""
+    names = settings.config.controller_listener_names
+    if not names or not any(server.security_protocol in SASL for server in settings.quorum):
+        return None
+    return _login(settings, names[0], BrokerConfig.sasl_mechanism_controller_protocol)
+
+
+def _login(settings: BrokerSettings, listener: str, mechanism: Key[str]) -> Login:
+    found: Login = import_module(_LOGIN).login_to(settings, listener, mechanism)
     return found

@@ -115,7 +115,7 @@ def _settings(given: Mapping[str, str], source: str) -> BrokerSettings:
     controller_listeners = _controller_listeners(config, roles, listeners)
     advertised = advertised_of(config.advertised_listeners, listeners, controller_listeners, protocols)
     inter_broker_listener = _inter_broker(config, roles, listeners, controller_listeners)
-    _check_prefixes(given, listeners)
+    _check_prefixes(given, listeners, config.controller_listener_names or ())
     check_served(listeners)
     check_ports(listeners)
     _check_proxies(values, inter_broker_listener)
@@ -253,8 +253,9 @@ def _http(address: str | None) -> tuple[str, int] | None:
     return split_address(address, "sluicegate.http.listener") if address else None
 
 
-def _check_prefixes(given: Mapping[str, str], listeners: tuple[Endpoint, ...]) -> None:
-    names = {endpoint.listener.lower() for endpoint in listeners}
+def _check_prefixes(given: Mapping[str, str], listeners: tuple[Endpoint, ...], controllers: tuple[str, ...]) -> None:
+    """Check that a prefixed key is for a listener of this node, or for that of controllers, to which it connects."""
+    names = {endpoint.listener.lower() for endpoint in listeners} | {name.lower() for name in controllers}
     for key in given:
         listener, _ = split_listener_prefix(key)
         if listener is not None and listener not in names:

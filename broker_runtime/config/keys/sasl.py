@@ -75,6 +75,13 @@ class SaslConfig(Config):
         "GSSAPI",
         "Mechanism with which brokers authenticate at controllers: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.",
     )
+    sluicegate_bootstrap_scram_file: Key[str | None] = static(
+        "sluicegate.bootstrap.scram.file",
+        Type.STRING,
+        None,
+        "File with the SCRAM credentials of a new cluster, one a line in the syntax of kafka-storage format "
+        "--add-scram. A controller reads it when it creates the cluster's metadata, and ignores it afterwards.",
+    )
 
 
 class OAuthConfig(Config):
