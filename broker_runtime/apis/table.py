@@ -3,6 +3,8 @@
 Clients of a broker reach the controller through that broker. The controller's own listener serves brokers and tools.
 """
 
+from typing import Any
+
 from broker_runtime.apis.cluster import (
     broker_heartbeat,
     broker_metadata,
@@ -38,6 +40,7 @@ from broker_runtime.apis.request.call import Api
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext, ControllerContext, NodeContext
 from broker_runtime.apis.request.forwarding import active_only, forwarded
 from broker_runtime.apis.request.on_demand import on_demand
+from broker_runtime.apis.sasl import alter_user_scram_credentials, describe_user_scram_credentials
 from broker_runtime.apis.topics import (
     create_partitions,
     create_topics,
@@ -86,6 +89,12 @@ _ACLS_ON_CONTROLLER: tuple[ApiSpec[ControllerContext], ...] = (
     on_demand("acls.delete_acls", versions.DELETE_ACLS, "DeleteAcls", (1, 3), "ON_CONTROLLER"),
 )
 
+_OF_SASL: tuple[ApiSpec[Any], ...] = (
+    on_demand("sasl.sasl_handshake", versions.SASL_HANDSHAKE, "SaslHandshake", (0, 1)),
+    on_demand("sasl.sasl_authenticate", versions.SASL_AUTHENTICATE, "SaslAuthenticate", (0, 2)),
+)
+"""Authentication, as it is answered outside of an exchange. A client's exchange never reaches these."""
+
 _OF_DAMAGED_LOGS: tuple[ApiSpec[BrokerContext], ...] = (
     on_demand("fetch.replica_range", own_keys.REPLICA_RANGE, "ReplicaRange", (0, 0)),
     on_demand("partitions.describe_log_damage", own_keys.DESCRIBE_LOG_DAMAGE, "DescribeLogDamage", (0, 0)),
@@ -96,6 +105,7 @@ _OF_DAMAGED_LOGS: tuple[ApiSpec[BrokerContext], ...] = (
 _ANY_NODE: tuple[ApiSpec[NodeContext], ...] = (
     describe_configs.API,
     describe_client_quotas.API,
+    describe_user_scram_credentials.API,
     describe_cluster.API,
     list_config_resources.API,
 )
@@ -106,6 +116,7 @@ _ACTIVE_CONTROLLER: tuple[ApiSpec[ControllerContext], ...] = (
     delete_topics.API,
     create_partitions.API,
     alter_client_quotas.API,
+    alter_user_scram_credentials.API,
     describe_quorum.API,
     elect_leaders.API,
     alter_partition_reassignments.API,
@@ -139,6 +150,7 @@ BROKER_APIS: tuple[ApiSpec[BrokerContext], ...] = with_api_versions(
     broker_metadata.API,
     *_SELDOM_ASKED,
     *_OF_DAMAGED_LOGS,
+    *_OF_SASL,
     *_ANY_NODE,
     *(forwarded(api) for api in _ACTIVE_CONTROLLER),
     with_own_listeners(alter_configs.API, alter_configs.alter, alter_configs.answer_to),
@@ -160,6 +172,7 @@ CONTROLLER_APIS: tuple[ApiSpec[ControllerContext], ...] = with_api_versions(
     alter_partition.API,
     allocate_producer_ids.API,
     on_demand("cluster.envelope", versions.ENVELOPE, "Envelope", (0, 0)),
+    *_OF_SASL,
     *(active_only(api) for api in _ACTIVE_ONLY),
     *_ACLS_ON_CONTROLLER,
 )

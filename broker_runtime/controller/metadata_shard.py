@@ -46,6 +46,8 @@ class MetadataShard:
         self._clock = clock
         self._cluster_id = cluster_id
         self._own_broker = own_broker
+        self.first_records: Sequence[MetadataRecord] = ()
+        """Records that follow the first one of a new cluster."""
         self.sessions = Sessions(settings.config.broker_session_timeout_ms / 1000)
 
     async def load(self) -> MetadataImage:
@@ -70,7 +72,9 @@ class MetadataShard:
 
         Until this is durable nothing else is decided, and the previous controller cannot commit.
         """
-        first: list[MetadataRecord] = [] if image.cluster.id is not None else [ClusterRecord(self._cluster_id)]
+        first: list[MetadataRecord] = []
+        if image.cluster.id is None:
+            first = [ClusterRecord(self._cluster_id), *self.first_records]
         return [*first, ControllerChange(self._settings.node_id, self._durable.epoch)], None
 
     def loaded(self, state: MetadataImage) -> None:

@@ -54,7 +54,15 @@ class ControllerService:
     Only the journal is durable: image, brokers' sessions and timers are created again by each term.
     """
 
-    def __init__(self, backing: Backing, settings: BrokerSettings, clock: Clock, cluster_id: str) -> None:
+    def __init__(
+        self,
+        backing: Backing,
+        settings: BrokerSettings,
+        clock: Clock,
+        cluster_id: str,
+        first_records: Sequence[MetadataRecord] = (),
+    ) -> None:
+        """`first_records` are those of a new cluster."""
         self.cluster_id = cluster_id
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Gets the exception that ends the controller: the process must end with it."""
@@ -70,6 +78,7 @@ class ControllerService:
         rebalancing = LeaderRebalancing(settings, timers)
         own_broker = settings.node_id if settings.is_broker and backing.election.certain else None
         self._shard = MetadataShard(self.history, self._log, rebalancing, settings, clock, cluster_id, own_broker)
+        self._shard.first_records = first_records
         self.sessions: Sessions = self._shard.sessions
         """Sessions of this term, or of the last one."""
         self._runtime: CoordinatorRuntime[MetadataImage, MetadataRecord] = CoordinatorRuntime(

@@ -20,6 +20,7 @@ from broker_runtime.metadata.connection_groups import ConnectionGroupTable
 from broker_runtime.metadata.producers import Producers
 from broker_runtime.metadata.quotas import Quotas
 from broker_runtime.metadata.record import MetadataRecord
+from broker_runtime.metadata.scram_credentials import ScramCredentials
 from broker_runtime.metadata.topics import Topics
 from broker_runtime.slicing.steps import Steps
 
@@ -62,6 +63,7 @@ class MetadataImage:
     connection_groups: ConnectionGroupTable = field(default_factory=ConnectionGroupTable)
     producers: Producers = field(default_factory=Producers)
     acls: Acls = field(default_factory=Acls)
+    scram_credentials: ScramCredentials = field(default_factory=ScramCredentials)
     offset: int = -1
     """Offset of the last applied record."""
     defaults: ElectionDefaults = field(default=ElectionDefaults(), compare=False)

@@ -23,7 +23,7 @@ from broker_runtime.network.quotas.metrics import NetworkMetrics
 from broker_runtime.network.quotas.quotas import ConnectionQuotas
 from broker_runtime.network.quotas.refusals import RefusalLog
 from broker_runtime.network.sockets.transport import TransportFactory
-from broker_runtime.wire.handler import ServedConnection
+from broker_runtime.wire.handler import Authenticate, ServedConnection
 
 _log = logging.getLogger(__name__)
 
@@ -61,7 +61,13 @@ class Connections:
         return int(self._now() * 1000)
 
     def connect(
-        self, wrap: TransportFactory, accepted: socket.socket, listener: str, peer: tuple[str, int], now_s: float
+        self,
+        wrap: TransportFactory,
+        authenticate: Authenticate | None,
+        accepted: socket.socket,
+        listener: str,
+        peer: tuple[str, int],
+        now_s: float,
     ) -> None:
         """Take over an admitted, non-blocking socket; `wrap` creates its transport."""
         connection_id = self._next_id = self._next_id + 1
@@ -72,6 +78,8 @@ class Connections:
         tell = self._shared.notices.tell
         if tell is not None:
             tell(ConnectionNotice(NoticeKind.ACCEPTED, listener, *peer, connection_id))
+        if authenticate is not None:
+            authenticate(channel.connection)
         channel.start()
 
     def _close(self, connection: Connection, reason: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from functools import partial
 
 from broker_runtime.clock import Clock
-from broker_runtime.config.declaring.endpoints import SecurityProtocol
+from broker_runtime.config.declaring.endpoints import SASL, SecurityProtocol
 from broker_runtime.network.accepting.acceptor import Acceptor
 from broker_runtime.network.accepting.acceptor_runtime import AcceptorRuntime
 from broker_runtime.network.connection.shared import Shared
@@ -21,8 +21,9 @@ from broker_runtime.network.settings import NetworkLimits, QuotaSettings
 from broker_runtime.network.sockets.listening import ReservedListeners, listening_socket
 from broker_runtime.network.sockets.poller import Poller, default_poller
 from broker_runtime.network.sockets.transport import TRANSPORTS
+from broker_runtime.security.authentication_counts import AuthenticationCounts
 from broker_runtime.slicing.turn_lengths import TurnLengths
-from broker_runtime.wire.handler import FrameHandler
+from broker_runtime.wire.handler import Authenticate, AuthenticatingConnection, FrameHandler
 
 
 class SocketServer:
@@ -53,6 +54,9 @@ class SocketServer:
         self._acceptors: dict[str, Acceptor] = {}
         self.reserved = ReservedListeners(limits)
         self._closed = False
+        self.authentications = AuthenticationCounts()
+        self.authenticate: Authenticate = _refused
+        """Prepares the connections of SASL listeners that are added afterwards."""
 
     def _now_ms(self) -> int:
         return int(self._now() * 1000)
@@ -61,7 +65,8 @@ class SocketServer:
         self, name: str, host: str, port: int, security_protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
     ) -> tuple[str, int]:
         """Bind and listen, but accept nothing before `start`. Returns the bound address. Raises ListenerBindError."""
-        connect = partial(self._connections.connect, TRANSPORTS[security_protocol])
+        authenticate = self.authenticate if security_protocol in SASL else None
+        connect = partial(self._connections.connect, TRANSPORTS[security_protocol], authenticate)
         listening = self.reserved.take(name, host, port) or listening_socket(name, host, port, self.limits)
         self.quotas.add_listener(name, self._now_ms())
         acceptor = self._acceptors[name] = Acceptor(name, listening, connect, self._runtime)
@@ -121,7 +126,7 @@ class SocketServer:
         self.figures.unfinished_requests = len(memory.holders)
         self.figures.requests_without_memory = len(memory)
         acceptors = [acceptor.metrics() for acceptor in self._acceptors.values()]
-        return collect(self.quotas, self.figures, self.refusals, acceptors, self._now_ms())
+        return collect(self.quotas, self.figures, self.refusals, acceptors, self._now_ms(), self.authentications)
 
     @property
     def turn_lengths(self) -> Iterable[TurnLengths]:
@@ -137,3 +142,7 @@ class SocketServer:
         if not self._closed:
             self._closed = True
             self._poller.close()
+
+
+def _refused(connection: AuthenticatingConnection) -> None:
+    connection.refuse("authentication-failed", "this process has no authentication by SASL")

@@ -7,6 +7,7 @@ order.
 import asyncio
 import logging
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from broker_runtime.apis.push.push_on_demand import PushOnDemand
@@ -38,12 +39,17 @@ from broker_runtime.node.client_quotas_on_demand import ClientQuotasOnDemand
 from broker_runtime.node.limits import host_names, limits_to_brokers, network_limits, quota_settings, request_limits
 from broker_runtime.node.limits_in_force import LimitsInForce
 from broker_runtime.node.listeners_in_force import ListenersInForce
+from broker_runtime.node.sasl_listeners import authentication_of, login_to_brokers
 from broker_runtime.observers.on_demand import ObserversOnDemand
 from broker_runtime.observers.surroundings import BrokerFacts, HostedPartition
 from broker_runtime.on_demand import Importer
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.replication.peer import Peers
 from broker_runtime.storage.log_dir.manager import LogManager
+from broker_runtime.wire.handler import FrameHandler
+
+if TYPE_CHECKING:
+    from broker_runtime.apis.sasl.authentication import Authentication
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +90,9 @@ class BrokerNode:
         self._loop = asyncio.get_running_loop()
         self._follower: MetadataFollower | None = None
         if peers is None:
-            connector = ClientConnector(SocketDialler(self._loop), limits_to_brokers(settings))
+            connector = ClientConnector(
+                SocketDialler(self._loop), limits_to_brokers(settings), login_to_brokers(settings)
+            )
             peers = BrokerPeers(self.image, settings.inter_broker_listener, connector)
         self.replicas = ReplicaManager(settings, clock, logs, self.image, peers)
         effective = effective_config(settings, {}, {})
@@ -97,14 +105,11 @@ class BrokerNode:
         self._first_requests = FirstRequests(importer)
         self.dispatcher = self._new_dispatcher()
         limits = network_limits(settings, quota_settings(settings, effective, {}))
-        self.server = server or SocketServer(
-            PushOnDemand(
-                self._services, self.dispatcher.handle, self.dispatcher.completion, self._first_requests
-            ).handle,
-            limits,
-            clock,
-            self._loop,
-        )
+        handler = PushOnDemand(
+            self._services, self.dispatcher.handle, self.dispatcher.completion, self._first_requests
+        ).handle
+        self.server = server or SocketServer(handler, limits, clock, self._loop)
+        self._authentication = self._authenticate(handler)
         self.limits = LimitsInForce(settings, effective, self.image, self.server, self._host_names)
         self.observers = self._no_observers_yet()
         self._services.note_on_config = self.observers.note_on
@@ -158,6 +163,14 @@ class BrokerNode:
         )
         return ObserversOnDemand(surroundings, self._topic_name, _Observed(self.dispatcher, self.server))
 
+    def _authenticate(self, handler: FrameHandler) -> "Authentication | None":
+        """Let clients of SASL listeners authenticate before `handler` gets their requests. Raises ConfigError."""
+        settings = self.settings
+        found = authentication_of(settings, settings.client_listeners, lambda: self.image, self.cluster_id, self.clock)
+        if found is not None:
+            found.of(self.server, handler)
+        return found
+
     def _replies_empty(self) -> bool:
         return self.metadata.effective.config.unsupported_request_reply == "empty"
 
@@ -182,6 +195,8 @@ class BrokerNode:
         self.group_lag.close()
         await self.groups.close()
         await self.server.shutdown(drain_s)
+        if self._authentication is not None:
+            self._authentication.close()
         await self._first_requests.close()
         await self.dispatcher.close()
         await self.observers.close()

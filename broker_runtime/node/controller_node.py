@@ -32,7 +32,9 @@ from broker_runtime.network.server import SocketServer
 from broker_runtime.network.settings import QuotaSettings
 from broker_runtime.node.authorization import authorization, gate_of
 from broker_runtime.node.client_quotas_on_demand import MutationsOnDemand
+from broker_runtime.node.first_scram import first_scram_records
 from broker_runtime.node.limits import host_names, network_limits, quota_settings, request_limits
+from broker_runtime.node.sasl_listeners import authentication_of
 from broker_runtime.slicing.slices import Slices
 from broker_runtime.slicing.turn_lengths import TurnLengths
 from broker_runtime.storage.log.log import Log
@@ -100,7 +102,7 @@ class ControllerNode:
             parts = JournalParts(self._disk, str(new_incarnation(clock.wall_ms())))
         self._journal = _metadata_log(settings, logs)
         self.controller: ControllerService = ControllerService(
-            backing(settings, self._journal, clock, parts), settings, clock, cluster_id
+            backing(settings, self._journal, clock, parts), settings, clock, cluster_id, first_scram_records(settings)
         )
         self.mutations = MutationsOnDemand(settings.config, lambda: self.image, clock)
         self.charge = self.mutations.charge
@@ -115,6 +117,9 @@ class ControllerNode:
             long_requests=(slices, request_limits(settings)),
         )
         self.dispatcher.completion.authorization = self.authorization
+        self._authentication = authentication_of(
+            settings, settings.controller_endpoints, lambda: self.image, cluster_id, clock
+        )
         self.server: Server = server if server is not None else self._own_server()
         self.ready = False
 
@@ -122,7 +127,11 @@ class ControllerNode:
         # The connection limits are for clients, not for brokers: only the limits of frames and idleness apply here.
         effective = effective_config(self.settings, {}, {})
         static = network_limits(self.settings, quota_settings(self.settings, effective, {}))
-        return SocketServer(self.dispatcher.handle, replace(static, quotas=QuotaSettings()), self.clock, self._loop)
+        limits = replace(static, quotas=QuotaSettings())
+        server = SocketServer(self.dispatcher.handle, limits, self.clock, self._loop)
+        if self._authentication is not None:
+            self._authentication.of(server, self.dispatcher.handle)
+        return server
 
     async def start(self) -> None:
         """Replay the journal or enter standby, then open the controller's listeners.
@@ -133,18 +142,19 @@ class ControllerNode:
         if has_file_journal(self.settings):
             # Brokers rely on the log from now on: this record of its existence must outlive the loss of the log itself.
             self.logs.note_recovery_points()
-        for endpoint in self.settings.listeners:
-            if endpoint.listener in self.settings.controller_listeners:
-                host, port = self.server.add_listener(
-                    endpoint.listener, endpoint.host, endpoint.port, endpoint.security_protocol
-                )
-                log.info("controller %d listens on %s:%d", self.settings.node_id, host, port)
+        for endpoint in self.settings.controller_endpoints:
+            host, port = self.server.add_listener(
+                endpoint.listener, endpoint.host, endpoint.port, endpoint.security_protocol
+            )
+            log.info("controller %d listens on %s:%d", self.settings.node_id, host, port)
         self.server.start()
         self.ready = True
 
     async def stop(self) -> None:
         self.ready = False
         await self.server.shutdown(drain_s=0.5)
+        if self._authentication is not None:
+            self._authentication.close()
         await self.dispatcher.close()
         await self.controller.stop()
         if self._disk is not None:

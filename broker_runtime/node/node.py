@@ -42,6 +42,7 @@ from broker_runtime.node.loop_watch import LoopWatch
 from broker_runtime.node.node_metrics import NodeMetrics
 from broker_runtime.node.node_parts import NodeParts
 from broker_runtime.node.node_readiness import readiness
+from broker_runtime.node.sasl_listeners import login_to_controllers
 from broker_runtime.storage.disk.disk import ThreadedDisk
 from broker_runtime.storage.disk.filesystem import OsFileSystem
 from broker_runtime.storage.disk.waiters import SlicedCallbacks
@@ -261,7 +262,9 @@ class Node:
             link = LoopbackLink(controller.dispatcher)
         else:
             dialler = SocketDialler(asyncio.get_running_loop())
-            link = SocketLink(self.settings.quorum, ClientConnector(dialler, limits_to_controllers(self.settings)))
+            login = login_to_controllers(self.settings)
+            connector = ClientConnector(dialler, limits_to_controllers(self.settings), login)
+            link = SocketLink(self.settings.quorum, connector)
         self._undo.append(_as_async(link.close))
         return link
 

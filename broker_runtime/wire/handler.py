@@ -74,6 +74,25 @@ class ServedConnection(Protocol):
         ...
 
 
+class AuthenticatingConnection(ServedConnection, Protocol):
+    """A connection whose client has to authenticate: its frames go to another handler until it has done so."""
+
+    handler: "FrameHandler"
+    """Handles the next frames."""
+
+    def limit_requests(self, bytes_max: int | None, /) -> None:
+        """Set the size of the largest frame, without its size field; None sets the usual one."""
+        ...
+
+    def refuse_in(self, delay_s: float, kind: str, text: str) -> None:
+        """End the connection as `refuse` does, but in `delay_s`, so that the client can read the last reply."""
+        ...
+
+
+Authenticate = Callable[[AuthenticatingConnection], None]
+"""Prepares a new connection, whose client has to authenticate."""
+
+
 class FrameHandler(Protocol):
     """Answers one frame, now or later.
 

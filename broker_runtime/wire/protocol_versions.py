@@ -115,6 +115,16 @@ HISTORY: tuple[Step, ...] = (
         "Brokers report which offsets of their logs are damaged, and repair the logs of other brokers.",
         {own_keys.REPLICA_RANGE: (0, 0), own_keys.DESCRIBE_LOG_DAMAGE: (0, 0), own_keys.ACCEPT_LOG_LOSS: (0, 0)},
     ),
+    Step(
+        6,
+        "Clients authenticate by SASL.",
+        {
+            api.SASL_HANDSHAKE: (0, 1),
+            api.SASL_AUTHENTICATE: (0, 2),
+            api.DESCRIBE_USER_SCRAM_CREDENTIALS: (0, 0),
+            api.ALTER_USER_SCRAM_CREDENTIALS: (0, 0),
+        },
+    ),
 )
 
 PROTOCOL_VERSION_MAX = HISTORY[-1].number

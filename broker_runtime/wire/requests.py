@@ -26,6 +26,9 @@ if TYPE_CHECKING:
         AlterPartitionReassignmentsRequest as AlterPartitionReassignmentsRequest,
     )
     from kio.schema.alter_replica_log_dirs.v2.request import AlterReplicaLogDirsRequest as AlterReplicaLogDirsRequest
+    from kio.schema.alter_user_scram_credentials.v0.request import (
+        AlterUserScramCredentialsRequest as AlterUserScramCredentialsRequest,
+    )
     from kio.schema.broker_heartbeat.v1.request import BrokerHeartbeatRequest as BrokerHeartbeatRequest
     from kio.schema.consumer_group_describe.v1.request import (
         ConsumerGroupDescribeRequest as ConsumerGroupDescribeRequest,
@@ -53,6 +56,9 @@ if TYPE_CHECKING:
     from kio.schema.describe_quorum.v2.request import DescribeQuorumRequest as DescribeQuorumRequest
     from kio.schema.describe_topic_partitions.v0.request import (
         DescribeTopicPartitionsRequest as DescribeTopicPartitionsRequest,
+    )
+    from kio.schema.describe_user_scram_credentials.v0.request import (
+        DescribeUserScramCredentialsRequest as DescribeUserScramCredentialsRequest,
     )
     from kio.schema.elect_leaders.v2.request import ElectLeadersRequest as ElectLeadersRequest
     from kio.schema.envelope.v0.request import EnvelopeRequest as EnvelopeRequest

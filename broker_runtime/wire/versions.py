@@ -21,6 +21,7 @@ LEAVE_GROUP = 13
 SYNC_GROUP = 14
 DESCRIBE_GROUPS = 15
 LIST_GROUPS = 16
+SASL_HANDSHAKE = 17
 API_VERSIONS = 18
 CREATE_TOPICS = 19
 DELETE_TOPICS = 20
@@ -34,6 +35,7 @@ DESCRIBE_CONFIGS = 32
 ALTER_CONFIGS = 33
 ALTER_REPLICA_LOG_DIRS = 34
 DESCRIBE_LOG_DIRS = 35
+SASL_AUTHENTICATE = 36
 CREATE_PARTITIONS = 37
 DELETE_GROUPS = 42
 ELECT_LEADERS = 43
@@ -43,6 +45,8 @@ LIST_PARTITION_REASSIGNMENTS = 46
 OFFSET_DELETE = 47
 DESCRIBE_CLIENT_QUOTAS = 48
 ALTER_CLIENT_QUOTAS = 49
+DESCRIBE_USER_SCRAM_CREDENTIALS = 50
+ALTER_USER_SCRAM_CREDENTIALS = 51
 DESCRIBE_QUORUM = 55
 ALTER_PARTITION = 56
 UPDATE_FEATURES = 57
@@ -84,6 +88,7 @@ FORWARDED = frozenset(
         DESCRIBE_QUORUM,
         UPDATE_FEATURES,
         UNREGISTER_BROKER,
+        ALTER_USER_SCRAM_CREDENTIALS,
     }
 )
 """APIs whose requests brokers forward to the active controller."""
@@ -118,6 +123,8 @@ FORMATS: Mapping[int, ApiFormat] = {
     OFFSET_DELETE: ApiFormat("offset_delete", 1),
     CONSUMER_GROUP_HEARTBEAT: ApiFormat("consumer_group_heartbeat", 0),
     CONSUMER_GROUP_DESCRIBE: ApiFormat("consumer_group_describe", 0),
+    SASL_HANDSHAKE: ApiFormat("sasl_handshake", 2),
+    SASL_AUTHENTICATE: ApiFormat("sasl_authenticate", 2),
     API_VERSIONS: ApiFormat("api_versions", 3),
     CREATE_TOPICS: ApiFormat("create_topics", 5),
     DELETE_TOPICS: ApiFormat("delete_topics", 4),
@@ -137,6 +144,8 @@ FORMATS: Mapping[int, ApiFormat] = {
     LIST_PARTITION_REASSIGNMENTS: ApiFormat("list_partition_reassignments", 0),
     DESCRIBE_CLIENT_QUOTAS: ApiFormat("describe_client_quotas", 1),
     ALTER_CLIENT_QUOTAS: ApiFormat("alter_client_quotas", 1),
+    DESCRIBE_USER_SCRAM_CREDENTIALS: ApiFormat("describe_user_scram_credentials", 0),
+    ALTER_USER_SCRAM_CREDENTIALS: ApiFormat("alter_user_scram_credentials", 0),
     DESCRIBE_QUORUM: ApiFormat("describe_quorum", 0),
     ALTER_PARTITION: ApiFormat("alter_partition", 0),
     FETCH_SNAPSHOT: ApiFormat("fetch_snapshot", 0),

@@ -122,6 +122,8 @@ class Key(Generic[T]):
         return str(self.validator) if isinstance(self.validator, Range | OneOf | ListOf) else ""
 
     def _refusal(self, text: str, problem: str) -> ConfigError:
+        if self.sensitive:
+            text = "[hidden]"
         return ConfigError(f"Invalid value {text} for configuration {self.name}: Value {problem}")
 
     def render(self, value: Value) -> str | None:

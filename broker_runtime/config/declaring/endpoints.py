@@ -13,7 +13,9 @@ class SecurityProtocol(IntEnum):
     SASL_SSL = 3
 
 
-SERVED = (SecurityProtocol.PLAINTEXT,)
+SASL = (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
+"""The protocols whose clients authenticate by SASL."""
+SERVED = (SecurityProtocol.PLAINTEXT, SecurityProtocol.SASL_PLAINTEXT)
 """The protocols that this broker has. The others are rejected in a configuration, and never connected to."""
 
 

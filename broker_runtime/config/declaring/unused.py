@@ -15,7 +15,7 @@ from broker_runtime.config.declaring.declaration import keys_by_name
 from broker_runtime.config.declaring.definition import ConfigKey, Key, Type, UpdateMode
 
 _DOC = "Known to Apache Kafka and not used by this broker; it changes nothing."
-_PREFIXED = ("ssl.", "sasl.", "connections.max.reauth.ms", "principal.builder.class")
+_PREFIXED = ("ssl.", "sasl.", "principal.builder.class")
 """Beginnings of keys that a listener may override with its prefix."""
 _ALLOWED = {"share.isolation.level": OneOf(("read_committed", "read_uncommitted"))}
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from broker_runtime.config.declaring.addresses import canonical_address
-from broker_runtime.config.declaring.endpoints import Endpoint, SecurityProtocol
+from broker_runtime.config.declaring.endpoints import SASL, Endpoint, SecurityProtocol
 from broker_runtime.config.declaring.listeners import advertised_of, check_ports, check_served, endpoints, protocols_of
 from broker_runtime.config.in_force.settings import BrokerSettings
 from broker_runtime.config.keys.broker import BrokerConfig
@@ -62,6 +62,7 @@ def dynamic_listeners(settings: BrokerSettings, own: Mapping[str, str]) -> Liste
     advertised = _completed(told, settings.advertised, settings)
     check_served(opened)
     check_ports(opened)
+    _check_sasl(opened, settings)
     _check_kept(opened, settings)
     _check_hosts(opened, settings)
     _check_protocols_known(opened, settings, protocols)
@@ -100,6 +101,17 @@ def _check_protocols_known(
             raise ConfigError(
                 f"listeners: the security protocol of {endpoint.listener} is not known; add"
                 f" {endpoint.listener}:PLAINTEXT to listener.security.protocol.map"
+            )
+
+
+def _check_sasl(opened: Sequence[Endpoint], settings: BrokerSettings) -> None:
+    """Check that the file has each SASL listener: only a start reads the keys of its mechanisms."""
+    known = {endpoint.listener for endpoint in settings.listeners if endpoint.security_protocol in SASL}
+    for endpoint in opened:
+        if endpoint.security_protocol in SASL and endpoint.listener not in known:
+            raise ConfigError(
+                f"listeners: {endpoint} has the security protocol {endpoint.security_protocol.name} and cannot be "
+                "added while the broker runs; add it to the properties file and restart the broker"
             )
 
 

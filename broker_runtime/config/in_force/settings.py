@@ -4,7 +4,7 @@ Raises ConfigError with file, key and allowed values; the process then ends with
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Self, TypeVar
 
 from broker_runtime.config.declaring.definition import LONG_MAX, Key, Value
@@ -41,8 +41,8 @@ class BrokerSettings:
     """
 
     source: str
-    given: Mapping[str, str]
-    values: Mapping[str, Value]
+    given: Mapping[str, str] = field(repr=False)
+    values: Mapping[str, Value] = field(repr=False)
     config: BrokerConfig
     node_id: int
     roles: frozenset[str]
@@ -92,6 +92,11 @@ class BrokerSettings:
         """The broker's own listeners: all but the controller's."""
         return tuple(e for e in self.listeners if e.listener not in self.controller_listeners)
 
+    @property
+    def controller_endpoints(self) -> tuple[Endpoint, ...]:
+        """The controller's listeners that this process opens."""
+        return tuple(e for e in self.listeners if e.listener in self.controller_listeners)
+
 
 def broker_settings(properties: Mapping[str, str], source: str = "server.properties") -> BrokerSettings:
     try:
@@ -111,11 +116,12 @@ def _settings(given: Mapping[str, str], source: str) -> BrokerSettings:
     controller_listeners = _controller_listeners(config, roles, listeners)
     advertised = advertised_of(config.advertised_listeners, listeners, controller_listeners, protocols)
     inter_broker_listener = _inter_broker(config, roles, listeners, controller_listeners)
-    _check_prefixes(given, listeners)
+    _check_prefixes(given, listeners, config.controller_listener_names or ())
     check_served(listeners)
     check_ports(listeners)
     _check_proxies(values, inter_broker_listener)
     _check_per_ip(config)
+    _check_authentication_delay(config)
     _check_rack(config)
     _check_groups(config)
     _check_tags(given)
@@ -250,8 +256,9 @@ def _http(address: str | None) -> tuple[str, int] | None:
     return split_address(address, "sluicegate.http.listener") if address else None
 
 
-def _check_prefixes(given: Mapping[str, str], listeners: tuple[Endpoint, ...]) -> None:
-    names = {endpoint.listener.lower() for endpoint in listeners}
+def _check_prefixes(given: Mapping[str, str], listeners: tuple[Endpoint, ...], controllers: tuple[str, ...]) -> None:
+    """Check that a prefixed key is for a listener of this node, or for that of controllers, to which it connects."""
+    names = {endpoint.listener.lower() for endpoint in listeners} | {name.lower() for name in controllers}
     for key in given:
         listener, _ = split_listener_prefix(key)
         if listener is not None and listener not in names:
@@ -267,6 +274,15 @@ def _check_proxies(values: Mapping[str, Value], inter_broker: str) -> None:
 def _check_per_ip(config: BrokerConfig) -> None:
     if config.max_connections_per_ip == 0 and not config.max_connections_per_ip_overrides:
         raise ConfigError("max.connections.per.ip: 0 refuses every client; it needs max.connections.per.ip.overrides")
+
+
+def _check_authentication_delay(config: BrokerConfig) -> None:
+    delay_ms, idle_ms = config.connection_failed_authentication_delay_ms, config.connections_max_idle_ms
+    if delay_ms >= idle_ms:
+        raise ConfigError(
+            f"connection.failed.authentication.delay.ms ({delay_ms}) must be less than connections.max.idle.ms "
+            f"({idle_ms})"
+        )
 
 
 def _check_rack(config: BrokerConfig) -> None:

@@ -27,6 +27,7 @@ from broker_runtime.config.keys.groups import GroupConfig
 from broker_runtime.config.keys.identity import IdentityConfig
 from broker_runtime.config.keys.observers import observer_key, observer_names_problem
 from broker_runtime.config.keys.requests import RequestConfig
+from broker_runtime.config.keys.sasl import MECHANISM_PREFIXES, OAuthConfig, SaslConfig
 from broker_runtime.config.keys.tags import tag_key
 from broker_runtime.config.keys.topic import TopicConfig
 
@@ -467,6 +468,8 @@ class BrokerConfig(
     QuotaConfig,
     ClientQuotaConfig,
     ProxyConfig,
+    SaslConfig,
+    OAuthConfig,
     NetworkConfig,
     RequestConfig,
     ClusterConfig,
@@ -497,16 +500,24 @@ def split_listener_prefix(name: str) -> tuple[str | None, str]:
 
 
 def _unused(base: str) -> ConfigKey | None:
-    """Return the unused key; a listener's key may begin with the SASL mechanism: `plain.sasl.jaas.config`."""
-    _, _, rest = base.partition(".")
+    """Return the unused key; a listener's key may begin with the SASL mechanism."""
     keys = unused_keys("broker")
-    return keys.get(base) or (keys.get(rest) if rest.startswith("sasl.") else None)
+    return keys.get(base) or keys.get(without_mechanism(base))
+
+
+def without_mechanism(base: str) -> str:
+    """Return the key of a listener without the SASL mechanism before it: `plain.sasl.jaas.config`."""
+    for prefix in MECHANISM_PREFIXES:
+        rest = base.removeprefix(prefix)
+        if rest != base and rest.startswith(("sasl.", SaslConfig.connections_max_reauth_ms.name)):
+            return rest
+    return base
 
 
 def broker_key(name: str) -> ConfigKey | None:
     """Return the key of `name`, prefixed or not; None when neither this broker nor Apache Kafka has one."""
     listener, base = split_listener_prefix(name)
-    key = BROKER_KEYS.get(base) or _unused(base) or observer_key(name) or tag_key(name)
+    key = BROKER_KEYS.get(without_mechanism(base)) or _unused(base) or observer_key(name) or tag_key(name)
     if key is None or not (key.listener_prefixed if listener is not None else not key.listener_only):
         return None
     return key

@@ -167,12 +167,13 @@ class Channel:
         """Handle requests and return how many were handled; `_owed` begins with the first deferred reply."""
         shared, connection, outgoing = self.shared, self.connection, self.machine.outgoing
         assert outgoing is not None
-        handler, now, stop_s = shared.handler, shared.now, now_s + shared.connection_turn_s
+        now, stop_s = shared.now, now_s + shared.connection_turn_s
         handled = unsent = 0
         for frame in requests:
             if handled and now() >= stop_s:
                 break
-            reply = handler(frame, connection)
+            # The handler changes when the client has authenticated.
+            reply = connection.handler(frame, connection)
             handled += 1
             if connection.throttle_s:
                 self.throttle()

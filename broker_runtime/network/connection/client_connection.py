@@ -1,9 +1,10 @@
 """One outgoing connection: move bytes between its transport and its machine, and resolve callers' requests. Shell."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from broker_runtime.config.declaring.endpoints import ServerAddress
+from broker_runtime.config.declaring.endpoints import SASL, ServerAddress
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.network.connection.client_machine import ClientMachine
 from broker_runtime.network.connection.output import send
@@ -38,9 +39,11 @@ class ClientConnection:
 
     __slots__ = (
         "_answers",
+        "_ends_when_idle",
         "_interest",
         "_loop",
         "_machine",
+        "_session_end",
         "_transport",
         "lost",
         "server",
@@ -54,6 +57,9 @@ class ClientConnection:
         self._loop = asyncio.get_running_loop()
         self._answers: dict[int, asyncio.Future[memoryview]] = {}
         """Pending responses by correlation id, including those whose caller has given up."""
+        self._session_end: asyncio.TimerHandle | None = None
+        self._ends_when_idle = False
+        """The session of this node at the server ends soon."""
         self._interest = Interest(transport, poller)
         self._interest.begin(self)
 
@@ -74,6 +80,18 @@ class ClientConnection:
         if not self._interest.write:
             self._send()
         return answer
+
+    def end_in(self, delay_s: float) -> None:
+        """Close the connection after this time, when no request is pending: its session at the server ends."""
+        self._session_end = self._loop.call_later(delay_s, self._end_of_session)
+
+    def _end_of_session(self) -> None:
+        self._ends_when_idle = True
+        self._end_if_idle()
+
+    def _end_if_idle(self) -> None:
+        if self._ends_when_idle and not self._answers:
+            self._end("its session has ended")
 
     def waited_s(self) -> float:
         """Time that the oldest request has waited, in seconds."""
@@ -113,6 +131,7 @@ class ClientConnection:
                 waiting = self._answers.pop(number)
                 if not waiting.done():
                     waiting.set_result(body)
+            self._end_if_idle()
             if not (transport.holds_bytes or machine.in_large_answer):
                 return
         self._loop.call_soon(self.on_readable)
@@ -138,6 +157,8 @@ class ClientConnection:
         if self.lost:
             return
         self.lost = True
+        if self._session_end is not None:
+            self._session_end.cancel()
         self._interest.end()
         self._transport.close()
         answers, self._answers = self._answers, {}
@@ -149,12 +170,20 @@ class ClientConnection:
         return KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"{self.server}: {why}")
 
 
-class ClientConnector:
-    """Connects to one kind of server: controllers or brokers. Raises KafkaError(BROKER_NOT_AVAILABLE)."""
+Login = Callable[[ClientConnection], Awaitable[None]]
+"""Authenticates this node on a new connection. Raises KafkaError(BROKER_NOT_AVAILABLE)."""
 
-    def __init__(self, dialler: Dialler, limits: ClientLimits) -> None:
+
+class ClientConnector:
+    """Connects to one kind of server: controllers or brokers. Raises KafkaError(BROKER_NOT_AVAILABLE).
+
+    `login` is for servers that require authentication by SASL.
+    """
+
+    def __init__(self, dialler: Dialler, limits: ClientLimits, login: Login | None = None) -> None:
         self._dialler = dialler
         self._limits = limits
+        self._login = login
 
     async def connect(self, address: ServerAddress, name: str) -> ClientConnection:
         """Connect; error messages call the server `name`."""
@@ -163,9 +192,23 @@ class ClientConnector:
         try:
             async with asyncio.timeout(timeout_s):
                 transport = await self._dialler.dial(address)
+                connection = ClientConnection(transport, server, self._limits, self._dialler.poller)
+                if address.security_protocol in SASL:
+                    await self._authenticate(connection)
         except TimeoutError as error:
             text = f"{server}: no connection within {timeout_s:g} s"
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, text) from error
         except OSError as error:
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"{server}: {error}") from error
-        return ClientConnection(transport, server, self._limits, self._dialler.poller)
+        return connection
+
+    async def _authenticate(self, connection: ClientConnection) -> None:
+        """Authenticate, or close the connection."""
+        try:
+            if self._login is None:
+                text = f"{connection.server} requires authentication by SASL, which is not configured here"
+                raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, text)
+            await self._login(connection)
+        except BaseException:
+            connection.close()
+            raise

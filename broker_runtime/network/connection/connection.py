@@ -15,6 +15,7 @@ from broker_runtime.network.sockets.closed_observers import ClosedObservers
 from broker_runtime.network.sockets.interest import Interest
 from broker_runtime.network.sockets.transport import FileUnreadableError, Transport
 from broker_runtime.security.principal import ANONYMOUS
+from broker_runtime.wire.handler import FrameHandler
 
 _GONE = frozenset(
     {errno.ECONNRESET, errno.EPIPE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTUNREACH, errno.ECONNABORTED}
@@ -48,7 +49,29 @@ class OpenChannel(Protocol):
         ...
 
 
-class Connection:
+class _Frames:
+    """The part of a connection about the frames that it receives."""
+
+    __slots__ = ()
+
+    _machine: ConnectionMachine
+    _shared: Shared
+
+    def keep_frame(self, frame: memoryview) -> memoryview:
+        """Implement `wire.handler.ServedConnection`."""
+        return self._machine.hold(frame)
+
+    def release_frame(self) -> None:
+        """Implement `wire.handler.ServedConnection`."""
+        self._machine.release()
+
+    def limit_requests(self, bytes_max: int | None) -> None:
+        """Implement `wire.handler.AuthenticatingConnection`."""
+        usual = self._shared.limits.max_request_bytes
+        self._machine.max_request_bytes = usual if bytes_max is None else min(bytes_max, usual)
+
+
+class Connection(_Frames):
     """Owns the identity of a connection, its observers, and its end: once, with everything that belongs to it.
 
     `state` belongs to the API layer. Handlers use it as `wire.handler.ServedConnection`. Times are seconds of the clock
@@ -62,6 +85,7 @@ class Connection:
         "_shared",
         "ended_by",
         "established_from_s",
+        "handler",
         "id",
         "last_used_s",
         "listener",
@@ -76,6 +100,7 @@ class Connection:
         self.established_from_s = self.last_used_s + shared.limits.established_after_s
         self.ended_by: ConnectionEvent | None = None
         self.state: object = None
+        self.handler: FrameHandler = shared.handler
         self.principal = ANONYMOUS
         self.throttle_s = 0.0
         self._machine = machine
@@ -86,14 +111,6 @@ class Connection:
 
     def __str__(self) -> str:
         return f"the client {self.peer[0]}:{self.peer[1]} of {self.listener}"
-
-    def keep_frame(self, frame: memoryview) -> memoryview:
-        """Implement `wire.handler.ServedConnection`."""
-        return self._machine.hold(frame)
-
-    def release_frame(self) -> None:
-        """Implement `wire.handler.ServedConnection`."""
-        self._machine.release()
 
     @property
     def has_unread(self) -> bool:
@@ -149,6 +166,12 @@ class Connection:
             self.end(ConnectionEvent.REFUSE, ProtocolError(kind, text))
         else:
             self._shared.host.request_refused(self, kind, text)
+
+    def refuse_in(self, delay_s: float, kind: str, text: str) -> None:
+        """Implement `wire.handler.AuthenticatingConnection`."""
+        if self._machine.state is not _CLOSED:
+            self._shared.host.connection_refused(self, kind, text)
+            self._shared.throttle_ends.set(self.id, delay_s, self.close)
 
     def refuse_overdue(self, now_s: float) -> None:
         """End the connection if its request has made no progress in time."""

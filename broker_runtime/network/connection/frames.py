@@ -24,7 +24,9 @@ def check_size(size: int, max_bytes: int) -> None:
         raise ProtocolError("frame-negative-size", f"a request announced {size} bytes")
     if size > max_bytes:
         raise ProtocolError(
-            "frame-too-large", f"a request announced {size} bytes; socket.request.max.bytes allows {max_bytes}"
+            "frame-too-large",
+            f"a request announced {size} bytes; {max_bytes} are allowed (socket.request.max.bytes, or "
+            "sasl.server.max.receive.size for a client that is not authenticated)",
         )
 
 

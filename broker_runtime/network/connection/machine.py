@@ -102,6 +102,7 @@ class ConnectionMachine(_HeldFrame):
         "_pushed_bytes",
         "_requests",
         "_taken",
+        "max_request_bytes",
         "outgoing",
         "state",
         "throttled_until_s",
@@ -110,6 +111,8 @@ class ConnectionMachine(_HeldFrame):
     def __init__(self, holder: int, address: str, buffers: SharedBuffers) -> None:
         self.state = _READING
         self.outgoing: list[Chunk] | None = None
+        self.max_request_bytes = buffers.limits.max_request_bytes
+        """A client that is not authenticated may send less than others."""
         self.throttled_until_s = -inf
         self._holder = holder
         self._address = address
@@ -207,7 +210,7 @@ class ConnectionMachine(_HeldFrame):
     def _requests_in(self, data: memoryview) -> list[memoryview]:
         """Return as many requests as one turn allows. A forbidden size is refused after the requests before it."""
         limits = self._buffers.limits
-        max_bytes, left = limits.max_request_bytes, limits.connection_turn_requests
+        max_bytes, left = self.max_request_bytes, limits.connection_turn_requests
         self.outgoing = []
         position, length = 0, len(data)
         if length > SIZE_BYTES and self._frame is None and not self._owing:
@@ -322,7 +325,7 @@ class ConnectionMachine(_HeldFrame):
 
     def _keep(self, rest: memoryview, handled: int, now_s: float) -> None:
         """Copy the rest out of the shared buffer: incomplete requests, or complete ones that may not be handled yet."""
-        needed = frame_length(rest, self._buffers.limits.max_request_bytes)
+        needed = frame_length(rest, self.max_request_bytes)
         frame = self._frame
         is_new = handled > 0 or frame is None
         if frame is not None and frame.complete and 0 < needed <= len(rest):

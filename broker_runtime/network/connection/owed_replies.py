@@ -12,7 +12,7 @@ from broker_runtime.errors import ProtocolError, detached
 from broker_runtime.network.connection.connection_states import ConnectionState
 from broker_runtime.network.connection.machine import ConnectionMachine
 from broker_runtime.network.connection.shared import Shared
-from broker_runtime.wire.handler import ServedConnection
+from broker_runtime.wire.handler import AuthenticatingConnection
 from broker_runtime.wire.reply import PendingReply, Reply
 
 
@@ -20,7 +20,7 @@ class ReplyChannel(Protocol):
     """What OwedReplies calls on its channel."""
 
     @property
-    def connection(self) -> ServedConnection: ...
+    def connection(self) -> AuthenticatingConnection: ...
 
     @property
     def machine(self) -> ConnectionMachine: ...
@@ -67,14 +67,14 @@ class OwedReplies:
     def handle(self, requests: Sequence[memoryview], stop_s: float) -> int:
         """Handle requests that may be handled before the pending replies arrive, and return how many were."""
         channel = self._channel
-        handler, now, connection = channel.shared.handler, channel.shared.now, channel.connection
+        now, connection = channel.shared.now, channel.connection
         handled = 0
         for frame in requests:
             if not self._admits(frame) or now() >= stop_s:
                 break
             handled += 1
             try:
-                self._add(handler(frame, connection))
+                self._add(connection.handler(frame, connection))
             except ProtocolError as error:
                 self.refuse(error)
             if connection.throttle_s:

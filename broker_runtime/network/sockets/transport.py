@@ -129,5 +129,8 @@ class PlainTransport:
         self._socket.close()
 
 
-TRANSPORTS: Mapping[SecurityProtocol, TransportFactory] = {SecurityProtocol.PLAINTEXT: PlainTransport}
+TRANSPORTS: Mapping[SecurityProtocol, TransportFactory] = {
+    SecurityProtocol.PLAINTEXT: PlainTransport,
+    SecurityProtocol.SASL_PLAINTEXT: PlainTransport,
+}
 """Transports of accepted and of dialled sockets, by security protocol: an encrypting one is another entry."""

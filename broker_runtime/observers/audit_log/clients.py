@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from broker_runtime.apis.request.call import ClientSoftware
 from broker_runtime.blake2 import blake2b
-from broker_runtime.security.principal import ANONYMOUS
+from broker_runtime.security.principal import ANONYMOUS, Principal
 from broker_runtime.wire.handler import ServedConnection
 
 _HASH_HEX_DIGITS = 16
@@ -45,10 +45,13 @@ class AuditedClient:
     Compared by identity, because each request looks it up. `requests` counts the requests of the whole connection.
     """
 
-    __slots__ = ("client_id", "facts", "requests", "software")
+    __slots__ = ("client_id", "facts", "principal", "requests", "software")
 
-    def __init__(self, client_id: str | None, software: object, facts: ClientFacts | None) -> None:
+    def __init__(
+        self, client_id: str | None, software: object, principal: Principal, facts: ClientFacts | None
+    ) -> None:
         self.client_id = client_id
+        self.principal = principal
         self.software = software
         self.facts = facts
         self.requests = 0
@@ -67,9 +70,9 @@ class ClientRules:
     excluded_principals: frozenset[str] = frozenset()
     hash_key: bytes = b""
 
-    def leave_out(self, listener: str) -> bool:
-        """Whether clients of this listener are excluded."""
-        return listener in self.excluded_listeners or str(ANONYMOUS) in self.excluded_principals
+    def leave_out(self, listener: str, principal: Principal) -> bool:
+        """Whether clients of this listener, or of this principal, are excluded."""
+        return listener in self.excluded_listeners or str(principal) in self.excluded_principals
 
     def shown(self, text: str) -> str:
         return keyed_hash(self.hash_key, text) if self.hash_key else text
@@ -90,8 +93,9 @@ class Clients:
         told = connection.state
         client_id = None if client_id is None else client_id[:_CLIENT_ID_CHARS_MAX]
         software = told if isinstance(told, ClientSoftware) else _UNTOLD
-        facts = self._facts(connection.listener, *connection.peer[:2], connection.id, client_id, *software)
-        client = AuditedClient(client_id, told, facts)
+        described = (connection.principal, client_id, *software)
+        facts = self._facts(connection.listener, *connection.peer[:2], connection.id, *described)
+        client = AuditedClient(client_id, told, connection.principal, facts)
         self.by_id[connection.id] = client
         if before is None:
             connection.closed.add(partial(self._is_gone, connection.id))
@@ -105,7 +109,7 @@ class Clients:
 
     def stranger(self, listener: str, ip: str, port: int, connection_id: int | None = None) -> ClientFacts | None:
         """Return the facts of a client that has sent no request; None if it is excluded."""
-        return self._facts(listener, ip, port, connection_id, None, None, None)
+        return self._facts(listener, ip, port, connection_id, ANONYMOUS, None, None, None)
 
     def _facts(
         self,
@@ -113,16 +117,17 @@ class Clients:
         ip: str,
         port: int,
         connection_id: int | None,
+        principal: Principal,
         client_id: str | None,
         software_name: str | None,
         software_version: str | None,
     ) -> ClientFacts | None:
         rules = self._rules
-        if rules.leave_out(listener):
+        if rules.leave_out(listener, principal):
             return None
         # The port of a hashed address would only help to guess it.
         shown_port = None if rules.hash_key else port
-        who = rules.shown(str(ANONYMOUS))
+        who = rules.shown(str(principal))
         return ClientFacts(
             connection_id, listener, rules.shown(ip), shown_port, who, client_id, software_name, software_version
         )

@@ -76,7 +76,9 @@ class AuditLog:
     def refuses(self, call: Call) -> bool:
         """Whether to refuse a request because its outcome must be recorded and cannot be."""
         settings = self._settings
-        if not settings.rejects or not self._writer.is_full or settings.clients.leave_out(call.listener):
+        if not settings.rejects or not self._writer.is_full:
+            return False
+        if settings.clients.leave_out(call.listener, call.connection.principal):
             return False
         return not self._only_admin or call.api.key in ADMIN_APIS
 
@@ -89,7 +91,12 @@ class AuditLog:
         """Record a request that has ended."""
         connection = call.connection
         client = self._known.get(connection.id)
-        if client is None or client.client_id != call.client_id or client.software is not connection.state:
+        if (
+            client is None
+            or client.client_id != call.client_id
+            or client.software is not connection.state
+            or client.principal is not connection.principal
+        ):
             client = self._clients.of(connection, call.client_id)
         client.requests += 1
         if (self._is_partial or client.facts is None or call.partitions is None) and not self._is_wanted(call, client):

@@ -246,9 +246,11 @@ class BrokerGroup:
         *,
         listeners: Sequence[str] = (),
         properties: Mapping[str, str] | None = None,
+        of_brokers: Mapping[str, str] | None = None,
         python: str = sys.executable,
         checkout: Path = ROOT,
     ) -> None:
+        """`of_brokers` are further properties, which the controller does not have."""
         self._temporary = tempfile.TemporaryDirectory(prefix="sluicegate-")
         folder = Path(self._temporary.name)
         controller_port = free_port()
@@ -278,7 +280,8 @@ class BrokerGroup:
                     "process.roles": "broker",
                     "controller.listener.names": "CONTROLLER",
                     "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller_port}",
-                },
+                }
+                | dict(of_brokers or {}),
             )
             for number in range(brokers)
         ]

@@ -20,6 +20,7 @@ from broker_runtime.metadata.image import RECORD_TYPES, MetadataImage
 from broker_runtime.metadata.producers import ProducerIdsRecord
 from broker_runtime.metadata.quotas import ClientQuotaRecord
 from broker_runtime.metadata.record import MetadataRecord
+from broker_runtime.metadata.scram_credentials import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 from broker_runtime.metadata.snapshots import load_in_steps, snapshot_pieces
 from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
 from broker_runtime.slicing.steps import at_once
@@ -93,6 +94,15 @@ HISTORY: list[tuple[MetadataRecord, str]] = [
         "019912c4100000000000000000000000000000001603a57465616d2d04a6557365723a2aa831302e302e302e310202",
     ),
     (RemoveAccessControlEntryRecord(UUID(int=22)), "019213c41000000000000000000000000000000016"),
+    (
+        UserScramCredentialRecord("alice", 1, b"salt", b"stored", b"server", 4096),
+        "01970fa5616c69636501c40473616c74c40673746f726564c406736572766572cd1000",
+    ),
+    (
+        UserScramCredentialRecord("alice", 2, b"salt", b"stored", b"server", 8192),
+        "01970fa5616c69636502c40473616c74c40673746f726564c406736572766572cd2000",
+    ),
+    (RemoveUserScramCredentialRecord("alice", 2), "019310a5616c69636502"),
 ]
 EARLIER: list[tuple[MetadataRecord, str]] = [
     (RegisterBroker(6, UUID(int=12), 10, ()), "01980106c4100000000000000000000000000000000c0a90c090ff"),
@@ -100,8 +110,8 @@ EARLIER: list[tuple[MetadataRecord, str]] = [
 """Written before a kind of record had its last fields."""
 TAKEN_MS = 1_700_000_000_000
 SNAPSHOT = (
-    "00000000000000000000038dffffffff020f486e4a0000000000150000018bcfe568000000018bcfe56800ffffffffffffffffffffff"
-    "ffffff0000001622000000011601920ba7636c75737465720016000002010a01930e03070036000004012a01930cb06d657461646174"
+    "0000000000000000000003b7ffffffff02c4a0e0450000000000160000018bcfe568000000018bcfe56800ffffffffffffffffffffff"
+    "ffffff0000001722000000011601920ba7636c75737465720016000002010a01930e03070036000004012a01930cb06d657461646174"
     "612e76657273696f6e1400e80100000601da01019a0101c41000000000000000000000000000000009039294a8494e5445524e414ca8"
     "62726f6b65722d30cd23840094a845585445524e414ca33a3a31cd238601a67261636b2d319193b06d657461646174612e7665727369"
     "6f6e0114039201029192a47261636ba4723861390016000008010a0193040103009e0100000a019001019a0102c41000000000000000"
@@ -117,7 +127,7 @@ SNAPSHOT = (
     "a9636c69656e742d6964a16392a475736572c0b270726f64756365725f627974655f72617465cb412e84800000000000620000260156"
     "0194099192a26970c0b8636f6e6e656374696f6e5f6372656174696f6e5f72617465cb4029000000000000001c000028011001940aff"
     "ffcd07d0006600002a015a019912c4100000000000000000000000000000001502a66f726465727303aa557365723a616c696365a12a"
-    "030300"
+    "0303005200002c014601970fa5616c69636501c40473616c74c40673746f726564c406736572766572cd100000"
 )
 
 

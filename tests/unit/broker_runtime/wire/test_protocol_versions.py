@@ -20,6 +20,7 @@ DIGESTS = {
     3: "6f2d8f25a6169d35",
     4: "a51774c26b38dbb5",
     5: "9cc536bd7367990b",
+    6: "82c62cfef29188a7",
 }
 """Digest of each step. A step that is here never changes.
 

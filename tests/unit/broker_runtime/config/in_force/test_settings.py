@@ -77,7 +77,11 @@ def test_listeners_advertised_listeners_and_the_inter_broker_listener() -> None:
             {"controller.listener.names": "C", "listener.security.protocol.map": "C:SSL", **QUORUM},
             "controller.listener.names: C is a listener with the security protocol SSL",
         ),
-        ({"listeners": "SASL_PLAINTEXT://:9092"}, "listener.security.protocol.map=SASL_PLAINTEXT:PLAINTEXT"),
+        ({"listeners": "SASL_SSL://:9092"}, "listener.security.protocol.map=SASL_SSL:PLAINTEXT"),
+        (
+            {"connection.failed.authentication.delay.ms": "600000"},
+            "must be less than connections.max.idle.ms (600000)",
+        ),
         ({"inter.broker.listener.name": "X"}, "is not one of listeners"),
         ({"max.connections.per.ip": "0"}, "refuses every client"),
         ({"broker.rack": "a", "sluicegate.broker.rack.file": "/f"}, "remove one of the two"),

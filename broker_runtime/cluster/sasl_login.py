@@ -1,0 +1,94 @@
+"""Authenticates this node at brokers and controllers by PLAIN or SCRAM. Imported only if a listener needs it. Shell."""
+
+import asyncio
+import secrets
+from collections.abc import Callable
+
+from broker_runtime.apis.sasl.listener_settings import ListenerValues
+from broker_runtime.config import BrokerSettings
+from broker_runtime.config.declaring.definition import Key
+from broker_runtime.errors import ConfigError, ErrorCode, KafkaError
+from broker_runtime.network.connection.client_connection import ClientConnection
+from broker_runtime.security.sasl.mechanism import (
+    PLAIN,
+    SCRAM_SHA_256,
+    SCRAM_SHA_512,
+    ClientMechanism,
+    SaslRefusedError,
+)
+from broker_runtime.security.sasl.plain import PlainClient
+from broker_runtime.security.sasl.scram import ScramClient
+from broker_runtime.security.sasl.scram_keys import ScramHash
+from broker_runtime.wire.messages import Entity, Fields, decode_response, encode_request_body
+from broker_runtime.wire.versions import SASL_AUTHENTICATE, SASL_HANDSHAKE
+
+_HANDSHAKE_VERSION, _AUTHENTICATE_VERSION = 1, 2
+_MECHANISMS = (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512)
+_MODULES = {PLAIN: "PlainLoginModule", SCRAM_SHA_256: "ScramLoginModule", SCRAM_SHA_512: "ScramLoginModule"}
+_NONCE_BYTES = 18
+_USED_SHARE = 0.85
+"""Share of a session's lifetime after which its connection is replaced."""
+
+
+class SaslLogin:
+    """Authenticates at the nodes of one listener. `create` begins an exchange."""
+
+    def __init__(self, create: Callable[[], ClientMechanism]) -> None:
+        self._create = create
+
+    async def __call__(self, connection: ClientConnection) -> None:
+        """Authenticate a new connection. Raises KafkaError(BROKER_NOT_AVAILABLE) if the server refuses this node."""
+        mechanism = self._create()
+        wanted = {"mechanism": mechanism.name}
+        answer = await _asked(connection, SASL_HANDSHAKE, _HANDSHAKE_VERSION, wanted)
+        if answer.error_code != ErrorCode.NONE:
+            offered = ", ".join(answer.mechanisms)
+            raise _refused(connection, f"{mechanism.name} is not one of its mechanisms ({offered})")
+        token: bytes | None = mechanism.first()
+        while token is not None:
+            answer = await _asked(connection, SASL_AUTHENTICATE, _AUTHENTICATE_VERSION, {"auth_bytes": token})
+            if answer.error_code != ErrorCode.NONE:
+                raise _refused(connection, answer.error_message or ErrorCode(answer.error_code).name)
+            try:
+                # SCRAM hashes the password thousands of times.
+                token = await asyncio.to_thread(mechanism.step, answer.auth_bytes)
+            except SaslRefusedError as error:
+                raise _refused(connection, str(error)) from None
+        lifetime_s = answer.session_lifetime.total_seconds()
+        if lifetime_s > 0:
+            connection.end_in(lifetime_s * _USED_SHARE)
+
+
+async def _asked(connection: ClientConnection, key: int, version: int, fields: Fields) -> Entity:
+    body = await connection.exchange(key, version, encode_request_body(key, version, fields))
+    return decode_response(key, version, body)
+
+
+def _refused(connection: ClientConnection, why: str) -> KafkaError:
+    return KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"{connection.server} refuses this node: {why}")
+
+
+def login_to(settings: BrokerSettings, listener: str, mechanism_key: Key[str]) -> SaslLogin:
+    """Return how this node authenticates at a listener of other nodes. Raises ConfigError.
+
+    `mechanism_key` is the key with the mechanism.
+    """
+    values = ListenerValues(settings, listener)
+    name = values.get(mechanism_key).upper()
+    if name not in _MECHANISMS:
+        raise ConfigError(
+            f"{mechanism_key.name}: {name} is not supported for connections to {listener}; use one of "
+            f"{', '.join(_MECHANISMS)}"
+        )
+    module = values.login_module(name)
+    options = {} if module is None or module.name != _MODULES[name] else module.options
+    user, password = options.get("username"), options.get("password")
+    if not user or not password:
+        raise ConfigError(
+            f"{values.jaas_key(name)} is needed, because this node authenticates at {listener} by {name}; set a "
+            f"{_MODULES[name]} with the options username and password"
+        )
+    if name == PLAIN:
+        return SaslLogin(lambda: PlainClient(user, password))
+    scram = ScramHash(name)
+    return SaslLogin(lambda: ScramClient(scram, user, password, secrets.token_urlsafe(_NONCE_BYTES)))

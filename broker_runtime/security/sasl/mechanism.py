@@ -1,0 +1,98 @@
+"""The interface of SASL mechanisms, for servers and for clients. Pure."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+GSSAPI, PLAIN, SCRAM_SHA_256, SCRAM_SHA_512, OAUTHBEARER = (
+    "GSSAPI",
+    "PLAIN",
+    "SCRAM-SHA-256",
+    "SCRAM-SHA-512",
+    "OAUTHBEARER",
+)
+SERVED_MECHANISMS: Sequence[str] = (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512, OAUTHBEARER)
+"""The mechanisms that this broker has. GSSAPI (Kerberos), Kafka's default, is not one of them."""
+
+
+class SaslRefusedError(Exception):
+    """The client has not proved its identity.
+
+    `shown` is the text for the client; None: the text names only the mechanism, so that an unknown user and a wrong
+    password look alike. The message is for the broker's log. Neither contains a secret.
+    """
+
+    def __init__(self, message: str, shown: str | None = None) -> None:
+        super().__init__(message)
+        self.shown = shown
+
+
+@dataclass(frozen=True, slots=True)
+class Challenge:
+    """Bytes for the client, which has to answer."""
+
+    token: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Authenticated:
+    """The client is the user `name`. `token` are the last bytes for it.
+
+    `expires_ms` is the time, in milliseconds since 1970, at which the credential expires; None if it does not.
+    """
+
+    name: str
+    token: bytes = b""
+    expires_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Work that takes too long for the event loop. It may run in another thread.
+
+    The mechanism gets its result in `ServerMechanism.checked`. It raises nothing.
+    """
+
+    work: Callable[[], object]
+
+
+Step = Challenge | Authenticated | Check
+
+
+class ServerMechanism(Protocol):
+    """The server's side of one exchange of a mechanism."""
+
+    def step(self, token: bytes, /) -> Step:
+        """Process the client's next bytes. Raises SaslRefusedError."""
+        ...
+
+    def checked(self, result: object, /) -> Step:
+        """Process the result of a Check. Raises SaslRefusedError."""
+        ...
+
+
+class OneTurnMechanism:
+    """The base of mechanisms that never return a Check."""
+
+    def checked(self, result: object, /) -> Step:
+        raise AssertionError(f"{type(self).__name__} has no checks")
+
+
+class ClientMechanism(Protocol):
+    """The client's side of one exchange of a mechanism."""
+
+    @property
+    def name(self) -> str:
+        """The name of the mechanism."""
+        ...
+
+    def first(self) -> bytes:
+        """Return the first bytes for the server."""
+        ...
+
+    def step(self, token: bytes, /) -> bytes | None:
+        """Return the next bytes for the server; None if the exchange is complete. Raises SaslRefusedError.
+
+        It may take milliseconds, so callers run it in another thread.
+        """
+        ...

@@ -1,0 +1,62 @@
+"""PLAIN (RFC 4616): a user name and a password. Pure.
+
+Texts are UTF-8 and are compared as they are, without the preparation of RFC 4616, as in Apache Kafka.
+"""
+
+import hmac
+from collections.abc import Mapping
+
+from broker_runtime.security.sasl.mechanism import PLAIN, Authenticated, OneTurnMechanism, SaslRefusedError, Step
+
+_PARTS = 3
+
+
+class PlainServer(OneTurnMechanism):
+    """Checks passwords against `passwords`, by user name."""
+
+    def __init__(self, passwords: Mapping[str, str]) -> None:
+        self._passwords = passwords
+
+    def step(self, token: bytes, /) -> Step:
+        """Process the only message: authorization id, user name and password, separated by NUL characters."""
+        try:
+            parts = token.decode().split("\0")
+        except UnicodeDecodeError:
+            raise SaslRefusedError("the message is not UTF-8") from None
+        if len(parts) != _PARTS:
+            text = f"Invalid SASL/PLAIN response: expected {_PARTS} tokens, got {len(parts)}"
+            raise SaslRefusedError(text, text)
+        authorization_id, user, password = parts
+        for name, value in (("username", user), ("password", password)):
+            if not value:
+                raise _refused(f"Authentication failed: {name} not specified")
+        known = self._passwords.get(user)
+        # A comparison takes the same time for an unknown user.
+        matches = hmac.compare_digest((password if known is None else known).encode(), password.encode())
+        if known is None or not matches:
+            raise _refused("Authentication failed: Invalid username or password")
+        if authorization_id not in ("", user):
+            raise _refused(
+                "Authentication failed: Client requested an authorization id that is different from username"
+            )
+        return Authenticated(user)
+
+
+class PlainClient:
+    """Sends `user` and `password`."""
+
+    name = PLAIN
+
+    def __init__(self, user: str, password: str) -> None:
+        self._message = b"\0".join((b"", user.encode(), password.encode()))
+
+    def first(self) -> bytes:
+        return self._message
+
+    def step(self, token: bytes, /) -> bytes | None:
+        del token
+        return None
+
+
+def _refused(text: str) -> SaslRefusedError:
+    return SaslRefusedError(text, text)

@@ -1,0 +1,134 @@
+"""The messages of SCRAM (RFC 5802), read and written. Pure. A message that cannot be read is refused."""
+
+import re
+from base64 import b64decode, b64encode
+from binascii import Error
+from dataclasses import dataclass
+
+from broker_runtime.security.sasl.mechanism import SaslRefusedError
+
+GS2_HEADER = "n,,"
+"""What a client without channel binding and authorization id begins with."""
+_NONCE = r"[\x21-\x2b\x2d-\x7e]+"
+_SASL_NAME = r"(?:[^,=\0]|=2C|=3D)+"
+_BASE64 = r"[A-Za-z0-9/+]+={0,2}"
+_EXTENSIONS = r"(?P<extensions>(?:,[A-Za-z]+=[^,\0]+)*)"
+_CLIENT_FIRST = re.compile(
+    rf"n,(?:a=(?P<authorization>{_SASL_NAME}))?,(?P<bare>(?:m=[^,\0]+,)?n=(?P<user>{_SASL_NAME}),r=(?P<nonce>{_NONCE})"
+    rf"{_EXTENSIONS})",
+    re.DOTALL,
+)
+_SERVER_FIRST = re.compile(
+    rf"(?:m=[^,\0]+,)?r=(?P<nonce>{_NONCE}),s=(?P<salt>{_BASE64}),i=(?P<iterations>[0-9]+){_EXTENSIONS}"
+)
+_CLIENT_FINAL = re.compile(
+    rf"(?P<without_proof>c=(?:{_BASE64}),r=(?P<nonce>{_NONCE}){_EXTENSIONS}),p=(?P<proof>{_BASE64})", re.DOTALL
+)
+_SERVER_FINAL = re.compile(rf"(?:e=(?P<error>[^,\0]+)|v=(?P<signature>{_BASE64})){_EXTENSIONS}")
+_ITERATION_DIGITS_MAX = 9
+
+
+@dataclass(frozen=True, slots=True)
+class ClientFirst:
+    """The client's first message. `bare` is the part without the GS2 header, as it was received."""
+
+    user: str
+    nonce: str
+    authorization_id: str
+    bare: str
+    by_token: bool = False
+    """Whether the client authenticates by a delegation token (KIP-48)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFirst:
+    """The server's first message."""
+
+    nonce: str
+    salt: bytes
+    iterations: int
+
+    def text(self) -> str:
+        return f"r={self.nonce},s={_base64(self.salt)},i={self.iterations}"
+
+
+@dataclass(frozen=True, slots=True)
+class ClientFinal:
+    """The client's last message."""
+
+    without_proof: str
+    nonce: str
+    proof: bytes
+
+
+def client_first_bare(user: str, nonce: str) -> str:
+    return f"n={user.replace('=', '=3D').replace(',', '=2C')},r={nonce}"
+
+
+def client_final_without_proof(nonce: str) -> str:
+    return f"c={_base64(GS2_HEADER.encode())},r={nonce}"
+
+
+def client_final(without_proof: str, proof: bytes) -> str:
+    return f"{without_proof},p={_base64(proof)}"
+
+
+def server_final(signature: bytes) -> str:
+    return f"v={_base64(signature)}"
+
+
+def read_client_first(message: bytes) -> ClientFirst:
+    found = _matched(_CLIENT_FIRST, message, "first message of the client")
+    extensions = found["extensions"].split(",")
+    return ClientFirst(
+        _name(found["user"]),
+        found["nonce"],
+        _name(found["authorization"] or ""),
+        found["bare"],
+        any(extension.lower() == "tokenauth=true" for extension in extensions),
+    )
+
+
+def read_server_first(message: bytes) -> ServerFirst:
+    found = _matched(_SERVER_FIRST, message, "first message of the server")
+    if len(found["iterations"]) > _ITERATION_DIGITS_MAX:
+        raise SaslRefusedError("the server asks for too many iterations")
+    return ServerFirst(found["nonce"], _bytes(found["salt"]), int(found["iterations"]))
+
+
+def read_client_final(message: bytes) -> ClientFinal:
+    found = _matched(_CLIENT_FINAL, message, "last message of the client")
+    return ClientFinal(found["without_proof"], found["nonce"], _bytes(found["proof"]))
+
+
+def read_server_final(message: bytes) -> bytes:
+    """Return the server's signature."""
+    found = _matched(_SERVER_FINAL, message, "last message of the server")
+    if found["error"] is not None:
+        raise SaslRefusedError(f"the server refuses the credential: {found['error'][:64]}")
+    return _bytes(found["signature"])
+
+
+def _matched(form: re.Pattern[str], message: bytes, what: str) -> "re.Match[str]":
+    try:
+        found = form.fullmatch(message.decode())
+    except UnicodeDecodeError:
+        found = None
+    if found is None:
+        raise SaslRefusedError(f"the {what} is not of SCRAM's form")
+    return found
+
+
+def _name(text: str) -> str:
+    return text.replace("=2C", ",").replace("=3D", "=")
+
+
+def _base64(data: bytes) -> str:
+    return b64encode(data).decode()
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return b64decode(text, validate=True)
+    except Error:
+        raise SaslRefusedError("a SCRAM message has a value that is not base64") from None
