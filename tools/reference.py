@@ -20,7 +20,7 @@ from broker_runtime.network.quotas.metrics import AcceptorMetrics, NetworkMetric
 from broker_runtime.network.quotas.quotas import ConnectionQuotas
 from broker_runtime.network.quotas.refusals import RefusalLog
 from broker_runtime.network.settings import QuotaSettings
-from broker_runtime.node.client_quota_metrics import client_quota_families, mutation_quota_families
+from broker_runtime.node.clients.client_quota_metrics import client_quota_families, mutation_quota_families
 from broker_runtime.node.metrics import (
     cleaner_families,
     controller_families,

@@ -33,13 +33,13 @@ from broker_runtime.metadata.topic_names import GROUPS_TOPIC
 from broker_runtime.network.connection.client_connection import ClientConnector
 from broker_runtime.network.server import SocketServer
 from broker_runtime.network.sockets.dialling import SocketDialler
-from broker_runtime.node.authorization import authorization, gate_of
 from broker_runtime.node.broker_services import BrokerServices
-from broker_runtime.node.client_quotas_on_demand import ClientQuotasOnDemand
+from broker_runtime.node.clients.authorization import authorization, gate_of
+from broker_runtime.node.clients.client_quotas_on_demand import ClientQuotasOnDemand
+from broker_runtime.node.clients.sasl_listeners import authentication_of, login_to_brokers
 from broker_runtime.node.limits import host_names, limits_to_brokers, network_limits, quota_settings, request_limits
 from broker_runtime.node.limits_in_force import LimitsInForce
 from broker_runtime.node.listeners_in_force import ListenersInForce
-from broker_runtime.node.sasl_listeners import authentication_of, login_to_brokers
 from broker_runtime.observers.on_demand import ObserversOnDemand
 from broker_runtime.observers.surroundings import BrokerFacts, HostedPartition
 from broker_runtime.on_demand import Importer

@@ -30,11 +30,11 @@ from broker_runtime.metadata.topic_names import METADATA_TOPIC, METADATA_TOPIC_I
 from broker_runtime.network.quotas.metrics import Sample
 from broker_runtime.network.server import SocketServer
 from broker_runtime.network.settings import QuotaSettings
-from broker_runtime.node.authorization import authorization, gate_of
-from broker_runtime.node.client_quotas_on_demand import MutationsOnDemand
-from broker_runtime.node.first_scram import first_scram_records
+from broker_runtime.node.clients.authorization import authorization, gate_of
+from broker_runtime.node.clients.client_quotas_on_demand import MutationsOnDemand
+from broker_runtime.node.clients.first_scram import first_scram_records
+from broker_runtime.node.clients.sasl_listeners import authentication_of
 from broker_runtime.node.limits import host_names, network_limits, quota_settings, request_limits
-from broker_runtime.node.sasl_listeners import authentication_of
 from broker_runtime.slicing.slices import Slices
 from broker_runtime.slicing.turn_lengths import TurnLengths
 from broker_runtime.storage.log.log import Log

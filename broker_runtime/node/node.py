@@ -35,6 +35,7 @@ from broker_runtime.network.connection.client_connection import ClientConnector
 from broker_runtime.network.sockets.dialling import SocketDialler
 from broker_runtime.network.sockets.listening import ListenerBindError
 from broker_runtime.node.broker_node import BrokerNode
+from broker_runtime.node.clients.sasl_listeners import login_to_controllers
 from broker_runtime.node.controller_node import JOURNAL_CONFIG, ControllerNode, has_file_journal
 from broker_runtime.node.http_routes import HttpRoutes
 from broker_runtime.node.limits import limits_to_controllers
@@ -42,7 +43,6 @@ from broker_runtime.node.loop_watch import LoopWatch
 from broker_runtime.node.node_metrics import NodeMetrics
 from broker_runtime.node.node_parts import NodeParts
 from broker_runtime.node.node_readiness import readiness
-from broker_runtime.node.sasl_listeners import login_to_controllers
 from broker_runtime.storage.disk.disk import ThreadedDisk
 from broker_runtime.storage.disk.filesystem import OsFileSystem
 from broker_runtime.storage.disk.waiters import SlicedCallbacks

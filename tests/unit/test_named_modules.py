@@ -28,6 +28,7 @@ ALSO_KEYS = {
     "offsets",
     "resources",
     "server",
+    "sasl",
     "spec",
     "status",
     "telemetry",

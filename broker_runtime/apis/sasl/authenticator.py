@@ -18,7 +18,7 @@ from broker_runtime.errors import ErrorCode, ProtocolError
 from broker_runtime.security.authentication_counts import AuthenticationCounts
 from broker_runtime.security.principal import USER, Principal
 from broker_runtime.security.sasl.exchange import SaslExchange, SaslState
-from broker_runtime.security.sasl.mechanism import Authenticated, Challenge, Check, SaslRefusedError, Step
+from broker_runtime.security.sasl.mechanism import Authenticated, Challenge, OffloadedCheck, SaslRefusedError, Step
 from broker_runtime.wire.handler import AuthenticatingConnection, FrameHandler, ServedConnection
 from broker_runtime.wire.reply import PendingReply, Reply
 from broker_runtime.wire.versions import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE
@@ -165,13 +165,15 @@ class _ConnectionExchange:
         except SaslRefusedError as error:
             shown = error.shown or _invalid_credentials(mechanism)
             return self._fail(connection, f"{mechanism}: {error}", None if request is None else request.failed(shown))
-        if isinstance(step, Check):
+        if isinstance(step, OffloadedCheck):
             return self._check(step, request, connection)
         if isinstance(step, Challenge):
             return raw(step.token) if request is None else request.authenticated(step.token)
         return self._succeed(step, request, connection)
 
-    def _check(self, check: Check, request: SaslRequest | None, connection: AuthenticatingConnection) -> PendingReply:
+    def _check(
+        self, check: OffloadedCheck, request: SaslRequest | None, connection: AuthenticatingConnection
+    ) -> PendingReply:
         """Run a check outside of the event loop, and continue with its result."""
         reply = PendingReply()
 

@@ -11,7 +11,7 @@ from enum import Enum
 from broker_runtime.security.sasl.mechanism import (
     Authenticated,
     Challenge,
-    Check,
+    OffloadedCheck,
     SaslRefusedError,
     ServerMechanism,
     Step,
@@ -178,7 +178,7 @@ class SaslExchange:
         self._transition(SaslEvent.RAW_HANDSHAKE if raw else SaslEvent.HANDSHAKE)
         return True
 
-    def token(self, token: bytes, now_s: float, wall_ms: int) -> Challenge | Check | Authenticated:
+    def token(self, token: bytes, now_s: float, wall_ms: int) -> Challenge | OffloadedCheck | Authenticated:
         """Process the client's next token. Raises SaslRefusedError, and has failed then."""
         if self.state not in (SaslState.TOKENS, SaslState.RAW_TOKENS):
             raise SaslSequenceError(f"the exchange {self.state.value}, and takes no token")
@@ -186,7 +186,7 @@ class SaslExchange:
         assert mechanism is not None
         return self._processed(lambda: mechanism.step(token), now_s, wall_ms)
 
-    def checked(self, result: object, now_s: float, wall_ms: int) -> Challenge | Check | Authenticated:
+    def checked(self, result: object, now_s: float, wall_ms: int) -> Challenge | OffloadedCheck | Authenticated:
         """Process the result of a check. Raises SaslRefusedError, and has failed then."""
         self._transition(SaslEvent.RAW_CHECKED if self._raw else SaslEvent.CHECKED)
         mechanism = self._mechanism
@@ -202,7 +202,7 @@ class SaslExchange:
         except SaslRefusedError:
             self.fail()
             raise
-        self._transition(SaslEvent.CHECK if isinstance(step, Check) else SaslEvent.CHALLENGED)
+        self._transition(SaslEvent.CHECK if isinstance(step, OffloadedCheck) else SaslEvent.CHALLENGED)
         return step
 
     def _prove(self, proof: Authenticated, now_s: float, wall_ms: int) -> None:

@@ -47,7 +47,7 @@ class Authenticated:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class OffloadedCheck:
     """Work that takes too long for the event loop. It may run in another thread.
 
     The mechanism gets its result in `ServerMechanism.checked`. It raises nothing.
@@ -56,7 +56,7 @@ class Check:
     work: Callable[[], object]
 
 
-Step = Challenge | Authenticated | Check
+Step = Challenge | Authenticated | OffloadedCheck
 
 
 class ServerMechanism(Protocol):
@@ -67,12 +67,12 @@ class ServerMechanism(Protocol):
         ...
 
     def checked(self, result: object, /) -> Step:
-        """Process the result of a Check. Raises SaslRefusedError."""
+        """Process the result of an OffloadedCheck. Raises SaslRefusedError."""
         ...
 
 
 class OneTurnMechanism:
-    """The base of mechanisms that never return a Check."""
+    """The base of mechanisms that never return an OffloadedCheck."""
 
     def checked(self, result: object, /) -> Step:
         raise AssertionError(f"{type(self).__name__} has no checks")

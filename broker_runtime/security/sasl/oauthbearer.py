@@ -6,7 +6,7 @@ A refused token is answered with a JSON text, which the client acknowledges with
 import re
 from collections.abc import Callable
 
-from broker_runtime.security.sasl.mechanism import Authenticated, Challenge, Check, SaslRefusedError, Step
+from broker_runtime.security.sasl.mechanism import Authenticated, Challenge, OffloadedCheck, SaslRefusedError, Step
 
 INVALID_TOKEN = '{"status":"invalid_token"}'
 _OTHER_NAME = (
@@ -37,7 +37,7 @@ class OAuthBearerServer:
         if self._refused is not None:
             raise SaslRefusedError(self._refused, INVALID_TOKEN)
         self._authorization_id, bearer = _read(token)
-        return Check(lambda: self._verify(bearer))
+        return OffloadedCheck(lambda: self._verify(bearer))
 
     def checked(self, result: object, /) -> Step:
         """Process the result of `verify`."""

@@ -144,7 +144,7 @@ def _check_issuer(claims: Mapping[str, Any], rules: TokenRules) -> None:
 
 
 def _check_audience(claims: Mapping[str, Any], rules: TokenRules) -> None:
-    """Check the audience. As in Apache Kafka, a token for an audience is refused if none is expected."""
+    """OffloadedCheck the audience. As in Apache Kafka, a token for an audience is refused if none is expected."""
     listed = claims.get("aud", [])
     audiences = {listed} if isinstance(listed, str) else set(map(str, listed)) if isinstance(listed, list) else {""}
     if not audiences and not rules.audiences:
@@ -154,7 +154,7 @@ def _check_audience(claims: Mapping[str, Any], rules: TokenRules) -> None:
 
 
 def _check_scope(scope: object) -> None:
-    """Check the form of the scopes: text separated by blanks, or a list without repetition."""
+    """OffloadedCheck the form of the scopes: text separated by blanks, or a list without repetition."""
     scopes = scope.split() if isinstance(scope, str) else scope
     if scopes is None:
         return

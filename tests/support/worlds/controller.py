@@ -19,7 +19,7 @@ from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.metadata.topic_names import METADATA_TOPIC, METADATA_TOPIC_ID
 from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
-from broker_runtime.node.client_quotas_on_demand import MutationsOnDemand
+from broker_runtime.node.clients.client_quotas_on_demand import MutationsOnDemand
 from broker_runtime.storage.log_dir.manager import LogManager
 from broker_runtime.wire.messages import decode_request, encode_request_body, encode_response
 from tests.support.fakes.inline_executor import InlineExecutor

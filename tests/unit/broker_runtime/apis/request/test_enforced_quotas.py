@@ -14,7 +14,7 @@ from broker_runtime.apis.request.dispatch import Dispatcher
 from broker_runtime.apis.topics import metadata
 from broker_runtime.errors import ErrorCode
 from broker_runtime.metadata.quotas import ClientQuotaRecord
-from broker_runtime.node.client_quotas_on_demand import ClientQuotasOnDemand
+from broker_runtime.node.clients.client_quotas_on_demand import ClientQuotasOnDemand
 from broker_runtime.wire.header import response_prefix
 from broker_runtime.wire.messages import CLIENT_ID, Fields, decode_response
 from broker_runtime.wire.reply import FileRegion, PendingReply

@@ -14,7 +14,7 @@ from broker_runtime.apis.sasl.listener_settings import ListenerSasl
 from broker_runtime.errors import ErrorCode, ProtocolError
 from broker_runtime.security.authentication_counts import AuthenticationCounts
 from broker_runtime.security.sasl.exchange import Limits
-from broker_runtime.security.sasl.mechanism import Authenticated, Check, SaslRefusedError, Step
+from broker_runtime.security.sasl.mechanism import Authenticated, OffloadedCheck, SaslRefusedError, Step
 from broker_runtime.security.sasl.plain import PlainServer
 from broker_runtime.wire.handler import FrameHandler, ServedConnection
 from broker_runtime.wire.messages import decode_response
@@ -65,7 +65,7 @@ class Slow:
     """A mechanism whose check is run elsewhere."""
 
     def step(self, token: bytes, /) -> Step:
-        return Check(lambda: token)
+        return OffloadedCheck(lambda: token)
 
     def checked(self, result: object, /) -> Step:
         if result != b"good":

@@ -12,7 +12,7 @@ from broker_runtime.security.sasl.exchange import (
     SaslSequenceError,
     SaslState,
 )
-from broker_runtime.security.sasl.mechanism import Authenticated, Challenge, Check, SaslRefusedError, Step
+from broker_runtime.security.sasl.mechanism import Authenticated, Challenge, OffloadedCheck, SaslRefusedError, Step
 
 NO_LIMITS = Limits({})
 
@@ -28,7 +28,7 @@ class Scripted:
         if name == "more":
             return Challenge(b"more")
         if name == "check":
-            return Check(lambda: rest)
+            return OffloadedCheck(lambda: rest)
         raise SaslRefusedError("refused")
 
     def checked(self, result: object, /) -> Step:
@@ -82,7 +82,7 @@ def test_a_check_continues_where_it_began(raw: bool) -> None:
     one = exchange()
     one.handshake("A", 0.0, raw=raw)
     step = one.token(b"check:user:alice", 0.0, 0)
-    assert isinstance(step, Check)
+    assert isinstance(step, OffloadedCheck)
     assert one.state.name == "CHECKING"
     with pytest.raises(SaslSequenceError):
         one.token(b"more", 0.0, 0)
@@ -159,7 +159,7 @@ def test_any_order_of_requests_ends_in_a_known_state(acts: list[str]) -> None:
                     one.handshake("A" if act == "raw" else act, now_s, raw=act == "raw")
             else:
                 step = one.token(act.encode(), now_s, 0)
-                if isinstance(step, Check):
+                if isinstance(step, OffloadedCheck):
                     one.checked(step.work(), now_s, 0)
         except SaslSequenceError:
             assert one.state is before

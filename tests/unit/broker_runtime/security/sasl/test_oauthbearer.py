@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_runtime.security.sasl.mechanism import Authenticated, Challenge, Check, SaslRefusedError, Step
+from broker_runtime.security.sasl.mechanism import Authenticated, Challenge, OffloadedCheck, SaslRefusedError, Step
 from broker_runtime.security.sasl.oauthbearer import INVALID_TOKEN, OAuthBearerClient, OAuthBearerServer
 
 TOKENS = {"good.token": Authenticated("alice", expires_ms=5)}
@@ -16,7 +16,7 @@ def verify(token: str) -> Authenticated | SaslRefusedError:
 
 def checked(server: OAuthBearerServer, message: bytes) -> Step:
     step = server.step(message)
-    assert isinstance(step, Check)
+    assert isinstance(step, OffloadedCheck)
     return server.checked(step.work())
 
 

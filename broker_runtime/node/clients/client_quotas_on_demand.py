@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from broker_runtime.apis.request.charged_call import ChargedCall, ChargedMutations
     from broker_runtime.apis.request.enforced_quotas import EnforcedQuotas
 
-IN_FORCE = "broker_runtime.node.client_quotas_in_force"
-METRICS = "broker_runtime.node.client_quota_metrics"
+IN_FORCE = "broker_runtime.node.clients.client_quotas_in_force"
+METRICS = "broker_runtime.node.clients.client_quota_metrics"
 _MUTATION_RATE = "controller_mutation_rate"
 
 

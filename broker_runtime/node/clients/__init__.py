@@ -1,0 +1,1 @@
+"""What a node enforces on clients: authentication, authorization, and the quotas of users and client ids."""
