@@ -17,6 +17,7 @@ from broker_runtime.network.quotas.quotas import ConnectionQuotas
 from broker_runtime.network.quotas.refusals import RefusalLog
 from broker_runtime.network.settings import QuotaSettings
 from broker_runtime.node.metrics import (
+    access_families,
     cleaner_families,
     controller_families,
     coordinator_families,
@@ -46,6 +47,7 @@ from tools import (
     alerts_page,
     audit_events_page,
     audit_results_page,
+    authorization_page,
     broker_metadata_page,
     broker_states_page,
     classic_groups_page,
@@ -194,6 +196,7 @@ def metrics_page() -> str:
         *group_lag_families(LagMetrics(), 0),
         *cleaner_families(CleanerMetrics(0.0), 0.0),
         unused_configs_family(0),
+        *access_families(0, {}),
         *observer_families({}, {}, 0),
     ]
     of_broker = ((family.name, family.kind, family.help) for family in broker)
@@ -233,6 +236,7 @@ PAGES = {
     "audit-events.md": audit_events_page.events_page,
     "audit-log-settings.md": audit_events_page.settings_page,
     "audit-results.md": audit_results_page.results_page,
+    "authorization.md": authorization_page.authorization_page,
     "broker-configuration.md": broker_page,
     "broker-metadata.md": broker_metadata_page.metadata_page,
     "broker-states.md": broker_states_page.states_page,
