@@ -22,6 +22,7 @@ from broker_runtime.network.quotas.refusals import RefusalLog
 from broker_runtime.network.settings import QuotaSettings
 from broker_runtime.node.clients.client_quota_metrics import client_quota_families, mutation_quota_families
 from broker_runtime.node.metrics import (
+    access_families,
     cleaner_families,
     controller_families,
     coordinator_families,
@@ -51,6 +52,7 @@ from tools import (
     alerts_page,
     audit_events_page,
     audit_results_page,
+    authorization_page,
     broker_metadata_page,
     broker_states_page,
     classic_groups_page,
@@ -207,6 +209,7 @@ def metrics_page() -> str:
         unused_configs_family(0),
         *client_quota_families(_NO_CLIENT_QUOTAS, 0),
         *mutation_quota_families(MutationQuota(_WINDOWS, dict), 0),
+        *access_families(0, {}),
         *observer_families({}, {}, 0),
     ]
     of_broker = ((family.name, family.kind, family.help) for family in broker)
@@ -246,6 +249,7 @@ PAGES = {
     "audit-events.md": audit_events_page.events_page,
     "audit-log-settings.md": audit_events_page.settings_page,
     "audit-results.md": audit_results_page.results_page,
+    "authorization.md": authorization_page.authorization_page,
     "broker-configuration.md": broker_page,
     "broker-metadata.md": broker_metadata_page.metadata_page,
     "broker-states.md": broker_states_page.states_page,

@@ -1,6 +1,6 @@
 """Convert the parts' own figures to Prometheus metric families, on request. Knows no arithmetic."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from broker_runtime.apis.request.request_metrics import RequestCount
 from broker_runtime.exposition import MetricFamily, counter, gauge
@@ -10,6 +10,7 @@ from broker_runtime.groups.lag.metrics import LagMetrics
 from broker_runtime.groups.tally import Counts, Loss, PushTally, Tally
 from broker_runtime.metadata.metrics import ControllerMetrics, ReplicationMetrics
 from broker_runtime.network.quotas.metrics import Sample
+from broker_runtime.security.acls.model import AclOperation, AclResource
 from broker_runtime.slicing.turn_lengths import BOUNDS_S, TurnLengths
 from broker_runtime.storage.compaction.metrics import CleanerMetrics
 
@@ -356,3 +357,16 @@ def unused_configs_family(count: int) -> MetricFamily:
         "Stored configuration values and limits that this broker cannot apply; /readyz has the reason",
         count,
     )
+
+
+def access_families(acls: int, denied: Mapping[tuple[AclResource, AclOperation], int]) -> Iterator[MetricFamily]:
+    """Return the metrics of a node with an authorizer."""
+    yield gauge("kafka_server_acls_total_count", "Access control lists (ACLs) in the metadata", acls)
+    family = MetricFamily(
+        "sluicegate_authorization_denied_total",
+        "counter",
+        "Denied operations by type of resource and operation, without those that only filter an answer",
+    )
+    for (resource, operation), count in sorted(denied.items()):
+        family.add(count, resource=resource.name, operation=operation.name)
+    yield family

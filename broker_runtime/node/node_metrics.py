@@ -1,5 +1,6 @@
 """The metrics of one process, from the parts that exist so far. Shell."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -15,6 +16,7 @@ from broker_runtime.node.broker_node import BrokerNode
 from broker_runtime.node.controller_node import ControllerNode
 from broker_runtime.node.loop_watch import LoopWatch
 from broker_runtime.node.metrics import (
+    access_families,
     cleaner_families,
     controller_families,
     coordinator_families,
@@ -35,6 +37,7 @@ from broker_runtime.node.metrics import (
 )
 from broker_runtime.node.node_parts import NodeParts
 from broker_runtime.node.process_metrics import process_families
+from broker_runtime.security.acls.model import AclOperation, AclResource
 
 
 class NodeMetrics:
@@ -57,6 +60,7 @@ class NodeMetrics:
             yield from families(serving.server.collect())
             yield from request_families(serving.request_metrics.collect())
             yield from self._turn_families()
+            yield from self._access_families()
             if (log_dir := parts.log_dir_health) is not None:
                 yield from log_dir_families(log_dir.failed_writes, failing=log_dir.failure is not None)
             lag = 0 if parts.follower is None else parts.follower.lag
@@ -84,6 +88,15 @@ class NodeMetrics:
             yield from broker.client_quotas.collect()
             yield unused_configs_family(len(broker.limits.problems) + len(broker.listeners.problems))
             yield from broker.observers.collect()
+
+    def _access_families(self) -> Iterator[MetricFamily]:
+        nodes = [node for node in (self._parts.broker, self._parts.controller) if node is not None]
+        denied: Counter[tuple[AclResource, AclOperation]] = Counter()
+        for node in nodes:
+            if node.authorization is not None:
+                denied.update(node.authorization.denials.counts)
+        if nodes[0].authorization is not None:
+            yield from access_families(len(nodes[0].image.acls), denied)
 
     def _turn_families(self) -> Iterator[MetricFamily]:
         if self._watch is None:

@@ -1,8 +1,8 @@
 """DescribeCluster (60), versions 0 to 2 (KIP-700, KIP-919 endpoint types, KIP-1073 fenced brokers).
 
 Brokers' listeners describe brokers, and the controller's listeners describe controllers. A request for the other kind
-gets MISMATCHED_ENDPOINT_TYPE. If a request asks for authorized operations and there is no authorizer, the answer has
-all. With one, a controller answers only clients that may alter the cluster.
+gets MISMATCHED_ENDPOINT_TYPE. If a request asks for authorized operations, a node without an authorizer returns all.
+With an authorizer, a controller answers only clients that may alter the cluster.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the client of a call may do, when the node has an authorizer: the checks of `access_table`."""
+"""The permissions of a call's client, if the node has an authorizer: the checks of `access_table`."""
 
 from collections.abc import Callable
 from typing import Protocol

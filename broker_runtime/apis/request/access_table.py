@@ -36,6 +36,11 @@ class Check(NamedTuple):
     at_gate: bool = False
     """Whether `access_gate` refuses the whole request; otherwise the handler checks."""
 
+    @property
+    def has_error(self) -> bool:
+        """Whether a denied client gets an error, and not just less in the answer or another check."""
+        return "error" in self.denied
+
 
 def _whole(resource: AclResource, operation: AclOperation) -> tuple[Check, ...]:
     return (Check(resource, operation, "error for the whole request", at_gate=True),)

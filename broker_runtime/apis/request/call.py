@@ -331,7 +331,7 @@ class Call(_Working):
 
     @property
     def access(self) -> Access | None:
-        """What the client may do. None if the node has no authorizer, so that everything is allowed."""
+        """Permissions of the client. None if the node has no authorizer, so that everything is allowed."""
         authorization = self._completion.authorization
         return None if authorization is None else Access(authorization, self.connection, self.api)
 

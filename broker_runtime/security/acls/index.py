@@ -20,20 +20,31 @@ Bucket = dict[tuple[str, str], Rules]
 class _OfType:
     """The ACLs of one type of resource."""
 
-    __slots__ = ("literal", "prefixed", "prefixes")
+    __slots__ = ("literal", "own", "prefixed", "prefixes")
 
     def __init__(self) -> None:
+        self.own: set[tuple[int, str]] = set()
+        """Pattern and name of the buckets that no copy shares."""
         self.literal: dict[str, Bucket] = {}
         self.prefixed: dict[str, Bucket] = {}
         self.prefixes: list[str] = []
         """The names of `prefixed`, sorted."""
 
     def copy(self) -> Self:
+        """Return a copy that shares the buckets. Both copy a bucket before its first change."""
+        self.own.clear()
         other = type(self)()
-        other.literal = {name: bucket.copy() for name, bucket in self.literal.items()}
-        other.prefixed = {name: bucket.copy() for name, bucket in self.prefixed.items()}
+        other.literal = self.literal.copy()
+        other.prefixed = self.prefixed.copy()
         other.prefixes = self.prefixes.copy()
         return other
+
+    def own_bucket(self, table: dict[str, Bucket], pattern: int, name: str) -> Bucket:
+        """Return the bucket of a name, to be changed."""
+        if (pattern, name) not in self.own:
+            table[name] = table[name].copy() if name in table else {}
+            self.own.add((pattern, name))
+        return table[name]
 
     def table(self, pattern: int) -> dict[str, Bucket]:
         return self.prefixed if pattern == AclPattern.PREFIXED else self.literal
@@ -63,11 +74,9 @@ class AclIndex:
         if one is None:
             one = self._types[acl.resource] = _OfType()
         table = one.table(acl.pattern)
-        bucket = table.get(acl.name)
-        if bucket is None:
-            bucket = table[acl.name] = {}
-            if table is one.prefixed:
-                insort(one.prefixes, acl.name)
+        if acl.name not in table and table is one.prefixed:
+            insort(one.prefixes, acl.name)
+        bucket = one.own_bucket(table, acl.pattern, acl.name)
         owner = acl.principal, acl.host
         bucket[owner] = (*bucket.get(owner, ()), (acl.operation, acl.permission))
 
@@ -76,7 +85,7 @@ class AclIndex:
         self.state = object()
         one = self._types[acl.resource]
         table = one.table(acl.pattern)
-        bucket, owner = table[acl.name], (acl.principal, acl.host)
+        bucket, owner = one.own_bucket(table, acl.pattern, acl.name), (acl.principal, acl.host)
         left = tuple(rule for rule in bucket[owner] if rule != (acl.operation, acl.permission))
         if left:
             bucket[owner] = left
@@ -84,6 +93,7 @@ class AclIndex:
         del bucket[owner]
         if not bucket:
             del table[acl.name]
+            one.own.discard((acl.pattern, acl.name))
             if table is one.prefixed:
                 del one.prefixes[bisect_right(one.prefixes, acl.name) - 1]
             if not one.literal and not one.prefixed:

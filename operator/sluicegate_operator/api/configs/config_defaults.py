@@ -8,6 +8,8 @@ leave a key out of a broker's properties.
 from collections.abc import Mapping
 
 BROKER_DEFAULTS: Mapping[str, str] = {
+    "allow.everyone.if.no.acl.found": "false",
+    "authorizer.class.name": "",
     "auto.create.topics.enable": "true",
     "auto.leader.rebalance.enable": "true",
     "background.threads": "10",
@@ -87,6 +89,8 @@ BROKER_DEFAULTS: Mapping[str, str] = {
     "sluicegate.connection.turn.max.us": "1000",
     "sluicegate.connection.turn.requests.max": "100",
     "sluicegate.controller.connection.setup.timeout.ms": "1000",
+    "sluicegate.acls.decisions.max": "10000",
+    "sluicegate.acls.max": "100000",
     "sluicegate.fetch.repeated.partitions.max": "30000",
     "sluicegate.fetch.session.partitions.max": "100000",
     "sluicegate.frame.receive.timeout.ms": "30000",
@@ -128,6 +132,7 @@ BROKER_DEFAULTS: Mapping[str, str] = {
     "socket.receive.buffer.bytes": "-1",
     "socket.request.max.bytes": "104857600",
     "socket.send.buffer.bytes": "-1",
+    "super.users": "",
     "transactional.id.expiration.ms": "604800000",
 }
 """Texts as `ConfigValue.canonical` returns them."""

@@ -41,6 +41,15 @@ _ITEMS_OF_APIS = Matching(
     "counts",
 )
 
+_PRINCIPALS = Matching(
+    "^( *[^:; ][^:;]*:[^;]+(;|$))*$",
+    "must be principals such as User:alice, separated by semicolons",
+)
+_AUTHORIZER = Matching(
+    "^(org[.]apache[.]kafka[.]metadata[.]authorizer[.]StandardAuthorizer)?$",
+    "must be empty or org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+)
+
 OPERATOR_KEYS = (
     "advertised.listeners",
     "broker.rack",
@@ -92,6 +101,8 @@ OBSERVER_KEYS = ("observer.class.names",)
 OBSERVER_PREFIX = "observer."
 
 BROKER_CONFIG: Mapping[str, ConfigValue] = {
+    "allow.everyone.if.no.acl.found": FLAG,
+    "authorizer.class.name": _AUTHORIZER,
     "auto.create.topics.enable": FLAG,
     "auto.leader.rebalance.enable": FLAG,
     "background.threads": WholeNumber(1, 1_000),
@@ -200,6 +211,8 @@ BROKER_CONFIG: Mapping[str, ConfigValue] = {
     "sluicegate.connection.turn.max.us": WholeNumber(1),
     "sluicegate.connection.turn.requests.max": WholeNumber(1),
     "sluicegate.controller.connection.setup.timeout.ms": long(1),
+    "sluicegate.acls.decisions.max": WholeNumber(1),
+    "sluicegate.acls.max": WholeNumber(1, 1_000_000),
     "sluicegate.fetch.repeated.partitions.max": WholeNumber(0),
     "sluicegate.fetch.session.partitions.max": WholeNumber(0),
     "sluicegate.frame.receive.timeout.ms": long(1),
@@ -240,6 +253,7 @@ BROKER_CONFIG: Mapping[str, ConfigValue] = {
     "socket.receive.buffer.bytes": WholeNumber(-1),
     "socket.request.max.bytes": WholeNumber(1),
     "socket.send.buffer.bytes": WholeNumber(-1),
+    "super.users": _PRINCIPALS,
     "transactional.id.expiration.ms": WholeNumber(1),
     "unclean.leader.election.enable": FLAG,
     "unsupported.request.reply": one_of("close", "empty"),

@@ -175,6 +175,32 @@ def test_it_decides_as_an_oracle_that_checks_every_acl(
             assert one.allows(who, HOST, operation, TOPIC, name) == expected
 
 
+@given(st.lists(RULES, min_size=1, max_size=10, unique=True), st.data())
+def test_copies_are_independent_whatever_changes(acls: list[Acl], data: st.DataObject) -> None:
+    areas = [filled(acls)]
+    ids = [set(areas[0])]
+    for number in range(data.draw(st.integers(1, 12))):
+        at = data.draw(st.integers(0, len(areas) - 1))
+        if data.draw(st.booleans()):
+            areas.append(areas[at].copy())
+            ids.append(set(ids[at]))
+        elif ids[at]:
+            gone = data.draw(st.sampled_from(sorted(ids[at])))
+            acl = areas[at][gone]
+            areas[at].apply(RemoveAccessControlEntryRecord(gone), None, Changes())
+            ids[at].remove(gone)
+            if data.draw(st.booleans()):
+                back = UUID(int=1000 + number)
+                areas[at].apply(AccessControlEntryRecord(back, *acl), None, Changes())
+                ids[at].add(back)
+    for area, known in zip(areas, ids, strict=True):
+        assert set(area) == known
+        fresh = filled(area.values())
+        for name in {acl.name for acl in acls} | {"a", "bb"}:
+            one, other = StandardAuthorizer(lambda area=area: area.index), StandardAuthorizer(lambda f=fresh: f.index)  # type: ignore[misc]
+            assert one.operations(ALICE, HOST, TOPIC, name) == other.operations(ALICE, HOST, TOPIC, name)
+
+
 @given(st.lists(RULES, max_size=8, unique=True))
 def test_any_resource_of_a_type_as_an_oracle_decides(acls: list[Acl]) -> None:
     area = filled(acls)

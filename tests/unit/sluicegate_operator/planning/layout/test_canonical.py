@@ -96,6 +96,7 @@ def values(value: ConfigValue) -> list[str]:
     candidates = ["true", "false", "0.25", "0.5", "100", "200.5", "classic", "classic,consumer", "range,uniform"]
     candidates += ["uniform", "delete", "compact,delete", "CreateTime", "LogAppendTime", "lz4", "zstd", "header", "all"]
     candidates += ["upgrade", "downgrade", "close", "empty", "Fetch:2000", "Fetch:2000,Produce:3000"]
+    candidates += ["User:alice", "User:bob", "org.apache.kafka.metadata.authorizer.StandardAuthorizer", ""]
     return [text for text in candidates if value.accepts(text)][:2]
 
 
