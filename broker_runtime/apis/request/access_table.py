@@ -165,6 +165,8 @@ CHECKS: Mapping[int, Sequence[Check]] = {
         *_items(_GROUP, _DESCRIBE, "group"),
         Check(_TOPIC, _DESCRIBE, "error for a group whose members have the topic; its members are not in the answer"),
     ),
+    versions.DESCRIBE_USER_SCRAM_CREDENTIALS: _whole(_CLUSTER, _DESCRIBE),
+    versions.ALTER_USER_SCRAM_CREDENTIALS: (Check(_CLUSTER, _ALTER, "error for every user"),),
     versions.LIST_CONFIG_RESOURCES: _whole(_CLUSTER, _DESCRIBE_CONFIGS),
     versions.DESCRIBE_TOPIC_PARTITIONS: (
         Check(_TOPIC, _DESCRIBE, "a topic that the request names gets the error; others are not in the answer"),
@@ -183,6 +185,8 @@ CHECKS: Mapping[int, Sequence[Check]] = {
 }
 UNCHECKED: Mapping[int, str] = {
     versions.API_VERSIONS: "Clients need it before they can do anything else.",
+    versions.SASL_HANDSHAKE: "Clients need it to authenticate.",
+    versions.SASL_AUTHENTICATE: "Clients need it to authenticate.",
     versions.GET_TELEMETRY_SUBSCRIPTIONS: "As in Apache Kafka.",
     versions.PUSH_TELEMETRY: "As in Apache Kafka.",
     own_keys.BROKER_METADATA: "It describes brokers as Metadata does, which every client may ask for.",

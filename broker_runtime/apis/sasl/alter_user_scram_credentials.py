@@ -1,5 +1,6 @@
 """AlterUserScramCredentials (51), version 0 (KIP-554), with one result for each user."""
 
+from broker_runtime.apis.request.access import denied
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, ControllerContext
 from broker_runtime.controller.scram_credentials import Change, Deletion, Outcome, Upsertion, alter_scram_credentials
@@ -14,6 +15,8 @@ async def handle(
     request: AlterUserScramCredentialsRequest, call: Call, context: ControllerContext
 ) -> Fields | Steps[Fields]:
     changes = await call.slices.finish(_changes(request))
+    if call.access is not None and not call.access.cluster():
+        return _refused(changes, denied(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     try:
         outcomes = await context.controller.submit(lambda image: alter_scram_credentials(changes, image))
     except KafkaError as error:

@@ -1,4 +1,4 @@
-"""The value of sasl.jaas.config: one login module and its options, in the syntax of JAAS. Pure.
+"""The value of the key `...sasl.jaas.config`: one login module and its options, in the syntax of JAAS. Pure.
 
 For example `org.apache.kafka.common.security.plain.PlainLoginModule required username="admin" password="secret";`. An
 error never contains a value, because a value may be a secret.

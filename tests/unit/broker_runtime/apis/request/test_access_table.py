@@ -1,10 +1,7 @@
 """The table of checks: every API is in it, or has a reason not to be."""
 
-from broker_runtime.apis.request.envelope import FORWARDABLE
-
-from broker_runtime.apis.request.access_gate import FORWARDED
 from broker_runtime.apis.request.access_table import CHECKS, GATE, UNCHECKED, code_of, operations_of
-from broker_runtime.apis.table import BROKER_APIS, CONTROLLER_APIS, COUNTED_APIS
+from broker_runtime.apis.table import CONTROLLER_APIS, COUNTED_APIS
 from broker_runtime.errors import ErrorCode
 from broker_runtime.security.acls.model import AclOperation, AclResource
 from broker_runtime.wire.versions import CREATE_TOPICS, FETCH, METADATA, PRODUCE
@@ -14,11 +11,6 @@ def test_every_api_is_checked_or_has_a_reason_not_to_be() -> None:
     served = {api.key for api in (*COUNTED_APIS, *CONTROLLER_APIS)}
     assert served == CHECKS.keys() | UNCHECKED.keys()
     assert not CHECKS.keys() & UNCHECKED.keys()
-
-
-def test_requests_that_brokers_forward_are_those_that_controllers_open() -> None:
-    assert {api.key for api in BROKER_APIS if api.reads == FORWARDED} == FORWARDABLE
-    assert {api.key for api in CONTROLLER_APIS} >= FORWARDABLE
 
 
 def test_operations_and_codes_are_those_of_the_table() -> None:
