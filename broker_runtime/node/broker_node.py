@@ -21,7 +21,7 @@ from broker_runtime.cluster.link import ControllerClient
 from broker_runtime.cluster.metadata_publisher import MetadataPublisher
 from broker_runtime.cluster.peers import BrokerPeers
 from broker_runtime.config import BrokerSettings, TopicConfig
-from broker_runtime.config.in_force.effective import effective_config
+from broker_runtime.config.in_force.effective import EffectiveConfig, effective_config
 from broker_runtime.errors import KafkaError
 from broker_runtime.groups.lag.log_ends import LogEndReader
 from broker_runtime.groups.lag.watch import LagWatch
@@ -36,6 +36,7 @@ from broker_runtime.node.broker_services import BrokerServices
 from broker_runtime.node.limits import host_names, limits_to_brokers, network_limits, quota_settings, request_limits
 from broker_runtime.node.limits_in_force import LimitsInForce
 from broker_runtime.node.listeners_in_force import ListenersInForce
+from broker_runtime.node.tls_on_demand import TlsOnDemand
 from broker_runtime.observers.on_demand import ObserversOnDemand
 from broker_runtime.observers.surroundings import BrokerFacts, HostedPartition
 from broker_runtime.on_demand import Importer
@@ -75,6 +76,7 @@ class BrokerNode:
         """Create the node without starting it. Simulations pass `peers` and `server`. Raises ConfigError."""
         self.settings = settings
         self.clock = clock
+        self.tls = TlsOnDemand(settings)
         self.logs = logs
         self.cluster_id = cluster_id
         self.image = MetadataImage()
@@ -82,7 +84,8 @@ class BrokerNode:
         self._loop = asyncio.get_running_loop()
         self._follower: MetadataFollower | None = None
         if peers is None:
-            connector = ClientConnector(SocketDialler(self._loop), limits_to_brokers(settings))
+            dialler = SocketDialler(self._loop, self.tls.dialling(settings.inter_broker_listener))
+            connector = ClientConnector(dialler, limits_to_brokers(settings))
             peers = BrokerPeers(self.image, settings.inter_broker_listener, connector)
         self.replicas = ReplicaManager(settings, clock, logs, self.image, peers)
         effective = effective_config(settings, {}, {})
@@ -100,19 +103,11 @@ class BrokerNode:
             first_requests=self._first_requests,
             long_requests=(self.slices, request_limits(settings)),
         )
-        limits = network_limits(settings, quota_settings(settings, effective, {}))
-        self.server = server or SocketServer(
-            PushOnDemand(
-                self._services, self.dispatcher.handle, self.dispatcher.completion, self._first_requests
-            ).handle,
-            limits,
-            clock,
-            self._loop,
-        )
+        self.server = server or self._own_server(effective)
         self.limits = LimitsInForce(settings, effective, self.image, self.server, self._host_names)
         self.observers = self._no_observers_yet()
         self._services.note_on_config = self.observers.note_on
-        self.listeners = self._services.listeners = ListenersInForce(settings, self.server)
+        self.listeners = self._services.listeners = ListenersInForce(settings, self.server, self.tls)
         self.metadata = MetadataPublisher(
             settings, clock, self.image, logs, self.replicas, (self.limits, self.listeners, self.observers)
         )
@@ -131,6 +126,14 @@ class BrokerNode:
         self.group_lag = LagWatch(settings.config, clock, self.groups.committed, ends)
         self.open = False
         """Whether the listeners accept clients."""
+
+    def _own_server(self, effective: EffectiveConfig) -> SocketServer:
+        limits = network_limits(self.settings, quota_settings(self.settings, effective, {}))
+        dispatcher = self.dispatcher
+        handler = PushOnDemand(self._services, dispatcher.handle, dispatcher.completion, self._first_requests).handle
+        server = SocketServer(handler, limits, self.clock, self._loop)
+        server.encrypted = self.tls.accepting
+        return server
 
     def _no_observers_yet(self) -> ObserversOnDemand:
         surroundings = BrokerFacts(

@@ -31,6 +31,7 @@ from broker_runtime.network.quotas.metrics import Sample
 from broker_runtime.network.server import SocketServer
 from broker_runtime.network.settings import QuotaSettings
 from broker_runtime.node.limits import host_names, network_limits, quota_settings, request_limits
+from broker_runtime.node.tls_on_demand import TlsOnDemand
 from broker_runtime.slicing.slices import Slices
 from broker_runtime.slicing.turn_lengths import TurnLengths
 from broker_runtime.storage.log.log import Log
@@ -82,6 +83,7 @@ class ControllerNode:
         self.clock = clock
         self.logs = logs
         self.cluster_id = cluster_id
+        self.tls = TlsOnDemand(settings)
         self.slices = slices = Slices(
             clock.monotonic,
             settings.config.sluicegate_network_turn_max_us / 1_000_000,
@@ -110,7 +112,10 @@ class ControllerNode:
         # The connection limits are for clients, not for brokers: only the limits of frames and idleness apply here.
         effective = effective_config(self.settings, {}, {})
         static = network_limits(self.settings, quota_settings(self.settings, effective, {}))
-        return SocketServer(self.dispatcher.handle, replace(static, quotas=QuotaSettings()), self.clock, self._loop)
+        limits = replace(static, quotas=QuotaSettings())
+        server = SocketServer(self.dispatcher.handle, limits, self.clock, self._loop)
+        server.encrypted = self.tls.accepting
+        return server
 
     async def start(self) -> None:
         """Replay the journal or enter standby, then open the controller's listeners.

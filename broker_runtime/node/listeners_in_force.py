@@ -50,14 +50,21 @@ class ListeningServer(Protocol):
     def address(self, listener: str) -> tuple[str, int]: ...
 
 
+class ListenersTls(Protocol):
+    """The used part of TlsOnDemand."""
+
+    def configure(self, effective: EffectiveConfig) -> None: ...
+
+
 class ListenersInForce:
     """Owns which listeners are open, whether clients are admitted, and the advertised addresses. Nothing is durable.
 
     `changed` is called when the advertised addresses have changed.
     """
 
-    def __init__(self, settings: BrokerSettings, server: ListeningServer) -> None:
+    def __init__(self, settings: BrokerSettings, server: ListeningServer, tls: ListenersTls | None = None) -> None:
         self._settings = settings
+        self._tls = tls
         self._server = server
         self._wanted = static_listeners(settings)
         self._opened: dict[str, Endpoint] = {}
@@ -115,6 +122,8 @@ class ListenersInForce:
         Raises ListenerBindError if one has to be retried; the others are in force.
         """
         told = self.advertised()
+        if self._tls is not None:
+            self._tls.configure(effective)
         self._wanted = effective.listeners
         self._failed.clear()
         for name, endpoint in list(self._opened.items()):
@@ -125,7 +134,7 @@ class ListenersInForce:
             if endpoint.listener not in self._opened:
                 try:
                     self._open(endpoint)
-                except ListenerBindError as error:
+                except (ConfigError, ListenerBindError) as error:
                     failure = str(error)
                     self._failed[endpoint.listener] = f"{failure} (its address is configured dynamically)"
         if self._paused is not None:

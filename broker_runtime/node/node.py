@@ -42,6 +42,7 @@ from broker_runtime.node.loop_watch import LoopWatch
 from broker_runtime.node.node_metrics import NodeMetrics
 from broker_runtime.node.node_parts import NodeParts
 from broker_runtime.node.node_readiness import readiness
+from broker_runtime.node.tls_on_demand import TlsOnDemand
 from broker_runtime.storage.disk.disk import ThreadedDisk
 from broker_runtime.storage.disk.filesystem import OsFileSystem
 from broker_runtime.storage.disk.waiters import SlicedCallbacks
@@ -125,6 +126,7 @@ class Node:
         self.settings = settings
         self._clock = clock or SystemClock()
         self.parts = NodeParts(settings, self._clock)
+        self._tls = TlsOnDemand(settings)
         self._metrics = NodeMetrics(self.parts, watch)
         self._undo: list[Callable[[], Awaitable[None]]] = []
         self._background: set[asyncio.Task[None]] = set()
@@ -260,7 +262,7 @@ class Node:
         if controller is not None and self._is_only_controller:
             link = LoopbackLink(controller.dispatcher)
         else:
-            dialler = SocketDialler(asyncio.get_running_loop())
+            dialler = SocketDialler(asyncio.get_running_loop(), self._tls.dialling(self.settings.controller_listener))
             link = SocketLink(self.settings.quorum, ClientConnector(dialler, limits_to_controllers(self.settings)))
         self._undo.append(_as_async(link.close))
         return link

@@ -13,7 +13,9 @@ class SecurityProtocol(IntEnum):
     SASL_SSL = 3
 
 
-SERVED = (SecurityProtocol.PLAINTEXT,)
+ENCRYPTED = (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
+"""The protocols that use TLS."""
+SERVED = (SecurityProtocol.PLAINTEXT, SecurityProtocol.SSL)
 """The protocols that this broker has. The others are rejected in a configuration, and never connected to."""
 
 

@@ -27,6 +27,7 @@ from broker_runtime.config.keys.identity import IdentityConfig
 from broker_runtime.config.keys.observers import observer_key, observer_names_problem
 from broker_runtime.config.keys.requests import RequestConfig
 from broker_runtime.config.keys.tags import tag_key
+from broker_runtime.config.keys.tls import TlsConfig
 from broker_runtime.config.keys.topic import TopicConfig
 
 BOOLEAN, STRING, INT, LONG, LIST = Type.BOOLEAN, Type.STRING, Type.INT, Type.LONG, Type.LIST
@@ -465,6 +466,7 @@ class BrokerConfig(
     IdentityConfig,
     QuotaConfig,
     ProxyConfig,
+    TlsConfig,
     NetworkConfig,
     RequestConfig,
     ClusterConfig,

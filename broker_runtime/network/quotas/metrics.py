@@ -16,6 +16,7 @@ from broker_runtime.network.quotas.listener_quota import ListenerQuota
 from broker_runtime.network.quotas.quotas import ConnectionQuotas
 from broker_runtime.network.quotas.refusals import RefusalLog
 from broker_runtime.network.sockets.proxy_header import HeaderOutcome
+from broker_runtime.security.authentication_counts import COUNTED, AuthenticationCounts
 
 MAX_IP_SERIES = 100
 """Maximum of addresses shown, the most recently seen ones: a flood of addresses must not flood the scrape."""
@@ -82,12 +83,15 @@ def collect(
     refusals: RefusalLog,
     acceptors: Collection[AcceptorMetrics],
     now_ms: int,
+    authentications: AuthenticationCounts | None = None,
 ) -> Iterator[Sample]:
     """Yield all samples, those of one metric consecutively, as the exposition format requires."""
     yield from _broker(quotas, figures, now_ms)
     yield from _by_listener(list(quotas.listeners.values()), now_ms)
     yield from _by_acceptor(acceptors)
     yield from _by_group(quotas.addresses.groups)
+    if authentications is not None:
+        yield from _of_authentications(authentications)
     for kind, total in sorted(refusals.totals.items()):
         yield Sample(
             _SERVER + "refused_total",
@@ -96,6 +100,12 @@ def collect(
             "Frames and connections that were refused or failed, by kind",
             {"kind": kind},
         )
+
+
+def _of_authentications(counts: AuthenticationCounts) -> Iterator[Sample]:
+    for name, text in COUNTED.items():
+        for listener, counted in sorted(counts.by_listener.items()):
+            yield Sample(_SERVER + name, counted.get(name, 0), "counter", text, {"listener": listener})
 
 
 def _broker(quotas: ConnectionQuotas, figures: NetworkMetrics, now_ms: int) -> Iterator[Sample]:

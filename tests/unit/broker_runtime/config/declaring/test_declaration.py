@@ -18,6 +18,7 @@ PYTHON_TYPES = {
     Type.LONG: int,
     Type.DOUBLE: float,
     Type.LIST: tuple[str, ...],
+    Type.PASSWORD: str,
 }
 
 
