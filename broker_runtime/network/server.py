@@ -73,6 +73,8 @@ class SocketServer:
         """
         is_encrypted = security_protocol in ENCRYPTED
         wrap = self.encrypted(name, security_protocol) if is_encrypted else TRANSPORTS[security_protocol]
+        if is_encrypted:
+            self.authentications.begin(name)
         connect = partial(self._connections.connect, wrap)
         listening = self.reserved.take(name, host, port) or listening_socket(name, host, port, self.limits)
         self.quotas.add_listener(name, self._now_ms())

@@ -33,7 +33,6 @@ class Handshakes:
         """Watch the handshake of a new connection, if its transport has one."""
         if transport.on_handshake(partial(self._ended, connection)):
             self._open[connection.id] = connection, now_s + self._timeout_s
-            self._counts.begin(connection.listener)
 
     def _ended(self, connection: Connection, principal: Principal | None) -> None:
         self._open.pop(connection.id, None)

@@ -23,6 +23,13 @@ class CertificateInfo:
 
 def certificate_info(der: bytes) -> CertificateInfo:
     """Read a certificate. Raises ValueError if it is malformed."""
+    try:
+        return _info(der)
+    except IndexError:
+        raise ValueError("a certificate has too few fields") from None
+
+
+def _info(der: bytes) -> CertificateInfo:
     fields = children(children(element(der))[0])
     if fields and fields[0].tag == _CONTEXT_0:
         del fields[0]

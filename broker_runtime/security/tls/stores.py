@@ -74,7 +74,7 @@ def _key_store(key: str, chain: str, key_source: str, chain_source: str, passwor
 def _info(certificate: PemBlock, source: str) -> CertificateInfo:
     try:
         return certificate_info(certificate.der)
-    except (ValueError, IndexError):
+    except ValueError:
         raise ConfigError(f"{source}: a certificate is malformed; copy it again") from None
 
 
