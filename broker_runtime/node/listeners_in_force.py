@@ -53,7 +53,14 @@ class ListeningServer(Protocol):
 class ListenersTls(Protocol):
     """The used part of TlsOnDemand."""
 
+    @property
+    def problems(self) -> list[str]: ...
+
     def configure(self, effective: EffectiveConfig) -> None: ...
+
+    async def check(self, own: Mapping[str, str], opened: Collection[str]) -> None: ...
+
+    def is_configured(self, own: Mapping[str, str]) -> bool: ...
 
 
 class ListenersInForce:
@@ -78,8 +85,8 @@ class ListenersInForce:
 
     @property
     def problems(self) -> list[str]:
-        """Configured listeners that are not open, a sentence each."""
-        return list(self._failed.values())
+        """Configured listeners that are not open, and certificates that are not used, a sentence each."""
+        return [*self._failed.values(), *(() if self._tls is None else self._tls.problems)]
 
     def bind(self) -> None:
         """Open the listeners of the properties file without accepting yet. Raises ListenerBindError."""
@@ -177,6 +184,8 @@ class ListenersInForce:
         async with self._one_change:
             own = change()
             try:
+                if self._tls is not None:
+                    await self._tls.check(own, self._opened)
                 for endpoint in dynamic_listeners(self._settings, own).opened:
                     if not self._is_open(endpoint):
                         self._server.reserved.reserve(endpoint.listener, endpoint.host, endpoint.port)
@@ -191,7 +200,7 @@ class ListenersInForce:
         wanted: Listeners = dynamic_listeners(self._settings, own)
         try:
             async with asyncio.timeout(timeout_s):
-                while self._wanted != wanted:
+                while self._wanted != wanted or not (self._tls is None or self._tls.is_configured(own)):
                     self._applied.clear()
                     await self._applied.wait()
         except TimeoutError:

@@ -193,6 +193,8 @@ class Node:
             if settings.config.log_cleaner_enable:
                 self._spawn(logs.cleaner.run(), "log cleaner")
         self._spawn(self._tick(logs), "housekeeping")
+        for tls in (self._tls, *(node.tls for node in (self.parts.broker, self.parts.controller) if node is not None)):
+            self._spawn(tls.watch(), "files of TLS")
 
     def _wanted_cluster_id(self) -> str | None:
         wanted = self.settings.config.cluster_id

@@ -4,7 +4,7 @@ Raises ConfigError with file, key and allowed values; the process then ends with
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Self, TypeVar
 
 from broker_runtime.config.declaring.definition import LONG_MAX, Key, Value
@@ -40,8 +40,8 @@ class BrokerSettings:
     """
 
     source: str
-    given: Mapping[str, str]
-    values: Mapping[str, Value]
+    given: Mapping[str, str] = field(repr=False)
+    values: Mapping[str, Value] = field(repr=False)
     config: BrokerConfig
     node_id: int
     roles: frozenset[str]

@@ -13,14 +13,26 @@ from broker_runtime.security.tls.tls_settings import TlsSettings
 
 
 @dataclass(frozen=True, slots=True)
+class Uses:
+    """What a listener's settings are used for: to accept connections (`serves`), to open them to others (`dials`)."""
+
+    serves: bool = False
+    dials: bool = False
+
+    def __or__(self, other: "Uses") -> "Uses":
+        return Uses(serves=self.serves or other.serves, dials=self.dials or other.dials)
+
+
+@dataclass(frozen=True, slots=True)
 class TlsMaterial:
-    """The loaded settings of one listener. `server` is None if there is no key store: the listener cannot be opened."""
+    """The loaded settings of one listener; the contexts are those that its `uses` need."""
 
     settings: TlsSettings
+    uses: Uses
     keys: KeyStore | None
     trust: TrustStore | None
     server: ssl.SSLContext | None
-    client: ssl.SSLContext
+    client: ssl.SSLContext | None
     rules: MappingRules
 
     def principal_of(self, certificate: bytes | None) -> Principal:
@@ -28,21 +40,26 @@ class TlsMaterial:
         return ANONYMOUS if certificate is None else Principal(USER, self.rules.name(subject_of(certificate)))
 
 
-def load(settings: TlsSettings, *, serves: bool) -> TlsMaterial:
-    """Read the stores and make the contexts. Raises ConfigError; if `serves`, also without a key store."""
+def load(settings: TlsSettings, uses: Uses) -> TlsMaterial:
+    """Read the stores and make the contexts. Raises ConfigError."""
     keys = read_key_store(settings.keys, settings.pem_max_bytes)
-    if serves and keys is None:
+    trust = read_trust_store(settings.trust, settings.pem_max_bytes)
+    return TlsMaterial(
+        settings,
+        uses,
+        keys,
+        trust,
+        server_context(settings, _needed(settings, keys), trust) if uses.serves else None,
+        client_context(settings, keys, trust) if uses.dials else None,
+        MappingRules(settings.principal_rules),
+    )
+
+
+def _needed(settings: TlsSettings, keys: KeyStore | None) -> KeyStore:
+    if keys is None:
         prefix = settings.keys.prefix
         raise ConfigError(
             f"{prefix}ssl.keystore.location is missing: a listener with TLS needs a private key and a certificate; "
             f"name a PEM file and set {prefix}ssl.keystore.type=PEM"
         )
-    trust = read_trust_store(settings.trust, settings.pem_max_bytes)
-    return TlsMaterial(
-        settings,
-        keys,
-        trust,
-        None if keys is None else server_context(settings, keys, trust),
-        client_context(settings, keys, trust),
-        MappingRules(settings.principal_rules),
-    )
+    return keys

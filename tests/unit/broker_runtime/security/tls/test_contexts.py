@@ -8,10 +8,11 @@ import pytest
 from broker_runtime.errors import ConfigError
 from broker_runtime.security.principal import ANONYMOUS
 from broker_runtime.security.tls.cipher_names import openssl_name
-from broker_runtime.security.tls.material import TlsMaterial, load
+from broker_runtime.security.tls.material import TlsMaterial, Uses, load
 from broker_runtime.security.tls.tls_settings import KeyStoreSettings, TlsSettings, TrustStoreSettings
 from tests.support.tls.authority import Authority, Issued
 
+SERVES, DIALS = Uses(serves=True), Uses(dials=True)
 AUTHORITY = Authority()
 BROKER = AUTHORITY.issue("CN=broker", "b.example")
 CLIENT = AUTHORITY.issue("CN=anna,O=Firm")
@@ -30,6 +31,7 @@ def shake_hands(server: TlsMaterial, client: TlsMaterial, name: str = "b.example
     """Return both sides after their handshake. Raises SSLError of the side that refuses."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     assert server.server is not None
+    assert client.client is not None
     ends = (
         server.server.wrap_bio(to_server, to_client, server_side=True),
         client.client.wrap_bio(to_client, to_server, server_hostname=name),
@@ -64,25 +66,25 @@ def principal(server: TlsMaterial, client: TlsMaterial) -> str:
 def test_the_principal_is_the_subject_of_a_certificate_that_was_asked_for(
     client_auth: str, issued: Issued | None, expected: str
 ) -> None:
-    server = load(settings_of(BROKER, client_auth=client_auth), serves=True)
-    assert principal(server, load(settings_of(issued), serves=False)) == expected
+    server = load(settings_of(BROKER, client_auth=client_auth), SERVES)
+    assert principal(server, load(settings_of(issued), DIALS)) == expected
 
 
 @pytest.mark.parametrize(("client_auth", "issued"), [("required", None), ("requested", FOREIGN), ("required", FOREIGN)])
 def test_clients_without_a_certificate_of_the_authority_are_refused(client_auth: str, issued: Issued | None) -> None:
-    server = load(settings_of(BROKER, client_auth=client_auth), serves=True)
+    server = load(settings_of(BROKER, client_auth=client_auth), SERVES)
     with pytest.raises(ssl.SSLError, match=r"CERTIFICATE_VERIFY_FAILED|PEER_DID_NOT_RETURN_A_CERTIFICATE"):
-        shake_hands(server, load(settings_of(issued), serves=False))
+        shake_hands(server, load(settings_of(issued), DIALS))
 
 
 def test_a_client_checks_authority_and_name() -> None:
-    client = load(settings_of(None), serves=False)
+    client = load(settings_of(None), DIALS)
     with pytest.raises(ssl.SSLCertVerificationError, match="unable to get local issuer"):
-        shake_hands(load(settings_of(FOREIGN), serves=True), client)
-    server = load(settings_of(BROKER), serves=True)
+        shake_hands(load(settings_of(FOREIGN), SERVES), client)
+    server = load(settings_of(BROKER), SERVES)
     with pytest.raises(ssl.SSLCertVerificationError, match="Hostname mismatch"):
         shake_hands(server, client, "c.example")
-    shake_hands(server, load(settings_of(None, check_names=False), serves=False), "c.example")
+    shake_hands(server, load(settings_of(None, check_names=False), DIALS), "c.example")
 
 
 @pytest.mark.parametrize(
@@ -95,28 +97,28 @@ def test_a_client_checks_authority_and_name() -> None:
     ],
 )
 def test_versions(newest: str, protocols: tuple[str, ...], expected: str) -> None:
-    server = load(settings_of(BROKER, newest=newest, protocols=protocols), serves=True)
-    accepted, _ = shake_hands(server, load(settings_of(None), serves=False))
+    server = load(settings_of(BROKER, newest=newest, protocols=protocols), SERVES)
+    accepted, _ = shake_hands(server, load(settings_of(None), DIALS))
     assert accepted.version() == expected
 
 
 def test_a_client_that_is_too_old_is_refused() -> None:
-    server = load(settings_of(BROKER, protocols=("TLSv1.3",)), serves=True)
+    server = load(settings_of(BROKER, protocols=("TLSv1.3",)), SERVES)
     with pytest.raises(ssl.SSLError, match=r"UNSUPPORTED_PROTOCOL|PROTOCOL_VERSION"):
-        shake_hands(server, load(settings_of(None, protocols=("TLSv1.2",)), serves=False))
+        shake_hands(server, load(settings_of(None, protocols=("TLSv1.2",)), DIALS))
 
 
 @pytest.mark.parametrize("name", ["TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", "ECDHE-ECDSA-AES256-GCM-SHA384"])
 def test_cipher_suites_have_the_names_of_iana_or_openssl(name: str) -> None:
-    server = load(settings_of(BROKER, cipher_suites=(name,), newest="TLSv1.2"), serves=True)
-    accepted, _ = shake_hands(server, load(settings_of(None), serves=False))
+    server = load(settings_of(BROKER, cipher_suites=(name,), newest="TLSv1.2"), SERVES)
+    accepted, _ = shake_hands(server, load(settings_of(None), DIALS))
     cipher = accepted.cipher()
     assert cipher is not None
     assert cipher[0] == "ECDHE-ECDSA-AES256-GCM-SHA384"
 
 
 def test_with_suites_of_tls_1_3_alone_no_older_version_is_spoken() -> None:
-    server = load(settings_of(BROKER, cipher_suites=("TLS_AES_256_GCM_SHA384",)), serves=True)
+    server = load(settings_of(BROKER, cipher_suites=("TLS_AES_256_GCM_SHA384",)), SERVES)
     assert server.server is not None
     assert server.server.minimum_version is ssl.TLSVersion.TLSv1_3
 
@@ -160,22 +162,23 @@ def test_names_of_cipher_suites(iana: str, openssl: str) -> None:
 )
 def test_unusable_settings_are_refused_with_instructions(changes: dict[str, object], expected: str) -> None:
     with pytest.raises(ConfigError, match=expected):
-        load(settings_of(BROKER, **changes), serves=True)
+        load(settings_of(BROKER, **changes), SERVES)
 
 
 def test_encrypted_and_old_keys_are_loaded() -> None:
     rsa = AUTHORITY.issue("CN=rsa", "b.example", rsa_bits=2048)
     for text, password in ((rsa.key_pem("secret"), "secret"), (rsa.key_pem(), None), (rsa.key_pem(), "not needed")):
         keys = KeyStoreSettings(type="PEM", key=text, chain=rsa.chain, key_password=password)
-        shake_hands(load(settings_of(None, keys=keys), serves=True), load(settings_of(None), serves=False))
+        shake_hands(load(settings_of(None, keys=keys), SERVES), load(settings_of(None), DIALS))
 
 
 def test_a_client_resumes_its_session() -> None:
-    server, client = load(settings_of(BROKER), serves=True), load(settings_of(None, newest="TLSv1.2"), serves=False)
+    server, client = load(settings_of(BROKER), SERVES), load(settings_of(None, newest="TLSv1.2"), DIALS)
     _, first = shake_hands(server, client)
     assert first.session is not None
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     assert server.server is not None
+    assert client.client is not None
     accepted = server.server.wrap_bio(to_server, to_client, server_side=True)
     second = client.client.wrap_bio(to_client, to_server, server_hostname="b.example", session=first.session)
     for _ in range(4):

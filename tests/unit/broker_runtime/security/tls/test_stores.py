@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.serialization import PrivateFormat
@@ -72,7 +73,7 @@ def test_the_form_of_a_key_is_kept(form: PrivateFormat, password: str | None) ->
         ({"chain": ISSUED.chain.replace("MII", "AAA", 1)}, r"a certificate is malformed"),
     ],
 )
-def test_key_stores_are_refused_with_instructions(changes: dict[str, str | None], expected: str) -> None:
+def test_key_stores_are_refused_with_instructions(changes: dict[str, Any], expected: str) -> None:
     with pytest.raises(ConfigError, match=expected) as refusal:
         read_key_store(replace(INLINE, **changes), BYTES_MAX)
     assert str(refusal.value).startswith(PREFIX)
@@ -89,7 +90,7 @@ def test_key_stores_are_refused_with_instructions(changes: dict[str, str | None]
         ({"certificates": "nothing"}, "ssl.truststore.certificates has no certificate"),
     ],
 )
-def test_trust_stores_are_refused_with_instructions(changes: dict[str, str | None], expected: str) -> None:
+def test_trust_stores_are_refused_with_instructions(changes: dict[str, Any], expected: str) -> None:
     with pytest.raises(ConfigError, match=expected):
         read_trust_store(replace(TRUST, **changes), BYTES_MAX)
 
