@@ -4,7 +4,7 @@ import asyncio
 import logging
 import socket
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from broker_runtime.errors import ConfigError
 from broker_runtime.network.quotas.metrics import Sample
 from broker_runtime.network.sockets.tls_transport import TlsTransport
 from broker_runtime.network.sockets.transport import TransportFactory
+from broker_runtime.node.tls_metrics import tls_samples
 from broker_runtime.node.tls_settings_of import tls_settings_of
 from broker_runtime.security.principal import Principal
 from broker_runtime.security.tls.change_rules import check_change, check_handshake
@@ -149,25 +150,11 @@ class TlsInForce:
                 "" if keys is None else f"; the certificate of {keys.infos[0].subject} ends {keys.infos[0].not_after}",
             )
 
-    def collect(self) -> Iterator[Sample]:
-        """Yield how often keys were replaced, and when the certificates end."""
-        for (listener, outcome), count in sorted(self._reloads.items()):
-            yield Sample(
-                "sluicegate_tls_reloads_total",
-                count,
-                "counter",
-                "Changes of keys and certificates, by listener: done, or failed while the old stay in force",
-                {"listener": listener, "outcome": outcome},
-            )
-        for listener, loaded in sorted(self._loaded.items()):
-            if loaded.material.keys is not None:
-                yield Sample(
-                    "sluicegate_tls_certificate_end_seconds",
-                    loaded.material.keys.infos[0].not_after.timestamp(),
-                    "gauge",
-                    "Time at which the certificate in force ends, by listener, in seconds since 1970",
-                    {"listener": listener},
-                )
+    def collect(self) -> Iterable[Sample]:
+        """Return how often keys were replaced, and when the certificates end."""
+        keys = {listener: loaded.material.keys for listener, loaded in self._loaded.items()}
+        ends_s = {name: store.infos[0].not_after.timestamp() for name, store in keys.items() if store is not None}
+        return tls_samples(self._reloads, ends_s)
 
 
 def _found_by_sasl(certificate: bytes | None) -> Principal | None:

@@ -10,6 +10,7 @@ _CONTEXT_0, _CONTEXT_3 = 0xA0, 0xA3
 _UTC_TIME = 0x17
 _ALTERNATIVE_NAMES = "2.5.29.17"
 _CENTURY_FROM = 50
+_TIME_LENGTH = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,4 +59,8 @@ def _time(read: Element) -> datetime:
     text = read.content.decode("ascii")
     if read.tag == _UTC_TIME:
         text = ("19" if int(text[:2]) >= _CENTURY_FROM else "20") + text
-    return datetime.strptime(text, "%Y%m%d%H%M%SZ").replace(tzinfo=UTC)
+    if len(text) != _TIME_LENGTH or text[-1] != "Z":
+        raise ValueError("a certificate has an unusable time")
+    # `strptime` would import 1 MB of modules.
+    month, day, hour, minute, second = (int(text[at : at + 2]) for at in range(4, _TIME_LENGTH - 1, 2))
+    return datetime(int(text[:4]), month, day, hour, minute, second, tzinfo=UTC)

@@ -7,7 +7,6 @@ import os
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
-from tempfile import NamedTemporaryFile
 
 from broker_runtime.errors import ConfigError
 from broker_runtime.security.tls.cipher_names import TLS_1_3, openssl_name
@@ -104,15 +103,9 @@ def _load_trust(context: ssl.SSLContext, settings: TlsSettings, trust: TrustStor
 
 @contextmanager
 def _file(text: str) -> Iterator[str]:
-    """Yield the path of a file with `text` that exists only meanwhile: in memory if the system has such files."""
-    if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("tls")
-        with os.fdopen(descriptor, "wb") as opened:
-            opened.write(text.encode("ascii"))
-            opened.flush()
-            yield f"/proc/self/fd/{descriptor}"
-    else:
-        with NamedTemporaryFile("w", encoding="ascii") as named:
-            named.write(text)
-            named.flush()
-            yield named.name
+    """Yield the path of a file in memory with `text`, which exists only meanwhile."""
+    descriptor = os.memfd_create("tls")
+    with os.fdopen(descriptor, "wb") as opened:
+        opened.write(text.encode("ascii"))
+        opened.flush()
+        yield f"/proc/self/fd/{descriptor}"

@@ -51,7 +51,7 @@ def test_records_are_replicated_and_survive_the_loss_of_a_leader(group: BrokerGr
     assert failed == [None] * 500
 
     def leader() -> int:
-        return admin.list_topics("replicated", timeout=PATIENCE_S).topics["replicated"].partitions[0].leader
+        return int(admin.list_topics("replicated", timeout=PATIENCE_S).topics["replicated"].partitions[0].leader)
 
     first = leader()
     lost = next(broker for broker in group.brokers if broker.node_id == first)
