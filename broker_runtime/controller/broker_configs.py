@@ -42,6 +42,12 @@ def _given_problem(given: Configs, broker_id: int | None, image: MetadataImage) 
     if single and broker_id is None:
         names = ", ".join(sorted(single))
         return f"Cannot update these configs at default cluster level, broker id must be specified: [{names}]"
+    unprefixed = [name for name in given if name.startswith("ssl.")]
+    if unprefixed:
+        return (
+            "These security configs can be dynamically updated only per-listener using the listener prefix: "
+            f"[{', '.join(sorted(unprefixed))}]"
+        )
     return (
         _listener_problem(given, broker_id, image)
         or _value_problem(given, keys)

@@ -17,6 +17,7 @@ from broker_runtime.network.connection.connection_notices import (
     NoticeKind,
     reason_of,
 )
+from broker_runtime.network.connection.handshakes import Handshakes
 from broker_runtime.network.connection.hanging_up import HangingUp
 from broker_runtime.network.connection.shared import OwnedConnection, Shared
 from broker_runtime.network.quotas.metrics import NetworkMetrics
@@ -39,13 +40,21 @@ class Connections:
     `shared`.
     """
 
-    def __init__(self, shared: Shared, quotas: ConnectionQuotas, refusals: RefusalLog, figures: NetworkMetrics) -> None:
+    def __init__(
+        self,
+        shared: Shared,
+        quotas: ConnectionQuotas,
+        refusals: RefusalLog,
+        figures: NetworkMetrics,
+        handshakes: Handshakes,
+    ) -> None:
         self._shared = shared
         self._loop = shared.loop
         self._now = shared.now
         self._quotas = quotas
         self._refusals = refusals
         self._figures = figures
+        self._handshakes = handshakes
         self._open: dict[int, Connection] = {}
         self._next_id = 0
         self._reasons: dict[int, str] = {}
@@ -78,6 +87,7 @@ class Connections:
         tell = self._shared.notices.tell
         if tell is not None:
             tell(ConnectionNotice(NoticeKind.ACCEPTED, listener, *peer, connection_id))
+        self._handshakes.begin(channel.connection, channel.transport, now_s)
         if authenticate is not None:
             authenticate(channel.connection)
         channel.start()
@@ -99,6 +109,7 @@ class Connections:
 
     def connection_closed(self, connection: OwnedConnection) -> None:
         del self._open[connection.id]
+        self._handshakes.closed(connection.id)
         accepted_ms = int(self._accepted_s(connection) * 1000)
         self._quotas.on_closed(connection.listener, connection.peer[0], self._now_ms(), accepted_ms)
         tell = self._shared.notices.tell
@@ -126,6 +137,7 @@ class Connections:
     def connection_refused(self, connection: ServedConnection, kind: str, text: str) -> None:
         if self._shared.notices.tell is not None:
             self._reasons[connection.id] = kind
+        self._handshakes.refused(connection.id, connection.listener, kind)
         self.request_refused(connection, kind, text)
 
     def request_refused(self, connection: ServedConnection, kind: str, text: str) -> None:
@@ -164,6 +176,7 @@ class Connections:
         now_s = self._now()
         for connection_id in list(self._shared.buffers.memory.holders):
             self._open[connection_id].refuse_overdue(now_s)
+        self._handshakes.end_overdue(now_s)
         if now_s >= self._next_idle_sweep_s:
             self._close_idle(now_s)
 

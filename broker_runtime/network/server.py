@@ -4,13 +4,15 @@ It knows neither APIs nor configuration text: requests go to a given handler, li
 """
 
 import asyncio
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 
 from broker_runtime.clock import Clock
-from broker_runtime.config.declaring.endpoints import SASL, SecurityProtocol
+from broker_runtime.config.declaring.endpoints import ENCRYPTED, SASL, SecurityProtocol
+from broker_runtime.errors import ConfigError
 from broker_runtime.network.accepting.acceptor import Acceptor
 from broker_runtime.network.accepting.acceptor_runtime import AcceptorRuntime
+from broker_runtime.network.connection.handshakes import Handshakes
 from broker_runtime.network.connection.shared import Shared
 from broker_runtime.network.connections import Connections
 from broker_runtime.network.quotas.changing_groups import ChangingGroups
@@ -20,7 +22,7 @@ from broker_runtime.network.quotas.refusals import RefusalLog
 from broker_runtime.network.settings import NetworkLimits, QuotaSettings
 from broker_runtime.network.sockets.listening import ReservedListeners, listening_socket
 from broker_runtime.network.sockets.poller import Poller, default_poller
-from broker_runtime.network.sockets.transport import TRANSPORTS
+from broker_runtime.network.sockets.transport import TRANSPORTS, TransportFactory
 from broker_runtime.security.authentication_counts import AuthenticationCounts
 from broker_runtime.slicing.turn_lengths import TurnLengths
 from broker_runtime.wire.handler import Authenticate, AuthenticatingConnection, FrameHandler
@@ -49,12 +51,15 @@ class SocketServer:
         self.figures = NetworkMetrics()
         self._shared = Shared(loop, self._poller, clock, limits, handler)
         self.connection_notices = self._shared.notices
-        self._connections = Connections(self._shared, self.quotas, self.refusals, self.figures)
+        self.authentications = AuthenticationCounts()
+        handshakes = Handshakes(limits.tls_handshake_timeout_s, self.authentications)
+        self._connections = Connections(self._shared, self.quotas, self.refusals, self.figures, handshakes)
         self._runtime = AcceptorRuntime(self._shared, self.quotas, self.refusals)
         self._acceptors: dict[str, Acceptor] = {}
         self.reserved = ReservedListeners(limits)
         self._closed = False
-        self.authentications = AuthenticationCounts()
+        self.encrypted: Callable[[str, SecurityProtocol], TransportFactory] = _no_tls
+        """Returns the transports of a listener with TLS, by its name. Raises ConfigError."""
         self.authenticate: Authenticate = _refused
         """Prepares the connections of SASL listeners that are added afterwards."""
 
@@ -64,9 +69,16 @@ class SocketServer:
     def add_listener(
         self, name: str, host: str, port: int, security_protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
     ) -> tuple[str, int]:
-        """Bind and listen, but accept nothing before `start`. Returns the bound address. Raises ListenerBindError."""
+        """Bind and listen, but accept nothing before `start`. Returns the bound address.
+
+        Raises ListenerBindError, and ConfigError if the TLS settings of the listener cannot be used.
+        """
+        is_encrypted = security_protocol in ENCRYPTED
+        wrap = self.encrypted(name, security_protocol) if is_encrypted else TRANSPORTS[security_protocol]
+        if is_encrypted:
+            self.authentications.begin(name)
         authenticate = self.authenticate if security_protocol in SASL else None
-        connect = partial(self._connections.connect, TRANSPORTS[security_protocol], authenticate)
+        connect = partial(self._connections.connect, wrap, authenticate)
         listening = self.reserved.take(name, host, port) or listening_socket(name, host, port, self.limits)
         self.quotas.add_listener(name, self._now_ms())
         acceptor = self._acceptors[name] = Acceptor(name, listening, connect, self._runtime)
@@ -146,3 +158,7 @@ class SocketServer:
 
 def _refused(connection: AuthenticatingConnection) -> None:
     connection.refuse("authentication-failed", "this process has no authentication by SASL")
+
+
+def _no_tls(listener: str, security_protocol: SecurityProtocol) -> TransportFactory:
+    raise ConfigError(f"{listener}: this process has no transports for {security_protocol.name}")

@@ -22,7 +22,7 @@ from broker_runtime.cluster.link import ControllerClient
 from broker_runtime.cluster.metadata_publisher import MetadataPublisher
 from broker_runtime.cluster.peers import BrokerPeers
 from broker_runtime.config import BrokerSettings, TopicConfig
-from broker_runtime.config.in_force.effective import effective_config
+from broker_runtime.config.in_force.effective import EffectiveConfig, effective_config
 from broker_runtime.errors import KafkaError
 from broker_runtime.groups.lag.log_ends import LogEndReader
 from broker_runtime.groups.lag.watch import LagWatch
@@ -40,6 +40,7 @@ from broker_runtime.node.clients.sasl_listeners import authentication_of, login_
 from broker_runtime.node.limits import host_names, limits_to_brokers, network_limits, quota_settings, request_limits
 from broker_runtime.node.limits_in_force import LimitsInForce
 from broker_runtime.node.listeners_in_force import ListenersInForce
+from broker_runtime.node.tls_on_demand import TlsOnDemand
 from broker_runtime.observers.on_demand import ObserversOnDemand
 from broker_runtime.observers.surroundings import BrokerFacts, HostedPartition
 from broker_runtime.on_demand import Importer
@@ -83,6 +84,7 @@ class BrokerNode:
         """Create the node without starting it. Simulations pass `peers` and `server`. Raises ConfigError."""
         self.settings = settings
         self.clock = clock
+        self.tls = TlsOnDemand(settings)
         self.logs = logs
         self.cluster_id = cluster_id
         self.image = MetadataImage()
@@ -90,9 +92,8 @@ class BrokerNode:
         self._loop = asyncio.get_running_loop()
         self._follower: MetadataFollower | None = None
         if peers is None:
-            connector = ClientConnector(
-                SocketDialler(self._loop), limits_to_brokers(settings), login_to_brokers(settings)
-            )
+            dialler = SocketDialler(self._loop, self.tls.dialling(settings.inter_broker_listener))
+            connector = ClientConnector(dialler, limits_to_brokers(settings), login_to_brokers(settings))
             peers = BrokerPeers(self.image, settings.inter_broker_listener, connector)
         self.replicas = ReplicaManager(settings, clock, logs, self.image, peers)
         effective = effective_config(settings, {}, {})
@@ -104,16 +105,15 @@ class BrokerNode:
         importer = Importer()
         self._first_requests = FirstRequests(importer)
         self.dispatcher = self._new_dispatcher()
-        limits = network_limits(settings, quota_settings(settings, effective, {}))
         handler = PushOnDemand(
             self._services, self.dispatcher.handle, self.dispatcher.completion, self._first_requests
         ).handle
-        self.server = server or SocketServer(handler, limits, clock, self._loop)
+        self.server = server or self._own_server(handler, effective)
         self._authentication = self._authenticate(handler)
         self.limits = LimitsInForce(settings, effective, self.image, self.server, self._host_names)
         self.observers = self._no_observers_yet()
         self._services.note_on_config = self.observers.note_on
-        self.listeners = self._services.listeners = ListenersInForce(settings, self.server)
+        self.listeners = self._services.listeners = ListenersInForce(settings, self.server, self.tls)
         self.metadata = MetadataPublisher(
             settings, clock, self.image, logs, self.replicas, (self.limits, self.listeners, self.observers)
         )
@@ -144,6 +144,12 @@ class BrokerNode:
         )
         made.completion.authorization = self.authorization
         return made
+
+    def _own_server(self, handler: FrameHandler, effective: EffectiveConfig) -> SocketServer:
+        limits = network_limits(self.settings, quota_settings(self.settings, effective, {}))
+        server = SocketServer(handler, limits, self.clock, self._loop)
+        server.encrypted = self.tls.accepting
+        return server
 
     def _new_lag_watch(self, peers: Peers) -> LagWatch:
         config = self.settings.config

@@ -35,6 +35,7 @@ from broker_runtime.node.clients.client_quotas_on_demand import MutationsOnDeman
 from broker_runtime.node.clients.first_scram import first_scram_records
 from broker_runtime.node.clients.sasl_listeners import authentication_of
 from broker_runtime.node.limits import host_names, network_limits, quota_settings, request_limits
+from broker_runtime.node.tls_on_demand import TlsOnDemand
 from broker_runtime.slicing.slices import Slices
 from broker_runtime.slicing.turn_lengths import TurnLengths
 from broker_runtime.storage.log.log import Log
@@ -88,6 +89,7 @@ class ControllerNode:
         self.clock = clock
         self.logs = logs
         self.cluster_id = cluster_id
+        self.tls = TlsOnDemand(settings)
         self.slices = slices = Slices(
             clock.monotonic,
             settings.config.sluicegate_network_turn_max_us / 1_000_000,
@@ -129,6 +131,7 @@ class ControllerNode:
         static = network_limits(self.settings, quota_settings(self.settings, effective, {}))
         limits = replace(static, quotas=QuotaSettings())
         server = SocketServer(self.dispatcher.handle, limits, self.clock, self._loop)
+        server.encrypted = self.tls.accepting
         if self._authentication is not None:
             self._authentication.of(server, self.dispatcher.handle)
         return server

@@ -50,14 +50,28 @@ class ListeningServer(Protocol):
     def address(self, listener: str) -> tuple[str, int]: ...
 
 
+class ListenersTls(Protocol):
+    """The used part of TlsOnDemand."""
+
+    @property
+    def problems(self) -> list[str]: ...
+
+    def configure(self, effective: EffectiveConfig) -> None: ...
+
+    async def check(self, own: Mapping[str, str], opened: Collection[str]) -> None: ...
+
+    def is_configured(self, own: Mapping[str, str]) -> bool: ...
+
+
 class ListenersInForce:
     """Owns which listeners are open, whether clients are admitted, and the advertised addresses. Nothing is durable.
 
     `changed` is called when the advertised addresses have changed.
     """
 
-    def __init__(self, settings: BrokerSettings, server: ListeningServer) -> None:
+    def __init__(self, settings: BrokerSettings, server: ListeningServer, tls: ListenersTls | None = None) -> None:
         self._settings = settings
+        self._tls = tls
         self._server = server
         self._wanted = static_listeners(settings)
         self._opened: dict[str, Endpoint] = {}
@@ -71,8 +85,8 @@ class ListenersInForce:
 
     @property
     def problems(self) -> list[str]:
-        """Configured listeners that are not open, a sentence each."""
-        return list(self._failed.values())
+        """Configured listeners that are not open, and certificates that are not used, a sentence each."""
+        return [*self._failed.values(), *(() if self._tls is None else self._tls.problems)]
 
     def bind(self) -> None:
         """Open the listeners of the properties file without accepting yet. Raises ListenerBindError."""
@@ -115,6 +129,8 @@ class ListenersInForce:
         Raises ListenerBindError if one has to be retried; the others are in force.
         """
         told = self.advertised()
+        if self._tls is not None:
+            self._tls.configure(effective)
         self._wanted = effective.listeners
         self._failed.clear()
         for name, endpoint in list(self._opened.items()):
@@ -125,7 +141,7 @@ class ListenersInForce:
             if endpoint.listener not in self._opened:
                 try:
                     self._open(endpoint)
-                except ListenerBindError as error:
+                except (ConfigError, ListenerBindError) as error:
                     failure = str(error)
                     self._failed[endpoint.listener] = f"{failure} (its address is configured dynamically)"
         if self._paused is not None:
@@ -168,6 +184,8 @@ class ListenersInForce:
         async with self._one_change:
             own = change()
             try:
+                if self._tls is not None:
+                    await self._tls.check(own, self._opened)
                 for endpoint in dynamic_listeners(self._settings, own).opened:
                     if not self._is_open(endpoint):
                         self._server.reserved.reserve(endpoint.listener, endpoint.host, endpoint.port)
@@ -182,7 +200,7 @@ class ListenersInForce:
         wanted: Listeners = dynamic_listeners(self._settings, own)
         try:
             async with asyncio.timeout(timeout_s):
-                while self._wanted != wanted:
+                while self._wanted != wanted or not (self._tls is None or self._tls.is_configured(own)):
                     self._applied.clear()
                     await self._applied.wait()
         except TimeoutError:

@@ -58,6 +58,7 @@ class NodeMetrics:
         serving = broker or controller
         if serving is not None:
             yield from families(serving.server.collect())
+            yield from families(serving.tls.collect())
             yield from request_families(serving.request_metrics.collect())
             yield from self._turn_families()
             yield from self._access_families()

@@ -15,13 +15,14 @@ from broker_runtime.network.connection.client_connection import ClientConnection
 from broker_runtime.network.connection.shared import Shared
 from broker_runtime.network.settings import ClientLimits, NetworkLimits
 from broker_runtime.network.sockets.poller import LoopPoller, Poller, default_poller
+from broker_runtime.network.sockets.tls_transport import TlsTransport
 from broker_runtime.network.sockets.transport import PlainTransport, Transport
 from broker_runtime.wire.handler import ServedConnection
 from broker_runtime.wire.header import prefix, read_header
 from broker_runtime.wire.reply import FileRegion, Reply
 from broker_runtime.wire.versions import FETCH
 from tests.support.dashboards.certificate import Certificate, make_certificate
-from tests.support.fakes.tls_transport import TlsTransport, tls_contexts
+from tests.support.fakes.tls_transport import tls_contexts
 from tests.support.logs.open_file import OpenFile
 
 PATIENCE_S = 60.0
@@ -85,8 +86,8 @@ def tls_wraps(shown: Certificate, trusted: Certificate) -> tuple[Wrap, Wrap]:
     server, _ = tls_contexts(str(shown.certificate), str(shown.key))
     _, client = tls_contexts(str(trusted.certificate), str(trusted.key))
     return (
-        lambda accepted: TlsTransport(PlainTransport(accepted), server, server_name=None),
-        lambda connected: TlsTransport(PlainTransport(connected), client, server_name=HOST),
+        lambda accepted: TlsTransport(accepted, server, lambda _: None),
+        lambda connected: TlsTransport(connected, client, lambda _: None, server_name=HOST),
     )
 
 

@@ -10,11 +10,12 @@ from typing import Protocol
 import pytest
 
 from broker_runtime.network.connection.output import send
+from broker_runtime.network.sockets.tls_transport import TlsTransport
 from broker_runtime.network.sockets.transport import FileUnreadableError, PlainTransport, Transport
 from broker_runtime.wire.reply import Chunk, FileRegion
 from tests.support.dashboards.certificate import make_certificate
 from tests.support.fakes.memory_transport import EncryptingTransport, MemoryTransport
-from tests.support.fakes.tls_transport import TlsTransport, tls_contexts
+from tests.support.fakes.tls_transport import BufferedTls, tls_contexts
 from tests.support.logs.open_file import OpenFile
 
 Contexts = tuple[ssl.SSLContext, ssl.SSLContext]
@@ -74,7 +75,7 @@ class MemoryPeer:
 class TlsPeer:
     """Owns the other end of a socket, and speaks TLS over it."""
 
-    def __init__(self, transport: TlsTransport, connected: socket.socket) -> None:
+    def __init__(self, transport: BufferedTls, connected: socket.socket) -> None:
         self._transport = transport
         self._socket = connected
 
@@ -119,18 +120,24 @@ def _encrypting(_: Contexts) -> Iterator[Ends]:
 
 def _tls_accepted(contexts: Contexts) -> Iterator[Ends]:
     with socket_pair() as (ours, theirs):
-        accepted = TlsTransport(PlainTransport(ours), contexts[0], server_name=None)
-        dialled = TlsTransport(PlainTransport(theirs), contexts[1], server_name=HOST)
+        accepted = TlsTransport(ours, contexts[0], no_principal)
+        dialled = BufferedTls(PlainTransport(theirs), contexts[1], server_name=HOST)
         shake_hands(accepted, dialled)
         yield accepted, TlsPeer(dialled, theirs)
+        accepted.close()
 
 
 def _tls_dialled(contexts: Contexts) -> Iterator[Ends]:
     with socket_pair() as (ours, theirs):
-        dialled = TlsTransport(PlainTransport(ours), contexts[1], server_name=HOST)
-        accepted = TlsTransport(PlainTransport(theirs), contexts[0], server_name=None)
+        dialled = TlsTransport(ours, contexts[1], no_principal, server_name=HOST)
+        accepted = BufferedTls(PlainTransport(theirs), contexts[0], server_name=None)
         shake_hands(accepted, dialled)
         yield dialled, TlsPeer(accepted, theirs)
+        dialled.close()
+
+
+def no_principal(certificate: bytes | None) -> None:
+    assert certificate is None or certificate[0] == 0x30
 
 
 def shake_hands(*ends: Transport) -> None:

@@ -1,9 +1,10 @@
 """A broker's part of AlterConfigs and IncrementalAlterConfigs: its own listeners (KIP-226), and levels of its loggers.
 
-Only the broker itself can determine whether it can open a port. So a change of its listeners must be sent to that
-broker, as Kafka's own clients do. The broker opens the new listeners, forwards the change to the controller, and
-answers when it is in force. Logger levels (KIP-412) exist only in this process; the controller does not store them. All
-other changes are forwarded unchanged.
+Only the broker itself can determine whether it can open a port, or use a file of certificates. So a change of its
+listeners, and of their keys and certificates, must be sent to that broker, as Kafka's own clients do. The broker checks
+the certificates, opens the new listeners, forwards the change to the controller, and answers when it is in force.
+Logger levels (KIP-412) exist only in this process; the controller does not store them. All other changes are forwarded
+unchanged.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -15,7 +16,7 @@ from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext, ControllerContext
 from broker_runtime.apis.request.forwarding import forwarded, to_controller
 from broker_runtime.config import BrokerConfig
-from broker_runtime.config.in_force.dynamic_listeners import LISTENER_KEYS
+from broker_runtime.config.in_force.dynamic_listeners import concerns_listeners
 from broker_runtime.config.in_force.effective import effective_config
 from broker_runtime.errors import ErrorCode, KafkaError, detached
 from broker_runtime.metadata.configs import ConfigRecord, ResourceType
@@ -132,7 +133,8 @@ def _is_a_brokers(resource: Resource) -> bool:
 def _of_another(resource: Resource) -> KafkaError:
     return KafkaError(
         ErrorCode.INVALID_REQUEST,
-        f"send changes of the listeners of broker {resource.resource_name} to that broker, because it has to open them",
+        f"send changes of the listeners of broker {resource.resource_name} to that broker, because it has to open "
+        "them, and to read their certificates",
     )
 
 
@@ -142,7 +144,7 @@ def _changes_listeners(resource: Resource, image: MetadataImage, alter: AlterOne
     except KafkaError:
         # The controller refuses it with the same error.
         return False
-    return any(isinstance(record, ConfigRecord) and record.key in LISTENER_KEYS for record in records)
+    return any(isinstance(record, ConfigRecord) and concerns_listeners(record.key) for record in records)
 
 
 async def _answer(request: Any, call: Call, context: BrokerContext, change: _Change) -> Fields:

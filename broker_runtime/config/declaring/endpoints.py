@@ -13,9 +13,11 @@ class SecurityProtocol(IntEnum):
     SASL_SSL = 3
 
 
+ENCRYPTED = (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
+"""The protocols that use TLS."""
 SASL = (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
 """The protocols whose clients authenticate by SASL."""
-SERVED = (SecurityProtocol.PLAINTEXT, SecurityProtocol.SASL_PLAINTEXT)
+SERVED = tuple(SecurityProtocol)
 """The protocols that this broker has. The others are rejected in a configuration, and never connected to."""
 
 

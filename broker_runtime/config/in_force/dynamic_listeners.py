@@ -17,7 +17,7 @@ from broker_runtime.config.declaring.addresses import canonical_address
 from broker_runtime.config.declaring.endpoints import SASL, Endpoint, SecurityProtocol
 from broker_runtime.config.declaring.listeners import advertised_of, check_ports, check_served, endpoints, protocols_of
 from broker_runtime.config.in_force.settings import BrokerSettings
-from broker_runtime.config.keys.broker import BrokerConfig
+from broker_runtime.config.keys.broker import BrokerConfig, split_listener_prefix
 from broker_runtime.errors import ConfigError
 
 LISTENER_KEYS = (
@@ -37,6 +37,11 @@ class Listeners:
     @property
     def names(self) -> frozenset[str]:
         return frozenset(endpoint.listener for endpoint in self.opened)
+
+
+def concerns_listeners(name: str) -> bool:
+    """Whether a key, prefixed or not, is one that only the broker itself can check: its listeners and their TLS."""
+    return name in LISTENER_KEYS or split_listener_prefix(name)[1].startswith("ssl.")
 
 
 def listener_texts(own: Mapping[str, str]) -> Mapping[str, str]:

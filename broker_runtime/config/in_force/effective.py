@@ -33,7 +33,7 @@ class EffectiveConfig:
     """
 
     config: BrokerConfig
-    values: Mapping[str, Value]
+    values: Mapping[str, Value] = field(repr=False)
     listeners: Listeners
     ignored: tuple[str, ...] = field(default=())
 

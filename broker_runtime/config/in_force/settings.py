@@ -3,7 +3,7 @@
 Raises ConfigError with file, key and allowed values; the process then ends with exit code 2.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self, TypeVar
 
@@ -88,6 +88,12 @@ class BrokerSettings:
         return tuple(found)
 
     @property
+    def controller_listener(self) -> str:
+        """The listener by which brokers connect to controllers, by its name in upper case; may be empty."""
+        names = self.config.controller_listener_names
+        return names[0].upper() if names else min(self.controller_listeners, default="")
+
+    @property
     def client_listeners(self) -> tuple[Endpoint, ...]:
         """The broker's own listeners: all but the controller's."""
         return tuple(e for e in self.listeners if e.listener not in self.controller_listeners)
@@ -116,7 +122,7 @@ def _settings(given: Mapping[str, str], source: str) -> BrokerSettings:
     controller_listeners = _controller_listeners(config, roles, listeners)
     advertised = advertised_of(config.advertised_listeners, listeners, controller_listeners, protocols)
     inter_broker_listener = _inter_broker(config, roles, listeners, controller_listeners)
-    _check_prefixes(given, listeners, config.controller_listener_names or ())
+    _check_prefixes(given, listeners, controller_listeners)
     check_served(listeners)
     check_ports(listeners)
     _check_proxies(values, inter_broker_listener)
@@ -213,12 +219,29 @@ def _inter_broker(
         return ""
     if not clients:
         raise ConfigError("listeners: a broker needs a listener that is not in controller.listener.names")
-    wanted = config.inter_broker_listener_name
+    wanted, protocol = config.inter_broker_listener_name, config.security_inter_broker_protocol
+    if wanted is not None and protocol is not None:
+        raise ConfigError(
+            "security.inter.broker.protocol: inter.broker.listener.name is set, too; remove one of the two"
+        )
+    if protocol is not None:
+        return _of_protocol(SecurityProtocol[protocol], [e for e in listeners if e.listener in clients])
     if wanted is None:
         return "PLAINTEXT" if "PLAINTEXT" in clients else clients[0]
     if wanted.upper() not in clients:
         raise ConfigError(f"inter.broker.listener.name: {wanted} is not one of listeners ({', '.join(clients)})")
     return wanted.upper()
+
+
+def _of_protocol(protocol: SecurityProtocol, listeners: Sequence[Endpoint]) -> str:
+    """Return the listener for brokers that has this protocol: the one of its name, else the first."""
+    found = [endpoint.listener for endpoint in listeners if endpoint.security_protocol is protocol]
+    if not found:
+        raise ConfigError(
+            f"security.inter.broker.protocol: no listener has the security protocol {protocol.name}; add one to "
+            "listeners"
+        )
+    return protocol.name if protocol.name in found else found[0]
 
 
 def _quorum(config: BrokerConfig, roles: frozenset[str], protocols: Protocols) -> tuple[ServerAddress, ...]:
@@ -256,9 +279,9 @@ def _http(address: str | None) -> tuple[str, int] | None:
     return split_address(address, "sluicegate.http.listener") if address else None
 
 
-def _check_prefixes(given: Mapping[str, str], listeners: tuple[Endpoint, ...], controllers: tuple[str, ...]) -> None:
-    """Check that a prefixed key is for a listener of this node, or for that of controllers, to which it connects."""
-    names = {endpoint.listener.lower() for endpoint in listeners} | {name.lower() for name in controllers}
+def _check_prefixes(given: Mapping[str, str], listeners: tuple[Endpoint, ...], controller: frozenset[str]) -> None:
+    """Check that each prefix is of a listener here, or of the controllers' listener, to which this node connects."""
+    names = {endpoint.listener.lower() for endpoint in listeners} | {name.lower() for name in controller}
     for key in given:
         listener, _ = split_listener_prefix(key)
         if listener is not None and listener not in names:

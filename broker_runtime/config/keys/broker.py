@@ -29,6 +29,7 @@ from broker_runtime.config.keys.observers import observer_key, observer_names_pr
 from broker_runtime.config.keys.requests import RequestConfig
 from broker_runtime.config.keys.sasl import MECHANISM_PREFIXES, OAuthConfig, SaslConfig
 from broker_runtime.config.keys.tags import tag_key
+from broker_runtime.config.keys.tls import TlsConfig
 from broker_runtime.config.keys.topic import TopicConfig
 
 BOOLEAN, STRING, INT, LONG, LIST = Type.BOOLEAN, Type.STRING, Type.INT, Type.LONG, Type.LIST
@@ -470,6 +471,7 @@ class BrokerConfig(
     ProxyConfig,
     SaslConfig,
     OAuthConfig,
+    TlsConfig,
     NetworkConfig,
     RequestConfig,
     ClusterConfig,

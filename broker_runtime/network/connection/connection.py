@@ -13,7 +13,7 @@ from broker_runtime.network.connection.machine import ConnectionMachine
 from broker_runtime.network.connection.shared import Shared
 from broker_runtime.network.sockets.closed_observers import ClosedObservers
 from broker_runtime.network.sockets.interest import Interest
-from broker_runtime.network.sockets.transport import FileUnreadableError, Transport
+from broker_runtime.network.sockets.transport import FileUnreadableError, HandshakeError, Transport
 from broker_runtime.security.principal import ANONYMOUS
 from broker_runtime.wire.handler import FrameHandler
 
@@ -22,6 +22,9 @@ _GONE = frozenset(
 )
 _CLOSED = ConnectionState.CLOSED
 _WAITS_FOR_TURN = (ConnectionState.QUEUED, ConnectionState.THROTTLED, ConnectionState.SHORT_OF_MEMORY)
+
+HANDSHAKE_REFUSED, HANDSHAKE_CUT_OFF = "tls-handshake-refused", "tls-handshake-cut-off"
+"""Kinds of refusals: one side refused the other, or the connection ended within the handshake."""
 
 Origin = tuple[int, str, tuple[str, int], float]
 """Connection id, listener, peer, time of the accept in seconds."""
@@ -183,6 +186,8 @@ class Connection(_Frames):
         """End the connection, whose transport has failed, or a file that it sends."""
         if isinstance(error, FileUnreadableError):
             self.refuse("reply-truncated", str(error))
+        elif isinstance(error, HandshakeError):
+            self.refuse(HANDSHAKE_REFUSED if error.is_refusal else HANDSHAKE_CUT_OFF, f"TLS handshake: {error}")
         elif error.errno in _GONE:
             self.end(ConnectionEvent.LOST)
         else:

@@ -2,22 +2,32 @@
 
 import asyncio
 import socket
+from collections.abc import Callable
 from functools import partial
 
-from broker_runtime.config.declaring.endpoints import ServerAddress
+from broker_runtime.config.declaring.endpoints import ENCRYPTED, ServerAddress
 from broker_runtime.network.sockets.poller import LoopPoller, Poller
-from broker_runtime.network.sockets.transport import TRANSPORTS, Transport
+from broker_runtime.network.sockets.transport import TRANSPORTS, Transport, TransportFactory
 
 
 class SocketDialler:
     """Dials servers, and owns the poller of its connections: these are few, and the event loop watches each itself."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        encrypted: Callable[[ServerAddress], TransportFactory] | None = None,
+    ) -> None:
+        """`encrypted` returns the transports to a server that uses TLS, and raises OSError."""
         self.poller: Poller = LoopPoller(loop)
         self._loop = loop
+        self._encrypted = encrypted
 
     async def dial(self, address: ServerAddress) -> Transport:
-        transport = TRANSPORTS.get(address.security_protocol)
+        if address.security_protocol in ENCRYPTED and self._encrypted is not None:
+            transport: TransportFactory | None = self._encrypted(address)
+        else:
+            transport = TRANSPORTS.get(address.security_protocol)
         if transport is None:
             raise OSError(f"this broker does not support the security protocol {address.security_protocol.name} yet")
         # Uses Python's resolver: the event loop's own would bypass a replaced `socket.getaddrinfo`.

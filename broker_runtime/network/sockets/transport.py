@@ -1,18 +1,19 @@
 """The seam below a connection: one end of a byte stream that never blocks. Shell.
 
-`PlainTransport` is a TCP socket. An encrypting transport may have to write in order to read, and the reverse. It may
-buffer bytes that the socket no longer shows, and it does not use sendfile.
+`PlainTransport` is a TCP socket. An encrypting transport (`tls_transport`) may have to write in order to read, and the
+reverse. It may buffer bytes that the socket no longer shows, and it does not use sendfile.
 """
 
 import errno
 import os
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fcntl import ioctl
 from termios import FIONREAD
 from typing import Protocol
 
 from broker_runtime.config.declaring.endpoints import SecurityProtocol
+from broker_runtime.security.principal import Principal
 from broker_runtime.wire.reply import FileRegion
 
 _NO_BYTES = bytes(4)
@@ -27,12 +28,27 @@ class FileUnreadableError(OSError):
     """Less of a file can be read than was promised to the client. The stream itself may be intact."""
 
 
+class HandshakeError(OSError):
+    """A handshake failed. If `is_refusal`, one side has refused the other: it was not merely cut off."""
+
+    def __init__(self, text: str, *, is_refusal: bool) -> None:
+        super().__init__(text)
+        self.is_refusal = is_refusal
+
+
 class Transport(Protocol):
     """One end of a byte stream.
 
     All three calls raise BlockingIOError if nothing can be done now, and OSError if the stream has failed. A handshake
     is part of the first calls: until it is complete they only continue it.
     """
+
+    def on_handshake(self, ended: Callable[[Principal | None], None], /) -> bool:
+        """Call `ended` with the other side's principal after the handshake. Returns False if there is no handshake.
+
+        The principal is None if the handshake does not authenticate the other side.
+        """
+        ...
 
     @property
     def holds_bytes(self) -> bool:
@@ -89,10 +105,15 @@ class PlainTransport:
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
 
+    def on_handshake(self, ended: Callable[[Principal | None], None], /) -> bool:
+        """Implement `Transport`."""
+        del ended
+        return False
+
     @property
     def holds_unread(self) -> bool:
         """Implement `Transport`."""
-        return any(ioctl(self._socket.fileno(), FIONREAD, _NO_BYTES))
+        return has_unread(self._socket)
 
     def receive_into(self, space: memoryview, /) -> int:
         return self._socket.recv_into(space)
@@ -129,8 +150,13 @@ class PlainTransport:
         self._socket.close()
 
 
+def has_unread(connected: socket.socket) -> bool:
+    """Whether the kernel has bytes for this socket. Takes a system call."""
+    return any(ioctl(connected.fileno(), FIONREAD, _NO_BYTES))
+
+
 TRANSPORTS: Mapping[SecurityProtocol, TransportFactory] = {
     SecurityProtocol.PLAINTEXT: PlainTransport,
     SecurityProtocol.SASL_PLAINTEXT: PlainTransport,
 }
-"""Transports of accepted and of dialled sockets, by security protocol: an encrypting one is another entry."""
+"""Transports without encryption, of accepted and of dialled sockets, by security protocol."""

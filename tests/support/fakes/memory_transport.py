@@ -1,8 +1,9 @@
 """A Transport in memory whose peer the test plays, and one that behaves like encryption."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from broker_runtime.network.sockets.transport import SENDFILE_BYTES, FileUnreadableError
+from broker_runtime.security.principal import Principal
 from broker_runtime.wire.reply import FileRegion
 
 
@@ -59,6 +60,10 @@ class MemoryTransport:
         self.sent += taken
         self.room -= len(taken)
         return len(taken)
+
+    def on_handshake(self, ended: Callable[[Principal | None], None], /) -> bool:
+        del ended
+        return False
 
     def waits_for(self, *, read: bool, write: bool) -> tuple[bool, bool]:
         return read, write

@@ -1,20 +1,21 @@
-"""A Transport that encrypts with TLS over another one: proof that the seam has all that encryption needs.
+"""A Transport that encrypts with TLS over another one, by OpenSSL's memory buffers: the other side in tests.
 
-It is for tests, not for a broker: it has no configuration, and copies more than it has to.
+It shares no code with the broker's own, which encrypts a socket.
 """
 
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from broker_runtime.network.sockets.transport import FileUnreadableError, Transport
+from broker_runtime.security.principal import Principal
 from broker_runtime.wire.reply import FileRegion
 
 _RECORD_BYTES = 16 * 1024
 _RECORDS_AT_ONCE = 16
 
 
-class TlsTransport:
+class BufferedTls:
     """Owns `below`. Handshake, tickets and alerts are part of the first and of all later calls.
 
     Plain bytes count as taken when `below` has taken all of their ciphertext. Until then the caller offers the same
@@ -120,6 +121,10 @@ class TlsTransport:
         self._unsent += self._outgoing.read()
         while self._unsent:
             self._unsent = self._unsent[self._below.write([self._unsent]) :]
+
+    def on_handshake(self, ended: Callable[[Principal | None], None], /) -> bool:
+        del ended
+        return False
 
     def waits_for(self, *, read: bool, write: bool) -> tuple[bool, bool]:
         must_read = write and not self._shaken_hands and not self._unsent

@@ -95,6 +95,32 @@ WINDOW_KEYS = (
 )
 """Keys that spec.connectionQuota of the BrokerCluster sets."""
 
+TLS_KEYS = (
+    "security.inter.broker.protocol",
+    "sluicegate.tls.files.check.interval.ms",
+    "sluicegate.tls.handshake.timeout.ms",
+    "sluicegate.tls.pem.max.bytes",
+    "ssl.allow.dn.changes",
+    "ssl.allow.san.changes",
+    "ssl.cipher.suites",
+    "ssl.client.auth",
+    "ssl.enabled.protocols",
+    "ssl.endpoint.identification.algorithm",
+    "ssl.key.password",
+    "ssl.keystore.certificate.chain",
+    "ssl.keystore.key",
+    "ssl.keystore.location",
+    "ssl.keystore.password",
+    "ssl.keystore.type",
+    "ssl.principal.mapping.rules",
+    "ssl.protocol",
+    "ssl.truststore.certificates",
+    "ssl.truststore.location",
+    "ssl.truststore.password",
+    "ssl.truststore.type",
+)
+"""Keys of listeners with TLS, and of their secrets. The operator opens no such listener yet."""
+
 OBSERVER_KEYS = ("observer.class.names",)
 """Keys that ObserverPlugin sets, like every key that begins with `observer.`."""
 

@@ -254,6 +254,7 @@ _CONFIG_KEYS = config_keys_rule(
             "use spec.connectionQuota instead (strategy, ipAction, windowNum, windowSizeSeconds)",
             keys.WINDOW_KEYS,
         ),
+        OthersKeys("a key of TLS", "remove it: the operator opens no listener with TLS", keys.TLS_KEYS),
     ),
     OthersKeys("a key that the broker does not know", "docs/reference/broker-configuration.md lists them"),
 )

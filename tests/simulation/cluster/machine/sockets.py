@@ -4,11 +4,12 @@ They replace the TCP sockets and epoll of a real process: everything above them 
 data is taken at once. Arrived data is reported in a turn of the process that watches it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from broker_runtime.config import ServerAddress
 from broker_runtime.network.sockets.poller import Pollable
 from broker_runtime.network.sockets.transport import SENDFILE_BYTES, FileUnreadableError
+from broker_runtime.security.principal import Principal
 from broker_runtime.slicing.turn_lengths import TurnLengths
 from broker_runtime.wire.reply import FileRegion
 from tests.simulation.cluster.machine.loop import Owner
@@ -77,6 +78,10 @@ class SimulatedSocket:
         region.offset += len(data)
         region.length -= len(data)
         return len(data)
+
+    def on_handshake(self, ended: Callable[[Principal | None], None], /) -> bool:
+        del ended
+        return False
 
     def waits_for(self, *, read: bool, write: bool) -> tuple[bool, bool]:
         return read, write

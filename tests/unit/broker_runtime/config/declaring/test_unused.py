@@ -67,7 +67,7 @@ def test_a_key_is_used_or_not() -> None:
         ("listener.name.nope.ssl.keystore.location", "/k"),
         ("controller.quorum.voters", "localhost:9093"),
         ("controller.quorum.voters", "one@localhost:9093"),
-        ("listener.security.protocol.map", "PLAINTEXT:SSL"),
+        ("listener.security.protocol.map", "PLAINTEXT:SASL_SSL"),
         ("listener.security.protocol.map", "SSL"),
     ],
 )
@@ -76,13 +76,14 @@ def test_mistakes_are_refused_as_before(key: str, value: str) -> None:
         broker_settings({**ONE, key: value})
 
 
-@pytest.mark.parametrize("key", ["ssl.keystore.location", "sasl.login.class", "gssapi.sasl.login.class"])
+@pytest.mark.parametrize("key", ["ssl.provider", "sasl.login.class", "gssapi.sasl.login.class"])
 def test_keys_of_a_listener(key: str) -> None:
     assert broker_settings({**ONE, f"listener.name.plaintext.{key}": "x"}).unused == (f"listener.name.plaintext.{key}",)
 
 
 def test_passwords_are_sensitive() -> None:
-    assert {key.name for key in unused_keys("broker").values() if key.sensitive} >= {"ssl.key.password"}
+    sensitive = {key.name for key in BROKER_KEYS.values() if key.sensitive}
+    assert sensitive >= {"ssl.key.password", "ssl.keystore.key", "ssl.truststore.certificates"}
     jaas = broker_key("listener.name.x.plain.sasl.jaas.config")
     assert jaas is not None
     assert jaas.sensitive
@@ -98,7 +99,7 @@ def test_keys_of_kafka_that_say_the_same_as_another() -> None:
 
 
 def test_stored_values_of_keys_that_are_not_used_are_no_problem() -> None:
-    effective = effective_config(broker_settings(ONE), {"num.replica.fetchers": "2"}, {"ssl.keystore.location": "/k"})
+    effective = effective_config(broker_settings(ONE), {"num.replica.fetchers": "2"}, {"ssl.provider": "/k"})
     assert effective.ignored == ()
     assert "num.replica.fetchers" not in effective.values
 

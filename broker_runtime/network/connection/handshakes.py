@@ -1,0 +1,62 @@
+"""TLS handshakes in progress: their deadline, their principals, and their counts. Shell."""
+
+from functools import partial
+
+from broker_runtime.errors import ProtocolError
+from broker_runtime.network.connection.connection import HANDSHAKE_REFUSED, Connection
+from broker_runtime.network.connection.connection_states import ConnectionEvent
+from broker_runtime.network.sockets.transport import Transport
+from broker_runtime.security.authentication_counts import AuthenticationCounts
+from broker_runtime.security.principal import Principal
+
+_OVERDUE = "tls-handshake-overdue"
+_CLOSES_PER_TURN = 100
+
+
+class Handshakes:
+    """Watches each connection whose handshake is not complete. `timeout_s` is the longest time of one, in seconds.
+
+    It counts as Apache Kafka does: a refused handshake is a failed authentication, and one that was cut off is not. On
+    a listener with SASL the handshake authenticates no client.
+    """
+
+    def __init__(self, timeout_s: float, counts: AuthenticationCounts) -> None:
+        self._timeout_s = timeout_s
+        self._counts = counts
+        self._open: dict[int, tuple[Connection, float]] = {}
+        """By id of the connection, with its deadline, in the order of the deadlines."""
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def begin(self, connection: Connection, transport: Transport, now_s: float) -> None:
+        """Watch the handshake of a new connection, if its transport has one."""
+        if transport.on_handshake(partial(self._ended, connection)):
+            self._open[connection.id] = connection, now_s + self._timeout_s
+
+    def _ended(self, connection: Connection, principal: Principal | None) -> None:
+        self._open.pop(connection.id, None)
+        if principal is not None:
+            connection.principal = principal
+            self._counts.count("successful_authentication_total", connection.listener)
+
+    def refused(self, connection_id: int, listener: str, kind: str) -> None:
+        """Count a connection that ends for a reason of this kind."""
+        if kind == HANDSHAKE_REFUSED and connection_id in self._open:
+            self._counts.count("failed_authentication_total", listener)
+
+    def closed(self, connection_id: int) -> None:
+        """Forget a connection that has ended."""
+        self._open.pop(connection_id, None)
+
+    def end_overdue(self, now_s: float) -> None:
+        """Close connections whose deadline has passed, a bounded number at a time."""
+        for _ in range(min(len(self._open), _CLOSES_PER_TURN)):
+            connection, deadline_s = next(iter(self._open.values()))
+            if deadline_s > now_s:
+                break
+            text = (
+                f"the TLS handshake has taken longer than {self._timeout_s:g} s (sluicegate.tls.handshake.timeout.ms)"
+            )
+            connection.end(ConnectionEvent.OVERDUE, ProtocolError(_OVERDUE, text))
+            self._open.pop(connection.id, None)

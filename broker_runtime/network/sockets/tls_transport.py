@@ -1,0 +1,227 @@
+"""A transport that encrypts: a non-blocking TLS socket (decision 55). Shell.
+
+OpenSSL reads and writes the socket itself, so no encrypted byte passes through Python. It reads a record of 16 KiB at a
+time: what is left in the socket is readable there.
+"""
+
+import errno
+import socket
+import ssl
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from broker_runtime.network.sockets.transport import FileUnreadableError, HandshakeError, has_unread
+from broker_runtime.security.principal import Principal
+from broker_runtime.wire.reply import FileRegion
+
+_RECORD_BYTES = 16 * 1024
+_TURN_BYTES = 256 * 1024
+"""Bytes that one call encrypts at most; the rest of a file stays on the disk meanwhile."""
+
+_UNREAD_CALLS = 16
+"""Limit of the calls that discard unread bytes of a refused client."""
+
+Identify = Callable[[bytes | None], Principal | None]
+"""Returns the principal of a peer by its verified certificate in DER, or None if SASL finds it. Raises ValueError."""
+
+
+class TlsTransport:
+    """Owns `connected`, a non-blocking stream socket, and its TLS session. The first calls are the handshake.
+
+    A client passes the `server_name` that it expects in the certificate of the server.
+    """
+
+    __slots__ = ("_ended", "_identify", "_lost", "_read_blocks", "_shaking", "_socket", "_write_blocks")
+
+    def __init__(
+        self,
+        connected: socket.socket,
+        context: ssl.SSLContext,
+        identify: Identify,
+        *,
+        server_name: str | None = None,
+    ) -> None:
+        self._shaking = True
+        self._identify = identify
+        self._ended: Callable[[Principal | None], None] | None = None
+        self._read_blocks, self._write_blocks = (True, False), (False, True)
+        """Events of the socket, reading and writing, for which receiving and sending waits."""
+        self._lost: str | None = None
+        self._socket: socket.socket = connected
+        try:
+            self._socket = context.wrap_socket(
+                connected,
+                server_side=server_name is None,
+                do_handshake_on_connect=False,
+                suppress_ragged_eofs=False,
+                server_hostname=server_name,
+            )
+        except OSError as error:
+            # The other side has disconnected, and `connected` is closed: the first call reports it.
+            self._lost = str(error)
+
+    def on_handshake(self, ended: Callable[[Principal | None], None]) -> bool:
+        """Implement `Transport`."""
+        self._ended = ended
+        return self._shaking
+
+    @property
+    def holds_bytes(self) -> bool:
+        return isinstance(self._socket, ssl.SSLSocket) and not self._shaking and self._socket.pending() > 0
+
+    @property
+    def holds_unread(self) -> bool:
+        return self.holds_bytes or has_unread(self._socket)
+
+    def receive_into(self, space: memoryview, /) -> int:
+        if self._shaking:
+            self._shake_hands()
+        received = self._receive(space)
+        total = received
+        # A full record is probably followed by another one.
+        while received == _RECORD_BYTES and total < len(space):
+            try:
+                received = self._receive(space[total:])
+            except OSError:
+                # Nothing more is there, or the next call raises the same error.
+                break
+            total += received
+        return total
+
+    def _receive(self, space: memoryview) -> int:
+        try:
+            return self._socket.recv_into(space)
+        except ssl.SSLWantReadError:
+            self._read_blocks = (True, False)
+        except ssl.SSLWantWriteError:
+            self._read_blocks = (False, True)
+        except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
+            # Frames have lengths, so a cut stream is noticed: many clients end it without an announcement.
+            return 0
+        except ssl.SSLError as error:
+            raise _failure(error) from None
+        raise BlockingIOError
+
+    def write(self, buffers: Sequence[bytes | bytearray | memoryview], /) -> int:
+        if self._shaking:
+            self._shake_hands()
+        if len(buffers) == 1:
+            return self._send(buffers[0])
+        taken: list[bytes | bytearray | memoryview] = []
+        total = 0
+        for buffer in buffers:
+            if total + len(buffer) > _TURN_BYTES and taken:
+                break
+            taken.append(buffer)
+            total += len(buffer)
+        return self._send(b"".join(taken))
+
+    def send_region(self, region: FileRegion, /) -> int:
+        if self._shaking:
+            self._shake_hands()
+        try:
+            data = region.file.pread(min(region.length, _TURN_BYTES), region.offset)
+        except OSError as error:
+            raise FileUnreadableError(str(error)) from error
+        if not data:
+            raise FileUnreadableError("a log file is shorter than its index says")
+        sent = self._send(data)
+        region.offset += sent
+        region.length -= sent
+        return sent
+
+    def _send(self, data: bytes | bytearray | memoryview) -> int:
+        """Encrypt and send records; return the bytes taken. OpenSSL keeps a record that the socket takes in parts.
+
+        The caller then offers the same bytes again, as OpenSSL demands.
+        """
+        send, view, total = self._socket.send, memoryview(data), 0
+        while total < len(view):
+            try:
+                total += send(view[total : total + _RECORD_BYTES])
+            except (ssl.SSLWantReadError, ssl.SSLWantWriteError) as blocked:
+                self._write_blocks = (True, False) if isinstance(blocked, ssl.SSLWantReadError) else (False, True)
+                if total:
+                    return total
+                raise BlockingIOError from None
+            except ssl.SSLError as error:
+                raise _failure(error) from None
+        return total
+
+    def _shake_hands(self) -> None:
+        tls = self._socket
+        if self._lost is not None or not isinstance(tls, ssl.SSLSocket):
+            raise ConnectionResetError(errno.ECONNRESET, self._lost)
+        try:
+            tls.do_handshake()
+        except ssl.SSLWantReadError:
+            self._read_blocks = self._write_blocks = (True, False)
+            raise BlockingIOError from None
+        except ssl.SSLWantWriteError:
+            self._read_blocks = self._write_blocks = (False, True)
+            raise BlockingIOError from None
+        except ssl.SSLEOFError:
+            raise HandshakeError("the connection ended within the TLS handshake", is_refusal=False) from None
+        except ssl.SSLError as error:
+            self._announce_refusal()
+            raise HandshakeError(_reason(error), is_refusal=True) from None
+        self._shaking = False
+        self._read_blocks, self._write_blocks = (True, False), (False, True)
+        try:
+            principal = self._identify(tls.getpeercert(binary_form=True))
+        except ValueError as error:
+            raise HandshakeError(str(error), is_refusal=True) from None
+        if self._ended is not None:
+            ended, self._ended = self._ended, None
+            ended(principal)
+
+    def _announce_refusal(self) -> None:
+        """Let the other side read the alert, which OpenSSL has sent: unread bytes at the close would discard it."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
+        with suppress(OSError):
+            for _ in range(_UNREAD_CALLS):
+                if not socket.socket.recv(self._socket, _RECORD_BYTES):
+                    break
+
+    def waits_for(self, *, read: bool, write: bool) -> tuple[bool, bool]:
+        wants_read, wants_write = self._read_blocks if read else (False, False)
+        if write:
+            wants_read, wants_write = wants_read or self._write_blocks[0], wants_write or self._write_blocks[1]
+        return wants_read, wants_write
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def close(self) -> None:
+        if isinstance(self._socket, ssl.SSLSocket) and not self._shaking:
+            # Announces the end of the stream, without waiting for the announcement of the other side.
+            with suppress(OSError, ValueError):
+                self._socket.unwrap()
+        self._socket.close()
+
+
+def _failure(error: ssl.SSLError) -> OSError:
+    return OSError(f"TLS: {_reason(error)}")
+
+
+def _reason(error: ssl.SSLError) -> str:
+    """Return OpenSSL's reason in words."""
+    reason = error.reason or "an error of OpenSSL"
+    meaning = _MEANINGS.get(reason)
+    detail = getattr(error, "verify_message", None)
+    return f"{reason}{f': {detail}' if detail else ''}{f' ({meaning})' if meaning else ''}"
+
+
+_MEANINGS = {
+    "WRONG_VERSION_NUMBER": "the other side does not use TLS",
+    "HTTP_REQUEST": "an HTTP request",
+    "HTTPS_PROXY_REQUEST": "an HTTP request",
+    "UNSUPPORTED_PROTOCOL": "the other side offers only versions of TLS that ssl.enabled.protocols does not have",
+    "NO_SHARED_CIPHER": "the two sides have no cipher suite in common, see ssl.cipher.suites",
+    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the client has shown no certificate, and ssl.client.auth is required",
+    "TLSV1_ALERT_UNKNOWN_CA": "the other side does not trust the certificate of this node",
+    "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "the other side does not accept the certificate of this node",
+    "SSLV3_ALERT_BAD_CERTIFICATE": "the other side does not accept the certificate of this node",
+    "TLSV13_ALERT_CERTIFICATE_REQUIRED": "the other side demands a certificate of this node",
+}

@@ -1,0 +1,25 @@
+"""Figures of the keys and certificates of listeners. Pure."""
+
+from collections.abc import Iterator, Mapping
+
+from broker_runtime.network.quotas.metrics import Sample
+
+
+def tls_samples(reloads: Mapping[tuple[str, str], int], ends_s: Mapping[str, float]) -> Iterator[Sample]:
+    """Yield the samples: changes by listener and outcome, and by listener the time at which its certificate ends."""
+    for (listener, outcome), count in sorted(reloads.items()):
+        yield Sample(
+            "sluicegate_tls_reloads_total",
+            count,
+            "counter",
+            "Changes of keys and certificates of a listener with TLS: done, or failed while the old ones stay in force",
+            {"listener": listener, "outcome": outcome},
+        )
+    for listener, end_s in sorted(ends_s.items()):
+        yield Sample(
+            "sluicegate_tls_certificate_end_seconds",
+            end_s,
+            "gauge",
+            "Time at which the certificate of a listener with TLS ends, in seconds since 1970",
+            {"listener": listener},
+        )

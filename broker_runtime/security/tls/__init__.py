@@ -1,0 +1,1 @@
+"""TLS: keys and certificates in PEM, the contexts of OpenSSL made of them, and the principals of certificates."""
