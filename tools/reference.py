@@ -41,7 +41,7 @@ from broker_runtime.node.metrics import (
     turn_families,
     unused_configs_family,
 )
-from broker_runtime.node.tls_metrics import tls_samples
+from broker_runtime.node.tls.tls_metrics import tls_samples
 from broker_runtime.observers.metrics import observer_families
 from broker_runtime.security.authentication_counts import AuthenticationCounts
 from broker_runtime.slicing.turn_lengths import TurnLengths

@@ -40,7 +40,7 @@ from broker_runtime.node.clients.sasl_listeners import authentication_of, login_
 from broker_runtime.node.limits import host_names, limits_to_brokers, network_limits, quota_settings, request_limits
 from broker_runtime.node.limits_in_force import LimitsInForce
 from broker_runtime.node.listeners_in_force import ListenersInForce
-from broker_runtime.node.tls_on_demand import TlsOnDemand
+from broker_runtime.node.tls.tls_on_demand import TlsOnDemand
 from broker_runtime.observers.on_demand import ObserversOnDemand
 from broker_runtime.observers.surroundings import BrokerFacts, HostedPartition
 from broker_runtime.on_demand import Importer

@@ -35,7 +35,7 @@ from broker_runtime.node.clients.client_quotas_on_demand import MutationsOnDeman
 from broker_runtime.node.clients.first_scram import first_scram_records
 from broker_runtime.node.clients.sasl_listeners import authentication_of
 from broker_runtime.node.limits import host_names, network_limits, quota_settings, request_limits
-from broker_runtime.node.tls_on_demand import TlsOnDemand
+from broker_runtime.node.tls.tls_on_demand import TlsOnDemand
 from broker_runtime.slicing.slices import Slices
 from broker_runtime.slicing.turn_lengths import TurnLengths
 from broker_runtime.storage.log.log import Log

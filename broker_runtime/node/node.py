@@ -43,7 +43,7 @@ from broker_runtime.node.loop_watch import LoopWatch
 from broker_runtime.node.node_metrics import NodeMetrics
 from broker_runtime.node.node_parts import NodeParts
 from broker_runtime.node.node_readiness import readiness
-from broker_runtime.node.tls_on_demand import TlsOnDemand
+from broker_runtime.node.tls.tls_on_demand import TlsOnDemand
 from broker_runtime.storage.disk.disk import ThreadedDisk
 from broker_runtime.storage.disk.filesystem import OsFileSystem
 from broker_runtime.storage.disk.waiters import SlicedCallbacks

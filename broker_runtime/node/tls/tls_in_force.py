@@ -15,8 +15,8 @@ from broker_runtime.errors import ConfigError
 from broker_runtime.network.quotas.metrics import Sample
 from broker_runtime.network.sockets.tls_transport import TlsTransport
 from broker_runtime.network.sockets.transport import TransportFactory
-from broker_runtime.node.tls_metrics import tls_samples
-from broker_runtime.node.tls_settings_of import tls_settings_of
+from broker_runtime.node.tls.tls_metrics import tls_samples
+from broker_runtime.node.tls.tls_settings_of import tls_settings_of
 from broker_runtime.security.principal import Principal
 from broker_runtime.security.tls.change_rules import check_change, check_handshake
 from broker_runtime.security.tls.material import TlsMaterial, Uses, load

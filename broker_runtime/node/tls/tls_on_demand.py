@@ -14,9 +14,9 @@ from broker_runtime.network.quotas.metrics import Sample
 from broker_runtime.network.sockets.transport import TransportFactory
 
 if TYPE_CHECKING:
-    from broker_runtime.node.tls_in_force import TlsInForce
+    from broker_runtime.node.tls.tls_in_force import TlsInForce
 
-_TLS = "broker_runtime.node.tls_in_force"
+_TLS = "broker_runtime.node.tls.tls_in_force"
 _KEYS = "ssl."
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from broker_runtime.config import SecurityProtocol, Value, broker_settings
-from broker_runtime.node.tls_settings_of import tls_settings_of
+from broker_runtime.node.tls.tls_settings_of import tls_settings_of
 
 SSL, SASL_SSL = SecurityProtocol.SSL, SecurityProtocol.SASL_SSL
 PREFIX = "listener.name.plaintext."
