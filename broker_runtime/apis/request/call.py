@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
+from broker_runtime.security.principal import Principal
 from broker_runtime.slicing.slices import Slices
 from broker_runtime.slicing.steps import Steps, UnderWay
 from broker_runtime.wire.encode import Pieces
@@ -24,6 +25,14 @@ class ClientSoftware(NamedTuple):
 
     name: str
     version: str
+
+
+class ForwardedClient(NamedTuple):
+    """The client of a forwarded request: its principal, client id and address."""
+
+    principal: Principal
+    client_id: str | None
+    address: str
 
 
 PartitionFacts = tuple[str, int, int, int, int, int, int, int, int]

@@ -1,19 +1,29 @@
 """Forwards a client's request to the controller in an envelope, with the client's identity (KIP-590)."""
 
-from broker_runtime.apis.request.call import Call
+from broker_runtime.apis.request.call import ForwardedClient
 from broker_runtime.apis.request.context import ControllerRequests
 from broker_runtime.errors import KafkaError
 from broker_runtime.wire.envelope import VERSION, Envelope, client_frame, pack_envelope, read_enveloped
+from broker_runtime.wire.messages import Entity, Fields, decode_response, encode_request_body
 from broker_runtime.wire.versions import ENVELOPE
 
 
-async def forward_in_envelope(body: memoryview, call: Call, link: ControllerRequests) -> memoryview:
+async def forward_in_envelope(
+    api_key: int, version: int, body: memoryview, client: ForwardedClient, link: ControllerRequests
+) -> memoryview:
     """Return the body of the controller's answer. Raises KafkaError."""
-    api_key, version, connection = call.api.key, call.version, call.connection
-    frame = client_frame(api_key, version, call.client_id, body)
-    packed = pack_envelope(Envelope(frame, connection.principal, connection.peer[0]))
+    frame = client_frame(api_key, version, client.client_id, body)
+    packed = pack_envelope(Envelope(frame, client.principal, client.address))
     response = await link.forward(ENVELOPE, VERSION, memoryview(packed))
     answer, code = read_enveloped(response, api_key, version)
     if answer is None:
-        raise KafkaError(code, f"the controller did not accept a forwarded {call.api.name} request")
+        raise KafkaError(code, f"the controller did not accept a forwarded request of API key {api_key}")
     return answer
+
+
+async def request_in_envelope(
+    api_key: int, version: int, content: Fields, client: ForwardedClient, link: ControllerRequests
+) -> Entity:
+    """Send a request of the broker in the name of a client, and return the answer. Raises KafkaError."""
+    body = memoryview(encode_request_body(api_key, version, content))
+    return decode_response(api_key, version, await forward_in_envelope(api_key, version, body, client, link))

@@ -10,7 +10,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
-from broker_runtime.apis.request.call import Call
+from broker_runtime.apis.request.call import Call, ForwardedClient
 from broker_runtime.apis.request.context import (
     ApiSpec,
     BrokerContext,
@@ -25,7 +25,7 @@ from broker_runtime.wire.header import prefix
 from broker_runtime.wire.messages import Fields, throttle_ms_of, with_throttle_time
 from broker_runtime.wire.reply import Reply
 
-_ENVELOPED = "broker_runtime.apis.request.enveloped"
+ENVELOPED = "broker_runtime.apis.request.enveloped"
 """Imported with the first request that needs an envelope."""
 
 Instead = Callable[[Any, Call, BrokerContext], Steps[Awaitable[Fields] | None]]
@@ -46,10 +46,11 @@ def forwarded(api: ApiSpec[ControllerContext], instead: Instead | None = None) -
 
 
 async def _forward(body: memoryview, call: Call, link: ControllerRequests) -> Reply:
-    if call.quotas is None and call.connection.principal == ANONYMOUS:
+    client = client_of(call)
+    if client is None:
         answer = await link.forward(call.api.key, call.version, body)
     else:
-        answer = await import_module(_ENVELOPED).forward_in_envelope(body, call, link)
+        answer = await import_module(ENVELOPED).forward_in_envelope(call.api.key, call.version, body, client, link)
     throttle_ms = throttle_ms_of(call.api.key, call.version, answer)
     if throttle_ms > call.throttle_ms:
         call.throttle(throttle_ms)
@@ -57,6 +58,14 @@ async def _forward(body: memoryview, call: Call, link: ControllerRequests) -> Re
         (told,) = with_throttle_time(call.api.key, call.version, call.throttle_ms, (bytes(answer),))
         answer = memoryview(told)
     return prefix(call.correlation_id, len(answer), call.flexible), answer
+
+
+def client_of(call: Call) -> ForwardedClient | None:
+    """Return the client of a call, if the controller has to know it; otherwise None."""
+    connection = call.connection
+    if call.quotas is None and connection.principal == ANONYMOUS:
+        return None
+    return ForwardedClient(connection.principal, call.client_id, connection.peer[0])
 
 
 def active_only(api: ApiSpec[ControllerContext]) -> ApiSpec[ControllerContext]:

@@ -16,6 +16,7 @@ from broker_runtime.apis.request.answer_cache import Body
 from broker_runtime.apis.request.authorized_operations import NOT_ASKED, ON_CLUSTER, ON_TOPIC
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ZERO_UUID, ApiSpec, BrokerContext
+from broker_runtime.apis.request.forwarding import client_of
 from broker_runtime.apis.topics.packed_topics import PackedTopics, offline, visible_leader
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
@@ -103,7 +104,8 @@ def _about(
     if allowed and context.settings.config.auto_create_topics_enable:
         missing = yield from chosen(wanted, lambda item: _can_be_created(item, call, image))
         if missing:
-            context.auto_topic_creation.ask_for([item.name or "" for item in missing[:_CREATED_MAX]])
+            names = [item.name or "" for item in missing[:_CREATED_MAX]]
+            context.auto_topic_creation.ask_for(names, client_of(call))
     on_topics, on_cluster = _operations(request)
     packed, pieces = PackedTopics(image, call.listener, version, on_topics), Pieces(call.limits.check_response)
     for item in wanted:

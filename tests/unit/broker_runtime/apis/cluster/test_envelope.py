@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from broker_runtime.apis.cluster.envelope import API
-from broker_runtime.apis.request.call import Call
+from broker_runtime.apis.request.call import Call, ForwardedClient
 from broker_runtime.apis.request.context import ApiSpec
 from broker_runtime.apis.request.dispatch import Dispatcher
 from broker_runtime.apis.request.forwarding import active_only, forwarded
 from broker_runtime.apis.table import BROKER_APIS, CONTROLLER_APIS
 from broker_runtime.apis.topics import create_partitions, create_topics, delete_topics
+from broker_runtime.apis.topics.auto_topic_creation import AutoTopicCreation
 from broker_runtime.errors import ErrorCode, ProtocolError
 from broker_runtime.metadata.quotas import ClientQuotaRecord
 from broker_runtime.security.principal import ANONYMOUS, Principal
@@ -145,6 +146,24 @@ async def test_deleting_and_growing_topics_is_charged() -> None:
         assert seconds(answer) == 17.5
         answer = await broker.ask(delete_topics.API, 4, {"topic_names": ["c"], "timeout": 1000})
         assert (codes(answer.responses), seconds(answer)) == ({"c": ErrorCode.NONE}, 20)
+
+
+async def test_topics_that_a_broker_creates_for_a_client_are_charged_to_it_and_not_refused() -> None:
+    async with ForwardingController() as controller:
+        await controller.broker()
+        await controller.write(quota(2, ("user", "alice")))
+        link: Any = controller
+        creation = AutoTopicCreation(link, controller.clock, 1000, 10, lambda name: topics(name)["topics"][0])
+        client = ForwardedClient(ALICE, "app", "10.0.0.9")
+        for name in ("a", "b"):
+            creation.ask_for([name], client)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert sorted(controller.image.topics) == ["a", "b"]
+        await creation.close()
+        answer = await ForwardingBroker(controller).ask(create_topics.API, 6, topics("c"))
+        assert codes(answer.topics) == {"c": ErrorCode.THROTTLING_QUOTA_EXCEEDED}
+        assert seconds(answer) == 20
 
 
 async def test_topics_that_fail_before_cost_nothing_and_validation_costs_as_much() -> None:
