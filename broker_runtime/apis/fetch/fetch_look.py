@@ -148,7 +148,7 @@ class Fetch:
         """
         call = self.request.call
         quotas = call.quotas
-        if quotas is None or call.is_exempt:
+        if quotas is None or self.request.replica >= 0:
             return self.answer()
         size = at_once(self._found_bytes())
         if not quotas.fetched(call, size):
@@ -306,7 +306,7 @@ class SessionFetch(Fetch):
         """`reply` for many partitions."""
         call = self.request.call
         quotas = call.quotas
-        if quotas is None or call.is_exempt:
+        if quotas is None or self.request.replica >= 0:
             return (yield from self.answer_in_steps())
         size = yield from self._found_bytes()
         if not quotas.fetched(call, size):
