@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from kafka import KafkaProducer
 
 from tests.integration.differential.scripts.batches import Batch
-from tests.support.processes.broker_process import BrokerProcess
+from tests.support.processes.broker_process import BrokerGroup, BrokerProcess
 from tests.support.processes.wire_client import WireClient
 
 WINDOWS = {"quota.window.num": "2", "controller.quota.window.num": "10"}
@@ -309,3 +309,34 @@ def test_metrics_show_who_was_throttled(broker: BrokerProcess) -> None:
     shown = [line for line in text.splitlines() if line.startswith("kafka_server_produce_byte_rate{")]
     assert any('client_id="shown"' in line for line in shown), shown
     limit(broker, "producer_byte_rate", None, client_id="shown")
+
+
+def test_brokers_share_the_tokens_of_their_controller_and_a_restart_keeps_the_quotas() -> None:
+    with BrokerGroup(brokers=2) as group:
+        one, other = group.brokers
+        limit(one, "controller_mutation_rate", 2, client_id=None)
+        limit(one, "producer_byte_rate", 20_000, client_id="heavy")
+        for broker in group.brokers:
+            until_described(broker, 2)
+        with connect(one, "app") as client, connect(other, "app") as second:
+            answer = create(client, 6, "wide", 30)
+            assert (codes(answer, "topics"), answer["throttle_time"]) == (["none"], 0)
+            answer = create(second, 6, "wider", 1)
+            assert codes(answer, "topics") == ["throttling_quota_exceeded"]
+            assert answer["throttle_time"] == pytest.approx(4000, abs=2000)
+        with connect(one, "another app") as client:
+            assert codes(create(client, 6, TOPIC, 1), "topics") == ["none"]
+            (led,) = metadata(client)["topics"][0]["partitions"]
+        leader = group.brokers[[broker.node_id for broker in group.brokers].index(led["leader_id"])]
+        assert leader.stop() == 0
+        leader.start()
+        with connect(leader, "heavy") as client:
+            metadata(client)
+            assert produce(client, 300_000)["throttle_time"] > 0
+
+
+def until_described(broker: BrokerProcess, count: int) -> None:
+    """Wait until the broker has this number of quotas in its metadata."""
+    with connect(broker, "admin") as client:
+        while len(client.ask("describe_client_quotas", 1, components=[], strict=False)["entries"]) != count:
+            pass
