@@ -1,17 +1,24 @@
-"""Forwards a client's request to the controller in an envelope, with the client's identity (KIP-590)."""
+"""Forwards a client's request to the controller in an envelope, with the client's identity (KIP-590).
+
+During an upgrade, the active controller may be older and not know envelopes. It charges and authorizes no client then,
+so the request is forwarded without an envelope. ApiVersions tells which controller it is: one more round trip.
+"""
 
 from broker_runtime.apis.request.call import ForwardedClient
 from broker_runtime.apis.request.context import ControllerRequests
 from broker_runtime.errors import KafkaError
 from broker_runtime.wire.envelope import VERSION, Envelope, client_frame, pack_envelope, read_enveloped
 from broker_runtime.wire.messages import Entity, Fields, decode_response, encode_request_body
-from broker_runtime.wire.versions import ENVELOPE
+from broker_runtime.wire.versions import API_VERSIONS, ENVELOPE
 
 
 async def forward_in_envelope(
     api_key: int, version: int, body: memoryview, client: ForwardedClient, link: ControllerRequests
 ) -> memoryview:
     """Return the body of the controller's answer. Raises KafkaError."""
+    known = decode_response(API_VERSIONS, 0, await link.forward(API_VERSIONS, 0, memoryview(b"")))
+    if all(api.api_key != ENVELOPE for api in known.api_keys):
+        return await link.forward(api_key, version, body)
     frame = client_frame(api_key, version, client.client_id, body)
     packed = pack_envelope(Envelope(frame, client.principal, client.address))
     response = await link.forward(ENVELOPE, VERSION, memoryview(packed))
