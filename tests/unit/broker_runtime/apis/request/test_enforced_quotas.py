@@ -54,7 +54,7 @@ class Broker(LeadingNode):
         record = ClientQuotaRecord(entity or (CLIENT,), key, value)
         changes = self.image.apply(record, self.image.next_offset)
         assert changes.client_quotas == {key}
-        self.quotas.apply()
+        list(self.quotas.apply())
 
     def ask(self, key: int, version: int, content: dict[str, Any]) -> Any:
         """The decoded answer; None if there is none."""
@@ -100,7 +100,7 @@ def size_of(answer: Any) -> int:
 
 def test_without_quotas_no_call_is_charged() -> None:
     broker = Broker()
-    broker.quotas.apply()
+    list(broker.quotas.apply())
     assert broker.dispatch.completion.quotas is None
     assert broker.dispatch.gate is None
     broker.limit("producer_byte_rate", 1)
