@@ -44,6 +44,8 @@ partition of each such request needs one.
 """
 
 _PARTS_OF_A_STEP = 128
+_THROTTLE_MS_MAX = 2**31 - 1
+"""The field of an answer has no room for more: 24 days."""
 NO_ACKS = -128
 """A Call's `acks` if its API has none."""
 
@@ -353,7 +355,7 @@ class Call(_Working):
 
         The answer is sent at once and contains the throttle time. Call this before the answer is packed.
         """
-        self.throttle_ms = max(delay_ms, self.throttle_ms)
+        self.throttle_ms = max(min(delay_ms, _THROTTLE_MS_MAX), self.throttle_ms)
         self.connection.throttle_s = self.throttle_ms / 1000
 
     def spent(self, time_s: float) -> None:

@@ -11,6 +11,7 @@ from broker_runtime.apis.request.answer_cache import AnswerCache
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec
 from broker_runtime.apis.request.dispatch import Dispatcher
+from broker_runtime.apis.request.enforced_quotas import EnforcedQuotas
 from broker_runtime.apis.topics import metadata
 from broker_runtime.errors import ErrorCode
 from broker_runtime.metadata.quotas import ClientQuotaRecord
@@ -123,6 +124,13 @@ def test_produce_over_the_quota_is_appended_and_answered_with_the_throttle_time(
     assert broker.produce(10).throttle_time.total_seconds() == 0
 
 
+def test_a_throttle_time_that_no_answer_could_have_is_shortened() -> None:
+    broker = Broker()
+    broker.limit("producer_byte_rate", 0.001)
+    assert broker.produce(20_000).throttle_time.total_seconds() == (2**31 - 1) / 1000
+    assert broker.leader.log.log_end_offset == 1
+
+
 def test_produce_without_an_answer_mutes_its_connection() -> None:
     broker = Broker()
     broker.limit("producer_byte_rate", 1000)
@@ -151,6 +159,20 @@ def test_a_fetch_over_the_quota_is_empty_and_its_session_unchanged() -> None:
     broker.house.clock.advance(broker.peer.throttle_s)
     last = broker.fetch(0, (first.session_id, 3))
     assert (last.throttle_time.total_seconds(), size_of(last)) == (0, size_of(first))
+
+
+def test_a_fetch_is_charged_for_its_answer_without_the_header() -> None:
+    broker = Broker()
+    broker.produce(4000)
+    broker.limit("consumer_byte_rate", 1000)
+    broker.fetch()
+    quotas = broker.dispatch.completion.quotas
+    assert isinstance(quotas, EnforcedQuotas)
+    meter = quotas.fetch.buckets.get(("", CLIENT_ID))
+    assert meter is not None
+    # Over ten seconds. The header is a correlation id and no tagged fields.
+    charged = 10 * meter.per_second(int(broker.clock.monotonic() * 1000))
+    assert charged == sum(map(len, broker.ended[-1].reply)) - 5
 
 
 def test_bytes_that_were_not_sent_are_not_charged() -> None:
