@@ -1,5 +1,6 @@
 """Client quotas on the requests of a broker that leads a partition, in virtual time."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -16,10 +17,11 @@ from broker_runtime.apis.topics import metadata
 from broker_runtime.errors import ErrorCode
 from broker_runtime.metadata.quotas import ClientQuotaRecord
 from broker_runtime.node.client_quotas_on_demand import ClientQuotasOnDemand
+from broker_runtime.slicing.steps import Steps
 from broker_runtime.storage.records.batch import encode_batch
 from broker_runtime.wire.header import response_prefix
 from broker_runtime.wire.messages import CLIENT_ID, Fields, decode_response
-from broker_runtime.wire.reply import FileRegion, PendingReply
+from broker_runtime.wire.reply import FileRegion, PendingReply, Reply
 from broker_runtime.wire.versions import API_VERSIONS, FETCH, FIND_COORDINATOR, METADATA, PRODUCE
 from tests.support.logs.logs import LogHouse
 from tests.support.logs.replicas import TOPIC, LeadingNode, leading
@@ -29,8 +31,14 @@ from tests.support.requests.request_frames import encode_request
 CLIENT = ("client-id", CLIENT_ID)
 
 
+FOUND: Fields = {"error_code": ErrorCode.NONE, "error_message": None, "node_id": 1, "host": "h", "port": 1}
+
+
 class Broker(LeadingNode):
-    """Leads `orders-0` with followers if wanted. A request for a coordinator takes as long as its key says."""
+    """Leads `orders-0`, with followers if wanted.
+
+    A request for a coordinator takes as many seconds as its key says, or a second in steps, or waits for a minute.
+    """
 
     def __init__(self, *replicas: int) -> None:
         self.house = LogHouse()
@@ -47,9 +55,24 @@ class Broker(LeadingNode):
         self.dispatch: Dispatcher[Any] = Dispatcher(self, served, self.ended.append)
         self.quotas = ClientQuotasOnDemand(self.settings.config, self.image, self.dispatch, self.clock)
 
-    def _find(self, request: Any, call: Call, context: object) -> Fields:
+    def _find(self, request: Any, call: Call, context: object) -> Any:
+        if request.key == "in steps":
+            return self._work()
+        if request.key == "later":
+            return self._wait()
         self.house.clock.advance(float(request.key))
-        return {"error_code": ErrorCode.NONE, "error_message": None, "node_id": 1, "host": "h", "port": 1}
+        return FOUND
+
+    def _work(self) -> Steps[Fields]:
+        for _ in range(1000):
+            self.house.clock.advance(0.001)
+            yield
+        return FOUND
+
+    async def _wait(self) -> Fields:
+        await asyncio.sleep(0)
+        self.house.clock.advance(60.0)
+        return FOUND
 
     def limit(self, key: str, value: float | None, *entity: tuple[str, str | None]) -> None:
         record = ClientQuotaRecord(entity or (CLIENT,), key, value)
@@ -223,6 +246,20 @@ def test_request_time_throttles_the_following_requests() -> None:
     assert (throttled.throttle_time.total_seconds(), size_of(throttled)) == (1.0, 0)
     broker.produce(10, acks=0)
     assert broker.peer.throttle_s == 0
+
+
+@pytest.mark.parametrize(("key", "throttle_s"), [("in steps", 0.5), ("later", 0.0)])
+async def test_the_time_in_slices_counts_and_waiting_does_not(key: str, throttle_s: float) -> None:
+    broker = Broker()
+    broker.limit("request_percentage", 9.5)
+    frame = encode_request(FIND_COORDINATOR, 3, 3, {"key": key, "key_type": 0})
+    answer = broker.dispatch.handle(memoryview(frame)[4:], broker.peer)
+    assert isinstance(answer, PendingReply)
+    arrived: asyncio.Future[Reply | None] = asyncio.get_running_loop().create_future()
+    answer.on_complete(arrived.set_result)
+    assert await arrived is not None
+    # A second of ten is 10 percent: (10 - 9.5) / 9.5 of ten seconds.
+    assert broker.find() == pytest.approx(throttle_s, abs=0.05)
 
 
 @pytest.mark.parametrize("version", range(5))
