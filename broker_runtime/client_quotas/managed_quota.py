@@ -12,6 +12,10 @@ SHOWN_MAX = 100
 """Buckets that metrics show: those that were throttled most recently. Client ids must not flood the metrics."""
 
 
+NAME_LENGTH_MAX = 255
+"""Characters of a user or client id that a bucket keeps. A client id may have 32,767, and clients choose it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Windows:
     """Samples over which a rate is computed, and how many buckets there may be."""
@@ -65,16 +69,21 @@ class ManagedQuota(Generic[M]):
         try:
             return self._limits[caller]
         except KeyError:
-            if len(self._limits) >= self.windows.buckets_max:
-                self._limits.clear()
             found = self.limit_now(caller)
-            self._limits[caller] = found
+            if not _is_long(caller):
+                if len(self._limits) >= self.windows.buckets_max:
+                    self._limits.clear()
+                self._limits[caller] = found
             return found
 
     def limit_now(self, caller: Caller) -> Limit | None:
         """Return the limit of a caller without the cache, which needs no `changed`."""
         found = limit_of(caller, self.key, self._entities())
-        return None if found is None else Limit(found.bucket, found.quota * self._scale)
+        if found is None:
+            return None
+        user, client_id = found.bucket
+        # Callers whose names begin with the same long text share a bucket.
+        return Limit((user[:NAME_LENGTH_MAX], client_id[:NAME_LENGTH_MAX]), found.quota * self._scale)
 
     def count(self, meter: M, limit: Limit, throttle_ms: int) -> None:
         """Count the throttle time that a caller of this bucket gets."""
@@ -101,3 +110,7 @@ class ManagedQuota(Generic[M]):
                 del self._shown[name]
             else:
                 yield name, quota, meter
+
+
+def _is_long(caller: Caller) -> bool:
+    return len(caller[0]) > NAME_LENGTH_MAX or len(caller[1]) > NAME_LENGTH_MAX

@@ -63,7 +63,7 @@ class MetadataPublisher:
         loop = asyncio.get_running_loop()
         self.reactions = Reactions(loop, clock.monotonic)
         self.replica_publisher = ReplicaPublisher(image, replicas, self.reactions, loop, self.topic_config)
-        self.on_client_quotas: Callable[[], None] = _nothing
+        self.on_client_quotas: Callable[[], Iterator[None]] = _nothing
         """Applies the quotas of users and client ids."""
         self._ip_quotas: set[str | None] = set()
         """Names of `ip` entities whose changed quotas are not in force yet."""
@@ -94,7 +94,7 @@ class MetadataPublisher:
             run("opening and closing listeners", self._reconfigure_listeners)
             run("applying the configuration of observers", self._reconfigure_observers)
         if changes.client_quotas:
-            run("applying client quotas", self.on_client_quotas)
+            self.reactions.run_over_turns("applying client quotas", self.on_client_quotas)
         if changes.ip_quotas:
             self._ip_quotas |= changes.ip_quotas
             # Includes those that an earlier change has left because it failed.
@@ -123,5 +123,6 @@ class MetadataPublisher:
         self._observers.configure(self.effective)
 
 
-def _nothing() -> None:
+def _nothing() -> Iterator[None]:
     """Do nothing: the node has no client quotas."""
+    return iter(())

@@ -27,7 +27,7 @@ from broker_runtime.apis.fetch.fetch_request import (
 from broker_runtime.apis.fetch.long_poll import LongPoll
 from broker_runtime.apis.fetch_sessions.fetch_session import FINAL_EPOCH, FULL_EPOCH, NO_SESSION, FetchSession
 from broker_runtime.apis.fetch_sessions.repeated_fetch import RepeatedFetch
-from broker_runtime.apis.request.call import Call
+from broker_runtime.apis.request.call import Call, CallQuotas
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext, ControllerContext, FetchContext
 from broker_runtime.errors import ErrorCode
 from broker_runtime.slicing.steps import Steps
@@ -175,18 +175,17 @@ def _answer(fetch: Fetch, context: FetchContext) -> Handled:
 def _limit_bytes(request: FetchRequest, context: FetchContext) -> None:
     """Limit the bytes of a fetch. As in Kafka, a fetch does not wait for more bytes than its answer may contain."""
     request.max_bytes = min(request.max_bytes, context.settings.config.fetch_max_bytes)
-    _limit_by_quota(request)
+    quotas = request.call.quotas
+    if quotas is not None:
+        _limit_by_quota(request, quotas)
     request.min_bytes = min(request.min_bytes, request.max_bytes)
 
 
-def _limit_by_quota(request: FetchRequest) -> None:
+def _limit_by_quota(request: FetchRequest, quotas: CallQuotas) -> None:
     """Limit the bytes of a consumer's fetch to what its quota admits in one window, so that it always makes progress.
 
     A follower's fetch has no quota.
     """
-    quotas = request.call.quotas
-    if quotas is None:
-        return
     if request.replica >= 0:
         request.call.is_exempt = True
         return

@@ -21,6 +21,7 @@ from broker_runtime.apis.fetch_sessions.fetch_partition import NOTHING, FetchPar
 from broker_runtime.apis.fetch_sessions.fetch_session import FULL_EPOCH, NO_SESSION, FetchSession
 from broker_runtime.apis.fetch_sessions.repeated_fetch import RepeatedFetch
 from broker_runtime.apis.request.access import denied
+from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import BrokerContext, FetchContext
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
@@ -152,13 +153,13 @@ class Fetch:
         """
         call = self.request.call
         quotas = call.quotas
-        if quotas is None or call.is_exempt:
+        if quotas is None or self.request.replica >= 0:
             return self.answer()
         size = at_once(self._found_bytes())
         if not quotas.fetched(call, size):
             return at_once(self._throttled())
         reply = self.answer()
-        quotas.fetched_more(call, sum(map(len, reply)) - size)
+        quotas.fetched_more(call, _charged_bytes(reply, call) - size)
         return reply
 
     def _found_bytes(self) -> Steps[int]:
@@ -311,13 +312,13 @@ class SessionFetch(Fetch):
         """`reply` for many partitions."""
         call = self.request.call
         quotas = call.quotas
-        if quotas is None or call.is_exempt:
+        if quotas is None or self.request.replica >= 0:
             return (yield from self.answer_in_steps())
         size = yield from self._found_bytes()
         if not quotas.fetched(call, size):
             return (yield from self._throttled())
         reply = yield from self.answer_in_steps()
-        quotas.fetched_more(call, sum(map(len, reply)) - size)
+        quotas.fetched_more(call, _charged_bytes(reply, call) - size)
         return reply
 
     def _with_something_to_say(self) -> Steps[list[FetchPartition]]:
@@ -449,6 +450,11 @@ class FollowerFetch(SessionFetch):
 
     def _is_urgent(self, part: FetchPartition, log: Log) -> bool:
         return part.told[1] != log.log_start_offset > part.log_start >= 0
+
+
+def _charged_bytes(reply: Reply, call: Call) -> int:
+    """Return the bytes of a reply that Kafka charges: all without the header."""
+    return sum(map(len, reply)) - (5 if call.flexible else 4)
 
 
 def _with_something_to_say(session: FetchSession) -> list[FetchPartition]:

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
 from broker_runtime.apis.request.access import Access, Authorization
+from broker_runtime.security.principal import Principal
 from broker_runtime.slicing.slices import Slices
 from broker_runtime.slicing.steps import Steps, UnderWay
 from broker_runtime.wire.encode import Pieces
@@ -27,6 +28,14 @@ class ClientSoftware(NamedTuple):
     version: str
 
 
+class ForwardedClient(NamedTuple):
+    """The client of a forwarded request: its principal, client id and address."""
+
+    principal: Principal
+    client_id: str | None
+    address: str
+
+
 PartitionFacts = tuple[str, int, int, int, int, int, int, int, int]
 """The effect of a Produce or Fetch on a partition, for observers.
 
@@ -36,6 +45,8 @@ partition of each such request needs one.
 """
 
 _PARTS_OF_A_STEP = 128
+_THROTTLE_MS_MAX = 2**31 - 1
+"""The field of an answer has no room for more: 24 days."""
 NO_ACKS = -128
 """A Call's `acks` if its API has none."""
 
@@ -353,7 +364,7 @@ class Call(_Working):
 
         The answer is sent at once and contains the throttle time. Call this before the answer is packed.
         """
-        self.throttle_ms = max(delay_ms, self.throttle_ms)
+        self.throttle_ms = max(min(delay_ms, _THROTTLE_MS_MAX), self.throttle_ms)
         self.connection.throttle_s = self.throttle_ms / 1000
 
     def spent(self, time_s: float) -> None:

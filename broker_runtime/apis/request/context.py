@@ -16,7 +16,7 @@ from uuid import UUID
 from broker_runtime.apis.fetch_sessions.fetch_sessions import FetchSessionCache
 from broker_runtime.apis.fetch_sessions.repeated_fetch import RepeatedFetches
 from broker_runtime.apis.request.answer_cache import AnswerCache
-from broker_runtime.apis.request.call import Call
+from broker_runtime.apis.request.call import Call, ForwardedClient
 from broker_runtime.apis.request.refused_transactions import RefusedTransactions
 from broker_runtime.clock import Clock, Timer
 from broker_runtime.config import BrokerSettings
@@ -117,8 +117,11 @@ class OwnListeners(Protocol):
 class TopicCreation(Protocol):
     """Creates topics that clients request and that do not exist."""
 
-    def ask_for(self, names: Collection[str], /) -> None:
-        """Start to create topics that a client has requested. Does not wait for the result."""
+    def ask_for(self, names: Collection[str], client: ForwardedClient | None = None, /) -> None:
+        """Start to create topics that a client has requested. Does not wait for the result.
+
+        `client` is the client to charge, if the controller has to know it.
+        """
         ...
 
 

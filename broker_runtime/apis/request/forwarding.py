@@ -10,7 +10,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
-from broker_runtime.apis.request.call import Call
+from broker_runtime.apis.request.call import Call, ForwardedClient
 from broker_runtime.apis.request.context import (
     ApiSpec,
     BrokerContext,
@@ -25,7 +25,7 @@ from broker_runtime.wire.header import prefix
 from broker_runtime.wire.messages import Fields, throttle_ms_of, with_throttle_time
 from broker_runtime.wire.reply import Reply
 
-_ENVELOPED = "broker_runtime.apis.request.enveloped"
+ENVELOPED = "broker_runtime.apis.request.enveloped"
 """Imported with the first request that needs an envelope."""
 
 Instead = Callable[[Any, Call, BrokerContext], Steps[Awaitable[Fields] | Fields | None]]
@@ -48,11 +48,15 @@ def forwarded(api: ApiSpec[ControllerContext], instead: Instead | None = None) -
 async def to_controller(body: memoryview, call: Call, link: ControllerRequests) -> memoryview:
     """Send a request of the call's API and version to the controller, and return the body of its answer.
 
-    Raises KafkaError.
+    With an authorizer, the request is never sent without its client. Raises KafkaError.
     """
-    if call.access is None and call.quotas is None and call.connection.principal == ANONYMOUS:
+    client = client_of(call)
+    if client is None:
         return await link.forward(call.api.key, call.version, body)
-    answer: memoryview = await import_module(_ENVELOPED).forward_in_envelope(body, call, link)
+    forward = import_module(ENVELOPED).forward_in_envelope
+    answer: memoryview = await forward(
+        call.api.key, call.version, body, client, link, is_required=call.access is not None
+    )
     return answer
 
 
@@ -65,6 +69,14 @@ async def _forward(body: memoryview, call: Call, link: ControllerRequests) -> Re
         (told,) = with_throttle_time(call.api.key, call.version, call.throttle_ms, (bytes(answer),))
         answer = memoryview(told)
     return prefix(call.correlation_id, len(answer), call.flexible), answer
+
+
+def client_of(call: Call) -> ForwardedClient | None:
+    """Return the client of a call, if the controller has to know it; otherwise None."""
+    connection = call.connection
+    if call.access is None and call.quotas is None and connection.principal == ANONYMOUS:
+        return None
+    return ForwardedClient(connection.principal, call.client_id, connection.peer[0])
 
 
 def active_only(api: ApiSpec[ControllerContext]) -> ApiSpec[ControllerContext]:

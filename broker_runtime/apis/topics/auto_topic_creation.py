@@ -8,11 +8,14 @@ the same answer.
 import asyncio
 import logging
 from collections.abc import Callable, Collection
+from importlib import import_module
 
+from broker_runtime.apis.request.call import ForwardedClient
 from broker_runtime.apis.request.context import ControllerRequests
+from broker_runtime.apis.request.forwarding import ENVELOPED
 from broker_runtime.clock import Clock
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.versions import CREATE_TOPICS
 
 log = logging.getLogger(__name__)
@@ -51,23 +54,27 @@ class AutoTopicCreation:
         self._tasks: set[asyncio.Task[None]] = set()
         self._logged_s = float("-inf")
 
-    def ask_for(self, names: Collection[str]) -> None:
-        """Request the creation of topics, except those whose creation is already pending."""
+    def ask_for(self, names: Collection[str], client: ForwardedClient | None = None) -> None:
+        """Request the creation of topics, except those whose creation is already pending.
+
+        The partitions are charged to the quota of `client`, if it is given. As in Kafka, the topics are created even if
+        the client is over its quota.
+        """
         new = [name for name in names if name not in self._under_way]
         if new and len(self._tasks) < self._requests_max:
             self._under_way.update(new)
-            task = asyncio.get_running_loop().create_task(self._create(new))
+            task = asyncio.get_running_loop().create_task(self._create(new, client))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _create(self, names: list[str]) -> None:
+    async def _create(self, names: list[str], client: ForwardedClient | None) -> None:
         content = {
             "topics": [self._made_as(name) for name in names],
             "timeout": self._timeout_ms,
             "validate_only": False,
         }
         try:
-            answer = await self._controller.request(CREATE_TOPICS, _VERSION, content)
+            answer = await self._asked(content, client)
             for topic in answer.topics:
                 if topic.error_code not in _DONE:
                     self._log(topic.name, ErrorCode(int(topic.error_code)).name, topic.error_message)
@@ -75,6 +82,12 @@ class AutoTopicCreation:
             self._log(names[0], error.code.name, error.message)
         finally:
             self._under_way.difference_update(names)
+
+    async def _asked(self, content: Fields, client: ForwardedClient | None) -> Entity:
+        if client is None:
+            return await self._controller.request(CREATE_TOPICS, _VERSION, content)
+        ask = import_module(ENVELOPED).request_in_envelope
+        return await ask(CREATE_TOPICS, _VERSION, content, client, self._controller)
 
     def _log(self, name: str, code: str, message: str | None) -> None:
         now_s = self._clock.monotonic()

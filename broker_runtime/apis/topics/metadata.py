@@ -18,6 +18,7 @@ from broker_runtime.apis.request.answer_cache import Body
 from broker_runtime.apis.request.authorized_operations import NOT_ASKED, ON_CLUSTER, ON_TOPIC
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ZERO_UUID, ApiSpec, BrokerContext
+from broker_runtime.apis.request.forwarding import client_of
 from broker_runtime.apis.topics.packed_topics import Operations, PackedTopics, offline, visible_leader
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
@@ -147,7 +148,8 @@ def _about(
                 may_not = yield from gathered(item.name or "" for item in missing if not _may_create(item, access))
                 missing = yield from chosen(missing, lambda item: item.name not in may_not)
         if missing:
-            context.auto_topic_creation.ask_for([item.name or "" for item in missing[:_CREATED_MAX]])
+            names = [item.name or "" for item in missing[:_CREATED_MAX]]
+            context.auto_topic_creation.ask_for(names, client_of(call))
     on_topics, on_cluster = _allowed_operations(request, access)
     packed, pieces = PackedTopics(image, call.listener, version, on_topics), Pieces(call.limits.check_response)
     for item in wanted:

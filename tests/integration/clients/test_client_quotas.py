@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from kafka import KafkaProducer
 
 from tests.integration.differential.scripts.batches import Batch
-from tests.support.processes.broker_process import BrokerProcess
+from tests.support.processes.broker_process import BrokerGroup, BrokerProcess
 from tests.support.processes.wire_client import WireClient
 
 WINDOWS = {"quota.window.num": "2", "controller.quota.window.num": "10"}
@@ -82,11 +82,14 @@ def metadata(client: WireClient, topic: str = TOPIC) -> Answer:
             return answer
 
 
-def produce(client: WireClient, size: int, topic: str = TOPIC) -> Answer:
-    """Produce one batch of about `size` bytes."""
+def produce(client: WireClient, size: int, topic: str = TOPIC, index: int = 0) -> Answer:
+    """Produce one batch of about `size` bytes. A broker leads a new partition a moment after it has announced it."""
     records = Batch(NOW_MS, value=b"x" * size).encode()
-    data = {"name": topic, "partition_data": [{"index": 0, "records": records}]}
-    return client.ask("produce", 9, transactional_id=None, acks=1, timeout=30_000, topic_data=[data])
+    data = {"name": topic, "partition_data": [{"index": index, "records": records}]}
+    while True:
+        answer = client.ask("produce", 9, transactional_id=None, acks=1, timeout=30_000, topic_data=[data])
+        if answer["responses"][0]["partition_responses"][0]["error_code"] == "none":
+            return answer
 
 
 def fetch(client: WireClient, session: tuple[int, int] = (0, -1), offset: int = 0) -> Answer:
@@ -109,8 +112,6 @@ def test_produce_over_the_quota_is_appended_and_the_connection_muted(broker: Bro
     limit(broker, "producer_byte_rate", 20_000, client_id="heavy")
     with connect(broker, "heavy") as client, connect(broker, "light") as other:
         answer = produce(client, 30_000)
-        (done,) = answer["responses"][0]["partition_responses"]
-        assert done["error_code"] == "none"
         # (30,000 - 20,000) / 20,000 of the window of a second, and some bytes for the headers.
         assert answer["throttle_time"] == pytest.approx(500, abs=30)
         began_s = time.monotonic()
@@ -142,6 +143,57 @@ def test_a_fetch_over_the_quota_is_empty_and_its_session_continues(broker: Broke
         (part,) = third["responses"][0]["partitions"]
         assert len(part["records"]) > 60_000
     limit(broker, "consumer_byte_rate", None, client_id=None)
+
+
+@pytest.mark.parametrize("with_session", [False, True])
+def test_a_fetch_of_many_partitions_is_throttled_as_a_whole(broker: BrokerProcess, with_session: bool) -> None:
+    topic, count, client_id = f"many-{with_session}", 60, f"reader of many, {with_session}"
+    with connect(broker, "filler") as client:
+        create(client, 7, topic, count)
+        metadata(client, topic)
+        for index in (3, 50):
+            produce(client, 30_000, topic, index)
+
+    def read(client: WireClient, session: tuple[int, int]) -> tuple[Answer, dict[int, int]]:
+        parts = [
+            {"partition": index, "fetch_offset": 0, "partition_max_bytes": 1 << 20, "current_leader_epoch": -1}
+            for index in range(count)
+        ]
+        names = [{"topic": topic, "partitions": parts}] if session[1] <= 0 else []
+        answer = client.ask(
+            "fetch",
+            12,
+            max_wait=0,
+            min_bytes=0,
+            max_bytes=1 << 20,
+            session_id=session[0],
+            session_epoch=session[1],
+            isolation_level=0,
+            topics=names,
+            forgotten_topics_data=[],
+        )
+        sizes = {
+            part["partition_index"]: len(part["records"] or b"")
+            for one in answer["responses"]
+            for part in one["partitions"]
+        }
+        return answer, sizes
+
+    limit(broker, "consumer_byte_rate", 80_000, client_id=client_id)
+    with connect(broker, client_id) as client:
+        first, sizes = read(client, (0, 0 if with_session else -1))
+        assert (len(sizes), {index for index, size in sizes.items() if size}) == (count, {3, 50})
+        epoch = 1 if with_session else -1
+        throttled, sizes = read(client, (first["session_id"], epoch))
+        assert (throttled["error_code"], sizes) == ("none", {})
+        assert throttled["throttle_time"] > 0
+        while not sizes:
+            epoch = epoch + 1 if with_session else -1
+            answer, sizes = read(client, (first["session_id"], epoch))
+            assert answer["error_code"] == "none"
+        assert len(sizes) == (2 if with_session else count)
+        assert {index for index, size in sizes.items() if size} == {3, 50}
+    limit(broker, "consumer_byte_rate", None, client_id=client_id)
 
 
 def test_creating_topics_is_strict_or_permissive_by_version(broker: BrokerProcess) -> None:
@@ -257,3 +309,34 @@ def test_metrics_show_who_was_throttled(broker: BrokerProcess) -> None:
     shown = [line for line in text.splitlines() if line.startswith("kafka_server_produce_byte_rate{")]
     assert any('client_id="shown"' in line for line in shown), shown
     limit(broker, "producer_byte_rate", None, client_id="shown")
+
+
+def test_brokers_share_the_tokens_of_their_controller_and_a_restart_keeps_the_quotas() -> None:
+    with BrokerGroup(brokers=2) as group:
+        one, other = group.brokers
+        limit(one, "controller_mutation_rate", 2, client_id=None)
+        limit(one, "producer_byte_rate", 20_000, client_id="heavy")
+        for broker in group.brokers:
+            until_described(broker, 2)
+        with connect(one, "app") as client, connect(other, "app") as second:
+            answer = create(client, 6, "wide", 30)
+            assert (codes(answer, "topics"), answer["throttle_time"]) == (["none"], 0)
+            answer = create(second, 6, "wider", 1)
+            assert codes(answer, "topics") == ["throttling_quota_exceeded"]
+            assert answer["throttle_time"] == pytest.approx(4000, abs=2000)
+        with connect(one, "another app") as client:
+            assert codes(create(client, 6, TOPIC, 1), "topics") == ["none"]
+            (led,) = metadata(client)["topics"][0]["partitions"]
+        leader = group.brokers[[broker.node_id for broker in group.brokers].index(led["leader_id"])]
+        assert leader.stop() == 0
+        leader.start()
+        with connect(leader, "heavy") as client:
+            metadata(client)
+            assert produce(client, 300_000)["throttle_time"] > 0
+
+
+def until_described(broker: BrokerProcess, count: int) -> None:
+    """Wait until the broker has this number of quotas in its metadata."""
+    with connect(broker, "admin") as client:
+        while len(client.ask("describe_client_quotas", 1, components=[], strict=False)["entries"]) != count:
+            pass

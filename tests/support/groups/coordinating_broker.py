@@ -101,7 +101,7 @@ class CoordinatingBroker(AbstractAsyncContextManager["CoordinatingBroker"]):
     def auto_topic_creation(self) -> "CoordinatingBroker":
         return self
 
-    def ask_for(self, names: Collection[str]) -> None:
+    def ask_for(self, names: Collection[str], client: object = None) -> None:
         self.asked_for += names
 
     def make_offsets_topic(self) -> None:

@@ -4,6 +4,7 @@ The nodes have two samples of a second (`quota.window.num`), and eleven for chan
 """
 
 import time
+from collections.abc import Iterator
 
 from tests.integration.differential.comparing import Near
 from tests.integration.differential.play import Play
@@ -90,19 +91,20 @@ def shared(on: Play) -> None:
 
 
 def fetched(on: Play) -> None:
-    topic(on, "taken")
-    for _ in range(3):
-        on.quietly("produce", 9, **produce_fields("taken", Batch(NOW_MS, value=b"x" * 30_000).encode(), 1))
-    set_quota(on, CONSUMED, 40_000, ("client-id", "reader"))
-    with on.open(client_id="reader") as client:
-        first = client.ask("fetch", 12, **fetch_fields("taken", [(0, 0)], session_epoch=0))
+    """The log has one batch: Kafka fills an answer up to the quota with a part of the next one."""
+    name, reader = f"taken-{on.number}", f"reader, play {on.number}"
+    topic(on, name)
+    on.quietly("produce", 9, **produce_fields(name, Batch(NOW_MS, value=b"x" * 30_000).encode(), 1))
+    set_quota(on, CONSUMED, 40_000, ("client-id", reader))
+    with on.open(client_id=reader) as client:
+        first = client.ask("fetch", 12, **fetch_fields(name, [(0, 0)], session_epoch=0))
         on.note("within the quota", in_short(first))
-    with on.open(client_id="reader") as client:
-        again = fetch_fields("taken", [], session_id=first["session_id"], session_epoch=1)
+    with on.open(client_id=reader) as client:
+        again = fetch_fields(name, [], session_id=first["session_id"], session_epoch=1)
         on.note("over the quota", in_short(client.ask("fetch", 12, **again | {"topics": []})))
     with on.open(client_id="other") as client:
-        on.note("another client", in_short(client.ask("fetch", 12, **fetch_fields("taken", [(0, 0)]))))
-    set_quota(on, CONSUMED, None, ("client-id", "reader"))
+        on.note("another client", in_short(client.ask("fetch", 12, **fetch_fields(name, [(0, 0)]))))
+    set_quota(on, CONSUMED, None, ("client-id", reader))
 
 
 def in_short(answer: Plain) -> Plain:
@@ -116,41 +118,41 @@ def in_short(answer: Plain) -> Plain:
 
 
 def changed(on: Play) -> None:
-    """The vectors of Kafka's ControllerMutationQuotaTest, with one sample more."""
+    """The vectors of Kafka's ControllerMutationQuotaTest, with one sample more. A repeated play has other names."""
     for name, version in (("strict", 6), ("permissive", 5)):
-        set_quota(on, CHANGED, 2, USER, ("client-id", name))
-        with on.open(client_id=name) as client:
-            made = [new(f"{name}-{number}", 30) for number in range(2)]
-            fields = {"topics": made, "timeout": TIMEOUT_MS, "validate_only": False}
-            answer = client.ask("create_topics", version, **fields)
-            codes = sorted(each["error_code"] for each in answer["topics"])
-            on.note(f"{name}: topics made", {"codes": codes, "throttled": throttled(answer)})
-        set_quota(on, CHANGED, None, USER, ("client-id", name))
-    with on.open(client_id="validating") as client:
-        set_quota(on, CHANGED, 2, USER, ("client-id", "validating"))
-        fields = {"topics": [new("validated", 30)], "timeout": TIMEOUT_MS, "validate_only": True}
+        made = [new(f"{name}-{on.number}-{number}", 30) for number in range(2)]
+        charged(on, f"{name}: topics made", "create_topics", version, "topics", topics=made, validate_only=False)
+    for _ in on_one_bucket(on, "validating"):
         for number in range(2):
-            answer = client.ask("create_topics", 6, **fields)
-            codes = [each["error_code"] for each in answer["topics"]]
-            on.note(f"validated {number}", {"codes": codes, "throttled": throttled(answer)})
-        set_quota(on, CHANGED, None, USER, ("client-id", "validating"))
-    settle(on)
-    set_quota(on, CHANGED, 2, USER, ("client-id", "growing"))
-    with on.open(client_id="growing") as client:
-        grown = [{"name": "permissive-0", "count": 60, "assignments": None}]
-        fields = {"topics": grown, "timeout": TIMEOUT_MS, "validate_only": False}
-        answer = client.ask("create_partitions", 3, **fields)
-        codes = [each["error_code"] for each in answer["results"]]
-        on.note("grown", {"codes": codes, "throttled": throttled(answer)})
-    with on.open(client_id="growing") as client:
-        grown = [{"name": "permissive-1", "count": 60, "assignments": None}]
-        answer = client.ask("create_partitions", 3, topics=grown, timeout=TIMEOUT_MS, validate_only=False)
-        codes = [each["error_code"] for each in answer["results"]]
-        on.note("grown too much", {"codes": codes, "throttled": throttled(answer)})
-    set_quota(on, CHANGED, None, USER, ("client-id", "growing"))
-    set_quota(on, CHANGED, 2, USER, ("client-id", "deleting"))
-    with on.open(client_id="deleting") as client:
-        answer = client.ask("delete_topics", 5, topic_names=["permissive-0", "permissive-1"], timeout=TIMEOUT_MS)
-        codes = sorted(each["error_code"] for each in answer["responses"])
-        on.note("deleted", {"codes": codes, "throttled": throttled(answer)})
-    set_quota(on, CHANGED, None, USER, ("client-id", "deleting"))
+            made = [new(f"validated-{on.number}", 30)]
+            step = f"validated, number {number}"
+            asked(on, step, "validating", "create_topics", 6, "topics", topics=made, validate_only=True)
+    for _ in on_one_bucket(on, "growing"):
+        for number in range(2):
+            grown = [{"name": f"permissive-{on.number}-{number}", "count": 60, "assignments": None}]
+            step = f"grown, number {number}"
+            asked(on, step, "growing", "create_partitions", 3, "results", topics=grown, validate_only=False)
+    for _ in on_one_bucket(on, "deleting"):
+        for number in range(2):
+            names = [f"permissive-{on.number}-{number}"]
+            asked(on, f"deleted, number {number}", "deleting", "delete_topics", 5, "responses", topic_names=names)
+
+
+def charged(on: Play, step: str, api: str, version: int, results: str, **fields: Plain) -> None:
+    """Send a request with a client id, and so a bucket, of its own."""
+    for _ in on_one_bucket(on, step):
+        asked(on, step, step, api, version, results, **fields)
+
+
+def on_one_bucket(on: Play, name: str) -> Iterator[None]:
+    client = ("client-id", f"{name}, play {on.number}")
+    set_quota(on, CHANGED, 2, USER, client)
+    yield
+    set_quota(on, CHANGED, None, USER, client)
+
+
+def asked(on: Play, step: str, client_id: str, api: str, version: int, results: str, **fields: Plain) -> None:
+    with on.open(client_id=f"{client_id}, play {on.number}") as client:
+        answer = client.ask(api, version, timeout=TIMEOUT_MS, **fields)
+    codes = sorted(each["error_code"] for each in answer[results])
+    on.note(step, {"codes": codes, "throttled": throttled(answer)})

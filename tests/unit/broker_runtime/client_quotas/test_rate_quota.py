@@ -144,3 +144,14 @@ def test_the_cache_of_limits_is_limited() -> None:
     for number in range(100):
         limited.record(("u", f"c{number}"), 1, 0)
     assert len(limited._limits) <= 4
+
+
+def test_long_client_ids_take_no_more_memory_than_short_ones() -> None:
+    name = "x" * 30_000
+    limited = quota({ANY_CLIENT: 1000, (("client-id", name),): 5000})
+    assert limited.record(("u", name), 50_000, 0) == 0
+    assert limited.record(("u", name), 5_000, 0) == 1000
+    # Client ids with the same beginning share a bucket, and each has its own quota.
+    assert limited.record(("u", name + "y"), 0, 0) == 45_000
+    assert not limited._limits
+    assert limited.buckets.get(("", "x" * 255)) is not None

@@ -104,3 +104,17 @@ async def test_many_changed_topics_are_applied_and_configured_in_pieces() -> Non
     changes.topic_configs |= {f"t{number}" for number in range(TOPICS)}
     assert bench.counted(lambda done: bench.publisher.publish(changes, done)) <= IN_A_PIECE
     assert sorted(bench.replicas.applied) == sorted(bench.replicas.configured) == bench.ids
+
+
+async def test_client_quotas_are_in_force_before_their_metadata_is_reported() -> None:
+    bench = Bench()
+    applied: list[str] = []
+
+    def apply() -> Iterator[None]:
+        applied.append("begun")
+        yield
+        applied.append("done")
+
+    bench.publisher.on_client_quotas = apply
+    bench.counted(lambda done: bench.publisher.publish(Changes(client_quotas={"producer_byte_rate"}), done))
+    assert applied == ["begun", "done"]

@@ -153,3 +153,12 @@ async def test_a_slice_ends_although_the_clock_stands_still() -> None:
     assert 0 < len(made) < 10_000
     result.cancel()
     await until(lambda: len(slices) == 0)
+
+
+async def test_the_time_of_work_is_reported_by_slice(work: Work) -> None:
+    spent: list[float] = []
+    alone = work.slices.add(work.steps("a", 5), spent=spent.append)
+    other = work.slices.add(work.steps("b", 5))
+    await asyncio.gather(alone, other)
+    assert sum(spent) == pytest.approx(5 * STEP_S)
+    assert len(spent) == 3

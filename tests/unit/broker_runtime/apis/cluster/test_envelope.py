@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
+from broker_runtime.apis.cluster.api_versions import with_api_versions
 from broker_runtime.apis.cluster.envelope import API
-from broker_runtime.apis.request.call import Call
+from broker_runtime.apis.request.call import Call, ForwardedClient
 from broker_runtime.apis.request.context import ApiSpec
 from broker_runtime.apis.request.dispatch import Dispatcher
 from broker_runtime.apis.request.forwarding import active_only, forwarded
 from broker_runtime.apis.table import BROKER_APIS, CONTROLLER_APIS
 from broker_runtime.apis.topics import create_partitions, create_topics, delete_topics
+from broker_runtime.apis.topics.auto_topic_creation import AutoTopicCreation
 from broker_runtime.errors import ErrorCode, ProtocolError
 from broker_runtime.metadata.quotas import ClientQuotaRecord
 from broker_runtime.security.principal import ANONYMOUS, Principal
@@ -21,7 +23,7 @@ from broker_runtime.wire.handler import ServedConnection
 from broker_runtime.wire.header import response_prefix
 from broker_runtime.wire.messages import decode_response, encode_request_body, frame_request
 from broker_runtime.wire.reply import PendingReply, Reply
-from broker_runtime.wire.versions import CREATE_TOPICS, ENVELOPE, FORWARDED, METADATA
+from broker_runtime.wire.versions import API_VERSIONS, CREATE_TOPICS, ENVELOPE, FORWARDED, METADATA
 from tests.support.fakes.manual_clock import ManualClock
 from tests.support.requests.calls import NotedConnection
 from tests.support.worlds.controller import ControllerInMemory
@@ -32,11 +34,14 @@ ALICE = Principal("User", "alice")
 class ForwardingController(ControllerInMemory):
     """A controller in memory with a dispatcher, and the brokers' link to it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, knows_envelopes: bool = True) -> None:
         super().__init__(properties={"controller.quota.window.num": "10"})
         self.link = NotedConnection()
-        served: list[ApiSpec[Any]] = [API, create_topics.API, delete_topics.API, create_partitions.API]
-        self.dispatch: Dispatcher[Any] = Dispatcher(self, [active_only(api) for api in served], lambda call: None)
+        served: list[ApiSpec[Any]] = [create_topics.API, delete_topics.API, create_partitions.API]
+        if knows_envelopes:
+            served.append(API)
+        apis: Any = with_api_versions(*(active_only(api) for api in served))
+        self.dispatch: Dispatcher[Any] = Dispatcher(self, apis, lambda call: None)
 
     async def __aenter__(self) -> "ForwardingController":
         await super().__aenter__()
@@ -147,6 +152,24 @@ async def test_deleting_and_growing_topics_is_charged() -> None:
         assert (codes(answer.responses), seconds(answer)) == ({"c": ErrorCode.NONE}, 20)
 
 
+async def test_topics_that_a_broker_creates_for_a_client_are_charged_to_it_and_not_refused() -> None:
+    async with ForwardingController() as controller:
+        await controller.broker()
+        await controller.write(quota(2, ("user", "alice")))
+        link: Any = controller
+        creation = AutoTopicCreation(link, controller.clock, 1000, 10, lambda name: topics(name)["topics"][0])
+        client = ForwardedClient(ALICE, "app", "10.0.0.9")
+        for name in ("a", "b"):
+            creation.ask_for([name], client)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert sorted(controller.image.topics) == ["a", "b"]
+        await creation.close()
+        answer = await ForwardingBroker(controller).ask(create_topics.API, 6, topics("c"))
+        assert codes(answer.topics) == {"c": ErrorCode.THROTTLING_QUOTA_EXCEEDED}
+        assert seconds(answer) == 20
+
+
 async def test_topics_that_fail_before_cost_nothing_and_validation_costs_as_much() -> None:
     async with ForwardingController() as controller:
         await controller.broker()
@@ -174,7 +197,14 @@ async def test_an_anonymous_client_without_quotas_needs_no_envelope() -> None:
         controller.forward = noted  # type: ignore[method-assign]
         for principal in (ANONYMOUS, ALICE):
             await ForwardingBroker(controller, principal).ask(create_topics.API, 6, topics("a"))
-    assert keys == [CREATE_TOPICS, ENVELOPE]
+    assert keys == [CREATE_TOPICS, API_VERSIONS, ENVELOPE]
+
+
+async def test_an_older_controller_gets_the_request_without_an_envelope() -> None:
+    async with ForwardingController(knows_envelopes=False) as controller:
+        await controller.broker()
+        answer = await ForwardingBroker(controller).ask(create_topics.API, 6, topics("a"))
+        assert codes(answer.topics) == {"a": ErrorCode.NONE}
 
 
 async def test_a_request_that_brokers_do_not_forward_is_refused() -> None:

@@ -17,7 +17,7 @@ from broker_runtime.security.principal import ANONYMOUS, Principal
 from broker_runtime.wire.envelope import read_envelope
 from broker_runtime.wire.messages import decode_response, encode_response_body
 from broker_runtime.wire.reader import RequestReader
-from broker_runtime.wire.versions import ENVELOPE, LIST_PARTITION_REASSIGNMENTS
+from broker_runtime.wire.versions import API_VERSIONS, ENVELOPE, LIST_PARTITION_REASSIGNMENTS
 from tests.support.requests.access import allow, authorization_of
 from tests.support.requests.calls import NotedConnection, a_call
 from tests.support.requests.request_frames import encode_request
@@ -64,13 +64,17 @@ def test_one_denial_in_an_interval_is_logged_and_all_are_counted(caplog: pytest.
 
 
 class Link:
-    """A link whose controller refuses or answers."""
+    """A link whose controller serves `keys`, and refuses or answers what comes in an envelope."""
 
-    def __init__(self, code: ErrorCode, response: bytes | None) -> None:
+    def __init__(self, code: ErrorCode, response: bytes | None, keys: tuple[int, ...] = (ENVELOPE,)) -> None:
         self._answer = {"error_code": code, "response_data": response}
+        self._keys = [{"api_key": key, "min_version": 0, "max_version": 0} for key in keys]
         self.asked: list[tuple[int, bytes]] = []
 
     async def forward(self, api_key: int, version: int, body: memoryview) -> memoryview:
+        if api_key == API_VERSIONS:
+            known = {"error_code": ErrorCode.NONE, "api_keys": self._keys}
+            return memoryview(encode_response_body(API_VERSIONS, version, known))
         self.asked.append((api_key, bytes(body)))
         return memoryview(encode_response_body(ENVELOPE, 0, self._answer))
 
@@ -86,8 +90,12 @@ async def test_a_broker_seals_a_request_if_it_has_an_authorizer() -> None:
     assert link.asked[1] == (LIST_PARTITION_REASSIGNMENTS, b"x")
 
 
-async def test_a_broker_that_may_not_forward_says_what_to_do() -> None:
-    link: Any = Link(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
+@pytest.mark.parametrize(
+    ("keys", "says"), [((ENVELOPE,), r"super\.users"), ((API_VERSIONS,), "a release without authorization")]
+)
+async def test_a_broker_that_may_not_forward_says_what_to_do(keys: tuple[int, ...], says: str) -> None:
+    link: Any = Link(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None, keys)
     call = a_call(list_partition_reassignments.API, 0, authorization_of())
-    with pytest.raises(KafkaError, match=r"super\.users"):
+    with pytest.raises(KafkaError, match=says):
         await to_controller(memoryview(b""), call, link)
+    assert LIST_PARTITION_REASSIGNMENTS not in [key for key, _ in link.asked]

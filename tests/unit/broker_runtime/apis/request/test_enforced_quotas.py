@@ -1,5 +1,6 @@
 """Client quotas on the requests of a broker that leads a partition, in virtual time."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -11,13 +12,15 @@ from broker_runtime.apis.request.answer_cache import AnswerCache
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec
 from broker_runtime.apis.request.dispatch import Dispatcher
+from broker_runtime.apis.request.enforced_quotas import EnforcedQuotas
 from broker_runtime.apis.topics import metadata
 from broker_runtime.errors import ErrorCode
 from broker_runtime.metadata.quotas import ClientQuotaRecord
 from broker_runtime.node.clients.client_quotas_on_demand import ClientQuotasOnDemand
+from broker_runtime.slicing.steps import Steps
 from broker_runtime.wire.header import response_prefix
 from broker_runtime.wire.messages import CLIENT_ID, Fields, decode_response
-from broker_runtime.wire.reply import FileRegion, PendingReply
+from broker_runtime.wire.reply import FileRegion, PendingReply, Reply
 from broker_runtime.wire.versions import API_VERSIONS, FETCH, FIND_COORDINATOR, METADATA, PRODUCE
 from kafka_bytes.batches import encode_batch
 from tests.support.logs.logs import LogHouse
@@ -28,8 +31,14 @@ from tests.support.requests.request_frames import encode_request
 CLIENT = ("client-id", CLIENT_ID)
 
 
+FOUND: Fields = {"error_code": ErrorCode.NONE, "error_message": None, "node_id": 1, "host": "h", "port": 1}
+
+
 class Broker(LeadingNode):
-    """Leads `orders-0` with followers if wanted. A request for a coordinator takes as long as its key says."""
+    """Leads `orders-0`, with followers if wanted.
+
+    A request for a coordinator takes as many seconds as its key says, or a second in steps, or waits for a minute.
+    """
 
     def __init__(self, *replicas: int) -> None:
         self.house = LogHouse()
@@ -46,15 +55,30 @@ class Broker(LeadingNode):
         self.dispatch: Dispatcher[Any] = Dispatcher(self, served, self.ended.append)
         self.quotas = ClientQuotasOnDemand(self.settings.config, self.image, self.dispatch, self.clock)
 
-    def _find(self, request: Any, call: Call, context: object) -> Fields:
+    def _find(self, request: Any, call: Call, context: object) -> Any:
+        if request.key == "in steps":
+            return self._work()
+        if request.key == "later":
+            return self._wait()
         self.house.clock.advance(float(request.key))
-        return {"error_code": ErrorCode.NONE, "error_message": None, "node_id": 1, "host": "h", "port": 1}
+        return FOUND
+
+    def _work(self) -> Steps[Fields]:
+        for _ in range(1000):
+            self.house.clock.advance(0.001)
+            yield
+        return FOUND
+
+    async def _wait(self) -> Fields:
+        await asyncio.sleep(0)
+        self.house.clock.advance(60.0)
+        return FOUND
 
     def limit(self, key: str, value: float | None, *entity: tuple[str, str | None]) -> None:
         record = ClientQuotaRecord(entity or (CLIENT,), key, value)
         changes = self.image.apply(record, self.image.next_offset)
         assert changes.client_quotas == {key}
-        self.quotas.apply()
+        list(self.quotas.apply())
 
     def ask(self, key: int, version: int, content: dict[str, Any]) -> Any:
         """The decoded answer; None if there is none."""
@@ -100,7 +124,7 @@ def size_of(answer: Any) -> int:
 
 def test_without_quotas_no_call_is_charged() -> None:
     broker = Broker()
-    broker.quotas.apply()
+    list(broker.quotas.apply())
     assert broker.dispatch.completion.quotas is None
     assert broker.dispatch.gate is None
     broker.limit("producer_byte_rate", 1)
@@ -121,6 +145,13 @@ def test_produce_over_the_quota_is_appended_and_answered_with_the_throttle_time(
     assert broker.leader.log.log_end_offset == 1
     broker.house.clock.advance(broker.peer.throttle_s + 1)
     assert broker.produce(10).throttle_time.total_seconds() == 0
+
+
+def test_a_throttle_time_that_no_answer_could_have_is_shortened() -> None:
+    broker = Broker()
+    broker.limit("producer_byte_rate", 0.001)
+    assert broker.produce(20_000).throttle_time.total_seconds() == (2**31 - 1) / 1000
+    assert broker.leader.log.log_end_offset == 1
 
 
 def test_produce_without_an_answer_mutes_its_connection() -> None:
@@ -151,6 +182,20 @@ def test_a_fetch_over_the_quota_is_empty_and_its_session_unchanged() -> None:
     broker.house.clock.advance(broker.peer.throttle_s)
     last = broker.fetch(0, (first.session_id, 3))
     assert (last.throttle_time.total_seconds(), size_of(last)) == (0, size_of(first))
+
+
+def test_a_fetch_is_charged_for_its_answer_without_the_header() -> None:
+    broker = Broker()
+    broker.produce(4000)
+    broker.limit("consumer_byte_rate", 1000)
+    broker.fetch()
+    quotas = broker.dispatch.completion.quotas
+    assert isinstance(quotas, EnforcedQuotas)
+    meter = quotas.fetch.buckets.get(("", CLIENT_ID))
+    assert meter is not None
+    # Over ten seconds. The header is a correlation id and no tagged fields.
+    charged = 10 * meter.per_second(int(broker.clock.monotonic() * 1000))
+    assert charged == sum(map(len, broker.ended[-1].reply)) - 5
 
 
 def test_bytes_that_were_not_sent_are_not_charged() -> None:
@@ -201,6 +246,20 @@ def test_request_time_throttles_the_following_requests() -> None:
     assert (throttled.throttle_time.total_seconds(), size_of(throttled)) == (1.0, 0)
     broker.produce(10, acks=0)
     assert broker.peer.throttle_s == 0
+
+
+@pytest.mark.parametrize(("key", "throttle_s"), [("in steps", 0.5), ("later", 0.0)])
+async def test_the_time_in_slices_counts_and_waiting_does_not(key: str, throttle_s: float) -> None:
+    broker = Broker()
+    broker.limit("request_percentage", 9.5)
+    frame = encode_request(FIND_COORDINATOR, 3, 3, {"key": key, "key_type": 0})
+    answer = broker.dispatch.handle(memoryview(frame)[4:], broker.peer)
+    assert isinstance(answer, PendingReply)
+    arrived: asyncio.Future[Reply | None] = asyncio.get_running_loop().create_future()
+    answer.on_complete(arrived.set_result)
+    assert await arrived is not None
+    # A second of ten is 10 percent: (10 - 9.5) / 9.5 of ten seconds.
+    assert broker.find() == pytest.approx(throttle_s, abs=0.05)
 
 
 @pytest.mark.parametrize("version", range(5))

@@ -73,7 +73,7 @@ class Asked:
     def __init__(self) -> None:
         self.names: list[str] = []
 
-    def ask_for(self, names: Collection[str]) -> None:
+    def ask_for(self, names: Collection[str], client: object = None) -> None:
         self.names += names
 
 
