@@ -36,6 +36,7 @@ from broker_runtime.node.metrics import (
     unused_configs_family,
 )
 from broker_runtime.observers.metrics import observer_families
+from broker_runtime.security.authentication_counts import AuthenticationCounts
 from broker_runtime.slicing.turn_lengths import TurnLengths
 from broker_runtime.storage.compaction.metrics import CleanerMetrics
 from sluicegate_operator.handlers.admission.admission_metrics import AdmissionMetrics
@@ -172,7 +173,9 @@ def metrics_page() -> str:
     quotas.addresses.groups.by_name["observed"].would_hold["too_many"] += 1
     refusals = RefusalLog(1000)
     refusals.note("frame-too-large", "an example", 0)
-    samples = collect(quotas, NetworkMetrics(), refusals, [_IDLE_ACCEPTOR], 0)
+    authentications = AuthenticationCounts()
+    authentications.begin("EXTERNAL")
+    samples = collect(quotas, NetworkMetrics(), refusals, [_IDLE_ACCEPTOR], 0, authentications)
     operator = (
         "\n## Operator\n\nThe operator serves them on `--metrics-listener`, /metrics, with the usual `process_*`.\n\n"
     )

@@ -68,7 +68,7 @@ class IdentityConfig(Config):
         "listener.security.protocol.map",
         Type.LIST,
         None,
-        "NAME:PROTOCOL; the listeners that the broker opens must be PLAINTEXT.",
+        "NAME:PROTOCOL; the listeners that the broker opens must be PLAINTEXT or SASL_PLAINTEXT.",
     )
     inter_broker_listener_name: Key[str | None] = static(
         "inter.broker.listener.name",
