@@ -12,7 +12,7 @@ GS2_HEADER = "n,,"
 _NONCE = r"[\x21-\x2b\x2d-\x7e]++"
 _SASL_NAME = r"(?:[^,=\0]++|=2C|=3D)++"
 _BASE64 = r"[A-Za-z0-9/+]++={0,2}+"
-_EXTENSIONS = r"(?P<extensions>(?:,[A-Za-z]++=[^,\0]++)*+)"
+_EXTENSIONS = r"(?P<extensions>(?:,(?!p=)[A-Za-z]++=[^,\0]++)*+)"
 _CLIENT_FIRST = re.compile(
     rf"n,(?:a=(?P<authorization>{_SASL_NAME}))?,(?P<bare>(?:m=[^,\0]+,)?n=(?P<user>{_SASL_NAME}),r=(?P<nonce>{_NONCE})"
     rf"{_EXTENSIONS})",

@@ -254,6 +254,11 @@ _CONFIG_KEYS = config_keys_rule(
             "use spec.connectionQuota instead (strategy, ipAction, windowNum, windowSizeSeconds)",
             keys.WINDOW_KEYS,
         ),
+        OthersKeys(
+            "a key of authentication",
+            "remove it: the operator opens no listener whose clients authenticate",
+            keys.AUTHENTICATION_KEYS,
+        ),
     ),
     OthersKeys("a key that the broker does not know", "docs/reference/broker-configuration.md lists them"),
 )
