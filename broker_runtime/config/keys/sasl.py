@@ -75,6 +75,13 @@ class SaslConfig(Config):
         "GSSAPI",
         "Mechanism with which brokers authenticate at controllers: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.",
     )
+    sluicegate_sasl_timeout_ms: Key[int] = static(
+        "sluicegate.sasl.timeout.ms",
+        Type.INT,
+        30_000,
+        "A connection to a SASL listener is closed if its client has not authenticated within this time.",
+        at_least(1),
+    )
     sluicegate_bootstrap_scram_file: Key[str | None] = static(
         "sluicegate.bootstrap.scram.file",
         Type.STRING,
