@@ -109,6 +109,7 @@ AUTHENTICATION_KEYS = (
     "sluicegate.oauthbearer.jwks.timeout.ms",
     "sluicegate.oauthbearer.jwks.token.file",
     "sluicegate.sasl.checks.max",
+    "sluicegate.sasl.timeout.ms",
 )
 """Keys of listeners whose clients authenticate, and of their secrets. The operator opens no such listener yet."""
 
