@@ -41,7 +41,9 @@ class Authentication:
         self._listeners = {name: listener_sasl(settings, name, others) for name in listeners}
         config = settings.config
         self._limits = AuthenticationLimits(
-            config.sasl_server_max_receive_size, config.connection_failed_authentication_delay_ms / 1000
+            config.sasl_server_max_receive_size,
+            config.connection_failed_authentication_delay_ms / 1000,
+            config.sluicegate_sasl_timeout_ms / 1000,
         )
         self._checks = Checks(config.sluicegate_sasl_checks_max)
         import_messages()

@@ -26,14 +26,16 @@ from broker_runtime.wire.versions import API_VERSIONS, SASL_AUTHENTICATE, SASL_H
 _OUT_OF_ORDER = "sasl-sequence"
 _FAILED = "authentication-failed"
 _EXPIRED = "session-expired"
+_OVERDUE = "authentication-too-slow"
 
 
 @dataclass(frozen=True, slots=True)
 class AuthenticationLimits:
-    """Size of the largest frame before authentication, in bytes, and the delay of a failure, in seconds."""
+    """Size of the largest frame before authentication, in bytes. Delay of a failure, and timeout, in seconds."""
 
     receive_bytes_max: int
     failure_delay_s: float
+    timeout_s: float
 
 
 class Authenticator:
@@ -65,7 +67,14 @@ class Authenticator:
         """Implement `wire.handler.Authenticate`."""
         sasl = self._listeners[connection.listener]
         connection.limit_requests(self.limits.receive_bytes_max)
-        connection.handler = _ConnectionExchange(self, SaslExchange(sasl.mechanisms, sasl.limits)).handle
+        give_up = self._call_later(self.limits.timeout_s, self._overdue, connection).cancel
+        connection.closed.add(give_up)
+        connection.handler = _ConnectionExchange(self, SaslExchange(sasl.mechanisms, sasl.limits), give_up).handle
+
+    def _overdue(self, connection: AuthenticatingConnection) -> None:
+        self.counts.count("failed_authentication_total", connection.listener)
+        text = "the client has not authenticated within sluicegate.sasl.timeout.ms"
+        connection.refuse(_OVERDUE, text)
 
     def after_delay(self, act: Callable[[], None]) -> Callable[[], None]:
         """Call `act` after the delay of a failure. Returns how to cancel it."""
@@ -75,10 +84,12 @@ class Authenticator:
 class _ConnectionExchange:
     """Handles the frames of one connection. It has no reference to the connection, which refers to it."""
 
-    __slots__ = ("_exchange", "_owner")
+    __slots__ = ("_exchange", "_give_up", "_owner")
 
-    def __init__(self, owner: Authenticator, exchange: SaslExchange) -> None:
+    def __init__(self, owner: Authenticator, exchange: SaslExchange, give_up: Callable[[], None]) -> None:
+        """`give_up` cancels the timeout of the first authentication. It is an observer of the connection's end."""
         self._owner = owner
+        self._give_up = give_up
         self._exchange = exchange
 
     def handle(self, frame: memoryview, connection: ServedConnection) -> Reply | PendingReply:
@@ -200,10 +211,15 @@ class _ConnectionExchange:
             owner.counts.count("successful_authentication_no_reauth_total", connection.listener)
         if not exchange.authenticates_again:
             connection.principal = Principal(USER, session.name)
+            self._forget_timeout(connection)
         connection.limit_requests(None)
         if session.ends_s is None:
             connection.handler = owner.inner
         return raw(step.token) if request is None else request.authenticated(step.token, session.lifetime_ms)
+
+    def _forget_timeout(self, connection: AuthenticatingConnection) -> None:
+        self._give_up()
+        connection.closed.remove(self._give_up)
 
     def _fail(self, connection: AuthenticatingConnection, why: str, reply: Reply | None) -> PendingReply:
         """Answer after the delay, if there is an answer, and close the connection after another delay.
@@ -212,6 +228,8 @@ class _ConnectionExchange:
         """
         again = "reauthentication" if self._exchange.authenticates_again else "authentication"
         self._owner.counts.count(f"failed_{again}_total", connection.listener)
+        if not self._exchange.authenticates_again:
+            self._forget_timeout(connection)
         pending = PendingReply()
 
         def end() -> None:

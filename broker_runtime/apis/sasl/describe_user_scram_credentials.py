@@ -18,12 +18,12 @@ def handle(request: DescribeUserScramCredentialsRequest, call: Call, context: No
     named = yield from counted(user.name for user in request.users or ())
     names = list(named or context.image.scram_credentials)
     results = yield from each(names, lambda name: _result(name, context, twice=named[name] > 1))
-    return {"error_code": ErrorCode.NONE, "error_message": None, "results": results}
+    return {"error_code": ErrorCode.NONE, "error_message": "", "results": results}
 
 
 def _result(name: str, context: NodeContext, *, twice: bool) -> Fields:
     known = context.image.scram_credentials.get(name)
-    code, text = ErrorCode.NONE, None
+    code, text = ErrorCode.NONE, ""
     if twice:
         code, text = (
             ErrorCode.DUPLICATE_RESOURCE,

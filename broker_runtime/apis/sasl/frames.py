@@ -48,8 +48,8 @@ class SaslRequest:
         return (encode_response(self.key, self.version, self.correlation_id, fields),)
 
     def authenticated(self, token: bytes, lifetime_ms: int = 0) -> Reply:
-        """Return the answer to SaslAuthenticate that has no error."""
-        fields = {"error_code": ErrorCode.NONE, "error_message": None, "auth_bytes": token}
+        """Return the answer to SaslAuthenticate that has no error. Its message is empty, as in Apache Kafka."""
+        fields = {"error_code": ErrorCode.NONE, "error_message": "", "auth_bytes": token}
         return self.answer({**fields, "session_lifetime": lifetime_ms})
 
     @property

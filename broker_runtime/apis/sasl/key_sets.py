@@ -47,11 +47,11 @@ class KeyFile:
         self._read_ns = -1
         self._keys: Keys = ()
         try:
-            self.keys()
+            self.current()
         except (OSError, KeySetError) as error:
             raise ConfigError(f"{_KEY}: {path} cannot be used: {error}") from None
 
-    def keys(self) -> Keys:
+    def current(self) -> Keys:
         """Return the keys. Reads the file if it has changed; may block. Raises OSError and KeySetError at the start."""
         try:
             changed_ns = os.stat(self._path).st_mtime_ns
@@ -66,7 +66,7 @@ class KeyFile:
         return self._keys
 
     def key_unknown(self, kid: str | None) -> None:
-        """Do nothing: the next `keys` reads a file that has changed."""
+        """Do nothing: the next `current` reads a file that has changed."""
         del kid
 
     def close(self) -> None:
@@ -92,7 +92,7 @@ class KeyEndpoint:
         """When a read for an unknown key was last requested, in seconds."""
         self._read_soon()
 
-    def keys(self) -> Keys:
+    def current(self) -> Keys:
         """Return the keys that were read last; none before the first read."""
         return self._keys
 

@@ -34,7 +34,7 @@ class OAuthMechanism:
 
         def verify(token: str) -> Authenticated | SaslRefusedError:
             try:
-                claims = check_token(token, source.keys(), rules, self._clock.wall_ms() / 1000)
+                claims = check_token(token, source.current(), rules, self._clock.wall_ms() / 1000)
             except UnknownKeyError as error:
                 source.key_unknown(error.kid)
                 return detached(error)

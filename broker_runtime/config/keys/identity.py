@@ -68,7 +68,7 @@ class IdentityConfig(Config):
         "listener.security.protocol.map",
         Type.LIST,
         None,
-        "NAME:PROTOCOL; the listeners that the broker opens must be PLAINTEXT or SSL.",
+        "NAME:PROTOCOL; the protocol is PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.",
     )
     inter_broker_listener_name: Key[str | None] = static(
         "inter.broker.listener.name",

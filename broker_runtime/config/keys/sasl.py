@@ -4,7 +4,7 @@ from typing import TypeVar
 
 from broker_runtime.config.declaring.allowed import at_least, between
 from broker_runtime.config.declaring.declaration import Config, static
-from broker_runtime.config.declaring.definition import Key, Type, UpdateMode
+from broker_runtime.config.declaring.definition import Key, Type
 
 T = TypeVar("T")
 
@@ -12,10 +12,8 @@ MECHANISM_PREFIXES = ("plain.", "scram-sha-256.", "scram-sha-512.", "oauthbearer
 """Beginnings of a listener's key for one mechanism, such as listener.name.internal.plain.sasl.jaas.config."""
 
 
-def _of_listener(
-    name: str, kind: Type, default: T, doc: str, mode: UpdateMode = UpdateMode.READ_ONLY, *, sensitive: bool = False
-) -> Key[T]:
-    return Key(name, kind, default, doc, None, mode, listener_prefixed=True, sensitive=sensitive)
+def _of_listener(name: str, kind: Type, default: T, doc: str, *, sensitive: bool = False) -> Key[T]:
+    return Key(name, kind, default, doc, listener_prefixed=True, sensitive=sensitive)
 
 
 class SaslConfig(Config):
@@ -27,7 +25,6 @@ class SaslConfig(Config):
         ("GSSAPI",),
         "Mechanisms that clients of SASL listeners may use: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER. "
         "Apache Kafka's default, GSSAPI, is not supported: a SASL listener needs this key.",
-        UpdateMode.PER_BROKER,
     )
     sasl_jaas_config: Key[str | None] = _of_listener(
         "sasl.jaas.config",
@@ -35,7 +32,6 @@ class SaslConfig(Config):
         None,
         "One login module in the syntax of JAAS, as listener.name.<listener>.<mechanism>.sasl.jaas.config. Options "
         "user_<name> are the users and passwords of PLAIN; username and password are what this node uses at others.",
-        UpdateMode.PER_BROKER,
         sensitive=True,
     )
     sasl_server_max_receive_size: Key[int] = static(
@@ -67,13 +63,19 @@ class SaslConfig(Config):
         Type.STRING,
         "GSSAPI",
         "Mechanism with which brokers authenticate at each other: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.",
-        mode=UpdateMode.PER_BROKER,
     )
     sasl_mechanism_controller_protocol: Key[str] = static(
         "sasl.mechanism.controller.protocol",
         Type.STRING,
         "GSSAPI",
         "Mechanism with which brokers authenticate at controllers: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.",
+    )
+    sluicegate_sasl_timeout_ms: Key[int] = static(
+        "sluicegate.sasl.timeout.ms",
+        Type.INT,
+        30_000,
+        "A connection to a SASL listener is closed if its client has not authenticated within this time.",
+        at_least(1),
     )
     sluicegate_bootstrap_scram_file: Key[str | None] = static(
         "sluicegate.bootstrap.scram.file",

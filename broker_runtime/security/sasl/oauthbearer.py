@@ -12,12 +12,14 @@ INVALID_TOKEN = '{"status":"invalid_token"}'
 _OTHER_NAME = (
     "Authentication failed: Client requested an authorization id that is different from the token's principal name"
 )
+_PAIRS_MAX = 100
+"""Pairs of a message. Very many would hold the event loop for milliseconds."""
 _ACKNOWLEDGEMENT = b"\x01"
-_NAME = r"(?:[^,=\0\x01]|=2C|=3D)+"
+_NAME = r"(?:[^,=\0\x01]++|=2C|=3D)++"
 _MESSAGE = re.compile(
-    rf"n,(?:a=(?P<authorization>{_NAME}))?,\x01(?P<pairs>(?:[A-Za-z]+=[\x20-\x7e\t\r\n]*\x01)*)\x01", re.DOTALL
+    rf"n,(?:a=(?P<authorization>{_NAME}))?,\x01(?P<pairs>(?:[A-Za-z]++=[\x20-\x7e\t\r\n]*+\x01)*+)\x01", re.DOTALL
 )
-_CREDENTIAL = re.compile(r"(?P<scheme>[A-Za-z]+) (?P<token>[-_~+/.A-Za-z0-9]+=*)")
+_CREDENTIAL = re.compile(r"(?P<scheme>[A-Za-z]+) (?P<token>[-_~+/.A-Za-z0-9]++=*+)")
 
 Verify = Callable[[str], "Authenticated | SaslRefusedError"]
 """Checks a token, in another thread. Returns the error instead of raising it."""
@@ -67,6 +69,8 @@ class OAuthBearerClient:
 
 def _read(message: bytes) -> tuple[str, str]:
     """Return the authorization id and the token of the client's message."""
+    if message.count(b"\x01") > _PAIRS_MAX:
+        raise SaslRefusedError(f"the message has more than {_PAIRS_MAX} pairs of keys and values")
     try:
         found = _MESSAGE.fullmatch(message.decode())
     except UnicodeDecodeError:

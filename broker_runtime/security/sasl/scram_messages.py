@@ -9,10 +9,10 @@ from broker_runtime.security.sasl.mechanism import SaslRefusedError
 
 GS2_HEADER = "n,,"
 """What a client without channel binding and authorization id begins with."""
-_NONCE = r"[\x21-\x2b\x2d-\x7e]+"
-_SASL_NAME = r"(?:[^,=\0]|=2C|=3D)+"
-_BASE64 = r"[A-Za-z0-9/+]+={0,2}"
-_EXTENSIONS = r"(?P<extensions>(?:,[A-Za-z]+=[^,\0]+)*)"
+_NONCE = r"[\x21-\x2b\x2d-\x7e]++"
+_SASL_NAME = r"(?:[^,=\0]++|=2C|=3D)++"
+_BASE64 = r"[A-Za-z0-9/+]++={0,2}+"
+_EXTENSIONS = r"(?P<extensions>(?:,(?!p=)[A-Za-z]++=[^,\0]++)*+)"
 _CLIENT_FIRST = re.compile(
     rf"n,(?:a=(?P<authorization>{_SASL_NAME}))?,(?P<bare>(?:m=[^,\0]+,)?n=(?P<user>{_SASL_NAME}),r=(?P<nonce>{_NONCE})"
     rf"{_EXTENSIONS})",
@@ -26,6 +26,8 @@ _CLIENT_FINAL = re.compile(
 )
 _SERVER_FINAL = re.compile(rf"(?:e=(?P<error>[^,\0]+)|v=(?P<signature>{_BASE64})){_EXTENSIONS}")
 _ITERATION_DIGITS_MAX = 9
+_BYTES_MAX = 65_536
+"""Bytes of a message. A longer one would hold the event loop for milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,8 @@ def read_server_final(message: bytes) -> bytes:
 
 
 def _matched(form: re.Pattern[str], message: bytes, what: str) -> "re.Match[str]":
+    if len(message) > _BYTES_MAX:
+        raise SaslRefusedError(f"the {what} is longer than {_BYTES_MAX} bytes")
     try:
         found = form.fullmatch(message.decode())
     except UnicodeDecodeError:

@@ -472,6 +472,12 @@ def page() -> str:
         "One request names at most `sluicegate.request.items.max` items in all its arrays together, and its tagged",
         "fields are limited (request-limits.md); Kafka has no such limit. A request beyond it is answered with",
         "INVALID_REQUEST, or its connection is closed if its response has no field for an error.",
+        "",
+        "After a failed authentication by SASL, the connection stays open for another",
+        "`connection.failed.authentication.delay.ms` after the answer; Kafka closes it with the answer. An unknown",
+        "user of SCRAM is refused after its proof, as with a wrong password; Kafka refuses it one message earlier. A",
+        "client that has not authenticated within `sluicegate.sasl.timeout.ms` is disconnected. Tokens without a",
+        "signature, Kerberos and delegation tokens are not supported (authenticate-clients.md).",
     ]
     for sequence in dict.fromkeys(line.sequence for line in TABLE):
         lines += ["", f"## {sequence.capitalize()}", "", "| where | Apache Kafka | ours | why |", "|---|---|---|---|"]

@@ -186,3 +186,24 @@ def test_clients_authenticate_again_under_load(broker: BrokerProcess) -> None:
     lines = broker.get("/metrics")[1].splitlines()
     again = next(line for line in lines if 'successful_reauthentication_total{listener="SHORT"}' in line)
     assert float(again.split()[-1]) >= 5
+
+
+def test_secrets_are_not_described_and_not_altered(broker: BrokerProcess) -> None:
+    with client(broker, "PLAINTEXT") as one:
+        wanted = {"resource_type": 4, "resource_name": "1", "configuration_keys": None}
+        asked = {"resources": [wanted], "include_synonyms": True, "include_documentation": True}
+        (result,) = one.ask("describe_configs", 4, **asked)["results"]
+        entries = {config["name"]: config for config in result["configs"]}
+        shown = [entry for name, entry in entries.items() if name.endswith("sasl.jaas.config")]
+        assert shown
+        assert all(entry["value"] is None and entry["is_sensitive"] for entry in shown)
+        assert "secret" not in str([entry["synonyms"] for entry in shown])
+        changed = {"name": "listener.name.secure.plain.sasl.jaas.config", "config_operation": 0, "value": JAAS}
+        altered = one.ask(
+            "incremental_alter_configs",
+            1,
+            resources=[{"resource_type": 4, "resource_name": "1", "configs": [changed]}],
+            validate_only=False,
+        )
+        assert altered["responses"][0]["error_code"] == "invalid_request"
+        assert "secret" not in str(altered["responses"][0]["error_message"])

@@ -1,7 +1,9 @@
 """Clients authenticate by tokens of OAUTHBEARER: signed ones, and those of Kubernetes' service accounts."""
 
+import ssl
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -14,6 +16,7 @@ from confluent_kafka import Producer
 from kafka import KafkaProducer
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
+from sluicegate_operator.kube.certificates.new_certificate import new_pair
 from tests.support.processes.broker_process import BrokerProcess
 from tests.support.processes.sasl_clients import refusal
 from tests.support.processes.wire_client import WireClient
@@ -158,9 +161,12 @@ def write_keys(path: Path, kid: int) -> None:
 
 
 class KeyServer:
-    """Serves a key set to clients that send the right token."""
+    """Serves a key set by HTTPS to clients that send the right token, as Kubernetes' API server does.
 
-    def __init__(self) -> None:
+    It writes its authority and the token into `folder`.
+    """
+
+    def __init__(self, folder: Path) -> None:
         self.content = key_set(0)
         owner = self
 
@@ -174,17 +180,27 @@ class KeyServer:
             def log_message(self, *_: object) -> None:
                 pass
 
+        pair = new_pair(["127.0.0.1"], datetime.now(UTC), 1)
+        for name, content in (("ca.crt", pair.authorities), ("tls.crt", pair.certificate), ("tls.key", pair.key)):
+            (folder / name).write_bytes(content)
+        (folder / "token").write_text("of-the-pod\n")
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/openid/v1/jwks"
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        tls.load_cert_chain(folder / "tls.crt", folder / "tls.key")
+        self.server.socket = tls.wrap_socket(self.server.socket, server_side=True)
+        url = f"https://127.0.0.1:{self.server.server_port}/openid/v1/jwks"
+        self.properties = properties(url) | {
+            "sluicegate.oauthbearer.jwks.token.file": str(folder / "token"),
+            "sluicegate.oauthbearer.jwks.ca.file": str(folder / "ca.crt"),
+        }
 
 
 async def test_keys_of_a_server_with_a_token_and_a_new_key(tmp_path: Path) -> None:
-    keys = KeyServer()
+    keys = KeyServer(tmp_path)
     serving = Thread(target=keys.server.serve_forever)
     serving.start()
-    given = properties(keys.url) | {"sluicegate.oauthbearer.jwks.token.file": token_file(tmp_path)}
     try:
-        with BrokerProcess(listeners=["SECURE"], properties=given) as broker:
+        with BrokerProcess(listeners=["SECURE"], properties=keys.properties) as broker:
             assert await refused(broker, fresh()) is None
             keys.content = key_set(1)
             # The first token of the new key is refused, and causes the read.
@@ -197,9 +213,3 @@ async def test_keys_of_a_server_with_a_token_and_a_new_key(tmp_path: Path) -> No
         keys.server.shutdown()
         serving.join()
         keys.server.server_close()
-
-
-def token_file(folder: Path) -> str:
-    path = folder / "token"
-    path.write_text("of-the-pod\n")
-    return str(path)

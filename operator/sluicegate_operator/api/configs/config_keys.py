@@ -120,6 +120,32 @@ TLS_KEYS = (
     "ssl.truststore.type",
 )
 """Keys of listeners with TLS, and of their secrets. The operator opens no such listener yet."""
+AUTHENTICATION_KEYS = (
+    "connection.failed.authentication.delay.ms",
+    "connections.max.reauth.ms",
+    "sasl.enabled.mechanisms",
+    "sasl.jaas.config",
+    "sasl.mechanism.controller.protocol",
+    "sasl.mechanism.inter.broker.protocol",
+    "sasl.oauthbearer.clock.skew.seconds",
+    "sasl.oauthbearer.expected.audience",
+    "sasl.oauthbearer.expected.issuer",
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
+    "sasl.oauthbearer.jwks.endpoint.url",
+    "sasl.oauthbearer.scope.claim.name",
+    "sasl.oauthbearer.sub.claim.name",
+    "sasl.server.max.receive.size",
+    "sluicegate.bootstrap.scram.file",
+    "sluicegate.oauthbearer.jwks.ca.file",
+    "sluicegate.oauthbearer.jwks.max.bytes",
+    "sluicegate.oauthbearer.jwks.timeout.ms",
+    "sluicegate.oauthbearer.jwks.token.file",
+    "sluicegate.sasl.checks.max",
+    "sluicegate.sasl.timeout.ms",
+)
+"""Keys of listeners whose clients authenticate, and of their secrets. The operator opens no such listener yet."""
 
 OBSERVER_KEYS = ("observer.class.names",)
 """Keys that ObserverPlugin sets, like every key that begins with `observer.`."""

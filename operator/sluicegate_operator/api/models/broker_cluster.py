@@ -255,6 +255,11 @@ _CONFIG_KEYS = config_keys_rule(
             keys.WINDOW_KEYS,
         ),
         OthersKeys("a key of TLS", "remove it: the operator opens no listener with TLS", keys.TLS_KEYS),
+        OthersKeys(
+            "a key of authentication",
+            "remove it: the operator opens no listener whose clients authenticate",
+            keys.AUTHENTICATION_KEYS,
+        ),
     ),
     OthersKeys("a key that the broker does not know", "docs/reference/broker-configuration.md lists them"),
 )

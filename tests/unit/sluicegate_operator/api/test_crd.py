@@ -125,6 +125,7 @@ def test_the_keys_of_config_are_the_brokers_own() -> None:
         *config_keys.LIMIT_KEYS,
         *config_keys.WINDOW_KEYS,
         *config_keys.TLS_KEYS,
+        *config_keys.AUTHENTICATION_KEYS,
         *config_keys.OBSERVER_KEYS,
         *config_keys.BROKER_CONFIG,
     )

@@ -83,7 +83,7 @@ class Scene:
         sasl = ListenerSasl(
             {"PLAIN": lambda: PlainServer(users), "SLOW": Slow}, Limits({"PLAIN": lifetime_ms, "SLOW": lifetime_ms})
         )
-        limits = AuthenticationLimits(1_000, delay_s)
+        limits = AuthenticationLimits(1_000, delay_s, 30.0)
         checks = Checks(10)
         authenticator = Authenticator(self.inner, {LISTENER: sasl}, limits, self.clock, checks, self.counts)
         self.connection = Connection()
@@ -133,7 +133,7 @@ async def test_the_usual_exchange(version: int) -> None:
     answer = scene.handshake()
     assert (answer.error_code, answer.mechanisms) == (ErrorCode.NONE, ("PLAIN", "SLOW"))
     answer = scene.authenticate(RIGHT, version)
-    assert (answer.error_code, answer.error_message, answer.auth_bytes) == (ErrorCode.NONE, None, b"")
+    assert (answer.error_code, answer.error_message, answer.auth_bytes) == (ErrorCode.NONE, "", b"")
     assert str(scene.connection.principal) == "User:alice"
     assert scene.connection.bytes_max is None
     assert scene.connection.handler == scene.inner
@@ -168,6 +168,19 @@ async def test_a_failure_is_answered_later_and_ends_the_connection() -> None:
     later = scene.ask("sasl_authenticate", 2, auth_bytes=RIGHT)
     assert isinstance(later, PendingReply)
     assert str(scene.connection.principal) == "User:ANONYMOUS"
+
+
+@pytest.mark.virtual_time
+async def test_a_client_that_never_authenticates_is_refused() -> None:
+    silent, done = Scene(), Scene()
+    done.handshake()
+    done.authenticate(RIGHT)
+    await asyncio.sleep(29)
+    assert silent.connection.refusals == []
+    await asyncio.sleep(2)
+    assert [kind for kind, _ in silent.connection.refusals] == ["authentication-too-slow"]
+    assert silent.counted == {"failed_authentication_total": 1}
+    assert done.connection.refusals == []
 
 
 @pytest.mark.virtual_time

@@ -63,6 +63,7 @@ def test_another_authorization_id_is_refused() -> None:
         b"n,,\x01auth=Bearer\x01\x01",
         b"n,,\x01auth=Bearer good token\x01\x01",
         b"n,,\x01auth=Bearer good.token\x01",
+        b"n,,\x01auth=Bearer good.token\x01" + b"a=b\x01" * 100 + b"\x01",
         b"y,,\x01auth=Bearer good.token\x01\x01",
         b"n,,\x01auth=Bearer \xff\x01\x01",
     ],

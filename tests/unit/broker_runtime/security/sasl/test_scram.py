@@ -117,6 +117,7 @@ def test_the_nonce_has_to_be_returned_exactly() -> None:
         b"n,,n=,r=client",
         b"n,,n=\xff,r=client",
         b"n,,n=alice,r=client,tokenauth=true",
+        b"n,,n=alice,r=" + bytes([97]) * 70_000,
     ],
 )
 def test_other_first_messages_are_refused(message: bytes) -> None:
