@@ -31,7 +31,7 @@ class TlsTransport:
     A client passes the `server_name` that it expects in the certificate of the server.
     """
 
-    __slots__ = ("_ended", "_identify", "_lost", "_read_blocks", "_shaking", "_socket", "_write_blocks")
+    __slots__ = ("_begin", "_ended", "_fileno", "_identify", "_read_blocks", "_shaking", "_socket", "_write_blocks")
 
     def __init__(
         self,
@@ -44,21 +44,13 @@ class TlsTransport:
         self._shaking = True
         self._identify = identify
         self._ended: Callable[[Principal | None], None] | None = None
-        self._read_blocks, self._write_blocks = (True, False), (False, True)
+        self._read_blocks = (True, False)
+        self._write_blocks = (server_name is None, server_name is not None)
         """Events of the socket, reading and writing, for which receiving and sending waits."""
-        self._lost: str | None = None
         self._socket: socket.socket = connected
-        try:
-            self._socket = context.wrap_socket(
-                connected,
-                server_side=server_name is None,
-                do_handshake_on_connect=False,
-                suppress_ragged_eofs=False,
-                server_hostname=server_name,
-            )
-        except OSError as error:
-            # The other side has disconnected, and `connected` is closed: the first call reports it.
-            self._lost = str(error)
+        self._fileno = connected.fileno()
+        self._begin: tuple[ssl.SSLContext, str | None] | None = (context, server_name)
+        """What the session is created of; None once it exists. A silent client costs no session, which takes 40 kB."""
 
     def on_handshake(self, ended: Callable[[Principal | None], None]) -> bool:
         """Implement `Transport`."""
@@ -148,10 +140,26 @@ class TlsTransport:
                 raise _failure(error) from None
         return total
 
+    def _session(self) -> ssl.SSLSocket:
+        """Return the TLS socket; the server's side creates it when the client has sent something. Raises OSError."""
+        if self._begin is not None:
+            context, server_name = self._begin
+            if server_name is None and not self._socket.recv(1, socket.MSG_PEEK):
+                raise HandshakeError("the connection ended before the TLS handshake", is_refusal=False)
+            self._begin = None
+            self._socket = context.wrap_socket(
+                self._socket,
+                server_side=server_name is None,
+                do_handshake_on_connect=False,
+                suppress_ragged_eofs=False,
+                server_hostname=server_name,
+            )
+        if not isinstance(self._socket, ssl.SSLSocket):
+            raise ConnectionResetError(errno.ECONNRESET, "the connection was lost before the TLS handshake")
+        return self._socket
+
     def _shake_hands(self) -> None:
-        tls = self._socket
-        if self._lost is not None or not isinstance(tls, ssl.SSLSocket):
-            raise ConnectionResetError(errno.ECONNRESET, self._lost)
+        tls = self._session()
         try:
             tls.do_handshake()
         except ssl.SSLWantReadError:
@@ -191,7 +199,7 @@ class TlsTransport:
         return wants_read, wants_write
 
     def fileno(self) -> int:
-        return self._socket.fileno()
+        return self._fileno
 
     def close(self) -> None:
         if isinstance(self._socket, ssl.SSLSocket) and not self._shaking:
@@ -199,6 +207,7 @@ class TlsTransport:
             with suppress(OSError, ValueError):
                 self._socket.unwrap()
         self._socket.close()
+        self._fileno = -1
 
 
 def _failure(error: ssl.SSLError) -> OSError:

@@ -12,7 +12,8 @@ from confluent_kafka import Producer
 from sluicegate_operator.kafka_admin.configs import ConfigChange
 from sluicegate_operator.kafka_admin.errors import KafkaApiError
 from tests.support.processes.broker_admin import PATIENCE_S, ask, effective_config, until
-from tests.support.processes.broker_process import BrokerProcess
+from tests.support.processes.broker_process import CLIENT_LISTENER, BrokerProcess, is_listening
+from tests.support.processes.ports import free_port
 from tests.support.processes.wire_client import WireClient
 from tests.support.tls.authority import Authority, Issued
 from tests.support.tls.secure_broker import LISTENER, PREFIX, TlsWorld
@@ -158,6 +159,38 @@ def test_passwords_and_keys_are_not_described(broker: BrokerProcess) -> None:
     assert effective_config(broker, name) is None
     alter(broker, ssl_key_password=None)
     assert "not-needed" not in broker.log()
+
+
+def test_a_listener_with_tls_is_added_and_removed_while_the_broker_runs(broker: BrokerProcess, world: TlsWorld) -> None:
+    port, prefix = free_port(), "listener.name.added."
+    current = {name: f"{name}://{broker.host}:{broker.port(name)}" for name in (CLIENT_LISTENER, LISTENER)}
+    added = {
+        "listeners": ",".join([*current.values(), f"ADDED://{broker.host}:{port}"]),
+        "listener.security.protocol.map": f"{CLIENT_LISTENER}:PLAINTEXT,{LISTENER}:SSL,ADDED:SSL",
+        f"{prefix}ssl.keystore.type": "PEM",
+        f"{prefix}ssl.keystore.location": str(world.broker.store),
+        f"{prefix}ssl.client.auth": "required",
+    }
+
+    def change(**changes: object) -> None:
+        made = ConfigChange(**changes)  # type: ignore[arg-type]
+        ask(broker, lambda handle: handle.incremental_alter_configs(broker.node_id, made))
+
+    with pytest.raises(KafkaApiError, match=r"ssl.keystore.location is missing: a listener with TLS needs"):
+        change(set={name: value for name, value in added.items() if "location" not in name})
+    assert not is_listening(broker.host, port)
+    change(set=added)
+    context = ssl.create_default_context(cafile=str(world.trusted))
+    files = world.client("CN=late", "late")
+    context.load_cert_chain(str(files.certificate), str(files.key))
+    with (
+        socket.create_connection((broker.host, port), timeout=PATIENCE_S) as plain,
+        context.wrap_socket(plain, server_hostname="localhost") as secure,
+    ):
+        assert secure.version() == "TLSv1.3"
+    change(delete=list(added))
+    until(lambda: not is_listening(broker.host, port), "the listener is closed")
+    assert "not used" not in broker.get("/readyz")[1]
 
 
 def test_a_new_trust_store_admits_new_clients(broker: BrokerProcess, world: TlsWorld) -> None:
