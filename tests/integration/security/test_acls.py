@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import kafka.admin as python
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import (
@@ -99,6 +100,32 @@ def test_acls_are_made_found_and_deleted_by_a_client(admin: AdminClient) -> None
     assert [acl.name for acl in future.result(PATIENCE_S)] == ["ord"]
     until(lambda: not found(admin, GUEST))
     assert len(found(admin)) == 3
+
+
+def test_kafka_python_makes_finds_and_deletes_them_too(broker: BrokerProcess) -> None:
+    one = python.ACL(
+        "User:alice",
+        "*",
+        python.ACLOperation.READ,
+        python.ACLPermissionType.ALLOW,
+        python.ResourcePattern(python.ResourceType.TOPIC, "t"),
+    )
+    wanted = python.ACLFilter(
+        "User:alice",
+        None,
+        python.ACLOperation.ANY,
+        python.ACLPermissionType.ANY,
+        python.ResourcePatternFilter(python.ResourceType.TOPIC, "t", python.ACLResourcePatternType.MATCH),
+    )
+    client = python.KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+    try:
+        assert client.create_acls([one])["failed"] == []
+        until(lambda: client.describe_acls(wanted)[0] == [one])
+        ((_, deleted, _),) = client.delete_acls([wanted])
+        assert list(deleted) == [one]
+        until(lambda: client.describe_acls(wanted)[0] == [])
+    finally:
+        client.close()
 
 
 def test_a_guest_may_do_what_it_was_given_and_no_more(broker: BrokerProcess, admin: AdminClient) -> None:
