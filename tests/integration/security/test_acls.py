@@ -150,6 +150,32 @@ def test_a_guest_may_do_what_it_was_given_and_no_more(broker: BrokerProcess, adm
         assert len(owner.ask("metadata", 9, **everything)["topics"]) == 3
 
 
+def test_a_fetch_session_ends_with_its_permission(broker: BrokerProcess, admin: AdminClient) -> None:
+    create(admin, *owners(), binding(TOPIC, "orders", AclOperation.READ))
+    with WireClient((broker.host, broker.port()), source=GUEST) as guest:
+
+        def fetch(session: int, epoch: int, topics: list[Any]) -> tuple[int, list[str]]:
+            answer = guest.ask("fetch", 11, **asked, session_id=session, session_epoch=epoch, topics=topics)
+            parts = [part for topic in answer["responses"] for part in topic["partitions"]]
+            return answer["session_id"], [part["error_code"] for part in parts]
+
+        asked: dict[str, Any] = {
+            "replica_id": -1,
+            "max_wait": 0,
+            "min_bytes": 0,
+            "max_bytes": 1000,
+            "isolation_level": 0,
+        }
+        asked |= {"forgotten_topics_data": [], "rack_id": ""}
+        part = {"partition": 0, "current_leader_epoch": -1, "fetch_offset": 0, "log_start_offset": -1}
+        session, codes = fetch(0, 0, [{"topic": "orders", "partitions": [part | {"partition_max_bytes": 1000}]}])
+        assert (session > 0, codes) == (True, ["none"])
+        assert fetch(session, 1, []) == (session, [])
+        admin.delete_acls([every(GUEST)])
+        until(lambda: not found(admin, GUEST))
+        assert fetch(session, 2, []) == (session, ["topic_authorization_failed"])
+
+
 def created(client: WireClient, name: str) -> str:
     answer = client.ask("create_topics", 7, topics=[NEW | {"name": name}], timeout=15_000, validate_only=False)
     code: str = answer["topics"][0]["error_code"]
