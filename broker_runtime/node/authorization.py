@@ -4,12 +4,14 @@ from collections.abc import Callable
 
 from broker_runtime.apis.request.access import Authorization
 from broker_runtime.apis.request.access_gate import access_gate
+from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import Gate
 from broker_runtime.clock import Clock
 from broker_runtime.config import BrokerSettings
 from broker_runtime.config.keys.authorizer import principals
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.security.acls.authorizer import StandardAuthorizer
+from broker_runtime.wire.reply import Reply
 
 
 def authorization(settings: BrokerSettings, clock: Clock, image: Callable[[], MetadataImage]) -> Authorization | None:
@@ -26,6 +28,16 @@ def authorization(settings: BrokerSettings, clock: Clock, image: Callable[[], Me
     return Authorization(authorizer, clock.monotonic)
 
 
-def gate_of(authorization: Authorization | None) -> Gate | None:
-    """Return the gate that refuses whole requests. None without an authorizer."""
-    return None if authorization is None else access_gate
+def gate_of(authorization: Authorization | None, is_active: Callable[[], bool] | None = None) -> Gate | None:
+    """Return the gate that refuses whole requests. None without an authorizer.
+
+    A controller on standby has no ACLs, and `is_active` is False for it: its gate lets all requests pass, so that their
+    senders are told to try another controller.
+    """
+    if authorization is None or is_active is None:
+        return None if authorization is None else access_gate
+
+    def gate(call: Call) -> Reply | None:
+        return access_gate(call) if is_active() else None
+
+    return gate
