@@ -34,7 +34,6 @@ from broker_runtime.apis.partitions import (
 )
 from broker_runtime.apis.produce import allocate_producer_ids, describe_producers, init_producer_id, produce
 from broker_runtime.apis.push.push_apis import PUSH_APIS
-from broker_runtime.apis.request import envelope
 from broker_runtime.apis.request.call import Api
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext, ControllerContext, NodeContext
 from broker_runtime.apis.request.forwarding import active_only, forwarded
@@ -159,7 +158,7 @@ CONTROLLER_APIS: tuple[ApiSpec[ControllerContext], ...] = with_api_versions(
     broker_heartbeat.API,
     alter_partition.API,
     allocate_producer_ids.API,
-    envelope.API,
+    on_demand("request.envelope", versions.ENVELOPE, "Envelope", (0, 0)),
     *(active_only(api) for api in _ACTIVE_ONLY),
     *_ACLS_ON_CONTROLLER,
 )

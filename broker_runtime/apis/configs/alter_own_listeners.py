@@ -13,8 +13,7 @@ from typing import Any, Protocol
 
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext, ControllerContext
-from broker_runtime.apis.request.envelope import exchange
-from broker_runtime.apis.request.forwarding import forwarded
+from broker_runtime.apis.request.forwarding import exchange, forwarded
 from broker_runtime.config import BrokerConfig
 from broker_runtime.config.in_force.dynamic_listeners import LISTENER_KEYS
 from broker_runtime.config.in_force.effective import effective_config

@@ -47,12 +47,10 @@ _NO_TAGS = b"\x00"
 
 
 async def exchange(call: Call, link: ControllerRequests, body: memoryview) -> memoryview:
-    """Send a request of the call's API to the controller, and return the response body.
+    """Send a request of the call's API to the controller in an envelope. Returns the response body.
 
-    With an authorizer, the request is in an envelope. Raises KafkaError.
+    Raises KafkaError.
     """
-    if call.access is None:
-        return await link.forward(call.api.key, call.version, body)
     request = frame_request(call.api.key, call.version, call.correlation_id, body)[_SIZE_BYTES:]
     client = call.connection
     content = {

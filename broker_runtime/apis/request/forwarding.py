@@ -7,6 +7,7 @@ The broker parses a request first, because an invalid one must not reach the lin
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 from broker_runtime.apis.request.call import Call
@@ -17,7 +18,6 @@ from broker_runtime.apis.request.context import (
     ControllerRequests,
     ReadRequest,
 )
-from broker_runtime.apis.request.envelope import exchange
 from broker_runtime.errors import ProtocolError
 from broker_runtime.slicing.steps import Steps
 from broker_runtime.wire.header import prefix
@@ -44,6 +44,17 @@ def forwarded(api: ApiSpec[ControllerContext], instead: Instead | None = None) -
 async def _forward(body: memoryview, call: Call, link: ControllerRequests) -> Reply:
     answer = await exchange(call, link, body)
     return prefix(call.correlation_id, len(answer), call.flexible), answer
+
+
+async def exchange(call: Call, link: ControllerRequests, body: memoryview) -> memoryview:
+    """Send a request of the call's API to the controller, and return the response body.
+
+    With an authorizer, the request is in an envelope. Raises KafkaError.
+    """
+    if call.access is None:
+        return await link.forward(call.api.key, call.version, body)
+    answer: memoryview = await import_module("broker_runtime.apis.request.envelope").exchange(call, link, body)
+    return answer
 
 
 def active_only(api: ApiSpec[ControllerContext]) -> ApiSpec[ControllerContext]:

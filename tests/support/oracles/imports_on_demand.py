@@ -13,7 +13,16 @@ from broker_runtime.storage.log_dir.startup_loader import MENDING
 
 _SERVED: tuple[object, ...] = BROKER_APIS
 APIS = tuple(api for api in _SERVED if isinstance(api, ApiOnDemand))
-ON_DEMAND = (SERVICE, PUSH, IN_FORCE, CLEANING, REPAIRING, MENDING, *(api.module for api in APIS))
+AUTHORIZING = (
+    "broker_runtime.apis.request.access_gate",
+    "broker_runtime.apis.request.access_table",
+    "broker_runtime.apis.request.denials",
+    "broker_runtime.apis.request.envelope",
+    "broker_runtime.config.in_force.authorizer_rules",
+    "broker_runtime.security.acls.authorizer",
+)
+"""Modules that only a broker with an authorizer imports."""
+ON_DEMAND = (SERVICE, PUSH, IN_FORCE, CLEANING, REPAIRING, MENDING, *AUTHORIZING, *(api.module for api in APIS))
 """Modules of the broker that it imports on first use."""
 LIGHT_PARTS_OF_GROUPS = {
     "broker_runtime.groups",

@@ -7,7 +7,7 @@ import pytest
 
 from broker_runtime.apis.groups import heartbeat
 from broker_runtime.apis.partitions import list_partition_reassignments
-from broker_runtime.apis.request import envelope
+from broker_runtime.apis.request import envelope, forwarding
 from broker_runtime.apis.request.access_gate import access_gate
 from broker_runtime.apis.request.denials import Denials
 from broker_runtime.apis.request.dispatch import Dispatcher
@@ -131,12 +131,12 @@ class Link:
 async def test_a_broker_seals_a_request_if_it_has_an_authorizer() -> None:
     api = list_partition_reassignments.API
     link: Any = Link(ErrorCode.NONE, b"\x00\x00\x00\x01\x00body")
-    assert bytes(await envelope.exchange(a_call(api, 0, authorization_of()), link, memoryview(b"x"))) == b"body"
+    assert bytes(await forwarding.exchange(a_call(api, 0, authorization_of()), link, memoryview(b"x"))) == b"body"
     ((key, body),) = link.asked
     request = decode_request(ENVELOPE, 0, memoryview(body))
     assert (key, request.client_host_address) == (ENVELOPE, b"\x7f\x00\x00\x01")
     assert envelope.read_principal(request.request_principal) == ANONYMOUS
-    await envelope.exchange(a_call(api, 0), link, memoryview(b"x"))
+    await forwarding.exchange(a_call(api, 0), link, memoryview(b"x"))
     assert link.asked[1] == (LIST_PARTITION_REASSIGNMENTS, b"x")
 
 
@@ -144,4 +144,4 @@ async def test_a_broker_that_may_not_forward_says_what_to_do() -> None:
     link: Any = Link(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
     call = a_call(list_partition_reassignments.API, 0, authorization_of())
     with pytest.raises(KafkaError, match=r"super\.users"):
-        await envelope.exchange(call, link, memoryview(b""))
+        await forwarding.exchange(call, link, memoryview(b""))
