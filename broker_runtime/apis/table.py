@@ -84,7 +84,7 @@ _SELDOM_ASKED: tuple[ApiSpec[BrokerContext], ...] = (
 """APIs that few clients use: ACLs, and metrics of clients."""
 
 _ACLS_ON_CONTROLLER: tuple[ApiSpec[ControllerContext], ...] = (
-    on_demand("acls.describe_acls", versions.DESCRIBE_ACLS, "DescribeAcls", (1, 3)),
+    on_demand("acls.describe_acls", versions.DESCRIBE_ACLS, "DescribeAcls", (1, 3), "ON_CONTROLLER"),
     on_demand("acls.create_acls", versions.CREATE_ACLS, "CreateAcls", (1, 3), "ON_CONTROLLER"),
     on_demand("acls.delete_acls", versions.DELETE_ACLS, "DeleteAcls", (1, 3), "ON_CONTROLLER"),
 )

@@ -115,7 +115,7 @@ class ControllerNode:
             self,
             CONTROLLER_APIS,
             self.request_metrics.on_call,
-            gate_of(self.authorization),
+            gate_of(self.authorization, lambda: self.controller.active),
             long_requests=(slices, request_limits(settings)),
         )
         self.dispatcher.completion.authorization = self.authorization

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from broker_runtime.security.sasl.mechanism import (
     Authenticated,
     Challenge,
-    Check,
     ClientMechanism,
+    OffloadedCheck,
     SaslRefusedError,
     ServerMechanism,
 )
@@ -66,7 +66,7 @@ def exchanged(server: ServerMechanism, client: ClientMechanism) -> Authenticated
     for _ in range(STEPS_MAX):
         assert token is not None, "the client has ended, and the server has not"
         step = server.step(token)
-        while isinstance(step, Check):
+        while isinstance(step, OffloadedCheck):
             step = server.checked(step.work())
         if isinstance(step, Authenticated):
             assert client.step(step.token) is None
@@ -118,7 +118,7 @@ def test_a_changed_bit_of_the_first_message_is_refused_or_names_the_same_user(na
     server = MECHANISMS[name].server()
     try:
         step = server.step(bytes(message))
-        if isinstance(step, Check):
+        if isinstance(step, OffloadedCheck):
             step = server.checked(step.work())
     except SaslRefusedError:
         return

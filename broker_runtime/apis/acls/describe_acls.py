@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from broker_runtime.apis.acls.delete_acls import acl_filter
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, NodeContext
+from broker_runtime.apis.request.forwarding import active_only
 from broker_runtime.errors import ErrorCode
 from broker_runtime.security.acls.model import Acl
 from broker_runtime.slicing.steps import Steps, chosen, each, listed
@@ -48,3 +49,4 @@ def _entry(acl: Acl) -> Mapping[str, object]:
 
 
 API = ApiSpec(DESCRIBE_ACLS, "DescribeAcls", (1, 3), handle)
+ON_CONTROLLER = active_only(API)

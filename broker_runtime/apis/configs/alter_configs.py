@@ -6,7 +6,6 @@ This module also has the code that it shares with IncrementalAlterConfigs. Each 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from broker_runtime.apis.configs.config_access import require_config
 from broker_runtime.apis.request.access import Access
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, ControllerContext
@@ -66,7 +65,8 @@ def _alter_all(
     for resource in request.resources:
         at = resource.resource_type, resource.resource_name
         try:
-            require_config(access, *at)
+            if access is not None:
+                access.require_config(*at)
             if counts[at] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             found = one(resource, image)

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from broker_runtime.apis.configs.broker_loggers import describe_loggers
-from broker_runtime.apis.configs.config_access import require_config
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, NodeContext
 from broker_runtime.errors import ErrorCode, KafkaError
@@ -20,10 +19,11 @@ _OF_LOGGERS: int = ResourceType.BROKER_LOGGER
 
 def handle(request: DescribeConfigsRequest, call: Call, context: NodeContext) -> Steps[Fields]:
     with_documentation = call.version >= 3 and request.include_documentation
-    results = []
+    results, access = [], call.access
     for resource in (yield from distinct(request.resources)):
         try:
-            require_config(call.access, resource.resource_type, resource.resource_name)
+            if access is not None:
+                access.require_config(resource.resource_type, resource.resource_name)
         except KafkaError as error:
             results.append(_answer(resource, error.code, error.message, ()))
         else:

@@ -69,7 +69,7 @@ def _metadata_in_steps(reader: RequestReader, call: Call, context: ControllerCon
     request = yield from read_in_steps(reader, call)
     yield from not_repeated(request)
     request.replica = CONSUMER
-    if _is_denied(call):
+    if _is_denied(call, context):
         return pack_answer(request, (), NO_SESSION, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if request.wants_no_session:
         session = FetchSession((), context.clock.monotonic())
@@ -83,7 +83,7 @@ def _metadata_in_steps(reader: RequestReader, call: Call, context: ControllerCon
 
 def _about_metadata(request: FetchRequest, context: ControllerContext) -> Handled:
     request.replica = CONSUMER
-    if _is_denied(request.call):
+    if _is_denied(request.call, context):
         return pack_answer(request, (), NO_SESSION, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if request.wants_no_session:
         return _answer(Fetch(request, context), context)
@@ -94,10 +94,10 @@ def _about_metadata(request: FetchRequest, context: ControllerContext) -> Handle
     return _answer(SessionFetch(request, session, context), context)
 
 
-def _is_denied(call: Call) -> bool:
-    """Return whether the client may not read the metadata: only brokers may."""
+def _is_denied(call: Call, context: ControllerContext) -> bool:
+    """Return whether the client may not read the metadata: only brokers may. A standby has no ACLs and no metadata."""
     access = call.access
-    return access is not None and not access.cluster()
+    return access is not None and context.controller.active and not access.cluster()
 
 
 def _kept(reader: RequestReader, call: Call) -> RequestReader:

@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Iterator
 from struct import Struct, pack, unpack
 from uuid import UUID
 
-from broker_runtime.apis.request.access import Access
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext
 from broker_runtime.apis.request.many_items import Pace, Packed, kept
@@ -19,7 +18,7 @@ from broker_runtime.groups.consumer.heartbeat import ConsumerHeartbeatAnswer, he
 from broker_runtime.groups.consumer.member import are_many
 from broker_runtime.groups.consumer.validity import ConsumerHeartbeatRequest
 from broker_runtime.groups.records import Assignment
-from broker_runtime.slicing.steps import Steps, at_once, each, listed
+from broker_runtime.slicing.steps import Steps, at_once, chosen, each, listed
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import CONSUMER_GROUP_HEARTBEAT
@@ -46,34 +45,38 @@ def handle(
     """Answer a heartbeat. Raises ProtocolError if the frame is malformed or too large."""
     if reader.left > _SHORT_BYTES:
         return _beat_in_steps(kept(reader, call), call, context)
-    return _beat_at_once(read(reader, call), call, context)
+    request = read(reader, call)
+    return _beat_at_once(request, at_once(_denial(request, call)), call, context)
 
 
 def _beat_in_steps(reader: RequestReader, call: Call, context: BrokerContext) -> Steps[Reply | Awaitable[Reply]]:
     """Answer the heartbeat of a member that names very many topics."""
     request = yield from read_in_steps(reader, call)
-    return _beat_at_once(request, call, context)
+    return _beat_at_once(request, (yield from _denial(request, call)), call, context)
 
 
-def _beat_at_once(request: ConsumerHeartbeatRequest, call: Call, context: BrokerContext) -> Reply | Awaitable[Reply]:
+def _beat_at_once(
+    request: ConsumerHeartbeatRequest, denial: ErrorCode, call: Call, context: BrokerContext
+) -> Reply | Awaitable[Reply]:
     if CONSUMER not in context.settings.config.group_coordinator_rebalance_protocols:
         return _refusal(
             ErrorCode.UNSUPPORTED_VERSION, "group.coordinator.rebalance.protocols does not contain consumer", call
         )
-    access = call.access
-    if access is not None and (refused := _denial(request, access)):
-        return _refusal(refused, None, call)
+    if denial:
+        return _refusal(denial, None, call)
     answer = context.groups.at_once(request.group_id, lambda state, environment: settled(state, environment, request))
     return _beat(request, call, context) if answer is None else _packed(answer, call)
 
 
-def _denial(request: ConsumerHeartbeatRequest, access: Access) -> ErrorCode:
+def _denial(request: ConsumerHeartbeatRequest, call: Call) -> Steps[ErrorCode]:
     """Return the error of a client that may not read the group, or not describe a topic that it names."""
+    access = call.access
+    if access is None:
+        return ErrorCode.NONE
     if not access.group(request.group_id):
         return ErrorCode.GROUP_AUTHORIZATION_FAILED
-    if all(access.topic(name) for name in request.subscribed_topic_names or ()):
-        return ErrorCode.NONE
-    return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    denied = yield from chosen(request.subscribed_topic_names or (), lambda name: not access.topic(name))
+    return ErrorCode.TOPIC_AUTHORIZATION_FAILED if denied else ErrorCode.NONE
 
 
 async def _beat(request: ConsumerHeartbeatRequest, call: Call, context: BrokerContext) -> Reply:

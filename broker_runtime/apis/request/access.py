@@ -1,16 +1,20 @@
 """The permissions of a call's client, if the node has an authorizer: the checks of `access_table`."""
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
 
-from broker_runtime.apis.request.access_table import operations_of
-from broker_runtime.apis.request.denials import Denials
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.security.acls.authorizer import StandardAuthorizer
+from broker_runtime.metadata.configs import ResourceType
 from broker_runtime.security.acls.model import CLUSTER_NAME, AclOperation, AclResource
 from broker_runtime.security.principal import Principal
 
+if TYPE_CHECKING:
+    from broker_runtime.apis.request.denials import Denials
+    from broker_runtime.security.acls.authorizer import StandardAuthorizer
+
 _CLUSTER, _TOPIC, _GROUP = AclResource.CLUSTER, AclResource.TOPIC, AclResource.GROUP
+_WITH_CONFIGS_OF_THE_CLUSTER = frozenset((ResourceType.BROKER, ResourceType.BROKER_LOGGER, ResourceType.CLIENT_METRICS))
+OperationsOf = Callable[[int, AclResource], Sequence[AclOperation]]
 WHY = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Topic authorization failed.",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
@@ -21,11 +25,15 @@ WHY = {
 
 
 class Authorization:
-    """Owns the authorizer of a node, and the record of what it has denied."""
+    """Owns the authorizer of a node, and the record of what it has denied.
 
-    def __init__(self, authorizer: StandardAuthorizer, now_s: Callable[[], float]) -> None:
+    `operations_of` is the table's look-up of operations, by the key of an API and the type of a resource.
+    """
+
+    def __init__(self, authorizer: "StandardAuthorizer", denials: "Denials", operations_of: OperationsOf) -> None:
         self.authorizer = authorizer
-        self.denials = Denials(now_s)
+        self.denials = denials
+        self.operations_of = operations_of
 
 
 class _Api(Protocol):
@@ -46,12 +54,13 @@ class _Client(Protocol):
 class Access:
     """The permissions of the client of one call. Without an explicit operation, a check is that of the API's table."""
 
-    __slots__ = ("_authorizer", "_denials", "_host", "_key", "_name", "_principal")
+    __slots__ = ("_authorizer", "_denials", "_host", "_key", "_name", "_operations_of", "_principal")
 
     def __init__(self, authorization: Authorization, client: _Client, api: _Api) -> None:
         self._authorizer, self._denials = authorization.authorizer, authorization.denials
         self._principal, self._host = client.principal, client.peer[0]
         self._key, self._name = api.key, api.name
+        self._operations_of = authorization.operations_of
 
     def topic(self, name: str, operation: AclOperation | None = None, *, hides: bool = False) -> bool:
         """Return whether the operation is allowed. With `hides`, a denial only filters an answer and is not logged."""
@@ -94,9 +103,21 @@ class Access:
         if not self.group(name, operation):
             raise denied(ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
+    def require_config(self, resource_type: int, name: str) -> None:
+        """Check the operation that the API's table has for a resource with a configuration.
+
+        Raises KafkaError (TOPIC_AUTHORIZATION_FAILED, GROUP_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED).
+        """
+        if resource_type == ResourceType.TOPIC:
+            self.require_topic(name)
+        elif resource_type == ResourceType.GROUP:
+            self.require_group(name)
+        elif resource_type in _WITH_CONFIGS_OF_THE_CLUSTER:
+            self.require_cluster()
+
     def _allows(self, resource: AclResource, name: str, operation: AclOperation | None, *, hides: bool) -> bool:
         if operation is None:
-            operation = operations_of(self._key, resource)[0]
+            operation = self._operations_of(self._key, resource)[0]
         allowed = self._authorizer.operations(self._principal, self._host, resource, name) >> operation & 1
         if not allowed and not hides:
             self._denials.note(self._principal, self._host, self._name, operation, resource, name)

@@ -5,6 +5,7 @@ Raises ConfigError with file, key and allowed values; the process then ends with
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from typing import Self, TypeVar
 
 from broker_runtime.config.declaring.definition import LONG_MAX, Key, Value
@@ -20,7 +21,6 @@ from broker_runtime.config.declaring.listeners import (
     protocols_of,
     split_address,
 )
-from broker_runtime.config.in_force.authorizer_rules import check_authorizer
 from broker_runtime.config.in_force.limit_rules import proxy_problem
 from broker_runtime.config.keys.broker import BROKER_KEYS, BrokerConfig, broker_key, hint, split_listener_prefix
 from broker_runtime.config.keys.groups import group_problem
@@ -132,7 +132,9 @@ def _settings(given: Mapping[str, str], source: str) -> BrokerSettings:
     _check_groups(config)
     _check_tags(given)
     quorum = _quorum(config, roles, protocols)
-    check_authorizer(config, roles, listeners, controller_listeners, quorum)
+    if config.authorizer_class_name:
+        rules = import_module("broker_runtime.config.in_force.authorizer_rules")
+        rules.check_authorizer(config, roles, listeners, controller_listeners, quorum)
     return BrokerSettings(
         source=source,
         given=dict(given),

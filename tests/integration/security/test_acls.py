@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import kafka.admin as python
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import (
@@ -101,6 +102,32 @@ def test_acls_are_made_found_and_deleted_by_a_client(admin: AdminClient) -> None
     assert len(found(admin)) == 3
 
 
+def test_kafka_python_makes_finds_and_deletes_them_too(broker: BrokerProcess) -> None:
+    one = python.ACL(
+        "User:alice",
+        "*",
+        python.ACLOperation.READ,
+        python.ACLPermissionType.ALLOW,
+        python.ResourcePattern(python.ResourceType.TOPIC, "t"),
+    )
+    wanted = python.ACLFilter(
+        "User:alice",
+        None,
+        python.ACLOperation.ANY,
+        python.ACLPermissionType.ANY,
+        python.ResourcePatternFilter(python.ResourceType.TOPIC, "t", python.ACLResourcePatternType.MATCH),
+    )
+    client = python.KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+    try:
+        assert client.create_acls([one])["failed"] == []
+        until(lambda: client.describe_acls(wanted)[0] == [one])
+        ((_, deleted, _),) = client.delete_acls([wanted])
+        assert list(deleted) == [one]
+        until(lambda: client.describe_acls(wanted)[0] == [])
+    finally:
+        client.close()
+
+
 def test_a_guest_may_do_what_it_was_given_and_no_more(broker: BrokerProcess, admin: AdminClient) -> None:
     create(admin, *owners())
     address = broker.host, broker.port()
@@ -121,6 +148,32 @@ def test_a_guest_may_do_what_it_was_given_and_no_more(broker: BrokerProcess, adm
         create(admin, binding(TOPIC, "mine-1", AclOperation.ALL, permission=DENY))
         assert topics() == []
         assert len(owner.ask("metadata", 9, **everything)["topics"]) == 3
+
+
+def test_a_fetch_session_ends_with_its_permission(broker: BrokerProcess, admin: AdminClient) -> None:
+    create(admin, *owners(), binding(TOPIC, "orders", AclOperation.READ))
+    with WireClient((broker.host, broker.port()), source=GUEST) as guest:
+
+        def fetch(session: int, epoch: int, topics: list[Any]) -> tuple[int, list[str]]:
+            answer = guest.ask("fetch", 11, **asked, session_id=session, session_epoch=epoch, topics=topics)
+            parts = [part for topic in answer["responses"] for part in topic["partitions"]]
+            return answer["session_id"], [part["error_code"] for part in parts]
+
+        asked: dict[str, Any] = {
+            "replica_id": -1,
+            "max_wait": 0,
+            "min_bytes": 0,
+            "max_bytes": 1000,
+            "isolation_level": 0,
+        }
+        asked |= {"forgotten_topics_data": [], "rack_id": ""}
+        part = {"partition": 0, "current_leader_epoch": -1, "fetch_offset": 0, "log_start_offset": -1}
+        session, codes = fetch(0, 0, [{"topic": "orders", "partitions": [part | {"partition_max_bytes": 1000}]}])
+        assert (session > 0, codes) == (True, ["none"])
+        assert fetch(session, 1, []) == (session, [])
+        admin.delete_acls([every(GUEST)])
+        until(lambda: not found(admin, GUEST))
+        assert fetch(session, 2, []) == (session, ["topic_authorization_failed"])
 
 
 def created(client: WireClient, name: str) -> str:

@@ -15,6 +15,15 @@ from broker_runtime.storage.log_dir.startup_loader import MENDING
 
 _SERVED: tuple[object, ...] = BROKER_APIS
 APIS = tuple(api for api in _SERVED if isinstance(api, ApiOnDemand))
+AUTHORIZING = (
+    "broker_runtime.apis.request.access_gate",
+    "broker_runtime.apis.request.access_table",
+    "broker_runtime.apis.request.denials",
+    "broker_runtime.apis.request.enveloped",
+    "broker_runtime.config.in_force.authorizer_rules",
+    "broker_runtime.security.acls.authorizer",
+)
+"""Modules that only a broker with an authorizer imports."""
 ON_DEMAND = (
     SERVICE,
     PUSH,
@@ -24,6 +33,7 @@ ON_DEMAND = (
     MENDING,
     CLIENT_QUOTAS,
     CLIENT_QUOTA_METRICS,
+    *AUTHORIZING,
     *(api.module for api in APIS),
 )
 """Modules of the broker that it imports on first use."""

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from uuid import UUID
 
 from broker_runtime.apis.request.access import Authorization
+from broker_runtime.apis.request.access_table import operations_of
+from broker_runtime.apis.request.denials import Denials
 from broker_runtime.metadata.acls import AccessControlEntryRecord, Acls
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.image import MetadataImage
@@ -30,9 +32,11 @@ def authorization_of(*acls: Acl) -> Authorization:
     area = Acls()
     for number, acl in enumerate(acls):
         area.apply(AccessControlEntryRecord(UUID(int=number), *acl), None, Changes())
-    return Authorization(StandardAuthorizer(lambda: area.index), lambda: 0.0)
+    return Authorization(StandardAuthorizer(lambda: area.index), Denials(lambda: 0.0), operations_of)
 
 
 def authorization_by(image: Callable[[], MetadataImage], super_users: frozenset[str] = frozenset()) -> Authorization:
     """An authorizer with the ACLs of the metadata."""
-    return Authorization(StandardAuthorizer(lambda: image().acls.index, super_users), lambda: 0.0)
+    return Authorization(
+        StandardAuthorizer(lambda: image().acls.index, super_users), Denials(lambda: 0.0), operations_of
+    )

@@ -23,6 +23,7 @@ from broker_runtime.groups.push.member import PushMember
 from broker_runtime.groups.records import GroupRecord, OffsetCommitKey, OffsetCommitValue
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.metadata.topic_names import GROUPS_TOPIC
+from broker_runtime.security.acls.model import AclOperation, AclResource
 from broker_runtime.slicing.steps import at_once
 from broker_runtime.wire.handler import ServedConnection
 from broker_runtime.wire.reply import NO_REPLY, PendingReply, Reply
@@ -42,9 +43,11 @@ from kafka_bytes.push.messages import (
     ThreadOwnership,
 )
 from tests.support.groups.coordinating_broker import ME, CoordinatingBroker, versions
+from tests.support.requests.access import allow, authorization_of
 from tests.support.requests.calls import NotedConnection
 
 T = TypeVar("T")
+GROUP, TOPIC = AclResource.GROUP, AclResource.TOPIC
 
 HERE = (Broker(ME, "127.0.0.1", 9092),)
 ANSWERED = (b"a frame of another protocol",)
@@ -139,6 +142,21 @@ async def test_a_group_id_that_cannot_be_has_no_coordinator(frames: PushFrames, 
     rest = b"\0\1c\0\2{}\1\0\x08smallest" + (6_000).to_bytes(4)
     assert client.send_bytes(own_keys.REGISTER_CONSUMER.to_bytes(2) + written + rest) == (b"\0\0\0\2\0\x18",)
     assert await client.registered() is ErrorCode.NONE, "the connection stays"
+
+
+async def test_a_consumer_needs_to_read_its_group_and_each_topic_that_it_names(node: CoordinatingBroker) -> None:
+    completion = Completion(node.clock.monotonic)
+    client = Client(PushFrames(cast("Any", node), others, completion), 1)
+    group, topic = (allow(kind, AclOperation.READ, name) for kind, name in ((GROUP, "g"), (TOPIC, "orders")))
+    for acls, code in (
+        ((), ErrorCode.GROUP_AUTHORIZATION_FAILED),
+        ((topic,), ErrorCode.GROUP_AUTHORIZATION_FAILED),
+        ((group,), ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+    ):
+        completion.authorization = authorization_of(*acls)
+        assert client.register() == (b"\0\0\0\2\0" + bytes((code,)),)
+    completion.authorization = authorization_of(group, topic)
+    assert await client.registered() is ErrorCode.NONE
 
 
 @pytest.mark.parametrize("field", ["consumer_id", "auto_commit", "auto_offset_rest"])
