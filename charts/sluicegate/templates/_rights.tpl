@@ -93,6 +93,12 @@
 - apiGroups: [""]
   resources: [pods/status]
   verbs: [patch]
+{{- if .Values.rbac.secrets }}
+# Credentials for external clusters, and of KafkaUsers, which the operator makes.
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [get, create, patch]
+{{- end }}
 # Written for people; listed to say why a StatefulSet's pod is refused.
 - apiGroups: [""]
   resources: [events]

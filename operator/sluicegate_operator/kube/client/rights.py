@@ -51,6 +51,9 @@ CALLED_OF_SPARK: Mapping[Resource, frozenset[str]] = {
 }
 """Rights if a Spark operator runs AuditPipelines."""
 
+CALLED_OF_SECRETS: Mapping[Resource, frozenset[str]] = {("", "secrets"): frozenset({"get", "create", "patch"})}
+"""Rights if `rbac.secrets` of the chart is on: for KafkaUsers, and for external clusters with TLS or authentication."""
+
 CALLED_OF_ADMISSION: Mapping[Resource, frozenset[str]] = {
     ("", "secrets"): frozenset({"get", "update"}),
     ("admissionregistration.k8s.io", "validatingwebhookconfigurations"): frozenset({"get", "update"}),

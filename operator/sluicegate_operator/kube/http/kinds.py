@@ -92,7 +92,7 @@ CHILDREN = (
 """Children that the operator reads only to check whether they are as they were applied."""
 _APPLIED = (*CHILDREN, STATEFUL_SET, SERVICE, CRON_JOB, SCHEDULED_SPARK_APPLICATION)
 _BY_NAME = {
-    (kind.api_version, kind.kind): kind for kind in (*_APPLIED, *CUSTOM, BROKER_REGISTRATION, POD, EVENT, LEASE)
+    (kind.api_version, kind.kind): kind for kind in (*_APPLIED, *CUSTOM, BROKER_REGISTRATION, POD, EVENT, LEASE, SECRET)
 }
 
 
