@@ -44,6 +44,16 @@ class Events(Protocol):
         """Record an Event on the object that `body` names, see `reference`."""
 
 
+class SecretStore(Protocol):
+    """Secrets of the objects' namespaces. Methods raise KubeError if the API server fails or refuses."""
+
+    async def read_secret(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
+        """Return the decoded data of a Secret; None if there is none."""
+
+    async def apply_secret(self, manifest: Mapping[str, Any]) -> None:
+        """Create or change a Secret of the operator. Raises NameTakenError if another client owns that name."""
+
+
 class ReconcileContext(Protocol):
     """The environment of a reconciler. Methods raise KubeError if the API server fails or refuses."""
 
@@ -115,7 +125,7 @@ class RollMetrics(Protocol):
         return
 
 
-class FleetContext(ReconcileContext, Protocol):
+class FleetContext(ReconcileContext, SecretStore, Protocol):
     """The environment of reconcilers that change nodes."""
 
     @property

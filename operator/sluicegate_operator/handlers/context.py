@@ -51,7 +51,7 @@ class Context(SharedContext[KubernetesFleet]):
             KubernetesFleet(kube, settings.own_namespace, settings.images),
             self._clusters,
             may_write,
-            self._read_secret,
+            self.read_secret,
         )
         self.kube = kube
         self.may_write = may_write
@@ -71,9 +71,12 @@ class Context(SharedContext[KubernetesFleet]):
             elif isinstance(held.value, UnreadableObject):
                 yield held.value.body
 
-    async def _read_secret(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
+    async def read_secret(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
         found = await self.kube.get(SECRET, namespace, name)
         return None if found is None else secret_data(found)
+
+    async def apply_secret(self, manifest: Mapping[str, Any]) -> None:
+        await self.kube.apply(manifest)
 
     async def gather(self, key: ClusterKey, kinds: Collection[Kind], *, fresh: bool = False) -> Snapshot:
         return await gather_snapshot(self.kube, key, kinds, fresh=fresh)

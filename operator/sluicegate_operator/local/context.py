@@ -56,6 +56,13 @@ class LocalContext(SharedContext[LocalFleet]):
     async def remember(self, resource: Resource, fields: Mapping[str, Any]) -> None:
         self._objects.remember(resource, fields)
 
+    async def read_secret(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
+        """Find no Secret: `sluicegate up` has no Kubernetes."""
+        return None
+
+    async def apply_secret(self, manifest: Mapping[str, Any]) -> None:
+        """Keep nothing: no process on this machine mounts a Secret."""
+
     async def set_finalizers(self, body: Mapping[str, Any], finalizers: Sequence[str]) -> None:
         self._objects.set_finalizers(body, finalizers)
 

@@ -23,7 +23,7 @@ from sluicegate_operator.planning.layout.cluster_layout import Role, plan_cluste
 from sluicegate_operator.planning.layout.restart_reasons import ReasonKind, RestartReason
 from sluicegate_operator.planning.layout.volumes import VolumesSeen
 from sluicegate_operator.planning.listeners.exposure import Address, Hiding
-from sluicegate_operator.planning.listeners.listener_status import ServicesSeen, listener_status
+from sluicegate_operator.planning.listeners.listener_status import CertificateSeen, ServicesSeen, listener_status
 from sluicegate_operator.planning.listeners.listeners import ListenerSeen
 from sluicegate_operator.planning.observers.observer_status import PluginReports, observer_status
 from sluicegate_operator.planning.observers.observers import ObserverReport, PluginOutcome, PluginVerdict
@@ -197,6 +197,7 @@ def _listeners() -> Iterator[Shown]:
         ListenerSeen(lacking=(0,)),
         ListenerSeen(lacking=(0,), refused={0: "INVALID_REQUEST"}),
         ListenerSeen(unknown=(2,)),
+        ListenerSeen({0: told[0]}, restarts=(1, 2)),
     )
     services = (
         ServicesSeen(),
@@ -208,6 +209,10 @@ def _listeners() -> Iterator[Shown]:
     )
     for layout, what, made in product(layouts, seen, services):
         yield _shown(listener(), listener_status(one, layout, what, NOW, made))
+    secured = _parsed(listener(tls={"secretName": "shop-tls"}))
+    for problem in (CertificateSeen("", "Secret shop-tls does not exist", "SecretMissing"), CertificateSeen("mine")):
+        status = listener_status(secured, layouts[1], ListenerSeen(), NOW, certificate=problem)
+        yield _shown(listener(tls={"secretName": "shop-tls"}), status)
 
 
 def _quotas() -> Iterator[Shown]:

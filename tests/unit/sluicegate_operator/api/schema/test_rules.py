@@ -14,7 +14,7 @@ from tests.support.manifests.bad_manifests import (
     quota,
 )
 from tests.support.manifests.external_manifests import BAD_EXTERNAL, BAD_EXTERNAL_CHANGES, GOOD_EXTERNAL
-from tests.support.manifests.listener_manifests import BAD_LISTENERS, GOOD_LISTENERS
+from tests.support.manifests.listener_manifests import BAD_LISTENERS, GOOD_LISTENERS, LISTENER_CHANGES
 from tests.support.manifests.observer_manifests import BAD_OBSERVERS, GOOD_OBSERVERS
 from tests.support.manifests.pipeline_manifests import BAD_PIPELINES, GOOD_PIPELINES, PIPELINE_CHANGES
 from tests.support.manifests.quota_manifests import BAD_QUOTAS, GOOD_QUOTAS
@@ -42,7 +42,9 @@ def test_a_bad_manifest_is_refused_with_a_sentence(case: BadManifest) -> None:
     assert case.says in sentences[0]
 
 
-@pytest.mark.parametrize("case", BAD_CHANGES + PIPELINE_CHANGES + BAD_EXTERNAL_CHANGES, ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", BAD_CHANGES + PIPELINE_CHANGES + BAD_EXTERNAL_CHANGES + LISTENER_CHANGES, ids=lambda case: case.name
+)
 def test_a_change_that_cannot_be_made_is_refused(case: BadChange) -> None:
     assert validate(case.after) == []
     sentences = validate(case.after, parse_resource(case.before))
