@@ -13,7 +13,7 @@ from sluicegate_operator.engine.context import SecretStore
 from sluicegate_operator.kafka_admin.security.client_security import SecurityError, TlsSettings
 from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.planning.listeners.listener_status import NO_CERTIFICATE, CertificateSeen
-from sluicegate_operator.resources.listener_stores import store_name, store_secret
+from sluicegate_operator.resources.secrets.listener_stores import store_name, store_secret
 
 CERTIFICATE, KEY, AUTHORITIES = "tls.crt", "tls.key", "ca.crt"
 MISSING, INVALID, UNREADABLE = "SecretMissing", "CertificateInvalid", "SecretUnreadable"

@@ -14,6 +14,7 @@ from sluicegate_operator.engine.context import (
     STATUS_WRITERS_MAX,
     EventType,
     Found,
+    StoredSecret,
     now,
     reference,
 )
@@ -72,11 +73,15 @@ class Context(SharedContext[KubernetesFleet]):
                 yield held.value.body
 
     async def read_secret(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
-        found = await self.kube.get(SECRET, namespace, name)
-        return None if found is None else secret_data(found)
+        found = await self.find_secret(namespace, name)
+        return None if found is None else found.data
 
-    async def apply_secret(self, manifest: Mapping[str, Any]) -> None:
-        await self.kube.apply(manifest)
+    async def find_secret(self, namespace: str, name: str) -> StoredSecret | None:
+        found = await self.kube.get(SECRET, namespace, name)
+        return None if found is None else stored_secret(found)
+
+    async def apply_secret(self, manifest: Mapping[str, Any]) -> StoredSecret:
+        return stored_secret(await self.kube.apply(manifest))
 
     async def gather(self, key: ClusterKey, kinds: Collection[Kind], *, fresh: bool = False) -> Snapshot:
         return await gather_snapshot(self.kube, key, kinds, fresh=fresh)
@@ -152,9 +157,11 @@ class Context(SharedContext[KubernetesFleet]):
         await super().aclose()
 
 
-def secret_data(secret: Mapping[str, Any]) -> dict[str, bytes]:
-    """Return the decoded values of a Secret."""
-    return {key: base64.b64decode(value) for key, value in (secret.get("data") or {}).items()}
+def stored_secret(body: Mapping[str, Any]) -> StoredSecret:
+    meta = body["metadata"]
+    data = {key: base64.b64decode(value) for key, value in (body.get("data") or {}).items()}
+    version = f"{meta.get('uid', '')}/{meta.get('resourceVersion', '')}"
+    return StoredSecret(data, version, meta.get("annotations") or {})
 
 
 def api_kind(resource: Resource) -> Kind:

@@ -6,7 +6,7 @@ from typing import Any
 from sluicegate_operator.api import BrokerCluster, ObserverPlugin, Resource
 from sluicegate_operator.api.models.broker_cluster import Brokers
 from sluicegate_operator.api.schema.metadata import Status
-from sluicegate_operator.engine.context import EventType, Found, QuotaMetrics, RollMetrics, reference
+from sluicegate_operator.engine.context import EventType, Found, QuotaMetrics, RollMetrics, StoredSecret, reference
 from sluicegate_operator.engine.shared_context import SharedContext
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot, Unreadable
 from sluicegate_operator.fleet.kafka.asking import BrokerPool
@@ -60,8 +60,13 @@ class LocalContext(SharedContext[LocalFleet]):
         """Find no Secret: `sluicegate up` has no Kubernetes."""
         return None
 
-    async def apply_secret(self, manifest: Mapping[str, Any]) -> None:
+    async def find_secret(self, namespace: str, name: str) -> StoredSecret | None:
+        """Find no Secret."""
+        return None
+
+    async def apply_secret(self, manifest: Mapping[str, Any]) -> StoredSecret:
         """Keep nothing: no process on this machine mounts a Secret."""
+        return StoredSecret({}, "")
 
     async def set_finalizers(self, body: Mapping[str, Any], finalizers: Sequence[str]) -> None:
         self._objects.set_finalizers(body, finalizers)

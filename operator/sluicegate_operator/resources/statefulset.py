@@ -28,11 +28,11 @@ from sluicegate_operator.resources.labels import (
     service_account_name,
 )
 from sluicegate_operator.resources.lander import LANDING_S, lander, lander_volumes
-from sluicegate_operator.resources.listener_stores import ListenerStore, store_mounts, store_volumes
 from sluicegate_operator.resources.observer_code import observer_mounts, observer_python_path, observer_volumes
 from sluicegate_operator.resources.owner import child_metadata, why_not_ours
 from sluicegate_operator.resources.placement import placement
 from sluicegate_operator.resources.rack import rack_mount, rack_volume
+from sluicegate_operator.resources.secrets.listener_stores import ListenerStore, store_mounts, store_volumes
 
 DEFAULT_IMAGE = "sluicegate:0.1.0"
 CLAIMS_STAY = {"whenDeleted": "Retain", "whenScaled": "Retain"}

@@ -8,6 +8,7 @@ to the chart.
 from collections.abc import Mapping
 
 from sluicegate_operator.api.kinds import BY_PEOPLE
+from sluicegate_operator.api.models.kafka_user import KafkaUser
 from sluicegate_operator.api.schema.metadata import GROUP
 
 Resource = tuple[str, str]
@@ -21,7 +22,8 @@ CALLED: Mapping[Resource, frozenset[str]] = {
     **{(GROUP, kind): frozenset({"list", "watch"}) for kind in _WRITTEN_BY_PEOPLE},
     **{(GROUP, f"{kind}/status"): frozenset({"patch"}) for kind in (*_WRITTEN_BY_PEOPLE, "brokerregistrations")},
     (GROUP, "brokerclusters"): frozenset({"get", "list", "watch"}),
-    # Patched for its finalizer.
+    # Patched for their finalizers.
+    (GROUP, KafkaUser.plural): frozenset({"list", "watch", "patch"}),
     (GROUP, "topics"): frozenset({"list", "watch", "patch"}),
     (GROUP, "brokerregistrations"): _APPLIED | {"delete"},
     ("", "services"): _APPLIED | {"delete"},

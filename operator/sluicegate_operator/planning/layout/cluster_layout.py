@@ -29,7 +29,7 @@ from sluicegate_operator.planning.layout.listener_security import (
 )
 from sluicegate_operator.planning.status.seniority import seniority
 from sluicegate_operator.resources.labels import ROLE_LABEL
-from sluicegate_operator.resources.listener_stores import STORES_PATH, ListenerStore
+from sluicegate_operator.resources.secrets.listener_stores import STORES_PATH, ListenerStore
 
 INTERNAL = "INTERNAL"
 """Listener for traffic between brokers and from the operator to brokers; no ConnectionQuota can target it."""

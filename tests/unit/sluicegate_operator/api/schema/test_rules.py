@@ -19,11 +19,12 @@ from tests.support.manifests.observer_manifests import BAD_OBSERVERS, GOOD_OBSER
 from tests.support.manifests.pipeline_manifests import BAD_PIPELINES, GOOD_PIPELINES, PIPELINE_CHANGES
 from tests.support.manifests.quota_manifests import BAD_QUOTAS, GOOD_QUOTAS
 from tests.support.manifests.tag_manifests import BAD_TAGS, GOOD_TAGS
+from tests.support.manifests.user_manifests import BAD_USERS, GOOD_USERS, USER_CHANGES
 
 
 @pytest.mark.parametrize(
     "case",
-    GOOD + GOOD_LISTENERS + GOOD_OBSERVERS + GOOD_PIPELINES + GOOD_QUOTAS + GOOD_TAGS + GOOD_EXTERNAL,
+    GOOD + GOOD_LISTENERS + GOOD_OBSERVERS + GOOD_PIPELINES + GOOD_QUOTAS + GOOD_TAGS + GOOD_EXTERNAL + GOOD_USERS,
     ids=lambda case: case.name,
 )
 def test_a_good_manifest_is_accepted(case: GoodManifest) -> None:
@@ -32,7 +33,7 @@ def test_a_good_manifest_is_accepted(case: GoodManifest) -> None:
 
 @pytest.mark.parametrize(
     "case",
-    BAD + BAD_LISTENERS + BAD_OBSERVERS + BAD_PIPELINES + BAD_QUOTAS + BAD_TAGS + BAD_EXTERNAL,
+    BAD + BAD_LISTENERS + BAD_OBSERVERS + BAD_PIPELINES + BAD_QUOTAS + BAD_TAGS + BAD_EXTERNAL + BAD_USERS,
     ids=lambda case: case.name,
 )
 def test_a_bad_manifest_is_refused_with_a_sentence(case: BadManifest) -> None:
@@ -43,7 +44,9 @@ def test_a_bad_manifest_is_refused_with_a_sentence(case: BadManifest) -> None:
 
 
 @pytest.mark.parametrize(
-    "case", BAD_CHANGES + PIPELINE_CHANGES + BAD_EXTERNAL_CHANGES + LISTENER_CHANGES, ids=lambda case: case.name
+    "case",
+    BAD_CHANGES + PIPELINE_CHANGES + BAD_EXTERNAL_CHANGES + LISTENER_CHANGES + USER_CHANGES,
+    ids=lambda case: case.name,
 )
 def test_a_change_that_cannot_be_made_is_refused(case: BadChange) -> None:
     assert validate(case.after) == []
