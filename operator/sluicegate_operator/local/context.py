@@ -12,6 +12,7 @@ from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot, Unreadable
 from sluicegate_operator.fleet.kafka.asking import BrokerPool
 from sluicegate_operator.fleet.local.local import LocalFleet
 from sluicegate_operator.kube.client.one_by_one import Refusals
+from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.kube.http.kinds import Kind
 from sluicegate_operator.local.objects import LocalObjects
 from sluicegate_operator.planning.layout.broker_config import OwnTags
@@ -30,7 +31,7 @@ class LocalContext(SharedContext[LocalFleet]):
         self, objects: LocalObjects, fleet: LocalFleet, say: Callable[[str], None], changed: Callable[[], None]
     ) -> None:
         """Create the context. `changed` is called after a status has changed."""
-        super().__init__(fleet, self._clusters)
+        super().__init__(fleet, self._clusters, read_secret=self.read_secret)
         self._objects = objects
         self._changed = changed
         self.events = PrintedEvents(say)
@@ -57,8 +58,8 @@ class LocalContext(SharedContext[LocalFleet]):
         self._objects.remember(resource, fields)
 
     async def read_secret(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
-        """Find no Secret: `sluicegate up` has no Kubernetes."""
-        return None
+        """Raise KubeError, so that the status of what names a Secret says why."""
+        raise KubeError("`sluicegate up` has no Secrets; use a listener without tls, or a PLAINTEXT listener")
 
     async def find_secret(self, namespace: str, name: str) -> StoredSecret | None:
         """Find no Secret."""

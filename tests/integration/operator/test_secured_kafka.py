@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from sluicegate_operator.cli.groups.groups import groups
 from sluicegate_operator.fleet.external import external_security
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.errors import AuthenticationError, KafkaAdminError
@@ -133,6 +135,25 @@ async def test_brokers_are_verified_with_their_names(kafka: ApacheKafka, authori
         await connected(kafka, MUTUAL, ClientSecurity(TlsSettings(TestAuthority().pem)))
     with pytest.raises(AuthenticationError, match="not accepted for localhost: Hostname mismatch"):
         await connected(kafka, MUTUAL, ClientSecurity(TlsSettings(authority.pem)), "localhost")
+
+
+@pytest.mark.usefixtures("alice")
+def test_commands_take_the_properties_of_kafkas_tools(
+    kafka: ApacheKafka, authority: TestAuthority, tmp_path: Path
+) -> None:
+    (tmp_path / "ca.pem").write_text(authority.pem)
+    config = tmp_path / "client.properties"
+    arguments = ["list", "--bootstrap-server", f"127.0.0.1:{kafka.port(SECURE)}", "--command-config"]
+    for word, code in ((PASSWORD, 0), ("wrong-word", 1)):
+        config.write_text(
+            "security.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-256\n"
+            f'sasl.jaas.config={_LOGIN}.scram.ScramLoginModule required username="alice" password="{word}";\n'
+            f"ssl.truststore.type=PEM\nssl.truststore.location={tmp_path}/ca.pem\n"
+        )
+        done = CliRunner().invoke(groups, [*arguments, str(config)])
+        assert done.exit_code == code, done.output
+        assert word not in done.output + done.stderr
+    assert "the broker refused the credentials" in done.stderr
 
 
 @pytest.mark.usefixtures("alice")
