@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.wire import produce_request
-from broker_runtime.storage.records.batch import encode_batch
+from kafka_bytes.batches import encode_batch
 from tests.support.logs.packed_batches import packed
 from tests.support.processes.broker_process import BrokerProcess
 from tests.support.processes.wire_client import WireClient

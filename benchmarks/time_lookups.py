@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from benchmarks.wire import produce_request
-from broker_runtime.storage.records.batch import encode_batch
+from kafka_bytes.batches import encode_batch
 
 MAX_TIMESTAMP = -3
 """Special timestamp in ListOffsets that selects the record with the greatest timestamp."""

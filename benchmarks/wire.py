@@ -8,7 +8,7 @@ import socket
 import struct
 import time
 
-from broker_runtime.storage.records.batch import encode_batch
+from kafka_bytes.batches import encode_batch
 
 IN_FLIGHT = 5
 _CLIENT = b"wire"

@@ -27,7 +27,7 @@ _LONG_POLLS_MAX = 8
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """The used parts of a request: its first line, and the two addresses of its connection without ports."""
+    """What routes get of a request: its first line, and the two addresses of its connection without ports."""
 
     method: str
     path: str

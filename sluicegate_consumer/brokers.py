@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 
+from kafka_bytes.push.messages import Broker
 from sluicegate_consumer.config import Settings
 from sluicegate_consumer.connection import FrameConnection, RequestConnection
 from sluicegate_consumer.errors import ProtocolError
 from sluicegate_consumer.wire.fetch import HIGHEST, LOWEST
 from sluicegate_consumer.wire.kafka import FETCH, Request, api_versions_request, read_api_versions
-from sluicegate_consumer.wire.push import Broker
 
 _CONNECTIONS_MAX = 2
 """Connections to one broker: while one waits for records that are no longer wanted, the other fetches new ones."""

@@ -1,14 +1,12 @@
 """A TCP connection for frames, and one for Kafka's requests."""
 
 import asyncio
-from struct import Struct
 from typing import Self
 
+from kafka_bytes.frames import SIZE
 from sluicegate_consumer.config import Settings
 from sluicegate_consumer.errors import ProtocolError
 from sluicegate_consumer.wire.kafka import Request
-
-_SIZE = Struct(">i")
 
 
 def host_port(host: str, port: int) -> str:
@@ -41,7 +39,7 @@ class FrameConnection:
     async def receive(self) -> memoryview:
         """Return one frame without its size."""
         try:
-            (size,) = _SIZE.unpack(await self._reader.readexactly(_SIZE.size))
+            (size,) = SIZE.unpack(await self._reader.readexactly(SIZE.size))
             if not 0 <= size <= self._frame_bytes_max:
                 raise ProtocolError(
                     f"a frame has {size} bytes, more than Settings.frame_bytes_max={self._frame_bytes_max}"
@@ -106,12 +104,12 @@ class RequestConnection(FrameConnection):
         try:
             while True:
                 frame = await self.receive()
-                (correlation_id,) = _SIZE.unpack_from(frame) if len(frame) >= _SIZE.size else (None,)
+                (correlation_id,) = SIZE.unpack_from(frame) if len(frame) >= SIZE.size else (None,)
                 answer = self._asked.pop(correlation_id, None) if correlation_id is not None else None
                 if answer is None:
                     raise ProtocolError("the broker sent a response without a request")
                 if not answer.done():
-                    answer.set_result(frame[_SIZE.size :])
+                    answer.set_result(frame[SIZE.size :])
         except (OSError, ProtocolError) as error:
             self._fail(error)
         except asyncio.CancelledError:

@@ -6,6 +6,7 @@ import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 
+from kafka_bytes.push.partition_text import NO_LEADER
 from sluicegate_consumer.backoff import Backoff
 from sluicegate_consumer.brokers import BrokerLink, Brokers
 from sluicegate_consumer.config import Settings
@@ -28,7 +29,6 @@ from sluicegate_consumer.wire.kafka import (
     read_list_offsets,
     read_metadata,
 )
-from sluicegate_consumer.wire.push import NO_LEADER
 
 log = logging.getLogger(__name__)
 
@@ -239,7 +239,7 @@ class Fetching:
             return
         batches: list[Batch] = []
         try:
-            batches.extend(batch for batch in split(part.records) if batch.last_offset >= reader.fetch_offset)
+            batches.extend(batch for batch in split(part.records) if batch.header.last_offset >= reader.fetch_offset)
         except CorruptRecordsError as error:
             if not batches:
                 self._corrupt(reader, error)
@@ -247,7 +247,7 @@ class Fetching:
             # The next fetch begins with the corrupt batch: the batches before it are valid.
         if batches:
             wanted = delivered(batches, part.aborted, self._settings.unpacked_bytes_max)
-            reader.take(wanted, batches[-1].last_offset + 1)
+            reader.take(wanted, batches[-1].header.last_offset + 1)
             if wanted:
                 self._deliver(reader)
         elif part.records:

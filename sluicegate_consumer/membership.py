@@ -27,6 +27,8 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from kafka_bytes.push.messages import PingRequest as Ping
+from kafka_bytes.push.messages import StopFetcherRequest as StopFetcher
 from sluicegate_consumer.assignment import Assignment
 from sluicegate_consumer.backoff import Backoff
 from sluicegate_consumer.brokers import Brokers
@@ -44,14 +46,7 @@ from sluicegate_consumer.listener_calls import ListenerCalls
 from sluicegate_consumer.session import IdTakenError, NotThereYet, Session, TryAgain, check_code
 from sluicegate_consumer.streams import Flow, StreamQueue
 from sluicegate_consumer.wire.kafka import offset_commit_request, read_offset_commit
-from sluicegate_consumer.wire.push import (
-    Ping,
-    Registration,
-    StartFetcher,
-    StopFetcher,
-    cluster_metadata_request,
-    read_cluster_metadata,
-)
+from sluicegate_consumer.wire.push import Registration, StartFetcher, cluster_metadata_request, read_cluster_metadata
 
 log = logging.getLogger(__name__)
 
@@ -173,7 +168,7 @@ class Membership:
             raise TryAgain(f"{connection.peer} did not return the coordinator of the group within {wait_s} s") from None
         finally:
             connection.close()
-        self._brokers.learn(found.brokers)
+        self._brokers.learn(found.brokers_info)
         check_code(found.error_code)
         broker = self._brokers.get(found.coordinator_id)
         if broker is None:

@@ -6,9 +6,11 @@ Pure. Positions are offsets of the next record; negative ones are the special of
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
+from kafka_bytes.batches import ParsedRecord
+from kafka_bytes.push.partition_text import NO_LEADER
 from sluicegate_consumer.record import Record, TopicPartition
-from sluicegate_consumer.wire.batches import Batch, Parsed, records
-from sluicegate_consumer.wire.push import NO_LEADER, PartitionOffset
+from sluicegate_consumer.wire.batches import Batch, records
+from sluicegate_consumer.wire.push import PartitionOffset
 
 _BATCH_BYTES = 440
 """Memory of a waiting batch in addition to its records. Producers that do not wait send one record in each batch."""
@@ -63,7 +65,7 @@ class PartitionReader:
         self._at = (part.topic, part.partition, stream)
         self._delivered = part.offset
         self._batches: deque[Batch] = deque()
-        self._open: Iterator[Parsed] | None = None
+        self._open: Iterator[ParsedRecord] | None = None
         """The batch that is being delivered. `_opened_bytes` is its share of the buffer."""
         self._opened_bytes = 0
 

@@ -7,9 +7,11 @@ protocol, RegistrationRefusedError if it will never accept the consumer, and Try
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, auto
 
+from kafka_bytes.push.messages import PingRequest as Ping
+from kafka_bytes.push.messages import StopFetcherRequest as StopFetcher
 from sluicegate_consumer.errors import Code, ProtocolError, RegistrationRefusedError, code_name
 from sluicegate_consumer.wire import push
-from sluicegate_consumer.wire.push import Call, PartitionOffset, Ping, Registration, StartFetcher, StopFetcher
+from sluicegate_consumer.wire.push import Call, PartitionOffset, Registration, StartFetcher
 
 Offsets = Callable[[], Sequence[PartitionOffset]]
 

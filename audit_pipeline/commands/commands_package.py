@@ -13,7 +13,7 @@ from typing import Any, Final
 from audit_pipeline.commands.commands import OK
 from audit_pipeline.errors import BadUseError
 
-_PACKAGE: Final = "audit_pipeline"
+_PACKAGES: Final = ("audit_pipeline", "kafka_bytes")
 ARCHIVE: Final = "audit_pipeline.zip"
 PROGRAM: Final = "audit_build.py"
 _PROGRAM_TEXT = f'''"""A command of the audit pipeline: spark-submit --py-files {ARCHIVE} {PROGRAM} build ..."""
@@ -48,14 +48,15 @@ def package_pipeline(given: argparse.Namespace, _: Event, __: Callable[[], int])
 
 
 def archive() -> bytes:
-    """Return a zip file of this package that Python can import directly; schemas are files in it, not links."""
+    """Return a zip file of the pipeline that Python can import directly; schemas are files in it, not links."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as made:
-        for path, data in _files(files(_PACKAGE), _PACKAGE):
-            entry = zipfile.ZipInfo(path, _TIME)
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            entry.external_attr = 0o644 << 16
-            made.writestr(entry, data)
+        for package in _PACKAGES:
+            for path, data in _files(files(package), package):
+                entry = zipfile.ZipInfo(path, _TIME)
+                entry.compress_type = zipfile.ZIP_DEFLATED
+                entry.external_attr = 0o644 << 16
+                made.writestr(entry, data)
     return packed.getvalue()
 
 

@@ -10,9 +10,9 @@ from struct import Struct
 from typing import Any
 
 import msgspec
-from crc32c import crc32c
 
 from audit_pipeline.contract import contract
+from kafka_bytes.checksum import crc32c
 
 _SPOOL = contract().spool
 _MAGIC: bytes = _SPOOL["magic"].encode()

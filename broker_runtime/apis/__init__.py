@@ -7,7 +7,7 @@
 3. The API's handler gets the request, the call and the context of its role (`context`): BrokerContext,
    ControllerContext, or NodeContext if both roles serve the API. It returns fields, a packed reply, an awaitable of one
    of them, or the call itself, which it completes later.
-4. The call ends in `call.Completion.ended`, whose observer counts it (`request_metrics`).
+4. The call ends in `call.Completion.ended`, whose observer counts it (`request.request_metrics`).
 
 The brokers' table also has the APIs that only the active controller can serve: `forwarding.forwarded` forwards them.
 """

@@ -48,6 +48,7 @@ from broker_runtime.apis.topics import (
     metadata,
 )
 from broker_runtime.wire import versions
+from kafka_bytes import own_keys
 
 _OF_GROUPS: tuple[ApiSpec[BrokerContext], ...] = (
     on_demand("groups.offset_commit", versions.OFFSET_COMMIT, "OffsetCommit", (2, 10)),
@@ -80,9 +81,9 @@ _SELDOM_ASKED: tuple[ApiSpec[BrokerContext], ...] = (
 """APIs that few clients use and this broker barely implements: ACLs, and metrics of clients."""
 
 _OF_DAMAGED_LOGS: tuple[ApiSpec[BrokerContext], ...] = (
-    on_demand("fetch.replica_range", versions.REPLICA_RANGE, "ReplicaRange", (0, 0)),
-    on_demand("partitions.describe_log_damage", versions.DESCRIBE_LOG_DAMAGE, "DescribeLogDamage", (0, 0)),
-    on_demand("partitions.accept_log_loss", versions.ACCEPT_LOG_LOSS, "AcceptLogLoss", (0, 0)),
+    on_demand("fetch.replica_range", own_keys.REPLICA_RANGE, "ReplicaRange", (0, 0)),
+    on_demand("partitions.describe_log_damage", own_keys.DESCRIBE_LOG_DAMAGE, "DescribeLogDamage", (0, 0)),
+    on_demand("partitions.accept_log_loss", own_keys.ACCEPT_LOG_LOSS, "AcceptLogLoss", (0, 0)),
 )
 """APIs for damaged logs. A broker without one imports them only if an operator calls them."""
 

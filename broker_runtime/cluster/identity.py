@@ -7,10 +7,11 @@ import os
 from pathlib import Path
 from uuid import UUID, uuid4
 
-from broker_runtime.config import parse_properties, render_properties
+from broker_runtime.config import parse_properties
 from broker_runtime.errors import ConfigError
 from broker_runtime.storage.disk.run_record import UNKNOWN_BOOT
-from broker_runtime.wire.uuids import encode_uuid
+from kafka_bytes.properties import render_properties
+from kafka_bytes.uuids import encode_uuid
 
 FILE_NAME = "meta.properties"
 _RESTORE = "restore the file, or write version=1 and the cluster.id and node.id of this folder into it"

@@ -49,7 +49,7 @@ class Timing:
 
 
 class Survival(Protocol):
-    """Whether the data written by earlier incarnations of this broker still exists (storage.run_record)."""
+    """Whether the data written by earlier incarnations of this broker still exists (storage.disk.run_record)."""
 
     @property
     def epoch(self) -> int:

@@ -31,7 +31,7 @@ Pieces = Callable[[], Iterator[Pause | None]]
 
 
 class Scheduler(Protocol):
-    """The used part of an event loop."""
+    """What Reactions calls on the event loop."""
 
     def call_soon(self, callback: Callable[[], None]) -> object: ...
 

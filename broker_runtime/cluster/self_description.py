@@ -16,8 +16,8 @@ from broker_runtime.config.keys.tags import (
 )
 from broker_runtime.metadata.brokers import UNTOLD
 from broker_runtime.release import VERSION, version_int
-from broker_runtime.storage.records.compression import NAMES
 from broker_runtime.wire.protocol_versions import PROTOCOL_VERSION_MAX, PROTOCOL_VERSION_MIN
+from kafka_bytes.compression import NAMES
 
 _MESSAGE_FORMATS = "v2"
 """The lowest served version of Produce no longer has older formats."""

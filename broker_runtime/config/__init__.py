@@ -5,7 +5,7 @@
 
 from broker_runtime.config.declaring.definition import INT_MAX, LONG_MAX, ConfigKey, Type, UpdateMode, Value
 from broker_runtime.config.declaring.endpoints import Endpoint, SecurityProtocol, ServerAddress
-from broker_runtime.config.declaring.properties import parse_properties, render_properties
+from broker_runtime.config.declaring.properties import parse_properties
 from broker_runtime.config.in_force.settings import BrokerSettings, broker_settings
 from broker_runtime.config.keys.broker import BROKER_KEYS, BrokerConfig, broker_key, split_listener_prefix
 from broker_runtime.config.keys.topic import BROKER_SYNONYMS, TOPIC_KEYS, TopicConfig
@@ -29,6 +29,5 @@ __all__ = [
     "broker_key",
     "broker_settings",
     "parse_properties",
-    "render_properties",
     "split_listener_prefix",
 ]

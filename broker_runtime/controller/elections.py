@@ -7,8 +7,8 @@ finished reassignment, keeps both sets true, keeps or elects a leader, and incre
   count both for it. A replica that leaves the in-sync set is eligible while fewer than min.insync.replicas are in sync.
 - The two sets together are never empty. The in-sync set may be empty; then there is no leader, and any eligible replica
   that returns may lead.
-- A broker that may have lost data (see storage.run_record) leaves both sets, unless it is the last member of both. Then
-  no better replica exists, and it leads with the data it has.
+- A broker that may have lost data (see storage.disk.run_record) leaves both sets, unless it is the last member of both.
+  Then no better replica exists, and it leads with the data it has.
 - If a topic allows unclean elections, no partition is without a leader while one of its replicas is active.
 """
 
@@ -166,7 +166,7 @@ def _changes(topics: Iterable[Topic], wanted: _Wanted, candidates_of: Callable[[
 def leave(broker_id: int, image: MetadataImage, *, unclean_shutdown: bool = False) -> Steps[_Records]:
     """Remove the broker from every in-sync set and leadership.
 
-    With `unclean_shutdown`, it may have lost records, and is not eligible either.
+    With `unclean_shutdown`, it may have lost records, and is removed from the eligible leader replicas too.
     """
     active = active_brokers(image) - {broker_id}
     lost = broker_id if unclean_shutdown else None

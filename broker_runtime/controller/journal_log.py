@@ -10,8 +10,8 @@ from broker_runtime.controller.history import History
 from broker_runtime.controller.journal.seam import Backing, DeposedError
 from broker_runtime.slicing.steps import Steps
 from broker_runtime.storage.log.log import Log
-from broker_runtime.storage.records.batch import BatchBody, encode_batch
 from broker_runtime.storage.records.batching import FRAME_BYTES_MAX, KeyValue
+from kafka_bytes.batches import BatchBody, encode_batch
 
 _RECORDS_OF_A_STEP = 16
 

@@ -30,7 +30,7 @@ class Sessions:
         self._contacts[broker_id] = _Contact(epoch, now_s, _UNKNOWN_OFFSET, beats=False)
 
     def touch(self, broker_id: int, epoch: int, now_s: float) -> None:
-        """Record a heartbeat. It counts even if it cannot be handled in time."""
+        """Record a heartbeat. One that arrives in time counts, even if the controller handles it late."""
         self._contacts[broker_id] = _Contact(epoch, now_s, self.metadata_offset(broker_id, epoch), beats=True)
 
     def reached(self, broker_id: int, metadata_offset: int) -> None:

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.log.log import Log
-from broker_runtime.storage.records.batch import Record, checksum, iter_batches, iter_records
+from broker_runtime.storage.records.batch import Record, iter_batches, iter_records
+from kafka_bytes.batches import checksum
 
 _READ_BYTES = 1024 * 1024
 _RECORDS_IN_A_ROW_MAX = 128

@@ -16,8 +16,8 @@ from broker_runtime.clock import Clock
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.slicing.steps import Steps
 from broker_runtime.storage.log.log import Log
-from broker_runtime.storage.records.batch import encode_batch
 from broker_runtime.storage.records.batching import FRAME_BYTES_MAX, KeyValue
+from kafka_bytes.batches import encode_batch
 
 _RECORD_FRAME_BYTES_MAX = 24
 """Maximum size of a record in a batch in addition to its key and value."""

@@ -12,8 +12,9 @@ from broker_runtime.metadata.codec import RecordFormatError, decode_record, enco
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.slicing.steps import Steps
-from broker_runtime.storage.records.batch import checksum, encode_batch, iter_batches, iter_records
+from broker_runtime.storage.records.batch import iter_batches, iter_records
 from broker_runtime.storage.records.batching import in_batches
+from kafka_bytes.batches import checksum, encode_batch
 
 SNAPSHOT_BATCH_BYTES = 16 * 1024
 """So small that encoding one delays other work of the controller by at most a few ms."""

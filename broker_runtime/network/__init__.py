@@ -13,13 +13,14 @@ Idea:
   what a connection may do, by the table in `connection.connection_states`, and `connection.channel` owns its socket.
 - Everything that takes long is bounded (decision 16). An acceptor takes a few clients and pauses while established
   clients are busy (decision 4). Requests beyond one time slice wait in `connection.time_slices`. A file or many replies
-  leave in pieces (`output`).
+  leave in pieces (`connection.output`).
 
 Invariants:
 
 - Replies leave in the order of their requests. A reply that comes later mutes the connection, except for produce
-  requests behind one that waits for replicas (`owed_replies`).
-- Memory follows what has arrived, never what a client announces (`frames`, `request_memory`).
+  requests behind one that waits for replicas (`connection.owed_replies`).
+- Memory follows what has arrived, never what a client announces (`connection.frames`,
+  `connection.request_memory`).
 - Each listener has at most one client that the quotas delay. A client that hung up counts in no rate (decision 44).
 - Every admitted connection returns its slot to `quotas` exactly once, when it closes (`connections`).
 - The inter-broker listener is protected: limits for clients do not apply to it if there is another listener.

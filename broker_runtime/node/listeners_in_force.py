@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 class Reservations(Protocol):
-    """The used part of ReservedListeners."""
+    """What ListenersInForce calls on ReservedListeners."""
 
     def reserve(self, listener: str, host: str, port: int) -> None: ...
 

@@ -105,7 +105,7 @@ class CallObserver(ConfigurableObserver, Protocol):
     """A part of the broker that accounts for all requests: one call for each request that has ended."""
 
     def record_call(self, call: Call, /) -> None:
-        """Record a `Call`, complete with the facts that `Call.keep_details` requests; see also `apis.observed`.
+        """Record a `Call`, complete with the facts that `Call.keep_details` requests; see also `apis.request.observed`.
 
         `partitions` is None if the call was refused before it could begin.
         """

@@ -17,7 +17,7 @@ from uuid import UUID
 from broker_runtime.observers.context import RequestContext
 from broker_runtime.observers.source import MessageSource
 from broker_runtime.wire.primitives import Buffer, end_of, unpack
-from broker_runtime.wire.uuids import encode_uuid
+from kafka_bytes.uuids import encode_uuid
 
 _MILLISECONDS = {4: Packed(">i"), 8: Packed(">q")}
 _BATCH_LENGTH = Packed(">i")

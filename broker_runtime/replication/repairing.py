@@ -20,7 +20,7 @@ from broker_runtime.storage.log.replacing import ReplacingStoppedError
 from broker_runtime.storage.segment.damaged_ranges import DamagedRange
 from broker_runtime.storage.segment.segment import Segment
 from broker_runtime.wire.messages import decode_response, encode_request_body
-from broker_runtime.wire.versions import REPLICA_RANGE
+from kafka_bytes.own_keys import REPLICA_RANGE
 
 log = logging.getLogger(__name__)
 

@@ -4,12 +4,12 @@ Problem. Thousands of logs share one event loop, and the produce path must cost 
 fails, disks fill up, and files are damaged. A record that was vouched for must survive, or the broker must notice its
 loss and stop vouching for it.
 
-Idea. `log.Log` appends batches to the page cache, and `log_syncs` makes them durable in threads (`disk`). `log_offsets`
-derives from both which records count and which ones consumers may read. Checkpoints (`checkpoints`, `ledger`,
-`run_record`) record what is durable. A start (`startup_loader`, `loader`, `recovery`) trusts what lies below the
-recovery point, scans the rest, and cuts only what a crash explains. Everything else is damage. If readable batches
-follow it, it becomes a damaged range of the log, which `mending` can replace by another replica's batches. Otherwise
-the partition is not served.
+Idea. `storage.log.log.Log` appends batches to the page cache, and `log.log_syncs` makes them durable in threads
+(`disk`). `log.log_offsets` derives from both which records count and which ones consumers may read. Checkpoints
+(`checkpoints`, `ledger`, `run_record`) record what is durable. A start (`startup_loader`, `loader`, `recovery`) trusts
+what lies below the recovery point, scans the rest, and cuts only what a crash explains. Everything else is damage. If
+readable batches follow it, it becomes a damaged range of the log, which `mending` can replace by another replica's
+batches. Otherwise the partition is not served.
 
 Invariants:
 

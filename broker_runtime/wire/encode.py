@@ -18,7 +18,7 @@ from broker_runtime.errors import MESSAGE_MAX
 from broker_runtime.slicing.steps import Steps
 from broker_runtime.wire.decode import zeros
 from broker_runtime.wire.primitives import NUMBERS, is_struct, without_none
-from broker_runtime.wire.varint import write_uvarint
+from kafka_bytes.varints import write_uvarint
 
 Fields = Mapping[str, object]
 Pack = Callable[[Any], bytes]

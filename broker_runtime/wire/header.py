@@ -9,9 +9,9 @@ from struct import Struct, error
 
 from broker_runtime.errors import ProtocolError
 from broker_runtime.wire.versions import API_VERSIONS, FORMATS
+from kafka_bytes.frames import REQUEST_HEAD
 
-_FIXED = Struct(">hhih")
-FIXED_SIZE = _FIXED.size
+FIXED_SIZE = REQUEST_HEAD.size
 _SIZE_AND_CORRELATION = Struct(">ii")
 _SIZE_CORRELATION_AND_TAGS = Struct(">iix")
 
@@ -29,7 +29,7 @@ def read_header(frame: memoryview) -> RequestHeader:
     Raises ProtocolError if it is cut short or is not UTF-8.
     """
     try:
-        api_key, version, correlation_id, length = _FIXED.unpack_from(frame)
+        api_key, version, correlation_id, length = REQUEST_HEAD.unpack_from(frame)
     except error:
         raise ProtocolError("truncated", f"a request of {len(frame)} bytes is too short for its header") from None
     end = FIXED_SIZE + length if length >= 0 else FIXED_SIZE

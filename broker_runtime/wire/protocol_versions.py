@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from broker_runtime.wire import versions as api
-from broker_runtime.wire.push import layouts as push
+from kafka_bytes import own_keys
 
 Versions = Mapping[int, tuple[int, int]]
 """API key -> the first and the last of its versions."""
@@ -86,16 +86,16 @@ HISTORY: tuple[Step, ...] = (
             api.DESCRIBE_TOPIC_PARTITIONS: (0, 0),
         },
     ),
-    Step(2, "Brokers describe themselves (BrokerMetadata).", {api.BROKER_METADATA: (0, 0)}),
+    Step(2, "Brokers describe themselves (BrokerMetadata).", {own_keys.BROKER_METADATA: (0, 0)}),
     Step(
         3,
         "Brokers call consumers: the push protocol, whose messages have no versions.",
         {
-            push.CLUSTER_METADATA: (0, 0),
-            push.REGISTER_CONSUMER: (0, 0),
-            push.PING: (0, 0),
-            push.STOP_FETCHER: (0, 0),
-            push.START_FETCHER: (0, 0),
+            own_keys.CLUSTER_METADATA: (0, 0),
+            own_keys.REGISTER_CONSUMER: (0, 0),
+            own_keys.PING: (0, 0),
+            own_keys.STOP_FETCHER: (0, 0),
+            own_keys.START_FETCHER: (0, 0),
         },
     ),
     Step(
@@ -113,7 +113,7 @@ HISTORY: tuple[Step, ...] = (
     Step(
         5,
         "Brokers report which offsets of their logs are damaged, and repair the logs of other brokers.",
-        {api.REPLICA_RANGE: (0, 0), api.DESCRIBE_LOG_DAMAGE: (0, 0), api.ACCEPT_LOG_LOSS: (0, 0)},
+        {own_keys.REPLICA_RANGE: (0, 0), own_keys.DESCRIBE_LOG_DAMAGE: (0, 0), own_keys.ACCEPT_LOG_LOSS: (0, 0)},
     ),
 )
 

@@ -88,11 +88,11 @@ if TYPE_CHECKING:
     from kio.schema.update_features.v2.request import FeatureUpdateKey as FeatureUpdateKey
     from kio.schema.update_features.v2.request import UpdateFeaturesRequest as UpdateFeaturesRequest
 
-    from broker_runtime.wire.broker_metadata import BrokerMetadataRequest as BrokerMetadataRequest
     from broker_runtime.wire.broker_registration import BrokerRegistrationRequest as BrokerRegistrationRequest
-    from broker_runtime.wire.log_damage import AcceptLogLossRequest as AcceptLogLossRequest
-    from broker_runtime.wire.log_damage import DescribeLogDamageRequest as DescribeLogDamageRequest
-    from broker_runtime.wire.log_damage import ReplicaRangeRequest as ReplicaRangeRequest
+    from kafka_bytes.messages.broker_metadata import BrokerMetadataRequest as BrokerMetadataRequest
+    from kafka_bytes.messages.log_damage import AcceptLogLossRequest as AcceptLogLossRequest
+    from kafka_bytes.messages.log_damage import DescribeLogDamageRequest as DescribeLogDamageRequest
+    from kafka_bytes.messages.log_damage import ReplicaRangeRequest as ReplicaRangeRequest
 
     PartitionDataV2 = alter_partition_v2.PartitionData
     DeleteTopicsRequestV5 = delete_topics_v5.DeleteTopicsRequest

@@ -1,35 +1,20 @@
-"""Unsigned varints, and the compact lengths and tagged fields that use them (KIP-482). Pure."""
+"""Unsigned varints and tagged fields of requests (KIP-482), with the limits and errors of requests. Pure."""
 
 from broker_runtime.errors import ProtocolError
 from broker_runtime.wire.limits import DEFAULT_LIMITS, RequestLimits
+from kafka_bytes import varints
+from kafka_bytes.errors import FormatError
 
 
 def read_uvarint(buffer: bytes | memoryview, at: int) -> tuple[int, int]:
     """(value, offset after it). Raises ProtocolError past the end or over five bytes."""
-    value = shift = 0
     try:
-        while True:
-            byte = buffer[at]
-            at += 1
-            if byte < 0x80:
-                return value | byte << shift, at
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if shift > 28:
-                raise ProtocolError("malformed", "a varint is longer than five bytes")
+        byte = buffer[at]
+        return (byte, at + 1) if byte < 0x80 else varints.read_uvarint(buffer, at)
     except IndexError:
         raise ProtocolError("truncated", "the request ends inside a varint") from None
-
-
-def write_uvarint(value: int) -> bytes:
-    if value < 0x80:
-        return bytes((value,))
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+    except FormatError as error:
+        raise ProtocolError("malformed", str(error)) from None
 
 
 def skip_tagged_fields(buffer: bytes | memoryview, at: int, limits: RequestLimits = DEFAULT_LIMITS) -> int:

@@ -6,6 +6,8 @@ Pure data (KIP-482 for flexible versions). `apis.table` decides what a node serv
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kafka_bytes.own_keys import ACCEPT_LOG_LOSS, BROKER_METADATA, DESCRIBE_LOG_DAMAGE, REPLICA_RANGE
+
 PRODUCE = 0
 FETCH = 1
 LIST_OFFSETS = 2
@@ -63,11 +65,6 @@ OWN_KEYS_FROM = 30_000
 
 ApiVersions, which is Kafka's, does not list keys from here on.
 """
-BROKER_METADATA = 30_000
-REPLICA_RANGE = 30_006
-"""The push protocol has the keys in between."""
-DESCRIBE_LOG_DAMAGE = 30_007
-ACCEPT_LOG_LOSS = 30_008
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,14 +143,14 @@ def api_keys() -> Mapping[str, int]:
 
 
 OWN_MESSAGES: Mapping[tuple[int, int, str], str] = {
-    (BROKER_METADATA, 0, "Request"): "broker_runtime.wire.broker_metadata",
-    (BROKER_METADATA, 0, "Response"): "broker_runtime.wire.broker_metadata",
-    (REPLICA_RANGE, 0, "Request"): "broker_runtime.wire.log_damage",
-    (REPLICA_RANGE, 0, "Response"): "broker_runtime.wire.log_damage",
-    (DESCRIBE_LOG_DAMAGE, 0, "Request"): "broker_runtime.wire.log_damage",
-    (DESCRIBE_LOG_DAMAGE, 0, "Response"): "broker_runtime.wire.log_damage",
-    (ACCEPT_LOG_LOSS, 0, "Request"): "broker_runtime.wire.log_damage",
-    (ACCEPT_LOG_LOSS, 0, "Response"): "broker_runtime.wire.log_damage",
+    (BROKER_METADATA, 0, "Request"): "kafka_bytes.messages.broker_metadata",
+    (BROKER_METADATA, 0, "Response"): "kafka_bytes.messages.broker_metadata",
+    (REPLICA_RANGE, 0, "Request"): "kafka_bytes.messages.log_damage",
+    (REPLICA_RANGE, 0, "Response"): "kafka_bytes.messages.log_damage",
+    (DESCRIBE_LOG_DAMAGE, 0, "Request"): "kafka_bytes.messages.log_damage",
+    (DESCRIBE_LOG_DAMAGE, 0, "Response"): "kafka_bytes.messages.log_damage",
+    (ACCEPT_LOG_LOSS, 0, "Request"): "kafka_bytes.messages.log_damage",
+    (ACCEPT_LOG_LOSS, 0, "Response"): "kafka_bytes.messages.log_damage",
     (BROKER_REGISTRATION, 4, "Request"): "broker_runtime.wire.broker_registration",
 }
 """Modules of messages that are not kio's, or have fields beyond kio's; by API key, version and direction."""

@@ -2,7 +2,7 @@
 
 from struct import Struct
 
-from broker_runtime.wire.varint import write_uvarint
+from kafka_bytes.varints import write_uvarint
 
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")

@@ -72,7 +72,7 @@ class Settings:
     - `metrics_connections`: maximum number of connections to the metrics listener without a request; a further
       connection closes the oldest.
     - `topic_deletion_s`: how long a deleted Topic waits for its topic to be deleted.
-    - `settle_s`: see handlers.settling.
+    - `settle_s`: see handlers.reconcilers.settling.
     - `admission`: None if no webhook warns when objects are applied.
     """
 

@@ -1,4 +1,4 @@
-"""Record batches (message format v2): splits them, selects those to deliver, and parses their records. Pure.
+"""Record batches (message format v2): splits fetched bytes, and selects the batches and records to deliver. Pure.
 
 Raises CorruptRecordsError. It rejects formats before v2: no broker of Sluicegate stores them.
 """
@@ -7,67 +7,50 @@ from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import NamedTuple
 
-from crc32c import crc32c
-
+from kafka_bytes.batches import (
+    COMPRESSION_MASK,
+    CONTROL,
+    CRC_FROM,
+    HEADER_BYTES,
+    MAGIC,
+    TRANSACTIONAL,
+    Header,
+    ParsedRecord,
+    parse_header,
+    read_records,
+)
+from kafka_bytes.checksum import crc32c
+from kafka_bytes.errors import FormatError
 from sluicegate_consumer.errors import CorruptRecordsError
 from sluicegate_consumer.wire.compression import unpack
 from sluicegate_consumer.wire.fetch import Aborted
 
-_SIZE = Struct(">qi")
-_HEAD = Struct(">qiibIhiqqqhii")
-_AFTER_SIZE = 12
-_CRC_FROM = 21
-_MAGIC_AT = 16
-_CODEC, _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
 _MARKER = Struct(">hh")
 _ABORT = 0
 
-Header = tuple[str, bytes | None]
-Parsed = tuple[int, int, bytes | None, bytes | None, tuple[Header, ...]]
-"""A record: offset, timestamp in ms, key, value, headers."""
-
 
 class Batch(NamedTuple):
-    """A complete batch with a correct checksum."""
+    """A complete batch with a correct checksum, and its records as they came."""
 
-    base_offset: int
-    last_offset: int
-    attributes: int
-    base_timestamp_ms: int
-    max_timestamp_ms: int
-    producer_id: int
-    record_count: int
+    header: Header
     packed: memoryview
-
-    @property
-    def is_control(self) -> bool:
-        return bool(self.attributes & _CONTROL)
-
-    @property
-    def is_transactional(self) -> bool:
-        return bool(self.attributes & _TRANSACTIONAL)
 
 
 def split(fetched: memoryview) -> Iterator[Batch]:
     """Yield the complete batches of a fetch; a truncated last batch is left out."""
     at = 0
-    while len(fetched) - at >= _HEAD.size:
-        _, length = _SIZE.unpack_from(fetched, at)
-        end = at + _AFTER_SIZE + length
-        magic = fetched[at + _MAGIC_AT]
-        if magic != 2:
-            raise CorruptRecordsError(f"records have message format v{magic}; only v2 is supported")
-        if length < _HEAD.size - _AFTER_SIZE:
-            raise CorruptRecordsError(f"the header of a batch has an invalid size, {length} bytes")
+    while len(fetched) - at >= HEADER_BYTES:
+        header = parse_header(fetched, at)
+        end = at + header.size
+        if header.magic != MAGIC:
+            raise CorruptRecordsError(f"records have message format v{header.magic}; only v2 is supported")
+        if header.size < HEADER_BYTES:
+            raise CorruptRecordsError(f"the header of a batch has an invalid size, {header.length} bytes")
         if end > len(fetched):
             return
-        (base, _, _, _, crc, attributes, last_delta, base_ms, max_ms, producer_id, _, _, count) = _HEAD.unpack_from(
-            fetched, at
-        )
-        if crc32c(fetched[at + _CRC_FROM : end]) != crc:
-            raise CorruptRecordsError(f"the checksum of the batch at offset {base} is wrong")
-        packed = fetched[at + _HEAD.size : end]
-        yield Batch(base, base + last_delta, attributes, base_ms, max_ms, producer_id, count, packed)
+        if crc32c(fetched[at + CRC_FROM : end]) != header.crc:
+            raise CorruptRecordsError(f"the checksum of the batch at offset {header.base_offset} is wrong")
+        yield Batch(header, fetched[at + HEADER_BYTES : end])
         at = end
 
 
@@ -80,12 +63,13 @@ def delivered(batches: Sequence[Batch], aborted: Sequence[Aborted], limit: int) 
     void: set[int] = set()
     wanted: list[Batch] = []
     for batch in batches:
-        while begun and begun[-1].first_offset <= batch.last_offset:
+        header = batch.header
+        while begun and begun[-1].first_offset <= header.last_offset:
             void.add(begun.pop().producer_id)
-        if batch.is_control:
+        if header.attributes & CONTROL:
             if _is_abort(batch, limit):
-                void.discard(batch.producer_id)
-        elif not (batch.is_transactional and batch.producer_id in void):
+                void.discard(header.producer_id)
+        elif not (header.attributes & TRANSACTIONAL and header.producer_id in void):
             wanted.append(batch)
     return wanted
 
@@ -93,81 +77,15 @@ def delivered(batches: Sequence[Batch], aborted: Sequence[Aborted], limit: int) 
 def _is_abort(batch: Batch, limit: int) -> bool:
     for _, _, key, _, _ in records(batch, limit):
         if key is None or len(key) < _MARKER.size:
-            raise CorruptRecordsError(f"the control record at offset {batch.base_offset} has no key")
+            raise CorruptRecordsError(f"the control record at offset {batch.header.base_offset} has no key")
         return bool(_MARKER.unpack_from(key)[1] == _ABORT)
     return False
 
 
-def records(batch: Batch, limit: int) -> Iterator[Parsed]:
+def records(batch: Batch, limit: int) -> Iterator[ParsedRecord]:
     """Yield records one by one, so that a large batch does not block; decompresses to at most `limit` bytes."""
-    data = unpack(batch.attributes & _CODEC, batch.packed, limit)
-    base_offset, base_ms = batch.base_offset, batch.base_timestamp_ms
-    last_delta = batch.last_offset - base_offset
-    fixed_ms = batch.max_timestamp_ms if batch.attributes & _LOG_APPEND_TIME else None
-    at = 0
+    header = batch.header
     try:
-        for _ in range(batch.record_count):
-            length, at = _varint(data, at)
-            end = at + length
-            if length < 0 or end > len(data):
-                raise CorruptRecordsError(f"a record of the batch at offset {base_offset} is cut off")
-            delta_ms, at = _varint(data, at + 1)
-            delta, at = _varint(data, at)
-            if not 0 <= delta <= last_delta:
-                # Delivering it would move the position past the next fetch: its records would then count as delivered.
-                raise CorruptRecordsError(f"a record is not within the offsets of the batch at offset {base_offset}")
-            key, at = _bytes(data, at)
-            value, at = _bytes(data, at)
-            count, at = _varint(data, at)
-            headers: tuple[Header, ...] = ()
-            if count:
-                headers, at = _headers(data, at, count)
-            if at != end:
-                raise CorruptRecordsError(
-                    f"a record of the batch at offset {base_offset} does not have the size in its header"
-                )
-            yield base_offset + delta, base_ms + delta_ms if fixed_ms is None else fixed_ms, key, value, headers
-    except (IndexError, UnicodeDecodeError) as cause:
-        raise CorruptRecordsError(
-            f"the records of the batch at offset {base_offset} cannot be read: {cause}"
-        ) from cause
-    if at != len(data):
-        raise CorruptRecordsError(f"bytes follow the last record of the batch at offset {base_offset}")
-
-
-def _varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
-    """Read a zigzag varint, as are all numbers of a record. Most have one byte."""
-    byte = data[at]
-    if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1), at + 1
-    found, shift = byte & 0x7F, 7
-    while True:
-        at += 1
-        byte = data[at]
-        found |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (found >> 1) ^ -(found & 1), at + 1
-        shift += 7
-        if shift > 63:
-            raise IndexError("a number has more than ten bytes")
-
-
-def _bytes(data: bytes | memoryview, at: int) -> tuple[bytes | None, int]:
-    length, at = _varint(data, at)
-    if length < 0:
-        return None, at
-    end = at + length
-    if end > len(data):
-        raise IndexError("it ends too early")
-    return bytes(data[at:end]), end
-
-
-def _headers(data: bytes | memoryview, at: int, count: int) -> tuple[tuple[Header, ...], int]:
-    if not 0 <= count <= len(data) - at:
-        raise IndexError(f"a record announces {count} headers")
-    found: list[Header] = []
-    for _ in range(count):
-        name, at = _bytes(data, at)
-        value, at = _bytes(data, at)
-        found.append(((name or b"").decode(), value))
-    return tuple(found), at
+        yield from read_records(header, bytes(unpack(header.attributes & COMPRESSION_MASK, batch.packed, limit)))
+    except FormatError as error:
+        raise CorruptRecordsError(str(error)) from error

@@ -4,9 +4,10 @@ Pure. Reading raises ProtocolError if the data is truncated; writing raises Valu
 """
 
 from collections.abc import Callable, Iterable
-from struct import Struct, error
+from struct import Struct
 from typing import TypeVar
 
+from kafka_bytes import cursor
 from sluicegate_consumer.errors import ProtocolError
 
 T = TypeVar("T")
@@ -14,36 +15,14 @@ INT8, INT16, INT32, INT64 = Struct(">b"), Struct(">h"), Struct(">i"), Struct(">q
 INT16_MAX, INT32_MAX = 0x7FFF, 0x7FFFFFFF
 
 
-class Cursor:
+class Cursor(cursor.Cursor):
     """Reads one frame from beginning to end."""
 
-    __slots__ = ("at", "frame")
-
-    def __init__(self, frame: memoryview) -> None:
-        self.frame = frame
-        self.at = 0
-
-    @property
-    def left(self) -> int:
-        return len(self.frame) - self.at
-
-    def fixed(self, layout: Struct) -> tuple[int, ...]:
-        try:
-            found = layout.unpack_from(self.frame, self.at)
-        except error:
-            raise ProtocolError(f"a message of {len(self.frame)} bytes is cut off") from None
-        self.at += layout.size
-        return found
+    __slots__ = ()
+    truncated = malformed = ProtocolError
 
     def number(self, layout: Struct) -> int:
         return self.fixed(layout)[0]
-
-    def view(self, length: int) -> memoryview:
-        """Return the next bytes without a copy."""
-        if not 0 <= length <= self.left:
-            raise ProtocolError(f"the message announces {length} bytes, but only {self.left} are left")
-        self.at += length
-        return self.frame[self.at - length : self.at]
 
     def text(self) -> str:
         found = self.nullable_text()
@@ -55,10 +34,7 @@ class Cursor:
         length = self.number(INT16)
         if length == -1:
             return None
-        try:
-            return str(self.view(length), "utf-8")
-        except UnicodeDecodeError:
-            raise ProtocolError("a text is not UTF-8") from None
+        return self.utf8(length)
 
     def items(self, count_layout: Struct, read: Callable[["Cursor"], T]) -> tuple[T, ...]:
         """Read a list, which begins with its count. A null list, which Kafka uses in places, is empty."""
@@ -66,10 +42,6 @@ class Cursor:
         if count > self.left:
             raise ProtocolError(f"a list announces {count} items, but only {self.left} bytes are left")
         return tuple([read(self) for _ in range(count)])
-
-    def end(self) -> None:
-        if self.left:
-            raise ProtocolError(f"{self.left} bytes follow the last field")
 
 
 def text(value: str) -> bytes:
@@ -85,9 +57,3 @@ def items(count_layout: Struct, parts: Iterable[bytes]) -> bytes:
     if len(listed) > (INT16_MAX if count_layout is INT16 else INT32_MAX):
         raise ValueError(f"a list of {len(listed)} items is too long")
     return count_layout.pack(len(listed)) + b"".join(listed)
-
-
-def frame(*parts: bytes) -> bytes:
-    """Join parts to a frame with its size, which does not include the size field."""
-    body = b"".join(parts)
-    return INT32.pack(len(body)) + body

@@ -8,15 +8,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from struct import Struct
 from typing import NamedTuple
 
+from kafka_bytes.frames import request_frame
+from kafka_bytes.push.messages import Broker
 from sluicegate_consumer.errors import ProtocolError
 from sluicegate_consumer.wire.fields import INT8, INT16, INT32, INT64, Cursor, items, text
-from sluicegate_consumer.wire.push import Broker
 
 FETCH, LIST_OFFSETS, METADATA, OFFSET_COMMIT, API_VERSIONS = 1, 2, 3, 8, 18
 LIST_OFFSETS_VERSION, METADATA_VERSION, OFFSET_COMMIT_VERSION, API_VERSIONS_VERSION = 4, 7, 5, 0
 _CONSUMER = INT32.pack(-1)
 """The replica ID of a client that is not a replica."""
-_HEADER = Struct(">hhi")
 _API_RANGE, _PARTITION_HEAD, _LISTED = Struct(">hhh"), Struct(">hiii"), Struct(">ihqqi")
 _COMMITTED = Struct(">ih")
 
@@ -29,8 +29,7 @@ class Request(NamedTuple):
     body: bytes
 
     def framed(self, correlation_id: int, client_id: str) -> bytes:
-        head = _HEADER.pack(self.api_key, self.version, correlation_id) + text(client_id)
-        return INT32.pack(len(head) + len(self.body)) + head + self.body
+        return request_frame(self.api_key, self.version, correlation_id, client_id, self.body)
 
 
 def by_topic(parts: Iterable[tuple[str, bytes]]) -> bytes:

@@ -1,35 +1,30 @@
-"""The frames of the push protocol, as defined in docs/reference/push-protocol.md. Pure.
+"""The frames of the push protocol for a consumer, as defined in docs/reference/push-protocol.md. Pure.
 
-Reading raises ProtocolError; writing raises ValueError if a text or a list is too long.
+`kafka_bytes.push` has the layouts. Reading raises ProtocolError; writing raises ValueError if a text or a list is too
+long.
 """
 
-import re
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
+from kafka_bytes.errors import FormatError
+from kafka_bytes.own_keys import PING, START_FETCHER, STOP_FETCHER
+from kafka_bytes.push import layouts, messages
+from kafka_bytes.push.layouts import Layout
+from kafka_bytes.push.messages import Broker, ClusterMetadataResponse
+from kafka_bytes.push.messages import PingRequest as Ping
+from kafka_bytes.push.messages import StopFetcherRequest as StopFetcher
+from kafka_bytes.push.partition_text import NO_LEADER, partition_text, read_partition
 from sluicegate_consumer.errors import ProtocolError
-from sluicegate_consumer.wire.fields import INT8, INT16, INT32, INT32_MAX, INT64, Cursor, frame, items, text
+from sluicegate_consumer.wire.fields import INT16, Cursor
 
-CLUSTER_METADATA, REGISTER_CONSUMER, PING, STOP_FETCHER, START_FETCHER = range(30_001, 30_006)
-NO_LEADER = -1
+M = TypeVar("M")
 _DIGITS_MAX = 10
-_PARTITION = re.compile(r"(?:([0-9]{1,10})-)?([0-9]{1,10})", re.ASCII)
-
-
-class Broker(NamedTuple):
-    """ID and address of a broker."""
-
-    id: int
-    host: str
-    port: int
-
-
-class ClusterMetadata(NamedTuple):
-    """The coordinator of the requested group, and all brokers that serve."""
-
-    error_code: int
-    coordinator_id: int
-    brokers: tuple[Broker, ...]
+_CALLS: Mapping[int, Layout[Any]] = {
+    PING: layouts.PING_REQUEST,
+    STOP_FETCHER: layouts.STOP_FETCHER_REQUEST,
+    START_FETCHER: layouts.START_FETCHER_REQUEST,
+}
 
 
 class PartitionOffset(NamedTuple):
@@ -39,19 +34,6 @@ class PartitionOffset(NamedTuple):
     partition: int
     offset: int
     leader: int = NO_LEADER
-
-
-class Ping(NamedTuple):
-    """Asks whether the consumer is alive."""
-
-    consumer_id: str
-    num_retries: int
-
-
-class StopFetcher(NamedTuple):
-    """Asks the consumer to stop reading and to report its positions."""
-
-    consumer_id: str
 
 
 class StartFetcher(NamedTuple):
@@ -66,14 +48,11 @@ Call = Ping | StopFetcher | StartFetcher
 
 
 def cluster_metadata_request(group_id: str) -> bytes:
-    return frame(INT16.pack(CLUSTER_METADATA), text(group_id))
+    return layouts.CLUSTER_METADATA_REQUEST.write(messages.ClusterMetadataRequest(group_id))
 
 
-def read_cluster_metadata(raw: memoryview) -> ClusterMetadata:
-    cursor = Cursor(raw)
-    found = ClusterMetadata(cursor.number(INT16), cursor.number(INT32), cursor.items(INT16, _broker))
-    cursor.end()
-    return found
+def read_cluster_metadata(raw: memoryview) -> ClusterMetadataResponse:
+    return _read(layouts.CLUSTER_METADATA_RESPONSE, raw)
 
 
 class Registration(NamedTuple):
@@ -87,77 +66,69 @@ class Registration(NamedTuple):
     session_timeout_ms: int
 
     def request(self) -> bytes:
-        return frame(
-            INT16.pack(REGISTER_CONSUMER),
-            *(text(value) for value in (self.group_id, self.consumer_id, self.topic_count)),
-            INT8.pack(self.auto_commit),
-            text(self.auto_offset_reset),
-            INT32.pack(self.session_timeout_ms),
-        )
+        return layouts.REGISTER_CONSUMER_REQUEST.write(messages.RegisterConsumerRequest(*self))
 
 
 def read_registered(raw: memoryview) -> int:
     """Return the error code of the response to a registration."""
-    cursor = Cursor(raw)
-    code = cursor.number(INT16)
-    cursor.end()
-    return code
+    return _read(layouts.REGISTER_CONSUMER_RESPONSE, raw).error_code
 
 
 def read_call(raw: memoryview) -> Call:
     """Parse a call of the coordinator."""
-    cursor = Cursor(raw)
-    kind, consumer_id = cursor.number(INT16), cursor.text()
-    call: Call
-    if kind == PING:
-        call = Ping(consumer_id, cursor.number(INT32))
-    elif kind == STOP_FETCHER:
-        call = StopFetcher(consumer_id)
-    elif kind == START_FETCHER:
-        call = StartFetcher(consumer_id, cursor.items(INT16, _ownership), cursor.items(INT16, _broker))
-    else:
+    (kind,) = Cursor(raw).fixed(INT16)
+    layout = _CALLS.get(kind)
+    if layout is None:
         raise ProtocolError(f"the coordinator sent a call of the unknown type {kind}")
-    cursor.end()
-    return call
+    call = _read(layout, raw)
+    if isinstance(call, messages.StartFetcherRequest):
+        streams = tuple([(_stream(each.consumer_thread_id), _parts(each)) for each in call.ownership_info])
+        return StartFetcher(call.consumer_id, streams, call.brokers_info)
+    known: Call = call
+    return known
 
 
 def ping_answer(consumer_id: str, offsets: Sequence[PartitionOffset] | None) -> bytes:
-    return _answer(PING, consumer_id, offsets)
+    return layouts.PING_RESPONSE.write(messages.PingResponse(0, consumer_id, _offsets(offsets)))
 
 
 def stop_answer(consumer_id: str, offsets: Sequence[PartitionOffset] | None) -> bytes:
-    return _answer(STOP_FETCHER, consumer_id, offsets)
+    return layouts.STOP_FETCHER_RESPONSE.write(messages.StopFetcherResponse(0, consumer_id, _offsets(offsets)))
 
 
 def start_answer(consumer_id: str) -> bytes:
-    return _answer(START_FETCHER, consumer_id, None)
+    return layouts.START_FETCHER_RESPONSE.write(messages.StartFetcherResponse(0, consumer_id))
 
 
-def _answer(kind: int, consumer_id: str, offsets: Iterable[PartitionOffset] | None) -> bytes:
-    """Encode an answer without an error: a consumer that has failed closes the connection."""
-    told = b"" if offsets is None else items(INT16, map(_offset, offsets))
-    return frame(INT16.pack(kind), INT16.pack(0), text(consumer_id), told)
+def _read(layout: Layout[M], raw: memoryview) -> M:
+    try:
+        return layout.read(raw)
+    except FormatError as error:
+        raise ProtocolError(str(error)) from None
 
 
-def _offset(told: PartitionOffset) -> bytes:
-    return text(told.topic) + text(str(told.partition)) + INT64.pack(told.offset)
+def _offsets(offsets: Sequence[PartitionOffset] | None) -> tuple[messages.PartitionOffset, ...] | None:
+    """Return the positions for an answer, which names no leaders."""
+    if offsets is None:
+        return None
+    return tuple(
+        [
+            messages.PartitionOffset(each.topic, partition_text(NO_LEADER, each.partition), each.offset)
+            for each in offsets
+        ]
+    )
 
 
-def _broker(cursor: Cursor) -> Broker:
-    return Broker(cursor.number(INT32), cursor.text(), cursor.number(INT32))
-
-
-def _ownership(cursor: Cursor) -> tuple[int, tuple[PartitionOffset, ...]]:
-    thread_id = cursor.text()
+def _stream(thread_id: str) -> int:
     _, _, number = thread_id.rpartition("-")
     if not (number.isascii() and number.isdigit() and len(number) <= _DIGITS_MAX):
         raise ProtocolError(f"{thread_id[:100]!r} does not name a stream")
-    return int(number), cursor.items(INT16, _part)
+    return int(number)
 
 
-def _part(cursor: Cursor) -> PartitionOffset:
-    topic, named, offset = cursor.text(), cursor.text(), cursor.number(INT64)
-    found = _PARTITION.fullmatch(named)
-    if found is None or int(found[2]) > INT32_MAX:
-        raise ProtocolError(f"{named[:100]!r} does not name a partition")
-    return PartitionOffset(topic, int(found[2]), offset, NO_LEADER if found[1] is None else int(found[1]))
+def _parts(owned: messages.ThreadOwnership) -> tuple[PartitionOffset, ...]:
+    try:
+        found = [(each.topic, each.offset, *read_partition(each.partition)) for each in owned.assigned_parts]
+    except FormatError as error:
+        raise ProtocolError(str(error)) from None
+    return tuple([PartitionOffset(topic, number, offset, leader) for topic, offset, leader, number in found])

@@ -28,8 +28,9 @@ from broker_runtime.metadata.topic_names import METADATA_TOPIC, METADATA_TOPIC_I
 from broker_runtime.storage.disk.filesystem import FileSystem, OsFileSystem
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.log_dir.manager import LogManager
-from broker_runtime.storage.records.batch import encode_batch, iter_batches, iter_records
+from broker_runtime.storage.records.batch import iter_batches, iter_records
 from e2e.cluster.control_plane import ControlPlane
+from kafka_bytes.batches import encode_batch
 from tests.support.fakes.inline_executor import InlineExecutor
 from tests.support.fakes.journal_store import MemoryStore, SharedObjects
 from tests.support.fakes.memory_filesystem import MemoryFileSystem

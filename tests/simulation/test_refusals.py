@@ -24,12 +24,12 @@ from broker_runtime.apis.request.observed import error_code
 from broker_runtime.apis.request.on_demand import ApiOnDemand
 from broker_runtime.apis.table import CONTROLLER_APIS, COUNTED_APIS
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
-from broker_runtime.storage.records.batch import encode_batch
-from broker_runtime.storage.records.compression import GZIP, LZ4, SNAPPY, ZSTD
 from broker_runtime.wire.handler import FrameHandler
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import PendingReply
 from broker_runtime.wire.versions import CREATE_TOPICS, PRODUCE
+from kafka_bytes.batches import encode_batch
+from kafka_bytes.compression import GZIP, LZ4, SNAPPY, ZSTD
 from tests.simulation.cluster import check
 from tests.simulation.cluster.cluster import CLUSTER_ID, Cluster, _end
 from tests.simulation.cluster.machine.loop import VirtualLoop

@@ -50,10 +50,14 @@ def test_every_file_and_folder_of_the_map_is_there() -> None:
     folder = ROOT
     for line in page_map.splitlines():
         if named := re.match(r"(\S+)/( |$)", line):
-            folder = ROOT / named[1]
+            folder = place = ROOT / named[1]
             assert folder.is_dir(), line
         elif named := re.match(r"  (\w+/|\w+\.py)", line):
-            assert (folder / named[1]).exists(), line
+            place = folder / named[1]
+            assert place.exists(), line
+        # The description of a folder names others in it, or beside it.
+        for name in re.findall(r"(?<![\w./])((?:\w+/)+(?:\w+\.py)?|\w+/\w+\.py)", line):
+            assert any((base / name).exists() for base in (place, folder, ROOT)), f"{name}: {line}"
 
 
 @pytest.mark.parametrize("page", PAGES)

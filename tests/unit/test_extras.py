@@ -69,7 +69,7 @@ def refused(extra: str) -> set[str]:
         for module, distributions in metadata.packages_distributions().items()
         if not brought.intersection(map(distribution, distributions))
         and module not in sys.stdlib_module_names
-        and module not in {"sluicegate_operator", "broker_runtime", "audit_pipeline"}
+        and module not in {"sluicegate_operator", "broker_runtime", "audit_pipeline", "kafka_bytes"}
     }
 
 

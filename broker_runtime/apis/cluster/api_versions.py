@@ -18,7 +18,6 @@ from broker_runtime.wire.features import FEATURES
 from broker_runtime.wire.header import response_prefix
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import Reply
-from broker_runtime.wire.varint import write_uvarint
 from broker_runtime.wire.versions import (
     API_VERSIONS,
     GET_TELEMETRY_SUBSCRIPTIONS,
@@ -27,6 +26,7 @@ from broker_runtime.wire.versions import (
     PUSH_TELEMETRY,
 )
 from broker_runtime.wire.writer import array_length, string
+from kafka_bytes.varints import write_uvarint
 
 VERSIONS = (0, 4)
 _RANGE = Struct(">hhh")

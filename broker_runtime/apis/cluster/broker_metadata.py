@@ -18,8 +18,8 @@ from broker_runtime.metadata.broker_tags import broker_tags
 from broker_runtime.metadata.brokers import BrokerInfo
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import Reply
-from broker_runtime.wire.versions import BROKER_METADATA
 from broker_runtime.wire.writer import array_length, string
+from kafka_bytes.own_keys import BROKER_METADATA
 
 _THIS_BROKER = -1
 """Node id that stands for the broker that receives the request."""

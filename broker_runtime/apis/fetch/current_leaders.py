@@ -8,8 +8,8 @@ from uuid import UUID
 
 from broker_runtime.errors import ErrorCode
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.wire.varint import write_uvarint
 from broker_runtime.wire.writer import array_length, nullable_string, string
+from kafka_bytes.varints import write_uvarint
 
 OF_FETCH, OF_PRODUCE = 1, 0
 """The tag of a partition's leader in each answer. The tag of the brokers is the same in both answers."""

@@ -3,8 +3,8 @@
 The answer refers to records as regions of the segment files. The connection sends them without a copy, or joins small
 ones into one write.
 
-- In a session (KIP-227, apis.fetch_session) a request reads only partitions that have changed or that it names. A
-  request without a session does the same while it waits.
+- In a session (KIP-227, apis.fetch_sessions.fetch_session) a request reads only partitions that have changed or that it
+  names. A request without a session does the same while it waits.
 - The isolation level does not affect the records: there are no transactions, so the last stable offset is the high
   watermark.
 - Followers read up to the log's end. The offset that a follower requests shows which records it has (KIP-101, KIP-903).

@@ -17,8 +17,8 @@ from broker_runtime.apis.fetch_sessions.fetch_session import NO_SESSION
 from broker_runtime.slicing.steps import Steps
 from broker_runtime.wire.header import prefix
 from broker_runtime.wire.reply import Chunk, FileRegion, Reply
-from broker_runtime.wire.varint import write_uvarint
 from broker_runtime.wire.writer import array_length, string
+from kafka_bytes.varints import write_uvarint
 
 _HEAD = Struct(">ihi")
 _SESSIONS_SINCE = 7

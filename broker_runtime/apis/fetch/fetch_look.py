@@ -26,7 +26,7 @@ from broker_runtime.metadata.topic_names import METADATA_TOPIC
 from broker_runtime.slicing.steps import Steps, at_once, chosen, gathered, let_go
 from broker_runtime.storage.log.log import Log
 from broker_runtime.wire.reply import Reply
-from broker_runtime.wire.uuids import encode_uuid
+from kafka_bytes.uuids import encode_uuid
 
 AT_ONCE_MAX = 50
 """Maximum number of partitions of a fetch that runs without steps: about a third of a millisecond."""

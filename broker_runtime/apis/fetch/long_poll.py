@@ -1,8 +1,9 @@
 """A fetch that waits for data or for max_wait_ms, whichever comes first, and then answers with the data available.
 
-The cost of a change does not depend on the number of partitions that wait. Only the bytes of changed partitions are
-counted again, as in Kafka's purgatory. When there are enough bytes, or the time has elapsed, the fetch is answered. Its
-partitions are read again only if the data found exceeds a limit, or a log has changed in the meantime.
+When a partition gets records, only that partition is counted again, however many partitions the fetch names (Kafka's
+purgatory). The fetch is answered when there are enough bytes, or when the time has elapsed. The answer sends the
+regions that were counted. Partitions are read again only if these regions exceed a size limit of the request, or if a
+log has changed in the meantime.
 """
 
 from broker_runtime.apis.fetch.fetch_answer import pack_answer

@@ -6,7 +6,7 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.replication.replica_ranges import read_range
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import ReplicaRangeRequest
-from broker_runtime.wire.versions import REPLICA_RANGE
+from kafka_bytes.own_keys import REPLICA_RANGE
 
 
 def handle(request: ReplicaRangeRequest, call: Call, context: BrokerContext) -> Fields:

@@ -2,7 +2,8 @@
 
 In a session (KIP-227) a request names only the partitions whose position has changed. An answer contains only the
 partitions with records, an error, or a changed high watermark or log start offset. The broker does not read the other
-partitions either: each watches its log (storage.waiters), and is added to `FetchSession.to_look` when the log changes.
+partitions either: each watches its log (storage.disk.waiters), and is added to `FetchSession.to_look` when the log
+changes.
 """
 
 from collections.abc import Callable, Iterable

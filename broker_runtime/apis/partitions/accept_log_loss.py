@@ -19,7 +19,7 @@ from broker_runtime.storage.segment.segment import Segment
 from broker_runtime.storage.segment.stored_batches import DamagedFileError
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import AcceptLogLossRequest
-from broker_runtime.wire.versions import ACCEPT_LOG_LOSS
+from kafka_bytes.own_keys import ACCEPT_LOG_LOSS
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from broker_runtime.apis.request.context import ApiSpec, BrokerContext
 from broker_runtime.storage.segment.damaged_ranges import DamagedRange
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import DescribeLogDamageRequest
-from broker_runtime.wire.versions import DESCRIBE_LOG_DAMAGE
+from kafka_bytes.own_keys import DESCRIBE_LOG_DAMAGE
 
 RANGES_MAX = 1_000
 """Maximum number of ranges in one answer, which is encoded in one iteration of the event loop."""

@@ -28,12 +28,12 @@ from broker_runtime.metadata.topic_names import INTERNAL_TOPICS
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.slicing.steps import Steps, at_once
 from broker_runtime.storage.log.log import AppendResult
-from broker_runtime.storage.records.batch import TIMESTAMPS, TIMESTAMPS_AT
 from broker_runtime.storage.records.record_check import check_records, is_quick
 from broker_runtime.storage.records.validation import check_batch
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import NO_REPLY, PendingReply, Reply
 from broker_runtime.wire.versions import PRODUCE
+from kafka_bytes.batches import TIMESTAMPS, TIMESTAMPS_AT
 
 _API_KEY = PRODUCE.to_bytes(2, "big")
 _BY_ID_SINCE = 13

@@ -12,8 +12,8 @@ from broker_runtime.apis.request.call import Call
 from broker_runtime.errors import KafkaError, RecordsRefusedError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.storage.log.log import AppendResult
-from broker_runtime.wire.uuids import encode_uuid
 from broker_runtime.wire.writer import array_length, nullable_string
+from kafka_bytes.uuids import encode_uuid
 
 _INDEX = Struct(">i")
 _RESULT_V2 = Struct(">ihqq")

@@ -26,10 +26,13 @@ from broker_runtime.groups.records import GroupRecord
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.slicing.steps import Steps, at_once, each
 from broker_runtime.wire.handler import FrameHandler, ServedConnection
-from broker_runtime.wire.push import layouts
-from broker_runtime.wire.push.fields import UnfitError
-from broker_runtime.wire.push.layouts import Layout, type_of
-from broker_runtime.wire.push.messages import (
+from broker_runtime.wire.push_frames import UnfitError, message_in_steps, partition_number, read_message
+from broker_runtime.wire.reply import NO_REPLY, PendingReply, Reply
+from kafka_bytes import own_keys
+from kafka_bytes.own_keys import type_of
+from kafka_bytes.push import layouts
+from kafka_bytes.push.layouts import Layout
+from kafka_bytes.push.messages import (
     NO_COORDINATOR,
     ClusterMetadataResponse,
     PartitionOffset,
@@ -37,8 +40,6 @@ from broker_runtime.wire.push.messages import (
     RegisterConsumerResponse,
     StopFetcherResponse,
 )
-from broker_runtime.wire.push.partition_text import partition_number
-from broker_runtime.wire.reply import NO_REPLY, PendingReply, Reply
 
 _AT_ONCE_BYTES_MAX = 4_096
 """Maximum size of an answer that is read at once, about a hundred offsets. A larger one is read in slices."""
@@ -46,9 +47,9 @@ _BODY_AT = 2
 """Position of the body, which follows the request type id."""
 _Decide = Callable[[GroupsState, PushEnvironment, Answer], Decided]
 _ANSWERS: Mapping[int, tuple[Layout[Any], _Decide]] = {
-    layouts.PING: (layouts.PING_RESPONSE, ping_answered),
-    layouts.STOP_FETCHER: (layouts.STOP_FETCHER_RESPONSE, stop_answered),
-    layouts.START_FETCHER: (layouts.START_FETCHER_RESPONSE, start_answered),
+    own_keys.PING: (layouts.PING_RESPONSE, ping_answered),
+    own_keys.STOP_FETCHER: (layouts.STOP_FETCHER_RESPONSE, stop_answered),
+    own_keys.START_FETCHER: (layouts.START_FETCHER_RESPONSE, start_answered),
 }
 
 
@@ -90,9 +91,9 @@ class PushFrames:
         return reply
 
     def _reply(self, kind: int, frame: memoryview, call: Call, callee: Callee | None) -> Reply | PendingReply:
-        if kind == layouts.CLUSTER_METADATA:
+        if kind == own_keys.CLUSTER_METADATA:
             return self._cluster_metadata(frame, call)
-        if kind == layouts.REGISTER_CONSUMER:
+        if kind == own_keys.REGISTER_CONSUMER:
             return self._register(frame, call, callee)
         return self._take_answer(*_ANSWERS[kind], frame, call, callee)
 
@@ -105,7 +106,7 @@ class PushFrames:
         context, listener = self._context, call.listener
         code, coordinator = ErrorCode.NONE, context.settings.node_id
         try:
-            group_id = layouts.CLUSTER_METADATA_REQUEST.read(frame).group_id
+            group_id = read_message(layouts.CLUSTER_METADATA_REQUEST, frame).group_id
         except UnfitError:
             group_id = ""
         if group_id == "":
@@ -119,7 +120,7 @@ class PushFrames:
 
     def _register(self, frame: memoryview, call: Call, registered: Callee | None) -> Reply | PendingReply:
         try:
-            message = layouts.REGISTER_CONSUMER_REQUEST.read(frame)
+            message = read_message(layouts.REGISTER_CONSUMER_REQUEST, frame)
         except UnfitError as error:
             is_group = error.field == "group_id"
             return _registered(call, ErrorCode.INVALID_GROUP_ID if is_group else ErrorCode.INVALID_REQUEST)
@@ -242,7 +243,7 @@ def _registered(call: Call, code: ErrorCode) -> Reply:
 
 def _answer_in(layout: Layout[Any], frame: memoryview, callee: Callee) -> Steps[Answer]:
     """Read a consumer's answer to a call. Raises ProtocolError."""
-    message = yield from layout.read_in_steps(frame)
+    message = yield from message_in_steps(layout, frame)
     told = message.offset_info if isinstance(message, PingResponse | StopFetcherResponse) else None
     offsets = None if told is None else (yield from each(told, _consumed))
     return Answer(callee.group_id, message.consumer_id, callee.connection.id, message.error_code, offsets)

@@ -7,7 +7,7 @@ calls.
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from broker_runtime.wire.push import layouts
+from kafka_bytes import own_keys
 
 _NEVER = 1
 """A version after the only one, 0, because the push protocol has no flexible version."""
@@ -25,10 +25,10 @@ class PushApi(NamedTuple):
 PUSH_APIS: Mapping[int, PushApi] = {
     api.key: api
     for api in (
-        PushApi(layouts.CLUSTER_METADATA, "ClusterMetadata"),
-        PushApi(layouts.REGISTER_CONSUMER, "RegisterConsumer"),
-        PushApi(layouts.PING, "Ping"),
-        PushApi(layouts.STOP_FETCHER, "StopFetcher"),
-        PushApi(layouts.START_FETCHER, "StartFetcher"),
+        PushApi(own_keys.CLUSTER_METADATA, "ClusterMetadata"),
+        PushApi(own_keys.REGISTER_CONSUMER, "RegisterConsumer"),
+        PushApi(own_keys.PING, "Ping"),
+        PushApi(own_keys.STOP_FETCHER, "StopFetcher"),
+        PushApi(own_keys.START_FETCHER, "StartFetcher"),
     )
 }

@@ -10,8 +10,8 @@ from broker_runtime.groups.push.calls import Call, HangUp, Ping, StartAt, StartF
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topics import NO_LEADER
 from broker_runtime.wire.handler import ServedConnection
-from broker_runtime.wire.push import layouts
-from broker_runtime.wire.push.messages import (
+from kafka_bytes.push import layouts
+from kafka_bytes.push.messages import (
     Broker,
     PartitionOffset,
     PingRequest,
@@ -19,7 +19,7 @@ from broker_runtime.wire.push.messages import (
     StopFetcherRequest,
     ThreadOwnership,
 )
-from broker_runtime.wire.push.partition_text import partition_text
+from kafka_bytes.push.partition_text import partition_text
 
 _ANSWER_BYTES = 1_100
 """Maximum size of an answer without offsets: mostly the consumer's id."""

@@ -4,14 +4,12 @@ A client asks which metrics to push and how often, and pushes them. The answers 
 subscriptions that match the client. The metrics that a client pushes are checked and dropped.
 """
 
-from base64 import urlsafe_b64encode
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
 
-from broker_runtime.checksum import crc32c
 from broker_runtime.config.keys.client_metrics import (
     ALL_METRICS,
     INTERVAL_MS_DEFAULT,
@@ -21,6 +19,8 @@ from broker_runtime.config.keys.client_metrics import (
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.configs import ResourceType
 from broker_runtime.metadata.image import MetadataImage
+from kafka_bytes.checksum import crc32c
+from kafka_bytes.uuids import encode_uuid
 
 MAX_BYTES = 1_048_576
 """Largest size of the metrics in one request; Kafka's default of telemetry.max.bytes."""
@@ -181,7 +181,7 @@ class _Subscriptions:
 
 def _shown(instance_id: UUID, client: TelemetryClient) -> Mapping[str, str]:
     return {
-        "client_instance_id": urlsafe_b64encode(instance_id.bytes).decode().rstrip("="),
+        "client_instance_id": encode_uuid(instance_id),
         "client_id": client.client_id,
         "client_software_name": client.software_name,
         "client_software_version": client.software_version,

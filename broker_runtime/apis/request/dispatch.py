@@ -3,6 +3,14 @@
 One dispatcher serves one kind of listener (the clients' or the controller's). A request that cannot be served ends its
 connection, as in Kafka: by ProtocolError, or by a refusal if its handler has already returned. An API or version that
 is not served may get an empty response instead (`unsupported.request.reply`, decision 36).
+
+What a handler may return, and which method ends the call:
+
+- a packed reply: `handle` ends the call at once;
+- fields: `settled` encodes them, in steps if they are many; `_run` runs the steps now, or in slices until `_sliced`;
+- steps: the same, and what they return is treated like the handler's result;
+- an awaitable: `_wait` runs it as a task, and `_finished` ends the call;
+- the call itself, or another PendingReply: the handler completes it later (`call.Call.complete`).
 """
 
 import asyncio

@@ -24,7 +24,8 @@ from broker_runtime.controller.journal.store import OBJECT_BYTES_MAX, ObjectStor
 from broker_runtime.errors import KafkaError
 from broker_runtime.storage.log.follower_log import FollowerLog
 from broker_runtime.storage.log.log import Log
-from broker_runtime.storage.records.batch import iter_batches, parse_header
+from broker_runtime.storage.records.batch import iter_batches
+from kafka_bytes.batches import parse_header
 
 _LOADS_MAX = 10
 """Maximum of load attempts that a compaction interrupts; beyond that the store is considered inconsistent."""

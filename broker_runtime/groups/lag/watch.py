@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class Ends(Protocol):
-    """Implemented by `log_ends.LogEnds`."""
+    """Reads the ends of partitions, see `log_ends.LogEndReader`."""
 
     async def of(self, partitions: Iterable[Partition]) -> tuple[dict[Partition, int], list[KafkaError]]: ...
 

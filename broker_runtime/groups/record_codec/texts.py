@@ -9,7 +9,7 @@ from struct import Struct
 
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.kinds import TEXT_BYTES_MAX as TEXT_BYTES_MAX
-from broker_runtime.wire.varint import write_uvarint
+from kafka_bytes.varints import write_uvarint
 
 INT8, INT16, INT32, INT64 = Struct(">b"), Struct(">h"), Struct(">i"), Struct(">q")
 NO_TAGS = b"\x00"

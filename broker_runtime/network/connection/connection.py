@@ -27,7 +27,7 @@ Origin = tuple[int, str, tuple[str, int], float]
 
 
 class OpenChannel(Protocol):
-    """The used part of a channel, while the connection is open."""
+    """What a Connection calls on its channel; it has none after its end."""
 
     @property
     def interest(self) -> Interest: ...

@@ -12,7 +12,7 @@ TURN_S = 0.001
 
 
 class Served(Protocol):
-    """The used part of `Shared`."""
+    """What HangingUp calls on `Shared`."""
 
     handler: FrameHandler
 
@@ -24,7 +24,7 @@ class Served(Protocol):
 
 
 class Loop(Protocol):
-    """The used part of an event loop."""
+    """What HangingUp calls on the event loop."""
 
     def call_soon(self, callback: Callable[[], None]) -> object: ...
 

@@ -17,7 +17,7 @@ from broker_runtime.wire.reply import PendingReply, Reply
 
 
 class ReplyChannel(Protocol):
-    """The used part of a channel."""
+    """What OwedReplies calls on its channel."""
 
     @property
     def connection(self) -> ServedConnection: ...

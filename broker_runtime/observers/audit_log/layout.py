@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from broker_runtime.checksum import crc32c
+from kafka_bytes.checksum import crc32c
 
 SCHEMA_VERSION: Final = 1
 MAGIC: Final = b"SGAUDIT1"

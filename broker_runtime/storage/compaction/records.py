@@ -8,10 +8,10 @@ counts from it then. Functions raise KafkaError if records do not match their ba
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from broker_runtime.checksum import crc32c
 from broker_runtime.config import LONG_MAX
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.storage.records.batch import (
+from broker_runtime.storage.records.compression import pack, unpack
+from kafka_bytes.batches import (
     COMPRESSION_MASK,
     CRC,
     CRC_FROM,
@@ -21,9 +21,9 @@ from broker_runtime.storage.records.batch import (
     LOG_APPEND_TIME,
     OVERHEAD_BYTES,
     Header,
-    write_varint,
 )
-from broker_runtime.storage.records.compression import pack, unpack
+from kafka_bytes.checksum import crc32c
+from kafka_bytes.varints import append_varlong, read_varlong
 
 
 class StoredRecord(NamedTuple):
@@ -51,26 +51,26 @@ def stored_records(body: bytes, count: int) -> Iterator[StoredRecord]:
     try:
         for _ in range(count):
             begin = at
-            size, at = _varint(body, at)
+            size, at = read_varlong(body, at)
             end = at + size
             byte = body[at + 1]
             at += 2
             if byte < 0x80:
                 time = (byte >> 1) ^ -(byte & 1)
             else:
-                time, at = _varint(body, at - 1)
+                time, at = read_varlong(body, at - 1)
             byte = body[at]
             at += 1
             if byte < 0x80:
                 offset = (byte >> 1) ^ -(byte & 1)
             else:
-                offset, at = _varint(body, at - 1)
+                offset, at = read_varlong(body, at - 1)
             byte = body[at]
             at += 1
             if byte < 0x80:
                 length = (byte >> 1) ^ -(byte & 1)
             else:
-                length, at = _varint(body, at - 1)
+                length, at = read_varlong(body, at - 1)
             if length < 0:
                 key = None
             else:
@@ -130,12 +130,12 @@ def _moved(body: bytes, kept: Sequence[StoredRecord], by_ms: int) -> bytes:
     """Return the records with `by_ms` added to each time."""
     out = bytearray()
     for record in kept:
-        _, at = _varint(body, record.begin)
+        _, at = read_varlong(body, record.begin)
         moved = bytearray(body[at : at + 1])
-        write_varint(moved, _long(record.time_delta + by_ms))
-        _, rest = _varint(body, at + 1)
+        append_varlong(moved, _long(record.time_delta + by_ms))
+        _, rest = read_varlong(body, at + 1)
         moved += body[rest : record.end]
-        write_varint(out, len(moved))
+        append_varlong(out, len(moved))
         out += moved
     return bytes(out)
 
@@ -143,23 +143,6 @@ def _moved(body: bytes, kept: Sequence[StoredRecord], by_ms: int) -> bytes:
 def _long(ms: int) -> int:
     """Return the nearest time that fits: a producer sets the times of a batch, and bad ones must not stop a broker."""
     return max(~LONG_MAX, min(ms, LONG_MAX))
-
-
-def _varint(body: bytes, at: int) -> tuple[int, int]:
-    byte = body[at]
-    at += 1
-    if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1), at
-    value, shift = byte & 0x7F, 7
-    while True:
-        byte = body[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), at
-        shift += 7
-        if shift > 63:
-            raise _misfit()
 
 
 def _misfit() -> KafkaError:

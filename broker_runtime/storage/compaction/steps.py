@@ -14,11 +14,11 @@ from broker_runtime.storage.compaction.offset_map import OffsetMap
 from broker_runtime.storage.compaction.records import StoredRecord, body_of, rewritten, stored_records
 from broker_runtime.storage.disk.disk_slices import Steps
 from broker_runtime.storage.disk.filesystem import File
-from broker_runtime.storage.records.batch import CONTROL, DELETE_HORIZON, Header
 from broker_runtime.storage.records.producers import StoredBatch
 from broker_runtime.storage.segment.batch_writer import BatchWriter
 from broker_runtime.storage.segment.segment import Segment
 from broker_runtime.storage.segment.stored_batches import batches
+from kafka_bytes.batches import CONTROL, DELETE_HORIZON, Header
 
 _RECORDS_PER_STEP = 256
 

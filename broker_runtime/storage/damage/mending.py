@@ -17,7 +17,6 @@ from broker_runtime.storage.disk.disk_slices import DiskSlices, Steps, Work
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.log.replacing import ReplacingStoppedError, put_in_place, tidy
 from broker_runtime.storage.log.swap import Swap
-from broker_runtime.storage.records.batch import empty_batch, parse_header
 from broker_runtime.storage.records.leaders_batches import leaders_batches
 from broker_runtime.storage.recovery.recovery import is_damage
 from broker_runtime.storage.recovery.stand_in import UnreadableFile, mark_lost
@@ -27,6 +26,7 @@ from broker_runtime.storage.segment.index import RELATIVE_OFFSET_MAX
 from broker_runtime.storage.segment.segment import Segment
 from broker_runtime.storage.segment.segment_indexes import keep_in_memory
 from broker_runtime.storage.segment.stored_batches import DamagedFileError, batches
+from kafka_bytes.batches import empty_batch, parse_header
 
 _IO_BYTES = 512 << 10
 

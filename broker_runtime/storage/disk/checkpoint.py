@@ -5,7 +5,7 @@ from pathlib import Path
 from uuid import UUID
 
 from broker_runtime.storage.disk.filesystem import FileSystem, read_file, replace_file
-from broker_runtime.wire.uuids import decode_uuid, encode_uuid
+from kafka_bytes.uuids import decode_uuid, encode_uuid
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"

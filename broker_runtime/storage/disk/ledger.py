@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import NamedTuple
 from uuid import UUID
 
-from broker_runtime.checksum import crc32c
 from broker_runtime.storage.disk.checkpoint import Partition
 from broker_runtime.storage.disk.filesystem import FileSystem, read_file, replace_file
+from kafka_bytes.checksum import crc32c
 
 FILE_NAME = ".sluicegate_partitions"
 

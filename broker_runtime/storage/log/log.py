@@ -15,10 +15,10 @@ from broker_runtime.storage.disk.filesystem import Buffer
 from broker_runtime.storage.disk.place import LogPlace
 from broker_runtime.storage.log.log_files import LoadedLog, LogFiles
 from broker_runtime.storage.log.log_reads import LogReads
-from broker_runtime.storage.records.batch import HEADER_BYTES, advance_sequence
 from broker_runtime.storage.records.producers import StoredBatch
 from broker_runtime.storage.records.retention import is_roll_due
 from broker_runtime.storage.records.validation import check_batch, stamped_header
+from kafka_bytes.batches import HEADER_BYTES, advance_sequence
 
 _PREFIX = Struct(">qii")
 _PREFIX_BYTES = _PREFIX.size

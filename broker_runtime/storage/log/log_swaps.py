@@ -28,7 +28,7 @@ class LogSwaps:
         self._claimed: set[int] = set()
 
     def claim(self, base_offset: int) -> bool:
-        """Whether the caller may write a new segment of this base offset: no other task does so. See `release`."""
+        """Claim the base offset for a new segment, until `release`. Returns False if another task has claimed it."""
         if base_offset in self._claimed:
             return False
         self._claimed.add(base_offset)

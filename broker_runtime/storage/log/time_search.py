@@ -20,11 +20,12 @@ from typing import NamedTuple
 from broker_runtime.errors import KafkaError
 from broker_runtime.storage.disk.filesystem import File
 from broker_runtime.storage.log.log import Log
-from broker_runtime.storage.records.batch import COMPRESSION_MASK, HEADER_BYTES, LOG_APPEND_TIME, Header, iter_times
+from broker_runtime.storage.records.batch import iter_times
 from broker_runtime.storage.records.compression import unpack
 from broker_runtime.storage.segment.damaged_ranges import DamagedRange, stretches, unreadable
 from broker_runtime.storage.segment.segment import Segment
 from broker_runtime.storage.segment.stored_batches import headers
+from kafka_bytes.batches import COMPRESSION_MASK, HEADER_BYTES, LOG_APPEND_TIME, Header
 
 _NEXT_OFFSET = attrgetter("next_offset")
 _READ_HERE_BYTES = 8 * 1024

@@ -16,7 +16,6 @@ from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.log.log_files import LoadedLog
 from broker_runtime.storage.log.old_segments import RENAMED, RENAMED_LOG, end_of_renamed
 from broker_runtime.storage.log.swap import GAPS_FILE, complete_swaps, superseded
-from broker_runtime.storage.records.batch import Header
 from broker_runtime.storage.records.producers import ProducerStates
 from broker_runtime.storage.recovery.recovery import (
     Damage,
@@ -33,6 +32,7 @@ from broker_runtime.storage.recovery.snapshots import load_snapshot, replay_prod
 from broker_runtime.storage.recovery.stand_in import UnreadableFile, mark_lost
 from broker_runtime.storage.segment.damaged_ranges import DamagedRange, range_at
 from broker_runtime.storage.segment.segment import Segment, new_segment
+from kafka_bytes.batches import Header
 
 _LEFTOVERS = (".tmp", ".cleaned", ".swap")
 _INDEXES = (".index", ".timeindex")

@@ -6,17 +6,9 @@ Pure. Offsets and leader epochs stay as the leader set them. They grow; a leader
 from collections.abc import Iterator
 from struct import Struct
 
-from broker_runtime.checksum import crc32c
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.storage.records.batch import (
-    CRC_FROM,
-    HEADER_BYTES,
-    MAGIC,
-    OVERHEAD_BYTES,
-    Header,
-    empty_batch,
-    parse_header,
-)
+from kafka_bytes.batches import CRC_FROM, HEADER_BYTES, MAGIC, OVERHEAD_BYTES, Header, empty_batch, parse_header
+from kafka_bytes.checksum import crc32c
 
 _BASE = Struct(">q")
 

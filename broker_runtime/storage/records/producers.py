@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import NamedTuple
 
-from broker_runtime.checksum import crc32c
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.slicing.steps import Steps
-from broker_runtime.storage.records.batch import NO_EPOCH, Header, advance_sequence
+from kafka_bytes.batches import NO_EPOCH, Header, advance_sequence
+from kafka_bytes.checksum import crc32c
 
 BATCHES_KEPT = 5
 _FORGOTTEN_IN_A_STEP = 128

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, RecordsRefusedError
-from broker_runtime.storage.records.batch import COMPRESSION_MASK, HEADER_BYTES, parse_header
 from broker_runtime.storage.records.compression import unpack
+from kafka_bytes.batches import COMPRESSION_MASK, HEADER_BYTES, parse_header
+from kafka_bytes.varints import read_varlong
 
 ERRORS_MAX = 100
 """Number of bad records that one response names; the others are counted."""
@@ -73,19 +74,19 @@ def _scan(body: bytes, count: int) -> tuple[_WithoutKey, tuple[int, str] | None]
     at = index = 0
     try:
         for index in range(count):
-            size, at = _varint(body, at)
+            size, at = read_varlong(body, at)
             end = at + size
             if size < 0 or end > len(body):
                 return missing, (index, _MALFORMED)
-            _, at = _varint(body, at + 1)
-            delta, at = _varint(body, at)
-            key, at = _varint(body, at)
+            _, at = read_varlong(body, at + 1)
+            delta, at = read_varlong(body, at)
+            key, at = read_varlong(body, at)
             if key < 0:
                 missing.add(index)
             else:
                 at += key
-            value, at = _varint(body, at)
-            headers, at = _varint(body, at + max(value, 0))
+            value, at = read_varlong(body, at)
+            headers, at = read_varlong(body, at + max(value, 0))
             if headers:
                 at = _skip_headers(body, at, headers, end)
             if at != end or delta != index or headers < 0:
@@ -97,27 +98,9 @@ def _scan(body: bytes, count: int) -> tuple[_WithoutKey, tuple[int, str] | None]
 
 def _skip_headers(body: bytes, at: int, count: int, end: int) -> int:
     for _ in range(count):
-        key, at = _varint(body, at)
-        value, at = _varint(body, at + max(key, 0))
+        key, at = read_varlong(body, at)
+        value, at = read_varlong(body, at + max(key, 0))
         at += max(value, 0)
         if key < 0 or at > end:
             return -1
     return at
-
-
-def _varint(body: bytes, at: int) -> tuple[int, int]:
-    byte = body[at]
-    at += 1
-    if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1), at
-    value = byte & 0x7F
-    shift = 7
-    while True:
-        byte = body[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), at
-        shift += 7
-        if shift > 63:
-            raise IndexError("a number has more than ten bytes")

@@ -5,10 +5,10 @@ for as many records as the header counts (`record_space`). The header's base and
 timestamps are valid: Kafka's own clients always set them. Kafka reads the records instead.
 """
 
-from broker_runtime.checksum import crc32c
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.storage.records.batch import (
+from broker_runtime.storage.records.record_space import has_room
+from kafka_bytes.batches import (
     COMPRESSION_MASK,
     CONTROL,
     CRC,
@@ -21,8 +21,8 @@ from broker_runtime.storage.records.batch import (
     OVERHEAD_BYTES,
     TRANSACTIONAL,
 )
-from broker_runtime.storage.records.compression import NAMES
-from broker_runtime.storage.records.record_space import has_room
+from kafka_bytes.checksum import crc32c
+from kafka_bytes.compression import NAMES
 
 RawHeader = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
 """The fields of batch.Header in the same order, unnamed: naming them costs a microsecond on the produce path."""

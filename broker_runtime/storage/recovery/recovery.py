@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 from broker_runtime.errors import KafkaError
 from broker_runtime.storage.disk.filesystem import FsyncFailedError, is_shortage
-from broker_runtime.storage.records.batch import HEADER_BYTES, MAGIC, OVERHEAD_BYTES, Header, checksum, parse_header
 from broker_runtime.storage.segment.index import RELATIVE_OFFSET_MAX
 from broker_runtime.storage.segment.segment import Segment
 from broker_runtime.storage.segment.segment_indexes import keep_in_memory
+from kafka_bytes.batches import HEADER_BYTES, MAGIC, OVERHEAD_BYTES, Header, checksum, parse_header
 
 _READ_BYTES = 1 << 20
 _MAGIC_AT = 16

@@ -9,10 +9,10 @@ damaged batch both lead to the candidate, nothing has to follow it, as that may 
 from collections.abc import Callable, Generator, Iterator
 
 from broker_runtime.storage.disk.filesystem import File
-from broker_runtime.storage.records.batch import HEADER_BYTES, MAGIC, OVERHEAD_BYTES, Header, checksum, parse_header
 from broker_runtime.storage.recovery.recovery import BatchScan, Damage, is_damage
 from broker_runtime.storage.segment.damaged_ranges import DamagedRange
 from broker_runtime.storage.segment.segment import Segment
+from kafka_bytes.batches import HEADER_BYTES, MAGIC, OVERHEAD_BYTES, Header, checksum, parse_header
 
 _MAGIC_AT = 16
 _WINDOW_BYTES = 1 << 20

@@ -2,8 +2,8 @@
 
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.disk.filesystem import Buffer
-from broker_runtime.storage.records.batch import Header, parse_header
 from broker_runtime.storage.segment.segment import Segment
+from kafka_bytes.batches import Header, parse_header
 
 SEGMENT_BYTES_MAX = 2**31 - 1
 """Limit of a position in an index."""

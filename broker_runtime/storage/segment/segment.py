@@ -9,11 +9,11 @@ from pathlib import Path
 from broker_runtime.errors import KafkaError
 from broker_runtime.storage.disk.filesystem import Buffer, File, FileSystem
 from broker_runtime.storage.disk.place import LogPlace
-from broker_runtime.storage.records.batch import Header
 from broker_runtime.storage.segment.index import OFFSET_ENTRY, TIME_ENTRY, Entries
 from broker_runtime.storage.segment.segment_indexes import SegmentIndexes, keep_in_memory, segment_path
 from broker_runtime.storage.segment.segment_reader import SegmentReader
 from broker_runtime.storage.segment.stored_batches import DamagedFileError
+from kafka_bytes.batches import Header
 
 
 class Segment(SegmentReader):

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from broker_runtime.errors import KafkaError
 from broker_runtime.storage.disk.filesystem import File
-from broker_runtime.storage.records.batch import Header
 from broker_runtime.storage.segment.damaged_ranges import DamagedRange, range_at, stretches, unreadable
 from broker_runtime.storage.segment.segment_indexes import SegmentIndexes
 from broker_runtime.storage.segment.stored_batches import DamagedFileError, extents, headers, holds_batch_for
 from broker_runtime.wire.reply import FileRegion
+from kafka_bytes.batches import Header
 
 _HINTS_MAX = 64
 NOT_CHECKED = float("-inf")

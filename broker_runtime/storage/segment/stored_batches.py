@@ -10,7 +10,7 @@ from struct import Struct
 
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.disk.filesystem import File
-from broker_runtime.storage.records.batch import HEADER_BYTES, MAGIC, OVERHEAD_BYTES, Header, checksum, parse_header
+from kafka_bytes.batches import HEADER_BYTES, MAGIC, OVERHEAD_BYTES, Header, checksum, parse_header
 
 _SCAN_BYTES = 64 * 1024
 _LOOK_BYTES = 4 * 1024

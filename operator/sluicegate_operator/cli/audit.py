@@ -1,6 +1,6 @@
 """`sluicegate audit`: the audit logs of `sluicegate up` by their data folder, and of other brokers by their folders.
 
-This process becomes `python -m audit_pipeline`, which does the work: the packages share no code.
+This process becomes `python -m audit_pipeline`, which does the work: the packages share no behaviour.
 """
 
 import os

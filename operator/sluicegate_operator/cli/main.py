@@ -1,7 +1,7 @@
 """The `sluicegate` command: imports only the module of the subcommand, and runs it.
 
-`sluicegate broker` becomes `python -m broker_runtime` by exec: the packages share no code, and a broker should not use
-the memory of this command.
+`sluicegate broker` becomes `python -m broker_runtime` by exec: the packages share no behaviour, and a broker should not
+use the memory of this command.
 """
 
 import importlib

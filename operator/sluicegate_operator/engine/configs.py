@@ -1,6 +1,6 @@
 """Reconcile dynamic configuration of spec.config and tags: set it on running brokers, read it back, fix drift.
 
-The keys are written into the cluster's status before they are set, see planning.broker_config.
+The keys are written into the cluster's status before they are set, see planning.layout.broker_config.
 """
 
 from collections.abc import Awaitable, Callable, Mapping

@@ -239,7 +239,10 @@ class RollReconciler:
     async def _changed(
         self, cluster: BrokerCluster, step: Restart, name: str, conflict: KubeConflictError
     ) -> tuple[RollStep, Again]:
-        """Reconcile a changed cluster again soon; the status reports changes only after a minute of them."""
+        """Return when to try again after the cluster has changed during the step.
+
+        If each try of the last minute has met a change, return a wait, which the status reports.
+        """
         log.info("%s has changed since it was read: %s", name, conflict)
         if not self._refusals.lasts(cluster.metadata.uid, conflict):
             return step, CHANGED_RETRY

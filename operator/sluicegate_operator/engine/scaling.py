@@ -1,4 +1,4 @@
-"""Carry out a step of planning.scale, and return the step with its outcome.
+"""Carry out a step of planning.rolls.scale, and return the step with its outcome.
 
 A broker or the API server may refuse a step. The refusal is then part of the step, for the status of the cluster.
 """

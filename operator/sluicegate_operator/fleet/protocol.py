@@ -46,7 +46,7 @@ class Incarnation:
 
 @dataclass(frozen=True, slots=True)
 class NodesSeen:
-    """The nodes of one cluster. `view` is older than the rest, see planning.fencing."""
+    """The nodes of one cluster. `view` is older than the rest, see planning.registrations.fencing."""
 
     view: ControllerView
     nodes: Sequence[NodeView]

@@ -61,7 +61,7 @@ class Context(SharedContext[KubernetesFleet]):
         self.figures = TermMetrics()
         self.departed: Departed = {}
         self.ending: dict[ClusterKey, str] = {}
-        """Clusters whose namespace is being deleted, with their uids; see handlers.ending_namespaces."""
+        """Clusters whose namespace is being deleted, with their uids; see handlers.reconcilers.ending_namespaces."""
         self.followers = Followers(lambda key: self.mark("registrations", key), settings.view_every_s)
         self._status_slots = asyncio.Semaphore(STATUS_WRITERS_MAX)
 

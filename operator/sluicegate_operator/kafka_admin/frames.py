@@ -1,7 +1,6 @@
 """Whole frames: requests with size prefix and header to bytes, received bytes to frames, frames to replies. Pure."""
 
 import io
-import struct
 from collections.abc import Iterator
 from typing import TypeVar
 
@@ -9,6 +8,7 @@ from kio.serial import entity_writer
 from kio.static.primitive import i32
 from kio.static.protocol import RequestPayload, ResponsePayload
 
+from kafka_bytes.frames import SIZE
 from sluicegate_operator.kafka_admin.reading import MalformedError, reader
 
 MAX_FRAME_BYTES = 16 * 1024 * 1024
@@ -26,11 +26,11 @@ def encode_request(request: RequestPayload, correlation_id: int, client_id: str)
         client_id=client_id,
     )
     buffer = io.BytesIO()
-    buffer.write(bytes(4))
+    buffer.write(bytes(SIZE.size))
     entity_writer(header_type)(buffer, header)
     entity_writer(type(request))(buffer, request)
     frame = buffer.getbuffer()
-    struct.pack_into(">i", frame, 0, len(frame) - 4)
+    SIZE.pack_into(frame, 0, len(frame) - SIZE.size)
     return bytes(frame)
 
 
@@ -56,8 +56,8 @@ class FrameSplitter:
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Yield the complete frames. Raises MalformedError for an impossible size, before the frame is buffered."""
         self._buffer += data
-        while len(self._buffer) >= 4:
-            (size,) = struct.unpack_from(">i", self._buffer)
+        while len(self._buffer) >= SIZE.size:
+            (size,) = SIZE.unpack_from(self._buffer)
             if not 4 <= size <= MAX_FRAME_BYTES:
                 raise MalformedError(f"a response of {size} bytes (4 to {MAX_FRAME_BYTES} are possible)")
             if len(self._buffer) < 4 + size:

@@ -17,12 +17,12 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
+from kafka_bytes.errors import FormatError
+from kafka_bytes.varints import read_uvarint
 from sluicegate_operator.kafka_admin.errors import KafkaApiError
 
 Read = Callable[[bytes, int], tuple[Any, int]]
 """(buffer, offset) -> the value and the offset after it."""
-
-MAX_VARINT_BYTES = 5
 
 
 class MalformedError(ValueError):
@@ -233,11 +233,9 @@ def _compact_length(buffer: bytes, offset: int) -> tuple[int, int]:
 
 
 def _varint(buffer: bytes, offset: int) -> tuple[int, int]:
-    value = 0
-    for index in range(MAX_VARINT_BYTES):
-        _advance(buffer, offset, index + 1)
-        byte = buffer[offset + index]
-        value |= (byte & 0x7F) << (7 * index)
-        if byte < 0x80:
-            return value, offset + index + 1
-    raise MalformedError("a variable-length number of more than five bytes")
+    try:
+        return read_uvarint(buffer, offset)
+    except IndexError:
+        raise MalformedError("ends 1 bytes early") from None
+    except FormatError:
+        raise MalformedError("a variable-length number of more than five bytes") from None

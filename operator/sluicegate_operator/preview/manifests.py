@@ -29,7 +29,7 @@ class World:
 
     `nodes` are by namespace and name of their cluster. `kind`: pods, or processes of `sluicegate up`; different changes
     restart them, and `sluicegate up` deletes objects that manifests do not name. `operator_silence`: see
-    planning.operator_lease.
+    planning.registrations.operator_lease.
     """
 
     manifests: Manifests = field(default_factory=Manifests)

@@ -5,6 +5,15 @@ quota, `plan` plans all quotas of a cluster, and `ledger` remembers the limits t
 these between passes, and `status` writes the texts for users. Those five do no I/O, and neither do the modules that
 they use.
 
+The words of the path, each made of those before it:
+
+- Claim: what one quota asks for its target (`plan`).
+- Ruling: the decision on all claims for one target, with the limits that follow (`plan`).
+- Verdict: the same decision for one quota: accepted, or why not (`model`).
+- Standing: the limits that one broker lacks, as the ledger knows it (`ledger`).
+- Enforcement: which brokers have the limits of a ruling, which lack them, and why (`status`).
+- Assessment: claim, ruling and enforcement of one quota; its status follows from nothing else (`state`).
+
 Invariants:
 
 - A limit goes to brokers before its status is written, and waits neither for a roll nor for a status.

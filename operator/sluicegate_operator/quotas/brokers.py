@@ -1,7 +1,7 @@
 """The I/O of the quota path with a cluster's brokers: send changes, ask each broker, send the rest, read back.
 
-The operator and `sluicegate up` both use it. planning.limits decides which limits differ. Nothing here restarts a
-broker. A broker that is down is named in the result, and the others are still updated. Times are seconds of the event
+The operator and `sluicegate up` both use it. planning.layout.limits decides which limits differ. Nothing here restarts
+a broker. A broker that is down is named in the result, and the others are still updated. Times are seconds of the event
 loop's clock.
 """
 
@@ -137,25 +137,40 @@ async def enforce(pool: BrokerPool, wanted: WantedLimits, ledger: LimitLedger | 
 
     Raises no error that a broker can cause: the result has the failures of each broker.
     """
-    run = _Run(pool, wanted, ledger if ledger is not None else LimitLedger())
-    return await run.enforce()
+    ledger = ledger if ledger is not None else LimitLedger()
+    _bring_up_to_date(ledger, pool, wanted)
+    in_doubt = ledger.doubts.keys
+    due = ledger.doubts.take(ledger.silent, asyncio.get_running_loop().time())
+    return await _Run(pool, wanted, ledger, in_doubt, due).enforce()
+
+
+def _bring_up_to_date(ledger: LimitLedger, pool: BrokerPool, wanted: WantedLimits) -> None:
+    """Tell the ledger what has changed since the last pass."""
+    places = {broker.broker_id: (broker.host, broker.port) for broker in pool.brokers}
+    ledger.keep(places, {broker.broker_id for broker in pool.brokers if broker.up})
+    ledger.changed(wanted.changed)
+    if wanted.holds or ledger.held:
+        # Brokers lack limits that were held back meanwhile, and these are in no change any more.
+        ledger.read_all()
 
 
 class _Run:
-    """One pass."""
+    """One pass. `in_doubt` are the limits that were in doubt before it, and `due` those that it reads again."""
 
-    def __init__(self, pool: BrokerPool, wanted: WantedLimits, ledger: LimitLedger) -> None:
+    def __init__(
+        self,
+        pool: BrokerPool,
+        wanted: WantedLimits,
+        ledger: LimitLedger,
+        in_doubt: frozenset[LimitKey],
+        due: frozenset[LimitKey],
+    ) -> None:
         self._pool = pool
         self._wanted = wanted
         self._ledger = ledger
         self._places = {broker.broker_id: (broker.host, broker.port) for broker in pool.brokers}
-        ledger.keep(self._places, {broker.broker_id for broker in pool.brokers if broker.up})
-        ledger.changed(wanted.changed)
-        if wanted.holds or ledger.held:
-            # Brokers lack limits that were held back meanwhile, and these are in no change any more.
-            ledger.read_all()
-        self._in_doubt = ledger.doubts.keys
-        self._looked_at_again = ledger.doubts.take(ledger.silent, asyncio.get_running_loop().time())
+        self._in_doubt = in_doubt
+        self._due = due
         self._through = pool.doubting({b: Unreachable(b, "") for b in ledger.silent})
         """The brokers to send changes through; any of them accepts a change."""
         self._desired = while_open(wanted.desired, wanted.closing, ledger.open_somewhere({}))
@@ -171,7 +186,7 @@ class _Run:
             await self._send(changes(self._desired, wanted.changed))
         told = frozenset(key for action in self._sent for key in action.keys)
         clean = {b for b, standing in ledger.brokers.items() if not standing.lacks - wanted.changed}
-        keys = self._closing | self._looked_at_again
+        keys = self._closing | self._due
         asked = {b.broker_id: ledger.asks(b.broker_id, keys) for b in self._pool.brokers}
         seen = await self._read(asked)
         answers = {b: answer for b, answer in seen.items() if isinstance(answer, ObservedLimits)}
@@ -205,7 +220,7 @@ class _Run:
         return Missing(lacks.limits - self._wanted.changed - self._closing - self._in_doubt, lacks.own)
 
     def _judge(self, broker_id: int, asked: frozenset[LimitKey] | None, seen: ObservedLimits) -> Missing:
-        released = self._wanted.released | self._wanted.changed | self._looked_at_again
+        released = self._wanted.released | self._wanted.changed | self._due
         standing = self._ledger.brokers.get(broker_id)
         # The operator set limits that the broker lacked before.
         released |= standing.lacks if standing is not None else frozenset()

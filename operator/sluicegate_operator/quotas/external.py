@@ -54,9 +54,10 @@ Remember = Callable[[Mine], Awaitable[None]]
 async def enforce_beside_others(
     pool: BrokerPool, wanted: WantedLimits, ledger: LimitLedger, before: Mine, remember: Remember
 ) -> EnforcementResult:
-    """Run one pass. `before`: limits that ConnectionQuotas may have set.
+    """Bring the wanted limits into force beside the limits of other clients.
 
-    Raises errors of `remember`, and none that a broker can cause.
+    `before`: the limits that the status remembers as set by this operator; no other limit is lifted. Errors of brokers
+    are in the result. Raises what `remember` raises.
     """
     now = mine_of(wanted.desired)
     if (count := len(now | before)) > LIMITS_MAX:

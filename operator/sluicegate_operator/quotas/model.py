@@ -1,7 +1,7 @@
 """The meaning of ConnectionQuotas: targets, the strictest of several quotas on one target, and Kafka's keys for them.
 
 This module owns the precedence between ConnectionQuotas and the translation to Kafka's keys and quota entities.
-quotas.plan plans all quotas of a cluster; planning.limits has the limits as brokers keep them.
+quotas.plan plans all quotas of a cluster; planning.layout.limits has the limits as brokers keep them.
 """
 
 from collections.abc import Collection, Mapping, Sequence

@@ -141,7 +141,7 @@ class QuotaReconciler:
             progress.unreachable = unreachable
             self._context.mark("clusters", key)
         expected = _expected(cluster, snapshot, pool)
-        governed.around = ClusterFacts(
+        governed.facts = ClusterFacts(
             expected,
             frozenset(unreachable),
             hiding_of_all(cluster_listeners(cluster, snapshot.listeners)),
@@ -166,7 +166,7 @@ class QuotaReconciler:
         """Queue the quotas whose statuses differ."""
         starting = not governed.paused and asyncio.get_running_loop().time() < governed.starts_until_s
         unseen = "" if self._pods is None else self._pods.unseen
-        governed.around = replace(governed.around, pods_unseen=unseen)
+        governed.facts = replace(governed.facts, pods_unseen=unseen)
         sent = frozenset(key for action in result.changes for key in action.keys) if result is not None else frozenset()
         moment = _wall_time(result)
         await self._in_turns(governed.assess(self._context.first_seen, moment, sent=sent, starting=starting))
@@ -181,7 +181,7 @@ class QuotaReconciler:
         if held:
             return result is not None and result.is_complete
         states = {} if result is None else {broker.broker_id: broker.state for broker in result.brokers}
-        done = all(states.get(broker_id) is EnforcementState.ENFORCED for broker_id in governed.around.expected)
+        done = all(states.get(broker_id) is EnforcementState.ENFORCED for broker_id in governed.facts.expected)
         return done and result is not None and not governed.closed_somewhere
 
     async def _enforce(

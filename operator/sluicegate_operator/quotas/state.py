@@ -88,7 +88,11 @@ class KnownQuota:
 
     @classmethod
     def of(cls, quota: ConnectionQuota, before: "KnownQuota | None") -> "KnownQuota":
-        """Return a new quota. `before` is an earlier object of the same name."""
+        """Return what is known of a quota that is seen for the first time.
+
+        It takes the selected pods from `before`, an earlier object of the name: pods are reported only when a selection
+        changes.
+        """
         claim, pods = (None, 0) if before is None else (before.claim, before.host_network_pods)
         return cls(quota, _claim(quota, claim), quota.status.observed, quota.status.holding, pods)
 
@@ -120,7 +124,7 @@ class GovernedQuotas:
     plan: QuotaPlan = field(default_factory=QuotaPlan)
     ledger: LimitLedger = field(default_factory=LimitLedger)
     silences: UnresponsiveBrokers = field(default_factory=UnresponsiveBrokers)
-    around: ClusterFacts = field(default_factory=ClusterFacts)
+    facts: ClusterFacts = field(default_factory=ClusterFacts)
     unsent: frozenset[LimitKey] = frozenset()
     """Limits that have changed since they were sent to brokers."""
     waiting: NewestFirst = field(default_factory=NewestFirst)
@@ -137,7 +141,7 @@ class GovernedQuotas:
     paused: bool = False
     """Whether the cluster is paused: then the pass asks no broker, and each status has the reason Paused."""
     starts_until_s: float = 0.0
-    _of_most: Enforcement = field(default_factory=Enforcement)
+    _shared_enforcement: Enforcement = field(default_factory=Enforcement)
     """The enforcement of all quotas without facts of their own. It is one object, so that comparing it is cheap."""
 
     def replan(
@@ -191,7 +195,7 @@ class GovernedQuotas:
             self.cluster_uid = cluster_uid
 
     def forget_brokers(self) -> None:
-        self.ledger, self.silences, self.around = LimitLedger(), UnresponsiveBrokers(), ClusterFacts()
+        self.ledger, self.silences, self.facts = LimitLedger(), UnresponsiveBrokers(), ClusterFacts()
 
     def assess(
         self,
@@ -209,9 +213,9 @@ class GovernedQuotas:
         `names`: only these quotas are assessed, and only if brokers were asked for their present spec.
         """
         lacked = frozenset(self.ledger.refused).union(*self.ledger.lacked().values())
-        of_most = self._enforcement_of_most()
-        if of_most != self._of_most:
-            self._of_most = of_most
+        of_most = self._enforcement_shared_enforcement()
+        if of_most != self._shared_enforcement:
+            self._shared_enforcement = of_most
         for number, name in enumerate(list(self.quotas if names is None else names), 1):
             if number % ASSESSED_A_TURN == 0:
                 yield
@@ -235,9 +239,9 @@ class GovernedQuotas:
 
     def _is_as_before(self, known: KnownQuota) -> bool:
         """Cheaply find nearly all quotas whose status is up to date."""
-        if self.paused or self.around.mute or known.observed or known.holding or known.assessment is None:
+        if self.paused or self.facts.mute or known.observed or known.holding or known.assessment is None:
             return False
-        as_most = known.assessment.enforcement is self._of_most
+        as_most = known.assessment.enforcement is self._shared_enforcement
         return as_most and known.assessment is known.written and self._is_settled(known)
 
     def _is_settled(self, known: KnownQuota) -> bool:
@@ -253,7 +257,7 @@ class GovernedQuotas:
         if ruling is None:
             return None
         verdict = ruling.verdicts[name]
-        if self.around.mute and not verdict.target_found:
+        if self.facts.mute and not verdict.target_found:
             return None
         return Assessment(known.claim, ruling, self._enforcement(known, ruling, verdict, lacked))
 
@@ -261,49 +265,49 @@ class GovernedQuotas:
         self, known: KnownQuota, ruling: Ruling, verdict: Verdict, lacked: frozenset[LimitKey]
     ) -> Enforcement:
         """Return the enforcement of a quota. `lacked` has the limits that some broker lacks or refuses."""
-        around, target = self.around, verdict.target
-        unseen = around.pods_unseen if target.kind is TargetKind.WORKLOAD else ""
+        facts, target = self.facts, verdict.target
+        unseen = facts.pods_unseen if target.kind is TargetKind.WORKLOAD else ""
         if not verdict.target_found and not verdict.has_expired:
-            return Enforcement(hiding=around.hiding, pods_unseen=unseen)
+            return Enforcement(hiding=facts.hiding, pods_unseen=unseen)
         own = target.kind in (TargetKind.LISTENER, TargetKind.WORKLOAD) or known.observed or known.holding
         keys = ruling.keys(known.quota.name) if lacked or own else frozenset()
         if not own and keys.isdisjoint(lacked):
-            return self._of_most
+            return self._shared_enforcement
         standings = self.ledger.brokers
         lagging = tuple(
             broker_id
-            for broker_id in around.expected
-            if broker_id in self._of_most.lagging
+            for broker_id in facts.expected
+            if broker_id in self._shared_enforcement.lagging
             or not _has_open(standings[broker_id], verdict)
             or not keys.isdisjoint(standings[broker_id].lacks)
             or not keys.isdisjoint(self.ledger.kept_back)
         )
         refused = next((why for key, why in self.ledger.refused.items() if key in keys), "")
         closed = any(not _has_open(standing, verdict) for standing in standings.values())
-        error = f"listener {target.name} is not open on these brokers" if closed else refused or around.error
+        error = f"listener {target.name} is not open on these brokers" if closed else refused or facts.error
         return replace(
-            self._of_most,
+            self._shared_enforcement,
             lagging=lagging,
             error=error if lagging else "",
             refused=bool(refused and lagging) and not closed,
-            unreachable=around.unreachable & set(lagging),
+            unreachable=facts.unreachable & set(lagging),
             observed=known.observed,
             holding=known.holding,
             host_network_pods=known.host_network_pods,
             pods_unseen=unseen,
         )
 
-    def _enforcement_of_most(self) -> Enforcement:
+    def _enforcement_shared_enforcement(self) -> Enforcement:
         """Return the enforcement of a quota whose limits no broker is known to lack."""
-        around, ledger = self.around, self.ledger
-        lagging = tuple(b for b in around.expected if b not in ledger.brokers or b in around.unreachable)
+        facts, ledger = self.facts, self.ledger
+        lagging = tuple(b for b in facts.expected if b not in ledger.brokers or b in facts.unreachable)
         return Enforcement(
-            around.expected,
+            facts.expected,
             lagging,
-            error=around.error if lagging else "",
-            unreachable=around.unreachable & set(lagging),
-            hiding=around.hiding,
-            strategy=around.strategy,
+            error=facts.error if lagging else "",
+            unreachable=facts.unreachable & set(lagging),
+            hiding=facts.hiding,
+            strategy=facts.strategy,
         )
 
     def status(self, name: str, learned_at: datetime | None, now: datetime) -> ConnectionQuotaStatus | None:

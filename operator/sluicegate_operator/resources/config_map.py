@@ -1,7 +1,7 @@
 """ConfigMaps with the properties that all nodes of a role share.
 
 Each is named by a hash of its content and is immutable. So a pod keeps the file that it was created with, even if its
-container restarts before the pod is replaced. fleet.config_maps describes when one is deleted.
+container restarts before the pod is replaced. fleet.pods.config_maps describes when one is deleted.
 """
 
 import hashlib

@@ -1,6 +1,6 @@
 """Volumes of broker pods for observers: the ConfigMap with code, wheels on a claim, and Secrets.
 
-See planning.observer_code.
+See planning.observers.observer_code.
 """
 
 from collections.abc import Mapping

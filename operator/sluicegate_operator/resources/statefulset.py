@@ -2,8 +2,8 @@
 
 The pod template depends on static configuration only: no limit of a ConnectionQuota is in it, so none restarts a pod. A
 changed template alone restarts none either: pods are replaced when the operator deletes them, as planned by
-planning.roll. Mount paths are in arguments, never inside a mounted file. `NodeSet` contains the finished configuration
-of the process; `planning.cluster_layout` decides layouts and ids.
+planning.rolls.roll. Mount paths are in arguments, never inside a mounted file. `NodeSet` contains the finished
+configuration of the process; `planning.layout.cluster_layout` decides layouts and ids.
 """
 
 from collections.abc import Mapping

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 
 import pytest
 
-from broker_runtime.storage.records.batch import encode_batch
+from kafka_bytes.batches import encode_batch
 from tests.support.processes.broker_process import ROOT, BrokerGroup, BrokerProcess
 from tests.support.processes.mixed_load import WATCHED, Load
 from tests.support.processes.wire_client import WireClient

@@ -41,7 +41,8 @@ from broker_runtime.groups.records import (
 )
 from broker_runtime.storage.disk.filesystem import OsFileSystem
 from broker_runtime.storage.log_dir.manager import LogManager
-from broker_runtime.storage.records.batch import encode_batch, iter_batches, iter_records
+from broker_runtime.storage.records.batch import iter_batches, iter_records
+from kafka_bytes.batches import encode_batch
 from tests.support.obtain.java import java
 from tests.support.obtain.kafka_libs import kafka_libs
 from tests.support.processes.apache_kafka import ApacheKafka

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from broker_runtime.wire.push import layouts
-from broker_runtime.wire.push.messages import (
+from kafka_bytes import own_keys
+from kafka_bytes.push import layouts
+from kafka_bytes.push.messages import (
     ClusterMetadataRequest,
     PartitionOffset,
     PingResponse,
@@ -18,7 +19,7 @@ from broker_runtime.wire.push.messages import (
     StartFetcherResponse,
     StopFetcherResponse,
 )
-from broker_runtime.wire.push.partition_text import partition_number
+from kafka_bytes.push.partition_text import read_partition
 from tests.support.processes.broker_process import BrokerProcess
 from tests.support.processes.wire_client import WireClient
 
@@ -71,17 +72,17 @@ class Consumer:
         assert frame is not None, "the broker has hung up"
         (kind,) = struct.unpack_from(">h", frame)
         told = tuple(PartitionOffset("orders", str(number), offset) for number, offset in self.positions.items())
-        if kind == layouts.PING:
+        if kind == own_keys.PING:
             self.pings += 1
             self._send(layouts.PING_RESPONSE, PingResponse(0, self.name, told))
-        elif kind == layouts.STOP_FETCHER:
+        elif kind == own_keys.STOP_FETCHER:
             self.positions = {}
             self._send(layouts.STOP_FETCHER_RESPONSE, StopFetcherResponse(0, self.name, told))
         else:
             start: StartFetcherRequest = layouts.START_FETCHER_REQUEST.read(memoryview(frame))
             parts = [part for thread in start.ownership_info for part in thread.assigned_parts]
             assert {part.partition.split("-")[0] for part in parts} <= {str(broker.id) for broker in start.brokers_info}
-            self.positions = {partition_number(part.partition): part.offset for part in parts}
+            self.positions = {read_partition(part.partition)[1]: part.offset for part in parts}
             self._send(layouts.START_FETCHER_RESPONSE, StartFetcherResponse(0, self.name))
 
     def say_that_it_stopped(self) -> None:

@@ -14,14 +14,10 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from broker_runtime.wire.push import layouts
-from broker_runtime.wire.push.layouts import START_FETCHER, STOP_FETCHER
-from broker_runtime.wire.push.messages import (
-    PartitionOffset,
-    PingResponse,
-    RegisterConsumerRequest,
-    StartFetcherResponse,
-)
+from kafka_bytes import own_keys
+from kafka_bytes.own_keys import START_FETCHER, STOP_FETCHER
+from kafka_bytes.push import layouts
+from kafka_bytes.push.messages import PartitionOffset, PingResponse, RegisterConsumerRequest, StartFetcherResponse
 from tests.support.groups.groups_at_work import GroupProducer, address, coordinator_of
 from tests.support.groups.push_readers import Place, PushReader, overlaps
 from tests.support.processes.broker_admin import until
@@ -441,7 +437,7 @@ def test_offsets_beyond_the_ends_of_logs_are_not_committed_whoever_leads_them(sc
         client.receive()
         told: tuple[PartitionOffset, ...] = ()
         while (frame := client.receive()) is not None:
-            if layouts.type_of(memoryview(frame)) == START_FETCHER:
+            if own_keys.type_of(memoryview(frame)) == START_FETCHER:
                 told = tuple(PartitionOffset(topic, str(number), 10**15) for topic, number in places)
                 client.send(layouts.START_FETCHER_RESPONSE.write(StartFetcherResponse(0, "faulty")))
             else:

@@ -15,9 +15,10 @@ import pytest
 from confluent_kafka import Producer
 
 from broker_runtime.errors import ErrorCode
-from broker_runtime.wire.push import layouts
-from broker_runtime.wire.push.layouts import Layout
-from broker_runtime.wire.push.messages import (
+from kafka_bytes import own_keys
+from kafka_bytes.push import layouts
+from kafka_bytes.push.layouts import Layout
+from kafka_bytes.push.messages import (
     ClusterMetadataRequest,
     ClusterMetadataResponse,
     PartitionOffset,
@@ -101,9 +102,9 @@ class Line:
         self.calls += 1
         (kind,) = struct.unpack_from(">h", frame)
         told = tuple(PartitionOffset("orders", part, 1) for part in sorted(self.reading))
-        if kind == layouts.PING:
+        if kind == own_keys.PING:
             self.send(layouts.PING_RESPONSE, PingResponse(0, self.name, told))
-        elif kind == layouts.STOP_FETCHER:
+        elif kind == own_keys.STOP_FETCHER:
             self.reading = set()
             self.send(layouts.STOP_FETCHER_RESPONSE, StopFetcherResponse(0, self.name, told))
         else:
@@ -238,16 +239,16 @@ ANSWERS = struct.pack(">h", 0) + text(b"c")
 @pytest.mark.parametrize(
     "content",
     [
-        frame(layouts.CLUSTER_METADATA, text(b"g", -1)),
-        frame(layouts.CLUSTER_METADATA, text(b"g") + b"\0"),
-        frame(layouts.REGISTER_CONSUMER, b""),
-        frame(layouts.REGISTER_CONSUMER, REGISTERS),
-        frame(layouts.REGISTER_CONSUMER, REGISTERS + b"\1" + text(b"smallest") + struct.pack(">iq", SESSION_MS, 0)),
-        frame(layouts.REGISTER_CONSUMER, text(b"\xff\xfe") + REGISTERS),
-        frame(layouts.REGISTER_CONSUMER, text(b"victims", 0x7FFF)),
-        frame(layouts.PING, ANSWERS),
-        frame(layouts.STOP_FETCHER, ANSWERS + struct.pack(">h", 0)),
-        frame(layouts.START_FETCHER, ANSWERS),
+        frame(own_keys.CLUSTER_METADATA, text(b"g", -1)),
+        frame(own_keys.CLUSTER_METADATA, text(b"g") + b"\0"),
+        frame(own_keys.REGISTER_CONSUMER, b""),
+        frame(own_keys.REGISTER_CONSUMER, REGISTERS),
+        frame(own_keys.REGISTER_CONSUMER, REGISTERS + b"\1" + text(b"smallest") + struct.pack(">iq", SESSION_MS, 0)),
+        frame(own_keys.REGISTER_CONSUMER, text(b"\xff\xfe") + REGISTERS),
+        frame(own_keys.REGISTER_CONSUMER, text(b"victims", 0x7FFF)),
+        frame(own_keys.PING, ANSWERS),
+        frame(own_keys.STOP_FETCHER, ANSWERS + struct.pack(">h", 0)),
+        frame(own_keys.START_FETCHER, ANSWERS),
         frame(30_000, b""),
         frame(30_006, b""),
         struct.pack(">ih", 1, 30_001)[:5],
@@ -263,7 +264,7 @@ def test_an_invalid_message_ends_its_connection(line: Open, content: bytes) -> N
 
 
 def test_half_a_frame_keeps_nobody_waiting(broker: BrokerProcess, line: Open) -> None:
-    whole = frame(layouts.REGISTER_CONSUMER, REGISTERS + b"\1" + text(b"smallest") + struct.pack(">i", SESSION_MS))
+    whole = frame(own_keys.REGISTER_CONSUMER, REGISTERS + b"\1" + text(b"smallest") + struct.pack(">i", SESSION_MS))
     for length in range(1, len(whole), 5):
         half = line()
         half.send_bytes(whole[:length])
@@ -311,7 +312,7 @@ def test_an_unrequested_answer_ends_registration_and_connection(line: Open, layo
 )
 def test_a_wrong_answer_to_a_ping_ends_registration_and_connection(line: Open, told: Any) -> None:
     one = line().started()
-    while struct.unpack_from(">h", one.receive())[0] != layouts.PING:
+    while struct.unpack_from(">h", one.receive())[0] != own_keys.PING:
         pass
     layout: Any = {
         PingResponse: layouts.PING_RESPONSE,
@@ -326,7 +327,7 @@ def test_a_wrong_answer_to_a_ping_ends_registration_and_connection(line: Open, t
 def test_offsets_out_of_range_harm_their_own_group_at_most(line: Open, offset: int) -> None:
     group = f"offset {offset}"
     one = line(group).started()
-    while struct.unpack_from(">h", one.receive())[0] != layouts.PING:
+    while struct.unpack_from(">h", one.receive())[0] != own_keys.PING:
         pass
     told = (PartitionOffset("orders", "0", offset), PartitionOffset("none", "2147483647", 5))
     one.send(layouts.PING_RESPONSE, PingResponse(0, "c", told))

@@ -17,8 +17,9 @@ from confluent_kafka import Consumer, ConsumerGroupType, KafkaException, Produce
 from confluent_kafka.admin import AdminClient
 from typer.testing import CliRunner
 
-from broker_runtime.wire.push import layouts
-from broker_runtime.wire.push.messages import (
+from kafka_bytes import own_keys
+from kafka_bytes.push import layouts
+from kafka_bytes.push.messages import (
     ClusterMetadataRequest,
     PartitionOffset,
     PingResponse,
@@ -26,7 +27,7 @@ from broker_runtime.wire.push.messages import (
     StartFetcherResponse,
     StopFetcherResponse,
 )
-from broker_runtime.wire.push.partition_text import partition_number
+from kafka_bytes.push.partition_text import read_partition
 from sluicegate_operator.cli.groups import groups as command
 from tests.support.processes.broker_process import BrokerProcess
 from tests.support.processes.kafka_tools import KafkaTools
@@ -103,16 +104,16 @@ class PushConsumer:
         while pings_left:
             frame = self._receive()
             (kind,) = struct.unpack_from(">h", frame)
-            if kind == layouts.PING:
+            if kind == own_keys.PING:
                 self._client.send(layouts.PING_RESPONSE.write(PingResponse(0, self._name, self._told_with)))
                 pings_left -= self._leaving.is_set()
-            elif kind == layouts.STOP_FETCHER:
+            elif kind == own_keys.STOP_FETCHER:
                 told = StopFetcherResponse(0, self._name, self._told_with)
                 self._client.send(layouts.STOP_FETCHER_RESPONSE.write(told))
             else:
                 start = layouts.START_FETCHER_REQUEST.read(frame)
                 parts = [part for thread in start.ownership_info for part in thread.assigned_parts]
-                self.started_at = {partition_number(part.partition): part.offset for part in parts}
+                self.started_at = {read_partition(part.partition)[1]: part.offset for part in parts}
                 self._client.send(layouts.START_FETCHER_RESPONSE.write(StartFetcherResponse(0, self._name)))
                 self.has_started.set()
 

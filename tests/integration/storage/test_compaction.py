@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from broker_runtime.config import TopicConfig
-from broker_runtime.storage.records.batch import ProducerStamp
+from kafka_bytes.batches import ProducerStamp
 from tests.support.logs.cleaning import append_keyed, clean
 from tests.support.logs.logs import LogHouse
 from tests.support.obtain.java import java

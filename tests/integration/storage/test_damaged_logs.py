@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from typer.testing import CliRunner
 
-from broker_runtime.storage.records.batch import encode_batch
+from kafka_bytes.batches import encode_batch
 from sluicegate_operator.cli.fleets.damage import damage
 from tests.support.processes.acknowledged import Partitions, create_topic
 from tests.support.processes.broker_admin import until

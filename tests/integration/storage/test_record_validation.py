@@ -11,7 +11,7 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
-from broker_runtime.storage.records.batch import encode_batch
+from kafka_bytes.batches import encode_batch
 from tests.support.logs.packed_batches import packed
 from tests.support.processes.broker_process import BrokerProcess
 from tests.support.processes.wire_client import WireClient

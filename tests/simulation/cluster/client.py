@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from broker_runtime.errors import ErrorCode
-from broker_runtime.storage.records.batch import NO_PRODUCER, ProducerStamp, encode_batch, iter_batches, iter_records
+from broker_runtime.storage.records.batch import iter_batches, iter_records
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.versions import FETCH, INIT_PRODUCER_ID, PRODUCE
+from kafka_bytes.batches import NO_PRODUCER, ProducerStamp, encode_batch
 from tests.simulation.cluster.connection import Address, ClusterView, Key, Unanswered
 
 _PRODUCE_TIMEOUT_MS = 2_000

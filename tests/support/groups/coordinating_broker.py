@@ -24,7 +24,6 @@ from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.replication.peer import Peers
 from broker_runtime.storage.log_dir.manager import LogManager
-from broker_runtime.storage.records.batch import encode_batch
 from broker_runtime.wire.header import prefix
 from broker_runtime.wire.messages import (
     Entity,
@@ -33,6 +32,7 @@ from broker_runtime.wire.messages import (
     encode_request_body,
 )
 from broker_runtime.wire.reader import RequestReader
+from kafka_bytes.batches import encode_batch
 from tests.support.fakes.manual_clock import ManualClock
 from tests.support.fakes.memory_filesystem import MemoryFileSystem
 from tests.support.logs.logs import LOG_DIR

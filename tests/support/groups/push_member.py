@@ -22,8 +22,9 @@ from typing import Any
 
 import confluent_kafka
 
-from broker_runtime.wire.push import layouts
-from broker_runtime.wire.push.messages import (
+from kafka_bytes import own_keys
+from kafka_bytes.push import layouts
+from kafka_bytes.push.messages import (
     ClusterMetadataRequest,
     PartitionOffset,
     PingResponse,
@@ -31,7 +32,7 @@ from broker_runtime.wire.push.messages import (
     StartFetcherResponse,
     StopFetcherResponse,
 )
-from broker_runtime.wire.push.partition_text import partition_number
+from kafka_bytes.push.partition_text import read_partition
 from sluicegate_consumer import Consumer, Listener, Settings
 
 POLL_S = 0.01
@@ -138,21 +139,21 @@ class PlainMember:
 
     def _answer(self, coordinator: socket.socket, frame: memoryview) -> bool:
         """Answer a call; return whether it was a ping."""
-        kind = layouts.type_of(frame)
+        kind = own_keys.type_of(frame)
         told = tuple(PartitionOffset(topic, str(number), at) for (topic, number), at in self._positions.items())
-        if kind == layouts.PING:
+        if kind == own_keys.PING:
             coordinator.sendall(layouts.PING_RESPONSE.write(PingResponse(0, self._name, told)))
-        elif kind == layouts.STOP_FETCHER:
+        elif kind == own_keys.STOP_FETCHER:
             self._read_only({})
             say("stopped")
             coordinator.sendall(layouts.STOP_FETCHER_RESPONSE.write(StopFetcherResponse(0, self._name, told)))
         else:
             start = layouts.START_FETCHER_REQUEST.read(frame)
             parts = [part for thread in start.ownership_info for part in thread.assigned_parts]
-            say(started((each.topic, partition_number(each.partition)) for each in parts))
-            self._read_only({(each.topic, partition_number(each.partition)): each.offset for each in parts})
+            say(started((each.topic, read_partition(each.partition)[1]) for each in parts))
+            self._read_only({(each.topic, read_partition(each.partition)[1]): each.offset for each in parts})
             coordinator.sendall(layouts.START_FETCHER_RESPONSE.write(StartFetcherResponse(0, self._name)))
-        return kind == layouts.PING
+        return kind == own_keys.PING
 
     def _read_only(self, positions: dict[tuple[str, int], int]) -> None:
         """Read exactly these partitions; offsets below 0 mean the same to librdkafka."""

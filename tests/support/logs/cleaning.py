@@ -7,18 +7,16 @@ from broker_runtime.storage.compaction.cleaning import CleanerSettings, Cleaning
 from broker_runtime.storage.compaction.dirt import Dirt
 from broker_runtime.storage.compaction.records import body_of
 from broker_runtime.storage.log.log import Log
-from broker_runtime.storage.records.batch import (
+from broker_runtime.storage.records.batch import Record, iter_batches, iter_records
+from kafka_bytes.batches import (
     COMPRESSION_MASK,
     HEADER,
     HEADER_BYTES,
     NO_PRODUCER,
     OVERHEAD_BYTES,
     ProducerStamp,
-    Record,
     checksum,
     encode_batch,
-    iter_batches,
-    iter_records,
 )
 from tests.support.logs.logs import LogHouse
 from tests.support.logs.packed_batches import packed

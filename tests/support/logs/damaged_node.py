@@ -10,9 +10,10 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.log_dir.manager import LogManager
-from broker_runtime.storage.records.batch import HEADER_BYTES, encode_batch, iter_batches, iter_records
+from broker_runtime.storage.records.batch import iter_batches, iter_records
 from broker_runtime.storage.segment.damaged_ranges import range_at
 from broker_runtime.storage.segment.segment import Segment
+from kafka_bytes.batches import HEADER_BYTES, encode_batch
 from tests.support.fakes.manual_clock import ManualClock
 from tests.support.fakes.memory_filesystem import MemoryFileSystem
 from tests.support.logs.logs import LOG_DIR, TOPIC_ID

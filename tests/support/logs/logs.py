@@ -9,15 +9,9 @@ from broker_runtime.storage.disk.disk import Disk
 from broker_runtime.storage.log.follower_log import FollowerLog
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.log_dir.manager import LogManager
-from broker_runtime.storage.records.batch import (
-    NO_PRODUCER,
-    Header,
-    ProducerStamp,
-    encode_batch,
-    iter_batches,
-    iter_records,
-)
+from broker_runtime.storage.records.batch import iter_batches, iter_records
 from broker_runtime.storage.recovery.recovery import RecoveryReport
+from kafka_bytes.batches import NO_PRODUCER, Header, ProducerStamp, encode_batch
 from tests.support.fakes.manual_clock import ManualClock
 from tests.support.fakes.memory_filesystem import MemoryFileSystem
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import cramjam
 
-from broker_runtime.storage.records.batch import CRC_FROM, HEADER, HEADER_BYTES, MAGIC, OVERHEAD_BYTES, checksum
+from kafka_bytes.batches import CRC_FROM, HEADER, HEADER_BYTES, MAGIC, OVERHEAD_BYTES, checksum
 from tests.support.logs.zigzag import varint
 
 _XERIAL_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from struct import pack_into
 
 from broker_runtime.storage.log.log import Log
-from broker_runtime.storage.records.batch import NO_PRODUCER, ProducerStamp, encode_batch, iter_batches, iter_records
+from broker_runtime.storage.records.batch import iter_batches, iter_records
+from kafka_bytes.batches import NO_PRODUCER, ProducerStamp, encode_batch
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple, Self
 
-from broker_runtime.wire.push.layouts import type_of
+from kafka_bytes.own_keys import type_of
 
 END = 0
 """The kind of an end of a connection, which can be held like a frame."""

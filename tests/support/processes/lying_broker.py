@@ -9,8 +9,9 @@ import struct
 import threading
 from typing import Self
 
-from broker_runtime.wire.push import layouts
-from broker_runtime.wire.push.messages import (
+from kafka_bytes import own_keys
+from kafka_bytes.push import layouts
+from kafka_bytes.push.messages import (
     Broker,
     ClusterMetadataResponse,
     PartitionOffset,
@@ -40,7 +41,7 @@ class Liar:
         self._topic, self._consumer_id = topic, consumer_id
         self._server = socket.create_server(("127.0.0.1", 0))
         self._port: int = self._server.getsockname()[1]
-        kinds = (layouts.CLUSTER_METADATA, layouts.REGISTER_CONSUMER, CALL, FETCH)
+        kinds = (own_keys.CLUSTER_METADATA, own_keys.REGISTER_CONSUMER, CALL, FETCH)
         self._lies = {kind: list(RUBBISH) for kind in kinds}
         self._lies[FETCH].append(self._wrong_checksum())
         self._closed = threading.Event()
@@ -82,12 +83,12 @@ class Liar:
         kind: int = struct.unpack_from(">h", frame, 4)[0]
         if self._lie(kind, connection):
             return
-        if kind == layouts.CLUSTER_METADATA:
+        if kind == own_keys.CLUSTER_METADATA:
             found = ClusterMetadataResponse(0, 1, (self._broker(),))
             connection.sendall(layouts.CLUSTER_METADATA_RESPONSE.write(found))
         elif kind == METADATA:
             connection.sendall(self._metadata())
-        elif kind == layouts.REGISTER_CONSUMER:
+        elif kind == own_keys.REGISTER_CONSUMER:
             connection.sendall(layouts.REGISTER_CONSUMER_RESPONSE.write(RegisterConsumerResponse(0)))
             if not self._lie(CALL, connection):
                 self._call(connection)

@@ -47,7 +47,7 @@ from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
 from kio.schema.unregister_broker.v0.response import UnregisterBrokerResponse
 from kio.static.primitive import f64, i8, i32
 
-from sluicegate_operator.kafka_admin.broker_metadata import Broker, BrokerMetadataResponse
+from kafka_bytes.messages.broker_metadata import BrokerMetadataResponse, DescribedBroker
 from sluicegate_operator.kafka_admin.configs import MIN_ISR, ResourceType
 from sluicegate_operator.kafka_admin.views import ConfigSource
 from sluicegate_operator.planning.layout.cluster_layout import FIRST_CONTROLLER_ID, INTERNAL_PORT
@@ -213,7 +213,7 @@ class ServedCluster(ScriptedCluster):
     def _metadata_of_brokers(self) -> BrokerMetadataResponse:
         return BrokerMetadataResponse(
             brokers=tuple(
-                Broker(
+                DescribedBroker(
                     node_id=i32(one),
                     host=self.host(one),
                     port=i32(INTERNAL_PORT),
@@ -280,10 +280,13 @@ class ServedCluster(ScriptedCluster):
 
     def _delete(self, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
         results = []
+        names = {topic.id: name for name, topic in self.topics.items()}
         for wanted in request.topics:
-            gone = self.topics.pop(str(wanted.name), None)
-            code = ErrorCode.unknown_topic_or_partition if gone is None else ErrorCode.none
-            results.append(DeletableTopicResult(name=wanted.name, topic_id=None, error_code=code))
+            name, unknown = str(wanted.name), ErrorCode.unknown_topic_or_partition
+            if wanted.topic_id is not None:
+                name, unknown = names.get(wanted.topic_id, ""), ErrorCode.unknown_topic_id
+            code = unknown if self.topics.pop(name, None) is None else ErrorCode.none
+            results.append(DeletableTopicResult(name=TopicName(name), topic_id=wanted.topic_id, error_code=code))
         self._revise()
         return DeleteTopicsResponse(throttle_time=NO_THROTTLE, responses=tuple(results))
 

@@ -2,11 +2,11 @@
 
 from typing import Any, cast
 
+from kafka_bytes.push.messages import Broker
 from sluicegate_consumer.brokers import BrokerLink, Brokers
 from sluicegate_consumer.config import Settings
 from sluicegate_consumer.connection import RequestConnection
 from sluicegate_consumer.wire.kafka import Request
-from sluicegate_consumer.wire.push import Broker
 
 BOOTSTRAP = ("seed", 9092)
 ONE, TWO = Broker(1, "k1", 9092), Broker(2, "k2", 9092)

@@ -5,12 +5,12 @@ from typing import Self
 
 import pytest
 
+from kafka_bytes.push.messages import Broker
 from sluicegate_consumer.brokers import BrokerLink, Brokers
 from sluicegate_consumer.config import Settings
 from sluicegate_consumer.connection import RequestConnection
 from sluicegate_consumer.wire.fields import INT16, INT32
 from sluicegate_consumer.wire.kafka import FETCH, Request
-from sluicegate_consumer.wire.push import Broker
 
 pytestmark = pytest.mark.virtual_time
 

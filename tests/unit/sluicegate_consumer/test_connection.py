@@ -5,10 +5,11 @@ from typing import Any, cast
 
 import pytest
 
+from kafka_bytes.frames import frame
 from sluicegate_consumer.config import Settings
 from sluicegate_consumer.connection import RequestConnection
 from sluicegate_consumer.errors import ProtocolError
-from sluicegate_consumer.wire.fields import INT32, frame
+from sluicegate_consumer.wire.fields import INT32
 from sluicegate_consumer.wire.kafka import Request
 
 pytestmark = pytest.mark.virtual_time

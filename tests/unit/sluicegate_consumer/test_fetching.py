@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from kafka_bytes.push.messages import Broker
 from sluicegate_consumer.brokers import BrokerLink, Brokers
 from sluicegate_consumer.config import Settings
 from sluicegate_consumer.errors import Code, CorruptRecordsError, FetchRefusedError
@@ -18,7 +19,7 @@ from sluicegate_consumer.wire import kafka
 from sluicegate_consumer.wire.fetch import FetchedPartition
 from sluicegate_consumer.wire.fields import INT8, INT16, INT32, INT64, items, text
 from sluicegate_consumer.wire.kafka import Request
-from sluicegate_consumer.wire.push import Broker, PartitionOffset
+from sluicegate_consumer.wire.push import PartitionOffset
 from tests.support.logs.packed_batches import timed
 
 pytestmark = pytest.mark.virtual_time

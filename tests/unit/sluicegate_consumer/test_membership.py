@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from kafka_bytes import own_keys
+from kafka_bytes.frames import frame
+from kafka_bytes.push.messages import Broker
 from sluicegate_consumer.brokers import BrokerLink, Brokers
 from sluicegate_consumer.config import Settings
 from sluicegate_consumer.connection import FrameConnection
@@ -17,9 +20,9 @@ from sluicegate_consumer.membership import Delivery, Membership
 from sluicegate_consumer.record import TopicPartition
 from sluicegate_consumer.streams import Flow, StreamQueue
 from sluicegate_consumer.wire import push
-from sluicegate_consumer.wire.fields import INT16, INT32, INT64, frame, items, text
+from sluicegate_consumer.wire.fields import INT16, INT32, INT64, items, text
 from sluicegate_consumer.wire.kafka import Request
-from sluicegate_consumer.wire.push import Broker, PartitionOffset, Registration
+from sluicegate_consumer.wire.push import PartitionOffset, Registration
 
 pytestmark = pytest.mark.virtual_time
 
@@ -37,14 +40,14 @@ def call(kind: int, rest: bytes = b"") -> bytes:
     return frame(INT16.pack(kind), text("c"), rest)[4:]
 
 
-PING = call(push.PING, INT32.pack(0))
-STOP = call(push.STOP_FETCHER)
+PING = call(own_keys.PING, INT32.pack(0))
+STOP = call(own_keys.STOP_FETCHER)
 
 
 def start(*offsets: int, stream: int = 0) -> bytes:
     """A StartFetcher for the partitions from 0 on; without offsets, for the first one from 7 on."""
     parts = [text("t") + text(f"1-{number}") + INT64.pack(offset) for number, offset in enumerate(offsets or (7,))]
-    return call(push.START_FETCHER, items(INT16, [text(f"c-{stream}") + items(INT16, parts)]) + BROKERS)
+    return call(own_keys.START_FETCHER, items(INT16, [text(f"c-{stream}") + items(INT16, parts)]) + BROKERS)
 
 
 def told(offset: int) -> list[PartitionOffset]:

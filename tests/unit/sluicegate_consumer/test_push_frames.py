@@ -4,7 +4,8 @@ import struct
 
 import pytest
 
-from broker_runtime.wire.push import layouts, messages
+from kafka_bytes.push import layouts, messages
+from kafka_bytes.push.partition_text import NO_LEADER
 from sluicegate_consumer.errors import ProtocolError
 from sluicegate_consumer.wire import push
 
@@ -35,16 +36,16 @@ def test_the_broker_decodes_what_the_consumer_encodes() -> None:
 
 def test_the_consumer_decodes_what_the_broker_encodes() -> None:
     metadata = layouts.CLUSTER_METADATA_RESPONSE.write(messages.ClusterMetadataResponse(0, 1, (BROKER,)))
-    assert push.read_cluster_metadata(without_size(metadata)) == (0, 1, (push.Broker(1, "k1", 9092),))
+    assert push.read_cluster_metadata(without_size(metadata)) == (0, 1, (messages.Broker(1, "k1", 9092),))
     registered = layouts.REGISTER_CONSUMER_RESPONSE.write(messages.RegisterConsumerResponse(16))
     assert push.read_registered(without_size(registered)) == 16
     ping = layouts.PING_REQUEST.write(messages.PingRequest("c", 2))
-    assert push.read_call(without_size(ping)) == push.Ping("c", 2)
+    assert push.read_call(without_size(ping)) == messages.PingRequest("c", 2)
     stop = layouts.STOP_FETCHER_REQUEST.write(messages.StopFetcherRequest("c"))
-    assert push.read_call(without_size(stop)) == push.StopFetcher("c")
-    parts = (push.PartitionOffset("t", 3, 7, leader=1), push.PartitionOffset("t", 4, -2, leader=push.NO_LEADER))
+    assert push.read_call(without_size(stop)) == messages.StopFetcherRequest("c")
+    parts = (push.PartitionOffset("t", 3, 7, leader=1), push.PartitionOffset("t", 4, -2, leader=NO_LEADER))
     found = push.read_call(without_size(START))
-    assert found == push.StartFetcher("c", ((1, parts),), (push.Broker(1, "k1", 9092),))
+    assert found == push.StartFetcher("c", ((1, parts),), (messages.Broker(1, "k1", 9092),))
 
 
 @pytest.mark.parametrize("length", range(len(START) - 4))

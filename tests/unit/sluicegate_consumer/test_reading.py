@@ -35,7 +35,7 @@ class Partition:
 
 def batch(first: int, count: int) -> Batch:
     (found,) = split(memoryview(timed([5] * count)))
-    return found._replace(base_offset=first, last_offset=first + count - 1)
+    return found._replace(header=found.header._replace(base_offset=first, last_offset_delta=count - 1))
 
 
 def test_a_place_is_told_until_it_is_found() -> None:

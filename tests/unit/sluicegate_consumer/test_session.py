@@ -2,10 +2,12 @@
 
 import pytest
 
+from kafka_bytes import own_keys
+from kafka_bytes.frames import frame
 from sluicegate_consumer.errors import Code, ProtocolError, RegistrationRefusedError
 from sluicegate_consumer.session import IdTakenError, Phase, Session, TryAgain
 from sluicegate_consumer.wire import push
-from sluicegate_consumer.wire.fields import INT16, INT32, frame, text
+from sluicegate_consumer.wire.fields import INT16, INT32, text
 from sluicegate_consumer.wire.push import PartitionOffset, Registration
 
 SESSION_S = 6.0
@@ -23,11 +25,11 @@ def call(kind: int, consumer_id: str = "c", rest: bytes = b"") -> memoryview:
 
 
 def ping(retries: int = 0) -> memoryview:
-    return call(push.PING, rest=INT32.pack(retries))
+    return call(own_keys.PING, rest=INT32.pack(retries))
 
 
-STOP = call(push.STOP_FETCHER)
-START = call(push.START_FETCHER, rest=INT16.pack(0) * 2)
+STOP = call(own_keys.STOP_FETCHER)
+START = call(own_keys.START_FETCHER, rest=INT16.pack(0) * 2)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +77,7 @@ def test_each_of_two_stops_has_its_answer() -> None:
     session.receive(START, 0.0)
 
 
-@pytest.mark.parametrize("wrong", [START, call(push.PING, "other", INT32.pack(0)), call(30_001)])
+@pytest.mark.parametrize("wrong", [START, call(own_keys.PING, "other", INT32.pack(0)), call(30_001)])
 def test_a_coordinator_that_does_what_it_may_not_is_left(wrong: memoryview) -> None:
     session = registered()
     session.receive(STOP, 0.0)

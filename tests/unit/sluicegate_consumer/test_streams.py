@@ -32,7 +32,7 @@ class Delivery:
         part = PartitionOffset("t", stream, 0, leader=1)
         reader = PartitionReader(part, stream, LIMIT, lambda: None)
         batches = list(split(memoryview(raw)))
-        reader.take(batches, batches[-1].last_offset + 1)
+        reader.take(batches, batches[-1].header.last_offset + 1)
         self.queues[stream].put(reader)
         self.flow.wake()
         return reader

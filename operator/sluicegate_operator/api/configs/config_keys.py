@@ -1,6 +1,6 @@
 """Which configuration keys a manifest may have, and what sets the others.
 
-The names are Kafka's and the broker's. The operator shares no code with the broker, so they are repeated here; a unit
+The names are Kafka's and the broker's. The operator shares no rules with the broker, so they are repeated here; a unit
 test compares them with the broker's own tables.
 """
 

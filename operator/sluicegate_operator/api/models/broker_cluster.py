@@ -1,6 +1,6 @@
 """BrokerCluster: brokers and their controllers, or an external Apache Kafka cluster that is managed.
 
-This module owns the spec, its rules and the status. `planning.cluster_layout` decides the layout of the nodes.
+This module owns the spec, its rules and the status. `planning.layout.cluster_layout` decides the layout of the nodes.
 """
 
 import re

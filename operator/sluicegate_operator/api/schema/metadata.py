@@ -1,6 +1,6 @@
 """Parts that all kinds share: the fields of ObjectMeta that the operator reads, conditions, the base of every status.
 
-`planning.conditions` defines what conditions mean, and when they are true.
+`planning.status.conditions` defines what conditions mean, and when they are true.
 """
 
 from datetime import datetime

@@ -15,13 +15,13 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 
+from kafka_bytes.frames import request_frame
 from sluicegate_operator.cli.storms.storm_report import AttemptOutcome, StormReport
 
 CLIENT_ID = "sluicegate-storm"
 """Identifies the storm in a broker's audit log."""
 CORRELATION_ID = 7
-_HEADER = struct.pack(">hhih", 18, 0, CORRELATION_ID, len(CLIENT_ID)) + CLIENT_ID.encode()
-API_VERSIONS_REQUEST = struct.pack(">i", len(_HEADER)) + _HEADER
+API_VERSIONS_REQUEST = request_frame(18, 0, CORRELATION_ID, CLIENT_ID)
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 """SO_LINGER of zero avoids TIME_WAIT: otherwise a long storm would run out of ports."""
 IP_BIND_ADDRESS_NO_PORT = 24

@@ -113,7 +113,7 @@ async def _quotas(
 
 
 async def _single_quotas(handle: BrokerHandle, left: Iterator[Entity]) -> Mapping[QuotaKey, float]:
-    """Read entities from `left` one after the other; several tasks may share it."""
+    """Read the entities one after the other. `left` has those that no task has read yet; several tasks share it."""
     found: dict[QuotaKey, float] = {}
     for entity in left:
         found |= await handle.describe_quotas_of(entity)

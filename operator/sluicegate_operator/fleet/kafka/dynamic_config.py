@@ -1,7 +1,7 @@
 """Dynamic broker configuration: read every broker, change what differs, and read until every broker has it.
 
-The operator and `sluicegate up` both use it; planning.broker_config decides what differs. An offline broker gets the
-cluster's defaults when it reconnects; the result is not complete before it was read.
+The operator and `sluicegate up` both use it; planning.layout.broker_config decides what differs. An offline broker gets
+the cluster's defaults when it reconnects; the result is not complete before it was read.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ Remember = Callable[[tuple[str, ...]], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class WantedConfig:
-    """The wanted configuration. `managed`, `own`: see planning.broker_config.
+    """The wanted configuration. `managed`, `own`: see planning.layout.broker_config.
 
     `deadline_s`: seconds that brokers may take to report a change.
     """

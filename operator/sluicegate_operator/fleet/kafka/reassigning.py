@@ -1,6 +1,6 @@
 """Bring a topic's partitions to the number of replicas in its Topic, one step at each reconcile.
 
-planning.reassignment decides what is sent; this module reads the state and sends the requests.
+planning.topics.reassignment decides what is sent; this module reads the state and sends the requests.
 """
 
 from collections.abc import Mapping

@@ -1,17 +1,17 @@
 """Topics: read one on the brokers, change what differs, and wait until the brokers report it.
 
 planning.topics decides what differs; this module sends the requests. The caller reports partitions that cannot be
-removed, see judge_observed. Numbers of replicas are changed by fleet.reassigning.
+removed, see judge_observed. Numbers of replicas are changed by fleet.kafka.reassigning.
 """
 
 import asyncio
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Protocol
 from uuid import UUID
 
+from kafka_bytes.uuids import decode_uuid, encode_uuid
 from sluicegate_operator.api.models.topic import Topic
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.kafka.asking import BrokerPool
@@ -231,12 +231,7 @@ def _observed(view: TopicView, configs: Configs, moving: Mapping[Partition, Reas
 
 def kafka_form(topic_id: UUID | None) -> str:
     """Return the id as Kafka's tools show it: 22 characters of base64; empty for None."""
-    return urlsafe_b64encode(topic_id.bytes).decode().rstrip("=") if topic_id else ""
-
-
-def _uuid(topic_id: str) -> UUID:
-    """Return the id of a `kafka_form`."""
-    return UUID(bytes=urlsafe_b64decode(f"{topic_id}=="))
+    return encode_uuid(topic_id) if topic_id else ""
 
 
 async def apply_topic_actions(pool: BrokerPool, actions: Sequence[TopicAction]) -> str:
@@ -266,7 +261,7 @@ def _request(action: TopicAction) -> Callable[[BrokerAddress, BrokerHandle], Awa
             case AlterTopicConfigs():
                 await handle.alter_topic_configs(action.name, ConfigChange(set=action.set, delete=action.delete))
             case DeleteTopic():
-                await handle.delete_topic(action.name, _uuid(action.topic_id))
+                await handle.delete_topic(action.name, decode_uuid(action.topic_id))
         return ""
 
     return send

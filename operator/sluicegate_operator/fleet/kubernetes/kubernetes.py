@@ -54,7 +54,7 @@ from sluicegate_operator.resources.owner import is_controlled_by, why_not_ours
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """The result of one observation, with `view` read before `pods`: see planning.fencing.
+    """The result of one observation, with `view` read before `pods`: see planning.registrations.fencing.
 
     `session_pods` has the results of all observations.
     """
@@ -126,8 +126,9 @@ class KubernetesFleet:
         Claims and pod templates are checked before anything is applied. After a later error, earlier children stay
         applied, and nothing is applied that may need the refused one. PodDisruptionBudgets come last.
 
-        Without `broker_count` there are never fewer brokers than before: planning.scale decides which may be removed.
-        `check` raises if that decision is outdated; it is called while no other task applies children of this cluster.
+        Without `broker_count` there are never fewer brokers than before: planning.rolls.scale decides which may be
+        removed. `check` raises if that decision is outdated; it is called while no other task applies children of this
+        cluster.
         """
         async with self._applying[cluster.namespace, cluster.name]:
             if check is not None:
@@ -190,7 +191,7 @@ class KubernetesFleet:
         """Create the empty ConfigMap for observer code before the pods that import modules from it.
 
         So another user's ConfigMap cannot have its name. Raises NameTakenError if it has. Its contents:
-        handlers.observer_code.
+        handlers.reconcilers.observer_code.
         """
         if not cluster.spec.allows_config_map_code:
             return
@@ -370,7 +371,7 @@ def _broker_pods(pods: Sequence[NodePod]) -> tuple[BrokerPod, ...]:
 def _scaled(found: Mapping[str, Any], cluster: BrokerCluster) -> Sequence[str]:
     """Return a sentence if another client has set the StatefulSet's number of pods to another than the spec's.
 
-    It is empty for other objects. Only planning.scale removes brokers, so the number may be reset later.
+    It is empty for other objects. Only planning.rolls.scale removes brokers, so the number may be reset later.
     """
     who = who_set(found, "spec", "replicas") if found["kind"] == STATEFUL_SET.kind else ""
     if not who:

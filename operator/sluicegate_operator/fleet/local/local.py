@@ -1,7 +1,7 @@
 """A fleet of processes on this machine: one for each controller and broker of each cluster, all on loopback.
 
-planning.cluster_layout defines a node. `node_placement` adds its ports and files, and `node_processes` its process. The
-engine decides when a node with a changed configuration may restart.
+planning.layout.cluster_layout defines a node. `node_placement` adds its ports and files, and `node_processes` its
+process. The engine decides when a node with a changed configuration may restart.
 """
 
 import asyncio

@@ -1,11 +1,9 @@
 """The data folder of `sluicegate up`: its owner, the ports of its nodes, and the files of each node.
 
-DIR/lock                     held by the running `up`; holds its pid
-DIR/state.json               what runs where, for `sluicegate status`
-DIR/manifests.json           what was applied last, for `sluicegate plan --up`
-DIR/ports.json               kept, so that a restart keeps every address
-DIR/remembered.json          fields of statuses that outlive `up`: keys that it has set, see planning.broker_config
-DIR/<cluster>/node-<id>/     server.properties, broker.log, data/
+DIR/lock                     held by the running `up`; holds its pid DIR/state.json               what runs where, for
+`sluicegate status` DIR/manifests.json           what was applied last, for `sluicegate plan --up` DIR/ports.json
+kept, so that a restart keeps every address DIR/remembered.json          fields of statuses that outlive `up`: keys that
+it has set, see planning.layout.broker_config DIR/<cluster>/node-<id>/     server.properties, broker.log, data/
 """
 
 import fcntl

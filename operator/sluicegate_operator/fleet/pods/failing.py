@@ -120,7 +120,7 @@ class FailingNodes:
 async def failing_nodes(
     kube: KubeClient, events: SetEvents, cluster: BrokerCluster, layout: ClusterLayout, pods: Sequence[NodePod]
 ) -> FailingNodes:
-    """Return the nodes that do not start. `cluster` names its images, see planning.images.
+    """Return the nodes that do not start. `cluster` names its images, see planning.layout.images.
 
     A pod that still has to be restarted is left out: its state says nothing about the wanted configuration.
     """

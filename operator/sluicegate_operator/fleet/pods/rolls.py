@@ -1,4 +1,4 @@
-"""Read the state of brokers and pods for planning.roll and planning.scale.
+"""Read the state of brokers and pods for planning.rolls.roll and planning.rolls.scale.
 
 The module decides nothing. A state that cannot be read is None with a sentence, because a roll must not continue
 without it.

@@ -30,7 +30,7 @@ Make = Callable[[Sequence[str]], Awaitable[TlsPair]]
 
 
 async def new_pair(hosts: Sequence[str]) -> TlsPair:
-    """Make a certificate in a separate process, see kube.new_certificate. Raises CertificateError."""
+    """Make a certificate in a separate process, see kube.certificates.new_certificate. Raises CertificateError."""
     command = [sys.executable, "-m", "sluicegate_operator.kube.certificates.new_certificate", str(LIVES_DAYS), *hosts]
     try:
         done = await asyncio.to_thread(

@@ -19,13 +19,13 @@ from sluicegate_operator.planning.layout.workloads import Members
 log = logging.getLogger(__name__)
 
 PODS_S, NAMESPACES_S = 30, 60
-"""Periods of the watches, see kube.watched: how soon a watch that was cut off silently is noticed."""
+"""Periods of the watches, see kube.cache.watched: how soon a watch that was cut off silently is noticed."""
 LOOK_S = 5.0
 """How often the watches are checked: no event reports that a watch has been broken for too long."""
 
 
 class Feeding(Protocol):
-    """handlers.kopf_operator.KopfOperator, for one cache."""
+    """Feeds one cache with objects of the API server until `stop`, see handlers.kopf_operator.KopfOperator."""
 
     def start(self) -> None: ...
 

@@ -16,7 +16,7 @@ Resource = tuple[str, str]
 
 _WRITTEN_BY_PEOPLE = tuple(kind.plural for kind in BY_PEOPLE)
 _APPLIED = frozenset({"get", "list", "watch", "create", "patch"})
-"""The rights on children: see KubeClient.apply and kube.watched."""
+"""The rights on children: see KubeClient.apply and kube.cache.watched."""
 
 CALLED: Mapping[Resource, frozenset[str]] = {
     **{(GROUP, kind): frozenset({"list", "watch"}) for kind in _WRITTEN_BY_PEOPLE},

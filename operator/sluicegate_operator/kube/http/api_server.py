@@ -75,7 +75,7 @@ class ApiServer:
     """Sends requests in its own threads. Belongs to one event loop.
 
     A thread sends a write only if `may_write` returns True at that moment. A request that is denied counts as retriable
-    until it has been denied for `denied_for_s`, see kube.denials.
+    until it has been denied for `denied_for_s`, see kube.http.denials.
     """
 
     def __init__(

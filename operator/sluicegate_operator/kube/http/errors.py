@@ -12,7 +12,7 @@ class KubeError(Exception):
     """The API server refused a request; `status` is its HTTP code.
 
     If it is not `retriable`, a user must act. 401 and 403 become not retriable only after they have lasted, see
-    kube.denials.
+    kube.http.denials.
     """
 
     def __init__(self, message: str, status: int | None = None, *, retriable: bool = False) -> None:

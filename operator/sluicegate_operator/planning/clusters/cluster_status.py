@@ -66,20 +66,20 @@ class ObservedCluster:
     - `not_applied`: the API server's message if the refusal may pass and has lasted.
     - `not_starting`: what prevents a node from starting, if anything.
     - `name_taken`: which child's name is used by an object that the cluster does not own, and what to do.
-    - `claims_taken`: see planning.claims.
+    - `claims_taken`: see planning.clusters.claims.
     - `unreadable`: objects that the children depend on and that cannot be read.
     - `followed_generation`: generation of the spec from which `roll`, `scale` and `config_lagging` were derived; None
       is the present one.
-    - `roll`, `scale`: the steps of planning.roll and planning.scale.
-    - `racks`: the plan of planning.racks, if the cluster has racks.
+    - `roll`, `scale`: the steps of planning.rolls.roll and planning.rolls.scale.
+    - `racks`: the plan of planning.registrations.racks, if the cluster has racks.
     - `config_lagging`: brokers without all of the dynamic configuration, with what they lack.
     - `config_refused`: the brokers' message about a value that they refuse.
     - `volumes`: None if they have not been checked.
     - `unreachable`: brokers whose pods are ready and that have not answered for long, with the cause.
     - `broker_pods`: number of broker pods that exist.
     - `listeners`: those that clients can use.
-    - `version`: see planning.cluster_access.version_range; None before a broker has reported it.
-    - `away`: a sentence about nodes that are lost, see planning.lost_nodes.
+    - `version`: see planning.clusters.cluster_access.version_range; None before a broker has reported it.
+    - `away`: a sentence about nodes that are lost, see planning.rolls.lost_nodes.
     """
 
     brokers_expected: int

@@ -108,7 +108,7 @@ class ExternalSeen:
 
 @dataclass(frozen=True, slots=True)
 class ConfigProgress:
-    """Progress of the dynamic configuration, as in planning.cluster_status.
+    """Progress of the dynamic configuration, as in planning.clusters.cluster_status.
 
     `generation`: generation of the spec that it follows from; None is the present one.
     """

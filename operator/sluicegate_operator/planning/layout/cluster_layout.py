@@ -8,7 +8,6 @@ Neither contains dynamic configuration, so the file of a process that starts lat
 except for client listeners: `listeners` describes how they change on running brokers.
 """
 
-import base64
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,6 +15,7 @@ from enum import StrEnum
 from ipaddress import ip_network
 from typing import Any
 
+from kafka_bytes.uuids import decode_uuid, encode_uuid
 from sluicegate_operator.api.configs.config_keys import DYNAMIC_CONFIG_KEYS, LISTENER_PREFIX
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster, ConnectionQuotaSettings
 from sluicegate_operator.api.models.broker_listener import BrokerListener
@@ -236,7 +236,7 @@ def cluster_id(cluster: BrokerCluster) -> str:
     """Return the cluster id in Kafka's form: 22 characters of base64."""
     if cluster.spec.cluster_id is not None:
         return cluster.spec.cluster_id
-    return base64.urlsafe_b64encode(_identity(cluster).bytes).decode().rstrip("=")
+    return encode_uuid(_identity(cluster))
 
 
 def _identity(cluster: BrokerCluster) -> uuid.UUID:
@@ -245,7 +245,7 @@ def _identity(cluster: BrokerCluster) -> uuid.UUID:
     It is spec.clusterId if set, else the object's uid. Without an API server it is derived from the object's name.
     """
     if cluster.spec.cluster_id is not None:
-        return uuid.UUID(bytes=base64.urlsafe_b64decode(f"{cluster.spec.cluster_id}=="))
+        return decode_uuid(cluster.spec.cluster_id)
     uid = cluster.metadata.uid
     return uuid.UUID(uid) if _is_uuid(uid) else uuid.uuid5(uuid.NAMESPACE_DNS, f"{cluster.name}.{cluster.namespace}")
 

@@ -59,7 +59,7 @@ class CronSchedule:
 
 
 def parse_schedule(text: str) -> CronSchedule:
-    """Parse text that matches api.audit_pipeline.SCHEDULE_PATTERN. Raises ScheduleError."""
+    """Parse text that matches api.models.audit_pipeline.SCHEDULE_PATTERN. Raises ScheduleError."""
     fields = SHORTHANDS.get(text, text).lower().split()
     minutes, hours, days, months, weekdays = fields
     return CronSchedule(

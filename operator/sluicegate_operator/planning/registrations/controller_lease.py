@@ -1,7 +1,7 @@
 """Detect that the process which holds the Lease of a cluster's controllers has ended, so that the Lease may end. Pure.
 
-The Lease must have been read before the pods; planning.fencing describes what proves an end. A lost Kubernetes node
-proves none: the Lease expires normally.
+The Lease must have been read before the pods; planning.registrations.fencing describes what proves an end. A lost
+Kubernetes node proves none: the Lease expires normally.
 """
 
 from collections.abc import Mapping

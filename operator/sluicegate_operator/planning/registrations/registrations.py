@@ -18,7 +18,7 @@ from sluicegate_operator.resources.broker_registration import broker_registratio
 from sluicegate_operator.resources.labels import READINESS_GATE
 
 UNKNOWN = "Unknown"
-"""State of a broker whose state cannot be observed; see planning.unknown_registrations."""
+"""State of a broker whose state cannot be observed; see planning.registrations.unknown_registrations."""
 AGE_STEPS_S = (0, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14400, 43200, 86400)
 
 

@@ -1,8 +1,9 @@
 """Plan the actions that bring a topic to its Topic: create, add partitions, alter configuration, delete.
 
-The number of replicas is changed by planning.reassignment. Two Topics may name one Kafka topic: the oldest governs it,
-and the others report a conflict. A topic may be older than its Topic: its configuration is then extended, and only keys
-that were set for the Topic are ever removed. A key of the Topic that another client changed is reset like any drift.
+The number of replicas is changed by planning.topics.reassignment. Two Topics may name one Kafka topic: the oldest
+governs it, and the others report a conflict. A topic may be older than its Topic: its configuration is then extended,
+and only keys that were set for the Topic are ever removed. A key of the Topic that another client changed is reset like
+any drift.
 """
 
 from collections.abc import Collection, Mapping, Sequence

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
 from broker_runtime.storage.disk.checkpoint import HIGH_WATERMARKS, RECOVERY_POINTS, Partition, read_offsets
 from broker_runtime.storage.disk.ledger import read_ledger
-from broker_runtime.storage.records.batch import HEADER_BYTES, MAGIC, Header, parse_header
+from kafka_bytes.batches import HEADER_BYTES, MAGIC, Header, parse_header
 from tests.simulation.cluster import check
 from tests.simulation.cluster.faults import disk_faults
 from tests.simulation.cluster.machine.process import Process

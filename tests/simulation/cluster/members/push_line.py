@@ -5,7 +5,7 @@ import struct
 from collections import deque
 from typing import Any
 
-from broker_runtime.wire.push.layouts import Layout
+from kafka_bytes.push.layouts import Layout
 from tests.simulation.cluster.connection import Address
 from tests.simulation.cluster.machine.network import Transport
 

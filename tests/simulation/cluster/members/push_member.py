@@ -9,8 +9,9 @@ import struct
 from typing import Any
 
 from broker_runtime.errors import ErrorCode
-from broker_runtime.wire.push import layouts
-from broker_runtime.wire.push.messages import (
+from kafka_bytes import own_keys
+from kafka_bytes.push import layouts
+from kafka_bytes.push.messages import (
     ClusterMetadataRequest,
     ClusterMetadataResponse,
     PartitionOffset,
@@ -21,7 +22,7 @@ from broker_runtime.wire.push.messages import (
     StartFetcherResponse,
     StopFetcherResponse,
 )
-from broker_runtime.wire.push.partition_text import partition_number
+from kafka_bytes.push.partition_text import read_partition
 from tests.simulation.cluster.connection import Address
 from tests.simulation.cluster.members.member import NOT_IN_A_GROUP, Member
 from tests.simulation.cluster.members.push_line import Line, LineLost, open_line
@@ -73,7 +74,7 @@ class PushMember(Member):
         """Answer one more ping, and wait for the next: by then its offsets have arrived."""
         self._leaves, pings = True, 0
         while self._line is not None and pings < 2:
-            pings += await self._serve(self._line) == layouts.PING
+            pings += await self._serve(self._line) == own_keys.PING
         if self._line is not None:
             self._end("leaves")
 
@@ -145,11 +146,11 @@ class PushMember(Member):
             return None
         self._heard_s = self.now()
         (kind,) = _TYPE.unpack_from(frame)
-        if kind == layouts.PING:
+        if kind == own_keys.PING:
             self.own(self.owned, self.term, self._heard_s)
             told = self._tell()
             line.send(layouts.PING_RESPONSE, PingResponse(0, self._consumer_id, told))
-        elif kind == layouts.STOP_FETCHER:
+        elif kind == own_keys.STOP_FETCHER:
             await self._stop(line)
         else:
             await self._start(line, layouts.START_FETCHER_REQUEST.read(memoryview(frame)))
@@ -169,7 +170,7 @@ class PushMember(Member):
     async def _start(self, line: Line, start: StartFetcherRequest) -> None:
         self._moment("is told to start", line.host)
         parts = [part for thread in start.ownership_info for part in thread.assigned_parts]
-        self._at = {(part.topic, partition_number(part.partition)): part.offset for part in parts}
+        self._at = {(part.topic, read_partition(part.partition)[1]): part.offset for part in parts}
         if self._stopped is not None:
             told, stopped_s = self._stopped
             self._stopped = None

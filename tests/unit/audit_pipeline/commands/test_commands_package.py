@@ -21,12 +21,13 @@ def made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     return tmp_path / "dist"
 
 
-def test_the_archive_has_every_file_of_the_package_and_its_schemas_are_no_links(made: Path) -> None:
+def test_the_archive_has_every_file_of_its_packages_and_its_schemas_are_no_links(made: Path) -> None:
     with zipfile.ZipFile(made / "audit_pipeline.zip") as archive:
         names = archive.namelist()
         for name in ("audit_pipeline/audit_event.v1.json", "audit_pipeline/results/audit_result.v1.json"):
             assert archive.read(name) == (ROOT / "schemas" / name.rpartition("/")[2]).read_bytes()
-    there = [path for path in (ROOT / "audit_pipeline").rglob("*") if path.is_file()]
+    packages = (ROOT / "audit_pipeline", ROOT / "kafka_bytes")
+    there = [path for package in packages for path in package.rglob("*") if path.is_file()]
     expected = {str(path.relative_to(ROOT)) for path in there if "__pycache__" not in path.parts}
     assert set(names) == expected
     assert len(names) == len(expected)

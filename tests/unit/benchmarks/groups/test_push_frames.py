@@ -2,8 +2,8 @@
 
 from benchmarks.groups import push_frames
 from benchmarks.groups.push_frames import Part
-from broker_runtime.wire.push import layouts
-from broker_runtime.wire.push.messages import (
+from kafka_bytes.push import layouts
+from kafka_bytes.push.messages import (
     Broker,
     PartitionOffset,
     PingResponse,

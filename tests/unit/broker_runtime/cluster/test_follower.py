@@ -30,9 +30,9 @@ from broker_runtime.node.controller_node import ControllerNode
 from broker_runtime.slicing.steps import Steps
 from broker_runtime.slicing.turn_lengths import TurnLengths
 from broker_runtime.storage.log_dir.manager import LogManager
-from broker_runtime.storage.records.batch import encode_batch
 from broker_runtime.wire.header import response_prefix
 from broker_runtime.wire.messages import encode_response
+from kafka_bytes.batches import encode_batch
 from tests.support.fakes.inline_executor import InlineExecutor
 from tests.support.fakes.manual_clock import ManualClock
 from tests.support.fakes.memory_filesystem import MemoryFileSystem

@@ -15,7 +15,7 @@ from broker_runtime.metadata.topic_names import METADATA_TOPIC
 from broker_runtime.node.controller_node import JOURNAL_CONFIG, ControllerNode
 from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.log_dir.manager import LogManager
-from broker_runtime.storage.records.batch import encode_batch
+from kafka_bytes.batches import encode_batch
 from tests.support.fakes.inline_executor import InlineExecutor
 from tests.support.fakes.journal_store import MemoryStore, SharedObjects
 from tests.support.fakes.manual_clock import ManualClock

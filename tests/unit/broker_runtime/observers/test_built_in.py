@@ -17,8 +17,8 @@ from broker_runtime.observers.json_log import JsonLog
 from broker_runtime.observers.prometheus import PrometheusObserver
 from broker_runtime.observers.samples import sample_request, sample_response
 from broker_runtime.observers.surroundings import BrokerFacts
-from broker_runtime.storage.records.batch import encode_batch
 from broker_runtime.wire.versions import FETCH, METADATA, PRODUCE
+from kafka_bytes.batches import encode_batch
 
 BATCH = encode_batch([(None, b"v"), (None, b"w")], 1_000)
 OK, UNKNOWN_TOPIC = ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -18,9 +18,9 @@ from broker_runtime.observers.filters import Filter
 from broker_runtime.observers.hub import ObserverHub
 from broker_runtime.observers.in_service import ObserverInService, Readings
 from broker_runtime.observers.source import OutlivedError
-from broker_runtime.storage.records.batch import encode_batch
 from broker_runtime.wire.reply import FileRegion, PendingReply, Reply
 from broker_runtime.wire.versions import API_VERSIONS, FETCH, PRODUCE
+from kafka_bytes.batches import encode_batch
 from tests.support.logs.logs import TOPIC_ID, LogHouse
 from tests.support.logs.replicas import LeadingNode, leading
 from tests.support.requests.calls import NotedConnection

@@ -20,9 +20,9 @@ from broker_runtime.replication.follower import Cut, FollowerReplica, cut_for
 from broker_runtime.replication.leader_questions import log_start
 from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.log.follower_log import FollowerLog
-from broker_runtime.storage.records.batch import HEADER_BYTES
 from broker_runtime.wire.messages import decode_request, encode_request_body, encode_response_body
 from broker_runtime.wire.versions import FETCH, LIST_OFFSETS
+from kafka_bytes.batches import HEADER_BYTES
 from tests.support.fakes import virtual_time
 from tests.support.fakes.manual_disk import ManualDisk
 from tests.support.logs.cleaning import append_keyed, clean, records_of

@@ -20,10 +20,11 @@ from broker_runtime.replication.follower import FollowerReplica
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.replication.peer import Peers
 from broker_runtime.storage.log.log import Log
-from broker_runtime.storage.records.batch import HEADER_BYTES, iter_batches, iter_records
+from broker_runtime.storage.records.batch import iter_batches, iter_records
 from broker_runtime.wire.header import response_prefix
 from broker_runtime.wire.messages import decode_request, encode_response
 from broker_runtime.wire.protocol_versions import PROTOCOL_VERSION_MAX
+from kafka_bytes.batches import HEADER_BYTES
 from tests.support.fakes import virtual_time
 from tests.support.fakes.manual_clock import ManualClock
 from tests.support.logs.logs import TOPIC_ID, LogHouse, values_of

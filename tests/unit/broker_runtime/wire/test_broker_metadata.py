@@ -13,7 +13,8 @@ from broker_runtime.wire.messages import (
     encode_response,
     encode_response_body,
 )
-from broker_runtime.wire.versions import BROKER_METADATA, BROKER_REGISTRATION, OWN_KEYS_FROM
+from broker_runtime.wire.versions import BROKER_REGISTRATION, OWN_KEYS_FROM
+from kafka_bytes.own_keys import BROKER_METADATA
 from tests.support.requests.request_frames import encode_request
 
 

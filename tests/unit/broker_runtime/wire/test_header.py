@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from broker_runtime.errors import ProtocolError
 from broker_runtime.wire.header import read_header, response_prefix
 from broker_runtime.wire.messages import frame_request
-from broker_runtime.wire.varint import read_uvarint, write_uvarint
+from broker_runtime.wire.varint import read_uvarint
 from broker_runtime.wire.versions import API_VERSIONS, FORMATS, METADATA, OWN_KEYS_FROM
+from kafka_bytes.varints import write_uvarint
 from tests.support.requests.request_frames import encode_request, is_flexible
 
 
@@ -55,10 +56,12 @@ def test_api_versions_answers_with_the_short_header_in_every_version() -> None:
 def test_varints_round_trip(value: int) -> None:
     raw = write_uvarint(value)
     assert read_uvarint(memoryview(raw), 0) == (value, len(raw))
+    with pytest.raises(ProtocolError, match="the request ends inside a varint"):
+        read_uvarint(memoryview(raw)[:-1], 0)
 
 
 def test_an_endless_varint_is_refused() -> None:
-    with pytest.raises(ProtocolError, match="longer than five"):
+    with pytest.raises(ProtocolError, match="a varint is longer than five bytes"):
         read_uvarint(memoryview(b"\xff" * 20), 0)
 
 

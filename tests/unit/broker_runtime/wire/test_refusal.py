@@ -4,13 +4,7 @@ import pytest
 
 from broker_runtime.wire.messages import decode_response
 from broker_runtime.wire.refusal import refusal
-from broker_runtime.wire.versions import (
-    DESCRIBE_CLIENT_QUOTAS,
-    FETCH,
-    METADATA,
-    OFFSET_FETCH,
-    PRODUCE,
-)
+from broker_runtime.wire.versions import DESCRIBE_CLIENT_QUOTAS, FETCH, METADATA, OFFSET_FETCH, PRODUCE
 from tests.support.requests.random_messages import SERVED
 
 INVALID_REQUEST = 42

@@ -6,7 +6,7 @@ from kio.schema.errors import ErrorCode as KioErrorCode
 from broker_runtime.errors import ErrorCode
 from broker_runtime.wire.messages import decode_request, encode_response_body
 from broker_runtime.wire.protocol_versions import HISTORY
-from broker_runtime.wire.versions import ACCEPT_LOG_LOSS, DESCRIBE_LOG_DAMAGE
+from kafka_bytes.own_keys import ACCEPT_LOG_LOSS, DESCRIBE_LOG_DAMAGE
 from sluicegate_operator.kafka_admin import log_damage
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.errors import KafkaApiError, UnsupportedApiError

@@ -144,7 +144,7 @@ class Path:
 
     def __init__(self, world: dict[int, ObservedLimits]) -> None:
         self.world = world
-        self.governed = GovernedQuotas(around=ClusterFacts(tuple(world)))
+        self.governed = GovernedQuotas(facts=ClusterFacts(tuple(world)))
         self.sent: set[LimitKey] = set()
         self.told: list[str] = []
 

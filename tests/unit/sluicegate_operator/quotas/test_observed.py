@@ -74,7 +74,7 @@ class Shop:
         self.marked: list[str] = []
         self.context = Context(MemoryKube(), read_settings({}, None, None, None))  # type: ignore[arg-type]
         self.context.mark = lambda queue, _: self.marked.append(queue)
-        self.governed = GovernedQuotas(around=ClusterFacts(tuple(brokers.places), strategy="token-bucket"))
+        self.governed = GovernedQuotas(facts=ClusterFacts(tuple(brokers.places), strategy="token-bucket"))
         found = [parse_resource(document) for document in (cluster(2), LISTENER, *quotas)]
         [shop] = [one for one in found if isinstance(one, BrokerCluster)]
         ports = [one for one in found if isinstance(one, BrokerListener)]

@@ -27,7 +27,7 @@ class Shop:
     """Two expected brokers that have all wanted limits."""
 
     def __init__(self, *quotas: dict[str, Any], listeners: bool = True) -> None:
-        self.governed = GovernedQuotas(around=ClusterFacts((0, 1)))
+        self.governed = GovernedQuotas(facts=ClusterFacts((0, 1)))
         self.want(*quotas, listeners=listeners)
         for broker_id in (0, 1):
             self.answers(broker_id)
@@ -92,16 +92,16 @@ def test_only_quotas_that_miss_their_listener_get_no_status_while_listeners_are_
     shop = Shop(ONE, ON_LISTENER, listeners=False)
     missing = shop.status("on-listener")
     assert missing is not None
-    shop.governed.around = ClusterFacts((0, 1), mute=True)
+    shop.governed.facts = ClusterFacts((0, 1), mute=True)
     assert shop.status("on-listener") is None
     found = Shop(ONE, ON_LISTENER)
-    found.governed.around = ClusterFacts((0, 1), mute=True)
+    found.governed.facts = ClusterFacts((0, 1), mute=True)
     assert found.ready("on-listener")[:2] == ("2/2", "Enforced")
 
 
 def test_why_brokers_lag_is_said_only_of_quotas_that_some_lack() -> None:
     shop = Shop(ONE, quota("two", "10.0.0.2"))
-    shop.governed.around = ClusterFacts((0, 1), error="the connection was lost")
+    shop.governed.facts = ClusterFacts((0, 1), error="the connection was lost")
     shop.answers(1, *shop.keys)
     brokers, reason, message = shop.ready()
     assert (brokers, reason) == ("1/2", "Applying")
@@ -109,14 +109,14 @@ def test_why_brokers_lag_is_said_only_of_quotas_that_some_lack() -> None:
     assert shop.ready("two")[:2] == ("2/2", "Enforced")
     assert "lost" not in shop.ready("two")[2]
     assert sorted(shop.waiting()) == ["one", "two"]
-    shop.governed.around = ClusterFacts((0, 1), error="the connection was refused")
+    shop.governed.facts = ClusterFacts((0, 1), error="the connection was refused")
     assert shop.waiting() == ["one"], "only those that lag say why"
     assert shop.waiting() == []
 
 
 def test_a_refusal_takes_precedence_over_a_connection_error_if_a_broker_lacks_the_limit() -> None:
     shop = Shop(ONE)
-    shop.governed.around = ClusterFacts((0, 1), error="the connection was lost")
+    shop.governed.facts = ClusterFacts((0, 1), error="the connection was lost")
     shop.governed.ledger.refused = dict.fromkeys(shop.keys, "INVALID_REQUEST")
     assert shop.ready()[:2] == ("2/2", "Enforced")
     shop.answers(1, *shop.keys)
@@ -139,7 +139,7 @@ def test_a_listener_that_is_not_open_is_no_refusal() -> None:
 @pytest.mark.parametrize("unreachable", [frozenset({1}), frozenset[int]()])
 def test_a_broker_that_is_silent_for_long_enforces_nothing(unreachable: frozenset[int]) -> None:
     shop = Shop(ONE)
-    shop.governed.around = ClusterFacts((0, 1), unreachable)
+    shop.governed.facts = ClusterFacts((0, 1), unreachable)
     assert shop.ready()[0] == ("1/2" if unreachable else "2/2")
 
 
@@ -206,7 +206,7 @@ def test_the_status_takes_no_figure_of_an_earlier_cluster_back() -> None:
     assert status is not None
     assert status.observed == ObservedCounts(would_hold=4711, brokers="3/3")
     governed.keep_to("second")
-    governed.around = ClusterFacts((0, 1, 2))
+    governed.facts = ClusterFacts((0, 1, 2))
     assert list(governed.assess(FirstSeen(), NOW)) == []
     status = shop.status()
     assert status is not None

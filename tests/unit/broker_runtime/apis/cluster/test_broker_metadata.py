@@ -19,13 +19,8 @@ from broker_runtime.node.limits import request_limits
 from broker_runtime.wire.limits import ItemBudget, RequestTooLargeError
 from broker_runtime.wire.messages import decode_response
 from broker_runtime.wire.reader import CountingReader, RequestReader
-from broker_runtime.wire.versions import (
-    API_VERSIONS,
-    BROKER_METADATA,
-    GET_TELEMETRY_SUBSCRIPTIONS,
-    OWN_KEYS_FROM,
-    PUSH_TELEMETRY,
-)
+from broker_runtime.wire.versions import API_VERSIONS, GET_TELEMETRY_SUBSCRIPTIONS, OWN_KEYS_FROM, PUSH_TELEMETRY
+from kafka_bytes.own_keys import BROKER_METADATA
 from tests.support.requests.calls import a_call, handled
 from tests.support.requests.request_frames import encode_request
 from tests.support.worlds.controller import ControllerInMemory

@@ -12,9 +12,9 @@ from broker_runtime.apis.fetch_sessions.repeated_fetch import PARTITIONS_MIN, Re
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.slicing.steps import at_once
-from broker_runtime.storage.records.batch import encode_batch
 from broker_runtime.wire.messages import decode_response
 from broker_runtime.wire.reply import FileRegion, PendingReply, Reply
+from kafka_bytes.batches import encode_batch
 from tests.support.logs.logs import TOPIC_ID, LogHouse
 from tests.support.logs.replicas import LeadingNode, brokers, lag_of, leading
 from tests.support.requests.calls import handled

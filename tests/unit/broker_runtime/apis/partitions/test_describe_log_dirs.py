@@ -7,7 +7,7 @@ import pytest
 from broker_runtime.apis.partitions.describe_log_dirs import API
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode
-from broker_runtime.storage.records.batch import encode_batch
+from kafka_bytes.batches import encode_batch
 from tests.support.worlds.controller import ControllerInMemory
 
 

@@ -13,7 +13,7 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
 from broker_runtime.wire.messages import decode_request, decode_response, encode_request_body, encode_response_body
-from broker_runtime.wire.versions import ACCEPT_LOG_LOSS, DESCRIBE_LOG_DAMAGE
+from kafka_bytes.own_keys import ACCEPT_LOG_LOSS, DESCRIBE_LOG_DAMAGE
 from tests.support.logs.logs import TOPIC_ID, LogHouse, values_of
 from tests.support.requests.calls import a_call
 

@@ -11,9 +11,9 @@ from broker_runtime.apis.produce import produce
 from broker_runtime.apis.request.call import Call
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
-from broker_runtime.storage.records.batch import encode_batch
 from broker_runtime.wire.messages import decode_response
 from broker_runtime.wire.reply import PendingReply, Reply
+from kafka_bytes.batches import encode_batch
 from tests.support.logs.logs import TOPIC_ID, LogHouse
 from tests.support.logs.packed_batches import packed
 from tests.support.logs.replicas import LeadingNode, leading

@@ -25,9 +25,11 @@ from broker_runtime.groups.state import GroupsState
 from broker_runtime.metadata.topic_names import GROUPS_TOPIC
 from broker_runtime.slicing.steps import at_once
 from broker_runtime.wire.handler import ServedConnection
-from broker_runtime.wire.push import layouts
-from broker_runtime.wire.push.layouts import Layout
-from broker_runtime.wire.push.messages import (
+from broker_runtime.wire.reply import NO_REPLY, PendingReply, Reply
+from kafka_bytes import own_keys
+from kafka_bytes.push import layouts
+from kafka_bytes.push.layouts import Layout
+from kafka_bytes.push.messages import (
     Broker,
     ClusterMetadataRequest,
     ClusterMetadataResponse,
@@ -39,7 +41,6 @@ from broker_runtime.wire.push.messages import (
     StopFetcherResponse,
     ThreadOwnership,
 )
-from broker_runtime.wire.reply import NO_REPLY, PendingReply, Reply
 from tests.support.groups.coordinating_broker import ME, CoordinatingBroker, versions
 from tests.support.requests.calls import NotedConnection
 
@@ -131,12 +132,12 @@ async def test_any_broker_names_the_coordinator_of_a_group(node: CoordinatingBro
 async def test_a_group_id_that_cannot_be_has_no_coordinator(frames: PushFrames, group_id: str) -> None:
     client = Client(frames, 1)
     written = len(group_id).to_bytes(2) + group_id.encode()
-    reply = client.send_bytes(layouts.CLUSTER_METADATA.to_bytes(2) + written)
+    reply = client.send_bytes(own_keys.CLUSTER_METADATA.to_bytes(2) + written)
     assert isinstance(reply, tuple)
     found = layouts.CLUSTER_METADATA_RESPONSE.read(memoryview(cast("bytes", reply[0]))[4:])
     assert found == ClusterMetadataResponse(ErrorCode.INVALID_GROUP_ID, -1, HERE)
     rest = b"\0\1c\0\2{}\1\0\x08smallest" + (6_000).to_bytes(4)
-    assert client.send_bytes(layouts.REGISTER_CONSUMER.to_bytes(2) + written + rest) == (b"\0\0\0\2\0\x18",)
+    assert client.send_bytes(own_keys.REGISTER_CONSUMER.to_bytes(2) + written + rest) == (b"\0\0\0\2\0\x18",)
     assert await client.registered() is ErrorCode.NONE, "the connection stays"
 
 

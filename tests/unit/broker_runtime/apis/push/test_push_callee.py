@@ -14,8 +14,8 @@ from broker_runtime.groups.push.calls import Ping, StartAt, StartFetcher, StopFe
 from broker_runtime.metadata.brokers import BrokerEndpoint, RegisterBroker, UnfenceBroker
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.wire.handler import ServedConnection
-from broker_runtime.wire.push import layouts
-from broker_runtime.wire.push.messages import Broker
+from kafka_bytes import own_keys
+from kafka_bytes.push.messages import Broker
 from tests.support.requests.calls import NotedConnection
 
 
@@ -30,7 +30,7 @@ class Called:
     async def sent(self) -> list[int | None]:
         """Types of messages."""
         await asyncio.sleep(0)
-        return [layouts.type_of(memoryview(frame)[4:]) for frame in self.connection.pushed]
+        return [own_keys.type_of(memoryview(frame)[4:]) for frame in self.connection.pushed]
 
 
 async def test_nothing_is_sent_before_the_answer_to_the_registration_and_then_all_in_its_order() -> None:
@@ -40,7 +40,7 @@ async def test_nothing_is_sent_before_the_answer_to_the_registration_and_then_al
     assert await called.sent() == []
     called.callee.release()
     called.callee.take(Ping("c", 1))
-    assert await called.sent() == [layouts.PING, layouts.STOP_FETCHER, layouts.PING]
+    assert await called.sent() == [own_keys.PING, own_keys.STOP_FETCHER, own_keys.PING]
 
 
 async def test_an_answer_may_be_about_what_was_to_be_read_before_the_last_start() -> None:

@@ -10,8 +10,8 @@ from broker_runtime.apis.produce import produce
 from broker_runtime.apis.request.call import NO_ACKS, Call
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode
-from broker_runtime.storage.records.batch import encode_batch
 from broker_runtime.wire.reply import PendingReply
+from kafka_bytes.batches import encode_batch
 from tests.support.logs.logs import LogHouse
 from tests.support.logs.replicas import LeadingNode, leading
 from tests.support.requests.calls import handled_call

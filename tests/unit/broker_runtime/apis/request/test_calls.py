@@ -18,10 +18,10 @@ from broker_runtime.apis.request.request_metrics import RequestCount, RequestMet
 from broker_runtime.errors import ErrorCode, ProtocolError
 from broker_runtime.exposition import render
 from broker_runtime.node.metrics import request_families
-from broker_runtime.storage.records.batch import encode_batch
 from broker_runtime.wire import versions
 from broker_runtime.wire.reply import NO_REPLY, PendingReply, Reply
 from broker_runtime.wire.versions import API_VERSIONS, FETCH, FIND_COORDINATOR, PRODUCE, ApiFormat
+from kafka_bytes.batches import encode_batch
 from tests.support.logs.logs import LogHouse
 from tests.support.logs.replicas import LeadingNode, leading
 from tests.support.requests.calls import NotedConnection

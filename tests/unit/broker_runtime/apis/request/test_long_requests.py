@@ -21,11 +21,11 @@ from broker_runtime.metadata.topics import RemoveTopic, TopicRecord
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.slicing.slices import Slices
 from broker_runtime.slicing.steps import Steps
-from broker_runtime.storage.records.batch import encode_batch
 from broker_runtime.wire.limits import RequestLimits
 from broker_runtime.wire.messages import decode_response
 from broker_runtime.wire.reply import FileRegion, PendingReply, Reply
 from broker_runtime.wire.versions import CREATE_TOPICS, FETCH, LIST_GROUPS, METADATA, PRODUCE
+from kafka_bytes.batches import encode_batch
 from tests.support.fakes.manual_clock import ManualClock
 from tests.support.logs.logs import TOPIC_ID, LogHouse
 from tests.support.logs.replicas import LeadingNode, leading

@@ -16,8 +16,8 @@ from broker_runtime.replication.wanted_isr import wanted_change
 from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.disk.checkpoint import LOG_STARTS, read_offsets
 from broker_runtime.storage.log.log import Log
-from broker_runtime.storage.records.batch import encode_batch
 from broker_runtime.wire.messages import decode_request, encode_request_body, encode_response
+from kafka_bytes.batches import encode_batch
 from tests.support.logs.logs import LOG_DIR, LogHouse
 from tests.support.logs.replicas import LeadingNode, broker_info, brokers, leading
 from tests.support.requests.calls import a_call, fields_later, fields_of

@@ -8,8 +8,8 @@ from broker_runtime.config.keys.broker import BrokerConfig
 from broker_runtime.groups.record_codec import encode
 from broker_runtime.groups.records import ClassicMember, GroupMetadataKey, GroupMetadataValue, GroupRecord
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.storage.records.batch import encode_batch
 from broker_runtime.storage.records.validation import check_batch
+from kafka_bytes.batches import encode_batch
 
 CONFIG = BrokerConfig()
 

@@ -12,9 +12,9 @@ from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.metadata.topics import Partition, PartitionRecord, RemoveTopic, TopicRecord
 from broker_runtime.observers.samples import sample_request
 from broker_runtime.replication.leader import LeaderReplica
-from broker_runtime.storage.records.batch import encode_batch
 from broker_runtime.wire.messages import decode_response
 from broker_runtime.wire.reply import FileRegion, PendingReply
+from kafka_bytes.batches import encode_batch
 from tests.support.logs.logs import TOPIC_ID, LogHouse
 from tests.support.logs.replicas import LeadingNode, leading
 from tests.support.requests.calls import handled, handled_call

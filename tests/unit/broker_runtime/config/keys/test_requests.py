@@ -7,7 +7,8 @@ from broker_runtime.config.keys.requests import items_overrides
 from broker_runtime.errors import ConfigError
 from broker_runtime.node.limits import request_limits
 from broker_runtime.wire.limits import DEFAULT_LIMITS
-from broker_runtime.wire.versions import BROKER_METADATA, OFFSET_COMMIT, PRODUCE
+from broker_runtime.wire.versions import OFFSET_COMMIT, PRODUCE
+from kafka_bytes.own_keys import BROKER_METADATA
 
 KEY = "sluicegate.request.items.max.overrides"
 

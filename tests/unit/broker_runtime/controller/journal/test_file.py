@@ -7,7 +7,7 @@ import pytest
 
 from broker_runtime.controller.journal.file import FileJournal
 from broker_runtime.controller.journal.seam import JournalFailedError
-from broker_runtime.storage.records.batch import ProducerStamp
+from kafka_bytes.batches import ProducerStamp
 from tests.support.fakes.inline_executor import InlineExecutor
 from tests.support.logs.logs import LogHouse
 

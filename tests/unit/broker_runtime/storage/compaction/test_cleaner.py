@@ -11,7 +11,7 @@ from broker_runtime.storage.compaction import cleaning
 from broker_runtime.storage.log.follower_log import FollowerLog
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.log_dir.manager import LogManager
-from broker_runtime.storage.records.batch import encode_batch
+from kafka_bytes.batches import encode_batch
 from tests.support.fakes.manual_clock import ManualClock
 from tests.support.fakes.memory_filesystem import MemoryFileSystem
 from tests.support.fakes.virtual_time import run

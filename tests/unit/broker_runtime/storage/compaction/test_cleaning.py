@@ -5,20 +5,19 @@ import pytest
 from broker_runtime.config import LONG_MAX, TopicConfig
 from broker_runtime.coordination.replay import replay
 from broker_runtime.errors import KafkaError
-from broker_runtime.storage.records.batch import (
+from broker_runtime.storage.records.batch import Record, iter_records
+from broker_runtime.storage.segment import batch_writer
+from kafka_bytes.batches import (
     CRC,
     CRC_FROM,
     DELETE_HORIZON,
     HEADER,
     HEADER_BYTES,
     ProducerStamp,
-    Record,
     checksum,
     encode_batch,
-    iter_records,
     parse_header,
 )
-from broker_runtime.storage.segment import batch_writer
 from tests.support.logs.cleaning import append_keyed, clean
 from tests.support.logs.logs import LogHouse, read_all
 

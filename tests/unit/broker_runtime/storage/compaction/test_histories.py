@@ -9,7 +9,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from broker_runtime.config import TopicConfig
 from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.compaction.cleaning import CleanerSettings
-from broker_runtime.storage.records.batch import NO_PRODUCER, ProducerStamp, Record
+from broker_runtime.storage.records.batch import Record
+from kafka_bytes.batches import NO_PRODUCER, ProducerStamp
 from tests.support.logs.cleaning import KeyValue, append_keyed, clean, records_of
 from tests.support.logs.logs import LogHouse
 from tests.support.logs.replica_model import epoch_end

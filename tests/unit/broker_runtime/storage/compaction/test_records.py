@@ -6,16 +6,8 @@ from hypothesis import strategies as st
 
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.compaction.records import body_of, rewritten, stored_records
-from broker_runtime.storage.records.batch import (
-    DELETE_HORIZON,
-    LOG_APPEND_TIME,
-    ProducerStamp,
-    checksum,
-    encode_batch,
-    iter_records,
-    iter_times,
-    parse_header,
-)
+from broker_runtime.storage.records.batch import iter_records, iter_times
+from kafka_bytes.batches import DELETE_HORIZON, LOG_APPEND_TIME, ProducerStamp, checksum, encode_batch, parse_header
 from tests.support.logs.packed_batches import PACKERS, packed, timed, xerial
 
 RECORDS = st.lists(st.tuples(st.none() | st.binary(max_size=200), st.none() | st.binary(max_size=200)), min_size=1)

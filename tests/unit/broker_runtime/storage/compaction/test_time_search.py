@@ -6,7 +6,7 @@ import pytest
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.storage.log.time_search import first_since, newest
-from broker_runtime.storage.records.batch import ProducerStamp, encode_batch
+from kafka_bytes.batches import ProducerStamp, encode_batch
 from tests.support.logs.cleaning import clean, records_of
 from tests.support.logs.logs import LogHouse
 from tests.support.logs.time_searches import run_through

@@ -10,7 +10,8 @@ from broker_runtime.errors import KafkaError
 from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.damage.mending import MissingBatches, NotSuppliedError, Supplied, mend, nothing_for
 from broker_runtime.storage.log.replacing import ReplacingStoppedError
-from broker_runtime.storage.records.batch import HEADER_BYTES, encode_batch, iter_batches
+from broker_runtime.storage.records.batch import iter_batches
+from kafka_bytes.batches import HEADER_BYTES, encode_batch
 from tests.support.fakes.memory_filesystem import MemoryFileSystem
 from tests.support.logs.damaged_house import COUNT, DamagedHouse, everything, served
 from tests.support.logs.logs import values_of

@@ -11,7 +11,7 @@ from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.disk.checkpoint import HIGH_WATERMARKS
 from broker_runtime.storage.log.swap import GAPS_FILE
 from broker_runtime.storage.log_dir.manager import LogManager
-from broker_runtime.storage.records.batch import ProducerStamp, empty_batch, parse_header
+from kafka_bytes.batches import ProducerStamp, empty_batch, parse_header
 from tests.support.logs.logs import LOG_DIR, LogHouse
 from tests.support.logs.replica_model import ModelBatch, stored
 

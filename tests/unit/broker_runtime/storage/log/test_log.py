@@ -6,7 +6,7 @@ from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.log.time_search import first_since, newest
-from broker_runtime.storage.records.batch import LOG_APPEND_TIME, checksum, encode_batch
+from kafka_bytes.batches import LOG_APPEND_TIME, checksum, encode_batch
 from tests.support.logs.logs import LogHouse, read_all, values_of
 from tests.support.logs.packed_batches import packed
 from tests.support.logs.time_searches import run_through

@@ -14,7 +14,7 @@ from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.disk.filesystem import OsFileSystem
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.log_dir.manager import LogManager
-from broker_runtime.storage.records.batch import encode_batch
+from kafka_bytes.batches import encode_batch
 from tests.support.fakes.manual_clock import ManualClock
 from tests.support.fakes.virtual_time import run
 from tests.support.logs.logs import RETENTION_AT_EACH_TICK, TOPIC_ID, values_of

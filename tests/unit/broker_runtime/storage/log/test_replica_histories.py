@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.slicing.steps import at_once
-from broker_runtime.storage.records.batch import NO_PRODUCER, ProducerStamp
+from kafka_bytes.batches import NO_PRODUCER, ProducerStamp
 from tests.support.logs.logs import LogHouse
 from tests.support.logs.replica_model import ModelBatch, epoch_end, stored
 

@@ -11,7 +11,7 @@ from broker_runtime.errors import KafkaError
 from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.disk.checkpoint import RECOVERY_POINTS, read_offsets
 from broker_runtime.storage.disk.disk import ThreadedDisk
-from broker_runtime.storage.records.batch import ProducerStamp
+from kafka_bytes.batches import ProducerStamp
 from tests.support.fakes.manual_disk import ManualDisk
 from tests.support.logs.logs import LOG_DIR, LogHouse, values_of
 

@@ -8,8 +8,9 @@ from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.log.log import Log
 from broker_runtime.storage.log.time_search import FoundRecord, Search, Step, first_since, newest
-from broker_runtime.storage.records.batch import COMPRESSION_MASK, HEADER_BYTES, iter_times
+from broker_runtime.storage.records.batch import iter_times
 from broker_runtime.storage.records.compression import unpack
+from kafka_bytes.batches import COMPRESSION_MASK, HEADER_BYTES
 from tests.support.logs.logs import LogHouse, read_all
 from tests.support.logs.packed_batches import timed, with_body
 from tests.support.logs.time_searches import run_through

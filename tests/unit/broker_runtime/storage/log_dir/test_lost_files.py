@@ -8,8 +8,8 @@ import pytest
 
 from broker_runtime.storage.disk.checkpoint import RECOVERY_POINTS
 from broker_runtime.storage.disk.filesystem import FsyncFailedError
-from broker_runtime.storage.records.batch import encode_batch
 from broker_runtime.storage.recovery.recovery import is_damage
+from kafka_bytes.batches import encode_batch
 from tests.support.logs.damaged_node import CONFIG, EVERYTHING, FOLDER, Node, all_but, served
 from tests.support.logs.logs import LOG_DIR, TOPIC_ID, values_of
 

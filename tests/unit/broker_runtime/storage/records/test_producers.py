@@ -6,8 +6,8 @@ from broker_runtime.config import BrokerConfig
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.records import producers
-from broker_runtime.storage.records.batch import ProducerStamp
 from broker_runtime.storage.records.producers import ProducerStates, StoredBatch
+from kafka_bytes.batches import ProducerStamp
 from tests.support.logs.logs import LogHouse, values_of
 
 

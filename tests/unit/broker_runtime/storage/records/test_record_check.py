@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError, RecordsRefusedError
-from broker_runtime.storage.records import compression
-from broker_runtime.storage.records.batch import HEADER_BYTES, encode_batch
 from broker_runtime.storage.records.record_check import ERRORS_MAX, check_records, is_quick
+from kafka_bytes import compression
+from kafka_bytes.batches import HEADER_BYTES, encode_batch
 from tests.support.logs.packed_batches import PACKERS, packed, with_body, xerial
 
 COMPACT = TopicConfig(cleanup_policy=("compact",))

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_runtime.storage.records.batch import HEADER_BYTES, RECORD_BYTES_MIN, encode_batch
-from broker_runtime.storage.records.compression import GZIP, LZ4, SNAPPY, ZSTD
 from broker_runtime.storage.records.record_space import LENGTHS_READ_MAX, has_room
+from kafka_bytes.batches import HEADER_BYTES, RECORD_BYTES_MIN, encode_batch
+from kafka_bytes.compression import GZIP, LZ4, SNAPPY, ZSTD
 from tests.support.logs.packed_batches import PACKERS, xerial
 from tests.support.logs.zigzag import varint
 

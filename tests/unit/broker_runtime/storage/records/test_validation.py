@@ -6,16 +6,9 @@ from crc32c import crc32c
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.storage.records.batch import (
-    CONTROL,
-    HEADER_BYTES,
-    LOG_APPEND_TIME,
-    TRANSACTIONAL,
-    ProducerStamp,
-    encode_batch,
-)
-from broker_runtime.storage.records.compression import GZIP, LZ4, ZSTD
 from broker_runtime.storage.records.validation import check_batch
+from kafka_bytes.batches import CONTROL, HEADER_BYTES, LOG_APPEND_TIME, TRANSACTIONAL, ProducerStamp, encode_batch
+from kafka_bytes.compression import GZIP, LZ4, ZSTD
 from tests.support.logs.packed_batches import PACKERS, packed, with_body
 
 NOW_MS = 1_700_000_000_000

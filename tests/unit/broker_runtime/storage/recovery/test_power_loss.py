@@ -7,7 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.slicing.steps import at_once
-from broker_runtime.storage.records.batch import checksum
+from kafka_bytes.batches import checksum
 from tests.support.logs.logs import LogHouse, read_all, values_of
 
 

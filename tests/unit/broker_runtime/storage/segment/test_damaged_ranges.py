@@ -10,8 +10,8 @@ from broker_runtime.coordination.replay import replay
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.slicing.steps import at_once
 from broker_runtime.storage.log.time_search import FoundRecord, first_since, newest
-from broker_runtime.storage.records.batch import HEADER_BYTES, parse_header
 from broker_runtime.storage.segment.damaged_ranges import DamagedRange, range_at, stretches
+from kafka_bytes.batches import HEADER_BYTES, parse_header
 from tests.support.logs.damaged_house import COUNT, DamagedHouse, everything, served
 from tests.support.logs.logs import values_of
 from tests.support.logs.time_searches import run_through

@@ -9,18 +9,27 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Any, Generic, TypeVar
 
-from broker_runtime.errors import ProtocolError
-from broker_runtime.slicing.steps import Steps, at_once
-from broker_runtime.wire.push import messages
-from broker_runtime.wire.push.fields import BOOLEAN, INT16, INT32, INT64, Field, UnfitError, array, last, struct, text
-from broker_runtime.wire.reader import RequestReader
+from kafka_bytes.cursor import Cursor
+from kafka_bytes.errors import FormatError
+from kafka_bytes.frames import frame
+from kafka_bytes.own_keys import CLUSTER_METADATA, PING, REGISTER_CONSUMER, START_FETCHER, STOP_FETCHER
+from kafka_bytes.push import messages
+from kafka_bytes.push.fields import (
+    BOOLEAN,
+    INT16,
+    INT32,
+    INT64,
+    Field,
+    Steps,
+    UnfitError,
+    array,
+    at_once,
+    last,
+    struct,
+    text,
+)
 
 M = TypeVar("M")
-
-CLUSTER_METADATA, REGISTER_CONSUMER, PING, STOP_FETCHER, START_FETCHER = range(30_001, 30_006)
-"""The request type ids. Apache Kafka's API keys count up from 0 and have not reached 100."""
-_FIRST_BYTE = 30_001 >> 8
-"""The first byte of all these ids."""
 
 ID_BYTES_MAX = 1_024
 """Limit for group and consumer ids. Clients of that time made ids of some 80 bytes: host, time and a random number."""
@@ -31,7 +40,7 @@ _HOST_BYTES_MAX = 255
 _PARTITION_BYTES_MAX = 21
 """Two numbers of 32 bits, and the character between them."""
 _RESET_BYTES_MAX = 16
-_SIZE, _TYPE = Struct(">i"), Struct(">h")
+_TYPE = Struct(">h")
 
 _ID, _HOST = text(ID_BYTES_MAX), text(_HOST_BYTES_MAX)
 _BROKERS = array(struct(messages.Broker, INT32, _HOST, INT32))
@@ -54,32 +63,31 @@ class Layout(Generic[M]):
         body = b"".join([field.write(part) for field, part in zip(self.fields, parts, strict=True)])
         if self.type_id is not None:
             body = _TYPE.pack(self.type_id) + body
-        return _SIZE.pack(len(body)) + body
+        return frame(body)
 
     def read(self, frame: memoryview) -> M:
         """Read a frame without its size.
 
-        Raises ProtocolError for a frame that is another message or has bytes after it, and UnfitError for a message
+        Raises FormatError for a frame that is another message or has bytes after it, and UnfitError for a message
         with a value beyond its limit.
         """
         return at_once(self.read_in_steps(frame))
 
     def read_in_steps(self, frame: memoryview) -> Steps[M]:
         """Like `read`, with breaks in long lists."""
-        reader = RequestReader(frame, 0, flexible=False)
-        if self.type_id is not None and reader.fixed(_TYPE) != (self.type_id,):
-            raise ProtocolError("malformed", f"the request type id is not {self.type_id}")
+        cursor = Cursor(frame)
+        if self.type_id is not None and cursor.fixed(_TYPE) != (self.type_id,):
+            raise FormatError(f"the request type id is not {self.type_id}")
         values: list[Any] = []
         unfit: tuple[str, str] | None = None
         for field in self.fields:
             try:
-                values.append(field.read(reader) if field.in_steps is None else (yield from field.in_steps(reader)))
+                values.append(field.read(cursor) if field.in_steps is None else (yield from field.in_steps(cursor)))
             except UnfitError as error:
                 if unfit is None:
                     unfit = (str(error), self.names[len(values)])
                 values.append(None)
-        if reader.left:
-            raise ProtocolError("malformed", f"{reader.left} bytes follow the last field")
+        cursor.end()
         if unfit is not None:
             raise UnfitError(*unfit)
         return self.message(*values)
@@ -97,12 +105,3 @@ STOP_FETCHER_REQUEST = Layout(messages.StopFetcherRequest, STOP_FETCHER, _ID)
 STOP_FETCHER_RESPONSE = Layout(messages.StopFetcherResponse, STOP_FETCHER, INT16, _ID, last(_OFFSETS))
 START_FETCHER_REQUEST = Layout(messages.StartFetcherRequest, START_FETCHER, _ID, _OWNERSHIP, _BROKERS)
 START_FETCHER_RESPONSE = Layout(messages.StartFetcherResponse, START_FETCHER, INT16, _ID)
-
-
-def type_of(frame: memoryview) -> int | None:
-    """Return the request type id of the frame if it is one of this protocol; None if it is a Kafka API key."""
-    if len(frame) < _TYPE.size or frame[0] != _FIRST_BYTE:
-        # Every request of Kafka's protocol takes this path.
-        return None
-    (found,) = _TYPE.unpack_from(frame)
-    return found if CLUSTER_METADATA <= found <= START_FETCHER else None

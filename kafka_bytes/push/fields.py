@@ -1,20 +1,21 @@
 """The parts of push protocol messages: numbers, texts with a 16-bit length, lists, structs. Pure.
 
 Nothing is nullable, and nothing has versions. Each text and each list has a limit of its own. Reading raises
-ProtocolError for a frame that is cut short, and UnfitError for a value beyond its limit. Writing raises ValueError for
+FormatError for a frame that is cut short, and UnfitError for a value beyond its limit. Writing raises ValueError for
 such a value.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from struct import Struct
 from typing import Any, Generic, TypeVar
 
-from broker_runtime.errors import ProtocolError
-from broker_runtime.slicing.steps import Steps, at_once
-from broker_runtime.wire.reader import RequestReader
+from kafka_bytes.cursor import Cursor
+from kafka_bytes.errors import FormatError
 
 T = TypeVar("T")
+Steps = Generator[None, None, T]
+"""Returns its result at the end. It may be paused at each `yield`."""
 COUNT_MAX = 0x7FFF
 """Limit of the items of a list: their number has 16 bits."""
 TEXT_BYTES_MAX = 0x7FFF
@@ -24,13 +25,23 @@ _ITEMS_OF_A_STEP = 16
 """Items of a list that are read between two breaks: some tens of microseconds."""
 
 
-class UnfitError(ProtocolError):
+class UnfitError(FormatError):
     """A value is beyond its limit. It was skipped, so the fields after it can be read."""
 
     def __init__(self, text: str, field: str = "") -> None:
         """`field` is the message's field, which is known once the message was read to its end."""
-        super().__init__("malformed", text)
+        super().__init__(text)
         self.field = field
+
+
+def at_once(steps: Steps[T]) -> T:
+    """Return the result, without a break."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as ended:
+            result: T = ended.value
+            return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +49,18 @@ class Field(Generic[T]):
     """One kind of value. `kind` is its name on the page about the protocol."""
 
     kind: str
-    read: Callable[[RequestReader], T]
+    read: Callable[[Cursor], T]
     write: Callable[[T], bytes]
     parts: tuple["Field[Any]", ...] = ()
     """The fields of a struct, or the item of a list."""
     names: tuple[str, ...] = ()
     """The names of a struct's fields."""
-    in_steps: Callable[[RequestReader], Steps[T]] | None = None
+    in_steps: Callable[[Cursor], Steps[T]] | None = None
     """Reads a list with breaks; None for short values."""
 
 
 def _number(kind: str, layout: Struct) -> Field[int]:
-    return Field(kind, lambda reader: reader.fixed(layout)[0], layout.pack)
+    return Field(kind, lambda cursor: cursor.fixed(layout)[0], layout.pack)
 
 
 INT16 = _number("int16", _SHORT)
@@ -57,8 +68,8 @@ INT32 = _number("int32", Struct(">i"))
 INT64 = _number("int64", Struct(">q"))
 
 
-def _read_boolean(reader: RequestReader) -> bool:
-    value = reader.view(1)[0]
+def _read_boolean(cursor: Cursor) -> bool:
+    value = cursor.view(1)[0]
     if value not in (0, 1):
         raise UnfitError(f"a boolean must be 0 or 1, not {value}")
     return value == 1
@@ -70,17 +81,14 @@ BOOLEAN = Field("boolean", _read_boolean, lambda value: b"\x01" if value else b"
 def text(bytes_max: int = TEXT_BYTES_MAX) -> Field[str]:
     """Return a field for a UTF-8 text of at most `bytes_max` bytes."""
 
-    def read(reader: RequestReader) -> str:
-        (length,) = reader.fixed(_SHORT)
+    def read(cursor: Cursor) -> str:
+        (length,) = cursor.fixed(_SHORT)
         if length < 0:
-            raise ProtocolError("malformed", f"a text announces {length} bytes")
-        raw = reader.view(length)
+            raise FormatError(f"a text announces {length} bytes")
         if length > bytes_max:
+            cursor.view(length)
             raise UnfitError(f"a text has {length} bytes; at most {bytes_max} are allowed")
-        try:
-            return str(raw, "utf-8")
-        except UnicodeDecodeError:
-            raise ProtocolError("malformed", "a text is not UTF-8") from None
+        return cursor.utf8(length)
 
     def write(value: str) -> bytes:
         raw = value.encode()
@@ -96,8 +104,8 @@ def struct(message: Callable[..., T], *fields: Field[Any]) -> Field[T]:
     name: str = getattr(message, "__name__", "struct")
     names: tuple[str, ...] = getattr(message, "_fields", ())
 
-    def read(reader: RequestReader) -> T:
-        return message(*[field.read(reader) for field in fields])
+    def read(cursor: Cursor) -> T:
+        return message(*[field.read(cursor) for field in fields])
 
     def write(value: Any) -> bytes:
         return b"".join([field.write(part) for field, part in zip(fields, value, strict=True)])
@@ -108,13 +116,13 @@ def struct(message: Callable[..., T], *fields: Field[Any]) -> Field[T]:
 def array(item: Field[T]) -> Field[tuple[T, ...]]:
     """Return a field for a list, preceded by its number of items as an int16."""
 
-    def read_in_steps(reader: RequestReader) -> Steps[tuple[T, ...]]:
-        (count,) = reader.fixed(_SHORT)
-        if not 0 <= count <= reader.left:
-            raise ProtocolError("malformed", f"a list announces {count} items, but only {reader.left} bytes are left")
+    def read_in_steps(cursor: Cursor) -> Steps[tuple[T, ...]]:
+        (count,) = cursor.fixed(_SHORT)
+        if not 0 <= count <= cursor.left:
+            raise FormatError(f"a list announces {count} items, but only {cursor.left} bytes are left")
         items: list[T] = []
         for number in range(1, count + 1):
-            items.append(item.read(reader))
+            items.append(item.read(cursor))
             if number % _ITEMS_OF_A_STEP == 0:
                 yield
         return tuple(items)
@@ -126,7 +134,7 @@ def array(item: Field[T]) -> Field[tuple[T, ...]]:
 
     return Field(
         f"list of {item.kind}",
-        lambda reader: at_once(read_in_steps(reader)),
+        lambda cursor: at_once(read_in_steps(cursor)),
         write,
         (item,),
         in_steps=read_in_steps,
@@ -136,14 +144,14 @@ def array(item: Field[T]) -> Field[tuple[T, ...]]:
 def last(field: Field[T]) -> Field[T | None]:
     """Return the last field of a message, which may be missing: None then."""
 
-    def read_in_steps(reader: RequestReader) -> Steps[T | None]:
-        if not reader.left:
+    def read_in_steps(cursor: Cursor) -> Steps[T | None]:
+        if not cursor.left:
             return None
-        return field.read(reader) if field.in_steps is None else (yield from field.in_steps(reader))
+        return field.read(cursor) if field.in_steps is None else (yield from field.in_steps(cursor))
 
     return Field(
         f"{field.kind}, or nothing",
-        lambda reader: field.read(reader) if reader.left else None,
+        lambda cursor: field.read(cursor) if cursor.left else None,
         lambda value: b"" if value is None else field.write(value),
         (field,),
         in_steps=read_in_steps,

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_runtime.config import parse_properties, render_properties
+from broker_runtime.config import parse_properties
 from broker_runtime.errors import ConfigError
+from kafka_bytes.properties import render_properties
 
 TROUBLE = st.text(alphabet="\\=:#! \t\f\n\r\v\x1c\x85\u2028\u20ac\U0001f600uab1,.", max_size=12)
 KEYS = st.text(min_size=1, max_size=12) | TROUBLE.filter(bool)
