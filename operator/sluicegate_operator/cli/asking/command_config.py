@@ -11,6 +11,8 @@ from typing import Annotated
 
 import typer
 
+from kafka_bytes.errors import FormatError
+from kafka_bytes.properties import parse_properties
 from sluicegate_operator.kafka_admin.security.client_security import (
     MECHANISMS,
     PLAINTEXT,
@@ -29,10 +31,6 @@ CommandConfigOption = Annotated[
     ),
 ]
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_LINE_END = re.compile(r"(?<!\\)(?:\\\\)*\\$")
-_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
-_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
-_SEPARATOR = re.compile(r"(?<!\\)(?:\s*[=:]\s*|\s+)")
 _JAAS = re.compile(r"\s*[\w.$]+\s+required\b(?P<options>.*?);\s*", re.DOTALL)
 _OPTION = re.compile(r"\s+(?P<name>[\w.]+)\s*=\s*(?:\"(?P<quoted>(?:\\.|[^\"\\])*)\"|(?P<bare>[^\s\";]+))", re.DOTALL)
 
@@ -46,7 +44,7 @@ def read_command_config(path: Path | None) -> ClientSecurity:
     if path is None:
         return PLAINTEXT
     try:
-        found = client_security(parse_properties(path.read_text(encoding="utf-8")))
+        found = client_security(_properties(path.read_text(encoding="utf-8")))
         found.check()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
@@ -56,28 +54,13 @@ def read_command_config(path: Path | None) -> ClientSecurity:
     return found
 
 
-def parse_properties(text: str) -> dict[str, str]:
-    """Parse the format of `java.util.Properties`."""
-    found: dict[str, str] = {}
-    lines = iter(text.splitlines())
-    for line in lines:
-        whole = line.lstrip()
-        if not whole or whole[0] in "#!":
-            continue
-        while _LINE_END.search(whole):
-            whole = whole[:-1] + next(lines, "").lstrip()
-        separator = _SEPARATOR.search(whole)
-        key, value = (whole, "") if separator is None else (whole[: separator.start()], whole[separator.end() :])
-        found[_unescaped(key)] = _unescaped(value).strip()
-    return found
-
-
-def _unescaped(text: str) -> str:
-    def meant(found: re.Match[str]) -> str:
-        code = found[1]
-        return chr(int(code[1:], 16)) if len(code) == 5 else _ESCAPES.get(code, code)
-
-    return _ESCAPE.sub(meant, text)
+def _properties(text: str) -> dict[str, str]:
+    try:
+        return parse_properties(text, "file")
+    except FormatError as error:
+        # Its text has the line, which may contain a secret.
+        line = re.search(r"line \d+", str(error))
+        raise CommandConfigError(f"{line[0] if line else 'the last line'} does not have the form key=value") from None
 
 
 def client_security(properties: Mapping[str, str]) -> ClientSecurity:

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from kafka_bytes.properties import parse_properties
 from sluicegate_operator.cli.asking.command_config import (
     CommandConfigError,
     client_security,
-    parse_properties,
     read_command_config,
 )
 from sluicegate_operator.kafka_admin.security.client_security import (
@@ -31,14 +31,18 @@ client.dns.lookup use_all_dns_ips
 
 
 def test_the_properties_of_kafkas_tools_are_read() -> None:
-    assert client_security(parse_properties(SCRAM)) == ClientSecurity(
+    assert client_security(parse_properties(SCRAM, "file")) == ClientSecurity(
         sasl=SaslSettings("SCRAM-SHA-512", "alice", 'a"b;c d')
     )
     assert client_security({}) == read_command_config(None) == PLAINTEXT
 
 
-def test_values_are_unescaped_as_java_does() -> None:
-    assert parse_properties("a\\:b=c\\u0041\\\n  d\ne\n") == {"a:b": "cAd", "e": ""}
+def test_a_line_that_is_no_property_is_named_by_its_number(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("security.protocol=SSL\nhidden-word\n")
+    with pytest.raises(CommandConfigError, match="line 2 does not have the form key=value") as refused:
+        read_command_config(file)
+    assert "hidden-word" not in str(refused.value)
 
 
 def test_certificates_are_pem_files(tmp_path: Path) -> None:
