@@ -162,7 +162,7 @@ def test_a_user_lives_and_is_removed(secured: Secured, operator: OperatorProcess
     assert after != version
     secured.plane.kubectl("delete", "kafkauser", "billing", "--timeout=60s")
     assert secured.ask(lambda admin: admin.describe_acls("User:billing")) == frozenset()
-    assert secured.ask(lambda admin: admin.describe_scram("billing")) == {}
+    assert secured.ask(lambda admin: admin.describe_scram(["billing"])) == {"billing": {}}
     assert secured.ask(lambda admin: admin.describe_quotas_of((("user", "billing"),))) == {}
     log = operator.log.read_text(errors="replace")
     assert not [word for word in (first, second, OPERATORS_WORD) if word in log]

@@ -47,11 +47,12 @@ class Events(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StoredSecret:
-    """A Secret with its decoded data. `version` changes with each write."""
+    """A Secret with its decoded data. `version` changes with each write. `owner` is the uid of its controller."""
 
     data: Mapping[str, bytes] = field(repr=False)
     version: str
     annotations: Mapping[str, str] = field(default_factory=dict)
+    owner: str = ""
 
 
 class SecretStore(Protocol):

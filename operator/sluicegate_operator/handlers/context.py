@@ -161,7 +161,8 @@ def stored_secret(body: Mapping[str, Any]) -> StoredSecret:
     meta = body["metadata"]
     data = {key: base64.b64decode(value) for key, value in (body.get("data") or {}).items()}
     version = f"{meta.get('uid', '')}/{meta.get('resourceVersion', '')}"
-    return StoredSecret(data, version, meta.get("annotations") or {})
+    owner = next((str(one["uid"]) for one in meta.get("ownerReferences") or () if one.get("controller")), "")
+    return StoredSecret(data, version, meta.get("annotations") or {}, owner)
 
 
 def api_kind(resource: Resource) -> Kind:

@@ -243,9 +243,9 @@ class GroupAdmin(Caller):
 class UserAdmin(Caller):
     """SCRAM credentials and ACLs. Quotas of users are client quotas, see BrokerAdmin."""
 
-    async def describe_scram(self, user: str) -> Mapping[ScramMechanism, int]:
-        """Return the iterations of each credential of the user."""
-        return await self.call(scram_credentials.describe(user))
+    async def describe_scram(self, users: Collection[str]) -> scram_credentials.Credentials:
+        """Return the iterations of each credential of each user."""
+        return await self.call(scram_credentials.describe(users))
 
     async def upsert_scram(self, user: str, credential: ScramCredential) -> None:
         await self.call(scram_credentials.upsert(user, credential))
@@ -254,8 +254,11 @@ class UserAdmin(Caller):
         """Delete a credential, if there is one."""
         await self.call(scram_credentials.delete(user, mechanism))
 
-    async def describe_acls(self, principal: str) -> frozenset[AclRule]:
-        """Return the rules of a principal, type:name. Raises SECURITY_DISABLED if brokers have no authorizer."""
+    async def describe_acls(self, principal: str | None) -> frozenset[AclRule]:
+        """Return the rules of a principal, type:name, or of all without one.
+
+        Raises SECURITY_DISABLED if brokers have no authorizer.
+        """
         return await self.call(acls.describe(principal))
 
     async def create_acls(self, rules: Collection[AclRule]) -> dict[AclRule, KafkaApiError]:

@@ -101,9 +101,7 @@ async def test_a_user_gets_a_password_and_may_do_what_its_acls_allow(
         with pytest.raises(AuthenticationError, match="refused the credentials"):
             await topics_of(kafka, "alice", "another")
         assert await admin.describe_quotas_of(ENTITY) == {(ENTITY, "producer_byte_rate"): 1_000_000}
-        assert governed.ready("KafkaUser", "alice")[2] == (
-            "the password is in Secret alice; 2 ACLs and 1 quotas are set"
-        )
+        assert governed.ready("KafkaUser", "alice")[2] == ("the password is in Secret alice; ACLs: 2; quotas: 1")
         shown = str([one for key, one in governed.kube.objects.items() if key[0] != "Secret"])
         assert word not in shown + caplog.text
 
@@ -141,14 +139,14 @@ async def test_only_what_was_set_for_it_is_removed_with_a_user(kafka: ApacheKafk
         external_cluster([kafka.bootstrap]), alice(entries, quotas={"producerByteRate": 7})
     ) as governed:
         await applied(governed, "alice")
-        assert "1 ACLs of other clients stay" in governed.ready("KafkaUser", "alice")[2]
+        assert "ACLs of other clients, which stay: 1" in governed.ready("KafkaUser", "alice")[2]
         assert await admin.describe_acls("User:alice") == {theirs, mine_too, rule("orders", AclOperation.READ)}
         governed.kube.delete_as_a_person("KafkaUser", "alice")
         await governed.settle()
         assert "alice" not in governed.kube.names("KafkaUser")
         assert await admin.describe_acls("User:alice") == {theirs, mine_too}
         assert await admin.describe_quotas_of(ENTITY) == {(ENTITY, "request_percentage"): 50.0}
-        assert await admin.describe_scram("alice") == {}
+        assert await admin.describe_scram(["alice"]) == {"alice": {}}
         [event] = governed.kube.events("UserRemoved")
         assert "user alice are removed" in event["message"]
 
@@ -160,7 +158,7 @@ async def test_what_others_remove_is_set_again(kafka: ApacheKafka, admin: AdminC
         await admin.delete_scram("alice", ScramMechanism.SCRAM_SHA_512)
         await governed.settle()
         assert await admin.describe_acls("User:alice") == {rule("orders", AclOperation.READ)}
-        assert await admin.describe_scram("alice") == {ScramMechanism.SCRAM_SHA_512: 4096}
+        assert await admin.describe_scram(["alice"]) == {"alice": {ScramMechanism.SCRAM_SHA_512: 4096}}
 
 
 async def test_a_password_of_a_users_own_secret_is_used(kafka: ApacheKafka, admin: AdminClient) -> None:

@@ -37,6 +37,7 @@ from kio.static.protocol import RequestPayload, ResponsePayload
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.kafka.asking import BrokerPool
 from sluicegate_operator.kafka_admin.client import AdminClient
+from sluicegate_operator.kafka_admin.quotas import MATCH_ANY_NAME
 from sluicegate_operator.planning.users.acl_rules import (
     AclOperation,
     AclPatternType,
@@ -85,7 +86,7 @@ class ScriptedUsers:
 
     def _describe_acls(self, request: DescribeAclsRequest) -> DescribeAclsResponse:
         disabled = ErrorCode.none if self.authorizer else ErrorCode.security_disabled
-        found = sorted(rule for rule in self.rules if rule.principal == request.principal_filter)
+        found = sorted(rule for rule in self.rules if request.principal_filter in (None, rule.principal))
         return DescribeAclsResponse(
             throttle_time=NO_THROTTLE,
             error_code=disabled,
@@ -140,16 +141,19 @@ class ScriptedUsers:
 
     def _describe_quotas(self, request: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
         [component] = request.components
-        values = self.quotas.get(component.match or "", {})
-        entry = EntryData(
-            entity=(EntityData(entity_type="user", entity_name=component.match),),
-            values=tuple(ValueData(key=key, value=f64(value)) for key, value in values.items()),
+        entries = tuple(
+            EntryData(
+                entity=(EntityData(entity_type="user", entity_name=user),),
+                values=tuple(ValueData(key=key, value=f64(value)) for key, value in values.items()),
+            )
+            for user, values in self.quotas.items()
+            if values and (component.match_type == MATCH_ANY_NAME or component.match == user)
         )
         return DescribeClientQuotasResponse(
             throttle_time=NO_THROTTLE,
             error_code=ErrorCode.none,
             error_message=None,
-            entries=(entry,) if values else (),
+            entries=entries,
         )
 
     def _alter_quotas(self, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
@@ -163,16 +167,18 @@ class ScriptedUsers:
         return AlterClientQuotasResponse(throttle_time=NO_THROTTLE, entries=())
 
     def _describe_scram(self, request: DescribeUserScramCredentialsRequest) -> DescribeUserScramCredentialsResponse:
-        [user] = request.users or ()
-        known = user.name in self.passwords
-        result = DescribeUserScramCredentialsResult(
-            user=user.name,
+        results = tuple(self._credentials(user.name) for user in request.users or ())
+        return DescribeUserScramCredentialsResponse(
+            throttle_time=NO_THROTTLE, error_code=ErrorCode.none, error_message=None, results=results
+        )
+
+    def _credentials(self, user: str) -> DescribeUserScramCredentialsResult:
+        known = user in self.passwords
+        return DescribeUserScramCredentialsResult(
+            user=user,
             error_code=ErrorCode.none if known else ErrorCode.resource_not_found,
             error_message=None,
             credential_infos=(CredentialInfo(mechanism=i8(2), iterations=i32(4096)),) if known else (),
-        )
-        return DescribeUserScramCredentialsResponse(
-            throttle_time=NO_THROTTLE, error_code=ErrorCode.none, error_message=None, results=(result,)
         )
 
     def _alter_scram(self, request: AlterUserScramCredentialsRequest) -> AlterUserScramCredentialsResponse:

@@ -1,9 +1,12 @@
 """Passwords of KafkaUsers in Secrets: made, rotated, or taken from a Secret of the user."""
 
+import base64
 import secrets
+from collections.abc import Mapping
+from typing import Any
 
 from sluicegate_operator.api.models.kafka_user import ROTATE, KafkaUser
-from sluicegate_operator.engine.context import SecretStore
+from sluicegate_operator.engine.context import SecretStore, StoredSecret
 from sluicegate_operator.kube.http.errors import KubeError, NameTakenError
 from sluicegate_operator.planning.status.conditions import NAME_TAKEN
 from sluicegate_operator.planning.users.user_status import UserTrouble
@@ -28,10 +31,14 @@ async def password_of(store: SecretStore, user: KafkaUser) -> tuple[str, str]:
     """
     if user.spec.authentication is None:
         return "", ""
-    rotation = (user.metadata.annotations or {}).get(ROTATE, "")
     try:
-        password = await _password(store, user, rotation)
-        stored = await store.apply_secret(user_secret(user, password, rotation))
+        found = await store.find_secret(user.namespace, user.name)
+        # Without the annotation the password stays as it is.
+        made_for = found.annotations.get(ROTATE, "") if found is not None else ""
+        rotation = (user.metadata.annotations or {}).get(ROTATE, "") or made_for
+        password = await _password(store, user, rotation, found)
+        manifest = user_secret(user, password, rotation)
+        stored = found if found is not None and _is(found, manifest) else await store.apply_secret(manifest)
     except NameTakenError as error:
         raise PasswordError(UserTrouble(NAME_TAKEN, str(error), stuck=True)) from None
     except KubeError as error:
@@ -48,12 +55,19 @@ async def password_of(store: SecretStore, user: KafkaUser) -> tuple[str, str]:
     return password, stored.version
 
 
-async def _password(store: SecretStore, user: KafkaUser, rotation: str) -> str:
+def _is(found: StoredSecret, manifest: Mapping[str, Any]) -> bool:
+    """Return whether the Secret is as in the manifest, so that nothing is written."""
+    [owner] = manifest["metadata"]["ownerReferences"]
+    wanted = {name: base64.b64decode(value) for name, value in manifest["data"].items()}
+    rotation = manifest["metadata"].get("annotations", {}).get(ROTATE, "")
+    return (found.owner, found.data, found.annotations.get(ROTATE, "")) == (owner["uid"], wanted, rotation)
+
+
+async def _password(store: SecretStore, user: KafkaUser, rotation: str, found: StoredSecret | None) -> str:
     assert user.spec.authentication is not None
     source = user.spec.authentication.password
     if source is not None:
         return await _given(store, user, source.value_from.secret_key_ref.name, source.value_from.secret_key_ref.key)
-    found = await store.find_secret(user.namespace, user.name)
     if found is not None and found.annotations.get(ROTATE, "") == rotation and (kept := found.data.get(PASSWORD)):
         try:
             return kept.decode()

@@ -1,7 +1,10 @@
 """Reconcile the KafkaUsers of one cluster through the admin protocol: passwords, ACLs and quotas."""
 
 import asyncio
+import logging
 import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.kafka_user import KafkaUser, KafkaUserStatus
@@ -13,7 +16,7 @@ from sluicegate_operator.engine.users.leaving_users import LeavingUsers
 from sluicegate_operator.engine.users.passwords import PasswordError, password_of
 from sluicegate_operator.engine.work_queue import Again, Retry, unless_refused
 from sluicegate_operator.fleet.kafka.asking import BrokerPool, NoBrokerError
-from sluicegate_operator.fleet.kafka.users import MECHANISM, apply_user, observe_user
+from sluicegate_operator.fleet.kafka.users import MECHANISM, apply_user, observe_users
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError, UnsupportedApiError, is_refusal
 from sluicegate_operator.kafka_admin.security.scram import ITERATIONS_MIN, new_credential
 from sluicegate_operator.kube.client.one_by_one import Refusals
@@ -22,7 +25,9 @@ from sluicegate_operator.kube.http.kinds import KAFKA_USER
 from sluicegate_operator.planning.status.conditions import NOT_APPLIED, not_applied_words
 from sluicegate_operator.planning.status.paused import paused_status
 from sluicegate_operator.planning.users.user_status import UserTrouble, user_status
-from sluicegate_operator.planning.users.users import SetForUser, judge_users, plan_user, unmanaged
+from sluicegate_operator.planning.users.users import ObservedUser, SetForUser, judge_users, plan_user, unmanaged
+
+log = logging.getLogger(__name__)
 
 WAITING_RETRY = Retry(2.0, 10.0)
 _SALT_BYTES = 24
@@ -62,6 +67,7 @@ class UserReconciler:
             return unless_refused(refusals, context.resync_s(cluster))
         pool = await context.pool(cluster)
         settled = await self._leaving.part(key, pool, leaving, refusals, is_gone=False)
+        seen = await _seen(pool, [user for user in users if user.name not in verdicts])
         for user in users:
             if user.name in verdicts:
                 await self._write(
@@ -69,17 +75,17 @@ class UserReconciler:
                 )
                 continue
             with refusals.kept():
-                settled = await self._reconcile_one(cluster, pool, user, refusals) and settled
+                settled = await self._reconcile_one(cluster, pool, user, seen, refusals) and settled
         return unless_refused(refusals, context.resync_s(cluster) if settled else WAITING_RETRY)
 
     async def _reconcile_one(
-        self, cluster: BrokerCluster, pool: BrokerPool | None, user: KafkaUser, refusals: Refusals
+        self, cluster: BrokerCluster, pool: BrokerPool | None, user: KafkaUser, seen: "_Seen", refusals: Refusals
     ) -> bool:
         """Return whether nothing is left to retry soon. Raises KubeError for a refusal that has not lasted."""
         others = 0
         try:
             await self._leaving.hold(user)
-            trouble, others = await self._enforced(pool, user)
+            trouble, others = await self._enforced(pool, user, seen)
             self._refusals.ended(cluster.metadata.uid)
         except KubeError as error:
             if self._refusals.may_pass(cluster.metadata.uid, error):
@@ -91,7 +97,9 @@ class UserReconciler:
         await self._write(user, user_status(user, now(), trouble, others), refusals)
         return trouble is None or trouble.stuck
 
-    async def _enforced(self, pool: BrokerPool | None, user: KafkaUser) -> tuple[UserTrouble | None, int]:
+    async def _enforced(
+        self, pool: BrokerPool | None, user: KafkaUser, seen: "_Seen"
+    ) -> tuple[UserTrouble | None, int]:
         """Bring the user to its KafkaUser. Return why it differs, and the number of ACLs of other clients."""
         try:
             password, version = await password_of(self._context, user)
@@ -100,18 +108,14 @@ class UserReconciler:
         if pool is None:
             return UserTrouble("WaitingForBrokers", "no broker has an address yet"), 0
         try:
-            return await self._applied(pool, user, password, version)
-        except NoBrokerError as error:
-            return UserTrouble("WaitingForBrokers", str(error)), 0
-        except UnsupportedApiError as error:
-            return UserTrouble("Unsupported", f"the brokers do not serve what the KafkaUser needs: {error}", True), 0
-        except KafkaAdminError as error:
-            return UserTrouble("Refused" if is_refusal(error) else "Failed", str(error), is_refusal(error)), 0
+            observed = seen.users.get(user.name) or (await observe_users(pool, [user]))[user.name]
+            return await self._applied(pool, user, observed, password, version)
+        except (NoBrokerError, KafkaAdminError) as error:
+            return _trouble(error), 0
 
     async def _applied(
-        self, pool: BrokerPool, user: KafkaUser, password: str, version: str
+        self, pool: BrokerPool, user: KafkaUser, observed: ObservedUser, password: str, version: str
     ) -> tuple[UserTrouble | None, int]:
-        observed = await observe_user(pool, user)
         if observed.unauthorized and user.spec.authorization is not None:
             return UserTrouble("NoAuthorizer", _NO_AUTHORIZER, stuck=True), 0
         plan = plan_user(user, observed, version)
@@ -133,3 +137,29 @@ class UserReconciler:
     async def _write(self, user: KafkaUser, status: KafkaUserStatus, refusals: Refusals) -> None:
         if await write_one_of_many(self._context, user, status, refusals, without=REMEMBERED_FIELDS):
             await report_stalled(self._context, user, status)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """Users that were read together, by metadata.name. Others are read one by one, and errors go into their status."""
+
+    users: Mapping[str, ObservedUser] = field(default_factory=dict)
+
+
+async def _seen(pool: BrokerPool | None, users: Sequence[KafkaUser]) -> _Seen:
+    if pool is None or len(users) < 2:
+        return _Seen()
+    try:
+        return _Seen(await observe_users(pool, users))
+    except (NoBrokerError, KafkaAdminError) as error:
+        log.debug("users are read one by one: %s", error)
+        return _Seen()
+
+
+def _trouble(error: NoBrokerError | KafkaAdminError) -> UserTrouble:
+    if isinstance(error, NoBrokerError):
+        return UserTrouble("WaitingForBrokers", str(error))
+    if isinstance(error, UnsupportedApiError):
+        return UserTrouble("Unsupported", f"the brokers do not serve what the KafkaUser needs: {error}", stuck=True)
+    refused = is_refusal(error)
+    return UserTrouble("Refused" if refused else "Failed", str(error), stuck=refused)

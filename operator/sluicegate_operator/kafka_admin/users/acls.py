@@ -26,8 +26,8 @@ ACLS_A_REQUEST = 200
 """Most ACLs that one request creates or deletes."""
 
 
-def describe(principal: str) -> Exchange[DescribeAclsResponse, frozenset[AclRule]]:
-    """Describe the rules of a principal, without rules with codes that are newer than this client."""
+def describe(principal: str | None) -> Exchange[DescribeAclsResponse, frozenset[AclRule]]:
+    """Describe the rules of a principal, None meaning all, without rules with codes that are newer than this client."""
     request = DescribeAclsRequest(
         resource_type_filter=_ANY,
         resource_name_filter=None,
@@ -39,12 +39,12 @@ def describe(principal: str) -> Exchange[DescribeAclsResponse, frozenset[AclRule
     )
 
     def read(reply: DescribeAclsResponse) -> frozenset[AclRule]:
-        check(reply.error_code, reply.error_message, f"describing the ACLs of {principal}")
+        check(reply.error_code, reply.error_message, f"describing the ACLs of {principal or 'all principals'}")
         found = set()
         for resource in reply.resources:
             for acl in resource.acls:
                 codes = (resource.resource_type, resource.pattern_type, acl.operation, acl.permission_type)
-                if acl.principal == principal and (
+                if principal in (None, acl.principal) and (
                     rule := _rule(resource.resource_name, acl.principal, acl.host, codes)
                 ):
                     found.add(rule)

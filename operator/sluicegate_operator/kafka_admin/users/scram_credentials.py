@@ -1,6 +1,6 @@
 """AlterUserScramCredentials and DescribeUserScramCredentials (KIP-554). Brokers never get or return a password."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from kio.schema.alter_user_scram_credentials.v0.request import (
     AlterUserScramCredentialsRequest,
@@ -17,24 +17,27 @@ from sluicegate_operator.kafka_admin.errors import check, only
 from sluicegate_operator.kafka_admin.exchange import Exchange
 from sluicegate_operator.kafka_admin.security.scram import ScramCredential, ScramMechanism
 
+Credentials = Mapping[str, Mapping[ScramMechanism, int]]
+"""Iterations of each mechanism, by user."""
 
-def describe(user: str) -> Exchange[DescribeUserScramCredentialsResponse, Mapping[ScramMechanism, int]]:
-    """Describe the iterations of each mechanism of a user; empty for an unknown user."""
-    request = DescribeUserScramCredentialsRequest(users=(UserName(name=user),))
-    subject = f"describing the credentials of user {user}"
 
-    def read(reply: DescribeUserScramCredentialsResponse) -> dict[ScramMechanism, int]:
-        check(reply.error_code, reply.error_message, subject)
-        result = only(reply.results, subject)
-        if result.error_code is ErrorCode.resource_not_found:
-            return {}
-        check(result.error_code, result.error_message, subject)
+def describe(users: Collection[str]) -> Exchange[DescribeUserScramCredentialsResponse, Credentials]:
+    """Describe the credentials of users. Unknown users have none. Each name may be given once."""
+    request = DescribeUserScramCredentialsRequest(users=tuple(UserName(name=user) for user in users))
+
+    def read(reply: DescribeUserScramCredentialsResponse) -> dict[str, dict[ScramMechanism, int]]:
+        check(reply.error_code, reply.error_message, "describing the credentials of users")
         known = {int(one) for one in ScramMechanism}
-        return {
-            ScramMechanism(info.mechanism): info.iterations
-            for info in result.credential_infos
-            if info.mechanism in known
-        }
+        found: dict[str, dict[ScramMechanism, int]] = {user: {} for user in users}
+        for result in reply.results:
+            if result.error_code is not ErrorCode.resource_not_found:
+                check(result.error_code, result.error_message, f"describing the credentials of user {result.user}")
+            found[result.user] = {
+                ScramMechanism(info.mechanism): info.iterations
+                for info in result.credential_infos
+                if info.mechanism in known
+            }
+        return found
 
     return Exchange(request, DescribeUserScramCredentialsResponse, read)
 

@@ -45,7 +45,7 @@ def _progress(user: KafkaUser, trouble: UserTrouble | None, others: int) -> Prog
     parts = []
     if user.spec.authentication is not None:
         parts.append(f"the password is in Secret {user.name}")
-    parts.append(f"{len(wanted_rules(user))} ACLs and {len(wanted_quotas(user))} quotas are set")
+    parts += [f"ACLs: {len(wanted_rules(user))}", f"quotas: {len(wanted_quotas(user))}"]
     if others:
-        parts.append(f"{others} ACLs of other clients stay")
+        parts.append(f"ACLs of other clients, which stay: {others}")
     return ready("Applied", "; ".join(parts))

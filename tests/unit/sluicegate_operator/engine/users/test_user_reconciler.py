@@ -53,7 +53,7 @@ class Users:
 async def test_a_user_is_made_and_stays_as_it_is() -> None:
     users = Users(kafka_user("alice", acl(), quotas={"requestPercentage": 50}))
     await users.reconcile()
-    assert users.ready() == ("True", "Applied", "the password is in Secret alice; 1 ACLs and 1 quotas are set")
+    assert users.ready() == ("True", "Applied", "the password is in Secret alice; ACLs: 1; quotas: 1")
     assert [str(rule) for rule in users.broker.rules] == ["allow READ on topic orders"]
     assert users.broker.quotas == {"alice": {"request_percentage": 50.0}}
     found = users.kube.take("KafkaUser", "alice")
@@ -75,6 +75,18 @@ async def test_a_user_is_made_and_stays_as_it_is() -> None:
     assert users.password() not in str(users.kube.events("Changed")) + str(found)
 
 
+async def test_many_users_are_read_together() -> None:
+    names = [f"user-{number}" for number in range(12)]
+    users = Users(*(kafka_user(name, acl(), quotas={"requestPercentage": 5}) for name in names))
+    await users.reconcile()
+    assert {users.ready(name)[1] for name in names} == {"Applied"}
+    assert len(users.broker.rules) == len(users.broker.passwords) == len(users.broker.quotas) == 12
+    before = len(users.broker.peer.requests)
+    await users.reconcile()
+    read = [request.api_key for request in users.broker.peer.requests[before:]]
+    assert sorted(read) == [29, 48, 50], "one request for each API, whatever the number of users"
+
+
 async def test_each_new_value_of_the_annotation_makes_a_new_password() -> None:
     users = Users(kafka_user())
     await users.reconcile()
@@ -84,6 +96,10 @@ async def test_each_new_value_of_the_annotation_makes_a_new_password() -> None:
         users.kube.put(rotated | {"metadata": rotated["metadata"] | {"annotations": {"sluicegate.dev/rotate": value}}})
         await users.reconcile()
         passwords.append(users.password())
+    users.kube.put(kafka_user() | {"metadata": kafka_user()["metadata"] | {"annotations": {}}})
+    await users.reconcile()
+    passwords.append(users.password())
+    assert passwords[-1] == passwords[-2], "without the annotation nothing is rotated"
     assert len(set(passwords)) == 3
     assert passwords[1] == passwords[2]
     assert users.broker.writes == 3
