@@ -61,6 +61,8 @@ class ScriptedUsers:
         """Salted passwords by user."""
         self.quotas: dict[str, dict[str, float]] = {}
         self.authorizer = True
+        self.refused: set[str] = set()
+        """Names of resources whose ACLs are refused."""
         self.writes = 0
         self.peer.answer(versions(SERVED | {29: 3, 30: 3, 31: 3, 50: 0, 51: 0}))
         self._serve(29, DescribeAclsRequest, self._describe_acls)
@@ -112,6 +114,8 @@ class ScriptedUsers:
     def _create_acls(self, request: CreateAclsRequest) -> CreateAclsResponse:
         self.writes += 1
         for one in request.creations:
+            if one.resource_name in self.refused:
+                continue
             self.rules.add(
                 AclRule(
                     AclResourceType(one.resource_type),
@@ -123,8 +127,14 @@ class ScriptedUsers:
                     AclPermission(one.permission_type),
                 )
             )
-        created = AclCreationResult(error_code=ErrorCode.none, error_message=None)
-        return CreateAclsResponse(throttle_time=NO_THROTTLE, results=(created,) * len(request.creations))
+        results = tuple(
+            AclCreationResult(
+                error_code=ErrorCode.invalid_request if one.resource_name in self.refused else ErrorCode.none,
+                error_message=None,
+            )
+            for one in request.creations
+        )
+        return CreateAclsResponse(throttle_time=NO_THROTTLE, results=results)
 
     def _delete_acls(self, request: DeleteAclsRequest) -> DeleteAclsResponse:
         self.writes += 1

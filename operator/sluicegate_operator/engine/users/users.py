@@ -25,7 +25,14 @@ from sluicegate_operator.kube.http.kinds import KAFKA_USER
 from sluicegate_operator.planning.status.conditions import NOT_APPLIED, not_applied_words
 from sluicegate_operator.planning.status.paused import paused_status
 from sluicegate_operator.planning.users.user_status import UserTrouble, user_status
-from sluicegate_operator.planning.users.users import ObservedUser, SetForUser, judge_users, plan_user, unmanaged
+from sluicegate_operator.planning.users.users import (
+    ObservedUser,
+    SetForUser,
+    after_refusal,
+    judge_users,
+    plan_user,
+    unmanaged,
+)
 
 log = logging.getLogger(__name__)
 
@@ -124,7 +131,13 @@ class UserReconciler:
         if plan.set_credential:
             salt = secrets.token_bytes(_SALT_BYTES)
             credential = await asyncio.to_thread(new_credential, MECHANISM, password, salt, ITERATIONS_MIN)
-        await apply_user(pool, user, plan, credential)
+        try:
+            await apply_user(pool, user, plan, credential)
+        except KafkaAdminError as error:
+            if is_refusal(error):
+                left = (await observe_users(pool, [user]))[user.name]
+                await self._remember(user, plan.remembered, after_refusal(user, plan, left))
+            raise
         await self._remember(user, plan.remembered, plan.settled)
         if plan.changes:
             await self._context.post(user, "Normal", "Changed", f"user {user.user_name}: {plan.changes}")

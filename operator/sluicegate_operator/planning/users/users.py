@@ -172,6 +172,19 @@ def plan_user(user: KafkaUser, observed: ObservedUser, secret_version: str) -> U
 _UNCONFIRMED = "unconfirmed"
 
 
+def after_refusal(user: KafkaUser, plan: UserPlan, observed: ObservedUser) -> SetForUser:
+    """Return what stays remembered after the brokers have refused a part of the plan.
+
+    What was refused is not there. If another client sets it later, it must not be removed with the KafkaUser.
+    """
+    own, there, values = SetForUser.of(user), observed.rules or frozenset(), observed.quotas or {}
+    return SetForUser(
+        plan.remembered.rules & (own.rules | there),
+        tuple(key for key in plan.remembered.quotas if key in own.quotas or values.get(key) == plan.quotas.get(key)),
+        plan.remembered.credential,
+    )
+
+
 def encode_rule(rule: AclRule) -> str:
     """Return a line of status.aclsSet. The name is last, because it may contain blanks."""
     parts = (rule.permission, rule.operation, rule.resource_type, rule.pattern_type)

@@ -140,6 +140,21 @@ async def test_a_deleted_user_goes_with_its_cluster() -> None:
     assert users.kube.names("KafkaUser") == []
 
 
+async def test_what_brokers_refuse_is_reported_and_not_remembered() -> None:
+    users = Users(kafka_user("alice", acl("topic", "orders"), acl("topic", "bad"), quotas={"requestPercentage": 5}))
+    users.broker.refused.add("bad")
+    await users.reconcile()
+    status, reason, message = users.ready()
+    assert (status, reason) == ("False", "Refused")
+    assert "creating the ACL allow READ on topic bad: INVALID_REQUEST" in message
+    found = users.kube.take("KafkaUser", "alice")["status"]
+    assert found["aclsSet"] == ["ALLOW READ TOPIC LITERAL * User:alice orders"]
+    assert not found.get("quotasSet"), "it was not tried"
+    users.broker.refused.clear()
+    await users.reconcile()
+    assert users.ready()[1] == "Applied"
+
+
 async def test_conflicts_and_missing_clusters_are_reported() -> None:
     users = Users(kafka_user(), kafka_user("other", userName="alice"))
     await users.reconcile()
