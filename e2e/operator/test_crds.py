@@ -17,6 +17,7 @@ SHORT_NAMES = {
     "brokerlisteners": "bl",
     "brokerregistrations": "br",
     "connectionquotas": "cq",
+    "kafkausers": "usr",
     "observerplugins": "op",
     "topics": "tp",
 }

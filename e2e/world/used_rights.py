@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from sluicegate_operator.kube.client.rights import CALLED, CALLED_OF_SPARK
+from sluicegate_operator.kube.client.rights import CALLED, CALLED_OF_SECRETS, CALLED_OF_SPARK
 from tests.support.oracles.rights import Rights, surplus
 
 FOLDER = Path(__file__).parents[2] / "reports" / "used-rights"
@@ -69,7 +69,7 @@ def faults(runs: Iterable[str]) -> list[str]:
 
 
 def _unlisted(used: Rights) -> list[str]:
-    return surplus(used, {**CALLED, **CALLED_OF_SPARK})
+    return surplus(used, {**CALLED, **CALLED_OF_SPARK, **CALLED_OF_SECRETS})
 
 
 def main() -> int:

@@ -118,7 +118,10 @@ async def _release(lease_client: KubeClient, settings: Settings) -> int:
             async with asyncio.timeout(RELEASE_TIMEOUT_S):
                 await lease.acquire()
             try:
-                log.info("%d Topics had the operator's finalizer", await release_topics(kube, settings.namespace))
+                log.info(
+                    "%d Topics and KafkaUsers had the operator's finalizer",
+                    await release_topics(kube, settings.namespace),
+                )
             finally:
                 await lease.release()
         except TimeoutError:

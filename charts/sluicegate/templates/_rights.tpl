@@ -17,9 +17,9 @@
 - apiGroups: [sluicegate.dev]
   resources: [{{ include "sluicegate.kinds" . | replace "," "/status," }}/status]
   verbs: [patch]
-# The finalizer of Topics with deletionPolicy Delete; nothing else of what people write is changed.
+# The finalizers of Topics with deletionPolicy Delete and of KafkaUsers; nothing else of what people write is changed.
 - apiGroups: [sluicegate.dev]
-  resources: [topics]
+  resources: [topics, kafkausers]
   verbs: [patch]
 # The operator writes these and takes them away; people read them.
 - apiGroups: [sluicegate.dev]
@@ -30,7 +30,7 @@
   verbs: [patch]
 # Clusters that check owner references ask for this of whoever sets blockOwnerDeletion.
 - apiGroups: [sluicegate.dev]
-  resources: [auditpipelines/finalizers, brokerclusters/finalizers, brokerlisteners/finalizers]
+  resources: [auditpipelines/finalizers, brokerclusters/finalizers, brokerlisteners/finalizers, kafkausers/finalizers]
   verbs: [update]
 # Children are written by server-side apply: patch, and create where there is none. Their owners' end deletes them. They
 # are watched, and nothing is asked for twice.
@@ -93,6 +93,12 @@
 - apiGroups: [""]
   resources: [pods/status]
   verbs: [patch]
+{{- if .Values.rbac.secrets }}
+# Credentials for external clusters, and of KafkaUsers, which the operator makes.
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [get, create, patch]
+{{- end }}
 # Written for people; listed to say why a StatefulSet's pod is refused.
 - apiGroups: [""]
   resources: [events]

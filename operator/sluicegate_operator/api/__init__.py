@@ -16,6 +16,7 @@ from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.broker_listener import BrokerListener
 from sluicegate_operator.api.models.broker_registration import BrokerRegistration
 from sluicegate_operator.api.models.connection_quota import ConnectionQuota
+from sluicegate_operator.api.models.kafka_user import KafkaUser
 from sluicegate_operator.api.models.observer_plugin import ObserverPlugin
 from sluicegate_operator.api.models.topic import Topic
 from sluicegate_operator.api.schema.metadata import API_VERSION, GROUP, VERSION, Condition, Resource
@@ -31,6 +32,7 @@ __all__ = [
     "Condition",
     "ConnectionQuota",
     "InvalidManifest",
+    "KafkaUser",
     "ManifestError",
     "Manifests",
     "ObserverPlugin",

@@ -15,6 +15,7 @@ from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.broker_listener import BrokerListener
 from sluicegate_operator.api.models.broker_registration import BrokerRegistration
 from sluicegate_operator.api.models.connection_quota import ConnectionQuota
+from sluicegate_operator.api.models.kafka_user import KafkaUser
 from sluicegate_operator.api.models.observer_plugin import ObserverPlugin
 from sluicegate_operator.api.models.topic import Topic
 from sluicegate_operator.api.schema.metadata import Resource
@@ -61,6 +62,7 @@ _OF_CLUSTER = (
     "descriptions",
     "observers",
     "pipelines",
+    "users",
 )
 _TABLE = (
     CustomKind(
@@ -73,6 +75,12 @@ _TABLE = (
     CustomKind(BrokerListener, ("quotas", "listeners", "clusters", "rolls"), owns_children=True),
     CustomKind(BrokerRegistration),
     CustomKind(ConnectionQuota, ("quotas",)),
+    CustomKind(
+        KafkaUser,
+        ("users",),
+        owns_children=True,
+        not_on_laptop="`sluicegate up` has no Secrets for passwords, and does not run it; use Kafka's own tools",
+    ),
     CustomKind(ObserverPlugin, ("observers",)),
     CustomKind(Topic, ("topics",)),
 )

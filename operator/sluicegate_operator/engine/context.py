@@ -4,6 +4,7 @@ The operator has a Kubernetes API server for that, `sluicegate up` has files and
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -21,7 +22,7 @@ from sluicegate_operator.kube.client.one_by_one import Refusals
 from sluicegate_operator.kube.http.kinds import Kind
 from sluicegate_operator.planning.rolls.roll import RollStep
 
-REMEMBERED_FIELDS = ("dynamicConfigKeys", "configKeys", "limitsSet")
+REMEMBERED_FIELDS = ("dynamicConfigKeys", "configKeys", "limitsSet", "aclsSet", "quotasSet", "credentialSet")
 """Fields of a status that are written separately, before a change is made: see ReconcileContext.remember."""
 
 STATUS_WRITERS_MAX = 4
@@ -42,6 +43,29 @@ class Events(Protocol):
 
     async def record(self, body: Mapping[str, Any], type_: EventType, reason: str, message: str) -> None:
         """Record an Event on the object that `body` names, see `reference`."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSecret:
+    """A Secret with its decoded data. `version` changes with each write. `owner` is the uid of its controller."""
+
+    data: Mapping[str, bytes] = field(repr=False)
+    version: str
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    owner: str = ""
+
+
+class SecretStore(Protocol):
+    """Secrets of the objects' namespaces. Methods raise KubeError if the API server fails or refuses."""
+
+    async def find_secret(self, namespace: str, name: str) -> StoredSecret | None:
+        """Return a Secret; None if there is none."""
+
+    async def read_secret(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
+        """Return the decoded data of a Secret; None if there is none."""
+
+    async def apply_secret(self, manifest: Mapping[str, Any]) -> StoredSecret:
+        """Create or change a Secret of the operator. Raises NameTakenError if another client owns that name."""
 
 
 class ReconcileContext(Protocol):
@@ -98,6 +122,10 @@ class ReconcileContext(Protocol):
         """Return the seconds after which everything is reconciled again, also without a known change."""
 
 
+class UserContext(ReconcileContext, SecretStore, Protocol):
+    """The environment of reconcilers of users."""
+
+
 class ExternalContext(ReconcileContext, Protocol):
     """The environment of reconcilers that may govern external clusters."""
 
@@ -115,7 +143,7 @@ class RollMetrics(Protocol):
         return
 
 
-class FleetContext(ReconcileContext, Protocol):
+class FleetContext(ReconcileContext, SecretStore, Protocol):
     """The environment of reconcilers that change nodes."""
 
     @property

@@ -10,7 +10,7 @@ from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.planning.external.external import ConfigProgress, external_status
 
 UNREACHABLE_RETRY = Retry(1.0, 15.0)
-FOLLOWERS = ("quotas", "topics", "configs")
+FOLLOWERS = ("quotas", "topics", "configs", "users")
 """Queues that wait until brokers are known."""
 
 

@@ -11,6 +11,7 @@ from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.broker_listener import BrokerListener
 from sluicegate_operator.engine.context import FleetContext, now
 from sluicegate_operator.engine.lasting_refusals import LastingRefusals
+from sluicegate_operator.engine.listener_certificates import ListenerCertificates
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.telling import report_stalled, write_one_of_many
 from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again, Retry, unless_refused
@@ -19,7 +20,12 @@ from sluicegate_operator.kube.client.one_by_one import Refusals
 from sluicegate_operator.kube.http.kinds import BROKER_LISTENER
 from sluicegate_operator.planning.layout.cluster_layout import ClusterLayout
 from sluicegate_operator.planning.listeners.exposure import HIDDEN
-from sluicegate_operator.planning.listeners.listener_status import ServicesSeen, listener_status
+from sluicegate_operator.planning.listeners.listener_status import (
+    NO_CERTIFICATE,
+    CertificateSeen,
+    ServicesSeen,
+    listener_status,
+)
 from sluicegate_operator.planning.listeners.listeners import ListenerSeen, listener_seen
 
 APPLYING_RETRY = Retry(0.5, 10.0)
@@ -32,6 +38,7 @@ class ListenerReconciler:
 
     def __init__(self, context: FleetContext) -> None:
         self._context = context
+        self._certificates = ListenerCertificates(context)
         self._refusals = LastingRefusals()
 
     async def reconcile(self, key: ClusterKey) -> Again:
@@ -43,19 +50,22 @@ class ListenerReconciler:
         cluster, listeners = snapshot.cluster, snapshot.listeners
         if cluster is None or cluster.spec.brokers is None:
             for listener in listeners:
-                await self._write(listener, None, ListenerSeen(), ServicesSeen(), refusals)
+                await self._write(listener, None, ListenerSeen(), ServicesSeen(), refusals, NO_CERTIFICATE)
             return unless_refused(refusals, None)
         # Planned without those that cannot be read, brokers would close their ports.
         held = cluster.spec.paused or bool(snapshot.unreadable_of(BROKER_LISTENER))
         pool_of, lasts = partial(context.pool_of, key), partial(self._refusals.lasts, cluster.metadata.uid)
-        seen = await context.fleet.listeners.reconcile(cluster, listeners, pool_of, lasts, held=held)
+        certificates = await self._certificates.apply(listeners, held=held)
+        admitted = [_with_certificate(listener, certificates[listener.name].secret) for listener in listeners]
+        seen = await context.fleet.listeners.reconcile(cluster, admitted, pool_of, lasts, held=held)
         if seen.not_applied is None:
             self._refusals.ended(cluster.metadata.uid)
         await self._report(cluster, listeners, seen)
         changed: set[str] = set()
         for listener in (one for one in listeners if one.name in seen.fronts):
             on_brokers = listener_seen(listener.spec.name, seen.brokers)
-            changed |= await self._write(listener, seen.layout, on_brokers, seen.fronts[listener.name], refusals)
+            front, certificate = seen.fronts[listener.name], certificates[listener.name]
+            changed |= await self._write(listener, seen.layout, on_brokers, front, refusals, certificate)
         for queue in sorted(changed):
             context.mark(queue, key)
         if seen.not_applied is not None:
@@ -93,12 +103,13 @@ class ListenerReconciler:
         seen: ListenerSeen,
         services: ServicesSeen,
         refusals: Refusals,
+        certificate: CertificateSeen,
     ) -> set[str]:
         """Write the status and return the queues that depend on the changes.
 
         Quotas depend on hidden addresses and on open listeners; the cluster's status shows where clients connect first.
         """
-        status = listener_status(listener, layout, seen, now(), services)
+        status = listener_status(listener, layout, seen, now(), services, certificate)
         if await write_one_of_many(self._context, listener, status, refusals):
             await report_stalled(self._context, listener, status)
         old, new = listener.status.condition(HIDDEN), status.condition(HIDDEN)
@@ -108,4 +119,14 @@ class ListenerReconciler:
             queues.add("quotas")
         if listener.status.bootstrap != status.bootstrap:
             queues.add("clusters")
+        if listener.status.tls_secret != status.tls_secret:
+            # Brokers mount another Secret, or the first one.
+            queues.update(("clusters", "listeners", "quotas", "rolls"))
         return queues
+
+
+def _with_certificate(listener: BrokerListener, secret: str) -> BrokerListener:
+    """Return the listener as it is after its status has been written."""
+    if listener.status.tls_secret == secret:
+        return listener
+    return listener.model_copy(update={"status": listener.status.model_copy(update={"tls_secret": secret})})

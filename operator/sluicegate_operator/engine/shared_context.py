@@ -12,6 +12,7 @@ from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.external.external import ExternalFleet
+from sluicegate_operator.fleet.external.external_security import ReadSecret, SecretUnusableError, no_secrets
 from sluicegate_operator.fleet.kafka.asking import BrokerPool
 from sluicegate_operator.fleet.pods.by_cluster import ByCluster
 from sluicegate_operator.fleet.protocol import Fleet
@@ -28,10 +29,11 @@ class SharedContext(Generic[AnyFleet]):
         fleet: AnyFleet,
         clusters: Callable[[], Iterable[Sibling]],
         may_write: Callable[[], bool] = lambda: True,
+        read_secret: ReadSecret = no_secrets,
     ) -> None:
         """`clusters` returns all known clusters. `may_write`: whether brokers may be changed now."""
         self.fleet = fleet
-        self.external = ExternalFleet(may_write, clusters)
+        self.external = ExternalFleet(may_write, clusters, read_secret)
         self.first_seen = FirstSeen()
         self.progress = ByCluster(ClusterProgress)
         self.mark: Callable[[str, ClusterKey], None] = _no_queues
@@ -43,8 +45,16 @@ class SharedContext(Generic[AnyFleet]):
 
     async def pool(self, cluster: BrokerCluster) -> BrokerPool | None:
         """Return the brokers that have an address now; None while there is none. Connections are kept between calls."""
-        fleet = self.external if cluster.spec.is_external else self.fleet
-        return await self.pool_of((cluster.namespace, cluster.name), await fleet.broker_addresses(cluster))
+        key = (cluster.namespace, cluster.name)
+        if not cluster.spec.is_external:
+            return await self.pool_of(key, await self.fleet.broker_addresses(cluster))
+        brokers = await self.external.broker_addresses(cluster)
+        try:
+            security = await self.external.security(cluster)
+        except SecretUnusableError:
+            # The status of the BrokerCluster reports it.
+            return None
+        return await self._pools.of(key, brokers, security)
 
     async def pool_of(self, key: ClusterKey, brokers: tuple[BrokerAddress, ...]) -> BrokerPool | None:
         return await self._pools.of(key, brokers)

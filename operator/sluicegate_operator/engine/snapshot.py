@@ -8,6 +8,7 @@ from sluicegate_operator.api.models.audit_pipeline import AuditPipeline
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.broker_listener import BrokerListener
 from sluicegate_operator.api.models.connection_quota import ConnectionQuota
+from sluicegate_operator.api.models.kafka_user import KafkaUser
 from sluicegate_operator.api.models.observer_plugin import ObserverPlugin
 from sluicegate_operator.api.models.topic import Topic
 from sluicegate_operator.api.schema.metadata import Resource
@@ -64,6 +65,23 @@ class LeavingTopic:
 
 
 @dataclass(frozen=True, slots=True)
+class LeavingUser:
+    """A deleted KafkaUser that waits for the operator's finalizer; `user` and `why` are as in LeavingTopic."""
+
+    body: Mapping[str, Any]
+    user: KafkaUser | None
+    why: str = ""
+
+    @property
+    def name(self) -> str:
+        return str(self.body["metadata"]["name"])
+
+    @property
+    def uid(self) -> str:
+        return str(self.body["metadata"]["uid"])
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """`resources` are the readable objects that name this cluster, by model; `unreadable` are the others."""
 
@@ -71,6 +89,7 @@ class Snapshot:
     resources: Mapping[type[Resource], tuple[Resource, ...]] = field(default_factory=dict)
     unreadable: tuple[Unreadable, ...] = ()
     leaving_topics: tuple[LeavingTopic, ...] = ()
+    leaving_users: tuple[LeavingUser, ...] = ()
 
     def of_kind(self, model: type[Found]) -> tuple[Found, ...]:
         return tuple(resource for resource in self.resources.get(model, ()) if isinstance(resource, model))
@@ -89,6 +108,10 @@ class Snapshot:
     @property
     def topics(self) -> tuple[Topic, ...]:
         return self.of_kind(Topic)
+
+    @property
+    def users(self) -> tuple[KafkaUser, ...]:
+        return self.of_kind(KafkaUser)
 
     @property
     def observers(self) -> tuple[ObserverPlugin, ...]:

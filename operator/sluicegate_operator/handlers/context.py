@@ -1,6 +1,7 @@
 """The state that all reconcilers of one operator share, and how they write statuses and Events."""
 
 import asyncio
+import base64
 import logging
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -13,6 +14,7 @@ from sluicegate_operator.engine.context import (
     STATUS_WRITERS_MAX,
     EventType,
     Found,
+    StoredSecret,
     now,
     reference,
 )
@@ -28,7 +30,7 @@ from sluicegate_operator.kube.client.client import CONFIG_STATUS_MANAGER, LIMITS
 from sluicegate_operator.kube.client.events import EventRecorder
 from sluicegate_operator.kube.client.one_by_one import Refusals
 from sluicegate_operator.kube.http.errors import KubeError
-from sluicegate_operator.kube.http.kinds import BROKER_CLUSTER, Kind, kind_of
+from sluicegate_operator.kube.http.kinds import BROKER_CLUSTER, SECRET, Kind, kind_of
 from sluicegate_operator.planning.external.external import Sibling
 from sluicegate_operator.planning.status.conditions import STALLED
 from sluicegate_operator.planning.status.unreadable import UNREADABLE, conditions_of, unreadable_status
@@ -46,7 +48,12 @@ class Context(SharedContext[KubernetesFleet]):
 
     def __init__(self, kube: KubeClient, settings: Settings, may_write: Callable[[], bool] = lambda: True) -> None:
         """`may_write` returns whether the Lease is held at this moment; `kube` checks it too."""
-        super().__init__(KubernetesFleet(kube, settings.own_namespace, settings.images), self._clusters, may_write)
+        super().__init__(
+            KubernetesFleet(kube, settings.own_namespace, settings.images),
+            self._clusters,
+            may_write,
+            self.read_secret,
+        )
         self.kube = kube
         self.may_write = may_write
         self.settings = settings
@@ -64,6 +71,17 @@ class Context(SharedContext[KubernetesFleet]):
                 yield held.value
             elif isinstance(held.value, UnreadableObject):
                 yield held.value.body
+
+    async def read_secret(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
+        found = await self.find_secret(namespace, name)
+        return None if found is None else found.data
+
+    async def find_secret(self, namespace: str, name: str) -> StoredSecret | None:
+        found = await self.kube.get(SECRET, namespace, name)
+        return None if found is None else stored_secret(found)
+
+    async def apply_secret(self, manifest: Mapping[str, Any]) -> StoredSecret:
+        return stored_secret(await self.kube.apply(manifest))
 
     async def gather(self, key: ClusterKey, kinds: Collection[Kind], *, fresh: bool = False) -> Snapshot:
         return await gather_snapshot(self.kube, key, kinds, fresh=fresh)
@@ -137,6 +155,14 @@ class Context(SharedContext[KubernetesFleet]):
     async def aclose(self) -> None:
         await self.followers.close()
         await super().aclose()
+
+
+def stored_secret(body: Mapping[str, Any]) -> StoredSecret:
+    meta = body["metadata"]
+    data = {key: base64.b64decode(value) for key, value in (body.get("data") or {}).items()}
+    version = f"{meta.get('uid', '')}/{meta.get('resourceVersion', '')}"
+    owner = next((str(one["uid"]) for one in meta.get("ownerReferences") or () if one.get("controller")), "")
+    return StoredSecret(data, version, meta.get("annotations") or {}, owner)
 
 
 def api_kind(resource: Resource) -> Kind:

@@ -6,11 +6,14 @@ from typing import TypeVar
 
 from sluicegate_operator.api.kinds import KINDS
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
+from sluicegate_operator.api.models.kafka_user import FINALIZER as USER_FINALIZER
+from sluicegate_operator.api.models.kafka_user import KafkaUser
 from sluicegate_operator.api.models.topic import FINALIZER, Topic
 from sluicegate_operator.api.schema.metadata import Resource
 from sluicegate_operator.engine.snapshot import (
     ClusterKey,
     LeavingTopic,
+    LeavingUser,
     Snapshot,
     Unreadable,
     UnreadableClusterError,
@@ -21,6 +24,7 @@ from sluicegate_operator.kube.http.kinds import (
     BROKER_CLUSTER,
     BROKER_LISTENER,
     CONNECTION_QUOTA,
+    KAFKA_USER,
     TOPIC,
     Kind,
 )
@@ -44,8 +48,9 @@ async def gather_snapshot(
     """
     found = {kind: await _of_kind(kube, key, kind, fresh=fresh) for kind in (BROKER_CLUSTER, *kinds)}
     leaving = tuple(one for value in found.get(TOPIC, ()) if (one := _leaving(value)) is not None)
-    if leaving and not fresh:
-        # Actions for these Topics delete records, so they need fresh objects.
+    users = tuple(user for value in found.get(KAFKA_USER, ()) if (user := _leaving_user(value)) is not None)
+    if (leaving or users) and not fresh:
+        # Actions for these objects delete records and credentials, so they need fresh objects.
         return await gather_snapshot(kube, key, kinds, fresh=True)
     unreadable: list[Unreadable] = []
     cluster = _cluster(found[BROKER_CLUSTER])
@@ -53,7 +58,7 @@ async def gather_snapshot(
     for kind in kinds:
         model = KINDS[kind.kind].model
         resources[model] = readable(model, kind, found[kind], unreadable)
-    return Snapshot(cluster, resources, tuple(unreadable), leaving)
+    return Snapshot(cluster, resources, tuple(unreadable), leaving, users)
 
 
 async def _of_kind(kube: KubeClient, key: ClusterKey, kind: Kind, *, fresh: bool) -> list[Resource | UnreadableObject]:
@@ -109,3 +114,15 @@ def _leaving(value: Resource | UnreadableObject) -> LeavingTopic | None:
         return None
     kept = own.model_dump(mode="json", by_alias=True, include=_KEPT_OF_LEAVING)
     return LeavingTopic({"apiVersion": value.api_version, "kind": TOPIC.kind, "metadata": kept}, value)
+
+
+def _leaving_user(value: Resource | UnreadableObject) -> LeavingUser | None:
+    if isinstance(value, UnreadableObject):
+        meta = value.body["metadata"]
+        leaves = meta.get("deletionTimestamp") and USER_FINALIZER in (meta.get("finalizers") or ())
+        return LeavingUser(value.body, None, value.why) if leaves else None
+    own = value.metadata
+    if not isinstance(value, KafkaUser) or own.deletion_timestamp is None or USER_FINALIZER not in own.finalizers:
+        return None
+    kept = own.model_dump(mode="json", by_alias=True, include=_KEPT_OF_LEAVING)
+    return LeavingUser({"apiVersion": value.api_version, "kind": KAFKA_USER.kind, "metadata": kept}, value)

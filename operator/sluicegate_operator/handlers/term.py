@@ -12,6 +12,7 @@ from sluicegate_operator.engine.racks import RackReconciler
 from sluicegate_operator.engine.rolls import RollReconciler
 from sluicegate_operator.engine.snapshot import ClusterKey, UnreadableClusterError
 from sluicegate_operator.engine.topics import TopicReconciler
+from sluicegate_operator.engine.users.users import UserReconciler
 from sluicegate_operator.engine.work_queue import Again, Retry, WorkQueue
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.process.telemetry import QUEUE_DEPTH, QUEUE_OLDEST, RECONCILES, REGISTRY
@@ -90,6 +91,7 @@ def reconcilers(context: Context, settings: Settings, pods: PodsOfQuotas | None 
         "descriptions": DescriptionReconciler(context).reconcile,
         "observers": ObserverReconciler(context, CodeInConfigMaps(context)).reconcile,
         "pipelines": PipelineReconciler(context).reconcile,
+        "users": UserReconciler(context, deletion_s=settings.topic_deletion_s).reconcile,
     }
 
 

@@ -115,7 +115,7 @@ class Watch:
                 for queue in ("registrations", "racks", "rolls", "clusters", "listeners"):
                     self._queues[queue].mark(key)
             if now.reachable != was.reachable:
-                for queue in ("quotas", "topics", "configs", "descriptions", "observers"):
+                for queue in ("quotas", "topics", "configs", "descriptions", "observers", "users"):
                     self._queues[queue].mark(key)
 
     def _on_node_set(self, before: CachedObject | None, after: CachedObject | None) -> None:

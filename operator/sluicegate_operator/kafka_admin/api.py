@@ -22,6 +22,8 @@ from sluicegate_operator.kafka_admin import (
 from sluicegate_operator.kafka_admin.errors import KafkaApiError, UnsupportedApiError
 from sluicegate_operator.kafka_admin.exchange import Exchange
 from sluicegate_operator.kafka_admin.group_views import Coordinators, GroupListing, GroupView
+from sluicegate_operator.kafka_admin.security.scram import ScramCredential, ScramMechanism
+from sluicegate_operator.kafka_admin.users import acls, scram_credentials
 from sluicegate_operator.kafka_admin.views import (
     BrokerDescription,
     ClusterView,
@@ -34,6 +36,7 @@ from sluicegate_operator.kafka_admin.views import (
     TopicView,
 )
 from sluicegate_operator.planning.layout.limits import CONNECTION_CREATION_RATE, IP, Entity, QuotaKey
+from sluicegate_operator.planning.users.acl_rules import AclRule
 
 Reply = TypeVar("Reply", bound=ResponsePayload)
 Result = TypeVar("Result")
@@ -237,5 +240,43 @@ class GroupAdmin(Caller):
         return await self.call(offsets.list_offsets(of, time_ms))
 
 
-class AdminApi(TopicAdmin, BrokerAdmin, DamageAdmin, GroupAdmin):
+class UserAdmin(Caller):
+    """SCRAM credentials and ACLs. Quotas of users are client quotas, see BrokerAdmin."""
+
+    async def describe_scram(self, users: Collection[str]) -> scram_credentials.Credentials:
+        """Return the iterations of each credential of each user."""
+        return await self.call(scram_credentials.describe(users))
+
+    async def upsert_scram(self, user: str, credential: ScramCredential) -> None:
+        await self.call(scram_credentials.upsert(user, credential))
+
+    async def delete_scram(self, user: str, mechanism: ScramMechanism) -> None:
+        """Delete a credential, if there is one."""
+        await self.call(scram_credentials.delete(user, mechanism))
+
+    async def describe_acls(self, principal: str | None) -> frozenset[AclRule]:
+        """Return the rules of a principal, type:name, or of all without one.
+
+        Raises SECURITY_DISABLED if brokers have no authorizer.
+        """
+        return await self.call(acls.describe(principal))
+
+    async def create_acls(self, rules: Collection[AclRule]) -> dict[AclRule, KafkaApiError]:
+        """Create rules. Return the refused ones with their errors."""
+        refused: dict[AclRule, KafkaApiError] = {}
+        for page in batched(sorted(rules), acls.ACLS_A_REQUEST):
+            answered: dict[AclRule, KafkaApiError] = await self.call(acls.create(page))
+            refused |= answered
+        return refused
+
+    async def delete_acls(self, rules: Collection[AclRule]) -> dict[AclRule, KafkaApiError]:
+        """Delete exactly these rules. Return the refused ones with their errors."""
+        refused: dict[AclRule, KafkaApiError] = {}
+        for page in batched(sorted(rules), acls.ACLS_A_REQUEST):
+            answered: dict[AclRule, KafkaApiError] = await self.call(acls.delete(page))
+            refused |= answered
+        return refused
+
+
+class AdminApi(TopicAdmin, BrokerAdmin, DamageAdmin, GroupAdmin, UserAdmin):
     """All admin methods."""

@@ -14,7 +14,7 @@ from typing import Self, TypeVar
 from kio.static.protocol import ResponsePayload
 
 from sluicegate_operator.kafka_admin.api import AdminApi
-from sluicegate_operator.kafka_admin.connection import Connect, Connection, ConnectionSettings, open_tcp
+from sluicegate_operator.kafka_admin.connection import Connection, ConnectionSettings
 from sluicegate_operator.kafka_admin.errors import (
     Address,
     AdminConnectionError,
@@ -23,6 +23,7 @@ from sluicegate_operator.kafka_admin.errors import (
     NoBrokerAnswersError,
 )
 from sluicegate_operator.kafka_admin.exchange import Exchange
+from sluicegate_operator.kafka_admin.security.client_security import PLAINTEXT, ClientSecurity, Connect
 
 Reply = TypeVar("Reply", bound=ResponsePayload)
 Result = TypeVar("Result")
@@ -71,6 +72,9 @@ class BrokerHandle(AdminApi):
 
     async def _connected(self) -> Connection:
         async with self._opening:
+            if self._connection is not None and not self._connection.closed and self._connection.expired:
+                self._connection.retire()
+                self._connection = None
             if self._connection is None or self._connection.closed:
                 self._connection = await self._reconnect()
             return self._connection
@@ -100,13 +104,15 @@ class AdminClient(AdminApi):
         *,
         request_timeout_s: float = 5.0,
         client_id: str = "sluicegate-operator",
-        connect: Connect = open_tcp,
+        connect: Connect | None = None,
         may_write: Callable[[], bool] = lambda: True,
+        security: ClientSecurity = PLAINTEXT,
     ) -> None:
+        """`connect` replaces the transport of `security`. Raises SecurityError for unusable certificates."""
         if not bootstrap:
             raise ValueError("an admin client needs at least one bootstrap address")
-        self._settings = ConnectionSettings(request_timeout_s, client_id, may_write)
-        self._connect = connect
+        self._settings = ConnectionSettings(request_timeout_s, client_id, may_write, sasl=security.sasl)
+        self._connect = connect or security.connect()
         self._handles: dict[Address, BrokerHandle] = {}
         self._bootstrap = [self.broker(host, port) for host, port in bootstrap]
 

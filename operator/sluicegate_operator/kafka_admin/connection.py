@@ -5,7 +5,8 @@ time, because all later requests on it would wait as well. The module does not k
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import ssl
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from itertools import count
@@ -23,6 +24,7 @@ from sluicegate_operator.kafka_admin.errors import (
     AdminConnectionError,
     AdminProtocolError,
     AdminTimeoutError,
+    AuthenticationError,
     FencedError,
     UnsupportedApiError,
     check,
@@ -31,11 +33,11 @@ from sluicegate_operator.kafka_admin.exchange import Exchange
 from sluicegate_operator.kafka_admin.frames import FrameSplitter, decode_reply, encode_request
 from sluicegate_operator.kafka_admin.known_answers import KnownAnswers
 from sluicegate_operator.kafka_admin.reading import MalformedError
+from sluicegate_operator.kafka_admin.security.authentication import authenticate
+from sluicegate_operator.kafka_admin.security.client_security import Connect, SaslSettings, open_tcp
 
 Reply = TypeVar("Reply", bound=ResponsePayload)
 Result = TypeVar("Result")
-Connect = Callable[[Address, Callable[[], asyncio.Protocol]], Awaitable[object]]
-"""Function that opens a transport and ties it to the factory's protocol; tests replace it."""
 
 MAX_CORRELATION_ID = 2**31 - 1
 MAX_IN_FLIGHT = 16
@@ -45,22 +47,22 @@ READ_HERE_BYTES = 32 * 1024
 10,000 quotas take a tenth of a second.
 """
 CONNECT_TIMEOUT_S = 2.0
+SESSION_PART = 0.85
+"""Part of a session's lifetime (KIP-368) after which a new connection is opened instead of authenticating again."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSettings:
-    """Settings of a connection. `may_write` is called directly before a request that changes anything is sent."""
+    """Settings of a connection. `may_write` is called directly before a request that changes anything is sent.
+
+    With `sasl` the connection authenticates before the first request.
+    """
 
     request_timeout_s: float
     client_id: str
     may_write: Callable[[], bool] = lambda: True
     known_answers: KnownAnswers = field(default_factory=KnownAnswers)
-
-
-async def open_tcp(address: Address, factory: Callable[[], asyncio.Protocol]) -> object:
-    host, port = address
-    transport, _protocol = await asyncio.get_running_loop().create_connection(factory, host, port)
-    return transport
+    sasl: SaslSettings | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, address: Address, settings: ConnectionSettings) -> None:
         self.address = address
         self.closed = False
+        self._retiring = False
         self._settings = settings
         self._transport: asyncio.Transport | None = None
         self._failure = AdminConnectionError(address, "not connected yet")
@@ -85,6 +88,13 @@ class Connection(asyncio.Protocol):
         self._in_flight: dict[int, _InFlight] = {}
         self._slots = asyncio.Semaphore(MAX_IN_FLIGHT)
         self._versions: dict[int, tuple[int, int]] = {}
+        self._expires_s = float("inf")
+        """Time of the event loop's clock after which no request is sent: the broker would close the connection."""
+
+    @property
+    def expired(self) -> bool:
+        """Whether the authenticated session ends soon: the next request needs a new connection."""
+        return asyncio.get_running_loop().time() >= self._expires_s
 
     @classmethod
     async def open(cls, address: Address, settings: ConnectionSettings, connect: Connect = open_tcp) -> "Connection":
@@ -95,10 +105,13 @@ class Connection(asyncio.Protocol):
                 await connect(address, lambda: connection)
         except TimeoutError:
             raise AdminConnectionError(address, f"not connected within {CONNECT_TIMEOUT_S:g} s") from None
+        except ssl.SSLError as error:
+            raise AuthenticationError(address, _tls_words(address, error)) from None
         except OSError as error:
             raise AdminConnectionError(address, f"cannot connect: {error.strerror or error}") from error
         try:
             await connection._learn_versions()
+            await connection._authenticate()
         except BaseException:
             connection.close()
             raise
@@ -124,6 +137,12 @@ class Connection(asyncio.Protocol):
 
     def _read(self, exchange: Exchange[Reply, Result], frame: bytes) -> Result:
         return exchange.read(self._decode(exchange.reply_type, frame))
+
+    def retire(self) -> None:
+        """Close the connection when its pending requests are answered."""
+        self._retiring = True
+        if not self._in_flight:
+            self.close()
 
     def close(self) -> None:
         self._fail(AdminConnectionError(self.address, "the client closed the connection"))
@@ -155,6 +174,8 @@ class Connection(asyncio.Protocol):
         self._settle(request)
         if not request.reply.done():
             request.reply.set_result(frame)
+        if self._retiring and not self._in_flight:
+            self.close()
 
     def _settle(self, request: _InFlight) -> None:
         request.overdue.cancel()
@@ -236,6 +257,26 @@ class Connection(asyncio.Protocol):
             reply = self._decode(ApiVersionsResponseV3, frame)
         check(reply.error_code, None, "requesting the broker's versions")
         self._versions = {key.api_key: (key.min_version, key.max_version) for key in reply.api_keys}
+
+    async def _authenticate(self) -> None:
+        """Authenticate, if the settings have credentials. Raises AuthenticationError."""
+        if self._settings.sasl is None:
+            return
+
+        async def ask(request: RequestPayload, reply_type: type[Reply]) -> Reply:
+            api = type(request).__name__.removesuffix("Request")
+            return self._decode(reply_type, await self._round_trip(request, api))
+
+        began_s = asyncio.get_running_loop().time()
+        lifetime_s = await authenticate(self.address, self._settings.sasl, ask)
+        if lifetime_s > 0:
+            self._expires_s = began_s + SESSION_PART * lifetime_s
+
+
+def _tls_words(address: Address, error: ssl.SSLError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the broker's certificate is not accepted for {address[0]}: {error.verify_message}"
+    return f"the TLS handshake failed: {error.reason or error}"
 
 
 def _declines(frame: bytes) -> bool:

@@ -35,11 +35,16 @@ class AdminConnectionError(KafkaAdminError):
         self.reason = reason
 
 
+class AuthenticationError(AdminConnectionError):
+    """TLS failed, or the broker refused the credentials. It may succeed later with other certificates or a Secret."""
+
+
 class NoBrokerAnswersError(AdminConnectionError):
     """Several brokers were tried and all failed; the address is that of the first one."""
 
     def __init__(self, failures: Mapping[Address, KafkaAdminError]) -> None:
         self.address = next(iter(failures))
+        self.failures = tuple(failures.values())
         self.reason = "; ".join(str(failure) for failure in failures.values())
         KafkaAdminError.__init__(self, self.reason)
 

@@ -1,6 +1,6 @@
 """Describe- and AlterClientQuotas (KIP-546): values by entity and key, as numbers.
 
-The caller names the types of entities. User and client-id are never read and never changed.
+The caller names the types of entities. Entities with a client-id are never read and never changed.
 """
 
 from collections.abc import Iterator, Mapping

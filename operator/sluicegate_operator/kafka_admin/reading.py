@@ -141,6 +141,14 @@ def _milliseconds(buffer: bytes, offset: int) -> tuple[timedelta, int]:
     return timedelta(milliseconds=value), after
 
 
+def _long_milliseconds(buffer: bytes, offset: int) -> tuple[timedelta, int]:
+    value, after = _integer(">q", buffer, offset)
+    try:
+        return timedelta(milliseconds=value), after
+    except OverflowError:
+        raise MalformedError(f"{value} milliseconds are out of range") from None
+
+
 def _error_code(buffer: bytes, offset: int) -> tuple[ErrorCode, int]:
     code, after = _integer(">h", buffer, offset)
     try:
@@ -158,6 +166,7 @@ PRIMITIVES: dict[str, Read] = {
     "float64": _number(">d"),
     "uuid": _uuid,
     "timedelta_i32": _milliseconds,
+    "timedelta_i64": _long_milliseconds,
     "error_code": _error_code,
 }
 

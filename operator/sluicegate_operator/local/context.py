@@ -6,12 +6,13 @@ from typing import Any
 from sluicegate_operator.api import BrokerCluster, ObserverPlugin, Resource
 from sluicegate_operator.api.models.broker_cluster import Brokers
 from sluicegate_operator.api.schema.metadata import Status
-from sluicegate_operator.engine.context import EventType, Found, QuotaMetrics, RollMetrics, reference
+from sluicegate_operator.engine.context import EventType, Found, QuotaMetrics, RollMetrics, StoredSecret, reference
 from sluicegate_operator.engine.shared_context import SharedContext
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot, Unreadable
 from sluicegate_operator.fleet.kafka.asking import BrokerPool
 from sluicegate_operator.fleet.local.local import LocalFleet
 from sluicegate_operator.kube.client.one_by_one import Refusals
+from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.kube.http.kinds import Kind
 from sluicegate_operator.local.objects import LocalObjects
 from sluicegate_operator.planning.layout.broker_config import OwnTags
@@ -30,7 +31,7 @@ class LocalContext(SharedContext[LocalFleet]):
         self, objects: LocalObjects, fleet: LocalFleet, say: Callable[[str], None], changed: Callable[[], None]
     ) -> None:
         """Create the context. `changed` is called after a status has changed."""
-        super().__init__(fleet, self._clusters)
+        super().__init__(fleet, self._clusters, read_secret=self.read_secret)
         self._objects = objects
         self._changed = changed
         self.events = PrintedEvents(say)
@@ -55,6 +56,18 @@ class LocalContext(SharedContext[LocalFleet]):
 
     async def remember(self, resource: Resource, fields: Mapping[str, Any]) -> None:
         self._objects.remember(resource, fields)
+
+    async def read_secret(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
+        """Raise KubeError, so that the status of what names a Secret says why."""
+        raise KubeError("`sluicegate up` has no Secrets; use a listener without tls, or a PLAINTEXT listener")
+
+    async def find_secret(self, namespace: str, name: str) -> StoredSecret | None:
+        """Find no Secret."""
+        return None
+
+    async def apply_secret(self, manifest: Mapping[str, Any]) -> StoredSecret:
+        """Keep nothing: no process on this machine mounts a Secret."""
+        return StoredSecret({}, "")
 
     async def set_finalizers(self, body: Mapping[str, Any], finalizers: Sequence[str]) -> None:
         self._objects.set_finalizers(body, finalizers)

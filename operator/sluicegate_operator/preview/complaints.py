@@ -9,6 +9,7 @@ from sluicegate_operator.api.models.audit_pipeline import AuditPipeline
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.broker_listener import BrokerListener
 from sluicegate_operator.api.models.connection_quota import ConnectionQuota
+from sluicegate_operator.api.models.kafka_user import KafkaUser
 from sluicegate_operator.api.models.observer_plugin import ObserverPlugin
 from sluicegate_operator.api.models.topic import Topic
 from sluicegate_operator.planning.layout.cluster_layout import cluster_listeners, plan_cluster
@@ -16,6 +17,7 @@ from sluicegate_operator.planning.observers.observers import PluginOutcome, plan
 from sluicegate_operator.planning.status.missing_cluster import cluster_missing_words
 from sluicegate_operator.planning.topics.reassignment import too_few_brokers
 from sluicegate_operator.planning.topics.topics import TopicOutcome, judge_topics
+from sluicegate_operator.planning.users.users import judge_users
 from sluicegate_operator.quotas.plan import plan_quotas
 
 _FINE = (PluginOutcome.ACCEPTED, PluginOutcome.DISABLED, PluginOutcome.CODE_MISSING)
@@ -65,6 +67,11 @@ def _of_cluster(cluster: BrokerCluster, manifests: Manifests, now: datetime) -> 
         if plugin.outcome not in _FINE:
             yield Complaint("ObserverPlugin", where, name, plugin.message)
     yield from _of_topics(cluster, manifests)
+    users = [
+        user for user in manifests.of_kind(KafkaUser) if (user.namespace, user.cluster_name) == (where, cluster.name)
+    ]
+    for name, (_, message) in judge_users(cluster, users).items():
+        yield Complaint("KafkaUser", where, name, message)
 
 
 def _of_topics(cluster: BrokerCluster, manifests: Manifests) -> Iterator[Complaint]:

@@ -32,6 +32,7 @@ from sluicegate_operator.resources.observer_code import observer_mounts, observe
 from sluicegate_operator.resources.owner import child_metadata, why_not_ours
 from sluicegate_operator.resources.placement import placement
 from sluicegate_operator.resources.rack import rack_mount, rack_volume
+from sluicegate_operator.resources.secrets.listener_stores import ListenerStore, store_mounts, store_volumes
 
 DEFAULT_IMAGE = "sluicegate:0.1.0"
 CLAIMS_STAY = {"whenDeleted": "Retain", "whenScaled": "Retain"}
@@ -72,6 +73,7 @@ class NodeSet:
     pod: PodSettings = field(default_factory=PodSettings)
     shares_journal: bool = False
     topology_key: str | None = None
+    stores: tuple[ListenerStore, ...] = ()
 
     @property
     def is_broker(self) -> bool:
@@ -142,7 +144,7 @@ def pod_spec(cluster: BrokerCluster, nodes: NodeSet) -> dict[str, Any]:
         "volumes": [{"name": "config", "configMap": {"name": config_map}}],
     }
     if nodes.is_broker:
-        spec["volumes"] += observer_volumes(cluster)
+        spec["volumes"] += observer_volumes(cluster) + store_volumes(nodes.stores)
         if landing := cluster.spec.landing:
             spec["initContainers"] = [lander(cluster, landing, spec["containers"][0], LOG_DIR)]
             spec["volumes"] += lander_volumes(landing)
@@ -195,7 +197,7 @@ def _container(cluster: BrokerCluster, nodes: NodeSet) -> dict[str, Any]:
     if nodes.is_broker:
         if path := observer_python_path(cluster):
             container["env"].append({"name": "PYTHONPATH", "value": path})
-        container["volumeMounts"] += observer_mounts(cluster)
+        container["volumeMounts"] += observer_mounts(cluster) + store_mounts(nodes.stores)
         container["lifecycle"] = {"preStop": {"exec": {"command": _controlled_shutdown(nodes)}}}
     return container
 

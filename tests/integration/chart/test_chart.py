@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from sluicegate_operator.api.manifests import validate
-from sluicegate_operator.kube.client.rights import CALLED_OF_ADMISSION
+from sluicegate_operator.kube.client.rights import CALLED_OF_ADMISSION, CALLED_OF_SECRETS
 from tests.support.obtain.helm import CHART, NAMESPACE, HelmError, helm, render
 from tools.chart import DEPLOY, chart_crds, manifests
 
@@ -21,6 +21,7 @@ pytestmark = pytest.mark.full
 FULL_VALUES = Path(__file__).with_name("full-values.yaml")
 FULL = Path(__file__).with_name("full.yaml")
 BROKER_CLUSTER = "sluicegate.dev/v1alpha1/BrokerCluster"
+SECRETS = ("rbac.secrets=true",)
 CERT_MANAGER = "cert-manager.io/v1"
 
 
@@ -115,6 +116,19 @@ def test_an_operator_of_one_namespace_has_rights_in_it_only_and_may_use_another_
     account = [{"kind": "ServiceAccount", "name": "kafka", "namespace": NAMESPACE}]
     bindings = of_kind("RoleBinding", documents) + of_kind("ClusterRoleBinding", documents)
     assert [binding["subjects"] for binding in bindings] == [account] * 2
+
+
+def test_only_a_value_lets_the_operator_use_secrets() -> None:
+    less = ("crds.install=false", "uninstall.releaseTopics=false")
+    without, with_it = (
+        of_kind("ClusterRole", list(yaml.safe_load_all(render(*less, *more)))) for more in ((), SECRETS)
+    )
+    added = [
+        rule for role in with_it for rule in role["rules"] if rule not in [r for one in without for r in one["rules"]]
+    ]
+    assert {
+        (rule["apiGroups"][0], rule["resources"][0]): frozenset(rule["verbs"]) for rule in added
+    } == CALLED_OF_SECRETS
 
 
 def of_admission(*values: str) -> list[dict[str, Any]]:

@@ -27,7 +27,7 @@ def rules(documents: list[Json]) -> list[tuple[str, str, list[str], list[str]]]:
     ]
 
 
-TOPICS = (["topics"], ["get", "list", "patch"])
+TOPICS = (["topics", "kafkausers"], ["get", "list", "patch"])
 LEASES = (["leases"], ["get", "create", "update"])
 
 

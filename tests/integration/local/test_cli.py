@@ -122,6 +122,7 @@ def test_crds_are_printed_and_written(tmp_path: Path) -> None:
         "BrokerListener",
         "BrokerRegistration",
         "ConnectionQuota",
+        "KafkaUser",
         "ObserverPlugin",
         "Topic",
     ]

@@ -17,7 +17,7 @@ from sluicegate_operator.kube.cache.watched import Watched
 from sluicegate_operator.kube.client.children import name_taken
 from sluicegate_operator.kube.client.client import STATUS_MANAGER
 from sluicegate_operator.kube.http.errors import KubeConflictError, KubeError
-from sluicegate_operator.kube.http.kinds import CUSTOM, EVENT, Kind, kind_of
+from sluicegate_operator.kube.http.kinds import CUSTOM, EVENT, SECRET, Kind, kind_of
 from sluicegate_operator.resources.labels import CLUSTER_LABEL
 from sluicegate_operator.resources.owner import why_not_ours
 
@@ -121,6 +121,9 @@ class MemoryKube:
             raise name_taken(manifest, why)
         if found is not None:
             seen(found)
+            if kind_of(manifest) == SECRET and _has_all(found, manifest):
+                # As at an API server, an apply that changes nothing makes no new version.
+                return found
         return self.put(manifest)
 
     async def try_out(self, manifest: Mapping[str, Any]) -> None:
@@ -257,6 +260,13 @@ class Lists(Protocol):
     async def get(self, kind: Kind, namespace: str | None, name: str) -> Json | None: ...
 
     async def list(self, kind: Kind, namespace: str | None, label_selector: str = "") -> list[Json]: ...
+
+
+def _has_all(found: object, wanted: object) -> bool:
+    """Return whether `found` has every field of `wanted`."""
+    if isinstance(found, Mapping) and isinstance(wanted, Mapping):
+        return all(key in found and _has_all(found[key], value) for key, value in wanted.items())
+    return found == wanted
 
 
 def _held(kind: Kind, item: Json) -> CachedObject:

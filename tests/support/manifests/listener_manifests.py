@@ -1,8 +1,36 @@
 """Manifests of BrokerListeners, as in `bad_manifests`."""
 
-from tests.support.manifests.bad_manifests import BadManifest, GoodManifest, listener, named_listener, without
+from tests.support.manifests.bad_manifests import (
+    BadChange,
+    BadManifest,
+    GoodManifest,
+    Json,
+    listener,
+    named_listener,
+    without,
+)
 
+_TLS: Json = {"tls": {"secretName": "shop-tls"}}
+
+
+def authenticating(type_: str, **fields: object) -> Json:
+    return listener(**_TLS, authentication={"type": type_, **fields})
+
+
+_JWKS = "https://id.example.org/jwks"
 GOOD_LISTENERS = (
+    GoodManifest("a listener with TLS", listener(**_TLS)),
+    GoodManifest(
+        "a listener with TLS and everything",
+        listener(tls={"secretName": "shop-tls", "clientCaSecretName": "clients", "clientAuth": "Requested"}),
+    ),
+    GoodManifest("a listener for client certificates", authenticating("tls")),
+    GoodManifest("a listener with SCRAM without TLS", listener(authentication={"type": "scram-sha-512"})),
+    GoodManifest(
+        "a listener for tokens",
+        authenticating("oauth", jwksEndpointUri=_JWKS, validIssuerUri="https://id.example.org", audiences=["kafka"]),
+    ),
+    GoodManifest("a listener for service accounts", authenticating("serviceAccount")),
     GoodManifest("a listener that says the least", listener()),
     GoodManifest("a listener behind a load balancer", listener(exposure="LoadBalancer", protocol="PLAINTEXT")),
     GoodManifest(
@@ -29,6 +57,42 @@ GOOD_LISTENERS = (
 )
 
 BAD_LISTENERS = (
+    BadManifest(
+        "tokens without TLS",
+        listener(authentication={"type": "serviceAccount"}),
+        "spec.authentication",
+        "everybody on the network could read its token",
+    ),
+    BadManifest(
+        "client certificates that are not requested",
+        listener(tls={"secretName": "a", "clientAuth": "None"}, authentication={"type": "tls"}),
+        "spec.authentication",
+        "authentication.type tls needs client certificates",
+    ),
+    BadManifest(
+        "tokens of an unknown issuer",
+        authenticating("oauth"),
+        "spec.authentication.jwksEndpointUri",
+        "type oauth needs jwksEndpointUri",
+    ),
+    BadManifest(
+        "keys of tokens that anybody could forge",
+        authenticating("oauth", jwksEndpointUri="http://id.example.org/jwks"),
+        "spec.authentication.jwksEndpointUri",
+        "must be an https:// address",
+    ),
+    BadManifest(
+        "keys of tokens for passwords",
+        authenticating("scram-sha-512", jwksEndpointUri=_JWKS),
+        "spec.authentication.jwksEndpointUri",
+        "jwksEndpointUri is only for type oauth",
+    ),
+    BadManifest(
+        "audiences of passwords",
+        authenticating("scram-sha-512", audiences=["a"]),
+        "spec.authentication.audiences",
+        "audiences is only for type oauth and serviceAccount",
+    ),
     BadManifest("a listener without a cluster", without(listener(), "spec", "clusterRef"), "spec.clusterRef"),
     BadManifest(
         "a listener in lower case", named_listener("external"), "spec.name", "name must be at most 63 upper-case"
@@ -140,5 +204,15 @@ BAD_LISTENERS = (
         listener("shop.external"),
         "",
         "the name of a BrokerListener must be",
+    ),
+)
+
+LISTENER_CHANGES = (
+    BadChange("a listener gets TLS", listener(), listener(**_TLS), "tls and the authentication of users cannot"),
+    BadChange(
+        "a listener loses its users",
+        listener(authentication={"type": "scram-sha-512"}),
+        listener(),
+        "tls and the authentication of users cannot",
     ),
 )

@@ -12,6 +12,7 @@ from typing import Any
 
 from sluicegate_operator.engine.configs import ConfigReconciler
 from sluicegate_operator.engine.topics import TopicReconciler
+from sluicegate_operator.engine.users.users import UserReconciler
 from sluicegate_operator.engine.work_queue import Again
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.reconcilers.clusters import ClusterReconciler
@@ -60,6 +61,7 @@ class Governed:
             "quotas": quotas.reconcile,
             "configs": ConfigReconciler(self.context, _no_tags).reconcile,
             "topics": TopicReconciler(self.context, patience_s=TOPIC_PATIENCE_S, deletion_s=TOPIC_DELETION_S).reconcile,
+            "users": UserReconciler(self.context, deletion_s=TOPIC_DELETION_S).reconcile,
         }
 
     async def settle(self) -> None:

@@ -23,7 +23,7 @@ from sluicegate_operator.planning.layout.cluster_layout import Role, plan_cluste
 from sluicegate_operator.planning.layout.restart_reasons import ReasonKind, RestartReason
 from sluicegate_operator.planning.layout.volumes import VolumesSeen
 from sluicegate_operator.planning.listeners.exposure import Address, Hiding
-from sluicegate_operator.planning.listeners.listener_status import ServicesSeen, listener_status
+from sluicegate_operator.planning.listeners.listener_status import CertificateSeen, ServicesSeen, listener_status
 from sluicegate_operator.planning.listeners.listeners import ListenerSeen
 from sluicegate_operator.planning.observers.observer_status import PluginReports, observer_status
 from sluicegate_operator.planning.observers.observers import ObserverReport, PluginOutcome, PluginVerdict
@@ -51,11 +51,13 @@ from sluicegate_operator.planning.status.unreadable import unreadable_status
 from sluicegate_operator.planning.topics.reassignment import ReplicasPlan
 from sluicegate_operator.planning.topics.topic_status import TopicTrouble, topic_status
 from sluicegate_operator.planning.topics.topics import ACCEPTED, ObservedTopic, TopicOutcome, TopicVerdict
+from sluicegate_operator.planning.users.user_status import UserTrouble, user_status
 from sluicegate_operator.quotas.plan import plan_quotas
 from sluicegate_operator.quotas.status import Enforcement, quota_status
 from tests.support.manifests.bad_manifests import Json, cluster, external, listener, observer, quota, topic
 from tests.support.manifests.pipeline_manifests import pipeline
 from tests.support.manifests.quota_manifests import of_pods
+from tests.support.manifests.user_manifests import kafka_user
 from tests.support.worlds.planned_quotas import PlannedQuotas
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -90,6 +92,7 @@ def shown_statuses() -> list[Shown]:
         *_listeners(),
         *_quotas(),
         *_topics(),
+        *_users(),
         *_observers(),
         *_pipelines(),
         *_registrations(),
@@ -197,6 +200,7 @@ def _listeners() -> Iterator[Shown]:
         ListenerSeen(lacking=(0,)),
         ListenerSeen(lacking=(0,), refused={0: "INVALID_REQUEST"}),
         ListenerSeen(unknown=(2,)),
+        ListenerSeen({0: told[0]}, restarts=(1, 2)),
     )
     services = (
         ServicesSeen(),
@@ -208,6 +212,10 @@ def _listeners() -> Iterator[Shown]:
     )
     for layout, what, made in product(layouts, seen, services):
         yield _shown(listener(), listener_status(one, layout, what, NOW, made))
+    secured = _parsed(listener(tls={"secretName": "shop-tls"}))
+    for problem in (CertificateSeen("", "Secret shop-tls does not exist", "SecretMissing"), CertificateSeen("mine")):
+        status = listener_status(secured, layouts[1], ListenerSeen(), NOW, certificate=problem)
+        yield _shown(listener(tls={"secretName": "shop-tls"}), status)
 
 
 def _quotas() -> Iterator[Shown]:
@@ -268,6 +276,19 @@ def _topics() -> Iterator[Shown]:
     for plan in (ReplicasPlan(change=change), ReplicasPlan(change=change, verdict=too_few)):
         one, observed = _parsed(document), ObservedTopic("id", 6, 1)
         yield _shown(document, topic_status(one, ACCEPTED, observed, NOW, None, plan))
+
+
+def _users() -> Iterator[Shown]:
+    document = kafka_user()
+    troubles = (
+        None,
+        UserTrouble("WaitingForBrokers", "none"),
+        UserTrouble("Failed", "timed out"),
+        UserTrouble("Refused", "no", stuck=True),
+        UserTrouble("NoAuthorizer", "configure one", stuck=True),
+    )
+    for trouble, others in product(troubles, (0, 2)):
+        yield _shown(document, user_status(_parsed(document), NOW, trouble, others))
 
 
 def _observers() -> Iterator[Shown]:

@@ -119,7 +119,7 @@ TLS_KEYS = (
     "ssl.truststore.password",
     "ssl.truststore.type",
 )
-"""Keys of listeners with TLS, and of their secrets. The operator opens no such listener yet."""
+"""Keys of listeners with TLS, which spec.tls of a BrokerListener sets."""
 AUTHENTICATION_KEYS = (
     "connection.failed.authentication.delay.ms",
     "connections.max.reauth.ms",
@@ -145,7 +145,7 @@ AUTHENTICATION_KEYS = (
     "sluicegate.sasl.checks.max",
     "sluicegate.sasl.timeout.ms",
 )
-"""Keys of listeners whose clients authenticate, and of their secrets. The operator opens no such listener yet."""
+"""Keys of listeners whose clients authenticate, which spec.authentication of a BrokerListener sets."""
 
 OBSERVER_KEYS = ("observer.class.names",)
 """Keys that ObserverPlugin sets, like every key that begins with `observer.`."""

@@ -15,6 +15,7 @@ from sluicegate_operator.api.configs.config_orders import BROKER_ORDERS, config_
 from sluicegate_operator.api.models.audit_landing import AuditLanding, AuditSettings
 from sluicegate_operator.api.models.broker_cluster_status import BrokerClusterStatus
 from sluicegate_operator.api.models.broker_tags import TAG_PREFIX, Tags, TagsFromNodeLabels, tag_rules
+from sluicegate_operator.api.models.external_access import ExternalAccess
 from sluicegate_operator.api.models.pod_settings import LABEL_KEY_PATTERN, PodSettings
 from sluicegate_operator.api.schema.config_values import (
     LONG_MAX,
@@ -254,10 +255,10 @@ _CONFIG_KEYS = config_keys_rule(
             "use spec.connectionQuota instead (strategy, ipAction, windowNum, windowSizeSeconds)",
             keys.WINDOW_KEYS,
         ),
-        OthersKeys("a key of TLS", "remove it: the operator opens no listener with TLS", keys.TLS_KEYS),
+        OthersKeys("a key of TLS", "use spec.tls of the BrokerListener instead", keys.TLS_KEYS),
         OthersKeys(
             "a key of authentication",
-            "remove it: the operator opens no listener whose clients authenticate",
+            "use spec.authentication of the BrokerListener instead",
             keys.AUTHENTICATION_KEYS,
         ),
     ),
@@ -351,6 +352,12 @@ class BrokerClusterSpec(Model):
             holds=lambda spec: all(re.fullmatch(SERVER_PATTERN, server) for server in spec.bootstrap_servers or ()),
             field="bootstrapServers",
         ),
+        Rule(
+            cel="self.runtime == 'External' || !has(self.external)",
+            message="external is only for runtime External: remove it, or change runtime",
+            holds=lambda spec: spec.is_external or spec.external is None,
+            field="external",
+        ),
         *_EXTERNAL_RULES,
         Rule(
             cel="!has(self.rollout) || !has(self.rollout.strategy) || self.rollout.strategy != 'Rack'"
@@ -398,8 +405,10 @@ class BrokerClusterSpec(Model):
     bootstrap_servers: (
         Annotated[tuple[Annotated[str, Field(max_length=270)], ...], Field(min_length=1, max_length=32)] | None
     ) = None
-    """host:port of some brokers of an external cluster, on a PLAINTEXT listener. The operator learns the other brokers
-    from them."""
+    """host:port of some brokers of an external cluster, on a listener whose protocol `external` describes. The operator
+    learns the other brokers from them."""
+    external: ExternalAccess | None = None
+    """How the operator connects to the brokers of an external cluster. If absent, the listener is PLAINTEXT."""
     brokers: Brokers | None = None
     """The brokers; required for runtime Bundled."""
     storage: VolumeClaims | None = None

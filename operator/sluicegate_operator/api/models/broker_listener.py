@@ -13,6 +13,7 @@ from sluicegate_operator.api.models.listener_exposure import (
     NodePorts,
     ProxyProtocol,
 )
+from sluicegate_operator.api.models.listener_security import ListenerAuthentication, ListenerTls
 from sluicegate_operator.api.schema.addresses import is_cidr
 from sluicegate_operator.api.schema.metadata import (
     AGE_COLUMN,
@@ -113,6 +114,28 @@ class BrokerListenerSpec(Model):
             holds=lambda spec: all(is_cidr(range_) for range_ in spec.load_balancer_source_ranges or ()),
             field="loadBalancerSourceRanges",
         ),
+        Rule(
+            cel="!has(self.authentication) || self.authentication.type == 'scram-sha-512' || has(self.tls)",
+            message="authentication.type tls, oauth and serviceAccount need tls: a client presents a certificate only"
+            " with TLS, and without TLS everybody on the network could read its token; set tls.secretName",
+            holds=lambda spec: (
+                spec.authentication is None or spec.authentication.type == "scram-sha-512" or spec.tls is not None
+            ),
+            field="authentication",
+        ),
+        Rule(
+            cel="!has(self.authentication) || self.authentication.type != 'tls' || !has(self.tls)"
+            " || !has(self.tls.clientAuth) || self.tls.clientAuth != 'None'",
+            message="authentication.type tls needs client certificates: remove tls.clientAuth, or set it to Required"
+            " or Requested",
+            holds=lambda spec: (
+                spec.authentication is None
+                or spec.authentication.type != "tls"
+                or spec.tls is None
+                or spec.tls.client_auth != "None"
+            ),
+            field="authentication",
+        ),
     )
     transitions: ClassVar = (
         TransitionRule(
@@ -122,6 +145,14 @@ class BrokerListenerSpec(Model):
             field="name",
         ),
         cluster_ref_stays("create a new BrokerListener and delete this one"),
+        TransitionRule(
+            cel="has(self.tls) == has(oldSelf.tls) && (has(self.authentication) && self.authentication.type != 'tls')"
+            " == (has(oldSelf.authentication) && oldSelf.authentication.type != 'tls')",
+            message="tls and the authentication of users cannot be added or removed, because Kafka cannot change the"
+            " security protocol of a listener: create a new BrokerListener with another name and port, move the"
+            " clients, and delete this one",
+            holds=lambda old, new: new.security_protocol == old.security_protocol,
+        ),
     )
 
     cluster_ref: ClusterRef
@@ -130,8 +161,13 @@ class BrokerListenerSpec(Model):
     """Kafka's name of the listener, in upper case; ConnectionQuota targets it by this name."""
     port: int = Field(ge=1024, le=65535)
     """The port that every broker opens, and the port of the Service."""
-    protocol: Literal["PLAINTEXT"] = "PLAINTEXT"
-    """Kafka's security protocol; only PLAINTEXT for now."""
+    protocol: Literal["PLAINTEXT"] | None = None
+    """Not used any more: the security protocol follows from tls and authentication, and status.protocol shows it."""
+    tls: ListenerTls | None = None
+    """Encrypts connections with TLS. Adding or removing it rolls the brokers; a renewed certificate does not."""
+    authentication: ListenerAuthentication | None = None
+    """How clients of this listener authenticate; all clients are User:ANONYMOUS if absent. A change rolls the
+    brokers."""
     exposure: Literal["ClusterIP", "NodePort", "LoadBalancer"] = "ClusterIP"
     """Type of the Services. With ClusterIP there is one Service, and brokers advertise the addresses of their pods.
     With NodePort and LoadBalancer, each broker also has its own Service, and advertises that Service's address and
@@ -159,8 +195,32 @@ class BrokerListenerSpec(Model):
         """Whether each broker has its own Service."""
         return self.exposure != "ClusterIP"
 
+    @property
+    def uses_sasl(self) -> bool:
+        return self.authentication is not None and self.authentication.type != "tls"
+
+    @property
+    def security_protocol(self) -> str:
+        """Kafka's name of the security protocol."""
+        if self.uses_sasl:
+            return "SASL_SSL" if self.tls is not None else "SASL_PLAINTEXT"
+        return "SSL" if self.tls is not None else "PLAINTEXT"
+
+    @property
+    def client_auth(self) -> str:
+        """Kafka's ssl.client.auth."""
+        if self.tls is None:
+            return "none"
+        by_certificate = self.authentication is not None and self.authentication.type == "tls"
+        return (self.tls.client_auth or ("Required" if by_certificate else "None")).lower()
+
 
 class BrokerListenerStatus(Status):
+    protocol: str = Field(default="", max_length=32)
+    """Kafka's security protocol of the listener: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."""
+    tls_secret: str = Field(default="", max_length=253)
+    """Name of the operator's Secret with the certificates that brokers mount, after they were checked. Brokers open a
+    listener with TLS only with it."""
     brokers: str = Field(default="", max_length=32)
     """Brokers that have the listener open as specified and advertise an address for it, of those that should: 3/3."""
     addresses: tuple[str, ...] = Field(default=(), max_length=100)
@@ -179,6 +239,7 @@ class BrokerListener(Resource):
         CLUSTER_COLUMN,
         PrinterColumn(name="Listener", json_path=".spec.name"),
         PrinterColumn(name="Port", json_path=".spec.port", type="integer"),
+        PrinterColumn(name="Protocol", json_path=".status.protocol"),
         PrinterColumn(name="Brokers", json_path=".status.brokers"),
         PrinterColumn(name="Bootstrap", json_path=".status.bootstrap"),
         READY_COLUMN,

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import typer
 
 from sluicegate_operator.cli.asking.bootstrap import BootstrapError, bootstrap_addresses
+from sluicegate_operator.cli.asking.command_config import CommandConfigError, read_command_config
 from sluicegate_operator.cli.printable import printable
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
@@ -26,18 +27,24 @@ class RefusedError(Exception):
 
 
 def ask(
-    where: tuple[str | None, Path, str | None], client_id: str, question: Callable[[AdminClient], Awaitable[Answer]]
+    where: tuple[str | None, Path, str | None, Path | None],
+    client_id: str,
+    question: Callable[[AdminClient], Awaitable[Answer]],
 ) -> Answer:
-    """Return the answer to `question`, or exit. `where` has --bootstrap-server, --data-dir and --cluster."""
+    """Return the answer to `question`, or exit.
+
+    `where` has --bootstrap-server, --data-dir, --cluster and --command-config.
+    """
 
     async def asked() -> Answer:
-        async with AdminClient(addresses, client_id=client_id) as admin:
+        async with AdminClient(addresses, client_id=client_id, security=security) as admin:
             return await question(admin)
 
     try:
-        addresses = bootstrap_addresses(*where)
+        addresses = bootstrap_addresses(*where[:3])
+        security = read_command_config(where[3])
         return asyncio.run(asked())
-    except BootstrapError as error:
+    except (BootstrapError, CommandConfigError) as error:
         raise bad_use(str(error)) from None
     except (RefusedError, KafkaAdminError) as error:
         say(str(error))

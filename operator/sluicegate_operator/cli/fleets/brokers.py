@@ -12,6 +12,7 @@ from rich.text import Text
 from sluicegate_operator.api.schema.metadata import INT_MAX
 from sluicegate_operator.cli.asking.asking import REFUSED, RefusedError, ask, print_json, say
 from sluicegate_operator.cli.asking.bootstrap import BootstrapOption
+from sluicegate_operator.cli.asking.command_config import CommandConfigOption
 from sluicegate_operator.cli.options import DATA_DIR, ClusterOption, DataDirOption, Output
 from sluicegate_operator.cli.printable import printable
 from sluicegate_operator.kafka_admin.api import AdminApi
@@ -38,11 +39,14 @@ def brokers(
     bootstrap_server: BootstrapOption = None,
     data_dir: DataDirOption = DATA_DIR,
     cluster: ClusterOption = None,
+    command_config: CommandConfigOption = None,
     output: Annotated[Output, typer.Option("-o", "--output")] = Output.TABLE,
 ) -> None:
     """Addresses, releases and protocol versions of brokers; with --tags all that they say of themselves."""
     wanted = broker or ()
-    found = ask((bootstrap_server, data_dir, cluster), "sluicegate-brokers", lambda asked: _found(asked, wanted))
+    found = ask(
+        (bootstrap_server, data_dir, cluster, command_config), "sluicegate-brokers", lambda asked: _found(asked, wanted)
+    )
     if output is Output.JSON:
         print_json({"brokers": [asdict(one.broker) | {"serves": one.serves} for one in found]})
     else:

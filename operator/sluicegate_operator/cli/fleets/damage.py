@@ -15,6 +15,7 @@ from rich.text import Text
 
 from sluicegate_operator.cli.asking.asking import REFUSED, RefusedError, ask, bad_use, print_json, say
 from sluicegate_operator.cli.asking.bootstrap import BootstrapOption
+from sluicegate_operator.cli.asking.command_config import CommandConfigOption
 from sluicegate_operator.cli.options import DATA_DIR, ClusterOption, DataDirOption, Output
 from sluicegate_operator.cli.printable import printable
 from sluicegate_operator.kafka_admin.client import AdminClient
@@ -43,10 +44,11 @@ def list_(
     bootstrap_server: BootstrapOption = None,
     data_dir: DataDirOption = DATA_DIR,
     cluster: ClusterOption = None,
+    command_config: CommandConfigOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """List the offsets that brokers cannot read, why, and the state of their repair."""
-    found = ask((bootstrap_server, data_dir, cluster), CLIENT_ID, _found)
+    found = ask((bootstrap_server, data_dir, cluster, command_config), CLIENT_ID, _found)
     if output is Output.JSON:
         print_json({"brokers": [asdict(one) for one in found.told]})
     elif any(one.replicas for one in found.told):
@@ -70,6 +72,7 @@ def accept(
     bootstrap_server: BootstrapOption = None,
     data_dir: DataDirOption = DATA_DIR,
     cluster: ClusterOption = None,
+    command_config: CommandConfigOption = None,
 ) -> None:
     """Accept the loss of offsets that no replica has. Consumers skip them from then on; this cannot be undone."""
     named, span = _PARTITION.fullmatch(partition), _OFFSETS.fullmatch(offsets)
@@ -85,7 +88,7 @@ def accept(
     async def accepted(asked: AdminClient) -> list[str]:
         return await _accept(asked, topic, index, (first, last), execute=execute)
 
-    for sentence in ask((bootstrap_server, data_dir, cluster), CLIENT_ID, accepted):
+    for sentence in ask((bootstrap_server, data_dir, cluster, command_config), CLIENT_ID, accepted):
         say(sentence)
 
 

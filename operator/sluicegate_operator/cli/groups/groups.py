@@ -14,6 +14,7 @@ from rich.console import Console
 
 from sluicegate_operator.cli.asking.asking import REFUSED, ask, bad_use, print_json, say
 from sluicegate_operator.cli.asking.bootstrap import BootstrapOption
+from sluicegate_operator.cli.asking.command_config import CommandConfigOption
 from sluicegate_operator.cli.groups.group_questions import (
     ResetPlan,
     ResetRequest,
@@ -49,10 +50,11 @@ def list_(
     bootstrap_server: BootstrapOption = None,
     data_dir: DataDirOption = DATA_DIR,
     cluster: ClusterOption = None,
+    command_config: CommandConfigOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """List all groups, with state, type and protocol."""
-    found = _ask(bootstrap_server, data_dir, cluster, lambda asked: asked.all())
+    found = _ask((bootstrap_server, data_dir, cluster, command_config), lambda asked: asked.all())
     if output is Output.JSON:
         print_json({"groups": [asdict(group) for group in found]})
     elif found:
@@ -68,13 +70,14 @@ def describe(
     bootstrap_server: BootstrapOption = None,
     data_dir: DataDirOption = DATA_DIR,
     cluster: ClusterOption = None,
+    command_config: CommandConfigOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Show the members, and for each partition the committed offset, the log's end, the lag and its member."""
     if bool(group) is every:
         raise bad_use("name groups, or use --all")
     _check_names(group or ())
-    asked_for = _ask(bootstrap_server, data_dir, cluster, lambda asked: reports(asked, group or ()))
+    asked_for = _ask((bootstrap_server, data_dir, cluster, command_config), lambda asked: reports(asked, group or ()))
     found = [one for one in asked_for.values() if one is not None]
     if output is Output.JSON:
         print_json({"groups": [asdict(one) for one in found]})
@@ -121,6 +124,7 @@ def reset_offsets(
     bootstrap_server: BootstrapOption = None,
     data_dir: DataDirOption = DATA_DIR,
     cluster: ClusterOption = None,
+    command_config: CommandConfigOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Set the offsets at which a group without members continues. Only shows the plan without --execute."""
@@ -150,7 +154,7 @@ def reset_offsets(
             await executed(asked, group, plan.resets)
         return plan
 
-    plan = _ask(bootstrap_server, data_dir, cluster, reset)
+    plan = _ask((bootstrap_server, data_dir, cluster, command_config), reset)
     if plan.is_new:
         # This is no error, but the name may be mistyped.
         note = f"group {group} did not exist; the offsets created it"
@@ -169,11 +173,12 @@ def delete(
     bootstrap_server: BootstrapOption = None,
     data_dir: DataDirOption = DATA_DIR,
     cluster: ClusterOption = None,
+    command_config: CommandConfigOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Delete groups without members, with their offsets."""
     _check_names(group)
-    kept = _ask(bootstrap_server, data_dir, cluster, lambda asked: deleted(asked, group))
+    kept = _ask((bootstrap_server, data_dir, cluster, command_config), lambda asked: deleted(asked, group))
     if output is Output.JSON:
         print_json({"groups": [{"id": name, "deleted": not why, "message": why} for name, why in kept.items()]})
     for name, why in kept.items():
@@ -214,9 +219,9 @@ def _target(given: dict[Way, Any]) -> ResetTarget:
             return ResetTarget(way, value)
 
 
-def _ask(bootstrap: str | None, data_dir: Path, cluster: str | None, question: Question[Answer]) -> Answer:
+def _ask(where: tuple[str | None, Path, str | None, Path | None], question: Question[Answer]) -> Answer:
     """Return the answer to `question`; end the command with one sentence if there is none."""
     try:
-        return ask((bootstrap, data_dir, cluster), CLIENT_ID, lambda admin: question(ConsumerGroups(admin)))
+        return ask(where, CLIENT_ID, lambda admin: question(ConsumerGroups(admin)))
     except ResetError as error:
         raise bad_use(str(error)) from None

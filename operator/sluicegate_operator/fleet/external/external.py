@@ -12,9 +12,16 @@ from dataclasses import dataclass, field, replace
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.fleet.base import BrokerAddress
+from sluicegate_operator.fleet.external.external_security import (
+    ExternalSecurity,
+    ReadSecret,
+    SecretUnusableError,
+    no_secrets,
+)
 from sluicegate_operator.fleet.kafka.asking import BrokerPool, Unreachable
 from sluicegate_operator.kafka_admin.client import AdminClient, BrokerHandle
-from sluicegate_operator.kafka_admin.errors import Address, KafkaAdminError
+from sluicegate_operator.kafka_admin.errors import Address, AuthenticationError, KafkaAdminError, NoBrokerAnswersError
+from sluicegate_operator.kafka_admin.security.client_security import PLAINTEXT, ClientSecurity
 from sluicegate_operator.kafka_admin.views import ClusterView, QuorumView, TopicView
 from sluicegate_operator.planning.external.external import (
     ExternalBroker,
@@ -48,6 +55,7 @@ class _Known:
     """The state of one cluster that is kept between reads."""
 
     servers: tuple[str, ...] = ()
+    security: ClientSecurity = PLAINTEXT
     client: AdminClient | None = None
     seen: ExternalSeen = field(default_factory=ExternalSeen)
     looked_s: float = float("-inf")
@@ -57,16 +65,19 @@ class _Known:
 class ExternalFleet:
     """External clusters. Belongs to one event loop.
 
-    `may_write` is called before anything is changed, and `siblings` returns all known BrokerClusters.
+    `may_write` is called before anything is changed, `siblings` returns all known BrokerClusters, and `read_secret`
+    reads the Secrets that specs name.
     """
 
     def __init__(
         self,
         may_write: Callable[[], bool] = lambda: True,
         siblings: Callable[[], Iterable[Sibling]] = tuple,
+        read_secret: ReadSecret = no_secrets,
     ) -> None:
         self._may_write = may_write
         self._siblings = siblings
+        self._security = ExternalSecurity(read_secret)
         self._known: defaultdict[Key, _Known] = defaultdict(_Known)
 
     async def observe(self, cluster: BrokerCluster) -> ExternalSeen:
@@ -78,8 +89,12 @@ class ExternalFleet:
         async with known.asking:
             now_s = asyncio.get_running_loop().time()
             servers = cluster.spec.bootstrap_servers or ()
-            if servers != known.servers or now_s - known.looked_s > FRESH_S:
-                client = await self._client(known, servers)
+            try:
+                security = await self._security.of(cluster)
+            except SecretUnusableError as error:
+                return ExternalSeen(unseen=str(error), denied="SecretUnusable")
+            if (servers, security) != (known.servers, known.security) or now_s - known.looked_s > FRESH_S:
+                client = await self._client(known, servers, security)
                 known.seen = await _observe(client, cluster, self._siblings)
                 known.looked_s = asyncio.get_running_loop().time()
             return known.seen
@@ -98,22 +113,32 @@ class ExternalFleet:
     async def count_replicas(self, cluster: BrokerCluster) -> Mapping[int, ReplicaCounts]:
         """Return the counts by broker, without brokers that have no replica. Raises KafkaAdminError."""
         known = self._known[cluster.namespace, cluster.name]
-        client = await self._client(known, cluster.spec.bootstrap_servers or ())
+        try:
+            security = await self._security.of(cluster)
+        except SecretUnusableError as error:
+            raise KafkaAdminError(str(error)) from None
+        client = await self._client(known, cluster.spec.bootstrap_servers or (), security)
         return _count((await client.describe_topics()).values())
 
-    async def _client(self, known: _Known, servers: tuple[str, ...]) -> AdminClient:
-        if known.client is None or servers != known.servers:
+    async def security(self, cluster: BrokerCluster) -> ClientSecurity:
+        """Return how to connect to the cluster's brokers. Raises SecretUnusableError."""
+        return await self._security.of(cluster)
+
+    async def _client(self, known: _Known, servers: tuple[str, ...], security: ClientSecurity) -> AdminClient:
+        if known.client is None or (servers, security) != (known.servers, known.security):
             if known.client is not None:
                 await known.client.aclose()
-            known.servers = servers
+            known.servers, known.security = servers, security
             known.client = AdminClient(
                 [server_address(server) for server in servers],
                 request_timeout_s=REQUEST_TIMEOUT_S,
                 may_write=self._may_write,
+                security=security,
             )
         return known.client
 
     async def forget(self, key: Key) -> None:
+        self._security.forget(key)
         known = self._known.pop(key, None)
         if known is not None and known.client is not None:
             await known.client.aclose()
@@ -134,7 +159,7 @@ async def _observe(
     try:
         view = await client.describe_cluster_with_fenced()
     except KafkaAdminError as error:
-        return ExternalSeen(unseen=str(error))
+        return ExternalSeen(unseen=str(error), denied="AuthenticationFailed" if _is_denial(error) else "")
     if why_another(cluster, view.cluster_id):
         return ExternalSeen(view.cluster_id)
     if governed := why_governed(cluster, view.cluster_id, siblings()):
@@ -146,6 +171,13 @@ async def _observe(
     except KafkaAdminError as error:
         return ExternalSeen(view.cluster_id, brokers, no_quorum=str(error), metadata_version=level)
     return ExternalSeen(view.cluster_id, brokers, quorum, metadata_version=level)
+
+
+def _is_denial(error: KafkaAdminError) -> bool:
+    """Return whether a broker was reached and the connection was not accepted by one of both sides."""
+    if isinstance(error, NoBrokerAnswersError):
+        return any(_is_denial(failure) for failure in error.failures)
+    return isinstance(error, AuthenticationError)
 
 
 async def _metadata_version(client: AdminClient) -> int | None:

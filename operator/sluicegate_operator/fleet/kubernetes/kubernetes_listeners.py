@@ -28,6 +28,7 @@ from sluicegate_operator.kube.client.one_by_one import concerns_all
 from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.planning.layout.children import listener_children
 from sluicegate_operator.planning.layout.cluster_layout import INTERNAL, ClusterLayout, Role, plan_cluster
+from sluicegate_operator.planning.layout.restart_reasons import decode_revision
 from sluicegate_operator.planning.listeners.exposure import (
     Address,
     BrokerPlace,
@@ -39,7 +40,14 @@ from sluicegate_operator.planning.listeners.exposure import (
     node_address,
 )
 from sluicegate_operator.planning.listeners.listener_status import ServicesSeen
-from sluicegate_operator.planning.listeners.listeners import BrokerSeen, ListenerSeen, listener_seen, wanted_listeners
+from sluicegate_operator.planning.listeners.listeners import (
+    BrokerSeen,
+    ListenerSeen,
+    after_restart,
+    listener_seen,
+    wanted_listeners,
+)
+from sluicegate_operator.resources.labels import REVISION
 from sluicegate_operator.resources.listener_services import broker_service_name
 
 Wish = TypeVar("Wish", Address, str)
@@ -135,7 +143,17 @@ async def _open(
         )
         for b in pool.brokers
     }
-    told = {} if held else await set_listeners(pool, found, wanted)
+    revisions = {pod.ordinal: decode_revision(pod.annotations.get(REVISION)) for pod in pods}
+    later = {
+        broker_id: after_restart(by_name, revisions.get(broker_id), now) & wanted[broker_id].keys()
+        for broker_id, now in found.items()
+        if broker_id in wanted
+    }
+    possible = {
+        broker_id: {name: one for name, one in own.items() if name not in later.get(broker_id, ())}
+        for broker_id, own in wanted.items()
+    }
+    told = {} if held else await set_listeners(pool, found, possible)
     if told:
         found = await ask_listeners(pool, names)
     brokers = [
@@ -145,6 +163,7 @@ async def _open(
             wanted[pod.ordinal],
             told[pod.ordinal].refused if pod.ordinal in told else {},
             waits.get(pod.ordinal, {}),
+            later.get(pod.ordinal, frozenset()),
         )
         for pod in pods
         if pod.ready and pod.ordinal in wanted

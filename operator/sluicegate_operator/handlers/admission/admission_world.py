@@ -20,6 +20,7 @@ from sluicegate_operator.kube.http.kinds import (
     BROKER_CLUSTER,
     BROKER_LISTENER,
     CONNECTION_QUOTA,
+    KAFKA_USER,
     OBSERVER_PLUGIN,
     TOPIC,
     Kind,
@@ -35,6 +36,7 @@ _AROUND = {
     CONNECTION_QUOTA.kind: (BROKER_LISTENER,),
     OBSERVER_PLUGIN.kind: (OBSERVER_PLUGIN,),
     TOPIC.kind: (),
+    KAFKA_USER.kind: (KAFKA_USER,),
     AUDIT_PIPELINE.kind: (AUDIT_PIPELINE,),
 }
 """The kinds whose objects of the cluster are all read, by the kind of the applied object. A cluster has few of them."""

@@ -8,6 +8,7 @@ to the chart.
 from collections.abc import Mapping
 
 from sluicegate_operator.api.kinds import BY_PEOPLE
+from sluicegate_operator.api.models.kafka_user import KafkaUser
 from sluicegate_operator.api.schema.metadata import GROUP
 
 Resource = tuple[str, str]
@@ -21,7 +22,8 @@ CALLED: Mapping[Resource, frozenset[str]] = {
     **{(GROUP, kind): frozenset({"list", "watch"}) for kind in _WRITTEN_BY_PEOPLE},
     **{(GROUP, f"{kind}/status"): frozenset({"patch"}) for kind in (*_WRITTEN_BY_PEOPLE, "brokerregistrations")},
     (GROUP, "brokerclusters"): frozenset({"get", "list", "watch"}),
-    # Patched for its finalizer.
+    # Patched for their finalizers.
+    (GROUP, KafkaUser.plural): frozenset({"list", "watch", "patch"}),
     (GROUP, "topics"): frozenset({"list", "watch", "patch"}),
     (GROUP, "brokerregistrations"): _APPLIED | {"delete"},
     ("", "services"): _APPLIED | {"delete"},
@@ -50,6 +52,9 @@ CALLED_OF_SPARK: Mapping[Resource, frozenset[str]] = {
     ("spark.apache.org", "sparkapplications"): frozenset({"list", "create", "delete"}),
 }
 """Rights if a Spark operator runs AuditPipelines."""
+
+CALLED_OF_SECRETS: Mapping[Resource, frozenset[str]] = {("", "secrets"): frozenset({"get", "create", "patch"})}
+"""Rights if `rbac.secrets` of the chart is on: for KafkaUsers, and for external clusters with TLS or authentication."""
 
 CALLED_OF_ADMISSION: Mapping[Resource, frozenset[str]] = {
     ("", "secrets"): frozenset({"get", "update"}),

@@ -11,6 +11,7 @@ from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.broker_listener import BrokerListener
 from sluicegate_operator.api.models.broker_registration import BrokerRegistration
 from sluicegate_operator.api.models.connection_quota import ConnectionQuota
+from sluicegate_operator.api.models.kafka_user import KafkaUser
 from sluicegate_operator.api.models.observer_plugin import ObserverPlugin
 from sluicegate_operator.api.models.topic import Topic
 from sluicegate_operator.api.schema.metadata import API_VERSION, Resource
@@ -48,6 +49,7 @@ BROKER_CLUSTER = of_model(BrokerCluster)
 BROKER_LISTENER = of_model(BrokerListener)
 BROKER_REGISTRATION = of_model(BrokerRegistration)
 CONNECTION_QUOTA = of_model(ConnectionQuota)
+KAFKA_USER = of_model(KafkaUser)
 OBSERVER_PLUGIN = of_model(ObserverPlugin)
 TOPIC = of_model(Topic)
 AUDIT_PIPELINE = of_model(AuditPipeline)
@@ -92,7 +94,7 @@ CHILDREN = (
 """Children that the operator reads only to check whether they are as they were applied."""
 _APPLIED = (*CHILDREN, STATEFUL_SET, SERVICE, CRON_JOB, SCHEDULED_SPARK_APPLICATION)
 _BY_NAME = {
-    (kind.api_version, kind.kind): kind for kind in (*_APPLIED, *CUSTOM, BROKER_REGISTRATION, POD, EVENT, LEASE)
+    (kind.api_version, kind.kind): kind for kind in (*_APPLIED, *CUSTOM, BROKER_REGISTRATION, POD, EVENT, LEASE, SECRET)
 }
 
 

@@ -90,6 +90,7 @@ class ExternalSeen:
     """One observation of an external cluster.
 
     - `unseen`: why no bootstrap server answered; everything else is then empty.
+    - `denied`: the reason of the condition if Secrets or credentials are the cause of `unseen`.
     - `no_quorum`: why the controllers are unknown.
     - `governed`: another BrokerCluster governs this cluster; only its id is set then.
     - `metadata_version`: the finalized level of that feature; None if the cluster does not report it.
@@ -102,6 +103,7 @@ class ExternalSeen:
     metadata_version: int | None = None
     governed: str = ""
     unseen: str = ""
+    denied: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +227,8 @@ def _all_serve(seen: ExternalSeen) -> bool:
 
 
 def _progress(cluster: BrokerCluster, seen: ExternalSeen, config: ConfigProgress) -> Progress:
+    if seen.denied:
+        return stalled(seen.denied, seen.unseen[:MESSAGE_MAX])
     if seen.unseen:
         return working("Unreachable", f"no bootstrap server answers: {seen.unseen}"[:MESSAGE_MAX])
     if another := why_another(cluster, seen.cluster_id):

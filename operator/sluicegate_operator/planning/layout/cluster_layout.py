@@ -10,7 +10,7 @@ except for client listeners: `listeners` describes how they change on running br
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from ipaddress import ip_network
 from typing import Any
@@ -21,13 +21,21 @@ from sluicegate_operator.api.models.broker_cluster import BrokerCluster, Connect
 from sluicegate_operator.api.models.broker_listener import BrokerListener
 from sluicegate_operator.api.models.broker_tags import tag_key
 from sluicegate_operator.api.schema.metadata import API_VERSION
+from sluicegate_operator.planning.layout.listener_security import (
+    is_admitted,
+    security_files,
+    security_properties,
+    store_of,
+)
 from sluicegate_operator.planning.status.seniority import seniority
 from sluicegate_operator.resources.labels import ROLE_LABEL
+from sluicegate_operator.resources.secrets.listener_stores import STORES_PATH, ListenerStore
 
 INTERNAL = "INTERNAL"
 """Listener for traffic between brokers and from the operator to brokers; no ConnectionQuota can target it."""
 INTERNAL_PORT = 9091
 PROTOCOLS = "listener.security.protocol.map"
+PLAINTEXT = "PLAINTEXT"
 CONTROLLER = "CONTROLLER"
 CONTROLLER_PORT = 9093
 HTTP_PORT = 9404
@@ -54,6 +62,7 @@ class ListenerPort:
     name: str
     port: int
     resource: str | None = None
+    protocol: str = PLAINTEXT
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +87,10 @@ class ClusterLayout:
     broker_properties: Mapping[str, str]
     controller_properties: Mapping[str, str]
     clashes: tuple[ListenerClash, ...] = ()
+    stores: tuple[ListenerStore, ...] = ()
+    """Files of secured listeners in the brokers' pods."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Keys of the brokers that name files of `stores`, with paths below the folder of a NodePlace."""
 
     def with_properties(self, brokers: Mapping[str, str], controllers: Mapping[str, str]) -> "ClusterLayout":
         """Return the same layout with other properties."""
@@ -108,6 +121,8 @@ class NodePlace:
     ports: Mapping[str, int] | None = None
     rack_file: str | None = None
     """File from which the broker reads its rack; None if it has no rack."""
+    stores_path: str = STORES_PATH
+    """Folder with the files of secured listeners."""
 
 
 def plan_cluster(
@@ -121,6 +136,8 @@ def plan_cluster(
     if cluster.spec.brokers is None:
         raise ValueError(f"BrokerCluster {cluster.name} has runtime External, so it has no layout")
     ports, clashes = _listener_ports(cluster, listeners)
+    served = {port.resource for port in ports}
+    own = [listener for listener in cluster_listeners(cluster, listeners) if listener.name in served]
     brokers = cluster.spec.brokers.replicas if broker_count is None else broker_count
     config = {**static_config(cluster), **_window(cluster.spec.connection_quota)}
     return ClusterLayout(
@@ -135,8 +152,9 @@ def plan_cluster(
             "process.roles": "broker",
             "controller.listener.names": CONTROLLER,
             "inter.broker.listener.name": INTERNAL,
-            PROTOCOLS: protocol_map(port.name for port in ports),
+            PROTOCOLS: protocol_map({port.name: port.protocol for port in ports}),
             **_trusted(ports, listeners, cluster),
+            **security_properties(own),
         },
         controller_properties={
             **config,
@@ -147,21 +165,26 @@ def plan_cluster(
             PROTOCOLS: f"{CONTROLLER}:PLAINTEXT",
         },
         clashes=clashes,
+        files=security_files(own),
+        stores=tuple(sorted(store for listener in own if (store := store_of(listener)) is not None)),
     )
 
 
 def without_client_listeners(layout: ClusterLayout) -> ClusterLayout:
-    """Return the layout as it is before any BrokerListener exists."""
+    """Return the layout as it is before any BrokerListener exists, but with the files and keys of secured ones.
+
+    Brokers read those only at their start.
+    """
     internal = tuple(port for port in layout.listeners if port.resource is None)
     gone = {trusted_key(port.name) for port in layout.listeners} | {PROTOCOLS}
     lasting = {key: value for key, value in layout.broker_properties.items() if key not in gone}
-    properties = lasting | {PROTOCOLS: protocol_map(port.name for port in internal)}
+    properties = lasting | {PROTOCOLS: protocol_map({port.name: port.protocol for port in internal})}
     return replace(layout, listeners=internal, broker_properties=properties)
 
 
-def protocol_map(names: Iterable[str]) -> str:
-    """Return the brokers' listener.security.protocol.map for listeners with these Kafka names."""
-    return ",".join(f"{name}:PLAINTEXT" for name in (CONTROLLER, *names))
+def protocol_map(protocols: Mapping[str, str]) -> str:
+    """Return the brokers' listener.security.protocol.map for listeners with these Kafka names and protocols."""
+    return ",".join(f"{name}:{protocol}" for name, protocol in ({CONTROLLER: PLAINTEXT} | dict(protocols)).items())
 
 
 def trusted_key(listener: str) -> str:
@@ -241,6 +264,8 @@ def node_overrides(layout: ClusterLayout, node_id: int | str, role: Role, place:
         overrides["advertised.listeners"] = ",".join(advertised)
     if role is Role.BROKER and place.shutdown_timeout_ms is not None:
         overrides["sluicegate.controlled.shutdown.timeout.ms"] = str(place.shutdown_timeout_ms)
+    if role is Role.BROKER:
+        overrides |= {key: f"{place.stores_path}/{file}" for key, file in layout.files.items()}
     if role is Role.BROKER and place.rack_file is not None:
         overrides["sluicegate.broker.rack.file"] = place.rack_file
     overrides |= {
@@ -273,8 +298,8 @@ def _listener_ports(
     """Return the brokers' ports and the clashes: the oldest BrokerListener keeps a name or port that two use."""
     taken = [ListenerPort(INTERNAL, INTERNAL_PORT)]
     clashes = []
-    for listener in sorted(cluster_listeners(cluster, listeners), key=seniority):
-        wanted = ListenerPort(listener.spec.name, listener.spec.port, listener.name)
+    for listener in sorted(filter(is_admitted, cluster_listeners(cluster, listeners)), key=seniority):
+        wanted = ListenerPort(listener.spec.name, listener.spec.port, listener.name, listener.spec.security_protocol)
         other = next((port for port in taken if port.name == wanted.name or port.port == wanted.port), None)
         if other is None:
             taken.append(wanted)

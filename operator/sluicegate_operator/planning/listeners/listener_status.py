@@ -46,12 +46,29 @@ class ServicesSeen:
     left_over_may_pass: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class CertificateSeen:
+    """The certificates of a listener with TLS.
+
+    `secret` is the operator's Secret with the last good ones, empty before there are any. `problem` and `reason` say
+    why the Secrets of the spec cannot be used.
+    """
+
+    secret: str = ""
+    problem: str = ""
+    reason: str = ""
+
+
+NO_CERTIFICATE = CertificateSeen()
+
+
 def listener_status(
     listener: BrokerListener,
     layout: ClusterLayout | None,
     seen: ListenerSeen,
     now: datetime,
     services: ServicesSeen = ServicesSeen(),
+    certificate: CertificateSeen = NO_CERTIFICATE,
 ) -> BrokerListenerStatus:
     """Return the status of `listener`; `layout` is None if there is no such cluster.
 
@@ -60,7 +77,7 @@ def listener_status(
     old = listener.status
     if _clash(listener, layout) is not None:
         seen, services = ListenerSeen(), ServicesSeen(hiding=services.hiding)
-    progress = _progress(listener, layout, seen, services)
+    progress = _progress(listener, layout, seen, services, certificate)
     told = seen.told if layout is not None else {}
     served = progress.settled and told and not services.name_taken and not services.refusal
     hidden = services.hiding
@@ -70,6 +87,8 @@ def listener_status(
     return BrokerListenerStatus(
         observed_generation=observed_generation(listener, old, progress),
         conditions=conditions(listener, old, findings, now),
+        protocol=listener.spec.security_protocol,
+        tls_secret=certificate.secret if listener.spec.tls is not None else "",
         brokers=f"{_done(seen)}/{len(layout.broker_ids)}" if layout is not None else "",
         addresses=tuple(sorted(map(str, told.values())))[:ADDRESSES_MAX],
         bootstrap=services.bootstrap if served else "",
@@ -95,13 +114,20 @@ def _clash(listener: BrokerListener, layout: ClusterLayout | None) -> ListenerCl
 
 
 def _progress(
-    listener: BrokerListener, layout: ClusterLayout | None, seen: ListenerSeen, services: ServicesSeen
+    listener: BrokerListener,
+    layout: ClusterLayout | None,
+    seen: ListenerSeen,
+    services: ServicesSeen,
+    certificate: CertificateSeen,
 ) -> Progress:
     if layout is None:
         return stalled("ClusterMissing", cluster_missing_words(listener, bundled=True))
     clash = _clash(listener, layout)
     if clash is not None:
         return stalled("Conflicted", clash.message)
+    if certificate.problem:
+        kept = "; brokers continue with the certificates that they have" if certificate.secret else ""
+        return stalled(certificate.reason, f"{certificate.problem}{kept}")
     if services.name_taken:
         return stalled(NAME_TAKEN, services.name_taken)
     if services.refusal:
@@ -119,6 +145,10 @@ def _on_brokers(seen: ListenerSeen, expected: int, bootstrap_waits: str) -> Prog
     if seen.lacking:
         ids = ", ".join(map(str, seen.lacking[:BROKERS_SHOWN_MAX]))
         return working("Applying", f"{counted}; the change is being applied on {ids}")
+    if seen.restarts:
+        ids = ", ".join(map(str, seen.restarts[:BROKERS_SHOWN_MAX]))
+        why = "because brokers read certificates and authentication of a listener when they start"
+        return working("RestartPending", f"{counted}; these brokers open it after their restart, {why}: {ids}")
     if seen.unknown:
         return working("BrokersUnreachable", f"{counted}; broker {seen.unknown[0]} did not report its open listeners")
     if waits := [*seen.waits[:BROKERS_SHOWN_MAX], *([bootstrap_waits] if bootstrap_waits else [])]:

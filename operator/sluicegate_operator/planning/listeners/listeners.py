@@ -11,12 +11,15 @@ from dataclasses import dataclass, field
 from sluicegate_operator.api.models.broker_listener import BrokerListener
 from sluicegate_operator.planning.layout.cluster_layout import (
     INTERNAL,
+    PLAINTEXT,
     PROTOCOLS,
     ClusterLayout,
     networks,
     protocol_map,
     trusted_key,
 )
+from sluicegate_operator.planning.layout.listener_security import security_files, security_properties
+from sluicegate_operator.planning.layout.restart_reasons import NodeRevision
 from sluicegate_operator.planning.listeners.exposure import Address
 
 LISTENERS = "listeners"
@@ -45,6 +48,7 @@ class OpenListener:
     port: int
     advertised: Address
     trusted: tuple[str, ...] = ()
+    protocol: str = PLAINTEXT
 
 
 OpenListeners = Mapping[str, OpenListener]
@@ -61,12 +65,14 @@ class ListenersChange:
 
 def asked_keys(names: Sequence[str]) -> list[str]:
     """Return the keys to read from a broker; `names` are the wanted listeners."""
-    return [LISTENERS, ADVERTISED, *(trusted_key(name) for name in names)]
+    return [LISTENERS, ADVERTISED, PROTOCOLS, *(trusted_key(name) for name in names)]
 
 
 def open_listeners(configs: Mapping[str, str | None], host: str) -> dict[str, OpenListener]:
     """Return the open listeners from a broker's answer for `asked_keys`; `host` is the broker's own address."""
     told = listener_addresses(configs.get(ADVERTISED))
+    pairs = (entry.strip().partition(":") for entry in (configs.get(PROTOCOLS) or "").split(","))
+    protocols = {name.upper(): protocol.upper() for name, _, protocol in pairs}
     found = {}
     for name, bound in listener_addresses(configs.get(LISTENERS)).items():
         shown = told.get(name, bound)
@@ -75,6 +81,7 @@ def open_listeners(configs: Mapping[str, str | None], host: str) -> dict[str, Op
             bound.port,
             Address(shown.host or host, shown.port),
             networks(text.strip() for text in ranges if text.strip()),
+            protocols.get(name, PLAINTEXT),
         )
     return found
 
@@ -99,6 +106,7 @@ def wanted_listeners(
             port.port,
             told.get(port.name, own),
             networks(proxy.trusted) if proxy is not None else (),
+            port.protocol,
         )
     return wanted
 
@@ -120,7 +128,7 @@ def change_to(now: OpenListeners, wanted: OpenListeners, host: str) -> Listeners
     values: dict[str, str] = {}
     if any(name not in now or name not in wanted or now[name].port != wanted[name].port for name in names):
         values[LISTENERS] = ",".join(f"{name}://:{listener.port}" for name, listener in wanted.items())
-        values[PROTOCOLS] = protocol_map(wanted)
+        values[PROTOCOLS] = protocol_map({name: listener.protocol for name, listener in wanted.items()})
     values[ADVERTISED] = ",".join(_entry(name, listener.advertised, host) for name, listener in wanted.items())
     values |= {
         trusted_key(name): ",".join(wanted[name].trusted)
@@ -149,6 +157,18 @@ def with_one(now: OpenListeners, wanted: OpenListeners, name: str) -> dict[str, 
     return {**others, name: wanted[name]} if name in wanted else others
 
 
+def after_restart(
+    listeners: Mapping[str, BrokerListener], revision: NodeRevision | None, now: OpenListeners
+) -> frozenset[str]:
+    """Return Kafka's names of secured listeners that a broker with this revision can open only after its restart."""
+    known = revision.keys if revision is not None else {}
+    return frozenset(
+        one.spec.name
+        for one in listeners.values()
+        if one.spec.name not in now and not {*security_properties([one]), *security_files([one])} <= known.keys()
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class ListenerSeen:
     """The state of one listener on the brokers.
@@ -158,6 +178,7 @@ class ListenerSeen:
     - `unknown`: brokers that serve clients and have not answered.
     - `refused`: brokers that refuse it, with their message.
     - `waits`: see exposure.
+    - `restarts`: brokers that open it only after their restart, when they read its certificates and credentials.
     """
 
     told: Mapping[int, Address] = field(default_factory=dict)
@@ -165,6 +186,7 @@ class ListenerSeen:
     unknown: tuple[int, ...] = ()
     refused: Mapping[int, str] = field(default_factory=dict)
     waits: tuple[str, ...] = ()
+    restarts: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +194,7 @@ class BrokerSeen:
     """A broker that admits clients.
 
     `now` and `wanted` are its listeners; `now` is None until it has answered. By listener, in Kafka's name: `refused`
-    is the broker's message, `waits` what the listener waits for.
+    is the broker's message, `waits` what the listener waits for. `restarts`: listeners that need a restart first.
     """
 
     id: int
@@ -180,6 +202,7 @@ class BrokerSeen:
     wanted: OpenListeners
     refused: Mapping[str, str] = field(default_factory=dict)
     waits: Mapping[str, str] = field(default_factory=dict)
+    restarts: frozenset[str] = frozenset()
 
     @property
     def settled(self) -> bool:
@@ -188,7 +211,7 @@ class BrokerSeen:
     @property
     def applying(self) -> bool:
         """Whether a listener that the broker has not refused may be shown in a moment."""
-        return self.now is None or bool(set(differing(self.now, self.wanted)) - self.refused.keys())
+        return self.now is None or bool(set(differing(self.now, self.wanted)) - self.refused.keys() - self.restarts)
 
 
 def listener_seen(name: str, brokers: Sequence[BrokerSeen]) -> ListenerSeen:
@@ -196,10 +219,13 @@ def listener_seen(name: str, brokers: Sequence[BrokerSeen]) -> ListenerSeen:
     told = {b.id: b.now[name].advertised for b in brokers if b.now is not None and _is_open(b, name)}
     return ListenerSeen(
         told=told,
-        lacking=tuple(sorted(b.id for b in brokers if b.now is not None and b.id not in told)),
+        lacking=tuple(
+            sorted(b.id for b in brokers if b.now is not None and b.id not in told and name not in b.restarts)
+        ),
         unknown=tuple(sorted(broker.id for broker in brokers if broker.now is None)),
         refused={b.id: b.refused[name] for b in brokers if name in b.refused},
         waits=tuple(b.waits[name] for b in brokers if name in b.waits),
+        restarts=tuple(sorted(b.id for b in brokers if name in b.restarts and b.id not in told)),
     )
 
 

@@ -87,7 +87,7 @@ def test_a_crd_is_small_enough_for_kubectl_apply(kind: str) -> None:
 
 def test_short_names_are_the_documented_ones() -> None:
     names = [definition(kind)["spec"]["names"] for kind in KINDS]
-    assert [name["shortNames"] for name in names] == [["ap"], ["bc"], ["bl"], ["br"], ["cq"], ["op"], ["tp"]]
+    assert [name["shortNames"] for name in names] == [["ap"], ["bc"], ["bl"], ["br"], ["cq"], ["usr"], ["op"], ["tp"]]
     assert all(name["categories"] == ["sluicegate"] for name in names)
 
 

@@ -68,6 +68,7 @@ QUEUES = (
     "descriptions",
     "observers",
     "pipelines",
+    "users",
 )
 
 

@@ -10,7 +10,7 @@ import pytest
 from audit_pipeline.__main__ import parser
 from sluicegate_operator.api import BrokerCluster, BrokerListener, parse_resource
 from sluicegate_operator.planning.layout.children import cluster_children, listener_children
-from sluicegate_operator.planning.layout.restart_reasons import decode_revision, restart_reasons
+from sluicegate_operator.planning.layout.restart_reasons import NodeRevision, decode_revision, restart_reasons
 from sluicegate_operator.resources.labels import REVISION
 from sluicegate_operator.resources.service import port_name
 from tests.support.manifests.bad_manifests import cluster, listener, named_listener
@@ -357,6 +357,62 @@ def test_listeners_of_clients_are_no_reason_to_restart_and_are_in_the_next_start
     assert ("EXTERNAL:PLAINTEXT" in str(properties)) is True
     assert "listener.name.external.proxy.protocol.trusted=10.0.0.0/8" in str(properties)
     assert "EXTERNAL://$(POD_IP):9094" in str(template(children(trusting), "shop-brokers"))
+
+
+def file_of(of: list[Json], name: str) -> str:
+    """Return the text of server.properties that the pods mount."""
+    [text] = config_maps(of)[mounted(of, name)]["data"].values()
+    return str(text)
+
+
+def with_stores(document: Json) -> Json:
+    return document | {"status": {"tlsSecret": "shop-external-listener-tls"}}
+
+
+def test_a_listener_with_tls_waits_for_its_certificates_and_then_rolls_brokers_alone() -> None:
+    secured = listener(tls={"secretName": "shop-tls"}, authentication={"type": "tls"})
+    assert "EXTERNAL" not in json.dumps(children(secured)), "nothing that brokers could not start with"
+    of, plain = children(with_stores(secured)), children()
+    assert revision(of, "shop-controllers") == revision(plain, "shop-controllers")
+    reasons = restart_reasons(
+        decode_revision(revision(plain, "shop-brokers")),
+        decode_revision(revision(of, "shop-brokers")) or NodeRevision(),
+    )
+    assert [reason.kind for reason in reasons] == ["ConfigChanged"]
+    assert "listener.name.external.ssl.keystore.location" in reasons[0].keys
+    spec = template(of, "shop-brokers")["spec"]
+    [volume] = [one for one in spec["volumes"] if "projected" in one]
+    assert volume["projected"]["sources"] == [{"secret": {"name": "shop-external-listener-tls"}}]
+    [mount] = [one for one in spec["containers"][0]["volumeMounts"] if one["name"] == volume["name"]]
+    assert (mount["mountPath"], mount["readOnly"]) == ("/etc/sluicegate-listeners/external", True)
+    arguments = spec["containers"][0]["args"]
+    location = "/etc/sluicegate-listeners/external"
+    assert f"listener.name.external.ssl.keystore.location={location}/keystore.pem" in arguments
+    assert f"listener.name.external.ssl.truststore.location={location}/truststore.pem" in arguments
+    properties = file_of(of, "shop-brokers")
+    assert "listener.security.protocol.map=CONTROLLER:PLAINTEXT,INTERNAL:PLAINTEXT,EXTERNAL:SSL\n" in properties
+    assert "listener.name.external.ssl.client.auth=required\n" in properties
+
+
+def test_a_listener_for_service_accounts_reads_the_keys_of_the_api_server() -> None:
+    of = children(with_stores(listener(tls={"secretName": "a"}, authentication={"type": "serviceAccount"})))
+    [volume] = [one for one in template(of, "shop-brokers")["spec"]["volumes"] if "projected" in one]
+    assert [next(iter(source)) for source in volume["projected"]["sources"]] == [
+        "secret",
+        "serviceAccountToken",
+        "configMap",
+    ]
+    properties = file_of(of, "shop-brokers")
+    assert "EXTERNAL:SASL_SSL\n" in properties
+    assert "listener.name.external.sasl.oauthbearer.expected.audience=sluicegate\n" in properties
+    assert "https\\://" in properties or "https://kubernetes.default.svc/openid/v1/jwks" in properties
+
+
+def test_a_listener_for_passwords_has_no_files() -> None:
+    of = children(listener(authentication={"type": "scram-sha-512"}))
+    assert not [one for one in template(of, "shop-brokers")["spec"]["volumes"] if "projected" in one]
+    assert "EXTERNAL:SASL_PLAINTEXT\n" in file_of(of, "shop-brokers")
+    assert "listener.name.external.sasl.enabled.mechanisms=SCRAM-SHA-512\n" in file_of(of, "shop-brokers")
 
 
 @pytest.mark.parametrize(

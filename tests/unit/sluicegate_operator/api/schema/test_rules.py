@@ -14,16 +14,17 @@ from tests.support.manifests.bad_manifests import (
     quota,
 )
 from tests.support.manifests.external_manifests import BAD_EXTERNAL, BAD_EXTERNAL_CHANGES, GOOD_EXTERNAL
-from tests.support.manifests.listener_manifests import BAD_LISTENERS, GOOD_LISTENERS
+from tests.support.manifests.listener_manifests import BAD_LISTENERS, GOOD_LISTENERS, LISTENER_CHANGES
 from tests.support.manifests.observer_manifests import BAD_OBSERVERS, GOOD_OBSERVERS
 from tests.support.manifests.pipeline_manifests import BAD_PIPELINES, GOOD_PIPELINES, PIPELINE_CHANGES
 from tests.support.manifests.quota_manifests import BAD_QUOTAS, GOOD_QUOTAS
 from tests.support.manifests.tag_manifests import BAD_TAGS, GOOD_TAGS
+from tests.support.manifests.user_manifests import BAD_USERS, GOOD_USERS, USER_CHANGES
 
 
 @pytest.mark.parametrize(
     "case",
-    GOOD + GOOD_LISTENERS + GOOD_OBSERVERS + GOOD_PIPELINES + GOOD_QUOTAS + GOOD_TAGS + GOOD_EXTERNAL,
+    GOOD + GOOD_LISTENERS + GOOD_OBSERVERS + GOOD_PIPELINES + GOOD_QUOTAS + GOOD_TAGS + GOOD_EXTERNAL + GOOD_USERS,
     ids=lambda case: case.name,
 )
 def test_a_good_manifest_is_accepted(case: GoodManifest) -> None:
@@ -32,7 +33,7 @@ def test_a_good_manifest_is_accepted(case: GoodManifest) -> None:
 
 @pytest.mark.parametrize(
     "case",
-    BAD + BAD_LISTENERS + BAD_OBSERVERS + BAD_PIPELINES + BAD_QUOTAS + BAD_TAGS + BAD_EXTERNAL,
+    BAD + BAD_LISTENERS + BAD_OBSERVERS + BAD_PIPELINES + BAD_QUOTAS + BAD_TAGS + BAD_EXTERNAL + BAD_USERS,
     ids=lambda case: case.name,
 )
 def test_a_bad_manifest_is_refused_with_a_sentence(case: BadManifest) -> None:
@@ -42,7 +43,11 @@ def test_a_bad_manifest_is_refused_with_a_sentence(case: BadManifest) -> None:
     assert case.says in sentences[0]
 
 
-@pytest.mark.parametrize("case", BAD_CHANGES + PIPELINE_CHANGES + BAD_EXTERNAL_CHANGES, ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case",
+    BAD_CHANGES + PIPELINE_CHANGES + BAD_EXTERNAL_CHANGES + LISTENER_CHANGES + USER_CHANGES,
+    ids=lambda case: case.name,
+)
 def test_a_change_that_cannot_be_made_is_refused(case: BadChange) -> None:
     assert validate(case.after) == []
     sentences = validate(case.after, parse_resource(case.before))

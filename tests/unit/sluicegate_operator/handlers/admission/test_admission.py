@@ -24,6 +24,7 @@ from sluicegate_operator.kube.http.kinds import (
     BROKER_REGISTRATION,
     CONNECTION_QUOTA,
     CUSTOM,
+    KAFKA_USER,
     OBSERVER_PLUGIN,
     TOPIC,
     Kind,
@@ -276,4 +277,12 @@ async def test_kopf_answers_by_the_handlers_of_this_operator(monkeypatch: pytest
 
 
 def test_each_kind_that_users_write_has_its_surroundings() -> None:
-    assert {AUDIT_PIPELINE, BROKER_CLUSTER, BROKER_LISTENER, CONNECTION_QUOTA, OBSERVER_PLUGIN, TOPIC} == set(CUSTOM)
+    assert {
+        AUDIT_PIPELINE,
+        BROKER_CLUSTER,
+        BROKER_LISTENER,
+        CONNECTION_QUOTA,
+        KAFKA_USER,
+        OBSERVER_PLUGIN,
+        TOPIC,
+    } == set(CUSTOM)

@@ -66,7 +66,8 @@ async def test_a_refused_topic_is_reported_and_does_not_block_others(
 
 
 async def test_a_deleted_crd_leaves_no_topics_to_release(monkeypatch: pytest.MonkeyPatch) -> None:
-    refusals = [KubeError("the server could not find the requested resource", 404), KubeError("forbidden", 403)]
+    missing = KubeError("the server could not find the requested resource", 404)
+    refusals = [missing, missing, KubeError("forbidden", 403)]
 
     async def refuse(*_: object) -> list[Json]:
         raise refusals.pop(0)

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.api import BrokerCluster, BrokerListener, parse_resource
-from sluicegate_operator.planning.layout.cluster_layout import plan_cluster
+from sluicegate_operator.planning.layout.cluster_layout import PROTOCOLS, plan_cluster
+from sluicegate_operator.planning.layout.listener_security import security_properties
+from sluicegate_operator.planning.layout.restart_reasons import NodeRevision, node_revision
 from sluicegate_operator.planning.listeners.exposure import Address
 from sluicegate_operator.planning.listeners.listeners import (
     BrokerSeen,
@@ -14,6 +16,7 @@ from sluicegate_operator.planning.listeners.listeners import (
     ListenerSeen,
     OpenListener,
     OpenListeners,
+    after_restart,
     asked_keys,
     change_to,
     differing,
@@ -57,7 +60,7 @@ def test_a_host_that_is_left_out_is_the_brokers_own() -> None:
 def test_trusted_networks_are_read_in_any_order() -> None:
     said = {"listeners": "EXTERNAL://:9094", TRUSTED: "192.0.2.7/32, 10.0.0.0/8"}
     assert open_listeners(said, HOST)["EXTERNAL"].trusted == ("10.0.0.0/8", "192.0.2.7/32")
-    assert asked_keys(["EXTERNAL"]) == ["listeners", "advertised.listeners", TRUSTED]
+    assert asked_keys(["EXTERNAL"]) == ["listeners", "advertised.listeners", PROTOCOLS, TRUSTED]
 
 
 def parsed(*documents: dict[str, object]) -> dict[str, BrokerListener]:
@@ -108,6 +111,31 @@ def test_a_new_listener_is_opened_with_all_that_belongs_to_it_and_no_address_of_
             "listener.name.b.proxy.protocol.trusted": "10.0.0.0/8",
         }
     )
+
+
+def test_a_secured_listener_keeps_its_protocol_when_another_one_is_opened() -> None:
+    secured = replace(EXTERNAL, protocol="SASL_SSL")
+    said = {"listeners": "A://:9094", "listener.security.protocol.map": "CONTROLLER:PLAINTEXT, a:sasl_ssl"}
+    now = {"INTERNAL": INTERNAL, **open_listeners(said, HOST)}
+    assert now["A"] == secured
+    change = change_to(now, {"INTERNAL": INTERNAL, "A": secured, "B": OTHER}, HOST)
+    assert change is not None
+    assert change.set["listener.security.protocol.map"] == (
+        "CONTROLLER:PLAINTEXT,INTERNAL:PLAINTEXT,A:SASL_SSL,B:PLAINTEXT"
+    )
+
+
+def test_a_secured_listener_waits_for_the_restart_of_a_broker_that_does_not_have_its_keys() -> None:
+    secured = parsed(listener(authentication={"type": "scram-sha-512"}))
+    started_with = node_revision(security_properties(secured.values()))
+    assert after_restart(secured, NodeRevision(), {}) == after_restart(secured, None, {}) == {"EXTERNAL"}
+    assert after_restart(secured, started_with, {}) == frozenset()
+    assert after_restart(secured, NodeRevision(), {"EXTERNAL": EXTERNAL}) == frozenset(), "it is open"
+    assert after_restart(parsed(listener()), NodeRevision(), {}) == frozenset()
+    broker = BrokerSeen(0, {"INTERNAL": INTERNAL}, {"EXTERNAL": EXTERNAL}, restarts=frozenset({"EXTERNAL"}))
+    assert not broker.applying
+    seen = listener_seen("EXTERNAL", [broker])
+    assert (seen.restarts, seen.lacking) == ((0,), ())
 
 
 def test_a_removed_listeners_own_keys_are_removed_too() -> None:

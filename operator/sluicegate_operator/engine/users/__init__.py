@@ -1,0 +1,1 @@
+"""KafkaUsers: their passwords, and their state on the brokers."""

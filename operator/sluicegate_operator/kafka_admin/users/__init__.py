@@ -1,0 +1,1 @@
+"""Users at the brokers: SCRAM credentials, ACLs, and quotas of users."""

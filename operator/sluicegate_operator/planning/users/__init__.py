@@ -1,0 +1,1 @@
+"""KafkaUsers: credentials, ACLs and quotas of a user."""

@@ -1,0 +1,1 @@
+"""Secrets that the operator makes."""

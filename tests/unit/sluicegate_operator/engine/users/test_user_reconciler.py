@@ -1,0 +1,220 @@
+"""KafkaUsers from manifests to a broker in memory, and back into their status."""
+
+import base64
+from typing import Any
+
+import pytest
+
+from sluicegate_operator.api.models.kafka_user import FINALIZER
+from sluicegate_operator.engine.users.users import WAITING_RETRY, UserReconciler
+from sluicegate_operator.engine.work_queue import Again
+from sluicegate_operator.fleet.kafka.asking import BrokerPool
+from sluicegate_operator.handlers.context import Context
+from sluicegate_operator.kube.http.errors import KubeError
+from sluicegate_operator.kube.http.kinds import SECRET, Kind
+from sluicegate_operator.settings import read_settings
+from tests.support.fakes.memory_kube import Json, MemoryKube
+from tests.support.fakes.scripted_users import ScriptedUsers
+from tests.support.manifests.bad_manifests import cluster
+from tests.support.manifests.user_manifests import acl, certified, kafka_user
+
+SHOP = ("default", "shop")
+DELETION_S = 300.0
+
+
+class Users:
+    """The users of one cluster, and the operator that keeps them."""
+
+    def __init__(self, *objects: Json, with_cluster: bool = True) -> None:
+        self.kube = MemoryKube(*((cluster(),) if with_cluster else ()), *objects)
+        self.broker = ScriptedUsers()
+        self.there: BrokerPool | None = self.broker.pool()
+        self.context = Context(self.kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
+        self.context.pool = self._pool  # type: ignore[method-assign, assignment]
+        self.restart()
+
+    def restart(self, deletion_s: float = DELETION_S) -> None:
+        self._reconciler = UserReconciler(self.context, deletion_s=deletion_s)
+
+    async def _pool(self, *_: object) -> BrokerPool | None:
+        return self.there
+
+    async def reconcile(self) -> Again:
+        return await self._reconciler.reconcile(SHOP)
+
+    def ready(self, name: str = "alice") -> tuple[str, str, str]:
+        found = self.kube.condition("KafkaUser", name)
+        return found["status"], found["reason"], found["message"]
+
+    def password(self, name: str = "alice") -> str:
+        return base64.b64decode(self.kube.take("Secret", name)["data"]["password"]).decode()
+
+
+async def test_a_user_is_made_and_stays_as_it_is() -> None:
+    users = Users(kafka_user("alice", acl(), quotas={"requestPercentage": 50}))
+    await users.reconcile()
+    assert users.ready() == ("True", "Applied", "the password is in Secret alice; ACLs: 1; quotas: 1")
+    assert [str(rule) for rule in users.broker.rules] == ["allow READ on topic orders"]
+    assert users.broker.quotas == {"alice": {"request_percentage": 50.0}}
+    found = users.kube.take("KafkaUser", "alice")
+    assert found["metadata"]["finalizers"] == [FINALIZER]
+    assert found["status"]["aclsSet"] == ["ALLOW READ TOPIC LITERAL * User:alice orders"]
+    data = users.kube.take("Secret", "alice")["data"]
+    jaas = base64.b64decode(data["sasl.jaas.config"]).decode()
+    assert jaas == (
+        "org.apache.kafka.common.security.scram.ScramLoginModule required"
+        f' username="alice" password="{users.password()}";'
+    )
+    [owner] = users.kube.take("Secret", "alice")["metadata"]["ownerReferences"]
+    assert owner["kind"] == "KafkaUser"
+    writes = users.broker.writes
+    await users.reconcile()
+    assert users.broker.writes == writes, "nothing is sent twice"
+    [event] = users.kube.events("Changed")
+    assert event["message"] == "user alice: allow READ on topic orders; request_percentage=50; a password"
+    assert users.password() not in str(users.kube.events("Changed")) + str(found)
+
+
+async def test_many_users_are_read_together() -> None:
+    names = [f"user-{number}" for number in range(12)]
+    users = Users(*(kafka_user(name, acl(), quotas={"requestPercentage": 5}) for name in names))
+    await users.reconcile()
+    assert {users.ready(name)[1] for name in names} == {"Applied"}
+    assert len(users.broker.rules) == len(users.broker.passwords) == len(users.broker.quotas) == 12
+    before = len(users.broker.peer.requests)
+    await users.reconcile()
+    read = [request.api_key for request in users.broker.peer.requests[before:]]
+    assert sorted(read) == [29, 48, 50], "one request for each API, whatever the number of users"
+
+
+async def test_each_new_value_of_the_annotation_makes_a_new_password() -> None:
+    users = Users(kafka_user())
+    await users.reconcile()
+    passwords = [users.password()]
+    for value in ("1", "1", "2"):
+        rotated = kafka_user()
+        users.kube.put(rotated | {"metadata": rotated["metadata"] | {"annotations": {"sluicegate.dev/rotate": value}}})
+        await users.reconcile()
+        passwords.append(users.password())
+    users.kube.put(kafka_user() | {"metadata": kafka_user()["metadata"] | {"annotations": {}}})
+    await users.reconcile()
+    passwords.append(users.password())
+    assert passwords[-1] == passwords[-2], "without the annotation nothing is rotated"
+    assert len(set(passwords)) == 3
+    assert passwords[1] == passwords[2]
+    assert users.broker.writes == 3
+
+
+async def test_a_deleted_user_leaves_what_others_have_set() -> None:
+    users = Users(kafka_user("alice", acl()))
+    await users.reconcile()
+    users.broker.quotas["alice"] = {"producer_byte_rate": 9.0}
+    users.kube.delete_as_a_person("KafkaUser", "alice")
+    await users.reconcile()
+    assert users.kube.names("KafkaUser") == []
+    assert (users.broker.rules, users.broker.passwords) == (set(), {})
+    assert users.broker.quotas == {"alice": {"producer_byte_rate": 9.0}}
+    assert [event["reason"] for event in users.kube.events("UserRemoved")] == ["UserRemoved"]
+
+
+async def test_a_deleted_user_waits_for_brokers_but_not_for_ever() -> None:
+    users = Users(kafka_user("alice", acl()))
+    await users.reconcile()
+    users.there = None
+    users.kube.delete_as_a_person("KafkaUser", "alice")
+    assert await users.reconcile() == WAITING_RETRY
+    assert users.kube.names("KafkaUser") == ["alice"]
+    users.restart(deletion_s=0.0)
+    await users.reconcile()
+    assert users.kube.names("KafkaUser") == []
+    [event] = users.kube.events("UserLeftBehind")
+    assert "remove them with Kafka's tools" in event["message"]
+
+
+async def test_a_deleted_user_goes_with_its_cluster() -> None:
+    users = Users(kafka_user())
+    await users.reconcile()
+    users.kube.remove("BrokerCluster", "shop")
+    users.kube.delete_as_a_person("KafkaUser", "alice")
+    await users.reconcile()
+    assert users.kube.names("KafkaUser") == []
+
+
+async def test_what_brokers_refuse_is_reported_and_not_remembered() -> None:
+    users = Users(kafka_user("alice", acl("topic", "orders"), acl("topic", "bad"), quotas={"requestPercentage": 5}))
+    users.broker.refused.add("bad")
+    await users.reconcile()
+    status, reason, message = users.ready()
+    assert (status, reason) == ("False", "Refused")
+    assert "creating the ACL allow READ on topic bad: INVALID_REQUEST" in message
+    found = users.kube.take("KafkaUser", "alice")["status"]
+    assert found["aclsSet"] == ["ALLOW READ TOPIC LITERAL * User:alice orders"]
+    assert not found.get("quotasSet"), "it was not tried"
+    users.broker.refused.clear()
+    await users.reconcile()
+    assert users.ready()[1] == "Applied"
+
+
+async def test_conflicts_and_missing_clusters_are_reported() -> None:
+    users = Users(kafka_user(), kafka_user("other", userName="alice"))
+    await users.reconcile()
+    assert users.ready("other")[1] == "Conflicted"
+    alone = Users(kafka_user(), with_cluster=False)
+    await alone.reconcile()
+    assert alone.ready()[1] == "ClusterMissing"
+
+
+async def test_acls_need_an_authorizer() -> None:
+    users = Users(kafka_user("alice", acl()), certified(quotas={"producerByteRate": 5}))
+    users.broker.authorizer = False
+    await users.reconcile()
+    status, reason, message = users.ready()
+    assert (status, reason) == ("False", "NoAuthorizer")
+    assert "authorizer.class.name" in message
+    assert users.ready("billing")[0] == "True", "a user without ACLs needs none"
+
+
+async def test_brokers_without_the_apis_and_brokers_that_are_away_are_reported() -> None:
+    users = Users(kafka_user())
+    users.broker.peer.refuse = True
+    assert await users.reconcile() == WAITING_RETRY
+    assert users.ready()[1] == "WaitingForBrokers"
+    users.there = None
+    await users.reconcile()
+    assert users.ready()[1:] == ("WaitingForBrokers", "no broker has an address yet")
+
+
+async def test_another_clients_secret_is_not_touched() -> None:
+    theirs = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "alice"}, "data": {"theirs": "eA=="}}
+    users = Users(kafka_user(), theirs)
+    await users.reconcile()
+    assert users.ready()[1] == "NameTaken"
+    assert users.kube.take("Secret", "alice")["data"] == {"theirs": "eA=="}
+    assert users.broker.writes == 0
+
+
+async def test_a_missing_right_is_named_with_the_value_of_the_chart(monkeypatch: pytest.MonkeyPatch) -> None:
+    users = Users(kafka_user())
+    get = users.kube.get
+
+    async def refuse(kind: Kind, namespace: str | None, name: str) -> Json | None:
+        if kind == SECRET:
+            raise KubeError("forbidden", 403)
+        return await get(kind, namespace, name)
+
+    monkeypatch.setattr(users.kube, "get", refuse)
+    await users.reconcile()
+    assert users.ready()[1] == "SecretUnusable"
+    assert "install the chart with rbac.secrets=true" in users.ready()[2]
+
+
+async def test_a_paused_cluster_keeps_its_users() -> None:
+    users = Users(kafka_user("alice", acl()))
+    await users.reconcile()
+    users.kube.put(cluster(paused=True))
+    changed: Any = kafka_user("alice", acl("topic", "bills"))
+    users.kube.put(changed)
+    writes = users.broker.writes
+    await users.reconcile()
+    assert users.broker.writes == writes
+    assert users.ready()[1] == "Paused"
