@@ -28,15 +28,16 @@ WINDOW_DAYS: Final = 30
 
 APIS: Final = (
     "AcceptLogLoss", "AlterClientQuotas", "AlterConfigs", "AlterPartitionReassignments", "AlterReplicaLogDirs",
-    "ApiVersions", "BrokerMetadata", "ClusterMetadata", "ConsumerGroupDescribe", "ConsumerGroupHeartbeat",
-    "CreateAcls", "CreatePartitions", "CreateTopics", "DeleteAcls", "DeleteGroups", "DeleteRecords",
-    "DeleteTopics", "DescribeAcls", "DescribeClientQuotas", "DescribeCluster", "DescribeConfigs",
-    "DescribeGroups", "DescribeLogDamage", "DescribeLogDirs", "DescribeProducers", "DescribeQuorum",
-    "DescribeTopicPartitions", "ElectLeaders", "Fetch", "FindCoordinator", "GetTelemetrySubscriptions",
-    "Heartbeat", "IncrementalAlterConfigs", "InitProducerId", "JoinGroup", "LeaveGroup", "ListConfigResources",
-    "ListGroups", "ListOffsets", "ListPartitionReassignments", "Metadata", "OffsetCommit", "OffsetDelete",
-    "OffsetFetch", "OffsetForLeaderEpoch", "Ping", "Produce", "PushTelemetry", "RegisterConsumer",
-    "ReplicaRange", "StartFetcher", "StopFetcher", "SyncGroup", "UnregisterBroker", "UpdateFeatures",
+    "AlterUserScramCredentials", "ApiVersions", "BrokerMetadata", "ClusterMetadata", "ConsumerGroupDescribe",
+    "ConsumerGroupHeartbeat", "CreateAcls", "CreatePartitions", "CreateTopics", "DeleteAcls", "DeleteGroups",
+    "DeleteRecords", "DeleteTopics", "DescribeAcls", "DescribeClientQuotas", "DescribeCluster",
+    "DescribeConfigs", "DescribeGroups", "DescribeLogDamage", "DescribeLogDirs", "DescribeProducers",
+    "DescribeQuorum", "DescribeTopicPartitions", "DescribeUserScramCredentials", "ElectLeaders", "Fetch",
+    "FindCoordinator", "GetTelemetrySubscriptions", "Heartbeat", "IncrementalAlterConfigs", "InitProducerId",
+    "JoinGroup", "LeaveGroup", "ListConfigResources", "ListGroups", "ListOffsets", "ListPartitionReassignments",
+    "Metadata", "OffsetCommit", "OffsetDelete", "OffsetFetch", "OffsetForLeaderEpoch", "Ping", "Produce",
+    "PushTelemetry", "RegisterConsumer", "ReplicaRange", "SaslAuthenticate", "SaslHandshake", "StartFetcher",
+    "StopFetcher", "SyncGroup", "UnregisterBroker", "UpdateFeatures",
 )  # fmt: skip
 """Kafka's names of the APIs that brokers serve, and this project's names of its own APIs, as in events."""
 

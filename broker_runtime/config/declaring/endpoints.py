@@ -17,8 +17,6 @@ ENCRYPTED = (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
 """The protocols that use TLS."""
 SASL = (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
 """The protocols whose clients authenticate by SASL."""
-SERVED = tuple(SecurityProtocol)
-"""The protocols that this broker has. The others are rejected in a configuration, and never connected to."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Mapping, Sequence
 
-from broker_runtime.config.declaring.endpoints import SERVED, Endpoint, SecurityProtocol
+from broker_runtime.config.declaring.endpoints import Endpoint, SecurityProtocol
 from broker_runtime.errors import ConfigError
 
 _PORT = re.compile("[0-9]{1,5}")
@@ -86,16 +86,3 @@ def protocol_of(listener: str, protocols: Protocols) -> SecurityProtocol:
     """
     usual = SecurityProtocol.__members__.get(listener, SecurityProtocol.PLAINTEXT)
     return protocols.get(listener, usual)
-
-
-def check_served(listeners: Sequence[Endpoint]) -> None:
-    for endpoint in listeners:
-        if endpoint.security_protocol not in SERVED:
-            raise ConfigError(f"listeners: {not_served(endpoint.listener, endpoint.security_protocol)}")
-
-
-def not_served(listener: str, protocol: SecurityProtocol) -> str:
-    return (
-        f"{listener} is a listener with the security protocol {protocol.name}, which this broker does not support "
-        f"yet; set listener.security.protocol.map={listener}:PLAINTEXT, without encryption, or remove the listener"
-    )

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from broker_runtime.config.declaring.addresses import canonical_address
 from broker_runtime.config.declaring.endpoints import SASL, Endpoint, SecurityProtocol
-from broker_runtime.config.declaring.listeners import advertised_of, check_ports, check_served, endpoints, protocols_of
+from broker_runtime.config.declaring.listeners import advertised_of, check_ports, endpoints, protocols_of
 from broker_runtime.config.in_force.settings import BrokerSettings
 from broker_runtime.config.keys.broker import BrokerConfig, split_listener_prefix
 from broker_runtime.errors import ConfigError
@@ -65,7 +65,6 @@ def dynamic_listeners(settings: BrokerSettings, own: Mapping[str, str]) -> Liste
     opened = _completed(named, settings.listeners, settings)
     told = advertised_of(config.advertised_listeners, opened, settings.controller_listeners, protocols)
     advertised = _completed(told, settings.advertised, settings)
-    check_served(opened)
     check_ports(opened)
     _check_sasl(opened, settings)
     _check_kept(opened, settings)

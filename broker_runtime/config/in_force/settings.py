@@ -9,14 +9,12 @@ from importlib import import_module
 from typing import Self, TypeVar
 
 from broker_runtime.config.declaring.definition import LONG_MAX, Key, Value
-from broker_runtime.config.declaring.endpoints import SERVED, Endpoint, SecurityProtocol, ServerAddress
+from broker_runtime.config.declaring.endpoints import Endpoint, SecurityProtocol, ServerAddress
 from broker_runtime.config.declaring.listeners import (
     Protocols,
     advertised_of,
     check_ports,
-    check_served,
     endpoints,
-    not_served,
     protocol_of,
     protocols_of,
     split_address,
@@ -123,7 +121,6 @@ def _settings(given: Mapping[str, str], source: str) -> BrokerSettings:
     advertised = advertised_of(config.advertised_listeners, listeners, controller_listeners, protocols)
     inter_broker_listener = _inter_broker(config, roles, listeners, controller_listeners)
     _check_prefixes(given, listeners, controller_listeners)
-    check_served(listeners)
     check_ports(listeners)
     _check_proxies(values, inter_broker_listener)
     _check_per_ip(config)
@@ -255,8 +252,6 @@ def _quorum(config: BrokerConfig, roles: frozenset[str], protocols: Protocols) -
     # As in Apache Kafka, brokers connect to the first of these listeners; another node may open it.
     names = [name.upper() for name in config.controller_listener_names or ()]
     protocol = protocol_of(names[0], protocols) if names else SecurityProtocol.PLAINTEXT
-    if servers and protocol not in SERVED:
-        raise ConfigError(f"controller.listener.names: {not_served(names[0], protocol)}")
     return tuple(ServerAddress(host, port, protocol) for host, port in servers)
 
 

@@ -67,7 +67,6 @@ def test_a_key_is_used_or_not() -> None:
         ("listener.name.nope.ssl.keystore.location", "/k"),
         ("controller.quorum.voters", "localhost:9093"),
         ("controller.quorum.voters", "one@localhost:9093"),
-        ("listener.security.protocol.map", "PLAINTEXT:SASL_SSL"),
         ("listener.security.protocol.map", "SSL"),
     ],
 )

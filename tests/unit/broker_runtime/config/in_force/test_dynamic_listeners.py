@@ -95,7 +95,10 @@ def test_the_listener_of_a_controller_in_the_same_process_is_kept_and_not_shown(
         ({"listeners": "INTERNAL://0.0.0.0:9999,EXTERNAL://0.0.0.0:9094"}, "cannot be removed or changed"),
         ({"advertised.listeners": "EXTERNAL://lb.example:443"}, "connect to each other by INTERNAL; include it"),
         ({"listener.security.protocol.map": "INTERNAL:PLAINTEXT"}, "the security protocol of EXTERNAL is not known"),
-        ({"listener.security.protocol.map": "INTERNAL:PLAINTEXT,EXTERNAL:SASL_SSL"}, "does not support yet"),
+        (
+            {"listener.security.protocol.map": "INTERNAL:PLAINTEXT,EXTERNAL:SASL_SSL"},
+            "cannot be added while the broker runs",
+        ),
         ({"listeners": f"{INTERNAL},EXTERNAL://0.0.0.0:9091"}, "INTERNAL and EXTERNAL have the same port, 9091"),
         ({"listeners": f"{INTERNAL},EXTERNAL://0.0.0.0:9094,CONTROLLER://:1"}, "name of a controller's listener"),
         ({"listeners": f"{INTERNAL},EXTERNAL"}, "must be NAME://host:port"),

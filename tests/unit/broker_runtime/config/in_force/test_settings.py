@@ -69,21 +69,8 @@ def test_listeners_advertised_listeners_and_the_inter_broker_listener() -> None:
         ({"advertised.listeners": "OTHER://h:1"}, "OTHER is not one of listeners"),
         ({"process.roles": "broker"}, "needs the address of the controller"),
         ({"process.roles": "king"}, "must be a list of: broker, controller"),
-        (
-            {"listener.security.protocol.map": "PLAINTEXT:SASL_SSL"},
-            "PLAINTEXT is a listener with the security protocol SASL_SSL",
-        ),
         ({"listener.security.protocol.map": "PLAINTEXT"}, "must be NAME:PROTOCOL, one of PLAINTEXT, SSL"),
         ({"listener.security.protocol.map": "X:TLS"}, "'X:TLS' must be NAME:PROTOCOL, one of PLAINTEXT, SSL"),
-        (
-            {"listeners": "SASL_SSL://:9092"},
-            "SASL_SSL is a listener with the security protocol SASL_SSL, which this broker does not",
-        ),
-        (
-            {"controller.listener.names": "C", "listener.security.protocol.map": "C:SASL_SSL", **QUORUM},
-            "controller.listener.names: C is a listener with the security protocol SASL_SSL",
-        ),
-        ({"listeners": "SASL_SSL://:9092"}, "listener.security.protocol.map=SASL_SSL:PLAINTEXT"),
         (
             {"connection.failed.authentication.delay.ms": "600000"},
             "must be less than connections.max.idle.ms (600000)",
