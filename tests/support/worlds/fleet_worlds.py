@@ -170,6 +170,9 @@ class PlayedChild:
     async def why_not_ready(self) -> str | None:
         return None if self.ready else "not listening yet"
 
+    async def wait_ready(self, timeout_s: float) -> str | None:
+        return await self.why_not_ready()
+
 
 class Processes:
     """A FleetWorld of simulated child processes."""
