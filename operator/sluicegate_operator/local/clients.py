@@ -40,7 +40,10 @@ class LocalClients:
         self._printed: set[tuple[ClusterKey, str]] = set()
 
     async def write(self, key: ClusterKey) -> None:
-        """Write the settings for all secured listeners of a cluster. Raises DataDirError."""
+        """Write the settings for the secured listeners of a cluster. Raises DataDirError.
+
+        Listeners for client certificates and tokens have none, because `up` makes neither.
+        """
         snapshot = await self._context.gather(key, [BROKER_LISTENER, KAFKA_USER])
         if snapshot.cluster is None or key not in self._context.running or snapshot.cluster.spec.is_external:
             return
@@ -48,7 +51,7 @@ class LocalClients:
         written: set[Path] = set()
         for listener in snapshot.listeners:
             bootstrap = self._bootstrap(key[1], listener.spec.name)
-            if not bootstrap or listener.spec.security_protocol == "PLAINTEXT":
+            if not bootstrap or not _is_complete(listener):
                 continue
             first = ""
             for place, client in self._clients(root / listener.spec.name, listener, bootstrap, snapshot.users):
@@ -56,7 +59,10 @@ class LocalClients:
                     write_private(place / name, text)
                 written.add(place)
                 first = first or python_settings(client)
-            self._print((key, listener.spec.name), root / listener.spec.name, first)
+            ready = listener.status.condition("Ready")
+            # While brokers restart for a new listener, the addresses of some are missing.
+            if ready is not None and ready.status == "True":
+                self._print((key, listener.spec.name), root / listener.spec.name, first)
         _remove_others(root, written)
 
     def _bootstrap(self, cluster: str, listener: str) -> str:
@@ -66,12 +72,12 @@ class LocalClients:
     def _clients(
         self, folder: Path, listener: BrokerListener, bootstrap: str, users: Sequence[KafkaUser]
     ) -> Iterator[tuple[Path, SecureClient]]:
-        """Return the clients of a listener with the folder of each, without tokens and client certificates."""
+        """Return the clients of a listener with the folder of each."""
         spec, authorities = listener.spec, ""
         if spec.tls is not None:
             path = self._secrets.path(listener.namespace, spec.tls.secret_name) / AUTHORITIES
             authorities = str(path) if path.exists() else ""
-        if spec.authentication is None or spec.authentication.type != "scram-sha-512":
+        if spec.authentication is None:
             yield folder, SecureClient(bootstrap, spec.security_protocol, authorities)
             return
         for user in users:
@@ -99,6 +105,14 @@ class LocalClients:
         self._say(f"{cluster}: settings of clients of listener {listener} are in {folder}; for Python:")
         for line in settings.splitlines():
             self._say(f"{_INDENT}{line}".rstrip())
+
+
+def _is_complete(listener: BrokerListener) -> bool:
+    """Return whether a client needs nothing else than certificates of authorities, and a name with its password."""
+    authentication = listener.spec.authentication
+    if authentication is None:
+        return listener.spec.tls is not None and listener.spec.client_auth != "required"
+    return authentication.type == "scram-sha-512" and listener.spec.client_auth != "required"
 
 
 def _remove_others(root: Path, written: set[Path]) -> None:
