@@ -67,7 +67,7 @@ class LocalContext(SharedContext[LocalFleet]):
         self._objects.remember(resource, fields)
 
     async def read_secret(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
-        """Return the data of a Secret. One that a listener names for its certificate is made. Raises KubeError."""
+        """Return the data of a Secret, which is made if a listener names it for its certificate. Raises KubeError."""
         if any(_is_certificate(found, namespace, name) for found in self._objects.resources):
             return (await self._certificates.keep(namespace, name)).data
         found = self._secrets.find(namespace, name)
