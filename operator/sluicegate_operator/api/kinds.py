@@ -75,12 +75,7 @@ _TABLE = (
     CustomKind(BrokerListener, ("quotas", "listeners", "clusters", "rolls"), owns_children=True),
     CustomKind(BrokerRegistration),
     CustomKind(ConnectionQuota, ("quotas",)),
-    CustomKind(
-        KafkaUser,
-        ("users",),
-        owns_children=True,
-        not_on_laptop="`sluicegate up` has no Secrets for passwords, and does not run it; use Kafka's own tools",
-    ),
+    CustomKind(KafkaUser, ("users",), owns_children=True),
     CustomKind(ObserverPlugin, ("observers",)),
     CustomKind(Topic, ("topics",)),
 )

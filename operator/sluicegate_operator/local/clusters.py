@@ -4,10 +4,11 @@ The engine handles rolls, scale and listeners. This module starts the nodes of a
 manifests to them, and stops them when the cluster is gone.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from sluicegate_operator.api import BrokerCluster
+from sluicegate_operator.api import BrokerCluster, BrokerListener
 from sluicegate_operator.engine.external_clusters import FOLLOWERS, ExternalClusters
+from sluicegate_operator.engine.listener_certificates import ListenerCertificates
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.base import BrokerAddress
@@ -32,6 +33,7 @@ class LocalClusters:
         self._landers = landers
         self._limits = limits
         self._say = say
+        self._certificates = ListenerCertificates(context)
         self._external = ExternalClusters(context)
         self._pids: dict[ClusterKey, tuple[int | None, ...]] = {}
         """Process ids of the brokers when the other queues were last marked for them."""
@@ -47,7 +49,7 @@ class LocalClusters:
         if cluster.spec.is_external:
             return await self._observe_external(cluster)
         if key not in self._context.running:
-            await self._fleet.start(cluster, snapshot.listeners)
+            await self._fleet.start(cluster, await self._admitted(snapshot.listeners))
             self._context.running.add(key)
         elif not cluster.spec.paused:
             await self._fleet.apply(cluster, snapshot.listeners)
@@ -58,6 +60,15 @@ class LocalClusters:
             self._pids[key] = pids
             self._mark_for_brokers(key)
         return self._context.resync_s(cluster)
+
+    async def _admitted(self, listeners: Sequence[BrokerListener]) -> list[BrokerListener]:
+        """Return the listeners with their certificates. Brokers would restart for certificates after their start."""
+        certificates = await self._certificates.apply(listeners, held=False)
+        found = []
+        for listener in listeners:
+            status = listener.status.model_copy(update={"tls_secret": certificates[listener.name].secret})
+            found.append(await self._context.write_status(listener, status) or listener)
+        return found
 
     async def _remove(self, key: ClusterKey) -> None:
         if key not in self._context.running:

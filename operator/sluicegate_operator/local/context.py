@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from sluicegate_operator.api import BrokerCluster, ObserverPlugin, Resource
+from sluicegate_operator.api import BrokerCluster, BrokerListener, ObserverPlugin, Resource
 from sluicegate_operator.api.models.broker_cluster import Brokers
 from sluicegate_operator.api.schema.metadata import Status
 from sluicegate_operator.engine.context import EventType, Found, QuotaMetrics, RollMetrics, StoredSecret, reference
@@ -14,7 +14,9 @@ from sluicegate_operator.fleet.local.local import LocalFleet
 from sluicegate_operator.kube.client.one_by_one import Refusals
 from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.kube.http.kinds import Kind
+from sluicegate_operator.local.certificates import LocalCertificates
 from sluicegate_operator.local.objects import LocalObjects
+from sluicegate_operator.local.secrets import LocalSecrets
 from sluicegate_operator.planning.layout.broker_config import OwnTags
 from sluicegate_operator.planning.observers.observer_code import ModulesFound
 from sluicegate_operator.planning.observers.observers import ObserverPlan
@@ -28,11 +30,18 @@ class LocalContext(SharedContext[LocalFleet]):
     """Objects from files, processes as brokers, and lines of the terminal as Events."""
 
     def __init__(
-        self, objects: LocalObjects, fleet: LocalFleet, say: Callable[[str], None], changed: Callable[[], None]
+        self,
+        objects: LocalObjects,
+        fleet: LocalFleet,
+        secrets: LocalSecrets,
+        say: Callable[[str], None],
+        changed: Callable[[], None],
     ) -> None:
         """Create the context. `changed` is called after a status has changed."""
         super().__init__(fleet, self._clusters, read_secret=self.read_secret)
         self._objects = objects
+        self._secrets = secrets
+        self._certificates = LocalCertificates(secrets)
         self._changed = changed
         self.events = PrintedEvents(say)
         self.figures = NoMetrics()
@@ -58,16 +67,20 @@ class LocalContext(SharedContext[LocalFleet]):
         self._objects.remember(resource, fields)
 
     async def read_secret(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
-        """Raise KubeError, so that the status of what names a Secret says why."""
-        raise KubeError("`sluicegate up` has no Secrets; use a listener without tls, or a PLAINTEXT listener")
+        """Return the data of a Secret, which is made if a listener names it for its certificate. Raises KubeError."""
+        if any(_is_certificate(found, namespace, name) for found in self._objects.resources):
+            return (await self._certificates.keep(namespace, name)).data
+        found = self._secrets.find(namespace, name)
+        if found is None:
+            where = self._secrets.path(namespace, name)
+            raise KubeError(f"`sluicegate up` reads Secret {name} from files: write each key into a file of {where}")
+        return found.data
 
     async def find_secret(self, namespace: str, name: str) -> StoredSecret | None:
-        """Find no Secret."""
-        return None
+        return self._secrets.find(namespace, name)
 
     async def apply_secret(self, manifest: Mapping[str, Any]) -> StoredSecret:
-        """Keep nothing: no process on this machine mounts a Secret."""
-        return StoredSecret({}, "")
+        return self._secrets.apply(manifest)
 
     async def set_finalizers(self, body: Mapping[str, Any], finalizers: Sequence[str]) -> None:
         self._objects.set_finalizers(body, finalizers)
@@ -80,6 +93,12 @@ class LocalContext(SharedContext[LocalFleet]):
 
     def resync_s(self, cluster: BrokerCluster) -> float:
         return float(cluster.spec.resync_seconds)
+
+
+def _is_certificate(resource: Resource, namespace: str, name: str) -> bool:
+    if not isinstance(resource, BrokerListener) or resource.spec.tls is None:
+        return False
+    return (resource.namespace, resource.spec.tls.secret_name) == (namespace, name)
 
 
 class PrintedEvents:

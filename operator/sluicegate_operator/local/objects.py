@@ -11,11 +11,11 @@ from datetime import datetime
 from itertools import count
 from typing import Any, TypeVar
 
-from sluicegate_operator.api import Manifests, Resource, Topic
+from sluicegate_operator.api import KafkaUser, Manifests, Resource, Topic
 from sluicegate_operator.api.kinds import KINDS
 from sluicegate_operator.api.schema.metadata import Identity, Status
 from sluicegate_operator.engine.context import reference
-from sluicegate_operator.engine.snapshot import ClusterKey, LeavingTopic, Snapshot
+from sluicegate_operator.engine.snapshot import ClusterKey, LeavingTopic, LeavingUser, Snapshot
 from sluicegate_operator.kube.http.kinds import Kind
 
 Kept = TypeVar("Kept", bound=Resource)
@@ -46,7 +46,7 @@ class LocalObjects:
         self._write = write
         self._uids = count(1)
         self._objects: dict[Identity, Resource] = {}
-        self._leaving: dict[str, Topic] = {}
+        self._leaving: dict[str, Topic | KafkaUser] = {}
         """By uid."""
 
     @property
@@ -68,15 +68,17 @@ class LocalObjects:
         namespace, name = key
         mine = [found for found in self._objects.values() if (found.namespace, found.cluster_name) == key]
         models = {KINDS[kind.kind].model for kind in kinds}
-        leaving = tuple(
-            LeavingTopic(_body(topic), topic)
-            for topic in self._leaving.values()
-            if Topic in models and (topic.namespace, topic.cluster_name) == key
-        )
+        leaving = [
+            found
+            for found in self._leaving.values()
+            if type(found) in models and (found.namespace, found.cluster_name) == key
+        ]
+        topics = tuple(LeavingTopic(_body(found), found) for found in leaving if isinstance(found, Topic))
+        users = tuple(LeavingUser(_body(found), found) for found in leaving if isinstance(found, KafkaUser))
         clusters = Manifests.of(mine).clusters
         cluster = next((found for found in clusters if (found.namespace, found.name) == (namespace, name)), None)
         resources = {model: tuple(found for found in mine if isinstance(found, model)) for model in models}
-        return Snapshot(cluster, resources, leaving_topics=leaving)
+        return Snapshot(cluster, resources, leaving_topics=topics, leaving_users=users)
 
     def write_status(self, resource: Resource, status: Status, without: Collection[str]) -> bool:
         """Write the status but for the fields in `without`.
@@ -127,7 +129,7 @@ class LocalObjects:
 
     def _delete(self, identity: Identity, now: datetime) -> Resource:
         found = self._objects.pop(identity)
-        if isinstance(found, Topic) and found.metadata.finalizers:
+        if isinstance(found, Topic | KafkaUser) and found.metadata.finalizers:
             self._leaving[found.metadata.uid] = _with_metadata(found, deletion_timestamp=now)
         if self._remembered.pop("/".join(identity), None) is not None:
             self._write(self._remembered)
@@ -141,9 +143,9 @@ class LocalObjects:
             self._write(self._remembered)
 
 
-def _body(topic: Topic) -> dict[str, Any]:
-    body = reference(topic)
-    return {**body, "metadata": {**body["metadata"], "finalizers": list(topic.metadata.finalizers)}}
+def _body(resource: Resource) -> dict[str, Any]:
+    body = reference(resource)
+    return {**body, "metadata": {**body["metadata"], "finalizers": list(resource.metadata.finalizers)}}
 
 
 def _with_metadata(resource: Kept, **fields: Any) -> Kept:

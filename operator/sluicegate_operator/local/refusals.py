@@ -1,6 +1,6 @@
 """What `sluicegate up` refuses in files, because an API server would or because a laptop cannot run it. Pure."""
 
-from sluicegate_operator.api import ConnectionQuota, Manifests, ObserverPlugin
+from sluicegate_operator.api import BrokerListener, ConnectionQuota, Manifests, ObserverPlugin
 from sluicegate_operator.api.schema.rules import broken_rules
 
 
@@ -30,11 +30,18 @@ def not_for_a_laptop(manifests: Manifests) -> list[str]:
         for quota in manifests.of_kind(ConnectionQuota)
         if quota.spec.target.workload is not None
     ]
+    accounts = [
+        f"BrokerListener {listener.name}: spec.authentication.type serviceAccount needs tokens of Kubernetes, and"
+        " `sluicegate up` has no API server; use scram-sha-512 or oauth"
+        for listener in manifests.of_kind(BrokerListener)
+        if listener.spec.authentication is not None and listener.spec.authentication.type == "serviceAccount"
+    ]
     return (
         racks
         + labels
         + code
         + pods
+        + accounts
         + [
             f"BrokerCluster {cluster.name}: spec.controllers.replicas is {cluster.spec.controller_count}, and"
             " `sluicegate up` runs one controller, because standbys share a journal in the Kubernetes API; set"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sluicegate_operator.api import BrokerCluster, Manifests, Resource
+from sluicegate_operator.api import BrokerCluster, KafkaUser, Manifests, Resource
 from sluicegate_operator.api.kinds import KINDS
 from sluicegate_operator.engine.configs import ConfigReconciler
 from sluicegate_operator.engine.context import now
@@ -23,16 +23,19 @@ from sluicegate_operator.engine.racks import RackReconciler
 from sluicegate_operator.engine.rolls import RollReconciler
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.topics import TopicReconciler
+from sluicegate_operator.engine.users.users import UserReconciler
 from sluicegate_operator.engine.work_queue import Again, Retry, WorkQueue
 from sluicegate_operator.fleet.local.local import LocalFleet
 from sluicegate_operator.fleet.local.local_data import LOOPBACK, DataDir, DataDirError
 from sluicegate_operator.fleet.local.local_process import BackOff
 from sluicegate_operator.kube.http.kinds import BROKER_LISTENER, CONNECTION_QUOTA, OBSERVER_PLUGIN
+from sluicegate_operator.local.clients import LocalClients
 from sluicegate_operator.local.clusters import LocalClusters
 from sluicegate_operator.local.context import LocalContext, NoConfigMaps, no_node_labels
 from sluicegate_operator.local.landers import LocalLanders
 from sluicegate_operator.local.limit_changes import LimitChanges, LimitCheck
 from sluicegate_operator.local.objects import LocalObjects
+from sluicegate_operator.local.secrets import LocalSecrets
 from sluicegate_operator.local.state import ProgressLines, cluster_row, progress_of, resource_row
 from sluicegate_operator.planning.layout.cluster_layout import INTERNAL
 from sluicegate_operator.planning.observers.observers import plan_observers
@@ -46,7 +49,7 @@ FIRST_LOOK_S = 10.0
 """Most seconds that `apply` waits until new clusters are settled."""
 BLOCKED_TOLD_AFTER_S = 1.0
 TOPIC_PATIENCE_S = 10.0
-TOPIC_DELETION_S = 60.0
+DELETION_S = 60.0
 
 POLL_S = 0.05
 
@@ -71,7 +74,9 @@ class LocalRun:
         self._say = say
         self._fleet = LocalFleet(data, say, self._processes_changed, back_off)
         self._objects = LocalObjects(data.read_remembered(), data.write_remembered)
-        self._context = LocalContext(self._objects, self._fleet, say, self.write_state)
+        self._secrets = LocalSecrets(data.secrets_dir)
+        self._context = LocalContext(self._objects, self._fleet, self._secrets, say, self.write_state)
+        self._clients = LocalClients(data, self._context, self._secrets, say)
         self._landers = LocalLanders(data, say)
         self._limits = LimitChanges(say)
         self._observers = ObserverReconciler(self._context, NoConfigMaps())
@@ -88,11 +93,12 @@ class LocalRun:
         self._open = True
 
     def _make_queues(self) -> dict[str, WorkQueue[ClusterKey]]:
-        topics = TopicReconciler(self._context, patience_s=TOPIC_PATIENCE_S, deletion_s=TOPIC_DELETION_S)
+        topics = TopicReconciler(self._context, patience_s=TOPIC_PATIENCE_S, deletion_s=DELETION_S)
         work: dict[str, Reconcile] = {
             "clusters": self._clusters.reconcile,
             "rolls": RollReconciler(self._context, BLOCKED_TOLD_AFTER_S).reconcile,
-            "listeners": ListenerReconciler(self._context).reconcile,
+            "listeners": self._with_settings(ListenerReconciler(self._context).reconcile),
+            "users": self._with_settings(UserReconciler(self._context, deletion_s=DELETION_S).reconcile),
             "racks": RackReconciler(self._context).reconcile,
             "quotas": self._keep_quotas,
             STATUSES: QuotaStatuses(self._context, self._quotas.governed).reconcile,
@@ -112,6 +118,14 @@ class LocalRun:
                 return None
             if not isinstance(again, Retry) and not self._queues[queue].is_due(key):
                 self._note_settled((queue, key))
+            return again
+
+        return run
+
+    def _with_settings(self, reconcile: Reconcile) -> Reconcile:
+        async def run(key: ClusterKey) -> Again:
+            again = await reconcile(key)
+            await self._clients.write(key)
             return again
 
         return run
@@ -141,6 +155,8 @@ class LocalRun:
             self._context.first_seen.note({"metadata": {"uid": meta.uid, "generation": meta.generation}}, since)
         for resource in changes.gone:
             self._context.first_seen.forget(resource.metadata.uid)
+            if isinstance(resource, KafkaUser):
+                self._secrets.remove_owned(resource.namespace, resource.name, resource.metadata.uid)
         self._choose()
         began_s = asyncio.get_running_loop().time() - changed_ago_s
         # No limit is lifted in a removed cluster: its processes end, or it is external.

@@ -22,6 +22,7 @@ from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.kube.http.kinds import BROKER_LISTENER
 from sluicegate_operator.local.context import LocalContext
 from sluicegate_operator.local.objects import LocalObjects
+from sluicegate_operator.local.secrets import LocalSecrets
 from sluicegate_operator.planning.registrations.overview import BrokerOverview, BrokerState, ClusterOverview
 from sluicegate_operator.settings import read_settings
 from tests.support.fakes.memory_kube import Json, MemoryKube
@@ -169,6 +170,9 @@ class PlayedChild:
     async def why_not_ready(self) -> str | None:
         return None if self.ready else "not listening yet"
 
+    async def wait_ready(self, timeout_s: float) -> str | None:
+        return await self.why_not_ready()
+
 
 class Processes:
     """A FleetWorld of simulated child processes."""
@@ -179,7 +183,9 @@ class Processes:
         self._children: list[tuple[int, PlayedChild]] = []
         self.objects = LocalObjects({}, lambda _: None)
         self.fleet = LocalFleet(data, lambda _: None, lambda: None)
-        self.context = LocalContext(self.objects, self.fleet, lambda _: None, lambda: None)
+        self.context = LocalContext(
+            self.objects, self.fleet, LocalSecrets(data.secrets_dir), lambda _: None, lambda: None
+        )
         self.context.mark = lambda queue, key: None
         monkeypatch.setattr("sluicegate_operator.fleet.local.node_processes.Child", self._child)
         monkeypatch.setattr("sluicegate_operator.fleet.local.node_processes.controller_view", self._view)

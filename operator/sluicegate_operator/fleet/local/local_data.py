@@ -4,6 +4,7 @@ DIR/lock                     held by the running `up`; holds its pid DIR/state.j
 `sluicegate status` DIR/manifests.json           what was applied last, for `sluicegate plan --up` DIR/ports.json
 kept, so that a restart keeps every address DIR/remembered.json          fields of statuses that outlive `up`: keys that
 it has set, see planning.layout.broker_config DIR/<cluster>/node-<id>/     server.properties, broker.log, data/
+DIR/<cluster>/clients/       settings of clients, see local.clients DIR/secrets/                 see local.secrets
 """
 
 import fcntl
@@ -66,6 +67,11 @@ class DataDir:
 
     def node_dir(self, cluster: str, node_id: int) -> Path:
         return self.path / cluster / f"node-{node_id}"
+
+    @property
+    def secrets_dir(self) -> Path:
+        """Folder of Secrets, see local.secrets: NAMESPACE/NAME/KEY."""
+        return self.path / "secrets"
 
     def read_remembered(self) -> dict[str, dict[str, Any]]:
         path = self.path / "remembered.json"

@@ -4,9 +4,10 @@ from copy import deepcopy
 from typing import Any
 
 from sluicegate_operator.api import Manifests, Topic, parse_resource
+from sluicegate_operator.api.models.kafka_user import FINALIZER as USER_FINALIZER
 from sluicegate_operator.api.models.topic import FINALIZER, TopicStatus
 from sluicegate_operator.engine.context import now, reference
-from sluicegate_operator.kube.http.kinds import CONNECTION_QUOTA, TOPIC
+from sluicegate_operator.kube.http.kinds import CONNECTION_QUOTA, KAFKA_USER, TOPIC
 from sluicegate_operator.local.objects import LocalObjects, Remembered
 from tests.support.manifests.bad_manifests import cluster, topic
 
@@ -83,6 +84,22 @@ def test_a_topic_with_our_finalizer_stays_until_it_is_taken_off() -> None:
     assert leaving.body["metadata"]["finalizers"] == [FINALIZER]
     files.objects.set_finalizers(leaving.body, [])
     assert files.objects.snapshot(SHOP, [TOPIC]).leaving_topics == ()
+
+
+def test_a_user_with_our_finalizer_stays_with_what_was_set_for_it() -> None:
+    files, spec = Files(), {"clusterRef": {"name": "shop"}, "quotas": {"consumerByteRate": 1}}
+    head = {"apiVersion": "sluicegate.dev/v1alpha1", "kind": "KafkaUser"}
+    files.say(cluster(), {**head, "metadata": {"name": "billing", "namespace": "default"}, "spec": spec})
+    (user,) = files.objects.snapshot(SHOP, [KAFKA_USER]).users
+    files.objects.set_finalizers(reference(user), [USER_FINALIZER])
+    files.objects.remember(user, {"quotasSet": ["consumer_byte_rate"]})
+    files.say(cluster())
+    assert files.objects.snapshot(SHOP, [TOPIC]).leaving_users == ()
+    (leaving,) = files.objects.snapshot(SHOP, [KAFKA_USER]).leaving_users
+    assert leaving.user is not None
+    assert leaving.user.status.quotas_set == ("consumer_byte_rate",)
+    files.objects.set_finalizers(leaving.body, [])
+    assert files.objects.snapshot(SHOP, [KAFKA_USER]).leaving_users == ()
 
 
 def test_remembered_fields_are_removed_with_their_object() -> None:

@@ -66,3 +66,13 @@ def test_workloads_are_pods_of_kubernetes() -> None:
     spec = {"clusterRef": {"name": "shop"}, "target": {"workload": {"podSelector": {}}}, "maxConnections": 1}
     (sentence,) = not_for_a_laptop(manifests([cluster(), resource("ConnectionQuota", "pods", spec)]))
     assert sentence.startswith("ConnectionQuota pods: spec.target.workload selects pods of Kubernetes")
+
+
+def test_tokens_of_service_accounts_are_of_kubernetes() -> None:
+    spec = {"clusterRef": {"name": "shop"}, "name": "SECURE", "port": 9095, "tls": {"secretName": "shop-tls"}}
+    assert not_for_a_laptop(manifests([cluster(), resource("BrokerListener", "secure", spec)])) == []
+    spec["authentication"] = {"type": "serviceAccount"}
+    (sentence,) = not_for_a_laptop(manifests([cluster(), resource("BrokerListener", "secure", spec)]))
+    assert sentence.startswith(
+        "BrokerListener secure: spec.authentication.type serviceAccount needs tokens of Kubernet"
+    )
