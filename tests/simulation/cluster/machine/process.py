@@ -225,7 +225,7 @@ def replaced_operating_system(around: Surroundings, cluster_id: str, seed: int) 
         assert owner is not None
         return SimulatedServer(handler, limits, clock, (around.network, owner), around.mistake)
 
-    def dialler(_: object) -> SimulatedDialler:
+    def dialler(*_: object) -> SimulatedDialler:
         owner = current_owner()
         assert owner is not None
         return SimulatedDialler(around.network, owner)
