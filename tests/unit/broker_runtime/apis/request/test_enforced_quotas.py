@@ -17,6 +17,7 @@ from broker_runtime.apis.topics import metadata
 from broker_runtime.errors import ErrorCode
 from broker_runtime.metadata.quotas import ClientQuotaRecord
 from broker_runtime.node.clients.client_quotas_on_demand import ClientQuotasOnDemand
+from broker_runtime.security.principal import ANONYMOUS, UNAUTHENTICATED
 from broker_runtime.slicing.steps import Steps
 from broker_runtime.wire.header import response_prefix
 from broker_runtime.wire.messages import CLIENT_ID, Fields, decode_response
@@ -132,6 +133,18 @@ def test_without_quotas_no_call_is_charged() -> None:
     broker.limit("producer_byte_rate", None)
     assert broker.dispatch.completion.quotas is None
     assert broker.dispatch.gate is None
+
+
+def test_a_client_that_has_not_authenticated_uses_up_no_bucket() -> None:
+    broker = Broker()
+    broker.limit("request_percentage", 0.01, ("client-id", None))
+    broker.peer.principal = UNAUTHENTICATED
+    assert [broker.find(1.0) for _ in range(3)] == [0.0] * 3
+    quotas = broker.dispatch.completion.quotas
+    assert isinstance(quotas, EnforcedQuotas)
+    assert len(quotas.request.buckets) == 0
+    broker.peer.principal = ANONYMOUS
+    assert [broker.find(1.0) > 0 for _ in range(2)] == [False, True]
 
 
 def test_produce_over_the_quota_is_appended_and_answered_with_the_throttle_time() -> None:
