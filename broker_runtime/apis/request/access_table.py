@@ -159,7 +159,7 @@ CHECKS: Mapping[int, Sequence[Check]] = {
     versions.UNREGISTER_BROKER: _whole(_CLUSTER, _ALTER),
     versions.CONSUMER_GROUP_HEARTBEAT: (
         Check(_GROUP, _READ, "error for the whole request"),
-        Check(_TOPIC, _DESCRIBE, "error for the request if it names the topic; topics of a pattern are left out"),
+        Check(_TOPIC, _DESCRIBE, "error for the request if it names the topic; topics of a pattern are not checked"),
     ),
     versions.CONSUMER_GROUP_DESCRIBE: (
         *_items(_GROUP, _DESCRIBE, "group"),
