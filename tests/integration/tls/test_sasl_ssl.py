@@ -12,8 +12,9 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
+from tests.integration.sasl import test_between_nodes as between_nodes
 from tests.support.processes.broker_admin import until
-from tests.support.processes.broker_process import BrokerProcess
+from tests.support.processes.broker_process import BrokerGroup, BrokerProcess
 from tests.support.processes.wire_client import request_frame
 from tests.support.tls.authority import Authority
 from tests.support.tls.secure_broker import LISTENER, TlsWorld
@@ -160,6 +161,45 @@ def test_a_trusted_certificate_alone_is_served_nothing(broker: BrokerProcess, wo
     ):
         secure.sendall(METADATA)
         assert secure.recv(1) == b""
+
+
+def test_brokers_and_controllers_authenticate_over_tls(world: TlsWorld) -> None:
+    """The authorizer knows only their user, so a broker without its principal could not even register."""
+    stores = {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(world.broker.store),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(world.trusted),
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:node",
+        "num.partitions": "3",
+        "default.replication.factor": "2",
+        "min.insync.replicas": "2",
+    }
+    of_all = stores | between_nodes.OF_CONTROLLERS
+    of_all["listener.security.protocol.map"] = "PLAINTEXT:PLAINTEXT,INTERNAL:SASL_SSL,CONTROLLER:SASL_SSL"
+    jaas = f'{between_nodes.PLAIN} required username="node" password="{PASSWORD}" user_node="{PASSWORD}";'
+    mine = between_nodes.of_brokers("PLAIN", jaas)
+    with BrokerGroup(2, listeners=["INTERNAL"], properties=of_all, of_brokers=mine) as group:
+        failed: list[object] = []
+        first = group.brokers[0]
+        settings = {
+            **world.confluent(),
+            "bootstrap.servers": f"{first.host}:{first.port('INTERNAL')}",
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": "node",
+            "sasl.password": PASSWORD,
+            "acks": "all",
+        }
+        producer = Producer(settings)
+        for _ in range(100):
+            producer.produce("replicated", b"value", on_delivery=lambda error, _: failed.append(error))
+        assert producer.flush(PATIENCE_S) == 0
+        assert failed == [None] * 100
+        logs = "".join(node.log() for node in group.nodes)
+        assert PASSWORD not in logs
+        assert "node-secret" not in logs
 
 
 def test_no_secret_is_shown(broker: BrokerProcess, requests: Path) -> None:
