@@ -20,5 +20,8 @@ class Principal:
 ANONYMOUS = Principal(USER, "ANONYMOUS")
 """The principal of a client without authentication, by Kafka's name."""
 
+UNAUTHENTICATED = Principal(USER, "ANONYMOUS")
+"""The principal of a client that has to authenticate, until it has. It equals ANONYMOUS but is another object."""
+
 THIS_NODE = Principal("Node", "local")
 """The broker in the same process as the controller. Only this object is trusted: no client can take its name."""

@@ -184,11 +184,14 @@ def _limit_bytes(request: FetchRequest, context: FetchContext) -> None:
 def _limit_by_quota(request: FetchRequest, quotas: CallQuotas) -> None:
     """Limit the bytes of a consumer's fetch to what its quota admits in one window, so that it always makes progress.
 
-    A follower's fetch has no quota.
+    A follower's fetch has no quota. With an authorizer, a client that may not act as a broker is charged as a consumer.
     """
     if request.replica >= 0:
-        request.call.is_exempt = True
-        return
+        access = request.call.access
+        if access is None or access.cluster(hides=True):
+            request.call.is_exempt = True
+            return
+        request.replica = CONSUMER
     most = quotas.fetch_bytes_max(request.call)
     if most is not None:
         request.max_bytes = min(request.max_bytes, most)

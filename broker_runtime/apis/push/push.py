@@ -13,6 +13,7 @@ from typing import Any
 from broker_runtime.apis.groups.find_coordinator import coordinator_of
 from broker_runtime.apis.push.push_apis import PUSH_APIS
 from broker_runtime.apis.push.push_callee import Callee, Outgoing, known_brokers, nothing
+from broker_runtime.apis.request.access import WHY
 from broker_runtime.apis.request.call import Call, Completion
 from broker_runtime.apis.request.context import BrokerContext
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
@@ -180,6 +181,10 @@ class PushFrames:
             raise ProtocolError(
                 "push-not-registered", "a response to a call arrived, but no consumer has registered on this connection"
             )
+        access = call.access
+        if access is not None and not access.group(callee.group_id):
+            # An ACL has changed. The next registration is answered with the error.
+            raise ProtocolError("not-authorized", f"{call.api.name}: {WHY[ErrorCode.GROUP_AUTHORIZATION_FAILED]}")
         if len(frame) > callee.answer_bytes_max:
             raise ProtocolError(
                 "push-too-long", f"a response has {len(frame)} bytes, more than the offsets of its partitions need"

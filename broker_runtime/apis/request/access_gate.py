@@ -5,6 +5,7 @@ from broker_runtime.apis.request.access_table import GATE, code_of
 from broker_runtime.apis.request.call import Call
 from broker_runtime.errors import ProtocolError
 from broker_runtime.security.acls.model import AclResource
+from broker_runtime.wire.messages import with_throttle_time
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.refusal import refusal
 from broker_runtime.wire.reply import Reply
@@ -32,7 +33,7 @@ def access_gate(call: Call) -> Reply | None:
     if body is None:
         raise ProtocolError("not-authorized", f"{call.api.name}: {WHY[code]}")
     call.error = code
-    return call.packed(body)
+    return call.packed_of(with_throttle_time(call.api.key, call.version, call.throttle_ms, (body,)))
 
 
 def _group_id(request: object) -> str:

@@ -52,6 +52,7 @@ def _items(resource: AclResource, operation: AclOperation, item: str) -> tuple[C
 
 _OF_A_GROUP = _whole(_GROUP, _READ)
 _OF_BROKERS = _whole(_CLUSTER, _ACTION)
+_ANSWERED = (Check(_GROUP, _READ, "the connection is closed: the coordinator calls, and a consumer answers"),)
 _CONFIGURED = "error for each denied resource: topics, groups, and the cluster for all others"
 _ERROR = "error"
 
@@ -159,7 +160,7 @@ CHECKS: Mapping[int, Sequence[Check]] = {
     versions.UNREGISTER_BROKER: _whole(_CLUSTER, _ALTER),
     versions.CONSUMER_GROUP_HEARTBEAT: (
         Check(_GROUP, _READ, "error for the whole request"),
-        Check(_TOPIC, _DESCRIBE, "error for the request if it names the topic; topics of a pattern are left out"),
+        Check(_TOPIC, _DESCRIBE, "error for the request if it names the topic; topics of a pattern are not checked"),
     ),
     versions.CONSUMER_GROUP_DESCRIBE: (
         *_items(_GROUP, _DESCRIBE, "group"),
@@ -181,6 +182,9 @@ CHECKS: Mapping[int, Sequence[Check]] = {
     own_keys.DESCRIBE_LOG_DAMAGE: _whole(_CLUSTER, _DESCRIBE),
     own_keys.ACCEPT_LOG_LOSS: _whole(_CLUSTER, _ALTER),
     own_keys.CLUSTER_METADATA: (Check(_GROUP, _DESCRIBE, _ERROR),),
+    own_keys.PING: _ANSWERED,
+    own_keys.STOP_FETCHER: _ANSWERED,
+    own_keys.START_FETCHER: _ANSWERED,
     own_keys.REGISTER_CONSUMER: (Check(_GROUP, _READ, _ERROR), Check(_TOPIC, _READ, _ERROR)),
 }
 UNCHECKED: Mapping[int, str] = {
@@ -190,9 +194,6 @@ UNCHECKED: Mapping[int, str] = {
     versions.GET_TELEMETRY_SUBSCRIPTIONS: "As in Apache Kafka.",
     versions.PUSH_TELEMETRY: "As in Apache Kafka.",
     own_keys.BROKER_METADATA: "It describes brokers as Metadata does, which every client may ask for.",
-    own_keys.PING: "The coordinator sends it; consumers answer.",
-    own_keys.STOP_FETCHER: "The coordinator sends it; consumers answer.",
-    own_keys.START_FETCHER: "The coordinator sends it; consumers answer.",
 }
 """The other APIs, with the reason."""
 

@@ -4,6 +4,8 @@ Produce is charged for its request, and its records are appended in any case. Fe
 quota the answer is empty, and its bytes are taken back. All other requests are charged only for their time. The time of
 a request is known after its answer has been packed, so it counts for the caller's next request, as the time of network
 threads does in Apache Kafka.
+
+A client that has not authenticated is not charged: it could use up the buckets with client ids, without a password.
 """
 
 from collections.abc import Callable
@@ -12,6 +14,7 @@ from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import Answer, Gate, Later
 from broker_runtime.client_quotas.ladder import Caller
 from broker_runtime.client_quotas.rate_quota import RateQuota
+from broker_runtime.security.principal import UNAUTHENTICATED
 from broker_runtime.wire.versions import FETCH, PRODUCE
 from kafka_bytes.own_keys import REPLICA_RANGE
 
@@ -46,7 +49,7 @@ class EnforcedQuotas:
 
     def begun(self, call: Call) -> None:
         """See `CallQuotas`."""
-        if call.api.key not in _OWN_CHARGE:
+        if call.api.key not in _OWN_CHARGE and call.connection.principal is not UNAUTHENTICATED:
             self._throttle(call, self.request.throttle_ms(caller_of(call), int(call.received_s * 1000)), self.request)
 
     def produced(self, call: Call) -> None:
@@ -90,7 +93,7 @@ class EnforcedQuotas:
         """See `CallQuotas`. A pending call is charged until its handler returned, and for its slices."""
         handled_s: float = getattr(call, "handled_s", 0.0) or call.completed_s
         time_s = handled_s - call.received_s + call.sliced_s
-        if call.is_exempt or call.api.key in _EXEMPT:
+        if call.is_exempt or call.api.key in _EXEMPT or call.connection.principal is UNAUTHENTICATED:
             self.exempt_s_total += time_s
         elif time_s > 0:
             self.request.correct(caller_of(call), int(time_s * _US), int(call.completed_s * 1000))

@@ -16,7 +16,7 @@ from broker_runtime.apis.sasl.listener_settings import ListenerSasl
 from broker_runtime.clock import Clock
 from broker_runtime.errors import ErrorCode, ProtocolError
 from broker_runtime.security.authentication_counts import AuthenticationCounts
-from broker_runtime.security.principal import USER, Principal
+from broker_runtime.security.principal import UNAUTHENTICATED, USER, Principal
 from broker_runtime.security.sasl.exchange import SaslExchange, SaslState
 from broker_runtime.security.sasl.mechanism import Authenticated, Challenge, OffloadedCheck, SaslRefusedError, Step
 from broker_runtime.wire.handler import AuthenticatingConnection, FrameHandler, ServedConnection
@@ -66,6 +66,7 @@ class Authenticator:
     def begin(self, connection: AuthenticatingConnection) -> None:
         """Implement `wire.handler.Authenticate`."""
         sasl = self._listeners[connection.listener]
+        connection.principal = UNAUTHENTICATED
         connection.limit_requests(self.limits.receive_bytes_max)
         give_up = self._call_later(self.limits.timeout_s, self._overdue, connection).cancel
         connection.closed.add(give_up)

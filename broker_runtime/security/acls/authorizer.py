@@ -20,6 +20,8 @@ _IMPLIED_BY: Mapping[int, AclOperation] = {
 }
 """An ACL that allows the first operation allows the second, too. One that denies the first does not deny the second."""
 _ALL, _DENY = AclOperation.ALL, AclPermission.DENY
+_KEPT_CHARACTERS_MAX = 1_024
+"""Characters of a principal and a name whose decision is kept. Names of topics have 249; clients may send others."""
 _ANY_NAME = "hardcode"
 """The name with which Apache Kafka checks whether a client may use any resource of a type."""
 
@@ -71,7 +73,8 @@ class StandardAuthorizer:
         found = kept.get(key)
         if found is None:
             found = self._decide(index, who, host, resource, name)
-            self._keep(key, found)
+            if len(who) + len(name) <= _KEPT_CHARACTERS_MAX:
+                self._keep(key, found)
         return found
 
     def allows_any(self, principal: Principal, host: str, operation: int, resource: int) -> bool:
@@ -83,7 +86,8 @@ class StandardAuthorizer:
         known = self._kept.get(key)
         if known is None:
             known = _allows_some(self._acls(), who, host, operation, resource)
-            self._keep(key, known)
+            if len(who) <= _KEPT_CHARACTERS_MAX:
+                self._keep(key, known)
         return bool(known)
 
     def _keep(self, key: _Key, found: int) -> None:

@@ -35,6 +35,7 @@ from kafka_bytes.push.messages import (
     ClusterMetadataRequest,
     ClusterMetadataResponse,
     PartitionOffset,
+    PingResponse,
     RegisterConsumerRequest,
     StartFetcherRequest,
     StartFetcherResponse,
@@ -157,6 +158,20 @@ async def test_a_consumer_needs_to_read_its_group_and_each_topic_that_it_names(n
         assert client.register() == (b"\0\0\0\2\0" + bytes((code,)),)
     completion.authorization = authorization_of(group, topic)
     assert await client.registered() is ErrorCode.NONE
+
+
+async def test_a_consumer_that_may_no_longer_read_its_group_is_disconnected(node: CoordinatingBroker) -> None:
+    completion = Completion(node.clock.monotonic)
+    client = Client(PushFrames(cast("Any", node), others, completion), 1)
+    group, topic = (allow(kind, AclOperation.READ, name) for kind, name in ((GROUP, "g"), (TOPIC, "orders")))
+    completion.authorization = authorization_of(group, topic)
+    assert await client.registered() is ErrorCode.NONE
+    await client.received(layouts.START_FETCHER_REQUEST)
+    assert client.send(layouts.START_FETCHER_RESPONSE, StartFetcherResponse(0, "c")) == NO_REPLY
+    completion.authorization = authorization_of(topic)
+    with pytest.raises(ProtocolError, match=r"Group authorization failed") as raised:
+        client.send(layouts.PING_RESPONSE, PingResponse(0, "c", ()))
+    assert raised.value.kind == "not-authorized"
 
 
 @pytest.mark.parametrize("field", ["consumer_id", "auto_commit", "auto_offset_rest"])

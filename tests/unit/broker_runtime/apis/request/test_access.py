@@ -44,6 +44,17 @@ def test_the_gate_refuses_a_request_about_the_cluster() -> None:
     assert answer.error_message == "Cluster authorization failed."
 
 
+def test_a_refused_client_is_told_its_throttle_time() -> None:
+    call = a_call(list_partition_reassignments.API, 0, authorization_of())
+    call.throttle(700)
+    reply = access_gate(call)
+    assert reply is not None
+    body = memoryview(b"".join(map(bytes, reply)))[9:]  # type: ignore[arg-type]
+    answer = decode_response(LIST_PARTITION_REASSIGNMENTS, 0, body)
+    assert answer.throttle_time.total_seconds() == 0.7
+    assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
 def test_the_gate_reads_the_group_of_a_request_and_leaves_it_to_the_handler() -> None:
     assert ask(heartbeat.API, 4, MEMBER).error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
     with pytest.raises(AttributeError, match="groups"):

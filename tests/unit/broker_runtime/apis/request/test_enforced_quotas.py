@@ -17,6 +17,8 @@ from broker_runtime.apis.topics import metadata
 from broker_runtime.errors import ErrorCode
 from broker_runtime.metadata.quotas import ClientQuotaRecord
 from broker_runtime.node.clients.client_quotas_on_demand import ClientQuotasOnDemand
+from broker_runtime.security.acls.model import AclOperation, AclResource
+from broker_runtime.security.principal import ANONYMOUS, UNAUTHENTICATED
 from broker_runtime.slicing.steps import Steps
 from broker_runtime.wire.header import response_prefix
 from broker_runtime.wire.messages import CLIENT_ID, Fields, decode_response
@@ -25,6 +27,7 @@ from broker_runtime.wire.versions import API_VERSIONS, FETCH, FIND_COORDINATOR, 
 from kafka_bytes.batches import encode_batch
 from tests.support.logs.logs import LogHouse
 from tests.support.logs.replicas import TOPIC, LeadingNode, leading
+from tests.support.requests.access import allow, authorization_of
 from tests.support.requests.calls import NotedConnection
 from tests.support.requests.request_frames import encode_request
 
@@ -134,6 +137,18 @@ def test_without_quotas_no_call_is_charged() -> None:
     assert broker.dispatch.gate is None
 
 
+def test_a_client_that_has_not_authenticated_uses_up_no_bucket() -> None:
+    broker = Broker()
+    broker.limit("request_percentage", 0.01, ("client-id", None))
+    broker.peer.principal = UNAUTHENTICATED
+    assert [broker.find(1.0) for _ in range(3)] == [0.0] * 3
+    quotas = broker.dispatch.completion.quotas
+    assert isinstance(quotas, EnforcedQuotas)
+    assert len(quotas.request.buckets) == 0
+    broker.peer.principal = ANONYMOUS
+    assert [broker.find(1.0) > 0 for _ in range(2)] == [False, True]
+
+
 def test_produce_over_the_quota_is_appended_and_answered_with_the_throttle_time() -> None:
     broker = Broker()
     broker.limit("producer_byte_rate", 1000)
@@ -216,6 +231,22 @@ def test_a_fetch_without_a_session_keeps_none_while_it_is_throttled() -> None:
     throttled = broker.fetch(0, (0, 0))
     assert throttled.throttle_time.total_seconds() > 0
     assert (throttled.session_id, throttled.responses) == (0, ())
+
+
+@pytest.mark.parametrize("is_broker", [False, True])
+def test_a_consumer_does_not_escape_its_quota_as_a_follower(is_broker: bool) -> None:
+    """Its session is a consumer's, and only the following requests name a replica."""
+    broker = Broker()
+    broker.produce(50_000)
+    rules = [allow(AclResource.TOPIC, AclOperation.READ, TOPIC)]
+    rules += [allow(AclResource.CLUSTER, AclOperation.CLUSTER_ACTION)] * is_broker
+    broker.dispatch.completion.authorization = authorization_of(*rules)
+    session = broker.fetch(session=(0, 0)).session_id
+    assert session > 0
+    broker.limit("consumer_byte_rate", 1000)
+    answer = broker.fetch(session=(session, 1), replica=5)
+    assert (answer.throttle_time.total_seconds() > 0, size_of(answer) == 0) == (not is_broker, not is_broker)
+    assert broker.ended[-1].is_exempt is is_broker
 
 
 def test_a_follower_has_no_quota() -> None:

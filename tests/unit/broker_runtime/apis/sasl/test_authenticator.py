@@ -13,6 +13,7 @@ from broker_runtime.apis.sasl.checks import Checks
 from broker_runtime.apis.sasl.listener_settings import ListenerSasl
 from broker_runtime.errors import ErrorCode, ProtocolError
 from broker_runtime.security.authentication_counts import AuthenticationCounts
+from broker_runtime.security.principal import UNAUTHENTICATED
 from broker_runtime.security.sasl.exchange import Limits
 from broker_runtime.security.sasl.mechanism import Authenticated, OffloadedCheck, SaslRefusedError, Step
 from broker_runtime.security.sasl.plain import PlainServer
@@ -128,6 +129,7 @@ async def ended(reply: Reply | PendingReply) -> Reply | None:
 @pytest.mark.parametrize("version", [0, 1, 2])
 async def test_the_usual_exchange(version: int) -> None:
     scene = Scene()
+    assert scene.connection.principal is UNAUTHENTICATED
     assert scene.connection.bytes_max == 1_000
     assert scene.ask("api_versions", 0) == INNER
     answer = scene.handshake()

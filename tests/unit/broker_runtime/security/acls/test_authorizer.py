@@ -145,6 +145,16 @@ def test_the_number_of_kept_decisions_is_limited() -> None:
     assert len(one._kept) <= 3
 
 
+def test_decisions_about_long_names_are_not_kept() -> None:
+    one = authorizer(rule("t", READ, pattern=PREFIXED), rule("t", READ, principal=f"User:{'p' * 2_000}"))
+    assert allowed(one, READ, "t" * 32_000)
+    assert allowed(one, READ, "t", who=Principal("User", "p" * 2_000))
+    assert one.allows_any(Principal("User", "p" * 2_000), HOST, READ, TOPIC)
+    assert not one._kept
+    assert allowed(one, READ, "t" * 249)
+    assert len(one._kept) == 1
+
+
 NAMES = st.text("ab*", min_size=1, max_size=5)
 PRINCIPALS = st.sampled_from(["User:alice", "User:bob", "User:*"])
 RULES = st.builds(
