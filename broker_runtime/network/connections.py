@@ -24,6 +24,7 @@ from broker_runtime.network.quotas.metrics import NetworkMetrics
 from broker_runtime.network.quotas.quotas import ConnectionQuotas
 from broker_runtime.network.quotas.refusals import RefusalLog
 from broker_runtime.network.sockets.transport import TransportFactory
+from broker_runtime.printable import printable
 from broker_runtime.wire.handler import Authenticate, ServedConnection
 
 _log = logging.getLogger(__name__)
@@ -141,7 +142,7 @@ class Connections:
         self.request_refused(connection, kind, text)
 
     def request_refused(self, connection: ServedConnection, kind: str, text: str) -> None:
-        line = self._refusals.note(kind, _origin(connection, text), self._now_ms())
+        line = self._refusals.note(kind, printable(_origin(connection, text)), self._now_ms())
         if line is not None:
             _log.warning("%s", line)
 

@@ -4,6 +4,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 
+from broker_runtime.printable import printable
 from broker_runtime.security.acls.model import AclOperation, AclResource
 from broker_runtime.security.principal import Principal
 
@@ -35,7 +36,7 @@ class Denials:
         others, self._unlogged, self._logged_s = self._unlogged, 0, now_s
         log.info(
             "%s from %s is denied %s on %s %r for %s%s",
-            str(principal)[:_SHOWN_CHARACTERS],
+            printable(str(principal)[:_SHOWN_CHARACTERS]),
             host,
             operation.name,
             resource.name,

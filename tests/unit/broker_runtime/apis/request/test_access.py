@@ -101,6 +101,13 @@ async def test_a_broker_seals_a_request_if_it_has_an_authorizer() -> None:
     assert link.asked[1] == (LIST_PARTITION_REASSIGNMENTS, b"x")
 
 
+def test_a_name_cannot_forge_a_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    forger = Principal("User", "a\n2026-01-01 User:root is allowed")
+    Denials(lambda: 0.0).note(forger, "10.0.0.1", "Produce", AclOperation.WRITE, AclResource.TOPIC, "t\n")
+    assert "\n" not in caplog.records[0].getMessage()
+
+
 @pytest.mark.parametrize(
     ("keys", "says"), [((ENVELOPE,), r"super\.users"), ((API_VERSIONS,), "a release without authorization")]
 )
