@@ -72,7 +72,7 @@ def test_the_life_of_a_release(plane: ControlPlane, older: Path) -> None:
     release("uninstall", RELEASE, "--no-hooks")
     assert plane.kubectl("get", "deployments", "-n", NAMESPACE, "--output=name") == ""
     kept = plane.kubectl("get", "crd,brokerclusters,brokerlisteners", "--all-namespaces", "--output=name").split()
-    assert len([name for name in kept if name.startswith("customresourcedefinition")]) == 7
+    assert len([name for name in kept if name.startswith("customresourcedefinition")]) == 8
     assert {name.rpartition("/")[2] for name in kept} >= {"sample", "sample-external"}
     release("install", RELEASE, str(CHART), "--set", "sampleCluster.enabled=true")
     release("uninstall", RELEASE, "--no-hooks")

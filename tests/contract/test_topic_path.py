@@ -1,5 +1,6 @@
 """Topics as the operator makes them, against running brokers: Apache Kafka and ours."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 
 import pytest
@@ -17,9 +18,10 @@ from sluicegate_operator.fleet.kafka.topics import (
 )
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.errors import KafkaApiError
-from sluicegate_operator.planning.topics.topics import CreateTopic, DeleteTopic
+from sluicegate_operator.planning.topics.topics import CreateTopic, DeleteTopic, ObservedTopic
 from tests.support.processes.single_node import SingleNode
 
+SHOWN_WITHIN_S = 30.0
 ANOTHER = "AAAAAAAAAAAAAAAAAABBBA"
 """The id of no topic."""
 
@@ -36,6 +38,14 @@ def topic(
     spec = {"clusterRef": {"name": "shop"}, "partitions": partitions, "replicas": replicas, "config": config or {}}
     manifest = {"apiVersion": "sluicegate.dev/v1alpha1", "kind": "Topic", "metadata": {"name": name}, "spec": spec}
     return Topic.model_validate(manifest | {"status": {"configKeys": tuple(managed)}})
+
+
+async def shown(pool: BrokerPool, name: str) -> ObservedTopic:
+    """Wait until the broker shows a created topic: its controller answers before the broker has the metadata."""
+    async with asyncio.timeout(SHOWN_WITHIN_S):
+        while (found := await observe_topic(pool, name)) is None:  # noqa: ASYNC110 - of another process
+            await asyncio.sleep(0.05)
+    return found
 
 
 class Remembered:
@@ -81,9 +91,7 @@ async def test_a_topic_is_created_grown_reconfigured_left_alone_and_deleted(pool
 async def test_actions_that_are_already_done_are_no_errors(pool: BrokerPool) -> None:
     create = CreateTopic("twice", 1, 1, {})
     topic_id = await apply_topic_actions(pool, [create, create])
-    observed = await observe_topic(pool, "twice")
-    assert observed is not None
-    assert observed.topic_id == topic_id
+    assert (await shown(pool, "twice")).topic_id == topic_id
     await apply_topic_actions(pool, [DeleteTopic("twice", topic_id), DeleteTopic("twice", topic_id)])
     assert await delete_topic(pool, "twice", topic_id)
 
