@@ -13,6 +13,7 @@ import typer
 
 from kafka_bytes.errors import FormatError
 from kafka_bytes.properties import parse_properties
+from kafka_bytes.sasl.mechanisms import OAUTHBEARER
 from sluicegate_operator.kafka_admin.security.client_security import (
     MECHANISMS,
     PLAINTEXT,
@@ -21,7 +22,6 @@ from sluicegate_operator.kafka_admin.security.client_security import (
     SecurityError,
     TlsSettings,
 )
-from sluicegate_operator.kafka_admin.security.sasl import OAUTHBEARER
 
 CommandConfigOption = Annotated[
     Path | None,
