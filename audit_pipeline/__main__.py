@@ -170,6 +170,7 @@ def _add_publish(found: Any) -> None:
     publish = found.add_parser("publish", help="write the events of segments to a topic, each event once")
     publish.add_argument("source", help=_TARGET)
     publish.add_argument("topic", help="kafka:HOST:PORT/TOPIC; also set audit.topic of the audit log to it")
+    publish.add_argument("--command-config", type=Path, help=commands.COMMAND_CONFIG)
     publish.add_argument("--follow", action="store_true", help="continue until SIGTERM")
     publish.add_argument(
         "--interval-s",

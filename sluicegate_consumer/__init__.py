@@ -3,6 +3,7 @@
 from sluicegate_consumer.config import Settings
 from sluicegate_consumer.consumer import Consumer
 from sluicegate_consumer.errors import (
+    AuthenticationError,
     CallbackFailedError,
     CommitRefusedError,
     ConsumerError,
@@ -13,10 +14,12 @@ from sluicegate_consumer.errors import (
 )
 from sluicegate_consumer.listener import Listener
 from sluicegate_consumer.record import Record, TopicPartition
+from sluicegate_consumer.security.credentials import SaslPassword, SaslToken
 from sluicegate_consumer.streams import Stream
 from sluicegate_consumer.sync import SyncConsumer
 
 __all__ = [
+    "AuthenticationError",
     "CallbackFailedError",
     "CommitRefusedError",
     "Consumer",
@@ -26,6 +29,8 @@ __all__ = [
     "Listener",
     "Record",
     "RegistrationRefusedError",
+    "SaslPassword",
+    "SaslToken",
     "Settings",
     "SettingsError",
     "Stream",

@@ -6,7 +6,9 @@ from itertools import count
 
 from kafka_bytes.push.messages import Broker
 from sluicegate_consumer.config import Settings
-from sluicegate_consumer.connection import FrameConnection, RequestConnection
+from sluicegate_consumer.connections.closing import ClosingConnections
+from sluicegate_consumer.connections.connection import FrameConnection, RequestConnection
+from sluicegate_consumer.connections.coordinator import CoordinatorConnection
 from sluicegate_consumer.errors import ProtocolError
 from sluicegate_consumer.wire.fetch import HIGHEST, LOWEST
 from sluicegate_consumer.wire.kafka import FETCH, Request, api_versions_request, read_api_versions
@@ -18,10 +20,11 @@ _CONNECTIONS_MAX = 2
 class BrokerLink:
     """Connections to one broker, opened on demand."""
 
-    def __init__(self, broker: Broker, settings: Settings) -> None:
+    def __init__(self, broker: Broker, settings: Settings, closing: ClosingConnections | None = None) -> None:
         self.broker = broker
         self.fetch_version = LOWEST
         self._settings = settings
+        self._closing = closing
         self._connections: list[RequestConnection] = []
         self._dialling = asyncio.Lock()
         self._closed = False
@@ -37,12 +40,12 @@ class BrokerLink:
 
     async def _free(self) -> RequestConnection:
         async with self._dialling:
-            self._connections = [each for each in self._connections if not each.ended]
-            least_busy = min(self._connections, key=lambda each: each.owed, default=None)
+            usable = self._usable()
+            least_busy = min(usable, key=lambda each: each.owed, default=None)
             if least_busy is not None and not least_busy.owed:
                 return least_busy
-            if least_busy is not None and len(self._connections) >= _CONNECTIONS_MAX:
-                forsaken = next((each for each in self._connections if each.forsaken), None)
+            if least_busy is not None and len(usable) >= _CONNECTIONS_MAX:
+                forsaken = next((each for each in usable if each.forsaken), None)
                 if forsaken is None:
                     return least_busy
                 forsaken.close()
@@ -55,12 +58,20 @@ class BrokerLink:
             self._connections.append(opened)
             return opened
 
+    def _usable(self) -> list[RequestConnection]:
+        """Return the connections for new requests. Expired ones close as soon as no caller waits for a response."""
+        for each in self._connections:
+            if each.expired and (not each.owed or each.forsaken):
+                each.close()
+        self._connections = [each for each in self._connections if not each.ended]
+        return [each for each in self._connections if not each.expired]
+
     def _check_open(self) -> None:
         if self._closed:
             raise ConnectionResetError(f"broker {self.broker.id} is no longer at this address")
 
     async def _dial(self) -> RequestConnection:
-        opened = await RequestConnection.open(self.broker.host, self.broker.port, self._settings)
+        opened = await RequestConnection.open(self.broker.host, self.broker.port, self._settings, self._closing)
         try:
             body = await opened.ask(api_versions_request(), self._settings.request_timeout_s)
             self.fetch_version = _fetch_version(read_api_versions(body))
@@ -93,6 +104,7 @@ class Brokers:
     def __init__(self, bootstrap: Sequence[tuple[str, int]], settings: Settings) -> None:
         self._bootstrap = tuple(bootstrap)
         self._settings = settings
+        self._closing = ClosingConnections()
         self._known: dict[int, Broker] = {}
         self._links: dict[int, BrokerLink] = {}
         self._turn = count()
@@ -109,8 +121,8 @@ class Brokers:
                 del self._links[node]
 
     async def open(self, address: tuple[str, int]) -> FrameConnection:
-        """Open a connection for frames of the push protocol. Raises OSError."""
-        return await FrameConnection.open(*address, self._settings)
+        """Open a connection for frames of the push protocol. Raises OSError or AuthenticationError."""
+        return await CoordinatorConnection.open(*address, self._settings, self._closing)
 
     def next_address(self) -> tuple[str, int]:
         """Return the next address, in rotation over the known brokers and the bootstrap servers."""
@@ -127,7 +139,7 @@ class Brokers:
         if broker is None:
             return None
         if node not in self._links:
-            self._links[node] = BrokerLink(broker, self._settings)
+            self._links[node] = BrokerLink(broker, self._settings, self._closing)
         return self._links[node]
 
     def any_link(self) -> BrokerLink | None:
@@ -135,7 +147,9 @@ class Brokers:
         nodes = list(self._known)
         return self.link(nodes[next(self._turn) % len(nodes)]) if nodes else None
 
-    def close(self) -> None:
+    async def close(self) -> None:
+        """Close all connections, and wait for the ends of those with TLS."""
         for link in self._links.values():
             link.close()
         self._links.clear()
+        await self._closing.wait()

@@ -2,11 +2,13 @@
 
 import json
 import math
+import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Literal
 
 from sluicegate_consumer.errors import SettingsError
+from sluicegate_consumer.security.credentials import SaslPassword, SaslToken
 
 STREAMS_MAX = 100
 """Maximum number of streams of one subscription; the coordinator has the same limit."""
@@ -22,6 +24,10 @@ class Settings:
     """None: host name, process ID and a random number. The IDs of two consumers of a group must differ."""
     client_id: str = "sluicegate-consumer"
     """The client ID of the connections, as brokers see it."""
+    tls: ssl.SSLContext | None = None
+    """Connect with TLS. The context must check certificates and host names, as `ssl.create_default_context()` does."""
+    sasl: SaslPassword | SaslToken | None = None
+    """Authenticate by SASL. Without `tls`, PLAIN and OAUTHBEARER send the password or token in clear text."""
     session_timeout_s: float = 6.0
     """Silence after which the coordinator is suspected to be dead.
 
@@ -79,6 +85,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         self._check_types()
+        self._check_security()
         if self.consumer_id is not None:
             identifier("consumer_id", self.consumer_id)
         if not 0 < self.session_timeout_s * 1000 <= 0x7FFFFFFF:
@@ -102,6 +109,17 @@ class Settings:
             raise SettingsError(f"close_by={self.close_by!r} is neither commit nor pings")
         if self.isolation not in ("read_uncommitted", "read_committed"):
             raise SettingsError(f"isolation={self.isolation!r} is neither read_uncommitted nor read_committed")
+
+    def _check_security(self) -> None:
+        """Check `tls` and `sasl`. The error does not show what was given: it may be a password."""
+        if self.tls is not None and not isinstance(self.tls, ssl.SSLContext):
+            raise SettingsError("tls must be an ssl.SSLContext, such as ssl.create_default_context() returns")
+        if self.tls is not None and not (self.tls.check_hostname and self.tls.verify_mode is ssl.CERT_REQUIRED):
+            raise SettingsError(
+                "tls must check certificates and host names: set verify_mode=ssl.CERT_REQUIRED and check_hostname=True"
+            )
+        if self.sasl is not None and not isinstance(self.sasl, SaslPassword | SaslToken):
+            raise SettingsError("sasl must be a SaslPassword or a SaslToken")
 
     def _check_types(self) -> None:
         """Check the types of settings that have a default: `auto_commit="false"` would be true."""

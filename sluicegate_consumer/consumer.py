@@ -90,7 +90,7 @@ class Consumer:
         """Deliver nothing any more, and leave the group once the coordinator has the last offsets.
 
         Iterators end. If the coordinator cannot be reached, this waits for one session at most. Raises
-        CallbackFailedError if the listener fails.
+        CallbackFailedError if the listener fails, and AuthenticationError if brokers refuse the credentials meanwhile.
         """
         running = self._running
         self._flow.end()
@@ -104,7 +104,7 @@ class Consumer:
             if running is not None:
                 running.cancel()
                 await asyncio.wait([running])
-            self._brokers.close()
+            await self._brokers.close()
         error = None if running is None or running.cancelled() else running.exception()
         if error is not None and error is not self._flow.error:
             raise error
@@ -132,7 +132,7 @@ class Consumer:
     async def commit(self) -> None:
         """Commit the acknowledged offsets, for `auto_commit=False`. `Listener.revoked` may call it.
 
-        Raises CommitRefusedError; a retry may succeed.
+        Raises CommitRefusedError; a retry may succeed. Raises AuthenticationError if the credentials are not accepted.
         """
         await self._membership.commit()
 

@@ -11,6 +11,10 @@ class SettingsError(ConsumerError):
     """The arguments or settings of the consumer are invalid."""
 
 
+class AuthenticationError(ConsumerError):
+    """TLS or SASL failed: the certificate or the credentials are not accepted. The message contains no secret."""
+
+
 class RegistrationRefusedError(ConsumerError):
     """The coordinator rejects this consumer, and would reject it later, too. `code` is the broker's error code."""
 

@@ -33,7 +33,7 @@ from sluicegate_consumer.assignment import Assignment
 from sluicegate_consumer.backoff import Backoff
 from sluicegate_consumer.brokers import Brokers
 from sluicegate_consumer.config import Settings
-from sluicegate_consumer.connection import FrameConnection
+from sluicegate_consumer.connections.connection import FrameConnection
 from sluicegate_consumer.errors import (
     Code,
     CommitRefusedError,

@@ -11,9 +11,11 @@ from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import Any, Final
 
 from audit_pipeline.errors import BadUseError, StoppedError
+from audit_pipeline.ingest.audit_topic import is_topic
+from audit_pipeline.ingest.client_config import ClientProperties, read_client_properties
 from audit_pipeline.ingest.tail import SpoolTail, as_json, as_line, follow
 from audit_pipeline.printable import printable
 from audit_pipeline.spool.spool import OtherVersionError
@@ -23,6 +25,7 @@ from audit_pipeline.upkeep.upkeep import UPKEEP_S, HourlyUpkeep
 log = logging.getLogger(__name__)
 
 OK, FOUND_SOMETHING, BAD_USE = 0, 1, 2
+COMMAND_CONFIG: Final = "for a topic: file of Kafka's client properties for TLS and SASL, with certificates in PEM"
 
 DAYS_MAX = 36_500
 """Maximum retention: counting further back would leave the range of dates."""
@@ -235,6 +238,13 @@ def cut(text: str) -> str:
     A client ID alone may have 255, which would push all other columns off the screen.
     """
     return text if len(text) <= CELL_CHARS_MAX else text[: CELL_CHARS_MAX - 1] + "…"
+
+
+def client_of(command_config: Path | None, source: str) -> ClientProperties:
+    """Return how clients connect to a topic. Raises BadUseError."""
+    if command_config is not None and not is_topic(source):
+        raise BadUseError(f"--command-config is for topics, and {source} is not one: leave it out")
+    return read_client_properties(command_config)
 
 
 def no_segments_in(*places: str) -> str:

@@ -10,7 +10,7 @@ from threading import Event
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
-from audit_pipeline.commands.commands import DAYS_MAX, FOUND_SOMETHING, OK, no_segments_in
+from audit_pipeline.commands.commands import COMMAND_CONFIG, DAYS_MAX, FOUND_SOMETHING, OK, client_of, no_segments_in
 from audit_pipeline.errors import BadUseError, first_line
 from audit_pipeline.ingest.audit_topic import TopicPlace, is_topic
 from audit_pipeline.reading.published import STATE_TABLE, Manifest, read_manifest, require_files
@@ -45,6 +45,7 @@ def add_build(found: Any) -> None:
         required=True,
         help="the target of `land`, a folder or URI; may be repeated. Or kafka:HOST:PORT/TOPIC",
     )
+    build.add_argument("--command-config", type=Path, help=COMMAND_CONFIG)
     build.add_argument("--results", required=True, help="the folder or URI in which results are published")
     build.add_argument("--from", dest="first", type=_day, help="first event-day to build (UTC)")
     build.add_argument("--to", dest="last", type=_day, help="last event-day to build (UTC)")
@@ -98,6 +99,7 @@ def _build(given: argparse.Namespace, now_us: int) -> tuple[Manifest, str | None
     )
     target = open_target(given.results)
     _require_sources(given.source)
+    client = client_of(given.command_config, given.source[0])
     if given.first and given.last and given.first > given.last:
         raise BadUseError(f"--from {given.first} is after --to {given.last}: the range has no day")
     if given.retention_days is not None and not 1 <= given.retention_days <= DAYS_MAX:
@@ -115,7 +117,7 @@ def _build(given: argparse.Namespace, now_us: int) -> tuple[Manifest, str | None
     gone: list[str] = []
 
     def source(remembered: bytes | None) -> "EventSource":
-        found = named_source(spark, given.source, remembered, now_us)
+        found = named_source(spark, given.source, remembered, now_us, client)
         if problem := nothing_in(found, given.source, is_first=former is None):
             gone.append(problem)
         return found

@@ -8,7 +8,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from audit_pipeline.commands.commands import OK
+from audit_pipeline.commands.commands import COMMAND_CONFIG, OK, client_of
 from audit_pipeline.errors import BadUseError
 from audit_pipeline.ingest.audit_topic import TopicPlace, is_topic
 from audit_pipeline.reading.live import LIVE, LiveManifest
@@ -23,6 +23,7 @@ def add_follow(found: Any) -> None:
     """Add `follow` to the commands of `found`, the result of argparse's add_subparsers."""
     follow = found.add_parser("follow", help="roll up new events with Spark's streaming, before the next `build`")
     follow.add_argument("--source", required=True, help="the target of `land`, a folder, or kafka:HOST:PORT/TOPIC")
+    follow.add_argument("--command-config", type=Path, help=COMMAND_CONFIG)
     follow.add_argument("--results", required=True, help="the folder in which results are published")
     follow.add_argument(
         "--continuous",
@@ -39,6 +40,7 @@ def follow_events(given: argparse.Namespace, stopped: Event, now_us: Callable[[]
     from audit_pipeline.jobs.session import spark_session  # noqa: PLC0415
     from audit_pipeline.sources.connector import connector_config  # noqa: PLC0415
 
+    client = client_of(given.command_config, given.source)
     if is_topic(given.source):
         TopicPlace.of(given.source)
     elif not Path(given.source).is_dir():
@@ -50,7 +52,7 @@ def follow_events(given: argparse.Namespace, stopped: Event, now_us: Callable[[]
         raise BadUseError(f"--results must be a folder, and --interval-s at least {_SHORTEST_INTERVAL_S}")
     open_target(given.results)
     results = Path(given.results).absolute()
-    request = FollowRequest(given.source, results, given.interval_s if given.continuous else None)
+    request = FollowRequest(given.source, results, given.interval_s if given.continuous else None, client)
     config = connector_config() if is_topic(given.source) else None
     with spark_session("sluicegate audit follow", config) as spark:
         live = follow(spark, request, stopped, now_us)

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable
 from threading import Event
 
-from audit_pipeline.commands.commands import FOUND_SOMETHING, OK, require_source
+from audit_pipeline.commands.commands import FOUND_SOMETHING, OK, client_of, require_source
 from audit_pipeline.errors import StoppedError
 from audit_pipeline.ingest.audit_topic import TopicPlace
 
@@ -30,7 +30,7 @@ def _publish(given: argparse.Namespace, stopped: Event, now_us: Callable[[], int
     from audit_pipeline.upkeep.publish import LandedFooters, published_numbers  # noqa: PLC0415
     from audit_pipeline.upkeep.publish import publish as publish_segments  # noqa: PLC0415
 
-    place = TopicPlace.of(given.topic)
+    place = TopicPlace.of(given.topic, client_of(given.command_config, given.topic))
     require_source(given.source)
     target = open_target(given.source)
     topic = KafkaEvents(place, stopped, timeout_s=given.timeout_s, gives_up=not given.follow)

@@ -17,6 +17,7 @@ import msgspec
 
 from audit_pipeline.contract import contract
 from audit_pipeline.errors import BadUseError
+from audit_pipeline.ingest.client_config import PLAINTEXT, ClientProperties
 from audit_pipeline.spool.segment import Footer
 from audit_pipeline.spool.targets import TOPIC_SCHEME as SCHEME
 
@@ -41,17 +42,18 @@ class TopicPlace:
 
     bootstrap: str
     topic: str
+    client: ClientProperties = PLAINTEXT
 
     @classmethod
-    def of(cls, source: str) -> Self:
-        """Parse kafka:BOOTSTRAP/TOPIC. Raises BadUseError."""
+    def of(cls, source: str, client: ClientProperties = PLAINTEXT) -> Self:
+        """Parse kafka:BOOTSTRAP/TOPIC; `client` is how clients connect. Raises BadUseError."""
         bootstrap, slash, topic = source.removeprefix(SCHEME).rpartition("/")
         is_whole = source.startswith(SCHEME) and slash and all(":" in each for each in bootstrap.split(","))
         if not is_whole or _TOPIC.fullmatch(topic) is None:
             raise BadUseError(
                 f"{source} does not name a topic: give {SCHEME}HOST:PORT/TOPIC, such as kafka:127.0.0.1:9092/audit"
             )
-        return cls(bootstrap, topic)
+        return cls(bootstrap, topic, client)
 
 
 def is_topic(source: str) -> bool:

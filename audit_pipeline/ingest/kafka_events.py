@@ -43,6 +43,7 @@ class TopicReader:
         self._stopped = stopped or Event()
         self._consumer = Consumer(
             {
+                **place.client.librdkafka,
                 "bootstrap.servers": place.bootstrap,
                 "client.id": "sluicegate-audit",
                 # The library requires a group; nothing is committed and no member joins.
@@ -215,6 +216,7 @@ class KafkaEvents:
             self._require_the_same_topic()
             self._producer = self._open_producer(
                 {
+                    **self._place.client.librdkafka,
                     "bootstrap.servers": self._place.bootstrap,
                     "client.id": "sluicegate-audit",
                     "enable.idempotence": True,

@@ -20,6 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from audit_pipeline.contract import contract
 from audit_pipeline.errors import BadUseError
+from audit_pipeline.ingest.client_config import PLAINTEXT, ClientProperties
 from audit_pipeline.jobs.progress import BatchNews
 from audit_pipeline.jobs.store import prepare, write_table
 from audit_pipeline.reading.live import LIVE, LIVE_MANIFEST, LiveBatch, LiveManifest, publish_live, read_live
@@ -59,6 +60,7 @@ class FollowRequest:
     source: str
     results: Path
     interval_s: float | None = None
+    client: ClientProperties = PLAINTEXT
 
 
 def follow(spark: SparkSession, request: FollowRequest, stopped: Event, now_us: Callable[[], int]) -> LiveManifest:
@@ -155,12 +157,12 @@ class _Live:
 @dataclass
 class _Query:
     name: str
-    frame: Callable[[SparkSession, str], tuple[DataFrame, RollUp]]
+    frame: Callable[[SparkSession, FollowRequest], tuple[DataFrame, RollUp]]
     told: int = -1
     """The last batch whose progress was processed."""
 
     def begin(self, spark: SparkSession, live: _Live) -> StreamingQuery:
-        stream, rolled_up = self.frame(spark, live.request.source)
+        stream, rolled_up = self.frame(spark, live.request)
         checkpoint = live.request.results / LIVE / _CHECKPOINT / self.name
         writer = stream.writeStream.queryName(self.name).option("checkpointLocation", checkpoint.absolute().as_uri())
         writer = writer.foreachBatch(lambda frame, number: live.put(self.name, number, frame, rolled_up))
@@ -195,9 +197,9 @@ def _attend(running: Iterable[tuple[_Query, StreamingQuery]], live: _Live, stopp
             raise error
 
 
-def _in_time(spark: SparkSession, source: str, table: str) -> DataFrame:
+def _in_time(spark: SparkSession, request: FollowRequest, table: str) -> DataFrame:
     """Return the events that are not in the future, with the watermark; events in the future are counted."""
-    found = stream_of(spark, source, table)
+    found = stream_of(spark, request.source, table, request.client)
     is_skewed = F.unix_micros("ts") > F.col("seen_us") + CLOCK_AHEAD_US
     counted = found.observe(f"{table}-{_SKEWED}", F.count(F.when(is_skewed, 1)).alias(_SKEWED))
     return counted.where(~is_skewed).drop("seen_us").withWatermark("ts", DELAY)
@@ -208,19 +210,19 @@ def _once(frame: DataFrame, table: str) -> DataFrame:
     return frame.dropDuplicates([*contract().tables[table].key, "ts"])
 
 
-def _requests(spark: SparkSession, source: str) -> tuple[DataFrame, RollUp]:
+def _requests(spark: SparkSession, request: FollowRequest) -> tuple[DataFrame, RollUp]:
     def rolled_up(batch: DataFrame) -> DataFrame:
         return _rolled_up(batch.sparkSession, request=batch)
 
-    return _once(_in_time(spark, source, "request"), "request"), rolled_up
+    return _once(_in_time(spark, request, "request"), "request"), rolled_up
 
 
-def _partitions(spark: SparkSession, source: str) -> tuple[DataFrame, RollUp]:
+def _partitions(spark: SparkSession, request: FollowRequest) -> tuple[DataFrame, RollUp]:
     """Join rows of both tables, which arrive separately; they are joined if they are at most DELAY apart."""
     key = [*NUMBERED, "ts"]
     sides = []
     for table in ("partition", "request"):
-        side = _in_time(spark, source, table)
+        side = _in_time(spark, request, table)
         if table == "request":
             side = side.where(F.col("partitions") > 0)
         sides.append(_once(side, table).select(*key, F.struct("*").alias(table)))
@@ -234,11 +236,11 @@ def _partitions(spark: SparkSession, source: str) -> tuple[DataFrame, RollUp]:
     return joined, rolled_up
 
 
-def _intervals(spark: SparkSession, source: str) -> tuple[DataFrame, RollUp]:
+def _intervals(spark: SparkSession, request: FollowRequest) -> tuple[DataFrame, RollUp]:
     def rolled_up(batch: DataFrame) -> DataFrame:
         return _rolled_up(batch.sparkSession, rollup=batch)
 
-    return _once(_in_time(spark, source, "rollup"), "rollup"), rolled_up
+    return _once(_in_time(spark, request, "rollup"), "rollup"), rolled_up
 
 
 def _rolled_up(spark: SparkSession, **frames: DataFrame) -> DataFrame:

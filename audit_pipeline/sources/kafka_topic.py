@@ -204,6 +204,7 @@ class KafkaRecords:
     def frame(self, first: Offsets, end: Offsets) -> DataFrame:
         reader = self._spark.read.format("kafka").options(
             **{
+                **self._place.client.spark,
                 "kafka.bootstrap.servers": self._place.bootstrap,
                 "assign": json.dumps({self._place.topic: sorted(end)}),
                 "startingOffsets": _offsets(self._place.topic, first),

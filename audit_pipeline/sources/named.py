@@ -7,18 +7,25 @@ from pyspark.sql import SparkSession
 
 from audit_pipeline.errors import BadUseError
 from audit_pipeline.ingest.audit_topic import TopicPlace, is_topic
+from audit_pipeline.ingest.client_config import PLAINTEXT, ClientProperties
 from audit_pipeline.sources.landed import LandedSegments
 from audit_pipeline.sources.source import EventSource
 
 
-def named_source(spark: SparkSession, sources: Sequence[str], remembered: bytes | None, now_us: int) -> EventSource:
-    """Open a topic, or folders and URIs. Raises BadUseError, OSError."""
+def named_source(
+    spark: SparkSession,
+    sources: Sequence[str],
+    remembered: bytes | None,
+    now_us: int,
+    client: ClientProperties = PLAINTEXT,
+) -> EventSource:
+    """Open a topic, to which `client` connects, or folders and URIs. Raises BadUseError, OSError."""
     try:
         if is_topic(sources[0]):
             # Reading files needs no Kafka client.
             from audit_pipeline.sources.kafka_topic import AuditTopic, KafkaRecords  # noqa: PLC0415
 
-            records = KafkaRecords(spark, TopicPlace.of(sources[0]))
+            records = KafkaRecords(spark, TopicPlace.of(sources[0], client))
             return AuditTopic(sources[0], records, remembered, now_us)
         return LandedSegments(sources, remembered, now_us)
     except msgspec.ValidationError:

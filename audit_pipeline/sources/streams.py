@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
 
 from audit_pipeline.ingest.audit_topic import TopicPlace, is_topic
+from audit_pipeline.ingest.client_config import PLAINTEXT, ClientProperties
 from audit_pipeline.results.frames import event_schema
 from audit_pipeline.sources.parquet_files import literally
 from audit_pipeline.sources.topic_frames import parsed
@@ -20,8 +21,11 @@ _RECORDS_AT_ONCE: Final = 1_000_000
 _MERGED: Final = r"-[0-9]{8}-[0-9]{8}\.parquet$"
 
 
-def stream_of(spark: SparkSession, source: str, table: str) -> DataFrame:
-    return _of_topic(spark, source, table) if is_topic(source) else _of_folder(spark, source, table)
+def stream_of(spark: SparkSession, source: str, table: str, client: ClientProperties = PLAINTEXT) -> DataFrame:
+    """Return the events of a table. `client` is how Spark connects to a topic."""
+    if is_topic(source):
+        return _of_topic(spark, TopicPlace.of(source, client), table)
+    return _of_folder(spark, source, table)
 
 
 def _of_folder(spark: SparkSession, source: str, table: str) -> DataFrame:
@@ -37,10 +41,10 @@ def _of_folder(spark: SparkSession, source: str, table: str) -> DataFrame:
     return fresh.select("*", F.unix_micros("_metadata.file_modification_time").alias("seen_us"))
 
 
-def _of_topic(spark: SparkSession, source: str, table: str) -> DataFrame:
-    place = TopicPlace.of(source)
+def _of_topic(spark: SparkSession, place: TopicPlace, table: str) -> DataFrame:
     stream = spark.readStream.format("kafka").options(
         **{
+            **place.client.spark,
             "kafka.bootstrap.servers": place.bootstrap,
             "subscribe": place.topic,
             "startingOffsets": "earliest",

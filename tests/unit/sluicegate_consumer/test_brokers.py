@@ -5,7 +5,7 @@ from typing import Any, cast
 from kafka_bytes.push.messages import Broker
 from sluicegate_consumer.brokers import BrokerLink, Brokers
 from sluicegate_consumer.config import Settings
-from sluicegate_consumer.connection import RequestConnection
+from sluicegate_consumer.connections.connection import RequestConnection
 from sluicegate_consumer.wire.kafka import Request
 
 BOOTSTRAP = ("seed", 9092)
@@ -54,7 +54,7 @@ class Line:
     """Replaces `RequestConnection`."""
 
     def __init__(self) -> None:
-        self.ended = self.forsaken = False
+        self.ended = self.forsaken = self.expired = False
         self.owed = 0
 
     async def ask(self, request: Request, timeout_s: float) -> memoryview:
@@ -104,3 +104,17 @@ async def test_one_that_has_ended_is_replaced() -> None:
     link.lines[0].ended = True
     await link.ready()
     assert len(link.lines) == 2
+
+
+async def test_an_expired_connection_is_replaced_and_closed_once_its_responses_are_there() -> None:
+    link = Dialled()
+    await link.ready()
+    first = link.lines[0]
+    first.expired, first.owed = True, 1
+    await link.ready()
+    assert len(link.lines) == 2
+    assert not first.ended
+    first.owed = 0
+    await link.ready()
+    assert len(link.lines) == 2
+    assert first.ended

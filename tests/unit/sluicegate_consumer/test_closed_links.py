@@ -8,7 +8,8 @@ import pytest
 from kafka_bytes.push.messages import Broker
 from sluicegate_consumer.brokers import BrokerLink, Brokers
 from sluicegate_consumer.config import Settings
-from sluicegate_consumer.connection import RequestConnection
+from sluicegate_consumer.connections.closing import ClosingConnections
+from sluicegate_consumer.connections.connection import RequestConnection
 from sluicegate_consumer.wire.fields import INT16, INT32
 from sluicegate_consumer.wire.kafka import FETCH, Request
 
@@ -25,7 +26,7 @@ class _Slow(RequestConnection):
         self._asked = {}
 
     @classmethod
-    async def open(cls, host: str, port: int, settings: Settings) -> Self:
+    async def open(cls, host: str, port: int, settings: Settings, closing: ClosingConnections | None = None) -> Self:
         opened.append(cls())
         return opened[-1]  # type: ignore[return-value]
 

@@ -13,7 +13,7 @@ from kafka_bytes.frames import frame
 from kafka_bytes.push.messages import Broker
 from sluicegate_consumer.brokers import BrokerLink, Brokers
 from sluicegate_consumer.config import Settings
-from sluicegate_consumer.connection import FrameConnection
+from sluicegate_consumer.connections.connection import FrameConnection
 from sluicegate_consumer.errors import CallbackFailedError, Code, CommitRefusedError, RegistrationRefusedError
 from sluicegate_consumer.listener import Listener
 from sluicegate_consumer.membership import Delivery, Membership

@@ -13,6 +13,8 @@ import typer
 
 from kafka_bytes.errors import FormatError
 from kafka_bytes.properties import parse_properties
+from kafka_bytes.sasl.login import login_options
+from kafka_bytes.sasl.mechanisms import OAUTHBEARER
 from sluicegate_operator.kafka_admin.security.client_security import (
     MECHANISMS,
     PLAINTEXT,
@@ -21,7 +23,6 @@ from sluicegate_operator.kafka_admin.security.client_security import (
     SecurityError,
     TlsSettings,
 )
-from sluicegate_operator.kafka_admin.security.sasl import OAUTHBEARER
 
 CommandConfigOption = Annotated[
     Path | None,
@@ -31,8 +32,6 @@ CommandConfigOption = Annotated[
     ),
 ]
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_JAAS = re.compile(r"\s*[\w.$]+\s+required\b(?P<options>.*?);\s*", re.DOTALL)
-_OPTION = re.compile(r"\s+(?P<name>[\w.]+)\s*=\s*(?:\"(?P<quoted>(?:\\.|[^\"\\])*)\"|(?P<bare>[^\s\";]+))", re.DOTALL)
 
 
 class CommandConfigError(ValueError):
@@ -105,7 +104,10 @@ def _sasl(properties: Mapping[str, str]) -> SaslSettings:
     mechanism = properties.get("sasl.mechanism", "GSSAPI")
     if mechanism not in MECHANISMS:
         raise CommandConfigError(f"sasl.mechanism must be one of {', '.join(MECHANISMS)}, not {mechanism}")
-    options = _options(properties.get("sasl.jaas.config", ""))
+    try:
+        options = login_options(properties.get("sasl.jaas.config", ""))
+    except FormatError as error:
+        raise CommandConfigError(str(error)) from None
     if mechanism == OAUTHBEARER:
         if "token" not in options:
             raise CommandConfigError('sasl.jaas.config needs the option token="...", an access token, for OAUTHBEARER')
@@ -113,21 +115,3 @@ def _sasl(properties: Mapping[str, str]) -> SaslSettings:
     if "username" not in options or "password" not in options:
         raise CommandConfigError('sasl.jaas.config needs the options username="..." and password="..."')
     return SaslSettings(mechanism, options["username"], options["password"])
-
-
-def _options(text: str) -> dict[str, str]:
-    """Return the options of the login module of a sasl.jaas.config."""
-    module = _JAAS.fullmatch(text)
-    if module is None:
-        raise CommandConfigError('sasl.jaas.config must be: MODULE required name="value" ...;')
-    found: dict[str, str] = {}
-    at = 0
-    options = module["options"].rstrip()
-    while at < len(options):
-        option = _OPTION.match(options, at)
-        if option is None:
-            raise CommandConfigError('sasl.jaas.config has an option that is not name="value"')
-        quoted = option["quoted"]
-        found[option["name"]] = option["bare"] if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
-        at = option.end()
-    return found

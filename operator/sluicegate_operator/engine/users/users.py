@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kafka_bytes.sasl.scram import ITERATIONS_MIN
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.kafka_user import KafkaUser, KafkaUserStatus
 from sluicegate_operator.engine.context import REMEMBERED_FIELDS, UserContext, now
@@ -18,7 +19,7 @@ from sluicegate_operator.engine.work_queue import Again, Retry, unless_refused
 from sluicegate_operator.fleet.kafka.asking import BrokerPool, NoBrokerError
 from sluicegate_operator.fleet.kafka.users import MECHANISM, apply_user, observe_users
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError, UnsupportedApiError, is_refusal
-from sluicegate_operator.kafka_admin.security.scram import ITERATIONS_MIN, new_credential
+from sluicegate_operator.kafka_admin.security.scram import new_credential
 from sluicegate_operator.kube.client.one_by_one import Refusals
 from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.kube.http.kinds import KAFKA_USER

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
+from kafka_bytes.sasl.mechanisms import OAUTHBEARER
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.external_access import WITH_PASSWORD, ExternalAuthentication, ExternalTls
 from sluicegate_operator.kafka_admin.security.client_security import (
@@ -17,7 +18,6 @@ from sluicegate_operator.kafka_admin.security.client_security import (
     SecurityError,
     TlsSettings,
 )
-from sluicegate_operator.kafka_admin.security.sasl import OAUTHBEARER
 from sluicegate_operator.kube.http.errors import KubeError
 
 FRESH_S = 10.0

@@ -10,9 +10,9 @@ from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 from kio.schema.sasl_handshake.v1.response import SaslHandshakeResponse
 from kio.static.protocol import RequestPayload, ResponsePayload
 
+from kafka_bytes.sasl.mechanisms import SaslError, SaslExchange, refusal_words
 from sluicegate_operator.kafka_admin.errors import Address, AuthenticationError
 from sluicegate_operator.kafka_admin.security.client_security import SaslSettings
-from sluicegate_operator.kafka_admin.security.sasl import SaslError, SaslExchange, refusal_words
 
 Reply = TypeVar("Reply", bound=ResponsePayload)
 

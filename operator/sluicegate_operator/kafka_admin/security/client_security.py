@@ -11,8 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sluicegate_operator.kafka_admin.errors import Address
-from sluicegate_operator.kafka_admin.security.sasl import (
+from kafka_bytes.sasl.mechanisms import (
     OAUTHBEARER,
     PLAIN,
     BearerExchange,
@@ -20,7 +19,8 @@ from sluicegate_operator.kafka_admin.security.sasl import (
     SaslError,
     SaslExchange,
 )
-from sluicegate_operator.kafka_admin.security.scram import SCRAM_MECHANISMS, ScramExchange
+from kafka_bytes.sasl.scram import SCRAM_MECHANISMS, ScramExchange
+from sluicegate_operator.kafka_admin.errors import Address
 
 Connect = Callable[[Address, Callable[[], asyncio.Protocol]], Awaitable[object]]
 """Function that opens a transport and ties it to the factory's protocol; tests replace it."""

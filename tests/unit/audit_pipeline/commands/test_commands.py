@@ -13,8 +13,9 @@ from typing import NoReturn
 import pytest
 
 from audit_pipeline import __main__ as program
-from audit_pipeline.commands.commands import CELL_CHARS_MAX
-from audit_pipeline.errors import StoppedError
+from audit_pipeline.commands.commands import CELL_CHARS_MAX, client_of
+from audit_pipeline.errors import BadUseError, StoppedError
+from audit_pipeline.ingest.client_config import ClientProperties
 from audit_pipeline.spool.spool_folder import is_written_to
 from broker_runtime.storage.disk.filesystem import OsFileSystem
 from tests.support.audit.audit import AuditBench
@@ -327,3 +328,12 @@ def test_files_of_others_in_the_folder_that_is_landed_to_stay(landed: Path) -> N
     assert run(["land", str(landed / "spools"), str(landed / "segments")]) == 0
     assert run(["upkeep", str(landed / "segments")]) == 0
     assert all(path.exists() for path in others)
+
+
+def test_client_properties_are_for_topics_only(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("security.protocol=SSL\n")
+    assert client_of(path, "kafka:k:1/audit").spark == {"kafka.security.protocol": "SSL"}
+    assert client_of(None, "segments") == ClientProperties()
+    with pytest.raises(BadUseError, match="is for topics"):
+        client_of(path, "segments")

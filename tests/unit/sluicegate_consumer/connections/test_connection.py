@@ -7,7 +7,7 @@ import pytest
 
 from kafka_bytes.frames import frame
 from sluicegate_consumer.config import Settings
-from sluicegate_consumer.connection import RequestConnection
+from sluicegate_consumer.connections.connection import RequestConnection
 from sluicegate_consumer.errors import ProtocolError
 from sluicegate_consumer.wire.fields import INT32
 from sluicegate_consumer.wire.kafka import Request

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sluicegate_operator.kafka_admin.security.sasl import BearerExchange, PlainExchange, SaslError, refusal_words
+from kafka_bytes.sasl.mechanisms import BearerExchange, PlainExchange, SaslError, refusal_words
 
 
 def test_plain_is_one_token() -> None:

@@ -1,0 +1,1 @@
+"""How the consumer proves to brokers who it is: credentials, and their exchange on a connection."""
