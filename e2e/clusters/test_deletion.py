@@ -83,14 +83,14 @@ def test_topics_are_released_without_an_operator_by_the_documented_command_and_b
     shop = without_operator
     assert the_topic(shop, NAMESPACE)["finalizers"] == [FINALIZER]
     as_documented(shop, tmp_path)
-    assert by_its_program(operator_kubeconfig).endswith("1 Topics had the operator's finalizer\n")
+    assert by_its_program(operator_kubeconfig).endswith("1 Topics and KafkaUsers had the operator's finalizer\n")
     await_gone(shop, NAMESPACE)
     await_gone(shop, OTHER_NAMESPACE)
 
 
 def as_documented(shop: Shop, folder: Path) -> None:
     [command] = re.findall(
-        r"^kubectl get topics\.sluicegate\.dev .*?done$", GUIDE.read_text(), re.MULTILINE | re.DOTALL
+        r"^kubectl get topics\.sluicegate\.dev,.*?done$", GUIDE.read_text(), re.MULTILINE | re.DOTALL
     )
     kubectl = folder / "kubectl"
     kubectl.write_text(f'#!/bin/sh\nexec {binaries_folder() / "kubectl"} --kubeconfig={shop.plane.kubeconfig} "$@"\n')

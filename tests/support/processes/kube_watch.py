@@ -79,16 +79,17 @@ class KubeWatch:
             query = f"watch=1&resourceVersion={version}&timeoutSeconds={SERVER_S}&allowWatchBookmarks=true"
             headers = {"Authorization": f"Bearer {self._access.token}", "Accept": "application/json"}
             connection.request("GET", f"{self._path}?{query}", headers=headers)
-            answer = connection.getresponse()
-            if answer.status != 200:
-                return ""
-            while line := answer.readline():
-                event = json.loads(line)
-                if event["type"] == "ERROR":
+            # The answer may own the socket, so it is closed, too.
+            with connection.getresponse() as answer:
+                if answer.status != 200:
                     return ""
-                version = event["object"]["metadata"]["resourceVersion"]
-                if event["type"] != "BOOKMARK":
-                    self._heard(event["type"], event["object"])
-            return version
+                while line := answer.readline():
+                    event = json.loads(line)
+                    if event["type"] == "ERROR":
+                        return ""
+                    version = event["object"]["metadata"]["resourceVersion"]
+                    if event["type"] != "BOOKMARK":
+                        self._heard(event["type"], event["object"])
+                return version
         finally:
             connection.close()

@@ -103,8 +103,8 @@ class KubeApi:
             try:
                 connection = self._connected()
                 connection.request(method, path, body=body, headers=headers)
-                answer = connection.getresponse()
-                return answer.status, answer.read()
+                with connection.getresponse() as answer:
+                    return answer.status, answer.read()
             except (OSError, http.client.HTTPException) as error:
                 self._drop()
                 if fresh or not reused:
