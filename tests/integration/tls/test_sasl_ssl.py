@@ -4,19 +4,18 @@ import json
 import socket
 import ssl
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from tests.integration.sasl import test_between_nodes as between_nodes
 from tests.support.processes.broker_admin import until
 from tests.support.processes.broker_process import BrokerGroup, BrokerProcess
 from tests.support.processes.wire_client import request_frame
 from tests.support.tls.authority import Authority
+from tests.support.tls.round_trips import confluent_round_trip, kafka_python_round_trip
 from tests.support.tls.secure_broker import LISTENER, TlsWorld
 
 PATIENCE_S = 60
@@ -84,36 +83,12 @@ def counted(broker: BrokerProcess, name: str) -> float:
 
 def test_confluent_kafka(broker: BrokerProcess, world: TlsWorld) -> None:
     before = counted(broker, "successful_authentication_total")
-    failed: list[object] = []
-    settings = confluent(broker, world)
-    producer = Producer(settings)
-    values = [bytes([number]) * 100_000 for number in range(20)]
-    for value in values:
-        producer.produce("confluent", value, on_delivery=lambda error, _: failed.append(error))
-    assert producer.flush(PATIENCE_S) == 0
-    assert failed == [None] * len(values)
-    consumer = Consumer({**settings, "group.id": "g", "auto.offset.reset": "earliest"})
-    consumer.subscribe(["confluent"])
-    found: list[bytes] = []
-    while len(found) < len(values):
-        message = consumer.poll(PATIENCE_S)
-        assert message is not None
-        assert message.error() is None
-        found.append(message.value())
-    consumer.close()
-    assert found == values
+    confluent_round_trip(confluent(broker, world), [bytes([number]) * 100_000 for number in range(20)], PATIENCE_S)
     assert counted(broker, "successful_authentication_total") > before
 
 
 def test_kafka_python(broker: BrokerProcess, world: TlsWorld) -> None:
-    settings = kafka_python(broker, world)
-    with closing(KafkaProducer(**settings)) as producer:
-        assert producer.send("python", b"value").get(PATIENCE_S).offset == 0
-    with closing(KafkaConsumer(consumer_timeout_ms=PATIENCE_S * 1000, **settings)) as consumer:
-        partition = TopicPartition("python", 0)
-        consumer.assign([partition])
-        consumer.seek_to_beginning(partition)
-        assert next(consumer).value == b"value"
+    kafka_python_round_trip(kafka_python(broker, world), PATIENCE_S)
 
 
 def test_the_password_and_not_the_certificate_names_the_client(

@@ -5,10 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from confluent_kafka import Consumer, Producer
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from tests.support.processes.broker_process import BrokerProcess
+from tests.support.tls.round_trips import confluent_round_trip, kafka_python_round_trip
 from tests.support.tls.secure_broker import LISTENER, TlsWorld
 
 PATIENCE_S = 60
@@ -30,37 +29,12 @@ def bootstrap(broker: BrokerProcess) -> str:
 
 
 def test_confluent_kafka(broker: BrokerProcess, world: TlsWorld) -> None:
-    failed: list[object] = []
     settings = {"bootstrap.servers": bootstrap(broker), **world.confluent()}
-    producer = Producer(settings)
-    values = [bytes([number]) * 100_000 for number in range(100)]
-    for value in values:
-        producer.produce("confluent", value, on_delivery=lambda error, _: failed.append(error))
-    assert producer.flush(PATIENCE_S) == 0
-    assert failed == [None] * len(values)
-    consumer = Consumer({**settings, "group.id": "g", "auto.offset.reset": "earliest"})
-    consumer.subscribe(["confluent"])
-    found: list[bytes] = []
-    while len(found) < len(values):
-        message = consumer.poll(PATIENCE_S)
-        assert message is not None
-        assert message.error() is None
-        found.append(message.value())
-    consumer.close()
-    assert found == values
+    confluent_round_trip(settings, [bytes([number]) * 100_000 for number in range(100)], PATIENCE_S)
 
 
 def test_kafka_python(broker: BrokerProcess, world: TlsWorld) -> None:
-    settings = world.kafka_python()
-    producer = KafkaProducer(bootstrap_servers=bootstrap(broker), **settings)
-    assert producer.send("python", b"value").get(PATIENCE_S).offset == 0
-    producer.close()
-    consumer = KafkaConsumer(bootstrap_servers=bootstrap(broker), consumer_timeout_ms=PATIENCE_S * 1000, **settings)
-    partition = TopicPartition("python", 0)
-    consumer.assign([partition])
-    consumer.seek_to_beginning(partition)
-    assert next(consumer).value == b"value"
-    consumer.close()
+    kafka_python_round_trip({"bootstrap_servers": bootstrap(broker), **world.kafka_python()}, PATIENCE_S)
 
 
 async def test_aiokafka(broker: BrokerProcess, world: TlsWorld) -> None:
