@@ -15,11 +15,10 @@ from broker_runtime.apis.request.context import Answer, Gate, Later
 from broker_runtime.client_quotas.ladder import Caller
 from broker_runtime.client_quotas.rate_quota import RateQuota
 from broker_runtime.security.principal import UNAUTHENTICATED
-from broker_runtime.wire.versions import FETCH, PRODUCE
+from broker_runtime.wire.versions import FETCH, PRODUCE, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from kafka_bytes.own_keys import REPLICA_RANGE
 
-_SASL_HANDSHAKE, _SASL_AUTHENTICATE = 17, 36
-_EXEMPT = frozenset({_SASL_HANDSHAKE, _SASL_AUTHENTICATE, REPLICA_RANGE})
+_EXEMPT = frozenset({SASL_HANDSHAKE, SASL_AUTHENTICATE, REPLICA_RANGE})
 """Requests of a client that has not authenticated yet, and requests that only brokers send."""
 _OWN_CHARGE = _EXEMPT | {PRODUCE, FETCH}
 """APIs that are not throttled before their handler."""
