@@ -17,10 +17,10 @@ from audit_pipeline.errors import BadUseError, StoppedError
 from audit_pipeline.ingest.audit_topic import is_topic
 from audit_pipeline.ingest.client_config import ClientProperties, read_client_properties
 from audit_pipeline.ingest.tail import SpoolTail, as_json, as_line, follow
-from audit_pipeline.printable import printable
 from audit_pipeline.spool.spool import OtherVersionError
 from audit_pipeline.upkeep.keep import keep as keep_landing
 from audit_pipeline.upkeep.upkeep import UPKEEP_S, HourlyUpkeep
+from kafka_bytes.printable import printable
 
 log = logging.getLogger(__name__)
 

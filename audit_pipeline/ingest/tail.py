@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from audit_pipeline.errors import never
-from audit_pipeline.printable import printable
 from audit_pipeline.spool.events import Event, events_of
 from audit_pipeline.spool.spool import HEAD_BYTES, SUFFIX, Damage, EventBlock, Header, read_header, whole_blocks
+from kafka_bytes.printable import printable
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from html import escape
 from typing import TypeAlias
 
-from audit_pipeline.printable import printable
+from kafka_bytes.printable import printable
 
 LONG = 90
 """Longer names are cut where they are shown."""

@@ -24,8 +24,8 @@ from broker_runtime.network.quotas.metrics import NetworkMetrics
 from broker_runtime.network.quotas.quotas import ConnectionQuotas
 from broker_runtime.network.quotas.refusals import RefusalLog
 from broker_runtime.network.sockets.transport import TransportFactory
-from broker_runtime.printable import printable
 from broker_runtime.wire.handler import Authenticate, ServedConnection
+from kafka_bytes.printable import printable
 
 _log = logging.getLogger(__name__)
 

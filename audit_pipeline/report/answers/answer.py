@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from audit_pipeline.printable import printable
 from audit_pipeline.report.figures.report import Subjects
+from kafka_bytes.printable import printable
 
 
 class Name(str):

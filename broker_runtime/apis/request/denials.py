@@ -4,9 +4,9 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 
-from broker_runtime.printable import printable
 from broker_runtime.security.acls.model import AclOperation, AclResource
 from broker_runtime.security.principal import Principal
+from kafka_bytes.printable import printable
 
 log = logging.getLogger(__name__)
 

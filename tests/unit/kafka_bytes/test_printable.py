@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_runtime.printable import printable
+from kafka_bytes.printable import printable
 
 
 @pytest.mark.parametrize(

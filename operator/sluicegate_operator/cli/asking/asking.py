@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 
 import typer
 
+from kafka_bytes.printable import printable
 from sluicegate_operator.cli.asking.bootstrap import BootstrapError, bootstrap_addresses
 from sluicegate_operator.cli.asking.command_config import CommandConfigError, read_command_config
-from sluicegate_operator.cli.printable import printable
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
 

@@ -12,8 +12,8 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
+from kafka_bytes.printable import printable
 from sluicegate_operator.cli.asking.quotas_named import Behind
-from sluicegate_operator.cli.printable import printable
 
 Json = Mapping[str, Any]
 _LIMITS = ("connection_creation_rate", "max_connections")

@@ -9,12 +9,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from kafka_bytes.printable import printable
 from sluicegate_operator.api.schema.metadata import INT_MAX
 from sluicegate_operator.cli.asking.asking import REFUSED, RefusedError, ask, print_json, say
 from sluicegate_operator.cli.asking.bootstrap import BootstrapOption
 from sluicegate_operator.cli.asking.command_config import CommandConfigOption
 from sluicegate_operator.cli.options import DATA_DIR, ClusterOption, DataDirOption, Output
-from sluicegate_operator.cli.printable import printable
 from sluicegate_operator.kafka_admin.api import AdminApi
 from sluicegate_operator.kafka_admin.errors import AdminConnectionError, UnsupportedApiError, show
 from sluicegate_operator.kafka_admin.views import BrokerDescription

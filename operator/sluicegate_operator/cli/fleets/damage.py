@@ -13,11 +13,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from kafka_bytes.printable import printable
 from sluicegate_operator.cli.asking.asking import REFUSED, RefusedError, ask, bad_use, print_json, say
 from sluicegate_operator.cli.asking.bootstrap import BootstrapOption
 from sluicegate_operator.cli.asking.command_config import CommandConfigOption
 from sluicegate_operator.cli.options import DATA_DIR, ClusterOption, DataDirOption, Output
-from sluicegate_operator.cli.printable import printable
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
 from sluicegate_operator.kafka_admin.views import BrokerView, DamagedReplica, LogDamage, PartitionView

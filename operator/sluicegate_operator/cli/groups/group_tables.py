@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from rich.table import Table
 from rich.text import Text
 
+from kafka_bytes.printable import printable
 from sluicegate_operator.cli.groups.group_report import GroupReport
 from sluicegate_operator.cli.groups.offset_resets import Reset
-from sluicegate_operator.cli.printable import printable
 from sluicegate_operator.kafka_admin.group_views import GroupListing
 
 STATE_STYLES = {"Stable": "green", "Empty": "dim"}

@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 from rich.console import Console
 
+from kafka_bytes.printable import printable
 from sluicegate_operator.cli.asking.asking import REFUSED, ask, bad_use, print_json, say
 from sluicegate_operator.cli.asking.bootstrap import BootstrapOption
 from sluicegate_operator.cli.asking.command_config import CommandConfigOption
@@ -33,7 +34,6 @@ from sluicegate_operator.cli.groups.offset_resets import (
     parse_topics,
 )
 from sluicegate_operator.cli.options import DATA_DIR, ClusterOption, DataDirOption, Output
-from sluicegate_operator.cli.printable import printable
 from sluicegate_operator.kafka_admin.consumer_groups import ConsumerGroups
 
 CLIENT_ID = "sluicegate-groups"

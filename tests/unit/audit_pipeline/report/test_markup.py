@@ -5,8 +5,8 @@ from html.parser import HTMLParser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audit_pipeline.printable import printable
 from audit_pipeline.report.markup import LONG, Markup, named, tag, together
+from kafka_bytes.printable import printable
 
 
 class Read(HTMLParser):

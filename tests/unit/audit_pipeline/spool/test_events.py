@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from audit_pipeline.ingest.tail import SpoolTail, as_line
-from audit_pipeline.printable import printable
 from audit_pipeline.spool.events import events_of
 from audit_pipeline.spool.spool import SpoolContent, read_spool
 from audit_pipeline.spool.tables import tables_of
@@ -16,6 +15,7 @@ from broker_runtime.apis.request.call import ClientSoftware, Ending
 from broker_runtime.network.connection.connection_notices import ConnectionNotice, NoticeKind
 from broker_runtime.observers.surroundings import HostedPartition
 from broker_runtime.storage.disk.filesystem import OsFileSystem, read_file
+from kafka_bytes.printable import printable
 from tests.support.audit.audit import AuditBench
 from tests.support.fakes.memory_filesystem import MemoryFileSystem
 from tests.support.requests.calls import NotedConnection
