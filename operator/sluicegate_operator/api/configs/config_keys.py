@@ -44,6 +44,7 @@ _ITEMS_OF_APIS = Matching(
 _PRINCIPALS = Matching(
     "^( *[^:; ][^:;]*:[^;]+(;|$))*$",
     "must be principals such as User:alice, separated by semicolons",
+    "principals",
 )
 _AUTHORIZER = Matching(
     "^(org[.]apache[.]kafka[.]metadata[.]authorizer[.]StandardAuthorizer)?$",
