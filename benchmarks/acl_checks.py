@@ -46,10 +46,10 @@ def acls(count: int) -> Acls:
 
 def each_us(names: Sequence[str], check: Callable[[str], object]) -> float:
     """Microseconds of one check."""
-    began_s = time.perf_counter()
+    began_s = time.thread_time()
     for name in names:
         check(name)
-    return (time.perf_counter() - began_s) / len(names) * 1e6
+    return (time.thread_time() - began_s) / len(names) * 1e6
 
 
 def main(count: int) -> None:
@@ -64,14 +64,14 @@ def main(count: int) -> None:
     print(f"{count} ACLs, median of {ROUNDS} rounds with {NAMES} names:")
     for what, found in (("first check of a name", new), ("later check", kept)):
         print(f"  {what}: {median(found):.2f} us ({min(found):.2f} to {max(found):.2f})")
-    began_s = time.perf_counter()
+    began_s = time.thread_time()
     one = StandardAuthorizer(lambda: area.index)
     one.allows_any(who, HOST, AclOperation.WRITE, TOPIC)
-    print(f"  first check of any topic: {(time.perf_counter() - began_s) * 1000:.2f} ms")
-    began_s = time.perf_counter()
+    print(f"  first check of any topic: {(time.thread_time() - began_s) * 1000:.2f} ms")
+    began_s = time.thread_time()
     copy = area.copy()
     copy.apply(RemoveAccessControlEntryRecord(UUID(int=0)), None, Changes())
-    print(f"  copy of the ACLs with a change: {(time.perf_counter() - began_s) * 1000:.2f} ms")
+    print(f"  copy of the ACLs with a change: {(time.thread_time() - began_s) * 1000:.2f} ms")
 
 
 if __name__ == "__main__":
