@@ -6,7 +6,8 @@ The producer is confluent-kafka's, idempotent, with acks=all, in a thread. The c
 import threading
 import time
 from collections import defaultdict, deque
-from types import TracebackType
+from collections.abc import Mapping
+from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -67,7 +68,7 @@ class Partitions:
 class RunningConsumer:
     """A consumer that reads all partitions from the start during faults, and records what no consumer may see."""
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+    def __init__(self, bootstrap: str, topic: str, partitions: int, security: Mapping[str, str]) -> None:
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
@@ -79,6 +80,7 @@ class RunningConsumer:
                 "fetch.error.backoff.ms": 50,
             }
             | _RECONNECT
+            | dict(security)
         )
         self._consumer.assign([TopicPartition(topic, index, 0) for index in range(partitions)])
         self.seen: dict[int, dict[int, bytes]] = {index: {} for index in range(partitions)}
@@ -140,8 +142,18 @@ def _end_of(consumer: Consumer, partition: TopicPartition) -> int:
 class AcknowledgedWorkload:
     """Owns the producer's thread and a RunningConsumer; keeps what was acknowledged."""
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int, *, pause_s: float = 0.001) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        partitions: int,
+        *,
+        pause_s: float = 0.001,
+        security: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """`security` are librdkafka's settings of TLS and SASL; `check` then needs the address of a plain listener."""
         self._bootstrap = bootstrap
+        self._security = security
         self._topic = topic
         self._partitions = partitions
         self._pause_s = pause_s
@@ -164,7 +176,7 @@ class AcknowledgedWorkload:
 
     def __enter__(self) -> Self:
         self._last_s = time.monotonic()
-        self._consumer = RunningConsumer(self._bootstrap, self._topic, self._partitions)
+        self._consumer = RunningConsumer(self._bootstrap, self._topic, self._partitions, self._security)
         self._thread.start()
         return self
 
@@ -190,6 +202,7 @@ class AcknowledgedWorkload:
             }
             | _SETTINGS
             | _RECONNECT
+            | dict(self._security)
         )
         while not self._stop.is_set():
             value = b"%d" % self.sent
