@@ -7,11 +7,13 @@ process. The engine decides when a node with a changed configuration may restart
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.broker_listener import BrokerListener
 from sluicegate_operator.fleet.base import BrokerAddress
+from sluicegate_operator.fleet.kafka.tls_reports import NodePlaced, ask_in_force
 from sluicegate_operator.fleet.local.local_data import LOOPBACK, DataDir
 from sluicegate_operator.fleet.local.local_listeners import LocalListeners, NoRacks
 from sluicegate_operator.fleet.local.local_nodes import RunningNode
@@ -19,7 +21,9 @@ from sluicegate_operator.fleet.local.local_process import BackOff
 from sluicegate_operator.fleet.local.node_placement import NodePlacement
 from sluicegate_operator.fleet.local.node_processes import NodeProcesses
 from sluicegate_operator.fleet.protocol import NodesSeen
+from sluicegate_operator.kafka_admin.security.client_security import ClientSecurity
 from sluicegate_operator.kube.http.errors import KubeConflictError
+from sluicegate_operator.planning.certificates.renewal import NodeInForce
 from sluicegate_operator.planning.layout.cluster_layout import INTERNAL, Role, plan_cluster
 
 
@@ -33,6 +37,8 @@ class LocalFleet:
     ) -> None:
         self._placement = NodePlacement(data)
         self._processes = NodeProcesses(data, say, changed, back_off or BackOff())
+        self.security: Callable[[BrokerCluster], Awaitable[ClientSecurity]] | None = None
+        """Function that returns how this process connects to nodes; without one it connects by PLAINTEXT."""
         self._namespaces: dict[str, str] = {}
         """The namespace of each cluster that runs here, by the cluster's name. Only one cluster of a name runs."""
         self._applying: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -85,6 +91,8 @@ class LocalFleet:
                 f"cluster {cluster.name} of namespace {self._namespaces[cluster.name]} is still running"
             )
         layout = plan_cluster(cluster, listeners, brokers)
+        if self.security is not None:
+            self._processes.security[cluster.name] = partial(self.security, cluster)
         await self._processes.run(layout.name, self._placement.place(layout))
 
     async def remove(self, namespace: str, name: str) -> None:
@@ -129,6 +137,14 @@ class LocalFleet:
 
     async def respell(self, cluster: BrokerCluster, seen: NodesSeen, name: str, revision: str) -> None:
         """Do nothing: processes do not report their revision."""
+
+    async def in_force(self, cluster: BrokerCluster) -> Sequence[NodeInForce]:
+        """Return which certificates each node uses. A node without a process reads the newest ones at its start."""
+        return await ask_in_force(
+            NodePlaced(running.node.name, (LOOPBACK, running.node.http_port))
+            for running in self._of_cluster(cluster)
+            if running.child.pid is not None
+        )
 
     def _of_cluster(self, cluster: BrokerCluster) -> list[RunningNode]:
         return self._processes.of(cluster.name) if self._namespaces.get(cluster.name) == cluster.namespace else []
