@@ -15,7 +15,7 @@ from sluicegate_operator.api.configs.config_orders import BROKER_ORDERS, config_
 from sluicegate_operator.api.models.audit_landing import AuditLanding, AuditSettings
 from sluicegate_operator.api.models.broker_cluster_status import BrokerClusterStatus
 from sluicegate_operator.api.models.broker_tags import TAG_PREFIX, Tags, TagsFromNodeLabels, tag_rules
-from sluicegate_operator.api.models.cluster_ca import ClusterCa
+from sluicegate_operator.api.models.cluster_ca import CLUSTER_CA_STAYS, ClusterCa
 from sluicegate_operator.api.models.external_access import ExternalAccess
 from sluicegate_operator.api.models.pod_settings import LABEL_KEY_PATTERN, PodSettings
 from sluicegate_operator.api.schema.config_values import (
@@ -399,13 +399,7 @@ class BrokerClusterSpec(Model):
             holds=lambda old, new: (new.controller_count == 1) == (old.controller_count == 1),
             field="controllers",
         ),
-        TransitionRule(
-            cel="has(self.clusterCa) == has(oldSelf.clusterCa)",
-            message="clusterCa cannot be added or removed, because nodes with TLS and nodes without it cannot reach"
-            " each other; create a new BrokerCluster, and move the topics of this one to it (docs/scaling.md)",
-            holds=lambda old, new: (new.cluster_ca is None) == (old.cluster_ca is None),
-            field="clusterCa",
-        ),
+        CLUSTER_CA_STAYS,
     )
 
     runtime: Literal["Bundled", "External"] = "Bundled"

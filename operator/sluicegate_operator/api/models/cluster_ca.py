@@ -7,11 +7,21 @@ from pydantic import Field
 
 from sluicegate_operator.api.schema.metadata import GROUP, Status
 from sluicegate_operator.api.schema.names import OBJECT_NAME_PATTERN
-from sluicegate_operator.api.schema.rules import Model, Rule
+from sluicegate_operator.api.schema.rules import Model, Rule, TransitionRule
 
 FORCE_RENEW = f"{GROUP}/force-renew"
 """Annotation of a BrokerCluster: each new value renews its certificates."""
 VALIDITY_DAYS, RENEWAL_DAYS = 365, 30
+
+
+CLUSTER_CA_STAYS = TransitionRule(
+    cel="has(self.clusterCa) == has(oldSelf.clusterCa)",
+    message="clusterCa cannot be added or removed, because nodes with TLS and nodes without it cannot reach each other;"
+    " create a new BrokerCluster, and move the topics of this one to it (docs/scaling.md)",
+    holds=lambda old, new: (new.cluster_ca is None) == (old.cluster_ca is None),
+    field="clusterCa",
+)
+"""A rule of the spec of a BrokerCluster."""
 
 
 class ClusterCa(Model):

@@ -15,7 +15,7 @@ from sluicegate_operator.kube.certificates.authorities import (
     check_key,
     digest,
 )
-from sluicegate_operator.kube.certificates.cluster_orders import Order, PemPair
+from sluicegate_operator.kube.certificates.cluster_orders import CertificateOrder, PemPair
 from sluicegate_operator.kube.certificates.tls_pair import CertificateError
 from sluicegate_operator.kube.http.errors import KubeError, NameTakenError
 from sluicegate_operator.planning.status.conditions import NAME_TAKEN
@@ -29,7 +29,7 @@ from sluicegate_operator.resources.secrets.cluster_secrets import (
 
 MISSING, INVALID, UNREADABLE = "SecretMissing", "CertificateInvalid", "SecretUnreadable"
 
-Make = Callable[[Order], Awaitable[Sequence[PemPair]]]
+Make = Callable[[CertificateOrder], Awaitable[Sequence[PemPair]]]
 
 
 class UnusableError(Exception):
@@ -123,7 +123,9 @@ class AuthoritySecrets:
         """Make an authority, and store it in place of the one before. Raises UnusableError and CertificateError."""
         before = await self.find(cluster, ca)
         # Each authority has a name of its own, so that OpenSSL tells the old one from the new one.
-        [pair] = await self._make(Order(float(ca.validity_days), f"{cluster.name}-ca-{datetime.now(UTC):%Y%m%d%H%M%S}"))
+        [pair] = await self._make(
+            CertificateOrder(float(ca.validity_days), f"{cluster.name}-ca-{datetime.now(UTC):%Y%m%d%H%M%S}")
+        )
         made = authority_certificate(pair.certificate)
         trusted = {**(before.trusted if before is not None else {}), made.digest: made.pem}
         found = AuthorityFound(made, pair.key, trusted, renewal)

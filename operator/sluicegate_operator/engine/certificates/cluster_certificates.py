@@ -24,7 +24,7 @@ from sluicegate_operator.engine.context import SecretStore
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.fleet.node_security import NodeSecurity
 from sluicegate_operator.kube.certificates import cluster_orders
-from sluicegate_operator.kube.certificates.cluster_orders import Leaf, Order, PemPair
+from sluicegate_operator.kube.certificates.cluster_orders import CertificateOrder, Leaf, PemPair
 from sluicegate_operator.kube.certificates.tls_pair import CertificateError
 from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.planning.certificates.cluster_ca_status import CertificatesSeen
@@ -33,9 +33,9 @@ from sluicegate_operator.planning.certificates.renewal import (
     MakeAuthority,
     NodeInForce,
     Nothing,
+    NotYet,
     Step,
     Terms,
-    WaitForNodes,
     Write,
     is_urgent,
     needs_nodes,
@@ -170,9 +170,7 @@ class ClusterCertificates:
             return replace(work.seen(self._now_s()), problem=str(error), reason=INVALID)
         return replace(work.seen(self._now_s()), under_way=True)
 
-    async def _take(
-        self, step: MakeAuthority | Write, work: _Work, known: _Known, ask: AskNodes
-    ) -> WaitForNodes | None:
+    async def _take(self, step: MakeAuthority | Write, work: _Work, known: _Known, ask: AskNodes) -> NotYet | None:
         """Take the step, or return what it waits for."""
         if isinstance(step, MakeAuthority):
             work.authority = await self._authorities.renew(work.cluster, work.ca, work.renewal)
@@ -181,7 +179,7 @@ class ClusterCertificates:
             held = work.found.held
             nodes = await ask() if needs_nodes(step, held) else ()
             decided = next_step(self._now_s(), step, held, known.since_s, nodes, work.terms)
-            if isinstance(decided, WaitForNodes):
+            if isinstance(decided, NotYet):
                 return decided
         work.found = await self._write(step, work)
         self._note(known, work.found)
@@ -233,7 +231,7 @@ class ClusterCertificates:
             Leaf(subject_parts(cluster, "nodes"), certificate_names(cluster)),
             Leaf(subject_parts(cluster, "operator")),
         )
-        nodes, operator = await self._make(Order(float(ca.validity_days), authority=pair, leaves=leaves))
+        nodes, operator = await self._make(CertificateOrder(float(ca.validity_days), authority=pair, leaves=leaves))
         return {
             KEYSTORE: nodes.key + nodes.certificate,
             OPERATOR_CERTIFICATE: operator.certificate,

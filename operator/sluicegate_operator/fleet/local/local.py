@@ -13,17 +13,16 @@ from typing import Any
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.broker_listener import BrokerListener
 from sluicegate_operator.fleet.base import BrokerAddress
-from sluicegate_operator.fleet.kafka.tls_reports import NodePlaced, ask_in_force
 from sluicegate_operator.fleet.local.local_data import LOOPBACK, DataDir
 from sluicegate_operator.fleet.local.local_listeners import LocalListeners, NoRacks
 from sluicegate_operator.fleet.local.local_nodes import RunningNode
 from sluicegate_operator.fleet.local.local_process import BackOff
+from sluicegate_operator.fleet.local.local_reports import in_force
 from sluicegate_operator.fleet.local.node_placement import NodePlacement
 from sluicegate_operator.fleet.local.node_processes import NodeProcesses
 from sluicegate_operator.fleet.protocol import NodesSeen
 from sluicegate_operator.kafka_admin.security.client_security import ClientSecurity
 from sluicegate_operator.kube.http.errors import KubeConflictError
-from sluicegate_operator.planning.certificates.renewal import NodeInForce
 from sluicegate_operator.planning.layout.cluster_layout import INTERNAL, Role, plan_cluster
 
 
@@ -44,6 +43,7 @@ class LocalFleet:
         self._applying: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         """Two queues apply the nodes of one cluster; neither may undo the other's number of brokers."""
         self.listeners, self.racks = LocalListeners(self.brokers), NoRacks()
+        self.in_force = partial(in_force, self._of_cluster)
 
     async def broker_addresses(self, cluster: BrokerCluster) -> tuple[BrokerAddress, ...]:
         return tuple(
@@ -137,14 +137,6 @@ class LocalFleet:
 
     async def respell(self, cluster: BrokerCluster, seen: NodesSeen, name: str, revision: str) -> None:
         """Do nothing: processes do not report their revision."""
-
-    async def in_force(self, cluster: BrokerCluster) -> Sequence[NodeInForce]:
-        """Return which certificates each node uses. A node without a process reads the newest ones at its start."""
-        return await ask_in_force(
-            NodePlaced(running.node.name, (LOOPBACK, running.node.http_port))
-            for running in self._of_cluster(cluster)
-            if running.child.pid is not None
-        )
 
     def _of_cluster(self, cluster: BrokerCluster) -> list[RunningNode]:
         return self._processes.of(cluster.name) if self._namespaces.get(cluster.name) == cluster.namespace else []

@@ -33,7 +33,7 @@ class Leaf:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class CertificateOrder:
     """Certificates for `days` days: `leaves` of `authority`; without `authority`, an authority with `name`."""
 
     days: float
@@ -42,7 +42,7 @@ class Order:
     leaves: tuple[Leaf, ...] = ()
 
 
-async def make(order: Order) -> Sequence[PemPair]:
+async def make(order: CertificateOrder) -> Sequence[PemPair]:
     """Return the authority, or the leaves in their order. Raises CertificateError."""
     command = [sys.executable, "-m", _MODULE]
     given = json.dumps(asdict(order)).encode()

@@ -99,7 +99,7 @@ class Nothing:
 
 
 @dataclass(frozen=True, slots=True)
-class WaitForNodes:
+class NotYet:
     """The next version must wait. `nodes` do not have the present one; without them it is too new."""
 
     next: Write
@@ -132,7 +132,7 @@ def wanted_step(now_s: float, authority: Authority | None, held: Held | None, te
 
 def next_step(
     now_s: float, wanted: Write, held: Held, since_s: float, nodes: Sequence[NodeInForce], terms: Terms
-) -> Write | WaitForNodes:
+) -> Write | NotYet:
     """Return the wanted write, or a wait. The present version is in the Secret since `since_s` at the latest."""
     if not wanted.issue and wanted.trusted >= held.trusted:
         return wanted
@@ -140,7 +140,7 @@ def next_step(
         return wanted
     behind = tuple(node for node in nodes if not node.has(held))
     if behind or now_s - since_s < STEP_S_MIN:
-        return WaitForNodes(wanted, behind)
+        return NotYet(wanted, behind)
     return wanted
 
 
