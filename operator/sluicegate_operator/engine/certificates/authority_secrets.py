@@ -53,8 +53,10 @@ class AuthorityFound:
     renewal: str = ""
 
 
-def words(error: KubeError, secret: str) -> UnusableError:
-    """Return a refusal of the API server as a sentence about a Secret."""
+def words(error: KubeError, secret: str) -> UnusableError | KubeError:
+    """Return a refusal of the API server as a sentence about a Secret; one that may pass stays as it is."""
+    if error.retriable:
+        return error
     if isinstance(error, NameTakenError):
         return UnusableError(NAME_TAKEN, str(error))
     if error.status == 403:
