@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import islice
 from typing import TypeVar
 
-from broker_runtime.security.acls.index import AclIndex
+from broker_runtime.security.acls.index import AclIndex, Bucket, Rules
 from broker_runtime.security.acls.model import EVERYONE, WILDCARD, AclOperation, AclPattern
 from broker_runtime.security.principal import THIS_NODE, Principal
 
@@ -111,12 +111,11 @@ class StandardAuthorizer:
         if not covering:
             return _EVERYTHING if self._allows_unnamed else 0
         allowed = denied = 0
-        for owner in _owners(who, host):
-            for bucket in covering:
-                if owner in bucket:
-                    also_allowed, also_denied = bucket[owner]
-                    allowed |= also_allowed
-                    denied |= also_denied
+        owners = _owners(who, host)
+        for bucket in covering:
+            also_allowed, also_denied = _rules(bucket, owners)
+            allowed |= also_allowed
+            denied |= also_denied
         return 0 if denied & _ALL else _with_implied(allowed) & ~denied
 
 
@@ -134,22 +133,31 @@ def _owners(who: str, host: str) -> tuple[tuple[str, str], ...]:
     return (who, host), (who, WILDCARD), (EVERYONE, host), (EVERYONE, WILDCARD)
 
 
+def _rules(bucket: Bucket, owners: Iterable[tuple[str, str]]) -> Rules:
+    """Return what the ACLs of one name allow and deny these owners, as bits of operations."""
+    allowed = denied = 0
+    for owner in owners:
+        if owner in bucket:
+            also_allowed, also_denied = bucket[owner]
+            allowed |= also_allowed
+            denied |= also_denied
+    return allowed, denied
+
+
 def _allows_some(index: AclIndex, who: str, host: str, operation: int, resource: int) -> Generator[None, None, bool]:
     """Return whether an ACL allows the operation on some name, and none denies it on the same names or more."""
     denied: dict[AclPattern, set[str]] = {AclPattern.LITERAL: set(), AclPattern.PREFIXED: set()}
     allowed: dict[AclPattern, set[str]] = {AclPattern.LITERAL: set(), AclPattern.PREFIXED: set()}
-    owners, asked = _owners(who, host), _ALL | 1 << operation
+    asked = _ALL | 1 << operation
     for pattern in allowed:
         # ACLs may change between two steps.
         for entries in _pages(list(index.names(resource, pattern).items())):
             for name, bucket in entries:
-                for owner in owners:
-                    if owner in bucket:
-                        also_allowed, also_denied = bucket[owner]
-                        if also_allowed & asked:
-                            allowed[pattern].add(name)
-                        if also_denied & asked:
-                            denied[pattern].add(name)
+                may, may_not = _rules(bucket, _owners(who, host))
+                if may & asked:
+                    allowed[pattern].add(name)
+                if may_not & asked:
+                    denied[pattern].add(name)
             yield
     if WILDCARD in denied[AclPattern.LITERAL]:
         return False
