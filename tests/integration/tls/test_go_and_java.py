@@ -1,15 +1,17 @@
-"""franz-go with TLS, client certificates and each mechanism of SASL; sessions end while it produces."""
+"""franz-go and Java over SASL_SSL while sessions end, and franz-go with client certificates."""
 
 import json
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 from tests.support.obtain.go_secured_client import CLIENT
 from tests.support.processes.broker_process import BrokerProcess
+from tests.support.processes.kafka_tools import KafkaTools
 from tests.support.requests.tokens import key_set, token
 from tests.support.tls.secure_broker import LISTENER, TlsWorld
 
@@ -17,7 +19,9 @@ pytestmark = pytest.mark.full
 
 PATIENCE_S = 60
 USER, PASSWORD = "anna", "päss=wo,rd"
-JAAS = "org.apache.kafka.common.security.plain.PlainLoginModule"
+LOGIN = "org.apache.kafka.common.security"
+JAAS = f"{LOGIN}.plain.PlainLoginModule"
+PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
 OF_PASSWORDS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 SESSION_MS = 1_500
 """franz-go authenticates again no earlier than after a second."""
@@ -102,3 +106,23 @@ def test_a_client_certificate(broker: BrokerProcess, world: TlsWorld) -> None:
     code, said = ran(broker, world, {"topic": "mutual"}, TLS_ONLY)
     assert code == 1
     assert "certificate required" in said, said
+
+
+@pytest.mark.parametrize("mechanism", OF_PASSWORDS)
+def test_java_produces_while_sessions_end(
+    broker: BrokerProcess, world: TlsWorld, tmp_path: Path, mechanism: str
+) -> None:
+    module = JAAS if mechanism == "PLAIN" else f"{LOGIN}.scram.ScramLoginModule"
+    config = tmp_path / "client.properties"
+    config.write_text(
+        f"security.protocol=SASL_SSL\nsasl.mechanism={mechanism}\n"
+        f'sasl.jaas.config={module} required username="{USER}" password="{PASSWORD}";\n'
+        f"ssl.truststore.type=PEM\nssl.truststore.location={world.trusted}\n".replace("ä", "\\u00e4"),
+        encoding="latin-1",
+    )
+    before = reauthentications(broker)
+    arguments = ("--topic", f"java-{mechanism}", "--num-records", "4000", "--record-size", "100", "--throughput", "500")
+    with KafkaTools(f"{broker.host}:{broker.port(LISTENER)}", tmp_path) as tools:
+        printed = tools(PERFORMANCE, *arguments, "--command-config", str(config))
+    assert "4000 records sent" in printed
+    assert reauthentications(broker) > before
