@@ -162,7 +162,7 @@ def test_nothing_acknowledged_is_lost(group: BrokerGroup, world: TlsWorld, tmp_p
                 client.kill()
             ended.append(client)
         until(lambda: partitions.all_in_sync(3), "all replicas are in sync")
-    work.check(group.bootstrap)
+    work.check(raw=group.bootstrap)
     counted = judge(group, ended)
     print(f"{work.count} and {counted} acknowledged, {reauthenticated:g} sessions renewed, seed {SEED}")
     assert PASSWORD not in "".join(node.log() for node in group.nodes)

@@ -68,7 +68,7 @@ class Partitions:
 class RunningConsumer:
     """A consumer that reads all partitions from the start during faults, and records what no consumer may see."""
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int, security: Mapping[str, str]) -> None:
+    def __init__(self, bootstrap: str, topic: str, partitions: int, security: Mapping[str, Any]) -> None:
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
@@ -149,11 +149,11 @@ class AcknowledgedWorkload:
         partitions: int,
         *,
         pause_s: float = 0.001,
-        security: Mapping[str, str] = MappingProxyType({}),
+        security: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        """`security` are librdkafka's settings of TLS and SASL; `check` then needs the address of a plain listener."""
+        """`security` has librdkafka's settings of TLS and SASL. `check` then needs `raw`."""
+        self._security = dict(security)
         self._bootstrap = bootstrap
-        self._security = security
         self._topic = topic
         self._partitions = partitions
         self._pause_s = pause_s
@@ -202,7 +202,7 @@ class AcknowledgedWorkload:
             }
             | _SETTINGS
             | _RECONNECT
-            | dict(self._security)
+            | self._security
         )
         while not self._stop.is_set():
             value = b"%d" % self.sent
@@ -230,6 +230,7 @@ class AcknowledgedWorkload:
         """All readable records, by partition and offset."""
         consumer = Consumer(
             {"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False, "log_level": 2}
+            | self._security
         )
         found: dict[int, dict[int, bytes]] = defaultdict(dict)
         try:
@@ -245,13 +246,14 @@ class AcknowledgedWorkload:
             consumer.close()
         return found
 
-    def check(self, bootstrap: str | None = None) -> None:
+    def check(self, bootstrap: str | None = None, *, raw: str | None = None) -> None:
         """Assert that each acknowledged record is at its acknowledged offset, in order, and no record is there twice.
 
         This holds as far as Kafka promises it: `producer_epochs` says when a record without an acknowledgement may
         repeat.
 
-        `bootstrap`: where to read the records, if no broker has its first address any more.
+        `bootstrap`: where to read the records, if no broker has its first address any more. `raw`: a listener without
+        authentication for reading the batches, if the workload uses one with authentication.
 
         The consumer that ran all the time must have read the same: no record twice, and none that is gone now.
         """
@@ -280,6 +282,6 @@ class AcknowledgedWorkload:
             assert not missing, (
                 f"partition {index}: {len(missing)} acknowledged records are lost: {sorted(missing)[:5]}"
             )
-            written = written_batches(bootstrap or self._bootstrap, self._topic, index, max(there) + 1)
+            written = written_batches(raw or bootstrap or self._bootstrap, self._topic, index, max(there) + 1)
             fault = fault_in(written, {offset: int(value) for offset, value in acknowledged.items()})
             assert fault is None, f"partition {index}: {fault}"
