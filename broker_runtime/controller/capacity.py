@@ -1,4 +1,4 @@
-"""Limit the records of one request, and the replicas of a broker. Pure.
+"""Limit the records of one request, the replicas of a broker, and client quotas. Pure.
 
 Kafka's controller writes at most 10,000 records for one request. The files that a broker may open limit its replicas.
 The controller uses its own limit for every broker, which is correct if all are started alike. If they are not,
@@ -7,9 +7,12 @@ sluicegate.broker.replicas.max sets the limit.
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
+from broker_runtime.config import BrokerConfig
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.quotas import ClientQuotaRecord, Quotas, group_and_member, names_bytes
 from broker_runtime.metadata.record import MetadataRecord
 from broker_runtime.metadata.topics import PartitionRecord
 from broker_runtime.slicing.steps import Steps
@@ -90,3 +93,55 @@ def replicas_by_broker(image: MetadataImage) -> Steps[Counter[int]]:
             if number % _PARTITIONS_OF_A_STEP == 0:
                 yield
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaLimits:
+    """Maximum number of entities with client quotas, and of bytes of their names.
+
+    Connection groups have limits of their own.
+    """
+
+    entities: int
+    names_bytes: int
+
+
+class QuotaCapacity:
+    """Room for entities that a request may still add, entry by entry."""
+
+    def __init__(self, quotas: Quotas, limits: QuotaLimits) -> None:
+        self._quotas = quotas
+        self._limits = limits
+        self._entities = len(quotas)
+        self._names_bytes = quotas.names_bytes
+
+    def take(self, records: Sequence[ClientQuotaRecord]) -> None:
+        """Count `records`, which are all those of one entity. Raises KafkaError if there is no room."""
+        if not records or group_and_member(records[0]) is not None:
+            return
+        entity = records[0].entity
+        keys = set(self._quotas.get(entity, ()))
+        was_known = bool(keys)
+        for record in records:
+            if record.value is None:
+                keys.discard(record.key)
+            else:
+                keys.add(record.key)
+        more = bool(keys) - was_known
+        if more > 0:
+            self._check(self._entities + 1, self._names_bytes + names_bytes(entity))
+        self._entities += more
+        self._names_bytes += more * names_bytes(entity)
+
+    def _check(self, entities: int, names: int) -> None:
+        limits = self._limits
+        if entities > limits.entities:
+            raise _too_many(f"{entities} entities", limits.entities, BrokerConfig.sluicegate_client_quotas_max.name)
+        if names > limits.names_bytes:
+            key = BrokerConfig.sluicegate_client_quotas_names_bytes_max.name
+            raise _too_many(f"{names} bytes of names of entities", limits.names_bytes, key)
+
+
+def _too_many(what: str, most: int, key: str) -> KafkaError:
+    text = f"The cluster would have client quotas of {what}; at most {most} are allowed ({key}). Remove unused quotas."
+    return KafkaError(ErrorCode.POLICY_VIOLATION, text)

@@ -48,16 +48,23 @@ def group_and_member(record: ClientQuotaRecord) -> tuple[str, str | None] | None
     return None
 
 
+def names_bytes(entity: QuotaEntity) -> int:
+    """Return the bytes of the names of an entity."""
+    return sum(len(name.encode()) for _, name in entity if name is not None)
+
+
 class Quotas(ReadOnlyTable[QuotaEntity, Mapping[str, float]]):
     """The quotas of each entity that has some, by key; connection groups have an area of their own."""
 
-    __slots__ = ("_sorted", "client_keys")
+    __slots__ = ("_sorted", "client_keys", "names_bytes")
     RECORDS: ClassVar[tuple[type[MetadataRecord], ...]] = (ClientQuotaRecord,)
 
     def __init__(self) -> None:
         super().__init__()
         self.client_keys: dict[str, int] = {}
         """Number of entities of users and client ids that have a quota, by key; a key without quotas is missing."""
+        self.names_bytes = 0
+        """Bytes of the names of all entities."""
         self._sorted: Sequence[QuotaEntity] | None = None
         """The entities in the order of `records`; None if they were not sorted since the last change."""
 
@@ -70,7 +77,9 @@ class Quotas(ReadOnlyTable[QuotaEntity, Mapping[str, float]]):
             case ClientQuotaRecord() if group_and_member(record) is None:
                 self._sorted = None
                 had = record.key in self._entries.get(record.entity, {})
+                was_known = record.entity in self._entries
                 set_key(self._entries, record.entity, record.key, record.value)
+                self.names_bytes += names_bytes(record.entity) * ((record.entity in self._entries) - was_known)
                 if record.key == IP_RATE_KEY:
                     changes.ip_quotas |= _ips([record.entity])
                 if _is_client(record.entity):
@@ -87,6 +96,7 @@ class Quotas(ReadOnlyTable[QuotaEntity, Mapping[str, float]]):
     def copy(self) -> Self:
         other = super().copy()
         other.client_keys = self.client_keys.copy()
+        other.names_bytes = self.names_bytes
         return other
 
     def sort(self) -> Steps[None]:

@@ -1,11 +1,13 @@
 """AlterClientQuotas (49), versions 0 to 1 (KIP-546, KIP-612), with one result for each entity."""
 
 from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 from broker_runtime.apis.request.access import denied
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, ControllerContext
 from broker_runtime.config import BrokerConfig
+from broker_runtime.controller.capacity import RECORDS_MAX, QuotaCapacity, QuotaLimits, check_records
 from broker_runtime.controller.client_quotas import EntityParts, QuotaChange, alter_quotas, hosts_to_resolve
 from broker_runtime.controller.connection_groups import GroupCapacity, GroupLimits
 from broker_runtime.errors import ErrorCode, KafkaError
@@ -35,7 +37,7 @@ async def handle(request: AlterClientQuotasRequest, call: Call, context: Control
                 ErrorCode.INVALID_REQUEST, f"One request may name at most {_HOSTS_MAX} hosts that are not IP addresses."
             )
         resolved = await context.resolve_hosts(hosts)
-        limits = _limits(context.settings.config)
+        limits = _Limits.of(context.settings.config)
         return {"entries": await context.controller.submit(lambda image: _alter_all(request, resolved, limits, image))}
     except KafkaError as error:
         return _refused(request, error)
@@ -57,18 +59,26 @@ def _hosts(request: AlterClientQuotasRequest) -> Steps[list[str]]:
     return sorted(found)
 
 
-def _limits(config: BrokerConfig) -> GroupLimits:
-    return GroupLimits(
-        config.sluicegate_connection_groups_max,
-        config.sluicegate_connection_groups_members_max,
-        config.sluicegate_connection_group_members_max,
-    )
+class _Limits(NamedTuple):
+    groups: GroupLimits
+    quotas: QuotaLimits
+
+    @classmethod
+    def of(cls, config: BrokerConfig) -> "_Limits":
+        groups = GroupLimits(
+            config.sluicegate_connection_groups_max,
+            config.sluicegate_connection_groups_members_max,
+            config.sluicegate_connection_group_members_max,
+        )
+        return cls(
+            groups, QuotaLimits(config.sluicegate_client_quotas_max, config.sluicegate_client_quotas_names_bytes_max)
+        )
 
 
 def _alter_all(
-    request: AlterClientQuotasRequest, resolved: Collection[str], limits: GroupLimits, image: MetadataImage
+    request: AlterClientQuotasRequest, resolved: Collection[str], limits: _Limits, image: MetadataImage
 ) -> Steps[tuple[Sequence[MetadataRecord], Sequence[Fields]]]:
-    room = GroupCapacity(image.connection_groups, limits)
+    groups, quotas = GroupCapacity(image.connection_groups, limits.groups), QuotaCapacity(image.quotas, limits.quotas)
     records: list[MetadataRecord] = []
     answers = []
     seen = set()
@@ -82,14 +92,19 @@ def _alter_all(
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Each quota entity must appear at most once.")
             seen.add(entity)
             altered = alter_quotas(parts, changes, image, resolved)
-            room.take(altered)
+            groups.take(altered)
+            quotas.take(altered)
             records += altered
         except KafkaError as error:
             answers.append(_answer(entry, error))
         else:
             answers.append(_answer(entry, None))
+        if len(records) > RECORDS_MAX:
+            # The request is refused. Freeing more records at once would take long.
+            break
         yield
     yield from drain(seen)
+    check_records(len(records))
     return ((), answers) if request.validate_only else (records, answers)
 
 

@@ -108,6 +108,22 @@ class QuotaConfig(Config):
         "true: a connection that the client closed before the broker accepted it counts in every rate, as in Kafka; "
         "false: it is closed and does not count in any.",
     )
+    sluicegate_client_quotas_max: Key[int] = static(
+        "sluicegate.client.quotas.max",
+        INT,
+        100_000,
+        "Users, client ids, pairs of them and addresses with quotas; AlterClientQuotas refuses more with "
+        "POLICY_VIOLATION. The value of the controller applies.",
+        at_least(1),
+    )
+    sluicegate_client_quotas_names_bytes_max: Key[int] = static(
+        "sluicegate.client.quotas.names.bytes.max",
+        INT,
+        50_000_000,
+        "Bytes of the names of all users, client ids and addresses with quotas; AlterClientQuotas refuses more with "
+        "POLICY_VIOLATION. Each node has them in memory.",
+        at_least(1_000),
+    )
     sluicegate_connection_groups_max: Key[int] = static(
         "sluicegate.connection.groups.max",
         INT,

@@ -80,6 +80,8 @@ BROKER_DEFAULTS: Mapping[str, str] = {
     "request.timeout.ms": "30000",
     "sluicegate.broker.rack.timeout.ms": "120000",
     "sluicegate.client.quota.buckets.max": "10000",
+    "sluicegate.client.quotas.max": "100000",
+    "sluicegate.client.quotas.names.bytes.max": "50000000",
     "sluicegate.config.resources.max": "10000",
     "sluicegate.connection.group.members.max": "20000",
     "sluicegate.connection.groups.max": "10000",

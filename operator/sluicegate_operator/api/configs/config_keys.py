@@ -254,6 +254,8 @@ BROKER_CONFIG: Mapping[str, ConfigValue] = {
     "sluicegate.broker.rack.timeout.ms": long(1),
     "sluicegate.broker.replicas.max": WholeNumber(1),
     "sluicegate.client.quota.buckets.max": WholeNumber(1),
+    "sluicegate.client.quotas.max": WholeNumber(1),
+    "sluicegate.client.quotas.names.bytes.max": WholeNumber(1_000),
     "sluicegate.config.resources.max": WholeNumber(0),
     "sluicegate.connection.group.members.max": WholeNumber(0),
     "sluicegate.connection.groups.max": WholeNumber(0),

@@ -125,3 +125,49 @@ async def test_ten_thousand_members_are_described_over_many_turns() -> None:
             found = await node.ask(describe_client_quotas.API, 1, {"components": [asked], "strict": False})
         assert len(found["entries"]) == 10_000
         assert turns.count >= 20
+
+
+def of_clients(*names: str, value: float | None = 5.0) -> dict[str, Any]:
+    ops = [{"key": "producer_byte_rate", "value": value or 0.0, "remove": value is None}]
+    entries = [{"entity": [{"entity_type": "client-id", "entity_name": name}], "ops": ops} for name in names]
+    return {"entries": entries, "validate_only": False}
+
+
+async def altered(node: ControllerInMemory, asked: dict[str, Any]) -> list[tuple[ErrorCode, str]]:
+    answer = await node.ask(alter_client_quotas.API, 1, asked)
+    return [(ErrorCode(entry["error_code"]), entry["error_message"] or "") for entry in answer["entries"]]
+
+
+async def test_the_entities_with_quotas_are_limited() -> None:
+    async with ControllerInMemory(properties={"sluicegate.client.quotas.max": "2"}) as node:
+        codes = await altered(node, of_clients("a", "b", "c"))
+        assert [code for code, _ in codes] == [ErrorCode.NONE, ErrorCode.NONE, ErrorCode.POLICY_VIOLATION]
+        assert "sluicegate.client.quotas.max" in codes[2][1]
+        assert (await altered(node, alteration(("10.0.0.1", 5.0))))[0][0] == ErrorCode.POLICY_VIOLATION
+        assert await altered(node, of_clients("a", value=6.0)) == [(ErrorCode.NONE, "")]
+        both = [*of_clients("a", value=None)["entries"], *of_clients("c", "d")["entries"]]
+        codes = await altered(node, {"entries": both, "validate_only": False})
+        assert [code for code, _ in codes] == [ErrorCode.NONE, ErrorCode.NONE, ErrorCode.POLICY_VIOLATION]
+        assert {entity[0][1] for entity in node.image.quotas} == {"b", "c"}
+
+
+async def test_the_names_of_all_quotas_are_limited() -> None:
+    async with ControllerInMemory(properties={"sluicegate.client.quotas.names.bytes.max": "1000"}) as node:
+        assert await altered(node, of_clients("ö" * 200)) == [(ErrorCode.NONE, "")]
+        ((code, message),) = await altered(node, of_clients("ö" * 301))
+        assert code == ErrorCode.POLICY_VIOLATION
+        assert "sluicegate.client.quotas.names.bytes.max" in message
+        assert await altered(node, of_clients("ö" * 200, value=6.0)) == [(ErrorCode.NONE, "")]
+        assert node.image.copy().quotas.names_bytes == 400
+        await altered(node, of_clients("ö" * 200, value=None))
+        assert node.image.quotas.names_bytes == 0
+        assert await altered(node, of_clients("ö" * 301)) == [(ErrorCode.NONE, "")]
+
+
+async def test_one_request_writes_as_many_records_as_in_kafka() -> None:
+    async with ControllerInMemory() as node:
+        names = [f"client-{number}" for number in range(10_001)]
+        codes = await altered(node, of_clients(*names))
+        assert {code for code, _ in codes} == {ErrorCode.POLICY_VIOLATION}
+        assert node.image.quotas == {}
+        assert {code for code, _ in await altered(node, of_clients(*names[1:]))} == {ErrorCode.NONE}
