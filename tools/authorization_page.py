@@ -19,7 +19,8 @@ A broker decides as Apache Kafka's StandardAuthorizer does (KIP-801), in this or
    a prefix of its name. A prefixed ACL of `*` covers names that begin with an asterisk.
 3. If there are none, `allow.everyone.if.no.acl.found` decides.
 4. An ACL applies to a client if its principal is the client's or `User:*`, and its host is the client's address or `*`.
-   `User:team-*` is an ordinary name.
+   `User:team-*` is an ordinary name. An IPv6 address is written `2001:db8::1`, or as Apache Kafka does,
+   `2001:db8:0:0:0:0:0:1`; an ACL with another spelling applies to nobody.
 5. If an ACL that applies denies the operation, the operation is denied.
 6. If an ACL that applies allows the operation, the operation is allowed. Otherwise it is denied.
 

@@ -130,7 +130,20 @@ def _with_implied(allowed: int) -> int:
 
 def _owners(who: str, host: str) -> tuple[tuple[str, str], ...]:
     """Return the principals and hosts of the ACLs that apply to this client."""
-    return (who, host), (who, WILDCARD), (EVERYONE, host), (EVERYONE, WILDCARD)
+    owners = (who, host), (who, WILDCARD), (EVERYONE, host), (EVERYONE, WILDCARD)
+    if ":" not in host:
+        return owners
+    full = _spelled_by_kafka(host)
+    return *owners, (who, full), (EVERYONE, full)
+
+
+def _spelled_by_kafka(host: str) -> str:
+    """Return an IPv6 address as ACLs of Apache Kafka have it: with all eight numbers, 2001:db8:0:0:0:0:0:1."""
+    before, gap, after = host.partition("::")
+    if not gap:
+        return host
+    first, last = (part.split(":") if part else [] for part in (before, after))
+    return ":".join([*first, *["0"] * (8 - len(first) - len(last)), *last])
 
 
 def _rules(bucket: Bucket, owners: Iterable[tuple[str, str]]) -> Rules:

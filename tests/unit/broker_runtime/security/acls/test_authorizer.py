@@ -111,6 +111,17 @@ def test_hosts_are_addresses_or_every_host() -> None:
     assert [allowed(one, WRITE, "t", host=host) for host in (HOST, OTHER_HOST)] == [True, False]
 
 
+@pytest.mark.parametrize("spelling", ["2001:db8::1", "2001:db8:0:0:0:0:0:1"])
+def test_acls_may_have_the_address_as_apache_kafka_spells_it(spelling: str) -> None:
+    one = authorizer(rule("t", READ, host=spelling), rule("t", WRITE), rule("t", WRITE, DENY, host=spelling))
+    here, there = "2001:db8::1", "2001:db8::2"
+    assert [allowed(one, READ, "t", host=host) for host in (here, there)] == [True, False]
+    assert [allowed(one, WRITE, "t", host=host) for host in (here, there)] == [False, True]
+    everyone = authorizer(rule("t", READ, principal="User:*", host=spelling))
+    assert at_once(everyone.allows_any(BOB, here, READ, TOPIC))
+    assert not at_once(everyone.allows_any(BOB, there, READ, TOPIC))
+
+
 def test_prefixes_and_wildcards_of_names() -> None:
     one = authorizer(rule("f", READ, pattern=PREFIXED), rule("*", WRITE), rule("*", ALTER, pattern=PREFIXED))
     assert allowed(one, READ, "f")
