@@ -71,7 +71,7 @@ class ListenerCertificates:
             await asyncio.to_thread(TlsSettings(authorities, certificate, key).context)
         except SecurityError as error:
             raise _BadCertificateError(INVALID, f"Secret {tls.secret_name}: {error}") from None
-        return f"{key.strip()}\n{certificate.strip()}\n", authorities
+        return _lines(key) + _lines(certificate), _lines(authorities)
 
     async def _secret(self, namespace: str, name: str, field: str) -> Mapping[str, bytes]:
         try:
@@ -93,6 +93,12 @@ def _text(data: Mapping[str, bytes], key: str, secret: str) -> str:
         return value.decode("ascii")
     except UnicodeDecodeError:
         raise _BadCertificateError(INVALID, f"the key {key} of Secret {secret} is not PEM") from None
+
+
+def _lines(pem: str) -> str:
+    """Return the text in one spelling, whatever its line ends, so that only other certificates change the Secret."""
+    lines = (line.strip() for line in pem.splitlines())
+    return "".join(f"{line}\n" for line in lines if line)
 
 
 def _words(error: KubeError) -> str:

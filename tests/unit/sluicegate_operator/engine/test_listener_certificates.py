@@ -83,6 +83,19 @@ async def test_good_certificates_are_given_to_brokers_and_renewed_ones_too(autho
     assert world.marked == set(), "nothing restarts"
 
 
+async def test_other_line_ends_of_the_same_certificates_write_nothing(authority: TestAuthority) -> None:
+    pair, ca = authority.issue("shop"), authority.pem
+    world = Listening(of_pair(pair, ca_crt=ca), authentication={"type": "tls"})
+    await world.reconcile()
+    before = world.kube.take("Secret", STORE)
+    assert set(world.store()) == {"keystore.pem", "truststore.pem"}
+    for end in ("\r\n", " \n", "\n\n"):
+        certificate, key, authorities = (text.replace("\n", end) for text in (pair.certificate, pair.key, ca))
+        world.kube.put(secret("shop-tls", tls_crt=certificate, tls_key=key, ca_crt=authorities))
+        await world.reconcile()
+        assert world.kube.take("Secret", STORE) == before
+
+
 async def test_a_missing_secret_is_a_condition_and_nothing_waits_for_it_in_a_pod() -> None:
     world = Listening()
     reason, message = await world.reconcile()
