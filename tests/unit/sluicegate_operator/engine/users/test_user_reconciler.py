@@ -218,3 +218,51 @@ async def test_a_paused_cluster_keeps_its_users() -> None:
     await users.reconcile()
     assert users.broker.writes == writes
     assert users.ready()[1] == "Paused"
+
+
+async def test_a_password_that_is_older_than_its_kafka_user_is_overwritten_and_goes_with_it() -> None:
+    users = Users(kafka_user())
+    users.broker.passwords["alice"] = b"another client's"
+    await users.reconcile()
+    assert users.ready()[:2] == ("True", "Applied")
+    assert users.broker.passwords["alice"] != b"another client's"
+    users.kube.delete_as_a_person("KafkaUser", "alice")
+    await users.reconcile()
+    assert users.broker.passwords == {}
+
+
+async def test_a_password_that_others_have_set_stays_without_authentication() -> None:
+    users = Users(certified(quotas={"requestPercentage": 5}))
+    users.broker.passwords["CN=billing,O=shop"] = b"another client's"
+    await users.reconcile()
+    users.kube.delete_as_a_person("KafkaUser", "billing")
+    await users.reconcile()
+    assert users.kube.names("KafkaUser") == []
+    assert users.broker.passwords == {"CN=billing,O=shop": b"another client's"}
+
+
+_ORDERS, _GROUP = acl("topic", "orders", "Read", "Write"), acl("group", "g")
+_EXPLICIT = _ORDERS | {"host": "*", "type": "allow", "resource": _ORDERS["resource"] | {"patternType": "literal"}}
+
+
+@pytest.mark.parametrize(
+    "acls",
+    [
+        (_GROUP, _ORDERS),
+        (_ORDERS, _GROUP, _ORDERS),
+        (_GROUP, acl("topic", "orders", "Write", "Read", "Write")),
+        (_GROUP, acl("topic", "orders", "Write"), acl("topic", "orders", "Read")),
+        (_EXPLICIT, _GROUP),
+    ],
+    ids=["order", "twice", "operations", "split", "defaults"],
+)
+async def test_another_spelling_of_a_user_sends_nothing_to_brokers(acls: tuple[Json, ...]) -> None:
+    users = Users(kafka_user("alice", _ORDERS, _GROUP, quotas={"controllerMutationRate": 2}))
+    await users.reconcile()
+    writes, ready = users.broker.writes, users.ready()
+    users.kube.put(kafka_user("alice", *acls, quotas={"controllerMutationRate": 2.0}))
+    await users.reconcile()
+    assert (users.broker.writes, users.ready()) == (writes, ready)
+    users.kube.put(kafka_user("alice", *acls, quotas={"controllerMutationRate": 3}))
+    await users.reconcile()
+    assert users.broker.writes > writes
