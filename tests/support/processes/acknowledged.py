@@ -151,7 +151,7 @@ class AcknowledgedWorkload:
         pause_s: float = 0.001,
         security: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        """`security` has the settings of clients for a listener with authentication."""
+        """`security` has librdkafka's settings of TLS and SASL. `check` then needs `raw`."""
         self._security = dict(security)
         self._bootstrap = bootstrap
         self._topic = topic
