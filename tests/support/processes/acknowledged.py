@@ -6,7 +6,8 @@ The producer is confluent-kafka's, idempotent, with acks=all, in a thread. The c
 import threading
 import time
 from collections import defaultdict, deque
-from types import TracebackType
+from collections.abc import Mapping
+from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -14,6 +15,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support.processes.producer_epochs import fault_in, written_batches
 
+_GROUP = "unused"
+"""Group of consumers, which commit nothing. Brokers with ACLs refuse a group that the user has no right to."""
+_OPEN: Mapping[str, Any] = MappingProxyType({})
+"""Settings of security for a listener without any."""
 _GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION)
 _SETTINGS = {"retry.backoff.ms": 50, "retry.backoff.max.ms": 200, "reconnect.backoff.ms": 20}
 _RECONNECT: dict[str, Any] = {
@@ -67,11 +72,13 @@ class Partitions:
 class RunningConsumer:
     """A consumer that reads all partitions from the start during faults, and records what no consumer may see."""
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+    def __init__(
+        self, bootstrap: str, topic: str, partitions: int, security: Mapping[str, Any] = _OPEN, group: str = _GROUP
+    ) -> None:
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
-                "group.id": "unused",
+                "group.id": group,
                 "enable.auto.commit": False,
                 # If records that were read are gone, the consumer would start from scratch: that is an error here.
                 "auto.offset.reset": "error",
@@ -79,18 +86,23 @@ class RunningConsumer:
                 "fetch.error.backoff.ms": 50,
             }
             | _RECONNECT
+            | dict(security)
         )
         self._consumer.assign([TopicPartition(topic, index, 0) for index in range(partitions)])
         self.seen: dict[int, dict[int, bytes]] = {index: {} for index in range(partitions)}
         self.failures: list[str] = []
         self.errors: deque[str] = deque(maxlen=10)
         self._stop = threading.Event()
+        self._credentials: deque[tuple[str, str]] = deque(maxlen=1)
         self._thread = threading.Thread(target=self._run, name="running-consumer")
         self._thread.start()
 
     def _run(self) -> None:
         try:
             while not self._stop.is_set():
+                while self._credentials:
+                    # Another thread would wait forever for the consumer, which is nearly always in `consume`.
+                    self._consumer.set_sasl_credentials(*self._credentials.pop())
                 for message in self._consumer.consume(1_000, timeout=0.2):
                     self._take(message)
         finally:
@@ -109,6 +121,10 @@ class RunningConsumer:
                 f"partition {message.partition()}: offset {message.offset()} after {len(seen)} records"
             )
         seen[message.offset()] = message.value()
+
+    def set_credentials(self, user: str, password: str) -> None:
+        """Authenticate with these credentials from now on."""
+        self._credentials.append((user, password))
 
     def standing(self, found: dict[int, dict[int, bytes]]) -> str:
         """Position in each partition and the last errors, to explain why the consumer makes no progress."""
@@ -138,9 +154,23 @@ def _end_of(consumer: Consumer, partition: TopicPartition) -> int:
 
 
 class AcknowledgedWorkload:
-    """Owns the producer's thread and a RunningConsumer; keeps what was acknowledged."""
+    """Owns the producer's thread and a RunningConsumer; keeps what was acknowledged.
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int, *, pause_s: float = 0.001) -> None:
+    `security`: settings of confluent-kafka for a listener with TLS or SASL, `group` the only group that the user has.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        partitions: int,
+        *,
+        pause_s: float = 0.001,
+        security: Mapping[str, Any] = _OPEN,
+        group: str = _GROUP,
+    ) -> None:
+        self._security = dict(security)
+        self._group = group
         self._bootstrap = bootstrap
         self._topic = topic
         self._partitions = partitions
@@ -164,7 +194,8 @@ class AcknowledgedWorkload:
 
     def __enter__(self) -> Self:
         self._last_s = time.monotonic()
-        self._consumer = RunningConsumer(self._bootstrap, self._topic, self._partitions)
+        self._producer = self._made()
+        self._consumer = RunningConsumer(self._bootstrap, self._topic, self._partitions, self._security, self._group)
         self._thread.start()
         return self
 
@@ -176,8 +207,14 @@ class AcknowledgedWorkload:
         if kind is not None:
             self._consumer.stop()
 
-    def _run(self) -> None:
-        producer = Producer(
+    def set_credentials(self, user: str, password: str) -> None:
+        """Authenticate with these credentials from now on, as a client does that reads a rotated Secret."""
+        self._security |= {"sasl.username": user, "sasl.password": password}
+        self._producer.set_sasl_credentials(user, password)
+        self._consumer.set_credentials(user, password)
+
+    def _made(self) -> Producer:
+        return Producer(
             {
                 "bootstrap.servers": self._bootstrap,
                 "acks": "all",
@@ -190,7 +227,11 @@ class AcknowledgedWorkload:
             }
             | _SETTINGS
             | _RECONNECT
+            | self._security
         )
+
+    def _run(self) -> None:
+        producer = self._producer
         while not self._stop.is_set():
             value = b"%d" % self.sent
             producer.produce(self._topic, value, partition=self.sent % self._partitions, on_delivery=self._delivered)
@@ -216,7 +257,8 @@ class AcknowledgedWorkload:
     def read_back(self, bootstrap: str) -> dict[int, dict[int, bytes]]:
         """All readable records, by partition and offset."""
         consumer = Consumer(
-            {"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False, "log_level": 2}
+            {"bootstrap.servers": bootstrap, "group.id": self._group, "enable.auto.commit": False, "log_level": 2}
+            | self._security
         )
         found: dict[int, dict[int, bytes]] = defaultdict(dict)
         try:
@@ -232,13 +274,14 @@ class AcknowledgedWorkload:
             consumer.close()
         return found
 
-    def check(self, bootstrap: str | None = None) -> None:
+    def check(self, bootstrap: str | None = None, batches: str | None = None) -> None:
         """Assert that each acknowledged record is at its acknowledged offset, in order, and no record is there twice.
 
         This holds as far as Kafka promises it: `producer_epochs` says when a record without an acknowledgement may
         repeat.
 
-        `bootstrap`: where to read the records, if no broker has its first address any more.
+        `bootstrap`: where to read the records, if no broker has its first address any more. `batches`: where to read
+        whole batches, if that listener has TLS or SASL.
 
         The consumer that ran all the time must have read the same: no record twice, and none that is gone now.
         """
@@ -267,6 +310,6 @@ class AcknowledgedWorkload:
             assert not missing, (
                 f"partition {index}: {len(missing)} acknowledged records are lost: {sorted(missing)[:5]}"
             )
-            written = written_batches(bootstrap or self._bootstrap, self._topic, index, max(there) + 1)
+            written = written_batches(batches or bootstrap or self._bootstrap, self._topic, index, max(there) + 1)
             fault = fault_in(written, {offset: int(value) for offset, value in acknowledged.items()})
             assert fault is None, f"partition {index}: {fault}"
