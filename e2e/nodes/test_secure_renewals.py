@@ -18,7 +18,7 @@ from e2e.nodes.site.kube import Kube
 from e2e.nodes.site.secure_example import HOST, PORT, TOKENS, SecureExample, secure_example
 from e2e.nodes.site.shop import NodeShop
 from e2e.world.shop import READY_TIMEOUT_S, Json
-from tests.support.processes.acknowledged import AcknowledgedWorkload, create_topic
+from tests.support.processes.acknowledged import AcknowledgedWorkload
 
 SESSION_S = 5
 REAUTHENTICATED = "kafka_server_socket_server_successful_reauthentication_total"
@@ -26,6 +26,8 @@ FAILED_AGAIN = "kafka_server_socket_server_failed_reauthentication_total"
 ROTATED = "orders-rotated"
 NEWCOMERS = "orders-newcomers"
 TICKS = "orders-ticks"
+RENEWED = "orders-renewed"
+AUTHORITY_S = 300.0
 TOKENS_S = 14.0
 """Enough for two sessions."""
 KUBELET_S = 540.0
@@ -52,7 +54,7 @@ def check_ticks(report: Json) -> None:
 
 
 def test_pods_authenticate_again_with_another_token(example: SecureExample, figures: Figures) -> None:
-    create_topic(example.internal(), TICKS, 2, 1)
+    example.create_topic(TICKS)
     before = example.running()
     settings = {"KEEP_S": "4", "NEXT_TOKEN": f"{TOKENS}/second"}
     example.client("renewing", TICKS, TOKENS_S, settings, expirationSeconds=600)
@@ -135,7 +137,7 @@ def test_a_password_a_certificate_and_an_authority_are_renewed_under_load(
         "sasl.password": first,
     }
     for topic in (ROTATED, NEWCOMERS):
-        create_topic(example.internal(), topic, 2, 1)
+        example.create_topic(topic)
     before, newcomers = example.running(), Newcomers(security)
     workload = AcknowledgedWorkload(f"{HOST}:{PORT}", ROTATED, 2, pause_s=0.01, security=security, group="billing")
     with workload as load:
@@ -155,7 +157,7 @@ def test_a_password_a_certificate_and_an_authority_are_renewed_under_load(
         # Each session ends and is renewed once more, now with the new password.
         renewed = example.metric(REAUTHENTICATED) + 2
         wait_for("sessions are renewed", lambda: example.metric(REAUTHENTICATED) >= renewed, interval_s=0.5)
-    load.check(batches=example.internal())
+    load.check(raw=example.open_listener())
     figures.note("records acknowledged during the renewals, and none lost", load.count)
     figures.note("longest gap of the producer during the renewals, s", load.longest_gap_s)
     found = AcknowledgedWorkload(f"{HOST}:{PORT}", NEWCOMERS, 2, security=newcomers.security, group="billing")
@@ -166,10 +168,45 @@ def test_a_password_a_certificate_and_an_authority_are_renewed_under_load(
     assert example.running() == before
 
 
+def test_the_authority_of_the_nodes_is_renewed_under_load(example: SecureExample, figures: Figures) -> None:
+    """INTERNAL and CONTROLLER get certificates of another authority, in the three steps of decision 61."""
+    before, old = example.running(), example.in_force()
+    assert len({state for states in old.values() for state in states}) == 1, old
+    word, authorities = example.secret("billing", "password"), example.secret("shop-secure-tls", "ca.crt")
+    security = {"security.protocol": "SASL_SSL", "ssl.ca.pem": authorities, "sasl.mechanism": "SCRAM-SHA-512"}
+    security |= {"sasl.username": "billing", "sasl.password": word}
+    example.create_topic(RENEWED)
+    began_s, steps = time.monotonic(), []
+    workload = AcknowledgedWorkload(f"{HOST}:{PORT}", RENEWED, 2, pause_s=0.01, security=security, group="billing")
+    with workload as load:
+        wait_for("an acknowledgement", lambda: load.count > 0)
+        load.longest_gap_s = 0.0
+        example.run("kubectl annotate bc shop sluicegate.dev/force-renew=now --overwrite")
+
+        def look() -> bool:
+            example.update_files(f"{time.monotonic_ns()}")
+            [state, *others] = {state for states in example.in_force().values() for state in states}
+            assert not others, "nodes differ"
+            if state not in steps:
+                steps.append(state)
+            return state[0] != steps[0][0] and len(state[1]) == 1
+
+        wait_for("all nodes have another authority alone", look, timeout_s=AUTHORITY_S, interval_s=2)
+        figures.note("the nodes' authority is renewed, s", time.monotonic() - began_s)
+        # The nodes' connections among each other and those of the operator still work.
+        example.namespace.await_ready("bc,bl,topic,usr")
+        example.create_topic(f"{RENEWED}-afterwards")
+    load.check(raw=example.open_listener())
+    assert not {one for _, found in steps[-1:] for one in found} & set(steps[0][1]), "an old authority is still trusted"
+    figures.note("records acknowledged during the renewal of the nodes' authority, and none lost", load.count)
+    figures.note("longest gap of the producer during that renewal, s", load.longest_gap_s)
+    assert example.running() == before
+
+
 @pytest.mark.timeout(KUBELET_S + 2 * READY_TIMEOUT_S)
 def test_the_kubelet_replaces_the_token_of_a_pod_that_writes(example: SecureExample, figures: Figures) -> None:
     before = example.running()
-    create_topic(example.internal(), "orders-long", 2, 1)
+    example.create_topic("orders-long")
     example.client("patient", "orders-long", KUBELET_S, {}, expirationSeconds=600)
     report = example.report("patient", timeout_s=KUBELET_S + READY_TIMEOUT_S)
     check_ticks(report)

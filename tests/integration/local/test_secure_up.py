@@ -103,6 +103,10 @@ def test_clients_are_authenticated_authorized_and_encrypted(up: LocalUp) -> None
     ):
         assert encrypted.version() == "TLSv1.3"
 
+    internal = up.nodes("broker")[0]["listeners"]["INTERNAL"]
+    with pytest.raises(KafkaException):
+        Producer({"bootstrap.servers": internal, "log_level": 0}).list_topics(timeout=3)
+
     secret = password(up)
     assert secret not in up.output()
     assert secret not in (up.data_dir / "state.json").read_text() + (up.data_dir / "remembered.json").read_text()

@@ -274,14 +274,14 @@ class AcknowledgedWorkload:
             consumer.close()
         return found
 
-    def check(self, bootstrap: str | None = None, batches: str | None = None) -> None:
+    def check(self, bootstrap: str | None = None, *, raw: str | None = None) -> None:
         """Assert that each acknowledged record is at its acknowledged offset, in order, and no record is there twice.
 
         This holds as far as Kafka promises it: `producer_epochs` says when a record without an acknowledgement may
         repeat.
 
-        `bootstrap`: where to read the records, if no broker has its first address any more. `batches`: where to read
-        whole batches, if that listener has TLS or SASL.
+        `bootstrap`: where to read the records, if no broker has its first address any more. `raw`: a listener
+        without authentication for reading the batches, if the workload uses one with authentication.
 
         The consumer that ran all the time must have read the same: no record twice, and none that is gone now.
         """
@@ -310,6 +310,6 @@ class AcknowledgedWorkload:
             assert not missing, (
                 f"partition {index}: {len(missing)} acknowledged records are lost: {sorted(missing)[:5]}"
             )
-            written = written_batches(batches or bootstrap or self._bootstrap, self._topic, index, max(there) + 1)
+            written = written_batches(raw or bootstrap or self._bootstrap, self._topic, index, max(there) + 1)
             fault = fault_in(written, {offset: int(value) for offset, value in acknowledged.items()})
             assert fault is None, f"partition {index}: {fault}"

@@ -100,6 +100,7 @@ TLS_KEYS = (
     "sluicegate.tls.files.check.interval.ms",
     "sluicegate.tls.handshake.timeout.ms",
     "sluicegate.tls.pem.max.bytes",
+    "sluicegate.tls.server.name",
     "ssl.allow.dn.changes",
     "ssl.allow.san.changes",
     "ssl.cipher.suites",
