@@ -12,8 +12,9 @@ from typing import Any
 
 NEEDLE_MIN = 8
 """Least characters of a needle: shorter texts are in outputs by chance."""
-PUBLIC = frozenset({"ca.crt", "config", "namespace", "tls.crt", "truststore.pem", "username"})
+PUBLIC = frozenset({"config", "namespace", "username"})
 """Keys of Secrets whose values are public."""
+_CERTIFICATE = "-----BEGIN CERTIFICATE-----"
 _RELEASES = "helm.sh/release.v1"
 """Type of Helm's Secrets with the manifests of a release."""
 _PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----\s+(.*?)-----END", re.DOTALL)
@@ -40,7 +41,7 @@ def of_value(key: str, text: str) -> Iterator[str]:
     """Yield the needles of a value, also as base64, in which Secrets are printed."""
     lines = [body.split() for body in _PRIVATE_KEY.findall(text)]
     plain = [key_lines[len(key_lines) // 2] for key_lines in lines if key_lines]
-    if not plain and key not in PUBLIC:
+    if not plain and key not in PUBLIC and _CERTIFICATE not in text:
         stripped = text.strip()
         plain = [stripped.rpartition(".")[2] if _TOKEN.match(stripped) else stripped]
     for needle in plain:
