@@ -198,7 +198,7 @@ up: venv  ## run examples/quickstart on this machine until Ctrl-C
 	$(BIN)/sluicegate up -f examples/quickstart -f examples/laptop --watch
 
 .PHONY: image
-image: venv  ## images as archives in dist/, on Debian without a builder: make image IMAGES="slim landing audit"
+image: venv  ## images as archives in dist/, on Debian without a builder: make image IMAGES="slim landing client audit"
 	@$(BIN)/python -m tools.image --builder $(BUILDER) $(IMAGES)
 
 .PHONY: bench
