@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from broker_runtime.apis.cluster import broker_heartbeat
+from broker_runtime.apis.cluster.api_versions import with_api_versions
 from broker_runtime.apis.configs import alter_client_quotas
 from broker_runtime.apis.request.call import Call, Ending
 from broker_runtime.apis.request.context import ApiSpec
@@ -231,6 +232,15 @@ async def test_an_unsupported_request_gets_an_empty_reply_if_configured() -> Non
     for cut in (unserved[:9], memoryview(struct.pack(">hhih", 99, 0, 9, 5))):
         with pytest.raises(ProtocolError):
             dispatch.handle(cut, peer)
+
+
+async def test_what_follows_the_header_of_an_unknown_version_is_not_read() -> None:
+    (api,) = with_api_versions()
+    too_many_tags = b"\xff\x01" + bytes(2 * 255)
+    frame = struct.pack(">hhih", API_VERSIONS, 142, 9, -1) + too_many_tags
+    (reply,) = cast(Reply, dispatcher(api).handle(memoryview(frame), NotedConnection()))
+    assert isinstance(reply, bytes)
+    assert struct.unpack_from(">iih", reply)[1:] == (9, ErrorCode.UNSUPPORTED_VERSION)
 
 
 async def test_a_request_that_needs_dns_is_forwarded_over_a_separate_link() -> None:
