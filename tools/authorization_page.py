@@ -52,7 +52,7 @@ _TAIL = """
   topic, and then gets TOPIC_AUTHORIZATION_FAILED when it fetches. The same applies to patterns of the push protocol.
 - Transactions are not served. Requests with a transactional id are checked first, and refused then.
 - Hosts are addresses. Apache Kafka after 4.3 also accepts networks.
-- CreateAcls refuses ACLs beyond `sluicegate.acls.max`.
+- CreateAcls refuses ACLs beyond `sluicegate.acls.max` and `sluicegate.acls.text.bytes.max`.
 - A node keeps `sluicegate.acls.decisions.max` decisions until an ACL changes.
 
 `sluicegate_authorization_denied_total` counts denied operations ([metrics](metrics.md)). The log has one of them in ten

@@ -14,7 +14,7 @@ from tests.fuzz.table import NAMES
 
 def main() -> int:
     """Fuzz, print what was done, and return 1 if there was a fault."""
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description="fuzz what is read from networks and disks")
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description="fuzz what networks and disks give")
     parser.add_argument("--minutes", type=float, default=480.0, help="for all targets together (default: a night)")
     parser.add_argument("--target", action="append", default=[], choices=[*NAMES], metavar="NAME")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time")

@@ -22,6 +22,7 @@ INSTRUMENTED = (
     "sluicegate_consumer",
     "sluicegate_operator.kafka_admin",
     "audit_pipeline",
+    "tests.fuzz.targets.planted",
 )
 INPUT_TIMEOUT_S = 10
 """Seconds for one input. An honest one takes milliseconds."""

@@ -20,7 +20,7 @@ _MODULES: Mapping[str, Sequence[str]] = {
         "sasl-frame",
         "first-credentials",
     ),
-    "texts": ("pem", "certificate", "mapping-rules", "properties", "login-module", "addresses"),
+    "texts": ("pem", "certificate", "mapping-rules", "subject", "properties", "login-module", "addresses"),
     "metadata": ("metadata-record", "metadata-history", "metadata-snapshot"),
     "storage": ("log-folder", "offset-checkpoint", "partition-metadata", "leader-epochs", "producer-snapshot"),
     "groups": ("group-record", "member-metadata", "topic-count", "push-frame", "push-partition"),
@@ -28,11 +28,14 @@ _MODULES: Mapping[str, Sequence[str]] = {
     "clients": ("admin-reply", "admin-stream", "consumer-answer"),
 }
 NAMES: Sequence[str] = tuple(name for names in _MODULES.values() for name in names)
+PLANTED = "planted-fault"
+"""A target with a fault, for the test of campaigns."""
 
 
 def target(name: str) -> AnyTarget:
     """Return a target. Raises KeyError for an unknown name."""
-    module = next((module for module, names in _MODULES.items() if name in names), None)
+    modules = {**_MODULES, "planted": (PLANTED,)}
+    module = next((module for module, names in modules.items() if name in names), None)
     if module is None:
         raise KeyError(name)
     found: Sequence[AnyTarget] = import_module(f"tests.fuzz.targets.{module}").TARGETS

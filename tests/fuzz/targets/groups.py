@@ -1,7 +1,8 @@
 """Groups: records of __consumer_offsets, what members send inside of requests, and the frames of the push protocol."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from typing import Any
 
 from broker_runtime.errors import KafkaError
 from broker_runtime.groups.classic.subscriptions import names_too_many, subscribed_topics
@@ -97,7 +98,7 @@ def _push_frame(data: bytes) -> None:
 def _push_frames() -> Iterable[bytes]:
     part = PartitionOffset("orders", partition_text(1, 0), 5)
     brokers = (Broker(1, "host", 9_092),)
-    written = (
+    written: Sequence[tuple[Layout[Any], Any]] = (
         (layouts.CLUSTER_METADATA_RESPONSE, ClusterMetadataResponse(0, 1, brokers)),
         (layouts.REGISTER_CONSUMER_REQUEST, RegisterConsumerRequest("g", "c", '{"orders":1}', True, "latest", 6_000)),
         (layouts.PING_RESPONSE, PingResponse(0, "c", (part,))),

@@ -22,8 +22,9 @@ from kafka_bytes.batches import (
     parse_header,
 )
 from sluicegate_consumer.errors import CorruptRecordsError
-from sluicegate_consumer.wire.batches import Aborted, delivered, records, split
+from sluicegate_consumer.wire.batches import delivered, records, split
 from sluicegate_consumer.wire.compression import unpack as consumer_unpack
+from sluicegate_consumer.wire.fetch import Aborted
 from tests.fuzz.target import Cut, Target
 from tests.support.logs.packed_batches import packed, xerial
 

@@ -4,7 +4,9 @@ import asyncio
 import random
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
+from broker_runtime.apis.request.context import ApiSpec
 from broker_runtime.apis.table import BROKER_APIS, CONTROLLER_APIS
 from broker_runtime.errors import ProtocolError
 from broker_runtime.slicing.steps import at_once
@@ -27,13 +29,12 @@ from tests.support.requests.random_answers import random_answer
 _SEED = 20_261_129
 _SIZE_BYTES = 4
 _TEXTS = (*TOPICS, "__consumer_offsets", "", "ö" * 40)
-_APIS = (*BROKER_APIS, *CONTROLLER_APIS)
+_APIS: tuple[ApiSpec[Any], ...] = (*BROKER_APIS, *CONTROLLER_APIS)
 _SERVED = {api.key: api for api in _APIS}
 _LIMITS = RequestLimits(items_max=1_000)
 _ON_CONTROLLER = 0x80
 _INPUTS_OF_A_NODE = 2_000
 """Inputs until a node is replaced: its topics and groups become many."""
-_LISTENER = 9_092
 
 
 def _request(data: bytes) -> None:

@@ -44,15 +44,20 @@ def _certificate_seeds() -> Iterable[bytes]:
     yield _authority().issue(_SUBJECT, "127.0.0.1", "localhost").der
 
 
+_RULES = ("DEFAULT", "RULE:^CN=(.*?),.*$/$1@x/L, RULE:^.*O=([^,]+).*$/$1/U,DEFAULT", "RULE:a\\/b/c\\/d/")
+
+
 def _rules(data: bytes) -> None:
-    text, _, subject = text_of(data).partition("\0")
-    with suppress(ConfigError, NoRuleError):
-        MappingRules(text).name(subject)
+    """Rules of an administrator. They are not matched: a pattern may take any time, as in Apache Kafka."""
+    with suppress(ConfigError):
+        MappingRules(text_of(data))
 
 
-def _rule_seeds() -> Iterable[bytes]:
-    for rules in ("DEFAULT", "RULE:^CN=(.*?),.*$/$1@x/L, RULE:^.*O=([^,]+).*$/$1/U,DEFAULT", "RULE:a\\/b/c\\/d/"):
-        yield f"{rules}\0{_SUBJECT}".encode()
+def _subject(data: bytes) -> None:
+    """The subject of a client's certificate, for usual rules."""
+    for rules in _RULES:
+        with suppress(NoRuleError):
+            MappingRules(rules).name(text_of(data))
 
 
 def _properties(data: bytes) -> None:
@@ -94,7 +99,8 @@ _LOGIN = b"""org.apache.kafka.common.security.plain.PlainLoginModule required
 TARGETS = (
     Target("pem", _pem, lambda: (_authority().pem.encode()[:400], _authority().pem.encode())),
     Target("certificate", _certificate, _certificate_seeds, 2_048),
-    Target("mapping-rules", _rules, _rule_seeds, 256),
+    Target("mapping-rules", _rules, lambda: [each.encode() for each in _RULES], 256),
+    Target("subject", _subject, lambda: (_SUBJECT.encode(), b"CN=a,O=b"), 1_024),
     Target("properties", _properties, lambda: (b"# c\na=b\\\n  c\nd : \\u00e9\\t\ne f\n",)),
     Target("login-module", _logins, lambda: (_LOGIN, _LOGIN.replace(b"/* why */", b"#")), 512),
     Target("addresses", _addresses, lambda: (b"10.0.0.1:5,[::1]:6,::ffff:1.2.3.4:1", b"10.0.0.0/8,::1", b"fe80::1%1")),

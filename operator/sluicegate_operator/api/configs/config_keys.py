@@ -265,6 +265,7 @@ BROKER_CONFIG: Mapping[str, ConfigValue] = {
     "sluicegate.controller.connection.setup.timeout.ms": long(1),
     "sluicegate.acls.decisions.max": WholeNumber(1),
     "sluicegate.acls.max": WholeNumber(1, 1_000_000),
+    "sluicegate.acls.text.bytes.max": WholeNumber(1_000),
     "sluicegate.fetch.repeated.partitions.max": WholeNumber(0),
     "sluicegate.fetch.session.partitions.max": WholeNumber(0),
     "sluicegate.frame.receive.timeout.ms": long(1),
