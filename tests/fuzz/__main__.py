@@ -5,10 +5,12 @@ with them. `--frames` also sends changed requests to real brokers (`tests.fuzz.s
 """
 
 import argparse
+import secrets
 import sys
 from pathlib import Path
 
 from tests.fuzz.campaign import ROOT, campaign, is_guided
+from tests.fuzz.sockets import storm
 from tests.fuzz.table import NAMES
 
 
@@ -19,7 +21,10 @@ def main() -> int:
     parser.add_argument("--target", action="append", default=[], choices=[*NAMES], metavar="NAME")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
     parser.add_argument("--folder", type=Path, default=ROOT / ".fuzz", help="keeps found inputs between runs")
+    parser.add_argument("--frames", type=int, default=0, help="changed requests to a real broker, before the targets")
     given = parser.parse_args()
+    if given.frames:
+        print(storm(given.frames, secrets.randbelow(2**32)).line(), flush=True)
     names = given.target or NAMES
     seconds = given.minutes * 60 * min(given.jobs, len(names)) / len(names)
     if not is_guided():
