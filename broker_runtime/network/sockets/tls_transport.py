@@ -31,7 +31,17 @@ class TlsTransport:
     A client passes the `server_name` that it expects in the certificate of the server.
     """
 
-    __slots__ = ("_begin", "_ended", "_fileno", "_identify", "_read_blocks", "_shaking", "_socket", "_write_blocks")
+    __slots__ = (
+        "_begin",
+        "_begun",
+        "_ended",
+        "_fileno",
+        "_identify",
+        "_read_blocks",
+        "_shaking",
+        "_socket",
+        "_write_blocks",
+    )
 
     def __init__(
         self,
@@ -44,6 +54,7 @@ class TlsTransport:
         self._shaking = True
         self._identify = identify
         self._ended: Callable[[Principal | None], None] | None = None
+        self._begun: Callable[[], None] | None = None
         self._read_blocks = (True, False)
         self._write_blocks = (server_name is None, server_name is not None)
         """Events of the socket, reading and writing, for which receiving and sending waits."""
@@ -52,9 +63,9 @@ class TlsTransport:
         self._begin: tuple[ssl.SSLContext, str | None] | None = (context, server_name)
         """What the session is created of; None once it exists. A silent client costs no session, which takes 40 kB."""
 
-    def on_handshake(self, ended: Callable[[Principal | None], None]) -> bool:
+    def on_handshake(self, ended: Callable[[Principal | None], None], begun: Callable[[], None]) -> bool:
         """Implement `Transport`."""
-        self._ended = ended
+        self._ended, self._begun = ended, begun
         return self._shaking
 
     @property
@@ -154,6 +165,9 @@ class TlsTransport:
                 suppress_ragged_eofs=False,
                 server_hostname=server_name,
             )
+            if self._begun is not None:
+                begun, self._begun = self._begun, None
+                begun()
         if not isinstance(self._socket, ssl.SSLSocket):
             raise ConnectionResetError(errno.ECONNRESET, "the connection was lost before the TLS handshake")
         return self._socket
@@ -208,6 +222,8 @@ class TlsTransport:
                 self._socket.unwrap()
         self._socket.close()
         self._fileno = -1
+        # They refer to the connection, which refers to this transport.
+        self._ended = self._begun = None
 
 
 def _failure(error: ssl.SSLError) -> OSError:

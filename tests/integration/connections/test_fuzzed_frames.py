@@ -1,7 +1,6 @@
 """Changed requests over PLAINTEXT, SASL_PLAINTEXT and SSL, before and after authentication, beside an honest client.
 
-`make fuzz` sends a million; the broker of tests/fuzz/sockets.py lives on, with a short log, and the client's records are
-all there.
+`make fuzz` sends a million. The broker lives on, its log stays short, and the client's records are all there.
 """
 
 import pytest

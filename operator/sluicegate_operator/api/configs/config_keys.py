@@ -99,6 +99,7 @@ TLS_KEYS = (
     "security.inter.broker.protocol",
     "sluicegate.tls.files.check.interval.ms",
     "sluicegate.tls.handshake.timeout.ms",
+    "sluicegate.tls.handshakes.max",
     "sluicegate.tls.pem.max.bytes",
     "ssl.allow.dn.changes",
     "ssl.allow.san.changes",
