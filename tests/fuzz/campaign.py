@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-_STARTUP_S = 120.0
+_STARTUP_S = 600.0
 """Time for imports, for the inputs of the corpus, and for an input that takes too long."""
 _TOLD_LINES = 40
 _EXECUTED = re.compile(r"stat::number_of_executed_units:\s+(\d+)")
