@@ -60,6 +60,17 @@ class StandardAuthorizer:
         """Another object after each change of the ACLs."""
         return self._acls().state
 
+    def frozen(self) -> "StandardAuthorizer":
+        """Return an authorizer with the current ACLs, which do not change, for another thread."""
+        index = self._acls()
+        index.is_shared = True
+        return StandardAuthorizer(
+            lambda: index,
+            self._super_users,
+            allow_everyone_if_no_acl_found=self._allows_unnamed,
+            kept_max=self._kept_max,
+        )
+
     def allows(self, principal: Principal, host: str, operation: int, resource: int, name: str) -> bool:
         """Return whether a client may perform the operation on the resource of this name."""
         return bool(self.operations(principal, host, resource, name) >> operation & 1)
