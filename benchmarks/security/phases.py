@@ -217,12 +217,17 @@ def memory(make: Maker, trusted: str) -> Found:
     """Measure a new broker: idle, and with idle connections."""
     with make() as broker:
         _settled(broker)
-        found = {"resident memory, idle with a TLS listener": Measured(resident_mb(broker.pid))}
+        found = {"resident memory, idle with a TLS listener": Measured(_megabytes(broker.pid))}
         options = {"trusted": trusted, "connections": CONNECTIONS}
         holder = workloads.start("hold_idle_by_tls", broker.host, broker.port(SECURE), **options)
         with _opened(holder):
-            found[f"resident memory, {CONNECTIONS:,} idle TLS connections"] = Measured(resident_mb(broker.pid))
+            found[f"resident memory, {CONNECTIONS:,} idle TLS connections"] = Measured(_megabytes(broker.pid))
     return found
+
+
+def _megabytes(pid: int) -> float:
+    """Return the resident memory in millions of bytes."""
+    return resident_mb(pid) * 2**20 / 1e6
 
 
 def _settled(broker: Broker) -> None:
