@@ -1,4 +1,4 @@
-"""What is measured of one running broker, phase by phase. Each phase returns its figures by row."""
+"""Measure one running broker, phase by phase. Each phase returns its figures by row."""
 
 import contextlib
 import subprocess

@@ -16,7 +16,7 @@ _IMPLY_DESCRIBE = sum(
     1 << each for each in (AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, AclOperation.ALTER)
 )
 _IMPLY_DESCRIBE_CONFIGS = 1 << AclOperation.ALTER_CONFIGS
-"""An ACL that allows one of these allows the other, too. One that denies one of these does not deny the other."""
+"""An ACL that allows one of these allows the implied operation, too. An ACL that denies it denies no other."""
 _ALL = 1 << AclOperation.ALL
 _KEPT_CHARACTERS_MAX = 1_024
 """Characters of a principal and a name whose decision is kept. Names of topics have 249; clients may send others."""
