@@ -17,6 +17,7 @@ from broker_runtime.metadata.changes import Changes
 from broker_runtime.security.acls.authorizer import StandardAuthorizer
 from broker_runtime.security.acls.model import AclOperation, AclPattern, AclPermission, AclResource
 from broker_runtime.security.principal import USER, Principal
+from broker_runtime.slicing.steps import at_once
 
 ACLS, NAMES, ROUNDS = 10_000, 2_000, 9
 HOST, PRINCIPALS, PREFIXES = "10.0.0.1", 200, 300
@@ -73,7 +74,7 @@ def main(count: int) -> None:
     area = acls(count)
     began_s = time.thread_time()
     one = StandardAuthorizer(lambda: area.index)
-    one.allows_any(WHO, HOST, AclOperation.WRITE, TOPIC)
+    at_once(one.allows_any(WHO, HOST, AclOperation.WRITE, TOPIC))
     print(f"  first check of any topic: {(time.thread_time() - began_s) * 1000:.2f} ms")
     began_s = time.thread_time()
     copy = area.copy()

@@ -17,6 +17,7 @@ from broker_runtime.network.quotas.metrics import Sample
 from broker_runtime.network.sockets.tls_transport import TlsTransport
 from broker_runtime.network.sockets.transport import TransportFactory
 from broker_runtime.node.tls.tls_metrics import tls_samples
+from broker_runtime.node.tls.tls_report import tls_report
 from broker_runtime.node.tls.tls_settings_of import tls_settings_of
 from broker_runtime.security.principal import Principal
 from broker_runtime.security.tls.change_rules import check_change, check_handshake
@@ -85,9 +86,9 @@ class TlsInForce:
         if loaded is None or not loaded.material.uses.dials:
             uses = _DIALS if loaded is None else loaded.material.uses | _DIALS
             loaded = self._loaded[listener] = self._load(listener, address.security_protocol, uses)
-        context = loaded.material.client
+        context, name = loaded.material.client, loaded.material.settings.server_name or address.host
         assert context is not None
-        return lambda connected: TlsTransport(connected, context, _found_by_sasl, server_name=address.host)
+        return lambda connected: TlsTransport(connected, context, _found_by_sasl, server_name=name)
 
     def _load(self, listener: str, protocol: SecurityProtocol, uses: Uses) -> _Loaded:
         settings = tls_settings_of(self._values, listener, protocol)
@@ -154,6 +155,10 @@ class TlsInForce:
                 listener,
                 "" if keys is None else f"; the certificate of {keys.infos[0].subject} ends {keys.infos[0].not_after}",
             )
+
+    def report(self) -> Mapping[str, Mapping[str, object]]:
+        """Return what is in force of each listener, see `tls_report`."""
+        return {name: tls_report(loaded.material, loaded.problem) for name, loaded in self._loaded.items()}
 
     def collect(self) -> Iterable[Sample]:
         """Return how often keys were replaced, when the certificates end, and the ciphers of open connections."""
