@@ -156,7 +156,7 @@ def test_nothing_acknowledged_is_lost(group: BrokerGroup, world: TlsWorld, tmp_p
                 kill_nodes(group, victims[number % len(victims)], drawn)
                 after = work.count
                 until(lambda: work.count > after + 200, "the producer goes on after the kill")  # noqa: B023
-                until(reauthentications, "clients authenticate again")
+                until(lambda: reauthentications() > 0, "clients authenticate again")
                 reauthenticated += reauthentications()
             finally:
                 client.kill()
