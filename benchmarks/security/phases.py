@@ -30,7 +30,7 @@ UNLIMITED = "TLS produce p99 in a storm of handshakes without a limit"
 LIMITED = f"TLS produce p99 in a storm of handshakes limited to {STORM_LIMIT}/s"
 _MESSAGES_SHARE = 60
 """Batches of one message are sent for as many megabytes less."""
-_STORM_BEGINS_S, _STORM_ENDS_S = 3.0, 2.0
+_STORM_BEGINS_S, _STORM_ENDS_S = 4.0, 2.0
 _GREEDY_BEGINS_S = 3.0
 _SETTLED_S, _PAUSE_S = 3.0, 0.2
 _PATIENCE_S = 120.0
