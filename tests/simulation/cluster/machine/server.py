@@ -9,7 +9,7 @@ from broker_runtime.clock import Clock
 from broker_runtime.config import SecurityProtocol
 from broker_runtime.network.connection.channel import Channel
 from broker_runtime.network.connection.connection import Connection
-from broker_runtime.network.connection.machine import SCRATCH_BYTES
+from broker_runtime.network.connection.incoming import SCRATCH_BYTES
 from broker_runtime.network.connection.shared import OwnedConnection, Shared
 from broker_runtime.network.settings import NetworkLimits, QuotaSettings
 from broker_runtime.wire.handler import FrameHandler, ServedConnection
