@@ -34,7 +34,7 @@ class Channel:
     def __init__(self, transport: Transport, origin: Origin, shared: Shared) -> None:
         self.transport = transport
         self.shared = shared
-        self.machine = ConnectionMachine(origin[0], origin[2][0], shared.buffers)
+        self.machine = ConnectionMachine(origin.connection_id, origin.peer[0], shared.buffers)
         self.connection = Connection(origin, self.machine, self, shared)
         self.interest = Interest(transport, shared.poller)
         """Reading is switched off only when bytes arrive while the client is muted: mostly none do."""

@@ -4,7 +4,7 @@
 This module knows neither APIs nor quotas.
 """
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from broker_runtime.errors import ProtocolError
 from broker_runtime.network.connection.connection_states import ConnectionEvent, ConnectionState
@@ -21,8 +21,14 @@ _WAITS_FOR_TURN = (ConnectionState.QUEUED, ConnectionState.THROTTLED, Connection
 HANDSHAKE_REFUSED, HANDSHAKE_CUT_OFF = "tls-handshake-refused", "tls-handshake-cut-off"
 """Kinds of refusals: one side refused the other, or the connection ended within the handshake."""
 
-Origin = tuple[int, str, tuple[str, int], float]
-"""Connection id, listener, peer, time of the accept in seconds."""
+
+class Origin(NamedTuple):
+    """Where a connection comes from. `peer` is the client's address and port."""
+
+    connection_id: int
+    listener: str
+    peer: tuple[str, int]
+    accepted_s: float
 
 
 class OpenChannel(Protocol):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable
 from broker_runtime.clock import Clock
 from broker_runtime.config import SecurityProtocol
 from broker_runtime.network.connection.channel import Channel
-from broker_runtime.network.connection.connection import Connection
+from broker_runtime.network.connection.connection import Connection, Origin
 from broker_runtime.network.connection.incoming import SCRATCH_BYTES
 from broker_runtime.network.connection.shared import OwnedConnection, Shared
 from broker_runtime.network.settings import NetworkLimits, QuotaSettings
@@ -116,7 +116,7 @@ class SimulatedServer:
 
     def connect(self, accepted: SimulatedSocket, listener: str, peer: tuple[str, int]) -> None:
         self._next_id += 1
-        origin = (self._next_id, listener, peer, self._clock.monotonic())
+        origin = Origin(self._next_id, listener, peer, self._clock.monotonic())
         channel = Channel(accepted, origin, self._shared)
         self._connections[self._next_id] = channel.connection
         channel.start()
