@@ -137,13 +137,14 @@ class AuditLogObserver:
         done.wait(timeout_s)
 
     def _begin_inventory(self) -> None:
-        self._inventory(iter(self._given.partitions()))
+        brokers = ",".join(map(str, sorted(self._given.registered_brokers())))
+        self._inventory(iter(self._given.partitions()), brokers or None)
 
-    def _inventory(self, left: Iterator[HostedPartition]) -> None:
+    def _inventory(self, left: Iterator[HostedPartition], brokers: str | None) -> None:
         told = list(islice(left, _INVENTORY_TURN))
         for partition in told:
-            self._log.inventory(partition)
+            self._log.inventory(partition, brokers)
         if len(told) == _INVENTORY_TURN:
-            self._inventory_timer = self._given.call_later(_INVENTORY_PAUSE_S, lambda: self._inventory(left))
+            self._inventory_timer = self._given.call_later(_INVENTORY_PAUSE_S, lambda: self._inventory(left, brokers))
         else:
             self._inventory_timer = self._given.call_later(self._settings.inventory_s, self._begin_inventory)

@@ -31,7 +31,7 @@ class Bench:
         observer.attach(
             BrokerFacts(
                 7, "cluster", str(self.log_dir), self.clock, lambda call: call(), self.timers.call_later,
-                lambda: iter(self.held),
+                lambda: iter(self.held), lambda: (8, 12, 7),
             )
         )  # fmt: skip
         observer.configure({key.replace("_", "."): text for key, text in config.items()})
