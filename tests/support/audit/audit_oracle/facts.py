@@ -170,7 +170,7 @@ MIRROR_BUCKETS: Final = """
     GROUP BY day, cluster_id, topic, bucket
 """
 
-COVERAGE: Final = """
+HEARD_WINDOWS: Final = """
     WITH
     numbers AS (
         SELECT cluster_id, broker_id, ts, 1 AS events FROM request
@@ -180,14 +180,20 @@ COVERAGE: Final = """
             FROM (SELECT DISTINCT cluster_id, broker_id, boot_id, first_seq, seq, ts FROM level_rollup)
     ),
     everything AS (
-        SELECT day_of(ts) AS day, cluster_id, broker_id, ts, events, 0 AS gaps, 0 AS missing FROM numbers
-        UNION ALL SELECT day_of(ts), cluster_id, broker_id, ts, 0, 1, events FROM gap
+        SELECT window_of(ts) AS at_us, cluster_id, broker_id, ts, events, 0 AS gaps, 0 AS missing FROM numbers
+        UNION ALL SELECT window_of(ts), cluster_id, broker_id, ts, 0, 1, events FROM gap
     )
-    SELECT day AS event_date, cluster_id, broker_id,
+    SELECT day_of(at_us) AS event_date, at_us AS window_start, cluster_id, broker_id,
         coalesce(min(ts) FILTER (gaps = 0), min(ts)) AS first_ts,
         coalesce(max(ts) FILTER (gaps = 0), max(ts)) AS last_ts,
         sum(events) AS events, sum(gaps) AS gaps, sum(missing) AS missing
-    FROM everything GROUP BY day, cluster_id, broker_id
+    FROM everything GROUP BY at_us, cluster_id, broker_id
+"""
+
+REGISTRATIONS: Final = """
+    SELECT day_of(ts) AS event_date, cluster_id, broker::INTEGER AS broker_id, min(ts) AS first_told
+    FROM (SELECT ts, cluster_id, unnest(string_split(registered_brokers, ',')) AS broker FROM inventory)
+    GROUP BY ALL
 """
 
 FACTS: Final = {
@@ -196,6 +202,7 @@ FACTS: Final = {
     "inventory_hours": INVENTORY_HOURS,
     "storm_bins": STORM_BINS,
     "mirror_buckets": MIRROR_BUCKETS,
-    "coverage": COVERAGE,
+    "heard_windows": HEARD_WINDOWS,
+    "registrations": REGISTRATIONS,
 }
 """SQL of each fact by name; each may read those before it."""
