@@ -57,7 +57,8 @@ def contract() -> Contract:
     tables = {name: _table(name, table) for name, table in read["tables"].items()}
     for name, columns in added["tables"].items():
         more = fields_of({"fields": columns})
-        tables[name] = replace(tables[name], fields=(*tables[name].fields, *more))
+        meaning = added["meanings"].get(name, tables[name].meaning)
+        tables[name] = replace(tables[name], meaning=meaning, fields=(*tables[name].fields, *more))
     return Contract(
         read["schema_version"], added["minor_version"], read["title"], read["meaning"], tables, read["spool"]
     )

@@ -83,12 +83,25 @@ TOPIC_DAYS: Final = """
 
 INVENTORY_HOURS: Final = """
     WITH
-    last_told AS (
-        SELECT hour_of(ts) AS hour, * FROM inventory
+    own AS (SELECT hour_of(ts) AS hour, * FROM inventory),
+    both_hours AS (
+        SELECT * FROM own
+        UNION ALL
+        SELECT o.hour + 3600000000 AS hour, o.* EXCLUDE (hour)
+        FROM own o SEMI JOIN own n ON n.cluster_id = o.cluster_id AND n.hour = o.hour + 3600000000
+            AND day_of(n.hour) = day_of(o.hour)
+    ),
+    newest_boot AS (
+        SELECT * FROM both_hours
+        QUALIFY boot_id = max(boot_id) OVER (PARTITION BY hour, cluster_id, broker_id)
+    ),
+    last_of_all AS (
+        SELECT * FROM newest_boot
         QUALIFY row_number() OVER (
-            PARTITION BY hour_of(ts), cluster_id, broker_id, topic, "partition" ORDER BY boot_id DESC, seq DESC
+            PARTITION BY hour, cluster_id, broker_id, topic, "partition" ORDER BY seq DESC
         ) = 1
     ),
+    last_told AS (SELECT * FROM last_of_all WHERE is_deleted IS NOT TRUE),
     partitions AS (
         SELECT hour, cluster_id, topic, "partition", sum(bytes) AS bytes,
             coalesce(max(bytes) FILTER (is_leader), 0) AS leader_bytes

@@ -229,8 +229,9 @@ IDLE_TOPICS: Final = """
         SELECT *, max(hour) OVER (PARTITION BY cluster_id) AS newest_hour FROM inventory_hours
     ),
     there AS (
-        SELECT * FROM newest WHERE hour >= newest_hour - 3600000000
-        QUALIFY row_number() OVER (PARTITION BY cluster_id, topic ORDER BY hour DESC) = 1
+        SELECT * FROM newest
+        WHERE hour = newest_hour OR (newest_hour % 86400000000 = 0 AND hour = newest_hour - 3600000000)
+        QUALIFY row_number() OVER (PARTITION BY cluster_id, topic ORDER BY hour) = 1
     ),
     uses AS (
         SELECT cluster_id, topic, max(last_produced) AS last_produced, max(last_fetched) AS last_fetched

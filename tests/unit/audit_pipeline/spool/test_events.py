@@ -92,9 +92,9 @@ def test_what_was_recorded_is_read_back_in_both_ways(
     assert told == [facts[:3] for request in requests for facts in request["partitions"]]
 
 
-@pytest.mark.parametrize(("values", "brokers"), [(("1,2",), "1,2"), ((), None), (("1,2", "later"), "1,2")])
+@pytest.mark.parametrize(("values", "brokers"), [(("1,2",), "1,2"), ((), None), (("1,2", True, "later"), "1,2")])
 def test_a_spool_of_another_minor_version_has_fewer_values_or_more(
-    values: tuple[str, ...], brokers: str | None
+    values: tuple[object, ...], brokers: str | None
 ) -> None:
     block = EventBlock(1, 0, 0.0)
     block.add("inventory", 1, 5, "orders", 1, 2, 3, 4, False, *values)
