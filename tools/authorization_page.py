@@ -53,6 +53,9 @@ _TAIL = """
 - Transactions are not served. Requests with a transactional id are checked first, and refused then.
 - Hosts are addresses. Apache Kafka after 4.3 also accepts networks.
 - CreateAcls refuses ACLs beyond `sluicegate.acls.max`.
+- DeleteAcls refuses filters that match more than 10,000 ACLs, or 100,000 if those of several filters are added. It
+  also refuses filters that need more than 2,000,000 comparisons with ACLs. A filter is compared with the ACLs of its
+  name or principal, and with all ACLs if it has neither.
 - A node keeps `sluicegate.acls.decisions.max` decisions until an ACL changes.
 
 `sluicegate_authorization_denied_total` counts denied operations ([metrics](metrics.md)). The log has one of them in ten

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 from uuid import UUID
 
-from broker_runtime.controller.capacity import RECORDS_MAX, check_records
+from broker_runtime.controller.capacity import check_records
+from broker_runtime.controller.matching_acls import MatchingAcls
 from broker_runtime.errors import ErrorCode, KafkaError, detached
 from broker_runtime.metadata.acls import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 from broker_runtime.metadata.image import MetadataImage
@@ -17,10 +18,10 @@ from broker_runtime.security.acls.model import (
     AclPermission,
     AclResource,
 )
-from broker_runtime.slicing.steps import Steps, chosen, listed
+from broker_runtime.slicing.steps import Steps, drain, each
 
 _RESOURCES = frozenset(kind for kind in AclResource if kind > AclResource.ANY)
-_OPERATIONS = frozenset(each for each in AclOperation if each > AclOperation.ANY)
+_OPERATIONS = frozenset(kind for kind in AclOperation if kind > AclOperation.ANY)
 
 
 def create_acls(
@@ -81,22 +82,14 @@ def delete_acls(
 ) -> Steps[tuple[Sequence[MetadataRecord], Sequence[Sequence[Acl]]]]:
     """Return the records that remove the matching ACLs, and the matching ones of each filter.
 
-    Several filters may match the same ACL. Raises KafkaError if more than 10,000 match.
+    Several filters may match the same ACL. Raises KafkaError if more than 10,000 match, or the search would take long.
     """
-    removed: dict[UUID, None] = {}
-    results: list[Sequence[Acl]] = []
-    known = yield from listed(image.acls.items())
-    for wanted in filters:
-        found = yield from chosen(known, lambda item, wanted=wanted: wanted.matches(item[1]))  # type: ignore[misc]
-        removed.update(dict.fromkeys(acl_id for acl_id, _ in found))
-        if len(removed) > RECORDS_MAX:
-            raise _invalid(
-                f"Cannot remove more than {RECORDS_MAX} acls in a single delete operation. Split it into several "
-                "requests."
-            )
-        results.append([acl for _, acl in found])
-        yield
-    return [RemoveAccessControlEntryRecord(acl_id) for acl_id in removed], results
+    matching = MatchingAcls(image.acls)
+    results = yield from matching.find(filters)
+    ids = (image.acls.id_of(acl) for acl in matching.distinct)
+    records = yield from each((acl_id for acl_id in ids if acl_id is not None), RemoveAccessControlEntryRecord)
+    yield from drain(matching.distinct)
+    return records, results
 
 
 def _named(kind: type[AclResource | AclPattern | AclOperation | AclPermission], number: int) -> str:

@@ -36,7 +36,7 @@ class HttpRoutes:
 
     def by_path(self) -> dict[tuple[str, str], Route]:
         """Return the routes that the roles of this process have, by method and path."""
-        routes: dict[tuple[str, str], Route] = {}
+        routes: dict[tuple[str, str], Route] = {("GET", "/tls"): self._show_tls}
         if self._parts.settings.is_controller:
             routes["GET", "/brokers"] = self._show_brokers
         if self._parts.settings.is_broker:
@@ -91,6 +91,13 @@ class HttpRoutes:
         if request.query.get("held") == "true":
             return json_answer(200, limits.held())
         return json_answer(200, limits.page(request.query.get("after", "")))
+
+    async def _show_tls(self, request: HttpRequest) -> HttpAnswer:
+        """Show which certificates are in force: those of listeners, and those of connections to other nodes."""
+        listeners = [
+            {"listener": name, **found} for tls in self._parts.tls for name, found in sorted(tls.report().items())
+        ]
+        return json_answer(200, {"listeners": listeners})
 
     async def _leave_by_request(self, request: HttpRequest) -> HttpAnswer:
         """Run a controlled shutdown for a pod's preStop hook: a later SIGTERM finds it done."""

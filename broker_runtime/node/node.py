@@ -43,7 +43,6 @@ from broker_runtime.node.loop_watch import LoopWatch
 from broker_runtime.node.node_metrics import NodeMetrics
 from broker_runtime.node.node_parts import NodeParts
 from broker_runtime.node.node_readiness import readiness
-from broker_runtime.node.tls.tls_on_demand import TlsOnDemand
 from broker_runtime.storage.disk.disk import ThreadedDisk
 from broker_runtime.storage.disk.filesystem import OsFileSystem
 from broker_runtime.storage.disk.waiters import SlicedCallbacks
@@ -127,7 +126,6 @@ class Node:
         self.settings = settings
         self._clock = clock or SystemClock()
         self.parts = NodeParts(settings, self._clock)
-        self._tls = TlsOnDemand(settings)
         self._metrics = NodeMetrics(self.parts, watch)
         self._undo: list[Callable[[], Awaitable[None]]] = []
         self._background: set[asyncio.Task[None]] = set()
@@ -194,7 +192,7 @@ class Node:
             if settings.config.log_cleaner_enable:
                 self._spawn(logs.cleaner.run(), "log cleaner")
         self._spawn(self._tick(logs), "housekeeping")
-        for tls in (self._tls, *(node.tls for node in (self.parts.broker, self.parts.controller) if node is not None)):
+        for tls in self.parts.tls:
             self._spawn(tls.watch(), "files of TLS")
 
     def _wanted_cluster_id(self) -> str | None:
@@ -265,7 +263,8 @@ class Node:
         if controller is not None and self._is_only_controller:
             link = LoopbackLink(controller.dispatcher)
         else:
-            dialler = SocketDialler(asyncio.get_running_loop(), self._tls.dialling(self.settings.controller_listener))
+            listener = self.settings.controller_listener
+            dialler = SocketDialler(asyncio.get_running_loop(), self.parts.tls_to_controllers.dialling(listener))
             login = login_to_controllers(self.settings)
             connector = ClientConnector(dialler, limits_to_controllers(self.settings), login)
             link = SocketLink(self.settings.quorum, connector)

@@ -6,6 +6,7 @@ from broker_runtime.cluster.membership import Membership
 from broker_runtime.config import BrokerSettings
 from broker_runtime.node.broker_node import BrokerNode
 from broker_runtime.node.controller_node import ControllerNode
+from broker_runtime.node.tls.tls_on_demand import TlsOnDemand
 from broker_runtime.storage.disk.waiters import SlicedCallbacks
 from broker_runtime.storage.log_dir.log_dir_health import LogDirHealth
 
@@ -22,6 +23,7 @@ class NodeParts:
         "membership",
         "settings",
         "stopping",
+        "tls_to_controllers",
         "wakes",
     )
 
@@ -35,3 +37,9 @@ class NodeParts:
         self.log_dir_health: LogDirHealth | None = None
         self.wakes: SlicedCallbacks | None = None
         self.stopping = False
+        self.tls_to_controllers = TlsOnDemand(settings)
+
+    @property
+    def tls(self) -> list[TlsOnDemand]:
+        """The TLS of this node's listeners and connections."""
+        return [self.tls_to_controllers, *(node.tls for node in (self.broker, self.controller) if node is not None)]

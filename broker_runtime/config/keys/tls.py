@@ -121,6 +121,13 @@ class TlsConfig(Config):
         None,
         _OF_LISTENER,
     )
+    sluicegate_tls_server_name: Key[str | None] = _listener(
+        "sluicegate.tls.server.name",
+        STRING,
+        None,
+        "The name that the certificate of another node must have, instead of the name or address by which this node "
+        "connects to it.",
+    )
     ssl_allow_dn_changes: Key[bool] = _listener(
         "ssl.allow.dn.changes",
         BOOLEAN,

@@ -168,6 +168,7 @@ def _resolved(
     after: dict[str, tuple[str, ...]] = {}
     changed: list[str] = []
     for regex, found in result.items():
+        yield
         if not subscriptions.regexes[regex]:
             continue
         known = subscriptions.resolved.get(regex)
@@ -175,7 +176,6 @@ def _resolved(
         after[regex] = _topics(found, before[regex])
         if before[regex] != after[regex]:
             changed.append(regex)
-        yield
     names = yield from subscriptions.topics_after([before[one] for one in changed], [after[one] for one in changed])
     topics_max = environment.config.sluicegate_group_topics_max
     if names is not None and len(names) > max(topics_max, len(subscriptions.topics)):

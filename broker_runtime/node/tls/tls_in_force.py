@@ -6,6 +6,7 @@ import socket
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from broker_runtime.config import BrokerSettings, SecurityProtocol, ServerAddress, Value
@@ -16,9 +17,11 @@ from broker_runtime.network.quotas.metrics import Sample
 from broker_runtime.network.sockets.tls_transport import TlsTransport
 from broker_runtime.network.sockets.transport import TransportFactory
 from broker_runtime.node.tls.tls_metrics import tls_samples
+from broker_runtime.node.tls.tls_report import tls_report
 from broker_runtime.node.tls.tls_settings_of import tls_settings_of
 from broker_runtime.security.principal import Principal
 from broker_runtime.security.tls.change_rules import check_change, check_handshake
+from broker_runtime.security.tls.cipher_counts import CipherCounts
 from broker_runtime.security.tls.material import TlsMaterial, Uses, load
 from broker_runtime.security.tls.tls_settings import TlsSettings
 
@@ -52,6 +55,7 @@ class TlsInForce:
         self._loaded: dict[str, _Loaded] = {}
         """By the listener's name in upper case."""
         self._reloads: Counter[tuple[str, str]] = Counter()
+        self._ciphers = CipherCounts()
 
     @property
     def problems(self) -> list[str]:
@@ -66,11 +70,13 @@ class TlsInForce:
         if self._is_between_brokers(listener):
             check_handshake(loaded.material, loaded.material)
         authenticates = protocol is SecurityProtocol.SSL
+        shaken = partial(self._ciphers.begin, listener)
 
         def wrap(accepted: socket.socket) -> TlsTransport:
             material = self._loaded[listener].material
             assert material.server is not None
-            return TlsTransport(accepted, material.server, material.principal_of if authenticates else _found_by_sasl)
+            identify = material.principal_of if authenticates else _found_by_sasl
+            return TlsTransport(accepted, material.server, identify, shaken=shaken)
 
         return wrap
 
@@ -80,9 +86,9 @@ class TlsInForce:
         if loaded is None or not loaded.material.uses.dials:
             uses = _DIALS if loaded is None else loaded.material.uses | _DIALS
             loaded = self._loaded[listener] = self._load(listener, address.security_protocol, uses)
-        context = loaded.material.client
+        context, name = loaded.material.client, loaded.material.settings.server_name or address.host
         assert context is not None
-        return lambda connected: TlsTransport(connected, context, _found_by_sasl, server_name=address.host)
+        return lambda connected: TlsTransport(connected, context, _found_by_sasl, server_name=name)
 
     def _load(self, listener: str, protocol: SecurityProtocol, uses: Uses) -> _Loaded:
         settings = tls_settings_of(self._values, listener, protocol)
@@ -150,11 +156,15 @@ class TlsInForce:
                 "" if keys is None else f"; the certificate of {keys.infos[0].subject} ends {keys.infos[0].not_after}",
             )
 
+    def report(self) -> Mapping[str, Mapping[str, object]]:
+        """Return what is in force of each listener, see `tls_report`."""
+        return {name: tls_report(loaded.material, loaded.problem) for name, loaded in self._loaded.items()}
+
     def collect(self) -> Iterable[Sample]:
-        """Return how often keys were replaced, and when the certificates end."""
+        """Return how often keys were replaced, when the certificates end, and the ciphers of open connections."""
         keys = {listener: loaded.material.keys for listener, loaded in self._loaded.items()}
         ends_s = {name: store.infos[0].not_after.timestamp() for name, store in keys.items() if store is not None}
-        return tls_samples(self._reloads, ends_s)
+        return tls_samples(self._reloads, ends_s, self._ciphers.open)
 
 
 def _found_by_sasl(certificate: bytes | None) -> Principal | None:

@@ -72,6 +72,10 @@ class TlsOnDemand:
             if self._in_force is not None:
                 await self._in_force.check_files()
 
+    def report(self) -> Mapping[str, Mapping[str, object]]:
+        """Return what is in force of each listener that has been used, by name."""
+        return {} if self._in_force is None else self._in_force.report()
+
     def collect(self) -> Iterable[Sample]:
         return () if self._in_force is None else self._in_force.collect()
 

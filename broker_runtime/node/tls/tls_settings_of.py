@@ -50,6 +50,7 @@ def tls_settings_of(values: Mapping[str, Value], listener: str, protocol: Securi
         client_auth=client_auth.lower(),
         principal_rules=value(BrokerConfig.ssl_principal_mapping_rules),
         check_names=bool(value(BrokerConfig.ssl_endpoint_identification_algorithm)),
+        server_name=value(BrokerConfig.sluicegate_tls_server_name),
         allow_dn_changes=value(BrokerConfig.ssl_allow_dn_changes),
         allow_san_changes=value(BrokerConfig.ssl_allow_san_changes),
         pem_max_bytes=value(BrokerConfig.sluicegate_tls_pem_max_bytes),

@@ -96,6 +96,11 @@ class AclFilter(NamedTuple):
         """Whether a number is UNKNOWN, so that the filter cannot match."""
         return 0 in (self.resource, self.pattern, self.operation, self.permission)
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether the filter has the identity of one ACL, so that it matches this one at most."""
+        return None not in self and self.pattern != AclPattern.MATCH and AclOperation.ANY not in self
+
     def matches(self, acl: Acl) -> bool:
         return (
             self.resource in (AclResource.ANY, acl.resource)

@@ -53,6 +53,8 @@ class TlsSettings:
     principal_rules: str = "DEFAULT"
     check_names: bool = True
     """Whether this node checks the names in the certificates of other nodes."""
+    server_name: str | None = None
+    """The name that certificates of other nodes must have; None for the host that this node connects to."""
     allow_dn_changes: bool = False
     allow_san_changes: bool = False
     pem_max_bytes: int = 1_048_576

@@ -152,7 +152,7 @@ class FleetContext(ReconcileContext, SecretStore, Protocol):
     @property
     def figures(self) -> RollMetrics: ...
 
-    async def pool_of(self, key: ClusterKey, brokers: tuple[BrokerAddress, ...]) -> BrokerPool | None:
+    async def pool_of(self, cluster: BrokerCluster, brokers: tuple[BrokerAddress, ...]) -> BrokerPool | None:
         """Return connections to these brokers; None for no brokers."""
 
 

@@ -54,7 +54,7 @@ class ListenerReconciler:
             return unless_refused(refusals, None)
         # Planned without those that cannot be read, brokers would close their ports.
         held = cluster.spec.paused or bool(snapshot.unreadable_of(BROKER_LISTENER))
-        pool_of, lasts = partial(context.pool_of, key), partial(self._refusals.lasts, cluster.metadata.uid)
+        pool_of, lasts = partial(context.pool_of, cluster), partial(self._refusals.lasts, cluster.metadata.uid)
         certificates = await self._certificates.apply(listeners, held=held)
         admitted = [_with_certificate(listener, certificates[listener.name].secret) for listener in listeners]
         seen = await context.fleet.listeners.reconcile(cluster, admitted, pool_of, lasts, held=held)

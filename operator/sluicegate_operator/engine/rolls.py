@@ -166,7 +166,7 @@ class RollReconciler:
             nodes = await context.fleet.nodes(cluster, listeners)
             if nodes is None:
                 return None
-            pool = await context.pool_of(key, nodes.addresses)
+            pool = await context.pool_of(cluster, nodes.addresses)
             partitions = Partitions()
             if any(node.reasons for node in nodes.nodes) or _shrinks(cluster, nodes):
                 partitions = await read_partitions(pool, nodes.view.overview)

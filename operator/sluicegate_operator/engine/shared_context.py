@@ -1,6 +1,7 @@
 """The common part of the contexts of the operator and of `sluicegate up`."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Hashable, Iterable
 from typing import Generic, NoReturn, TypeVar
 
@@ -14,9 +15,12 @@ from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.external.external import ExternalFleet
 from sluicegate_operator.fleet.external.external_security import ReadSecret, SecretUnusableError, no_secrets
 from sluicegate_operator.fleet.kafka.asking import BrokerPool
+from sluicegate_operator.fleet.node_security import NodeSecurity, NoNodeSecurityError
 from sluicegate_operator.fleet.pods.by_cluster import ByCluster
 from sluicegate_operator.fleet.protocol import Fleet
 from sluicegate_operator.planning.external.external import Sibling
+
+log = logging.getLogger(__name__)
 
 AnyFleet = TypeVar("AnyFleet", bound=Fleet)
 
@@ -41,13 +45,14 @@ class SharedContext(Generic[AnyFleet]):
         self.is_due: Callable[[str, ClusterKey], bool] = _no_queues
         """Function that returns whether that queue must reconcile a cluster again, for a change since it began."""
         self._said: ChangedMessages[tuple[Hashable, ...]] = ChangedMessages()
+        self.node_security = NodeSecurity(read_secret)
         self._pools = Pools(may_write)
 
     async def pool(self, cluster: BrokerCluster) -> BrokerPool | None:
         """Return the brokers that have an address now; None while there is none. Connections are kept between calls."""
         key = (cluster.namespace, cluster.name)
         if not cluster.spec.is_external:
-            return await self.pool_of(key, await self.fleet.broker_addresses(cluster))
+            return await self.pool_of(cluster, await self.fleet.broker_addresses(cluster))
         brokers = await self.external.broker_addresses(cluster)
         try:
             security = await self.external.security(cluster)
@@ -56,8 +61,16 @@ class SharedContext(Generic[AnyFleet]):
             return None
         return await self._pools.of(key, brokers, security)
 
-    async def pool_of(self, key: ClusterKey, brokers: tuple[BrokerAddress, ...]) -> BrokerPool | None:
-        return await self._pools.of(key, brokers)
+    async def pool_of(self, cluster: BrokerCluster, brokers: tuple[BrokerAddress, ...]) -> BrokerPool | None:
+        """Return connections to these brokers of a bundled cluster; None without brokers or without a certificate."""
+        try:
+            security = await self.node_security.of(cluster)
+        except NoNodeSecurityError as error:
+            # The condition CertificatesCurrent of the BrokerCluster reports it.
+            if self.is_news(str(error), "node security", cluster.metadata.uid):
+                log.warning("cluster %s: the operator cannot connect to its nodes: %s", cluster.name, error)
+            return None
+        return await self._pools.of((cluster.namespace, cluster.name), brokers, security)
 
     def is_news(self, sentence: str, *subject: Hashable) -> bool:
         """Return whether the last sentence about the subject was another one. It keeps repetitions out of logs."""
@@ -65,6 +78,7 @@ class SharedContext(Generic[AnyFleet]):
 
     async def forget_cluster(self, key: ClusterKey) -> None:
         self.progress.forget(key)
+        self.node_security.forget(key)
         await self.external.forget(key)
         await self._pools.forget(key)
 

@@ -8,6 +8,7 @@ from sluicegate_operator.api.schema.metadata import Resource, Status
 from sluicegate_operator.engine.context import Found, ReconcileContext
 from sluicegate_operator.kube.client.one_by_one import Refusals
 from sluicegate_operator.kube.http.errors import KubeError
+from sluicegate_operator.planning.certificates.cluster_ca_status import CertificatesSeen, certificates_finding
 from sluicegate_operator.planning.status.conditions import STALLED
 from sluicegate_operator.planning.status.unreadable import UNREADABLE
 
@@ -57,6 +58,15 @@ async def report_stalled(context: ReconcileContext, resource: Resource, status: 
         return
     if before is None or (before.status, before.reason) != (after.status, after.reason):
         await context.post(resource, "Warning", after.reason, after.message)
+
+
+async def report_certificates(context: ReconcileContext, cluster: BrokerCluster, seen: CertificatesSeen | None) -> None:
+    """Record a Warning about what prevents the renewal of a cluster's own certificates, once while it lasts."""
+    found = certificates_finding(seen) if seen is not None and (seen.problem or seen.ending) else None
+    said = "" if found is None else found.message
+    if context.is_news(said, "certificates", cluster.metadata.uid) and found is not None:
+        log.warning("cluster %s: %s", cluster.name, said)
+        await context.post(cluster, "Warning", found.reason, said)
 
 
 async def report_foreign_scale(context: ReconcileContext, cluster: BrokerCluster, sentences: Iterable[str]) -> None:

@@ -5,21 +5,26 @@ manifests to them, and stops them when the cluster is gone.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from sluicegate_operator.api import BrokerCluster, BrokerListener
+from sluicegate_operator.engine.certificates.cluster_certificates import ClusterCertificates
 from sluicegate_operator.engine.external_clusters import FOLLOWERS, ExternalClusters
 from sluicegate_operator.engine.listener_certificates import ListenerCertificates
 from sluicegate_operator.engine.snapshot import ClusterKey
+from sluicegate_operator.engine.telling import report_certificates
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.kube.http.kinds import BROKER_LISTENER
 from sluicegate_operator.local.context import LocalContext
 from sluicegate_operator.local.landers import LocalLanders
 from sluicegate_operator.local.limit_changes import LimitChanges
+from sluicegate_operator.planning.certificates.cluster_ca_status import CertificatesSeen
 
 OF_BROKERS = (*FOLLOWERS, "observers")
 """Queues that reconcile again when brokers start or stop."""
 EXTERNAL_EVERY_S = 5.0
+CERTIFICATES_RETRY = Retry(2.0, 10.0)
 
 
 class LocalClusters:
@@ -34,6 +39,7 @@ class LocalClusters:
         self._limits = limits
         self._say = say
         self._certificates = ListenerCertificates(context)
+        self._own_certificates = ClusterCertificates(context, context.node_security)
         self._external = ExternalClusters(context)
         self._pids: dict[ClusterKey, tuple[int | None, ...]] = {}
         """Process ids of the brokers when the other queues were last marked for them."""
@@ -48,6 +54,9 @@ class LocalClusters:
             return None
         if cluster.spec.is_external:
             return await self._observe_external(cluster)
+        certificates = await self._keep_certificates(cluster)
+        if certificates is not None and not certificates.usable:
+            return CERTIFICATES_RETRY
         if key not in self._context.running:
             await self._fleet.start(cluster, await self._admitted(snapshot.listeners))
             self._context.running.add(key)
@@ -59,7 +68,17 @@ class LocalClusters:
         if pids != self._pids.get(key):
             self._pids[key] = pids
             self._mark_for_brokers(key)
+        if certificates is not None and not certificates.settled:
+            return CERTIFICATES_RETRY
         return self._context.resync_s(cluster)
+
+    async def _keep_certificates(self, cluster: BrokerCluster) -> CertificatesSeen | None:
+        """Make and renew the cluster's own certificates, also before the first start of a paused cluster."""
+        if cluster.spec.paused and (cluster.namespace, cluster.name) in self._context.running:
+            return None
+        seen = await self._own_certificates.keep(cluster, partial(self._fleet.in_force, cluster))
+        await report_certificates(self._context, cluster, seen)
+        return seen
 
     async def _admitted(self, listeners: Sequence[BrokerListener]) -> list[BrokerListener]:
         """Return the listeners with their certificates. Brokers would restart for certificates after their start."""
@@ -77,6 +96,7 @@ class LocalClusters:
         self.external.pop(key, None)
         self._pids.pop(key, None)
         await self._context.forget_cluster(key)
+        self._own_certificates.forget(key)
         self._limits.forget(key)
         await self._fleet.remove(*key)
         await self._landers.forget(key[1])

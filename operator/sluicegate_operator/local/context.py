@@ -39,6 +39,7 @@ class LocalContext(SharedContext[LocalFleet]):
     ) -> None:
         """Create the context. `changed` is called after a status has changed."""
         super().__init__(fleet, self._clusters, read_secret=self.read_secret)
+        fleet.security = self.node_security.of
         self._objects = objects
         self._secrets = secrets
         self._certificates = LocalCertificates(secrets)

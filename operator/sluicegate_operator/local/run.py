@@ -37,13 +37,15 @@ from sluicegate_operator.local.limit_changes import LimitChanges, LimitCheck
 from sluicegate_operator.local.objects import LocalObjects
 from sluicegate_operator.local.secrets import LocalSecrets
 from sluicegate_operator.local.state import ProgressLines, cluster_row, progress_of, resource_row
-from sluicegate_operator.planning.layout.cluster_layout import INTERNAL
+from sluicegate_operator.planning.layout.cluster_layout import INTERNAL, Role
+from sluicegate_operator.planning.layout.node_certificates import server_name
 from sluicegate_operator.planning.observers.observers import plan_observers
 from sluicegate_operator.quotas.limit_changes import changed_limits
 from sluicegate_operator.quotas.observed import HttpPlaces, ObservedReconciler
 from sluicegate_operator.quotas.plan import QuotaPlan, plan_quotas
 from sluicegate_operator.quotas.reconcile import OBSERVED, STATUSES, QuotaReconciler
 from sluicegate_operator.quotas.statuses import QuotaStatuses
+from sluicegate_operator.resources.secrets.cluster_secrets import nodes_secret_name
 
 FIRST_LOOK_S = 10.0
 """Most seconds that `apply` waits until new clusters are settled."""
@@ -270,6 +272,14 @@ class LocalRun:
                 f"  {node['role']} {node['id']}, pid {node['pid']}: {', '.join(shown)}, http://{node['http']}/metrics"
             )
 
+    def _security_told(self, key: ClusterKey) -> dict[str, str] | None:
+        """Return where commands find the certificate for the listener INTERNAL, and the name of the brokers' own."""
+        cluster = self._objects.snapshot(key, ()).cluster
+        if cluster is None or cluster.spec.cluster_ca is None:
+            return None
+        secret = self._secrets.path(key[0], nodes_secret_name(key[1]))
+        return {"secret": str(secret), "server_name": server_name(cluster, Role.BROKER)}
+
     def _processes_changed(self) -> None:
         for key in self._context.running:
             self._queues["clusters"].mark(key)
@@ -288,7 +298,9 @@ class LocalRun:
             clusters[key[1]] = {"nodes": nodes, "resources": [], "progress": progress}
             if (brokers := external.get(key)) is not None:
                 clusters[key[1]]["external"] = [f"{broker.host}:{broker.port}" for broker in brokers]
-            elif key in self._clusters.chosen:
+            elif (told := self._security_told(key)) is not None:
+                clusters[key[1]]["security"] = told
+            if key in self._clusters.chosen and key not in external:
                 clusters[key[1]]["resources"].append(cluster_row(key[1], nodes, progress))
         shown_by_nodes = self._clusters.chosen - external.keys()
         for resource in self._objects.resources:

@@ -144,7 +144,9 @@ def pod_spec(cluster: BrokerCluster, nodes: NodeSet) -> dict[str, Any]:
         "volumes": [{"name": "config", "configMap": {"name": config_map}}],
     }
     if nodes.is_broker:
-        spec["volumes"] += observer_volumes(cluster) + store_volumes(nodes.stores)
+        spec["volumes"] += observer_volumes(cluster)
+    spec["volumes"] += store_volumes(nodes.stores)
+    if nodes.is_broker:
         if landing := cluster.spec.landing:
             spec["initContainers"] = [lander(cluster, landing, spec["containers"][0], LOG_DIR)]
             spec["volumes"] += lander_volumes(landing)
@@ -197,8 +199,9 @@ def _container(cluster: BrokerCluster, nodes: NodeSet) -> dict[str, Any]:
     if nodes.is_broker:
         if path := observer_python_path(cluster):
             container["env"].append({"name": "PYTHONPATH", "value": path})
-        container["volumeMounts"] += observer_mounts(cluster) + store_mounts(nodes.stores)
+        container["volumeMounts"] += observer_mounts(cluster)
         container["lifecycle"] = {"preStop": {"exec": {"command": _controlled_shutdown(nodes)}}}
+    container["volumeMounts"] += store_mounts(nodes.stores)
     return container
 
 

@@ -6,7 +6,8 @@ The producer is confluent-kafka's, idempotent, with acks=all, in a thread. The c
 import threading
 import time
 from collections import defaultdict, deque
-from types import TracebackType
+from collections.abc import Mapping
+from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -67,7 +68,7 @@ class Partitions:
 class RunningConsumer:
     """A consumer that reads all partitions from the start during faults, and records what no consumer may see."""
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+    def __init__(self, bootstrap: str, topic: str, partitions: int, security: Mapping[str, Any]) -> None:
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
@@ -79,6 +80,7 @@ class RunningConsumer:
                 "fetch.error.backoff.ms": 50,
             }
             | _RECONNECT
+            | dict(security)
         )
         self._consumer.assign([TopicPartition(topic, index, 0) for index in range(partitions)])
         self.seen: dict[int, dict[int, bytes]] = {index: {} for index in range(partitions)}
@@ -140,7 +142,17 @@ def _end_of(consumer: Consumer, partition: TopicPartition) -> int:
 class AcknowledgedWorkload:
     """Owns the producer's thread and a RunningConsumer; keeps what was acknowledged."""
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int, *, pause_s: float = 0.001) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        partitions: int,
+        *,
+        pause_s: float = 0.001,
+        security: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        """`security` has librdkafka's settings of TLS and SASL. `check` then needs `raw`."""
+        self._security = dict(security)
         self._bootstrap = bootstrap
         self._topic = topic
         self._partitions = partitions
@@ -164,7 +176,7 @@ class AcknowledgedWorkload:
 
     def __enter__(self) -> Self:
         self._last_s = time.monotonic()
-        self._consumer = RunningConsumer(self._bootstrap, self._topic, self._partitions)
+        self._consumer = RunningConsumer(self._bootstrap, self._topic, self._partitions, self._security)
         self._thread.start()
         return self
 
@@ -190,6 +202,7 @@ class AcknowledgedWorkload:
             }
             | _SETTINGS
             | _RECONNECT
+            | self._security
         )
         while not self._stop.is_set():
             value = b"%d" % self.sent
@@ -217,6 +230,7 @@ class AcknowledgedWorkload:
         """All readable records, by partition and offset."""
         consumer = Consumer(
             {"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False, "log_level": 2}
+            | self._security
         )
         found: dict[int, dict[int, bytes]] = defaultdict(dict)
         try:
@@ -232,13 +246,14 @@ class AcknowledgedWorkload:
             consumer.close()
         return found
 
-    def check(self, bootstrap: str | None = None) -> None:
+    def check(self, bootstrap: str | None = None, *, raw: str | None = None) -> None:
         """Assert that each acknowledged record is at its acknowledged offset, in order, and no record is there twice.
 
         This holds as far as Kafka promises it: `producer_epochs` says when a record without an acknowledgement may
         repeat.
 
-        `bootstrap`: where to read the records, if no broker has its first address any more.
+        `bootstrap`: where to read the records, if no broker has its first address any more. `raw`: a listener without
+        authentication for reading the batches, if the workload uses one with authentication.
 
         The consumer that ran all the time must have read the same: no record twice, and none that is gone now.
         """
@@ -267,6 +282,6 @@ class AcknowledgedWorkload:
             assert not missing, (
                 f"partition {index}: {len(missing)} acknowledged records are lost: {sorted(missing)[:5]}"
             )
-            written = written_batches(bootstrap or self._bootstrap, self._topic, index, max(there) + 1)
+            written = written_batches(raw or bootstrap or self._bootstrap, self._topic, index, max(there) + 1)
             fault = fault_in(written, {offset: int(value) for offset, value in acknowledged.items()})
             assert fault is None, f"partition {index}: {fault}"

@@ -15,6 +15,7 @@ from sluicegate_operator.api.configs.config_orders import BROKER_ORDERS, config_
 from sluicegate_operator.api.models.audit_landing import AuditLanding, AuditSettings
 from sluicegate_operator.api.models.broker_cluster_status import BrokerClusterStatus
 from sluicegate_operator.api.models.broker_tags import TAG_PREFIX, Tags, TagsFromNodeLabels, tag_rules
+from sluicegate_operator.api.models.cluster_ca import CLUSTER_CA_STAYS, ClusterCa
 from sluicegate_operator.api.models.external_access import ExternalAccess
 from sluicegate_operator.api.models.pod_settings import LABEL_KEY_PATTERN, PodSettings
 from sluicegate_operator.api.schema.config_values import (
@@ -293,6 +294,7 @@ _OF_BUNDLED = (
     "imagePullSecrets",
     "observers",
     "audit",
+    "clusterCa",
     "connectionQuota",
     "rollout",
 )
@@ -397,6 +399,7 @@ class BrokerClusterSpec(Model):
             holds=lambda old, new: (new.controller_count == 1) == (old.controller_count == 1),
             field="controllers",
         ),
+        CLUSTER_CA_STAYS,
     )
 
     runtime: Literal["Bundled", "External"] = "Bundled"
@@ -436,6 +439,10 @@ class BrokerClusterSpec(Model):
     connection_quota: ConnectionQuotaSettings | None = None
     """How connection limits are enforced; a change rolls the brokers. The limits themselves are ConnectionQuota
     objects."""
+    cluster_ca: ClusterCa | None = None
+    """Lets nodes and operator connect to each other by TLS, each with a certificate of this authority. Nodes and
+    operator are then super users if there is an authorizer. It cannot be added to a cluster, or removed from it. If
+    absent, they connect without TLS as User:ANONYMOUS. It needs the chart's rbac.secrets=true."""
     rollout: Rollout | None = None
     """How nodes are restarted after a change that needs it; one by one if absent."""
     network_policies: bool = True

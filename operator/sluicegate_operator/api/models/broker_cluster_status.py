@@ -4,6 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from sluicegate_operator.api.models.cluster_ca import ClusterCaStatus
 from sluicegate_operator.api.schema.metadata import Status
 from sluicegate_operator.api.schema.rules import Model
 
@@ -77,6 +78,8 @@ class BrokerClusterStatus(Status):
     """Progress of a roll."""
     volumes: VolumesStatus | None = None
     """Volumes of nodes."""
+    cluster_ca: ClusterCaStatus | None = None
+    """The ends of the cluster's own certificates, with spec.clusterCa."""
     dynamic_config_keys: tuple[Annotated[str, Field(max_length=253)], ...] = Field(default=(), max_length=256)
     """Keys of spec.config and of tags that the operator has set on the brokers, and that it removes when they leave the
     spec."""

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import typer
 
 from kafka_bytes.printable import printable
-from sluicegate_operator.cli.asking.bootstrap import BootstrapError, bootstrap_addresses
+from sluicegate_operator.cli.asking.bootstrap import BootstrapError, bootstrap_addresses, security_here
 from sluicegate_operator.cli.asking.command_config import CommandConfigError, read_command_config
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
@@ -42,7 +42,7 @@ def ask(
 
     try:
         addresses = bootstrap_addresses(*where[:3])
-        security = read_command_config(where[3])
+        security = read_command_config(where[3]) if where[3] or where[0] else security_here(where[1], where[2])
         return asyncio.run(asked())
     except (BootstrapError, CommandConfigError) as error:
         raise bad_use(str(error)) from None

@@ -12,6 +12,7 @@ from urllib.parse import quote
 from sluicegate_operator.fleet.kafka.http_get import http_get
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.errors import KafkaApiError
+from sluicegate_operator.kafka_admin.security.client_security import PLAINTEXT, ClientSecurity
 from sluicegate_operator.planning.layout.cluster_layout import CONTROLLER_PORT, HTTP_PORT
 from sluicegate_operator.planning.registrations.fencing import FenceOrder
 from sluicegate_operator.planning.registrations.overview import (
@@ -98,14 +99,17 @@ def _of_own_cluster(view: ControllerView, place: ControllerPlace) -> ControllerV
 
 
 async def fence(
-    active: ControllerPlace, orders: Sequence[FenceOrder], may_write: Callable[[], bool] = lambda: True
+    active: ControllerPlace,
+    orders: Sequence[FenceOrder],
+    may_write: Callable[[], bool] = lambda: True,
+    security: ClientSecurity = PLAINTEXT,
 ) -> dict[FenceOrder, KafkaApiError]:
     """Report to the controller that these brokers are gone: their sessions end now. Return the refused orders.
 
     Raises KafkaAdminError if the controller does not answer.
     """
     refused = {}
-    async with AdminClient([(active.host, active.port)], may_write=may_write) as client:
+    async with AdminClient([(active.host, active.port)], may_write=may_write, security=security) as client:
         handle = client.broker(active.host, active.port)
         for order in orders:
             try:

@@ -8,17 +8,20 @@ from collections.abc import Iterable
 from sluicegate_operator.api.models.broker_tags import BUILT_IN_TAGS, VALUE_MAX, VERSION_TAG
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.kafka_admin.client import AdminClient
+from sluicegate_operator.kafka_admin.security.client_security import PLAINTEXT, ClientSecurity
 from sluicegate_operator.kafka_admin.views import BrokerDescription
 from sluicegate_operator.planning.registrations.registrations import BrokerWords
 
 ASK_TIMEOUT_S = 2.0
 
 
-async def ask_descriptions(brokers: Iterable[BrokerAddress]) -> dict[int, BrokerWords]:
+async def ask_descriptions(
+    brokers: Iterable[BrokerAddress], security: ClientSecurity = PLAINTEXT
+) -> dict[int, BrokerWords]:
     """Return the reports by broker id, including offline brokers. Raises KafkaAdminError."""
     ready_first = sorted(brokers, key=lambda broker: not broker.up)
     addresses = [(broker.host, broker.port) for broker in ready_first]
-    async with AdminClient(addresses, request_timeout_s=ASK_TIMEOUT_S) as client:
+    async with AdminClient(addresses, request_timeout_s=ASK_TIMEOUT_S, security=security) as client:
         return {described.id: _words(described) for described in await client.describe_brokers()}
 
 

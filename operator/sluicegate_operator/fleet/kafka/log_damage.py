@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
+from sluicegate_operator.kafka_admin.security.client_security import PLAINTEXT, ClientSecurity
 from sluicegate_operator.kafka_admin.views import DamagedReplica
 from sluicegate_operator.planning.status.log_damage import BrokerDamage
 
@@ -14,13 +15,16 @@ ASKED_AT_A_TIME = 16
 _RANGES_NAMED_MAX = 3
 
 
-async def ask_log_damage(brokers: Iterable[BrokerAddress]) -> dict[int, BrokerDamage]:
+async def ask_log_damage(
+    brokers: Iterable[BrokerAddress], security: ClientSecurity = PLAINTEXT
+) -> dict[int, BrokerDamage]:
     """Return the damage by broker id; a broker that does not answer is left out."""
     slots = asyncio.Semaphore(ASKED_AT_A_TIME)
     found: dict[int, BrokerDamage] = {}
 
     async def ask(broker: BrokerAddress) -> None:
-        async with slots, AdminClient([(broker.host, broker.port)], request_timeout_s=ASK_TIMEOUT_S) as client:
+        address, timeout_s = (broker.host, broker.port), ASK_TIMEOUT_S
+        async with slots, AdminClient([address], request_timeout_s=timeout_s, security=security) as client:
             try:
                 told = await client.describe_log_damage()
             except KafkaAdminError:

@@ -14,6 +14,7 @@ from sluicegate_operator.api.models.broker_listener import BrokerListener
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.kafka.claims import keep_template_size, make_claims, reconcile_claims
 from sluicegate_operator.fleet.kafka.controllers import ControllerPlace, ControllerView, controller_view
+from sluicegate_operator.fleet.kafka.tls_reports import NodePlaced, ask_in_force
 from sluicegate_operator.fleet.kubernetes.kubernetes_listeners import KubernetesListeners
 from sluicegate_operator.fleet.pods.by_cluster import ByCluster
 from sluicegate_operator.fleet.pods.config_maps import collect_config_maps, taken_up
@@ -35,8 +36,9 @@ from sluicegate_operator.kube.http.kinds import (
     POD_DISRUPTION_BUDGET,
     STATEFUL_SET,
 )
+from sluicegate_operator.planning.certificates.renewal import NodeInForce
 from sluicegate_operator.planning.layout.children import cluster_children, network_policies, wanted_revision
-from sluicegate_operator.planning.layout.cluster_layout import Role, cluster_id, plan_cluster, role_of
+from sluicegate_operator.planning.layout.cluster_layout import HTTP_PORT, Role, cluster_id, plan_cluster, role_of
 from sluicegate_operator.planning.layout.images import Images
 from sluicegate_operator.planning.layout.restart_reasons import NodeRevision
 from sluicegate_operator.planning.layout.volumes import VolumesSeen
@@ -326,6 +328,13 @@ class KubernetesFleet:
                 raise KubeConflictError(asked)
 
         return (await self.apply(cluster, listeners, brokers, unchanged)).scaled_by_others
+
+    async def in_force(self, cluster: BrokerCluster) -> Sequence[NodeInForce]:
+        """Return which certificates each node uses. A pod that is not scheduled yet will get the newest ones."""
+        pods = [pod for pod in await listed_pods(self._kube, cluster, fresh=True) if pod.node]
+        return await ask_in_force(
+            NodePlaced(pod.name, (pod.host, HTTP_PORT) if pod.host else None, leaving=pod.deleting) for pod in pods
+        )
 
     async def broker_addresses(self, cluster: BrokerCluster) -> tuple[BrokerAddress, ...]:
         """Return the brokers that have an address now, in order of id."""

@@ -7,6 +7,7 @@ process. The engine decides when a node with a changed configuration may restart
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
@@ -16,9 +17,11 @@ from sluicegate_operator.fleet.local.local_data import LOOPBACK, DataDir
 from sluicegate_operator.fleet.local.local_listeners import LocalListeners, NoRacks
 from sluicegate_operator.fleet.local.local_nodes import RunningNode
 from sluicegate_operator.fleet.local.local_process import BackOff
+from sluicegate_operator.fleet.local.local_reports import in_force
 from sluicegate_operator.fleet.local.node_placement import NodePlacement
 from sluicegate_operator.fleet.local.node_processes import NodeProcesses
 from sluicegate_operator.fleet.protocol import NodesSeen
+from sluicegate_operator.kafka_admin.security.client_security import ClientSecurity
 from sluicegate_operator.kube.http.errors import KubeConflictError
 from sluicegate_operator.planning.layout.cluster_layout import INTERNAL, Role, plan_cluster
 
@@ -33,11 +36,14 @@ class LocalFleet:
     ) -> None:
         self._placement = NodePlacement(data)
         self._processes = NodeProcesses(data, say, changed, back_off or BackOff())
+        self.security: Callable[[BrokerCluster], Awaitable[ClientSecurity]] | None = None
+        """Function that returns how this process connects to nodes; without one it connects by PLAINTEXT."""
         self._namespaces: dict[str, str] = {}
         """The namespace of each cluster that runs here, by the cluster's name. Only one cluster of a name runs."""
         self._applying: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         """Two queues apply the nodes of one cluster; neither may undo the other's number of brokers."""
         self.listeners, self.racks = LocalListeners(self.brokers), NoRacks()
+        self.in_force = partial(in_force, self._of_cluster)
 
     async def broker_addresses(self, cluster: BrokerCluster) -> tuple[BrokerAddress, ...]:
         return tuple(
@@ -85,6 +91,8 @@ class LocalFleet:
                 f"cluster {cluster.name} of namespace {self._namespaces[cluster.name]} is still running"
             )
         layout = plan_cluster(cluster, listeners, brokers)
+        if self.security is not None:
+            self._processes.security[cluster.name] = partial(self.security, cluster)
         await self._processes.run(layout.name, self._placement.place(layout))
 
     async def remove(self, namespace: str, name: str) -> None:

@@ -43,17 +43,17 @@ class NodePlacement:
                 http_port=http[node_id],
                 ports=ports[node_id],
             )
-            files = self._files(layout) if role is Role.BROKER else {}
+            files = self._files(layout, role)
             properties = {**layout.properties(role), **node_overrides(layout, node_id, role, place), **files}
             text, revision = render_properties(properties), process_revision(properties)
             placed.append(LocalNode((layout.name, node_id), role, ports[node_id], http[node_id], text, revision))
         return placed
 
-    def _files(self, layout: ClusterLayout) -> dict[str, str]:
-        """Return the keys that name files of secured listeners: brokers read them in the folders of Secrets."""
-        secrets = {store.folder: store.secret for store in layout.stores}
+    def _files(self, layout: ClusterLayout, role: Role) -> dict[str, str]:
+        """Return the keys that name files of secured listeners: nodes read them in the folders of Secrets."""
+        secrets = {store.folder: store.secret for store in layout.role_stores(role)}
         namespace = self._data.secrets_dir / layout.namespace
-        places = {key: file.split("/", 1) for key, file in layout.files.items()}
+        places = {key: file.split("/", 1) for key, file in layout.role_files(role).items()}
         return {key: str(namespace / secrets[folder] / file) for key, (folder, file) in places.items()}
 
     def _node_ports(self, layout: ClusterLayout, role: Role, node_id: int) -> dict[str, int]:

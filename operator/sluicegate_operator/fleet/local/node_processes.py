@@ -2,14 +2,16 @@
 
 import asyncio
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 
 from sluicegate_operator.fleet.kafka.controllers import ControllerPlace, ControllerView, controller_view, fence
 from sluicegate_operator.fleet.local.local_data import LOOPBACK, DataDir
 from sluicegate_operator.fleet.local.local_nodes import LocalNode, NodeKey, RunningNode
 from sluicegate_operator.fleet.local.local_process import PROBE_INTERVAL_S, BackOff, Child, ChildSpec, Watcher
+from sluicegate_operator.fleet.node_security import NoNodeSecurityError
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
+from sluicegate_operator.kafka_admin.security.client_security import PLAINTEXT, ClientSecurity
 from sluicegate_operator.planning.layout.cluster_layout import CONTROLLER, Role
 from sluicegate_operator.planning.registrations.fencing import FenceOrder
 
@@ -33,6 +35,8 @@ class NodeProcesses:
         self._changed = changed
         self._back_off = back_off
         self._running: dict[NodeKey, RunningNode] = {}
+        self.security: dict[str, Callable[[], Awaitable[ClientSecurity]]] = {}
+        """How this process connects to the nodes of a cluster; those that are not in it have PLAINTEXT."""
 
     def of(self, cluster: str) -> list[RunningNode]:
         """Return the nodes of a cluster, in order of id."""
@@ -107,9 +111,10 @@ class NodeProcesses:
                 if view.active is None or broker is None or not broker.has_session:
                     return
                 order = FenceOrder(broker_id, broker.epoch, f"the process of {node.name} ended")
-                if refused := await fence(view.active, [order]):
+                security = await self._security_of(cluster)
+                if refused := await fence(view.active, [order], security=security):
                     raise refused[order]
-        except (KafkaAdminError, TimeoutError) as error:
+        except (KafkaAdminError, NoNodeSecurityError, TimeoutError) as error:
             self._say(f"{node.name} cannot be fenced before its session expires: {str(error) or 'no answer in time'}")
             return
         self._say(f"{node.name} is fenced: its process ended")
@@ -135,14 +140,15 @@ class NodeProcesses:
         ids = ", ".join(str(order.broker_id) for order in orders)
         while True:
             try:
-                refused = await fence(view.active, orders)
+                refused = await fence(view.active, orders, security=await self._security_of(cluster))
                 if not refused:
                     break
                 orders = list(refused)
                 raise max(refused.values(), key=lambda error: error.retriable)
-            except KafkaAdminError as error:
+            except (KafkaAdminError, NoNodeSecurityError) as error:
                 # A controller may be active before its listener accepts connections.
-                if not error.retriable or asyncio.get_running_loop().time() >= deadline_s:
+                again = isinstance(error, KafkaAdminError) and error.retriable
+                if not again or asyncio.get_running_loop().time() >= deadline_s:
                     self._say(
                         f"{cluster}: earlier processes of brokers {ids}"
                         f" cannot be fenced before their sessions expire: {error}"
@@ -150,6 +156,9 @@ class NodeProcesses:
                     return
             await asyncio.sleep(PROBE_INTERVAL_S)
         self._say(f"{cluster}: earlier processes of brokers {ids}, which were not stopped in order, are fenced")
+
+    async def _security_of(self, cluster: str) -> ClientSecurity:
+        return await self.security[cluster]() if cluster in self.security else PLAINTEXT
 
     async def wait_ready(self, cluster: str) -> None:
         """Wait until all nodes are ready, and report those that are not in time."""

@@ -9,6 +9,7 @@ from prometheus_client.registry import Collector
 
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.handlers.process.telemetry import APPLY_TO_ENFORCED, DRIFT_MENDED, RESTARTS
+from sluicegate_operator.planning.certificates.cluster_ca_status import CertificatesSeen
 from sluicegate_operator.planning.rolls.roll import RollStep, WaitForNodes, WaitReason
 
 _CLUSTER = ["namespace", "broker_cluster"]
@@ -38,6 +39,7 @@ class TermMetrics(Collector):
         self._brokers: dict[ClusterKey, _Brokers] = {}
         self._blocked: dict[ClusterKey, str] = {}
         self._pipelines: dict[ClusterKey, Mapping[str, PipelineMetrics]] = {}
+        self._certificate_ends_s: dict[ClusterKey, Mapping[str, float]] = {}
 
     def note_quotas(self, key: ClusterKey, states: Mapping[str, str] | None) -> None:
         """Note the states of a cluster's quotas; None if the cluster has no quotas.
@@ -86,6 +88,13 @@ class TermMetrics(Collector):
         known = self._pipelines.get(key, {})
         self.note_pipelines(key, {name: figures for name, figures in known.items() if name in names})
 
+    def note_certificates(self, key: ClusterKey, seen: CertificatesSeen | None) -> None:
+        """Note when the cluster's own certificates end; None for a cluster without them."""
+        self._certificate_ends_s.pop(key, None)
+        if seen is not None:
+            ends_s = {"authority": seen.authority_ends_s, "nodes": seen.certificate_ends_s}
+            self._certificate_ends_s[key] = {name: at_s for name, at_s in ends_s.items() if at_s is not None}
+
     def note_drift(self, changes: int) -> None:
         """Count limits that were changed by hand on brokers and set again."""
         DRIFT_MENDED.inc(changes)
@@ -114,7 +123,19 @@ class TermMetrics(Collector):
             wanted.add_metric(key, found.wanted)
         for key, reason in dict(self._blocked).items():
             blocked.add_metric([*key, reason], 1)
-        yield from (quotas, brokers, wanted, blocked, *self._of_pipelines())
+        yield from (quotas, brokers, wanted, blocked, *self._of_pipelines(), self._of_certificates())
+
+    def _of_certificates(self) -> GaugeMetricFamily:
+        ends = _family(
+            "sluicegate_cluster_certificate_end_seconds",
+            "Time at which the authority of a cluster's own certificates or the certificate of its nodes ends, in"
+            " seconds since 1970",
+            "certificate",
+        )
+        for key, ends_s in dict(self._certificate_ends_s).items():
+            for certificate, at_s in ends_s.items():
+                ends.add_metric([*key, certificate], at_s)
+        return ends
 
     def _of_pipelines(self) -> Iterator[GaugeMetricFamily]:
         failing = _family(

@@ -4,17 +4,19 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.broker_cluster_status import ListenerAddresses
 from sluicegate_operator.api.schema.metadata import Status
+from sluicegate_operator.engine.certificates.cluster_certificates import ClusterCertificates
 from sluicegate_operator.engine.context import now, recheck_s
 from sluicegate_operator.engine.external_clusters import ExternalClusters
 from sluicegate_operator.engine.lasting_refusals import LastingRefusals
 from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot, UnreadableClusterError
-from sluicegate_operator.engine.telling import report_foreign_scale, report_stalled
+from sluicegate_operator.engine.telling import report_certificates, report_foreign_scale, report_stalled
 from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again, Retry, unless_refused
 from sluicegate_operator.fleet.kafka.claims import own_claims
 from sluicegate_operator.fleet.kubernetes.kubernetes import has_started
@@ -28,6 +30,7 @@ from sluicegate_operator.kube.cache.cached_object import UnreadableObject
 from sluicegate_operator.kube.client.one_by_one import Refusals, concerns_all
 from sluicegate_operator.kube.http.errors import ClaimsTakenError, KubeError, NameTakenError
 from sluicegate_operator.kube.http.kinds import BROKER_LISTENER
+from sluicegate_operator.planning.certificates.cluster_ca_status import CertificatesSeen
 from sluicegate_operator.planning.clusters.cluster_access import client_listeners, version_range
 from sluicegate_operator.planning.clusters.cluster_status import (
     CONTROLLERS_READY,
@@ -79,6 +82,7 @@ class ClusterReconciler:
         self._refusals = LastingRefusals()
         self._settling = Settling(context.settings.settle_s)
         self._external = ExternalClusters(context)
+        self._certificates = ClusterCertificates(context, context.node_security)
 
     async def reconcile(self, key: ClusterKey) -> Again:
         context = self._context
@@ -101,6 +105,8 @@ class ClusterReconciler:
             return await self._external.reconcile(cluster)
         if cluster is None or cluster.spec.brokers is None:
             await context.forget_cluster(key)
+            self._certificates.forget(key)
+            context.figures.note_certificates(key, None)
             self._failures.pop(key, None)
             self._settling.forget(key)
             return None
@@ -109,7 +115,9 @@ class ClusterReconciler:
             wait_s = self._settling.wait_s(cluster, snapshot.listeners, asyncio.get_running_loop().time())
             if wait_s > 0:
                 return wait_s
-        applied = _Applied() if cluster.spec.paused else await self._apply(snapshot, cluster)
+        certificates = await self._keep_certificates(cluster)
+        may_apply = not cluster.spec.paused and (certificates is None or certificates.usable)
+        applied = await self._apply(snapshot, cluster) if may_apply else _Applied()
         if applied.not_applied is None and applied.retried is None:
             self._refusals.ended(cluster.metadata.uid)
         all_pods = await context.fleet.pods(cluster)
@@ -118,6 +126,7 @@ class ClusterReconciler:
         # A pod on a lost node stays, marked as deleted, until its kubelet answers.
         away = lost_words(await lost_nodes(context.kube, all_pods))
         seen = await self._observe(cluster, _open_to_clients(snapshot, cluster), layout, pods, applied, away, progress)
+        seen = replace(seen, certificates=certificates)
         await self._write(cluster, cluster_status(cluster, seen, now()), without=["dynamicConfigKeys"])
         if applied.not_applied is not None:
             raise applied.not_applied
@@ -128,7 +137,19 @@ class ClusterReconciler:
             return REFUSED_RETRY
         if seen.volumes is not None and seen.volumes.refused:
             return REFUSED_RETRY
+        if certificates is not None and certificates.problem:
+            return REFUSED_RETRY
         return recheck_s(context, cluster) if _is_settled(seen) else STARTING_RETRY
+
+    async def _keep_certificates(self, cluster: BrokerCluster) -> CertificatesSeen | None:
+        """Make and renew the cluster's own certificates, and report what prevents that. Raises KubeError."""
+        if cluster.spec.paused:
+            return None
+        context, key = self._context, (cluster.namespace, cluster.name)
+        seen = await self._certificates.keep(cluster, partial(context.fleet.in_force, cluster))
+        context.figures.note_certificates(key, seen)
+        await report_certificates(context, cluster, seen)
+        return seen
 
     async def _release_claims(self, cluster: BrokerCluster) -> Retry | None:
         """Remove the cluster as an owner of its claims, unless spec.storage.deleteClaims is true.
@@ -331,5 +352,8 @@ def _is_settled(seen: ObservedCluster) -> bool:
         return False
     if seen.brokers_ready < seen.brokers_expected or seen.controllers_ready < seen.controllers_expected:
         # The reason why a pod is missing is in Events, which are not watched.
+        return False
+    if seen.certificates is not None and not seen.certificates.settled:
+        # No watch reports which certificates a node uses.
         return False
     return not (seen.volumes and seen.volumes.status.growing)

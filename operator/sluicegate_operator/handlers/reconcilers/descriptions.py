@@ -13,10 +13,12 @@ from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.kafka.descriptions import ask_descriptions
 from sluicegate_operator.fleet.kafka.log_damage import ask_log_damage
+from sluicegate_operator.fleet.node_security import NoNodeSecurityError
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.snapshot import gather_cluster
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
 from sluicegate_operator.kafka_admin.log_damage import SINCE_PROTOCOL
+from sluicegate_operator.kafka_admin.security.client_security import ClientSecurity
 from sluicegate_operator.planning.registrations.registrations import BrokerWords
 
 log = logging.getLogger(__name__)
@@ -40,8 +42,9 @@ class DescriptionReconciler:
         if not brokers:
             return UNTOLD_RETRY
         try:
-            told = await ask_descriptions(brokers)
-        except KafkaAdminError as error:
+            security = await context.node_security.of(cluster)
+            told = await ask_descriptions(brokers, security)
+        except (KafkaAdminError, NoNodeSecurityError) as error:
             if context.is_news(str(error), "descriptions", cluster.metadata.uid):
                 log.info("cluster %s: brokers did not describe themselves: %s", cluster.name, error)
             return UNTOLD_RETRY
@@ -50,7 +53,7 @@ class DescriptionReconciler:
             context.mark("registrations", key)
             if _versions(before) != _versions(told):
                 context.mark("clusters", key)
-        if await _damage_changed(progress, brokers, told):
+        if await _damage_changed(progress, brokers, told, security):
             context.mark("clusters", key)
         damaged = any(one.is_damaged for one in (progress.damage or {}).values())
         # Brokers repair damage, or a user accepts it, within seconds.
@@ -58,7 +61,10 @@ class DescriptionReconciler:
 
 
 async def _damage_changed(
-    progress: ClusterProgress, brokers: Sequence[BrokerAddress], told: Mapping[int, BrokerWords]
+    progress: ClusterProgress,
+    brokers: Sequence[BrokerAddress],
+    told: Mapping[int, BrokerWords],
+    security: ClientSecurity,
 ) -> bool:
     """Ask the brokers for damage and note it. Returns whether it changed.
 
@@ -66,7 +72,7 @@ async def _damage_changed(
     """
     newest = {broker_id: words.protocol_version_max or 0 for broker_id, words in told.items()}
     asked = [one for one in brokers if one.up and newest.get(one.broker_id, 0) >= SINCE_PROTOCOL]
-    answered = await ask_log_damage(asked)
+    answered = await ask_log_damage(asked, security)
     before = progress.damage or {}
     after = {one.broker_id: before[one.broker_id] for one in brokers if one.broker_id in before} | answered
     progress.damage = after or None

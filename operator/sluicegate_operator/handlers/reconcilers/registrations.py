@@ -22,6 +22,7 @@ from sluicegate_operator.engine.telling import pass_over, write_one_of_many
 from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again, Retry, unless_refused
 from sluicegate_operator.fleet.kafka.controllers import fence
 from sluicegate_operator.fleet.kubernetes.kubernetes import Sighting
+from sluicegate_operator.fleet.node_security import NoNodeSecurityError
 from sluicegate_operator.fleet.pods.by_cluster import ByCluster
 from sluicegate_operator.fleet.pods.controller_lease import end_term_of_gone
 from sluicegate_operator.fleet.pods.pods import NodePod
@@ -179,8 +180,9 @@ class RegistrationReconciler:
         if not orders or seen.view.active is None:
             return True
         try:
-            refused = await fence(seen.view.active, orders, self._context.may_write)
-        except KafkaAdminError as error:
+            security = await self._context.node_security.of(cluster)
+            refused = await fence(seen.view.active, orders, self._context.may_write, security)
+        except (KafkaAdminError, NoNodeSecurityError) as error:
             # Otherwise the brokers' sessions expire; the registrations are written meanwhile.
             if self._context.is_news(str(error), "fencing", cluster.metadata.uid):
                 log.warning("cluster %s: brokers cannot be fenced: %s", cluster.name, error)

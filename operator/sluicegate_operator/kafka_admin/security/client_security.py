@@ -33,16 +33,22 @@ class SecurityError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    """Certificates in PEM. Without `authorities` the system's verify brokers. The key belongs to `certificate`."""
+    """Certificates in PEM. Without `authorities` the system's verify brokers. The key belongs to `certificate`.
+
+    `server_name` is the name that each broker's certificate must have, instead of the broker's own name or address.
+    """
 
     authorities: str = field(default="", repr=False)
     certificate: str = field(default="", repr=False)
     key: str = field(default="", repr=False)
+    server_name: str = ""
 
     def context(self) -> ssl.SSLContext:
         """Return a context that verifies brokers and their names. Raises SecurityError."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
+        # As for brokers, each of the authorities is trusted, also one that another has issued.
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         try:
             if self.authorities:
                 context.load_verify_locations(cadata=self.authorities)
@@ -123,7 +129,7 @@ class ClientSecurity:
 
     def connect(self) -> Connect:
         """Return the function that opens a transport. Raises SecurityError."""
-        return open_tcp if self.tls is None else _open_tls(self.tls.context())
+        return open_tcp if self.tls is None else _open_tls(self.tls.context(), self.tls.server_name)
 
 
 PLAINTEXT = ClientSecurity()
@@ -135,11 +141,11 @@ async def open_tcp(address: Address, factory: Callable[[], asyncio.Protocol]) ->
     return transport
 
 
-def _open_tls(context: ssl.SSLContext) -> Connect:
+def _open_tls(context: ssl.SSLContext, name: str) -> Connect:
     async def connect(address: Address, factory: Callable[[], asyncio.Protocol]) -> object:
         host, port = address
         transport, _protocol = await asyncio.get_running_loop().create_connection(
-            factory, host, port, ssl=context, server_hostname=host
+            factory, host, port, ssl=context, server_hostname=name or host
         )
         return transport
 

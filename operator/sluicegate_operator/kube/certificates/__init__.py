@@ -1,1 +1,1 @@
-"""The webhook's certificates, made in a process of their own."""
+"""Certificates of the webhook and of clusters, made in processes of their own."""

@@ -7,7 +7,6 @@ certificate is signed by an authority that is created for it. The authority's ke
 else.
 """
 
-import ipaddress
 import json
 import sys
 from collections.abc import Sequence
@@ -16,14 +15,12 @@ from datetime import UTC, datetime, timedelta
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from sluicegate_operator.kube.certificates.tls_pair import TlsPair
+from sluicegate_operator.kube.certificates.x509_parts import SERVER, authority_builder, common_name, leaf_builder
 
 BEFORE = timedelta(hours=1)
 """Tolerance for API servers whose clocks are behind."""
-NAME_MAX = 64
-"""Maximum length of a common name, in characters."""
 AUTHORITY = "sluicegate-admission"
 
 
@@ -35,20 +32,10 @@ def new_pair(hosts: Sequence[str], now: datetime, days: float) -> TlsPair:
     first, last = min(now, now + timedelta(days=days)) - BEFORE, now + timedelta(days=days)
     authority_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     # Each authority has its own name: a bundle contains the old one and the new one.
-    issuer = _name(f"{AUTHORITY}-{now:%Y%m%d%H%M%S}")
-    authority = (
-        _builder(issuer, issuer, authority_key.public_key(), first, last)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(key_cert_sign=True), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(authority_key.public_key()), critical=False)
-        .sign(authority_key, hashes.SHA256())
-    )
+    issuer = common_name(f"{AUTHORITY}-{now:%Y%m%d%H%M%S}")
+    authority = authority_builder(issuer, authority_key.public_key(), first, last).sign(authority_key, hashes.SHA256())
     certificate = (
-        _builder(_name(hosts[0][:NAME_MAX]), issuer, key.public_key(), first, last)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(digital_signature=True), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName([_host(host) for host in hosts]), critical=False)
+        leaf_builder((common_name(hosts[0]), issuer), key.public_key(), (first, last), [SERVER], hosts)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), critical=False)
         .sign(authority_key, hashes.SHA256())
     )
@@ -58,45 +45,6 @@ def new_pair(hosts: Sequence[str], now: datetime, days: float) -> TlsPair:
         key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, unencrypted),
         authority.public_bytes(encoding),
     )
-
-
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, first: datetime, last: datetime
-) -> x509.CertificateBuilder:
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(first)
-        .not_valid_after(last)
-    )
-
-
-def _usage(*, digital_signature: bool = False, key_cert_sign: bool = False) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=digital_signature,
-        key_cert_sign=key_cert_sign,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        crl_sign=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
-
-
-def _name(text: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
-
-
-def _host(text: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ipaddress.ip_address(text))
-    except ValueError:
-        return x509.DNSName(text)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -66,24 +66,29 @@ class TlsPair:
         """Return the Unix time at which the certificate ends.
 
         Raises CertificateError if it is not valid for `host`, or if `authorities` do not verify it.
+        """
+        return float(ssl.cert_time_to_seconds(str(self.verified(host)["notAfter"])))
+
+    def verified(self, host: str) -> Mapping[str, Any]:
+        """Return the certificate in the form of `ssl.SSLSocket.getpeercert`. Raises CertificateError like `expires_s`.
 
         The check is a handshake of a client and a server in memory: the ssl module parses certificates in no other way.
         """
         server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.load(server)
         client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        client.verify_flags |= ssl.VerifyFlags(_NO_CHECK_TIME)
+        # As for API servers, each of the authorities is trusted, also one that another has issued.
+        client.verify_flags |= ssl.VerifyFlags(_NO_CHECK_TIME) | ssl.VERIFY_X509_PARTIAL_CHAIN
         try:
             if self.authorities:
                 client.load_verify_locations(cadata=self.authorities.decode())
             else:
                 client.load_default_certs()
-            peer = _peer(client, server, host)
+            return _peer(client, server, host)
         except ssl.SSLCertVerificationError as error:
             raise CertificateError(f"{CERTIFICATE} is not valid for {host}: {error.verify_message}") from None
         except (ssl.SSLError, ValueError) as error:
             raise CertificateError(f"{CERTIFICATE} or {AUTHORITIES} cannot be used: {error}") from None
-        return float(ssl.cert_time_to_seconds(str(peer["notAfter"])))
 
 
 def _peer(client: ssl.SSLContext, server: ssl.SSLContext, host: str) -> Mapping[str, Any]:

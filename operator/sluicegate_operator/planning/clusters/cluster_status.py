@@ -13,6 +13,12 @@ from sluicegate_operator.api.models.broker_cluster_status import (
 )
 from sluicegate_operator.api.models.replica_numbers import cluster_contradictions
 from sluicegate_operator.api.schema.metadata import Condition
+from sluicegate_operator.planning.certificates.cluster_ca_status import (
+    CERTIFICATES_CURRENT,
+    CertificatesSeen,
+    certificates_finding,
+    cluster_ca_status,
+)
 from sluicegate_operator.planning.clusters.cluster_access import broker_selector
 from sluicegate_operator.planning.layout.volumes import VolumesSeen
 from sluicegate_operator.planning.registrations.racks import RacksPlan
@@ -112,6 +118,8 @@ class ObservedCluster:
     """Damaged offsets by broker id; None before a broker has answered."""
     gate_refused: str = ""
     """Why the readiness gate of a broker's pod is not set, if the API server refuses it for good."""
+    certificates: CertificatesSeen | None = None
+    """The cluster's own certificates, with spec.clusterCa."""
     silence: str = ""
     """Why the active controller is unknown, after none has answered for a minute; empty otherwise."""
 
@@ -129,6 +137,7 @@ def cluster_status(cluster: BrokerCluster, seen: ObservedCluster, now: datetime)
         *((_racks_known(seen.racks),) if seen.racks is not None else ()),
         *_contradictions(cluster),
         *((damage_finding(seen.damage),) if seen.damage else ()),
+        *((certificates_finding(seen.certificates),) if seen.certificates else ()),
     )
     found = conditions(cluster, old, (*progress.findings, *own), now)
     return BrokerClusterStatus(
@@ -145,6 +154,7 @@ def cluster_status(cluster: BrokerCluster, seen: ObservedCluster, now: datetime)
         controller_id=cluster.status.controller_id if seen.controller_id is None else seen.controller_id,
         rollout=_rollout(old, seen),
         volumes=old.volumes if seen.volumes is None else seen.volumes.status,
+        cluster_ca=old.cluster_ca if seen.certificates is None else cluster_ca_status(seen.certificates),
     )
 
 
@@ -186,6 +196,7 @@ def _not_looked_at(cluster: BrokerCluster, found: Sequence[Condition]) -> tuple[
     """
     types = {"Rolling", "RollBlocked"} | ({"RacksKnown"} if cluster.spec.topology_key else set())
     types |= {LOGS_DAMAGED} if cluster.spec.brokers is not None else set()
+    types |= {CERTIFICATES_CURRENT} if cluster.spec.cluster_ca is not None else set()
     types -= {condition.type for condition in found}
     return tuple(condition for condition in cluster.status.conditions if condition.type in types)
 
@@ -235,6 +246,8 @@ def _stuck(cluster: BrokerCluster, seen: ObservedCluster) -> Progress | None:
         return stalled(CLAIMS_TAKEN, seen.claims_taken)
     if seen.refusal:
         return stalled(REFUSED, seen.refusal)
+    if seen.certificates is not None and seen.certificates.problem and not seen.certificates.usable:
+        return stalled(seen.certificates.reason, seen.certificates.problem[:MESSAGE_MAX])
     if stuck := [wait for wait in seen.racks.waiting if wait.needs_a_person] if seen.racks else []:
         return stalled("RackUnknown", stuck[0].message)
     if seen.gate_refused:

@@ -179,7 +179,7 @@ def node_set(cluster: BrokerCluster, layout: ClusterLayout, role: Role) -> NodeS
         pod=(brokers.pod if is_broker else controllers.pod if controllers else None) or PodSettings(),
         shares_journal=not is_broker and cluster.spec.shares_journal,
         topology_key=cluster.spec.topology_key if is_broker else None,
-        stores=layout.stores if is_broker else (),
+        stores=layout.role_stores(role),
     )
 
 

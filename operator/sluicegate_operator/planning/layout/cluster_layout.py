@@ -27,6 +27,13 @@ from sluicegate_operator.planning.layout.listener_security import (
     security_properties,
     store_of,
 )
+from sluicegate_operator.planning.layout.node_certificates import (
+    SSL,
+    node_files,
+    node_security,
+    nodes_store,
+    with_node_principals,
+)
 from sluicegate_operator.planning.status.seniority import seniority
 from sluicegate_operator.resources.labels import ROLE_LABEL
 from sluicegate_operator.resources.secrets.listener_stores import STORES_PATH, ListenerStore
@@ -91,6 +98,10 @@ class ClusterLayout:
     """Files of secured listeners in the brokers' pods."""
     files: Mapping[str, str] = field(default_factory=dict)
     """Keys of the brokers that name files of `stores`, with paths below the folder of a NodePlace."""
+    nodes_store: ListenerStore | None = None
+    """Files for TLS between nodes, in the pods of all nodes."""
+    nodes_files: Mapping[str, str] = field(default_factory=dict)
+    """Keys of all nodes that name files of `nodes_store`."""
 
     def with_properties(self, brokers: Mapping[str, str], controllers: Mapping[str, str]) -> "ClusterLayout":
         """Return the same layout with other properties."""
@@ -104,6 +115,15 @@ class ClusterLayout:
 
     def role_listeners(self, role: Role) -> tuple[ListenerPort, ...]:
         return self.listeners if role is Role.BROKER else (ListenerPort(CONTROLLER, CONTROLLER_PORT),)
+
+    def role_stores(self, role: Role) -> tuple[ListenerStore, ...]:
+        """Return the files that nodes of the role need."""
+        of_nodes = () if self.nodes_store is None else (self.nodes_store,)
+        return (*of_nodes, *self.stores) if role is Role.BROKER else of_nodes
+
+    def role_files(self, role: Role) -> Mapping[str, str]:
+        """Return the keys of nodes of the role that name files of `role_stores`."""
+        return {**self.nodes_files, **self.files} if role is Role.BROKER else self.nodes_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +159,7 @@ def plan_cluster(
     served = {port.resource for port in ports}
     own = [listener for listener in cluster_listeners(cluster, listeners) if listener.name in served]
     brokers = cluster.spec.brokers.replicas if broker_count is None else broker_count
-    config = {**static_config(cluster), **_window(cluster.spec.connection_quota)}
+    config = {**with_node_principals(cluster, static_config(cluster)), **_window(cluster.spec.connection_quota)}
     return ClusterLayout(
         name=cluster.name,
         namespace=cluster.namespace,
@@ -149,6 +169,7 @@ def plan_cluster(
         listeners=ports,
         broker_properties={
             **config,
+            **node_security(cluster, (INTERNAL, CONTROLLER)),
             "process.roles": "broker",
             "controller.listener.names": CONTROLLER,
             "inter.broker.listener.name": INTERNAL,
@@ -158,15 +179,18 @@ def plan_cluster(
         },
         controller_properties={
             **config,
+            **node_security(cluster, (CONTROLLER,)),
             **_journal(cluster),
             "process.roles": "controller",
             "controller.listener.names": CONTROLLER,
             # Without the brokers' listeners: a new listener rolls brokers only.
-            PROTOCOLS: f"{CONTROLLER}:PLAINTEXT",
+            PROTOCOLS: f"{CONTROLLER}:{_node_protocol(cluster)}",
         },
         clashes=clashes,
-        files=security_files(own),
+        files={**node_files(cluster, (INTERNAL,)), **security_files(own)},
         stores=tuple(sorted(store for listener in own if (store := store_of(listener)) is not None)),
+        nodes_store=nodes_store(cluster),
+        nodes_files=node_files(cluster, (CONTROLLER,)),
     )
 
 
@@ -182,9 +206,17 @@ def without_client_listeners(layout: ClusterLayout) -> ClusterLayout:
     return replace(layout, listeners=internal, broker_properties=properties)
 
 
+def _node_protocol(cluster: BrokerCluster) -> str:
+    return PLAINTEXT if cluster.spec.cluster_ca is None else SSL
+
+
 def protocol_map(protocols: Mapping[str, str]) -> str:
-    """Return the brokers' listener.security.protocol.map for listeners with these Kafka names and protocols."""
-    return ",".join(f"{name}:{protocol}" for name, protocol in ({CONTROLLER: PLAINTEXT} | dict(protocols)).items())
+    """Return the brokers' listener.security.protocol.map for listeners with these Kafka names and protocols.
+
+    The controllers' listener has the protocol of INTERNAL.
+    """
+    of_controllers = {CONTROLLER: protocols.get(INTERNAL, PLAINTEXT)}
+    return ",".join(f"{name}:{protocol}" for name, protocol in (of_controllers | dict(protocols)).items())
 
 
 def trusted_key(listener: str) -> str:
@@ -264,8 +296,7 @@ def node_overrides(layout: ClusterLayout, node_id: int | str, role: Role, place:
         overrides["advertised.listeners"] = ",".join(advertised)
     if role is Role.BROKER and place.shutdown_timeout_ms is not None:
         overrides["sluicegate.controlled.shutdown.timeout.ms"] = str(place.shutdown_timeout_ms)
-    if role is Role.BROKER:
-        overrides |= {key: f"{place.stores_path}/{file}" for key, file in layout.files.items()}
+    overrides |= {key: f"{place.stores_path}/{file}" for key, file in layout.role_files(role).items()}
     if role is Role.BROKER and place.rack_file is not None:
         overrides["sluicegate.broker.rack.file"] = place.rack_file
     overrides |= {
@@ -296,7 +327,7 @@ def _listener_ports(
     cluster: BrokerCluster, listeners: Sequence[BrokerListener]
 ) -> tuple[tuple[ListenerPort, ...], tuple[ListenerClash, ...]]:
     """Return the brokers' ports and the clashes: the oldest BrokerListener keeps a name or port that two use."""
-    taken = [ListenerPort(INTERNAL, INTERNAL_PORT)]
+    taken = [ListenerPort(INTERNAL, INTERNAL_PORT, protocol=_node_protocol(cluster))]
     clashes = []
     for listener in sorted(filter(is_admitted, cluster_listeners(cluster, listeners)), key=seniority):
         wanted = ListenerPort(listener.spec.name, listener.spec.port, listener.name, listener.spec.security_protocol)

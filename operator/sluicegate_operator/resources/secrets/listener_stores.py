@@ -44,11 +44,13 @@ class ListenerStore:
     """The files of one listener in each broker's pod.
 
     `secret` is empty without TLS. `reads_api_server`: the keys of service account tokens are read from the API server.
+    `keys` are the keys of the Secret that become files; all of them if it is empty.
     """
 
     listener: str
     secret: str = ""
     reads_api_server: bool = False
+    keys: tuple[str, ...] = ()
 
     @property
     def folder(self) -> str:
@@ -74,7 +76,8 @@ def store_mounts(stores: tuple[ListenerStore, ...]) -> list[dict[str, Any]]:
 def _sources(store: ListenerStore) -> list[Mapping[str, Any]]:
     sources: list[Mapping[str, Any]] = []
     if store.secret:
-        sources.append({"secret": {"name": store.secret}})
+        items = {"items": [{"key": key, "path": key} for key in store.keys]} if store.keys else {}
+        sources.append({"secret": {"name": store.secret, **items}})
     if store.reads_api_server:
         token = {"path": API_TOKEN, "expirationSeconds": API_TOKEN_LIFETIME_S}
         authority = {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": API_CA}]}

@@ -14,7 +14,7 @@ class Delays:
     `address_s_max`: a kubelet checks its containers once a second. It reports address and state of a pod's first
     container up to so long after that container runs. `name_s_max`: additional delay until cluster DNS has the address.
     `denied_s`: how long cluster DNS continues to deny a name that was asked for too early (CoreDNS: 30). `file_s_max`:
-    maximum age of the files of a mounted ConfigMap (a kubelet: more than a minute).
+    maximum age of the files of a mounted ConfigMap or Secret (a kubelet: more than a minute).
     """
 
     seed: int = 0

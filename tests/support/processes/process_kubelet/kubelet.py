@@ -27,7 +27,7 @@ from tests.support.processes.process_kubelet.node import Node
 from tests.support.processes.process_kubelet.pod import Pod, PodPlace
 from tests.support.processes.process_kubelet.spread import Candidate, choose_node
 from tests.support.processes.process_kubelet.status import PodView, pod_status
-from tests.support.processes.process_kubelet.volumes import PodVolumes, claim_folder
+from tests.support.processes.process_kubelet.volumes import PodVolumes, claim_folder, plain_data
 
 Json = dict[str, Any]
 
@@ -36,7 +36,7 @@ NODE_NAMES = ("process-node-0", "process-node-1", "process-node-2")
 """Pods are spread over these nodes, so that one can be lost and leave the others. Each is a zone: zone-0 and so on."""
 PROBERS = 8
 FILES_EVERY_S = 0.5
-"""Interval of checks for changed ConfigMaps."""
+"""Interval of checks for changed ConfigMaps and Secrets."""
 STOP_TIMEOUT_S = 10.0
 
 
@@ -199,19 +199,20 @@ class ProcessKubelet:
             self._hosts.write(host_lines(named, _named_services(services)))
             if now >= self._files_at:
                 self._files_at = now + FILES_EVERY_S
-                self._follow_config_maps(now)
+                self._follow_files(now)
 
-    def _follow_config_maps(self, now: float) -> None:
+    def _follow_files(self, now: float) -> None:
         @functools.cache
-        def config_map(namespace: str, name: str) -> Json | None:
+        def data_of(namespace: str, kind: str, name: str) -> Json | None:
+            plural = {"ConfigMap": "configmaps", "Secret": "secrets"}[kind]
             try:
-                return self._api.get(f"/api/v1/namespaces/{namespace}/configmaps/{name}").get("data") or {}
+                return plain_data(kind, self._api.get(f"/api/v1/namespaces/{namespace}/{plural}/{name}"))
             except ApiRefused:
                 return None
 
         for pod in self._pods.values():
             if not self._is_lost(pod):
-                pod.look_at_files(now, functools.partial(config_map, pod.namespace))
+                pod.look_at_files(now, functools.partial(data_of, pod.namespace))
 
     def _sync_pod(self, manifest: Json) -> None:
         now = time.monotonic()

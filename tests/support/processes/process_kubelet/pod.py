@@ -122,9 +122,9 @@ class Pod:
     def has_name(self, now: float) -> bool:
         return self.is_reported(now - self._place.delays.name_s)
 
-    def look_at_files(self, now: float, config_map: Callable[[str], Json | None]) -> None:
-        """Update volumes from their ConfigMaps while containers run; a container's environment stays."""
-        self._place.volumes.follow(now, self._place.delays.file_s, config_map)
+    def look_at_files(self, now: float, data_of: Callable[[str, str], Json | None]) -> None:
+        """Update volumes from their ConfigMaps and Secrets while containers run; a container's environment stays."""
+        self._place.volumes.follow(now, self._place.delays.file_s, data_of)
 
     def sync(self, now: float) -> None:
         self._started_at = now if self._started_at is None else self._started_at

@@ -29,8 +29,8 @@ class PodVolumes:
         self._claims = claims
         self._folders: dict[str, Path] = {}
         self._mounts = Mounts({})
-        self._due: dict[str, float] = {}
-        """Time at which a changed ConfigMap reaches the files."""
+        self._due: dict[tuple[str, str], float] = {}
+        """Time at which a changed ConfigMap or Secret reaches the files."""
         self.keys: dict[tuple[str, str, str], str] = {}
 
     def prepare(self) -> None:
@@ -59,25 +59,25 @@ class PodVolumes:
             self._write_files(volume, self._mounts)
         return self._mounts
 
-    def follow(self, now: float, delay_s: float, config_map: Callable[[str], Json | None]) -> None:
-        """Update files from changed ConfigMaps after `delay_s`.
+    def follow(self, now: float, delay_s: float, data_of: Callable[[str, str], Json | None]) -> None:
+        """Update files from changed ConfigMaps and Secrets after `delay_s`.
 
-        `config_map` returns the current data of one, or None if it is gone: then the files stay.
+        `data_of` returns the current data of one, or None if it is gone: then the files stay.
         """
         for volume in self._pod["spec"].get("volumes", []):
-            for name in [name for kind, name, _ in _file_sources(volume) if kind == "ConfigMap"]:
-                data = config_map(name)
-                mounted = {key: text for (kind, n, key), text in self.keys.items() if (kind, n) == ("ConfigMap", name)}
+            for kind, name, _ in _file_sources(volume):
+                data = data_of(kind, name)
+                mounted = {key: text for (k, n, key), text in self.keys.items() if (k, n) == (kind, name)}
                 if data is None or data == mounted:
-                    self._due.pop(name, None)
-                elif now >= self._due.setdefault(name, now + delay_s):
-                    self._replace(volume, name, data)
+                    self._due.pop((kind, name), None)
+                elif now >= self._due.setdefault((kind, name), now + delay_s):
+                    self._replace(volume, kind, name, data)
 
-    def _replace(self, volume: Json, name: str, data: Json) -> None:
-        for gone in [key for key in self.keys if key[:2] == ("ConfigMap", name) and key[2] not in data]:
+    def _replace(self, volume: Json, kind: str, name: str, data: Json) -> None:
+        for gone in [key for key in self.keys if key[:2] == (kind, name) and key[2] not in data]:
             del self.keys[gone]
             _file(self._folders[volume["name"]], volume, gone[2]).unlink(missing_ok=True)
-        self.keys |= {("ConfigMap", name, key): text for key, text in data.items()}
+        self.keys |= {(kind, name, key): text for key, text in data.items()}
         self._write_files(volume, self._mounts)
 
     def show(self, pod: Json) -> None:
@@ -125,8 +125,7 @@ class PodVolumes:
             if optional and refusal.status == 404:
                 return
             raise
-        for key, value in (found.get("data") or {}).items():
-            self.keys[kind, name, key] = base64.b64decode(value).decode() if kind == "Secret" else value
+        self.keys |= {(kind, name, key): text for key, text in plain_data(kind, found).items()}
 
     def _write_files(self, volume: Json, mounts: Mounts) -> None:
         items = {item["key"]: item["path"] for item in _items(volume)}
@@ -141,15 +140,22 @@ class PodVolumes:
                 fresh.replace(file)
 
 
+def plain_data(kind: str, found: Json) -> dict[str, str]:
+    """The data of a ConfigMap or of a Secret as text."""
+    data: dict[str, str] = found.get("data") or {}
+    return {key: base64.b64decode(value).decode() for key, value in data.items()} if kind == "Secret" else data
+
+
 def _file(folder: Path, volume: Json, key: str) -> Path:
     paths = {item["key"]: item["path"] for item in _items(volume)}
     return folder / str(paths.get(key, key))
 
 
 def _items(volume: Json) -> list[Json]:
-    source = volume.get("configMap") or volume.get("secret") or {}
-    found: list[Json] = source.get("items") or []
-    return found
+    """Keys of the volume's sources that become files, with their paths; empty if all keys do."""
+    sources = [volume, *volume.get("projected", {}).get("sources", [])]
+    given = [source.get("configMap") or source.get("secret") or {} for source in sources]
+    return [item for source in given for item in source.get("items") or []]
 
 
 def _file_sources(volume: Json) -> list[tuple[str, str, bool]]:

@@ -1,0 +1,66 @@
+"""What the Secret of a cluster's nodes has. No I/O but for files in a private folder."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sluicegate_operator.api.models.broker_cluster import BrokerCluster
+from sluicegate_operator.api.models.cluster_ca import FORCE_RENEW
+from sluicegate_operator.engine.context import StoredSecret
+from sluicegate_operator.kube.certificates.authorities import (
+    AuthorityCertificate,
+    Issued,
+    authority_certificate,
+    certificates_in,
+    digest,
+    issued_by,
+)
+from sluicegate_operator.kube.certificates.tls_pair import CertificateError, TlsPair
+from sluicegate_operator.planning.certificates.renewal import Held
+from sluicegate_operator.planning.layout.cluster_layout import Role
+from sluicegate_operator.planning.layout.node_certificates import certificate_names, server_name, subject_parts
+from sluicegate_operator.resources.secrets.cluster_secrets import OPERATOR_CERTIFICATE, OPERATOR_KEY
+from sluicegate_operator.resources.secrets.listener_stores import KEYSTORE, TRUSTSTORE
+
+
+@dataclass(frozen=True, slots=True)
+class NodesSecret:
+    """The Secret as it is stored, what it has, and the certificates that nodes trust, by digest."""
+
+    stored: StoredSecret
+    held: Held
+    trusted: Mapping[str, str]
+
+
+def nodes_secret(cluster: BrokerCluster, stored: StoredSecret) -> NodesSecret | None:
+    """Return what the Secret has; None if it must be written anew."""
+    try:
+        text = {
+            key: stored.data[key].decode("ascii") for key in (KEYSTORE, TRUSTSTORE, OPERATOR_CERTIFICATE, OPERATOR_KEY)
+        }
+        authorities = [authority_certificate(pem) for pem in certificates_in(text[TRUSTSTORE])]
+        certificate = "".join(certificates_in(text[KEYSTORE]))
+        held = _held(cluster, authorities, certificate, text[KEYSTORE], stored.annotations.get(FORCE_RENEW, ""))
+    except (KeyError, UnicodeDecodeError, CertificateError):
+        return None
+    return None if held is None else NodesSecret(stored, held, {one.digest: one.pem for one in authorities})
+
+
+def _held(
+    cluster: BrokerCluster, authorities: list[AuthorityCertificate], certificate: str, key: str, renewal: str
+) -> Held | None:
+    """Return what nodes have; None if none of the authorities has issued the certificate."""
+    pair = TlsPair(certificate.encode(), key.encode())
+    name = server_name(cluster, Role.BROKER.value)
+    # An authority that was renewed with the same key has issued it, too: the newer one counts.
+    for authority in sorted(authorities, key=lambda one: -one.ends_s):
+        issued = issued_by(authority, pair, name)
+        if issued is not None:
+            trusted = frozenset(one.digest for one in authorities)
+            fits = _fits(cluster, issued)
+            return Held(digest(certificate), issued.ends_s, authority.digest, trusted, renewal, fits)
+    return None
+
+
+def _fits(cluster: BrokerCluster, issued: Issued) -> bool:
+    common, unit, organization = subject_parts(cluster, "nodes")
+    return issued.names >= set(certificate_names(cluster)) and issued.subject == (organization, unit, common)

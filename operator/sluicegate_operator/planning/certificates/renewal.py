@@ -1,0 +1,184 @@
+"""The next step in the life of a cluster's own certificates. Pure.
+
+Nodes mount one Secret: the certificate that all of them present, and the authorities that they trust. A new version of
+it reaches the nodes one after the other, within a minute or two. So two rules hold for each write:
+
+- To trust a further authority is safe at any time.
+- Everything else waits until each node has reported that exactly the present version is in force. A certificate of a
+  new authority is then presented only to nodes that trust it, and an authority is dropped only when no node presents a
+  certificate of it.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+STEP_S_MIN = 10.0
+"""Least seconds for which a version is in the Secret before the next one: a pod that starts meanwhile may still get the
+version before, and is not seen yet."""
+URGENT_PART = 0.1
+"""Part of the renewal period before the end of the nodes' certificate in which silent nodes are not waited for."""
+TRUSTED_MAX = 8
+"""Most authorities that nodes trust at a time."""
+LONGER_S = 3600.0
+"""Least seconds by which a renewed certificate ends later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Authority:
+    """An authority by the digest of its certificate, and the Unix time at which it ends."""
+
+    digest: str
+    ends_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What the Secret of the nodes has.
+
+    `issuer` is the digest of the authority that has issued `certificate`. `renewal` is the value of the annotation for
+    which it was issued. `fits`: it has the names and the subject that nodes need.
+    """
+
+    certificate: str
+    ends_s: float
+    issuer: str
+    trusted: frozenset[str]
+    renewal: str = ""
+    fits: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class NodeInForce:
+    """What a node reports. `in_force` has a pair for each listener: the certificate, and the trusted authorities.
+
+    `silence` is why there is no report, and `problem` why the newest files are not in force.
+    """
+
+    name: str
+    in_force: frozenset[tuple[str, frozenset[str]]] = frozenset()
+    silence: str = ""
+    problem: str = ""
+
+    def has(self, held: Held) -> bool:
+        return self.in_force == {(held.certificate, held.trusted)}
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What the spec asks for. `generated`: the operator makes the authority.
+
+    `renewal` is the value of the annotation, and `authority_made_for` the one for which the authority was made.
+    """
+
+    validity_s: float
+    renewal_s: float
+    generated: bool = True
+    renewal: str = ""
+    authority_made_for: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MakeAuthority:
+    """Make a new authority; nodes do not trust it yet."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Write a new version of the Secret. Without `issue` the certificate stays."""
+
+    trusted: frozenset[str]
+    issue: bool
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """Everything is as it should be."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotYet:
+    """The next version must wait. `nodes` do not have the present one; without them it is too new."""
+
+    next: Write
+    nodes: tuple[NodeInForce, ...] = field(default=())
+
+
+Step = MakeAuthority | Write | Nothing
+NOTHING = Nothing()
+
+
+def wanted_step(now_s: float, authority: Authority | None, held: Held | None, terms: Terms) -> Step:
+    """Return the next step as if all nodes had the present version. `authority` issues certificates from now on."""
+    if authority is None:
+        return MakeAuthority("there is no authority yet") if terms.generated else NOTHING
+    if held is None:
+        return Write(frozenset({authority.digest}), issue=True, why="there is no certificate yet")
+    settled = held.issuer == authority.digest and held.trusted == {authority.digest}
+    if settled and terms.generated and (why := _why_new_authority(now_s, authority, terms)):
+        return MakeAuthority(why)
+    if authority.digest not in held.trusted:
+        if len(held.trusted) >= TRUSTED_MAX:
+            return NOTHING
+        return Write(held.trusted | {authority.digest}, issue=False, why="nodes do not trust the new authority yet")
+    if why := _why_new_certificate(now_s, authority, held, terms):
+        return Write(held.trusted, issue=True, why=why)
+    if held.trusted != {authority.digest}:
+        return Write(frozenset({authority.digest}), issue=False, why="no node uses the authorities before it any more")
+    return NOTHING
+
+
+def next_step(
+    now_s: float, wanted: Write, held: Held, since_s: float, nodes: Sequence[NodeInForce], terms: Terms
+) -> Write | NotYet:
+    """Return the wanted write, or a wait. The present version is in the Secret since `since_s` at the latest."""
+    if not wanted.issue and wanted.trusted >= held.trusted:
+        return wanted
+    if wanted.issue and held.ends_s - now_s < URGENT_PART * terms.renewal_s:
+        return wanted
+    behind = tuple(node for node in nodes if not node.has(held))
+    if behind or now_s - since_s < STEP_S_MIN:
+        return NotYet(wanted, behind)
+    return wanted
+
+
+def is_urgent(now_s: float, held: Held, terms: Terms) -> bool:
+    """Return whether the nodes' certificate ends so soon that it should have been renewed."""
+    return held.ends_s - now_s < URGENT_PART * terms.renewal_s
+
+
+def needs_nodes(wanted: Write, held: Held | None) -> bool:
+    """Return whether the write depends on what nodes report."""
+    return held is not None and (wanted.issue or not wanted.trusted >= held.trusted)
+
+
+def _why_new_authority(now_s: float, authority: Authority, terms: Terms) -> str:
+    if authority.ends_s - now_s < terms.renewal_s:
+        return f"the authority ends in {_days(authority.ends_s - now_s)} days"
+    if terms.renewal and terms.renewal != terms.authority_made_for:
+        return "the annotation asks for a renewal"
+    return ""
+
+
+def _why_new_certificate(now_s: float, authority: Authority, held: Held, terms: Terms) -> str:
+    if held.issuer != authority.digest:
+        return "another authority has issued the certificate"
+    if not held.fits:
+        return "the certificate lacks a name or the subject of nodes"
+    if terms.renewal and terms.renewal != held.renewal:
+        return "the annotation asks for a renewal"
+    longer_s = min(now_s + terms.validity_s, authority.ends_s) - held.ends_s
+    if held.ends_s - now_s < terms.renewal_s and longer_s >= LONGER_S:
+        return f"the certificate ends in {_days(held.ends_s - now_s)} days"
+    return ""
+
+
+def _days(seconds: float) -> int:
+    return max(0, int(seconds // 86_400))
+
+
+def names(nodes: Collection[NodeInForce]) -> str:
+    """Return the nodes' names for a sentence."""
+    return ", ".join(sorted(node.name for node in nodes))
