@@ -165,6 +165,13 @@ unit: venv  ## the pure tests of `make test`: unit and simulation
 simulate: venv  ## whole clusters on virtual time under seeded faults: make simulate SEEDS=1000 FIRST=5000 FAULTS=kill,damage SHAPE=push
 	PYTHONPATH=.:operator $(BIN)/python -m tests.simulation.cluster --seeds $(SEEDS) --first $(FIRST) --faults "$(FAULTS)" $(if $(SHAPE),--shape $(SHAPE))
 
+MINUTES ?= 480
+TARGET ?=
+FRAMES ?= 1000000
+.PHONY: fuzz
+fuzz: venv  ## search for input that a reader handles wrongly, and send changed requests to brokers: make fuzz MINUTES=60 TARGET=token FRAMES=0
+	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) --frames $(if $(TARGET),0,$(FRAMES)) $(foreach name,$(TARGET),--target $(name))
+
 .PHONY: integration
 integration: setup  ## the tests of `make test` with real sockets, processes and clients
 	$(PYTEST) -q -p no:randomly -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not full" tests/contract tests/integration
@@ -198,7 +205,7 @@ up: venv  ## run examples/quickstart on this machine until Ctrl-C
 	$(BIN)/sluicegate up -f examples/quickstart -f examples/laptop --watch
 
 .PHONY: image
-image: venv  ## images as archives in dist/, on Debian without a builder: make image IMAGES="slim landing audit"
+image: venv  ## images as archives in dist/, on Debian without a builder: make image IMAGES="slim landing client audit"
 	@$(BIN)/python -m tools.image --builder $(BUILDER) $(IMAGES)
 
 .PHONY: bench

@@ -1,6 +1,7 @@
 """Decide about ACLs that clients create and delete (KIP-801). Pure."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from uuid import UUID
 
 from broker_runtime.controller.capacity import check_records
@@ -24,8 +25,31 @@ _RESOURCES = frozenset(kind for kind in AclResource if kind > AclResource.ANY)
 _OPERATIONS = frozenset(kind for kind in AclOperation if kind > AclOperation.ANY)
 
 
+@dataclass(frozen=True, slots=True)
+class AclLimits:
+    """Limits of all ACLs of a cluster."""
+
+    acls_max: int
+    text_bytes_max: int
+
+    def check(self, acls: int, text_bytes: int) -> None:
+        """Check the number of ACLs, and the bytes of their texts. Raises KafkaError(POLICY_VIOLATION)."""
+        if acls > self.acls_max:
+            raise _too_many(f"{acls} ACLs; at most {self.acls_max} are allowed (sluicegate.acls.max)")
+        if text_bytes > self.text_bytes_max:
+            raise _too_many(
+                f"ACLs with {text_bytes} bytes of names, principals and hosts; at most {self.text_bytes_max} are "
+                "allowed (sluicegate.acls.text.bytes.max)"
+            )
+
+
+def _too_many(what: str) -> KafkaError:
+    text = f"The cluster would have {what}. Delete unused ACLs, or use ACLs of prefixes."
+    return KafkaError(ErrorCode.POLICY_VIOLATION, text)
+
+
 def create_acls(
-    wanted: Sequence[Acl], image: MetadataImage, new_id: Callable[[], UUID], acls_max: int
+    wanted: Sequence[Acl], image: MetadataImage, new_id: Callable[[], UUID], limits: AclLimits
 ) -> Steps[tuple[Sequence[MetadataRecord], Sequence[KafkaError | None]]]:
     """Return the records for ACLs that do not exist yet, and the error of each wanted one.
 
@@ -34,6 +58,7 @@ def create_acls(
     records: list[MetadataRecord] = []
     results: list[KafkaError | None] = []
     seen: set[Acl] = set()
+    text_bytes = image.acls.text_bytes
     for acl in wanted:
         try:
             check_acl(acl)
@@ -42,17 +67,13 @@ def create_acls(
         else:
             if acl not in seen and image.acls.id_of(acl) is None:
                 seen.add(acl)
+                text_bytes += acl.text_bytes
                 records.append(AccessControlEntryRecord(new_id(), *acl))
             results.append(None)
         yield
     check_records(len(records))
-    total = len(image.acls) + len(records)
-    if records and total > acls_max:
-        raise KafkaError(
-            ErrorCode.POLICY_VIOLATION,
-            f"The cluster would have {total} ACLs; at most {acls_max} are allowed (sluicegate.acls.max). Delete unused "
-            "ACLs, or use ACLs of prefixes.",
-        )
+    if records:
+        limits.check(len(image.acls) + len(records), text_bytes)
     return records, results
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.configs import ResourceType
 from broker_runtime.security.acls.model import CLUSTER_NAME, AclOperation, AclResource
+from broker_runtime.security.acls.topic_filter import TopicFilter
 from broker_runtime.security.principal import Principal
 from broker_runtime.slicing.steps import Steps
 
@@ -79,6 +80,11 @@ class Access:
     def any_topic(self, operation: AclOperation) -> Steps[bool]:
         """Return whether the operation is allowed on at least one topic name (KIP-679)."""
         return self._authorizer.allows_any(self._principal, self._host, operation, _TOPIC)
+
+    @property
+    def topic_filter(self) -> TopicFilter:
+        """Which topics the client may describe."""
+        return TopicFilter(self._principal, self._host, self._authorizer)
 
     def operations(self, resource: AclResource, name: str, of: int) -> int:
         """Return the bits of the operations in `of` that are allowed (KIP-430)."""

@@ -36,6 +36,7 @@ class TlsTransport:
 
     __slots__ = (
         "_begin",
+        "_begun",
         "_ended",
         "_fileno",
         "_gone",
@@ -61,6 +62,7 @@ class TlsTransport:
         self._shaken = shaken
         self._gone: Callable[[], None] | None = None
         self._ended: Callable[[Principal | None], None] | None = None
+        self._begun: Callable[[], None] | None = None
         self._read_blocks = (True, False)
         self._write_blocks = (server_name is None, server_name is not None)
         """Events of the socket, reading and writing, for which receiving and sending waits."""
@@ -69,9 +71,9 @@ class TlsTransport:
         self._begin: tuple[ssl.SSLContext, str | None] | None = (context, server_name)
         """What the session is created of; None once it exists. A silent client costs no session, which takes 40 kB."""
 
-    def on_handshake(self, ended: Callable[[Principal | None], None]) -> bool:
+    def on_handshake(self, ended: Callable[[Principal | None], None], begun: Callable[[], None]) -> bool:
         """Implement `Transport`."""
-        self._ended = ended
+        self._ended, self._begun = ended, begun
         return self._shaking
 
     @property
@@ -99,7 +101,7 @@ class TlsTransport:
 
     def _receive(self, space: memoryview) -> int:
         try:
-            return self._socket.recv_into(space)
+            return self._socket.recv_into(space, len(space))
         except ssl.SSLWantReadError:
             self._read_blocks = (True, False)
         except ssl.SSLWantWriteError:
@@ -171,6 +173,9 @@ class TlsTransport:
                 suppress_ragged_eofs=False,
                 server_hostname=server_name,
             )
+            if self._begun is not None:
+                begun, self._begun = self._begun, None
+                begun()
         if not isinstance(self._socket, ssl.SSLSocket):
             raise ConnectionResetError(errno.ECONNRESET, "the connection was lost before the TLS handshake")
         return self._socket
@@ -231,6 +236,8 @@ class TlsTransport:
                 self._socket.unwrap()
         self._socket.close()
         self._fileno = -1
+        # They refer to the connection, which refers to this transport.
+        self._ended = self._begun = None
 
 
 def _failure(error: ssl.SSLError) -> OSError:

@@ -86,10 +86,12 @@ class _OfType:
 class AclIndex:
     """Owns the rules by type of resource, pattern and name."""
 
-    __slots__ = ("_types", "state")
+    __slots__ = ("_types", "is_shared", "state")
 
     def __init__(self) -> None:
         self._types: dict[int, _OfType] = {}
+        self.is_shared = False
+        """Whether it must not change any more, because somebody else reads it. A copy may change."""
         self.state = object()
         """Another object after each change. A copy has the same one until either of them changes."""
 

@@ -79,6 +79,11 @@ class Acl(NamedTuple):
     operation: int
     permission: int
 
+    @property
+    def text_bytes(self) -> int:
+        """Bytes of its texts."""
+        return len(self.name.encode()) + len(self.principal.encode()) + len(self.host.encode())
+
 
 class AclFilter(NamedTuple):
     """A filter of DescribeAcls and DeleteAcls. A text of None matches every text, and ANY every number."""

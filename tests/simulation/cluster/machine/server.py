@@ -9,8 +9,8 @@ from broker_runtime.clock import Clock
 from broker_runtime.config import SecurityProtocol
 from broker_runtime.config.declaring.endpoints import SASL
 from broker_runtime.network.connection.channel import Channel
-from broker_runtime.network.connection.connection import Connection
-from broker_runtime.network.connection.machine import SCRATCH_BYTES
+from broker_runtime.network.connection.connection import Connection, Origin
+from broker_runtime.network.connection.incoming import SCRATCH_BYTES
 from broker_runtime.network.connection.shared import OwnedConnection, Shared
 from broker_runtime.network.settings import NetworkLimits, QuotaSettings
 from broker_runtime.security.authentication_counts import AuthenticationCounts
@@ -124,7 +124,7 @@ class SimulatedServer:
 
     def connect(self, accepted: SimulatedSocket, listener: str, peer: tuple[str, int]) -> None:
         self._next_id += 1
-        origin = (self._next_id, listener, peer, self._clock.monotonic())
+        origin = Origin(self._next_id, listener, peer, self._clock.monotonic())
         channel = Channel(accepted, origin, self._shared)
         self._connections[self._next_id] = channel.connection
         if listener in self._authenticating:

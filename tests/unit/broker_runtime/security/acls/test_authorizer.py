@@ -38,6 +38,17 @@ def rule(
     return Acl(resource, name, pattern, principal, host, operation, permission)
 
 
+def test_a_frozen_authorizer_keeps_its_acls() -> None:
+    acls = filled([rule("orders", DESCRIBE)])
+    authorizer = StandardAuthorizer(lambda: acls.index)
+    frozen = authorizer.frozen()
+    (acl_id,) = acls
+    acls.apply(RemoveAccessControlEntryRecord(acl_id), None, Changes())
+    assert frozen.allows(ALICE, HOST, DESCRIBE, TOPIC, "orders")
+    assert not authorizer.allows(ALICE, HOST, DESCRIBE, TOPIC, "orders")
+    assert acls.text_bytes == 0
+
+
 def filled(acls: Iterable[Acl]) -> Acls:
     area = Acls()
     for number, acl in enumerate(dict.fromkeys(acls)):
