@@ -92,8 +92,9 @@ s3: venv  ## versitygw, an S3 server over a folder; the first build takes a minu
 	@$(BIN)/python -m tests.support.processes.s3_server
 
 .PHONY: go-client
-go-client: venv  ## a consumer with franz-go, for tests of groups; the first build takes a minute of Go, later ones use a cache
+go-client: venv  ## clients with franz-go, for tests of groups, TLS and SASL; the first build takes a minute of Go, later ones use a cache
 	@$(BIN)/python -m tests.support.obtain.go_group_member
+	@$(BIN)/python -m tests.support.obtain.go_secured_client
 
 .PHONY: thin-consumer
 thin-consumer: venv  ## examples/thin-consumer, a client of the push protocol; the first build takes seconds of Go, later ones use a cache
@@ -204,7 +205,7 @@ up: venv  ## run examples/quickstart on this machine until Ctrl-C
 	$(BIN)/sluicegate up -f examples/quickstart -f examples/laptop --watch
 
 .PHONY: image
-image: venv  ## images as archives in dist/, on Debian without a builder: make image IMAGES="slim landing audit"
+image: venv  ## images as archives in dist/, on Debian without a builder: make image IMAGES="slim landing client audit"
 	@$(BIN)/python -m tools.image --builder $(BUILDER) $(IMAGES)
 
 .PHONY: bench

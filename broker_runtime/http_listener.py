@@ -1,7 +1,7 @@
 """The HTTP listener: /metrics (Prometheus), /healthz (the process runs), /readyz (registered, unfenced, caught up).
 
 The process adds routes: /brokers of a controller, /controlled-shutdown and /connection-quotas of a broker. Only the
-head of a request is read, within bounds. The listener knows neither brokers nor controllers.
+head of a request is read, within bounds (decision 62). The listener knows neither brokers nor controllers.
 """
 
 import asyncio

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from e2e.cluster.binaries import binaries_folder
 from e2e.cluster.control_plane import ControlPlane
+from e2e.disclosure.outputs import Outputs
+from e2e.disclosure.recorder import Recorder, logs_in
 from e2e.world import used_rights
 from e2e.world.engine_world import EngineWorld
 from e2e.world.forked_operator import Forks
@@ -18,13 +21,23 @@ from tests.support.processes.process_kubelet.kubelet import ProcessKubelet
 
 
 @pytest.fixture(scope="session")
-def plane() -> Iterator[ControlPlane]:
+def outputs(tmp_path_factory: pytest.TempPathFactory) -> Outputs:
+    """What the run shows. Tests add what neither an API server nor a log has."""
+    return Outputs(tmp_path_factory.mktemp("outputs"))
+
+
+@pytest.fixture(scope="session")
+def plane(outputs: Outputs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """The control plane. At its end, no generated secret may be in any output of the run."""
     with ControlPlane(audited=f"system:serviceaccounts:{OPERATOR_NAMESPACE}") as plane:
         # The namespace enforces the restricted profile, so the pods must satisfy it.
         plane.kubectl("label", "namespace", "default", "pod-security.kubernetes.io/enforce=restricted")
         install_crds(plane)
-        yield plane
+        kubectl = [str(binaries_folder() / "kubectl"), f"--kubeconfig={plane.kubeconfig}"]
+        with Recorder(kubectl, outputs, logs=False):
+            yield plane
         used_rights.keep(plane.audit_log)
+        outputs.check([*logs_in(tmp_path_factory.getbasetemp()), plane.audit_log])
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -56,23 +56,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
             compile_broker(checkout)
     if _MEMORY.is_dir():
         tempfile.tempdir = str(_MEMORY)
-    measured = _measured(options)
-    if not options.phases:
-        figures = {
-            "machine": machine(),
-            "beside": APACHE_KAFKA,
-            "rounds": options.rounds,
-            "note": options.note,
-            "rows": measured,
-        }
-        (_RESULTS / "security.json").write_text(json.dumps(figures, indent=1) + "\n")
-        (_RESULTS / "security.md").write_text(_page(figures))
-    print(_page({"machine": machine(), "rounds": options.rounds, "note": options.note, "rows": measured}))
+    page = ""
+    for number, measured in enumerate(_measured(options), 1):
+        described = {"machine": machine(), "beside": APACHE_KAFKA, "rounds": number, "note": options.note}
+        figures: Figures = {**described, "rows": measured}
+        page = _page(figures)
+        if not options.phases:
+            # After each round, so that an aborted run keeps its results.
+            (_RESULTS / "security.json").write_text(json.dumps(figures, indent=1) + "\n")
+            (_RESULTS / "security.md").write_text(page)
+    print(page)
     return 0
 
 
-def _measured(options: argparse.Namespace) -> Mapping[str, Mapping[str, Figures]]:
-    """Measure all rounds; return the rows by table. The subjects change their order from round to round."""
+def _measured(options: argparse.Namespace) -> Iterator[Mapping[str, Mapping[str, Figures]]]:
+    """Measure; after each round yield the rows of all rounds by table. The subjects take turns in being the first."""
     chosen = options.phases or _PHASES
     lengths = Durations(options.seconds, _MEGABYTES_PER_S * options.seconds)
     found: dict[str, tuple[Rounds, Rounds]] = {name: ({}, {}) for name in (_KAFKA, _BEFORE, _ALONE)}
@@ -93,8 +91,8 @@ def _measured(options: argparse.Namespace) -> Mapping[str, Mapping[str, Figures]
             if "acls" in chosen:
                 checks = [phases.Measured(median(each)) for each in checks_us(ACLS)]
                 _add(found[_ALONE][0], dict(zip(ALONE, checks, strict=True)))
-    wanted = {_KAFKA: BESIDE_KAFKA, _BEFORE: BESIDE_BEFORE, _ALONE: ALONE}
-    return {name: _rows(wanted[name], *rounds) for name, rounds in found.items()}
+            wanted = {_KAFKA: BESIDE_KAFKA, _BEFORE: BESIDE_BEFORE, _ALONE: ALONE}
+            yield {name: _rows(wanted[name], *rounds) for name, rounds in found.items()}
 
 
 def _on_broker(make: Maker, world: TlsWorld, lengths: Durations, chosen: Sequence[str]) -> Found:

@@ -1,4 +1,4 @@
-"""What is measured of one running broker, phase by phase. Each phase returns its figures by row."""
+"""Measure one running broker, phase by phase. Each phase returns its figures by row."""
 
 import contextlib
 import subprocess
@@ -30,7 +30,7 @@ UNLIMITED = "TLS produce p99 in a storm of handshakes without a limit"
 LIMITED = f"TLS produce p99 in a storm of handshakes limited to {STORM_LIMIT}/s"
 _MESSAGES_SHARE = 60
 """Batches of one message are sent for as many megabytes less."""
-_STORM_BEGINS_S, _STORM_ENDS_S = 3.0, 2.0
+_STORM_BEGINS_S, _STORM_ENDS_S = 4.0, 2.0
 _GREEDY_BEGINS_S = 3.0
 _SETTLED_S, _PAUSE_S = 3.0, 0.2
 _PATIENCE_S = 120.0
@@ -217,12 +217,17 @@ def memory(make: Maker, trusted: str) -> Found:
     """Measure a new broker: idle, and with idle connections."""
     with make() as broker:
         _settled(broker)
-        found = {"resident memory, idle with a TLS listener": Measured(resident_mb(broker.pid))}
+        found = {"resident memory, idle with a TLS listener": Measured(_megabytes(broker.pid))}
         options = {"trusted": trusted, "connections": CONNECTIONS}
         holder = workloads.start("hold_idle_by_tls", broker.host, broker.port(SECURE), **options)
         with _opened(holder):
-            found[f"resident memory, {CONNECTIONS:,} idle TLS connections"] = Measured(resident_mb(broker.pid))
+            found[f"resident memory, {CONNECTIONS:,} idle TLS connections"] = Measured(_megabytes(broker.pid))
     return found
+
+
+def _megabytes(pid: int) -> float:
+    """Return the resident memory in millions of bytes."""
+    return resident_mb(pid) * 2**20 / 1e6
 
 
 def _settled(broker: Broker) -> None:

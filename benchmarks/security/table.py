@@ -14,7 +14,10 @@ def figures_of(
     ours: Sequence[tuple[float, float | None]],
     theirs: Sequence[tuple[float, float | None]] = (),
 ) -> Figures:
-    """Return one row: values and processor times by round, and the ratios of each round."""
+    """Return one row: values and processor times by round, and the ratios of each round.
+
+    If a value of the other subject is 0, there is no ratio.
+    """
     found: dict[str, Any] = {
         "unit": wanted.unit,
         "more_is_better": wanted.more_is_better,
@@ -26,7 +29,8 @@ def figures_of(
     }
     if theirs:
         found |= {"theirs": [value for value, _ in theirs], "theirs_processor_us": [spent for _, spent in theirs]}
-        found["ratio"] = _spread([a / b for (a, _), (b, _) in zip(ours, theirs, strict=True)])
+        if all(value for value, _ in theirs):
+            found["ratio"] = _spread([a / b for (a, _), (b, _) in zip(ours, theirs, strict=True)])
         spent = [a / b for (_, a), (_, b) in zip(ours, theirs, strict=True) if a and b]
         if spent:
             found["processor_ratio"] = _spread(spent)
@@ -47,8 +51,8 @@ def table(rows: Mapping[str, Figures], other: str | None) -> str:
     for name, row in rows.items():
         cells = [name, _value(row["ours"], row["unit"])]
         if other is not None:
-            cells += [_value(row["theirs"], row["unit"]), _shown(row["ratio"]), _times(row)]
-            cells.append(_shown(row["processor_ratio"]) if "processor_ratio" in row else "")
+            cells += [_value(row["theirs"], row["unit"]), _shown(row.get("ratio")), _times(row)]
+            cells.append(_shown(row.get("processor_ratio")))
         cells += [_wanted(row), _reached(row)]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
@@ -64,7 +68,9 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:,.1f}" if value >= 10 else f"{value:,.2f}"
 
 
-def _shown(ratio: Figures) -> str:
+def _shown(ratio: Figures | None) -> str:
+    if ratio is None:
+        return ""
     return f"{ratio['median']:.2f} ({ratio['least']:.2f} to {ratio['greatest']:.2f})"
 
 
@@ -85,7 +91,7 @@ def _wanted(row: Figures) -> str:
 def _reached(row: Figures) -> str:
     if row["wanted"] is not None:
         value, bound = median(row["ours"]), row["wanted"]
-    elif row["wanted_ratio"] is not None:
+    elif row["wanted_ratio"] is not None and "ratio" in row:
         value, bound = row["ratio"]["median"], row["wanted_ratio"]
     else:
         return ""

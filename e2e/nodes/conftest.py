@@ -10,6 +10,8 @@ from collections.abc import Generator, Iterator
 import pytest
 
 from e2e.cluster.waiting import wait_for
+from e2e.disclosure.outputs import Outputs
+from e2e.disclosure.recorder import Recorder
 from e2e.nodes.site.diagnosis import diagnosis
 from e2e.nodes.site.figures import Figures
 from e2e.nodes.site.kube import Kube
@@ -47,6 +49,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture(scope="session")
 def figures() -> Figures:
     return _figures
+
+
+@pytest.fixture(scope="session", autouse=True)
+def recorded(outputs: Outputs) -> Iterator[None]:
+    """Record the whole run. At its end, no generated secret may be in any output."""
+    with Recorder(["kubectl"], outputs, logs=True):
+        yield
+    _figures.note("generated secrets that no output of the run shows", outputs.secrets)
+    outputs.check()
 
 
 @pytest.fixture(scope="session")

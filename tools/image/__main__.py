@@ -1,4 +1,4 @@
-"""`python -m tools.image [slim] [landing] [audit]`: images as archives, with a list of their parts beside each."""
+"""`python -m tools.image [slim] [landing] [client] [audit]`: images as archives, each with a list of its parts."""
 
 import argparse
 import sys

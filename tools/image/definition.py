@@ -64,6 +64,7 @@ IMAGES = {
         ("broker", "landing", "operator"),
         suffix="-landing",
     ),
+    "client": Image("sluicegate", "A Kafka client for examples", ("client",), suffix="-client"),
     "audit": Image(
         "sluicegate-audit",
         "The audit pipeline with Spark and Java",

@@ -25,6 +25,8 @@ _UNKNOWN_MAX = 16
 _UNKNOWN_INTERVAL_S = 60.0
 _KID_CHARS_MAX = 1_000
 _OK = 200
+_ACCEPTED = "application/jwk-set+json, application/json;q=0.9, */*;q=0.8"
+"""Media types of key sets. A Kubernetes API server has only the first, and answers 406 without it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +136,7 @@ class KeyEndpoint:
 
     def _read(self) -> Keys:
         """Read the keys, in the thread. Raises OSError, KeySetError, or urllib3's errors."""
-        headers = {"Accept": "application/json"}
+        headers = {"Accept": _ACCEPTED}
         if self._token_file is not None:
             with open(self._token_file, encoding="utf-8") as file:
                 headers["Authorization"] = f"Bearer {file.read().strip()}"

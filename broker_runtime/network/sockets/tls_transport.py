@@ -101,7 +101,7 @@ class TlsTransport:
 
     def _receive(self, space: memoryview) -> int:
         try:
-            return self._socket.recv_into(space)
+            return self._socket.recv_into(space, len(space))
         except ssl.SSLWantReadError:
             self._read_blocks = (True, False)
         except ssl.SSLWantWriteError:

@@ -20,7 +20,7 @@ _IMPLY_DESCRIBE = sum(
     1 << each for each in (AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, AclOperation.ALTER)
 )
 _IMPLY_DESCRIBE_CONFIGS = 1 << AclOperation.ALTER_CONFIGS
-"""An ACL that allows one of these allows the other, too. One that denies one of these does not deny the other."""
+"""An ACL that allows one of these allows the implied operation, too. An ACL that denies it denies no other."""
 _ALL = 1 << AclOperation.ALL
 _KEPT_CHARACTERS_MAX = 1_024
 """Characters of a principal and a name whose decision is kept. Names of topics have 249; clients may send others."""
@@ -121,12 +121,7 @@ class StandardAuthorizer:
         covering = index.covering(resource, name)
         if not covering:
             return _EVERYTHING if self._allows_unnamed else 0
-        allowed = denied = 0
-        owners = _owners(who, host)
-        for bucket in covering:
-            also_allowed, also_denied = _rules(bucket, owners)
-            allowed |= also_allowed
-            denied |= also_denied
+        allowed, denied = _rules(covering, _owners(who, host))
         return 0 if denied & _ALL else _with_implied(allowed) & ~denied
 
 
@@ -144,14 +139,15 @@ def _owners(who: str, host: str) -> tuple[tuple[str, str], ...]:
     return (who, host), (who, WILDCARD), (EVERYONE, host), (EVERYONE, WILDCARD)
 
 
-def _rules(bucket: Bucket, owners: Iterable[tuple[str, str]]) -> Rules:
-    """Return what the ACLs of one name allow and deny these owners, as bits of operations."""
+def _rules(buckets: Iterable[Bucket], owners: Iterable[tuple[str, str]]) -> Rules:
+    """Return what the ACLs of these names allow and deny the owners, as bits of operations."""
     allowed = denied = 0
-    for owner in owners:
-        if owner in bucket:
-            also_allowed, also_denied = bucket[owner]
-            allowed |= also_allowed
-            denied |= also_denied
+    for bucket in buckets:
+        for owner in owners:
+            if owner in bucket:
+                also_allowed, also_denied = bucket[owner]
+                allowed |= also_allowed
+                denied |= also_denied
     return allowed, denied
 
 
@@ -159,12 +155,12 @@ def _allows_some(index: AclIndex, who: str, host: str, operation: int, resource:
     """Return whether an ACL allows the operation on some name, and none denies it on the same names or more."""
     denied: dict[AclPattern, set[str]] = {AclPattern.LITERAL: set(), AclPattern.PREFIXED: set()}
     allowed: dict[AclPattern, set[str]] = {AclPattern.LITERAL: set(), AclPattern.PREFIXED: set()}
-    asked = _ALL | 1 << operation
+    owners, asked = _owners(who, host), _ALL | 1 << operation
     for pattern in allowed:
         # ACLs may change between two steps.
         for entries in _pages(list(index.names(resource, pattern).items())):
             for name, bucket in entries:
-                may, may_not = _rules(bucket, _owners(who, host))
+                may, may_not = _rules((bucket,), owners)
                 if may & asked:
                     allowed[pattern].add(name)
                 if may_not & asked:

@@ -4,7 +4,7 @@ LEVEL_VARIABLE = "SLUICEGATE_NODES"
 """Names the level. Without it no scenario is collected, because `pytest e2e` has no nodes."""
 
 NODES = {"short": 1, "full": 3}
-IMAGES = {"short": ("slim",), "full": ("slim", "landing", "audit")}
+IMAGES = {"short": ("slim", "client"), "full": ("slim", "client", "landing", "audit")}
 """Images of tools.image that every node gets."""
 
 FULL_ONLY = (
@@ -13,6 +13,7 @@ FULL_ONLY = (
     "test_examples_of_nodes.py",
     "test_namespaces.py",
     "test_nodes.py",
+    "test_secure_renewals.py",
     "test_storm_page.py",
     "test_uninstall.py",
     "test_upgrade.py",

@@ -37,10 +37,10 @@ def install_commands(readme: str) -> list[str]:
 
 
 def example_commands(page: str, example: str) -> list[str]:
-    """Return the tested commands of one example of examples/README.md. Raises ValueError if it has none."""
+    """Return the tested commands of one section of a page of examples. Raises ValueError if it has none."""
     commands = [line for block in blocks(section(page, example), "sh") for line in block]
     if not commands:
-        raise ValueError(f"examples/README.md has no commands for {example}")
+        raise ValueError(f"the page has no commands for {example}")
     return commands
 
 

@@ -58,7 +58,8 @@ def produced(topic: str, configuration: dict[str, Any]) -> KafkaError | None:
 
 
 def test_the_example_works_word_by_word(up: LocalUp) -> None:
-    commands = re.findall(r"```sh\n(.*?)```", (SECURE / "README.md").read_text(), re.DOTALL)
+    page = (SECURE / "README.md").read_text().partition("## On Kubernetes")[0]
+    commands = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
     lines = "".join(commands).splitlines()
     assert [line.split()[0] for line in lines] == ["python", "sluicegate", "sluicegate"]
     for line in lines:
@@ -102,6 +103,10 @@ def test_clients_are_authenticated_authorized_and_encrypted(up: LocalUp) -> None
     ):
         assert encrypted.version() == "TLSv1.3"
 
+    internal = up.nodes("broker")[0]["listeners"]["INTERNAL"]
+    with pytest.raises(KafkaException):
+        Producer({"bootstrap.servers": internal, "log_level": 0}).list_topics(timeout=3)
+
     secret = password(up)
     assert secret not in up.output()
     assert secret not in (up.data_dir / "state.json").read_text() + (up.data_dir / "remembered.json").read_text()
@@ -125,6 +130,21 @@ def test_certificate_and_password_outlive_up_and_no_broker_restarts_for_them(up:
         assert {path: path.read_bytes() for path in kept} == kept
         assert produced("orders", settings(again)["confluent_kafka"]) is None
         assert "a password" not in again.output(), "brokers have the password already"
+
+
+def test_the_certificates_between_nodes_are_renewed_without_a_restart(up: LocalUp) -> None:
+    authority = up.data_dir / "secrets" / "default" / "shop-cluster-ca" / "tls.crt"
+    trusted = up.data_dir / "secrets" / "default" / "shop-cluster-tls" / "truststore.pem"
+    old, pids = authority.read_text(), up.pids()
+    edit(
+        up.manifests / "cluster.yaml",
+        r"name: shop\nspec",
+        'name: shop\n  annotations: {sluicegate.dev/force-renew: "1"}\nspec',
+    )
+    up.wait_until(lambda: authority.read_text() != old, "a new authority")
+    up.wait_until(lambda: trusted.read_text() == authority.read_text(), "nodes that trust only the new one")
+    assert produced("orders", settings(up)["confluent_kafka"]) is None
+    assert up.pids() == pids
 
 
 def test_a_new_password_and_a_removed_user(up: LocalUp) -> None:

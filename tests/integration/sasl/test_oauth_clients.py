@@ -163,7 +163,7 @@ def write_keys(path: Path, kid: int) -> None:
 class KeyServer:
     """Serves a key set by HTTPS to clients that send the right token, as Kubernetes' API server does.
 
-    It writes its authority and the token into `folder`.
+    As that one, it has only one media type. It writes its authority and the token into `folder`.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -173,9 +173,11 @@ class KeyServer:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 is_right = self.headers.get("Authorization") == "Bearer of-the-pod"
-                self.send_response(200 if is_right else 401)
+                is_accepted = "application/jwk-set+json" in self.headers.get("Accept", "")
+                self.send_response((200 if is_accepted else 406) if is_right else 401)
+                self.send_header("Content-Type", "application/jwk-set+json")
                 self.end_headers()
-                self.wfile.write(owner.content if is_right else b"")
+                self.wfile.write(owner.content if is_right and is_accepted else b"")
 
             def log_message(self, *_: object) -> None:
                 pass

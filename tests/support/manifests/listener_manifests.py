@@ -31,6 +31,9 @@ GOOD_LISTENERS = (
         authenticating("oauth", jwksEndpointUri=_JWKS, validIssuerUri="https://id.example.org", audiences=["kafka"]),
     ),
     GoodManifest("a listener for service accounts", authenticating("serviceAccount")),
+    GoodManifest(
+        "a listener of sessions that end", authenticating("scram-sha-512", maxSecondsWithoutReauthentication=3600)
+    ),
     GoodManifest("a listener that says the least", listener()),
     GoodManifest("a listener behind a load balancer", listener(exposure="LoadBalancer", protocol="PLAINTEXT")),
     GoodManifest(
@@ -92,6 +95,17 @@ BAD_LISTENERS = (
         authenticating("scram-sha-512", audiences=["a"]),
         "spec.authentication.audiences",
         "audiences is only for type oauth and serviceAccount",
+    ),
+    BadManifest(
+        "sessions of certificates that end",
+        authenticating("tls", maxSecondsWithoutReauthentication=60),
+        "spec.authentication.maxSecondsWithoutReauthentication",
+        "is only for type scram-sha-512, oauth and serviceAccount",
+    ),
+    BadManifest(
+        "a session that ends at once",
+        authenticating("oauth", jwksEndpointUri=_JWKS, maxSecondsWithoutReauthentication=0),
+        "spec.authentication.maxSecondsWithoutReauthentication",
     ),
     BadManifest("a listener without a cluster", without(listener(), "spec", "clusterRef"), "spec.clusterRef"),
     BadManifest(

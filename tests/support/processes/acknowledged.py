@@ -15,6 +15,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support.processes.producer_epochs import fault_in, written_batches
 
+_GROUP = "unused"
+"""Group of consumers, which commit nothing. Brokers with ACLs refuse a group that the user has no right to."""
+_OPEN: Mapping[str, Any] = MappingProxyType({})
+"""Settings of security for a listener without any."""
 _GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION)
 _SETTINGS = {"retry.backoff.ms": 50, "retry.backoff.max.ms": 200, "reconnect.backoff.ms": 20}
 _RECONNECT: dict[str, Any] = {
@@ -68,11 +72,13 @@ class Partitions:
 class RunningConsumer:
     """A consumer that reads all partitions from the start during faults, and records what no consumer may see."""
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int, security: Mapping[str, Any]) -> None:
+    def __init__(
+        self, bootstrap: str, topic: str, partitions: int, security: Mapping[str, Any] = _OPEN, group: str = _GROUP
+    ) -> None:
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
-                "group.id": "unused",
+                "group.id": group,
                 "enable.auto.commit": False,
                 # If records that were read are gone, the consumer would start from scratch: that is an error here.
                 "auto.offset.reset": "error",
@@ -87,12 +93,16 @@ class RunningConsumer:
         self.failures: list[str] = []
         self.errors: deque[str] = deque(maxlen=10)
         self._stop = threading.Event()
+        self._credentials: deque[tuple[str, str]] = deque(maxlen=1)
         self._thread = threading.Thread(target=self._run, name="running-consumer")
         self._thread.start()
 
     def _run(self) -> None:
         try:
             while not self._stop.is_set():
+                while self._credentials:
+                    # Another thread would wait forever for the consumer, which is nearly always in `consume`.
+                    self._consumer.set_sasl_credentials(*self._credentials.pop())
                 for message in self._consumer.consume(1_000, timeout=0.2):
                     self._take(message)
         finally:
@@ -111,6 +121,10 @@ class RunningConsumer:
                 f"partition {message.partition()}: offset {message.offset()} after {len(seen)} records"
             )
         seen[message.offset()] = message.value()
+
+    def set_credentials(self, user: str, password: str) -> None:
+        """Authenticate with these credentials from now on."""
+        self._credentials.append((user, password))
 
     def standing(self, found: dict[int, dict[int, bytes]]) -> str:
         """Position in each partition and the last errors, to explain why the consumer makes no progress."""
@@ -140,7 +154,10 @@ def _end_of(consumer: Consumer, partition: TopicPartition) -> int:
 
 
 class AcknowledgedWorkload:
-    """Owns the producer's thread and a RunningConsumer; keeps what was acknowledged."""
+    """Owns the producer's thread and a RunningConsumer; keeps what was acknowledged.
+
+    `security`: settings of confluent-kafka for a listener with TLS or SASL, `group` the only group that the user has.
+    """
 
     def __init__(
         self,
@@ -149,10 +166,12 @@ class AcknowledgedWorkload:
         partitions: int,
         *,
         pause_s: float = 0.001,
-        security: Mapping[str, Any] = MappingProxyType({}),
+        security: Mapping[str, Any] = _OPEN,
+        group: str = _GROUP,
     ) -> None:
         """`security` has librdkafka's settings of TLS and SASL. `check` then needs `raw`."""
         self._security = dict(security)
+        self._group = group
         self._bootstrap = bootstrap
         self._topic = topic
         self._partitions = partitions
@@ -176,7 +195,8 @@ class AcknowledgedWorkload:
 
     def __enter__(self) -> Self:
         self._last_s = time.monotonic()
-        self._consumer = RunningConsumer(self._bootstrap, self._topic, self._partitions, self._security)
+        self._producer = self._made()
+        self._consumer = RunningConsumer(self._bootstrap, self._topic, self._partitions, self._security, self._group)
         self._thread.start()
         return self
 
@@ -188,8 +208,14 @@ class AcknowledgedWorkload:
         if kind is not None:
             self._consumer.stop()
 
-    def _run(self) -> None:
-        producer = Producer(
+    def set_credentials(self, user: str, password: str) -> None:
+        """Authenticate with these credentials from now on, as a client does that reads a rotated Secret."""
+        self._security |= {"sasl.username": user, "sasl.password": password}
+        self._producer.set_sasl_credentials(user, password)
+        self._consumer.set_credentials(user, password)
+
+    def _made(self) -> Producer:
+        return Producer(
             {
                 "bootstrap.servers": self._bootstrap,
                 "acks": "all",
@@ -204,6 +230,9 @@ class AcknowledgedWorkload:
             | _RECONNECT
             | self._security
         )
+
+    def _run(self) -> None:
+        producer = self._producer
         while not self._stop.is_set():
             value = b"%d" % self.sent
             producer.produce(self._topic, value, partition=self.sent % self._partitions, on_delivery=self._delivered)
@@ -229,7 +258,7 @@ class AcknowledgedWorkload:
     def read_back(self, bootstrap: str) -> dict[int, dict[int, bytes]]:
         """All readable records, by partition and offset."""
         consumer = Consumer(
-            {"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False, "log_level": 2}
+            {"bootstrap.servers": bootstrap, "group.id": self._group, "enable.auto.commit": False, "log_level": 2}
             | self._security
         )
         found: dict[int, dict[int, bytes]] = defaultdict(dict)
@@ -252,8 +281,8 @@ class AcknowledgedWorkload:
         This holds as far as Kafka promises it: `producer_epochs` says when a record without an acknowledgement may
         repeat.
 
-        `bootstrap`: where to read the records, if no broker has its first address any more. `raw`: a listener without
-        authentication for reading the batches, if the workload uses one with authentication.
+        `bootstrap`: where to read the records, if no broker has its first address any more. `raw`: a listener
+        without authentication for reading the batches, if the workload uses one with authentication.
 
         The consumer that ran all the time must have read the same: no record twice, and none that is gone now.
         """

@@ -40,6 +40,14 @@ def test_commands_name_what_is_there(example: str) -> None:
             assert (REPOSITORY / path).exists(), command
 
 
+def test_the_secure_example_names_what_is_there() -> None:
+    page = (EXAMPLES.parent / "secure" / "README.md").read_text(encoding="utf-8")
+    commands = example_commands(page, "On Kubernetes")
+    named = {path for command in commands for path in re.findall(r"examples/[\w./-]+", command)}
+    assert named
+    assert [path for path in sorted(named) if not (REPOSITORY / path).exists()] == []
+
+
 @pytest.mark.parametrize(("page", "kind", "headings"), list(tables()))
 def test_a_table_has_the_columns_that_kubectl_prints(page: str, kind: str, headings: str) -> None:
     [shown] = [one.model for one in KINDS.values() if kind in (one.model.short_name, one.plural, one.name.lower())]

@@ -13,6 +13,8 @@ DEFAULT_AUDIENCE = "sluicegate"
 _OAUTH_ONLY = {"jwksEndpointUri": "jwks_endpoint_uri", "userNameClaim": "user_name_claim"}
 _OF_TOKENS = {"validIssuerUri": "valid_issuer_uri", "audiences": "audiences"}
 TOKENS = ("oauth", "serviceAccount")
+SASL = ("scram-sha-512", *TOKENS)
+SESSION_MAX_S = 86_400 * 365
 
 
 class ListenerTls(Model):
@@ -35,9 +37,11 @@ class ListenerTls(Model):
 
 def _only_for(field: str, attribute: str, types: tuple[str, ...]) -> Rule:
     listed = ", ".join(repr(type_) for type_ in types)
+    *first, last = types
+    named = f"{', '.join(first)} and {last}" if first else last
     return Rule(
         cel=f"!has(self.{field}) || self.type in [{listed}]",
-        message=f"{field} is only for type {' and '.join(types)}: remove it, or change type",
+        message=f"{field} is only for type {named}: remove it, or change type",
         holds=lambda model: getattr(model, attribute) is None or model.type in types,
         field=field,
     )
@@ -47,6 +51,7 @@ class ListenerAuthentication(Model):
     rules: ClassVar = (
         *(_only_for(field, attribute, ("oauth",)) for field, attribute in _OAUTH_ONLY.items()),
         *(_only_for(field, attribute, TOKENS) for field, attribute in _OF_TOKENS.items()),
+        _only_for("maxSecondsWithoutReauthentication", "max_seconds_without_reauthentication", SASL),
         Rule(
             cel="self.type != 'oauth' || has(self.jwksEndpointUri)",
             message="type oauth needs jwksEndpointUri, the address of the issuer's public keys",
@@ -77,3 +82,7 @@ class ListenerAuthentication(Model):
     """Audiences (aud), of which a token must have one. The default for serviceAccount is sluicegate."""
     user_name_claim: str | None = Field(default=None, min_length=1, max_length=253)
     """Claim that names the user; sub if absent. Only for oauth."""
+    max_seconds_without_reauthentication: int | None = Field(default=None, ge=1, le=SESSION_MAX_S)
+    """Seconds after which a connected client must authenticate again (KIP-368), so that a deleted user or a rotated
+    password ends its sessions. Connections of clients that cannot do so end. No limit if absent; a token always ends
+    its session when it expires. Not for type tls."""

@@ -67,6 +67,12 @@ def _tls(listener: BrokerListener) -> dict[str, str]:
 
 def _authentication(listener: BrokerListener) -> dict[str, str]:
     authentication = listener.spec.authentication
+    session_s = authentication.max_seconds_without_reauthentication if authentication is not None else None
+    session = {} if session_s is None else {"connections.max.reauth.ms": str(session_s * 1000)}
+    return _mechanism(authentication) | session
+
+
+def _mechanism(authentication: ListenerAuthentication | None) -> dict[str, str]:
     match authentication:
         case ListenerAuthentication(type="scram-sha-512"):
             return {"sasl.enabled.mechanisms": "SCRAM-SHA-512", "scram-sha-512.sasl.jaas.config": SCRAM_LOGIN}

@@ -413,6 +413,12 @@ def test_a_listener_for_passwords_has_no_files() -> None:
     assert not [one for one in template(of, "shop-brokers")["spec"]["volumes"] if "projected" in one]
     assert "EXTERNAL:SASL_PLAINTEXT\n" in file_of(of, "shop-brokers")
     assert "listener.name.external.sasl.enabled.mechanisms=SCRAM-SHA-512\n" in file_of(of, "shop-brokers")
+    assert "connections.max.reauth.ms" not in file_of(of, "shop-brokers")
+
+
+def test_sessions_of_a_listener_end_after_its_time() -> None:
+    of = children(listener(authentication={"type": "scram-sha-512", "maxSecondsWithoutReauthentication": 30}))
+    assert "listener.name.external.connections.max.reauth.ms=30000\n" in file_of(of, "shop-brokers")
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ def test_every_image_runs_as_a_user_of_its_own_under_a_name_of_its_own() -> None
     assert {image.reference("1.2.3") for image in IMAGES.values()} == {
         "sluicegate:1.2.3",
         "sluicegate:1.2.3-landing",
+        "sluicegate:1.2.3-client",
         "sluicegate-audit:1.2.3",
     }
 
