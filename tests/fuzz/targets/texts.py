@@ -7,14 +7,13 @@ from functools import cache
 from broker_runtime.config.declaring.addresses import canonical_address, networks, per_ip_overrides
 from broker_runtime.config.declaring.properties import parse_properties
 from broker_runtime.errors import ConfigError
-from broker_runtime.security.sasl.jaas import parse_jaas
 from broker_runtime.security.tls.certificate import certificate_info, subject_of
 from broker_runtime.security.tls.mapping_rules import MappingRules, NoRuleError
 from broker_runtime.security.tls.pem import certificates, private_key
 from kafka_bytes.errors import FormatError
 from kafka_bytes.properties import parse_properties as parse_shared
 from kafka_bytes.properties import render_properties
-from kafka_bytes.sasl.login import login_options
+from kafka_bytes.sasl.login import login_module
 from tests.fuzz.target import Target, text_of
 from tests.support.tls.authority import Authority
 
@@ -76,11 +75,8 @@ def _properties(data: bytes) -> None:
 
 
 def _logins(data: bytes) -> None:
-    text = text_of(data)
-    with suppress(ConfigError):
-        parse_jaas(text, "sasl.jaas.config")
     with suppress(FormatError):
-        login_options(text)
+        login_module(text_of(data))
 
 
 def _addresses(data: bytes) -> None:
