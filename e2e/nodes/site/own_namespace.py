@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from e2e.cluster.waiting import wait_for
+from e2e.clusters.test_cluster_life import MINI, a_cluster, document, listener
 from e2e.nodes.site.kube import Kube
 from e2e.world.shop import READY_TIMEOUT_S, Json, condition_of
-from e2e.clusters.test_cluster_life import MINI, a_cluster, document, listener
 
 GONE_TIMEOUT_S = 120
 """Kubernetes waits for half of the grace period of pods, 30 s for brokers, before it checks again."""

@@ -17,8 +17,8 @@ from e2e.clusters.test_cluster_life import document
 from e2e.disclosure.outputs import Outputs
 from e2e.nodes.site.kube import Kube
 from e2e.nodes.site.own_namespace import OwnNamespace
-from e2e.nodes.site.shop import install_operator
 from e2e.nodes.site.readme import blocks, run, section
+from e2e.nodes.site.shop import install_operator
 from e2e.world.operator_process import REPOSITORY
 from e2e.world.shop import READY_TIMEOUT_S, ROLLED_TIMEOUT_S, Json, condition_of
 
@@ -63,9 +63,7 @@ class SecureExample:
     def follow(self, *beginnings: str) -> str:
         """Run the commands of each tested block that has a line with such a beginning; return the output."""
         page = section((FOLDER / "README.md").read_text(encoding="utf-8"), HEADING)
-        chosen = [
-            block for block in blocks(page, "sh") if any(line.startswith(beginnings) for line in block)
-        ]
+        chosen = [block for block in blocks(page, "sh") if any(line.startswith(beginnings) for line in block)]
         assert len(chosen) == len(beginnings), f"the page has {len(chosen)} blocks with {beginnings}"
         return "".join(self.run(command) for block in chosen for command in block)
 
@@ -208,7 +206,9 @@ class SecureExample:
             {"serviceAccountToken": own | token},
             {"serviceAccountToken": second},
         ]
-        programs = {path.name: path.read_text(encoding="utf-8") for path in (TICKER, FOLDER / "kubernetes/reporting.py")}
+        programs = {
+            path.name: path.read_text(encoding="utf-8") for path in (TICKER, FOLDER / "kubernetes/reporting.py")
+        }
         metadata = {"name": TICKER.stem}
         self.namespace.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": programs}, pod)
 
