@@ -28,17 +28,26 @@ help:  ## show this help
 
 .venv/.installed: pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed; set PYTHON=/path/to/python3" >&2; exit 1; }
-	@$(PYTHON) -m tools.venv .venv '.[dev]'
+	@$(PYTHON) -m tools.venv .venv dev
 
 .PHONY: venv
 venv: .venv/.installed  ## make .venv with everything pinned in constraints.txt
 
 # What a broker image has: no packages of developers, so that its memory is measured as it is in production.
 .venv-runtime/.installed: pyproject.toml constraints.txt
-	@$(PYTHON) -m tools.venv .venv-runtime '.[broker]'
+	@$(PYTHON) -m tools.venv .venv-runtime broker
 
 .venv-docs/.installed: pyproject.toml constraints.txt
-	@$(PYTHON) -m tools.venv .venv-docs '.[docs]'
+	@$(PYTHON) -m tools.venv .venv-docs docs
+
+# Packages that constraints.txt gets newer versions of.
+UPGRADE ?=
+.venv-pins/.installed: pyproject.toml
+	@$(PYTHON) -m tools.venv .venv-pins pins
+
+.PHONY: pins
+pins: .venv-pins/.installed  ## write constraints.txt, versions and sums of all packages: make pins UPGRADE="kopf pytest"
+	@$(PYTHON) -m tools.renew_pins --upgrade $(UPGRADE)
 
 # The steps below fetch and build whatever tests need. Each can be interrupted, begun again, and run twice at once.
 .PHONY: setup
@@ -83,8 +92,9 @@ s3: venv  ## versitygw, an S3 server over a folder; the first build takes a minu
 	@$(BIN)/python -m tests.support.processes.s3_server
 
 .PHONY: go-client
-go-client: venv  ## a consumer with franz-go, for tests of groups; the first build takes a minute of Go, later ones use a cache
+go-client: venv  ## clients with franz-go, for tests of groups, TLS and SASL; the first build takes a minute of Go, later ones use a cache
 	@$(BIN)/python -m tests.support.obtain.go_group_member
+	@$(BIN)/python -m tests.support.obtain.go_secured_client
 
 .PHONY: thin-consumer
 thin-consumer: venv  ## examples/thin-consumer, a client of the push protocol; the first build takes seconds of Go, later ones use a cache
@@ -155,12 +165,20 @@ unit: venv  ## the pure tests of `make test`: unit and simulation
 simulate: venv  ## whole clusters on virtual time under seeded faults: make simulate SEEDS=1000 FIRST=5000 FAULTS=kill,damage SHAPE=push
 	PYTHONPATH=.:operator $(BIN)/python -m tests.simulation.cluster --seeds $(SEEDS) --first $(FIRST) --faults "$(FAULTS)" $(if $(SHAPE),--shape $(SHAPE))
 
+MINUTES ?= 480
+TARGET ?=
+FRAMES ?= 1000000
+.PHONY: fuzz
+fuzz: venv  ## search for input that a reader handles wrongly, and send changed requests to brokers: make fuzz MINUTES=60 TARGET=token FRAMES=0
+	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) --frames $(if $(TARGET),0,$(FRAMES)) $(foreach name,$(TARGET),--target $(name))
+
 .PHONY: integration
 integration: setup  ## the tests of `make test` with real sockets, processes and clients
 	$(PYTEST) -q -p no:randomly -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not full" tests/contract tests/integration
 
 .PHONY: soak
-soak: setup-all  ## long tests: brokers, landers and builds of the audit log are killed twenty times
+soak: setup-all  ## long tests: brokers, landers and builds of the audit log, and nodes and clients with TLS and SASL, are killed twenty times
+	SLUICEGATE_KILL_ROUNDS=20 $(PYTEST) -q -p no:randomly tests/integration/tls/test_secured_kills.py
 	SLUICEGATE_AUDIT_ROUNDS=20 $(PYTEST) -q -p no:randomly tests/integration/audit/test_kills.py \
 		tests/integration/audit/test_build_kills.py tests/integration/audit/test_arrivals.py
 
@@ -216,4 +234,4 @@ docs: .venv-docs/.installed  ## build the site into site/, and check its links
 
 .PHONY: clean
 clean:  ## remove .venv and caches
-	rm -rf reports .observer-plugin .venv .venv.lock .venv-runtime .venv-runtime.lock .venv-docs .venv-docs.lock site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf reports .observer-plugin .venv .venv.lock .venv-runtime .venv-runtime.lock .venv-docs .venv-docs.lock .venv-pins .venv-pins.lock site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -62,9 +62,17 @@ def parser() -> argparse.ArgumentParser:
     upkeep.set_defaults(run=commands.upkeep)
 
     check = found.add_parser(
-        "check", help="search for holes, duplicates, gaps and corrupt files; exit code 1 if there are any"
+        "check",
+        help="search for holes, duplicates, gaps, corrupt files, boots without an end and registered brokers without "
+        "a file; exit code 1 if there are any",
     )
     check.add_argument("target", metavar="DIR", help=_TARGET)
+    check.add_argument(
+        "--running",
+        action="store_true",
+        help="the cluster runs: the newest boot of a broker needs no end, however long ago its last segment ended",
+    )
+    commands_build.add_segment_ms(check)
     check.set_defaults(run=commands.check)
 
     _add_query(found)

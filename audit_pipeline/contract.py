@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -12,6 +12,9 @@ COMMON = ("cluster_id", "broker_id", "boot_id", "seq")
 
 TIME_MS_MAX = 253_402_300_799_999
 """The end of the year 9999. Producers may send any number as a time: later times and times before 1970 are ignored."""
+
+SEGMENT_MS = 60_000
+"""The default of the audit log's key segment.ms: the time after which a spool is complete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,10 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Contract:
+    """`version` sets files apart that cannot be read. `minor` only tells which nullable columns were added."""
+
     version: int
+    minor: int
     title: str
     meaning: str
     tables: Mapping[str, Table]
@@ -46,11 +52,20 @@ class Contract:
 
 @cache
 def contract() -> Contract:
-    """Return version 1 of the schema."""
-    text = files(__package__).joinpath("audit_event.v1.json").read_text(encoding="utf-8")
-    read = json.loads(text)
+    """Return version 1 of the schema, with the nullable columns of its minor version."""
+    read, added = _read("audit_event.v1.json"), _read("audit_event.v1.1.json")
     tables = {name: _table(name, table) for name, table in read["tables"].items()}
-    return Contract(read["schema_version"], read["title"], read["meaning"], tables, read["spool"])
+    for name, columns in added["tables"].items():
+        more = fields_of({"fields": columns})
+        meaning = added["meanings"].get(name, tables[name].meaning)
+        tables[name] = replace(tables[name], meaning=meaning, fields=(*tables[name].fields, *more))
+    return Contract(
+        read["schema_version"], added["minor_version"], read["title"], read["meaning"], tables, read["spool"]
+    )
+
+
+def _read(name: str) -> Any:
+    return json.loads(files(__package__).joinpath(name).read_text(encoding="utf-8"))
 
 
 def _table(name: str, read: Mapping[str, Any]) -> Table:

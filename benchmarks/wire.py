@@ -5,12 +5,14 @@ like those of any producer (record batch v2, uncompressed). Both subjects serve 
 """
 
 import socket
+import ssl
 import struct
 import time
 
 from kafka_bytes.batches import encode_batch
 
 IN_FLIGHT = 5
+API_VERSIONS = b"\x00\x00\x00\x15\x00\x12\x00\x00\x00\x00\x00\x01\x00\x0bsluicegate!"
 _CLIENT = b"wire"
 _HEAD = struct.Struct(">hhih")
 _BATCH = struct.Struct(">qi")
@@ -39,15 +41,31 @@ def fetch_frame(topic: str, offset: int, max_bytes: int) -> bytes:
     return struct.pack(">i", len(head) + len(body)) + head + body
 
 
+def connected(host: str, port: int, trusted: str | None = None) -> socket.socket:
+    """Connect, by TLS if `trusted` is the file of the certificates to trust."""
+    plain = socket.create_connection((host, port))
+    plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if trusted is None:
+        return plain
+    return ssl.create_default_context(cafile=trusted).wrap_socket(plain, server_hostname=host)
+
+
 def produce_wire(
-    host: str, port: int, topic: str, *, size: int, batch_bytes: int, megabytes: int, acks: int = 1
+    host: str,
+    port: int,
+    topic: str,
+    *,
+    size: int,
+    batch_bytes: int,
+    megabytes: float,
+    acks: int = 1,
+    trusted: str | None = None,
 ) -> dict[str, float]:
     """Produce a fixed number of bytes, because the first access to memory is slow for every subject."""
     frame = produce_frame(topic, size, batch_bytes, acks)
     count = max(1, batch_bytes // (size + 12))
     answered = 0
-    with socket.create_connection((host, port)) as client:
-        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    with connected(host, port, trusted) as client:
         reader = client.makefile("rb", buffering=65536)
         for _ in range(IN_FLIGHT):
             client.sendall(frame)
@@ -90,12 +108,14 @@ def _check(answer: bytes, topic: str) -> None:
         raise RuntimeError(f"a produce request was refused with error {code}")
 
 
-def consume_wire(host: str, port: int, topic: str, *, seconds: float, max_bytes: int) -> dict[str, float]:
+def consume_wire(
+    host: str, port: int, topic: str, *, seconds: float, max_bytes: int, trusted: str | None = None
+) -> dict[str, float]:
     """Consume partition 0 from its beginning repeatedly, one fetch at a time."""
     buffer = bytearray(2 * max_bytes + 65536)
     view = memoryview(buffer)
     total = offset = 0
-    with socket.create_connection((host, port)) as client:
+    with connected(host, port, trusted) as client:
         began = time.perf_counter()
         while time.perf_counter() < began + seconds:
             client.sendall(fetch_frame(topic, offset, max_bytes))

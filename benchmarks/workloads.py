@@ -20,12 +20,12 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.group_consuming import consume_in_group
+from benchmarks.security.handshakes import connect_by_tls, hold_idle_by_tls
 from benchmarks.time_lookups import list_offsets_by_time, produce_in_time
-from benchmarks.wire import consume_wire, produce_one_by_one, produce_wire
+from benchmarks.wire import API_VERSIONS, consume_wire, produce_one_by_one, produce_wire
 
 ROOT = Path(__file__).resolve().parents[1]
 RUN_TIMEOUT_S = 180
-API_VERSIONS = b"\x00\x00\x00\x15\x00\x12\x00\x00\x00\x00\x00\x01\x00\x0bsluicegate!"
 CONNECT_SOURCES = 8
 _MESSAGES_A_CALL = 200
 ASK_TIMEOUT_S = 0.5
@@ -84,10 +84,19 @@ def first_produce(bootstrap: str, topic: str) -> None:
 
 
 def produce(
-    bootstrap: str, topic: str, *, size: int, batch_bytes: int, seconds: float, one: bool = False, acks: str = "1"
+    bootstrap: str,
+    topic: str,
+    *,
+    size: int,
+    batch_bytes: int,
+    seconds: float,
+    one: bool = False,
+    acks: str = "1",
+    security: Mapping[str, object] | None = None,
 ) -> dict[str, float]:
     """Produce messages of `size` bytes as fast as the client can. `one`: one message in each batch, five in flight."""
     settings: dict[str, object] = {
+        **(security or {}),
         "bootstrap.servers": bootstrap,
         "acks": acks,
         "linger.ms": 0 if one else 20,
@@ -255,13 +264,21 @@ def come_back(host: str, port: int, *, clients: int) -> dict[str, float]:
 
 
 def paced_produce(
-    bootstrap: str, topic: str, *, seconds: float, interval_ms: float = 4.0, acks: str = "1"
+    bootstrap: str,
+    topic: str,
+    *,
+    seconds: float,
+    interval_ms: float = 4.0,
+    acks: str = "1",
+    security: Mapping[str, object] | None = None,
 ) -> dict[str, float]:
     """Produce one record in each interval, and return percentiles of the time to its acknowledgement.
 
     `gap_ms` is the longest time without any acknowledgement.
     """
-    producer = Producer({"bootstrap.servers": bootstrap, "acks": acks, "linger.ms": 0} | PATIENCE)
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "acks": acks, "linger.ms": 0} | PATIENCE | dict(security or {})
+    )
     times: list[float] = []
     answered: list[float] = []
     failed: list[str] = []
@@ -330,6 +347,8 @@ WORKLOADS: Mapping[str, Callable[..., dict[str, float]]] = {
     "consume": consume,
     "consume_in_group": consume_in_group,
     "connect": connect,
+    "connect_by_tls": connect_by_tls,
+    "hold_idle_by_tls": hold_idle_by_tls,
     "one_after_another": one_after_another,
     "come_back": come_back,
     "paced_produce": paced_produce,

@@ -1,7 +1,7 @@
 """The HTTP listener: /metrics (Prometheus), /healthz (the process runs), /readyz (registered, unfenced, caught up).
 
 The process adds routes: /brokers of a controller, /controlled-shutdown and /connection-quotas of a broker. Only the
-head of a request is read, within bounds. The listener knows neither brokers nor controllers.
+head of a request is read, within bounds (decision 62). The listener knows neither brokers nor controllers.
 """
 
 import asyncio
@@ -135,7 +135,7 @@ class HttpListener:
             if self._open > _CONNECTIONS_MAX and not self._dropped_silent():
                 answer = text_answer(503, "too many connections")
             else:
-                answer = await self._answer(_request(await self._head(reader, writer), writer))
+                answer = await self._answer(await self._request(reader, writer))
             writer.write(_encoded(answer))
             async with asyncio.timeout(_TIMEOUT_S):
                 await writer.drain()
@@ -144,6 +144,10 @@ class HttpListener:
         finally:
             self._open -= 1
             writer.close()
+
+    async def _request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> HttpRequest:
+        head = await self._head(reader, writer)
+        return parse_request(head, _address(writer, "peername"), _address(writer, "sockname"))
 
     async def _head(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
         self._silent[writer] = None
@@ -184,11 +188,12 @@ class HttpListener:
         return text_answer(200 if found.why_not is None else 503, "\n".join(lines))
 
 
-def _request(head: bytes, writer: asyncio.StreamWriter) -> HttpRequest:
+def parse_request(head: bytes, peer: str, own: str) -> HttpRequest:
+    """Return the request of `peer` whose head these bytes are. `own` is the address that it was sent to."""
     method, _, rest = head.split(b"\r\n", 1)[0].decode("latin-1").partition(" ")
     path, _, query = rest.split(" ", 1)[0].partition("?")
     given = dict(parse_qsl(query, keep_blank_values=True))
-    return HttpRequest(method, path, _address(writer, "peername"), _address(writer, "sockname"), given)
+    return HttpRequest(method, path, peer, own, given)
 
 
 def _address(writer: asyncio.StreamWriter, name: str) -> str:

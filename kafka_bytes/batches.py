@@ -115,13 +115,17 @@ def _varint(value: int) -> bytes:
 
 
 class _Varints(dict[int, bytes]):
-    """Encoded varints of nearly all lengths and deltas; others are encoded on each use."""
+    """Encoded varints of nearly all lengths and deltas, from their first use on; others are encoded on each use."""
 
     def __missing__(self, value: int) -> bytes:
-        return _varint(value)
+        encoded = _varint(value)
+        if value < _KEPT_VARINTS:
+            self[value] = encoded
+        return encoded
 
 
-_VARINTS = _Varints((value, _varint(value)) for value in range(-1, 4_096))
+_KEPT_VARINTS = 4_096
+_VARINTS = _Varints()
 
 
 def encode_batch(

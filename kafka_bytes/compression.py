@@ -62,6 +62,8 @@ def _unpack_snappy(into: Callable[..., Any], packed: memoryview, limit: int) -> 
     if packed[: len(XERIAL)] != XERIAL:
         return _into(into, packed, limit)
     blocks: list[bytes | memoryview] = []
+    if len(packed) < XERIAL_HEADER_BYTES:
+        raise CutShortError
     at, left = XERIAL_HEADER_BYTES, limit
     while at < len(packed):
         size = int.from_bytes(packed[at : at + 4], "big")

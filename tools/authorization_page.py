@@ -48,11 +48,15 @@ _UNCHECKED = """
 _TAIL = """
 ## Different from Apache Kafka
 
-- ConsumerGroupHeartbeat does not check the topics that match a regular expression. A member may be assigned such a
-  topic, and then gets TOPIC_AUTHORIZATION_FAILED when it fetches. The same applies to patterns of the push protocol.
+- A group of the push protocol leaves out the topics that match a consumer's pattern and that it may not describe. For
+  regular expressions of ConsumerGroupHeartbeat this is so in Apache Kafka, too: the member whose heartbeat refreshes
+  them counts for the group.
 - Transactions are not served. Requests with a transactional id are checked first, and refused then.
 - Hosts are addresses. Apache Kafka after 4.3 also accepts networks.
-- CreateAcls refuses ACLs beyond `sluicegate.acls.max`.
+- CreateAcls refuses ACLs beyond `sluicegate.acls.max` and `sluicegate.acls.text.bytes.max`.
+- DeleteAcls refuses filters that match more than 10,000 ACLs, or 100,000 if those of several filters are added. It
+  also refuses filters that need more than 2,000,000 comparisons with ACLs. A filter is compared with the ACLs of its
+  name or principal, and with all ACLs if it has neither.
 - A node keeps `sluicegate.acls.decisions.max` decisions until an ACL changes.
 
 `sluicegate_authorization_denied_total` counts denied operations ([metrics](metrics.md)). The log has one of them in ten

@@ -195,7 +195,7 @@ def metrics_page() -> str:
     )
     broker = [
         *families(samples),
-        *families(tls_samples({("EXTERNAL", "done"): 1}, {"EXTERNAL": 0})),
+        *families(tls_samples({("EXTERNAL", "done"): 1}, {"EXTERNAL": 0}, {("EXTERNAL", "", ""): 1})),
         *request_families(()),
         *turn_families((), TurnLengths("an example"), 0),
         garbage_family(()),

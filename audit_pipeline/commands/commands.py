@@ -150,17 +150,18 @@ def upkeep(given: argparse.Namespace, stopped: Event, now_us: Callable[[], int])
     return _upkeep(open_target(given.target), given, now_us(), stopped.is_set)
 
 
-def check(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> int:
+def check(given: argparse.Namespace, _: Event, now_us: Callable[[], int]) -> int:
     from audit_pipeline.spool.targets import open_target  # noqa: PLC0415
     from audit_pipeline.upkeep.check import check as check_target  # noqa: PLC0415
 
     path = Path(given.target)
     if path.exists():
         _require_folders([path])
-    report = check_target(open_target(given.target))
+    settled_us = now_us() - 2 * given.segment_ms * 1000
+    report = check_target(open_target(given.target), settled_us, is_running=given.running)
     if not report.files:
         raise BadUseError(no_segments_in(given.target))
-    for finding in report.findings:
+    for finding in [*report.findings, *report.running]:
         print(f"{finding.kind}: {finding.where}: {finding.text}")
     print(
         f"{report.events} numbers of {report.boots} boots in {report.segments} segments ({report.files} files), "

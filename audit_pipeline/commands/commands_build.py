@@ -11,6 +11,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from audit_pipeline.commands.commands import COMMAND_CONFIG, DAYS_MAX, FOUND_SOMETHING, OK, client_of, no_segments_in
+from audit_pipeline.contract import SEGMENT_MS
 from audit_pipeline.errors import BadUseError, first_line
 from audit_pipeline.ingest.audit_topic import TopicPlace, is_topic
 from audit_pipeline.reading.published import STATE_TABLE, Manifest, read_manifest, require_files
@@ -32,6 +33,7 @@ log = logging.getLogger(__name__)
 
 _ERROR_CHARACTERS: Final = 1000
 _INTERRUPTED: Final = "the build was interrupted and has published nothing: the previous results stay in force"
+_SEGMENT_MS_MAX: Final = 86_400_000
 _SUMMARY_BYTES_MAX: Final = 4096
 """The maximum size of a container's termination message in Kubernetes."""
 
@@ -57,7 +59,25 @@ def add_build(found: Any) -> None:
     build.add_argument(
         "--summary", type=Path, help="write a summary of the build to this file, as JSON, also if the build fails"
     )
+    add_segment_ms(build)
     build.set_defaults(run=build_results)
+
+
+def add_segment_ms(parser: argparse.ArgumentParser) -> None:
+    """Add the option that tells from when on a boot without an end is open."""
+    parser.add_argument(
+        "--segment-ms",
+        type=_segment_ms,
+        default=SEGMENT_MS,
+        help="segment.ms of the brokers' audit logs: a boot that does not end is open if its last segment ended more "
+        f"than twice as long ago; default: {SEGMENT_MS}",
+    )
+
+
+def _segment_ms(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or not 1 <= int(text) <= _SEGMENT_MS_MAX:
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number from 1 to {_SEGMENT_MS_MAX}")
+    return int(text)
 
 
 def build_results(given: argparse.Namespace, _: Event, now_us: Callable[[], int]) -> int:
@@ -105,7 +125,9 @@ def _build(given: argparse.Namespace, now_us: int) -> tuple[Manifest, str | None
     if given.retention_days is not None and not 1 <= given.retention_days <= DAYS_MAX:
         raise BadUseError(f"--retention-days must be from 1 to {DAYS_MAX}; 0 would drop all results")
     _require_beside(given.results, given.source)
-    request = BuildRequest(given.results, settings, now_us, given.first, given.last, given.retention_days)
+    request = BuildRequest(
+        given.results, settings, now_us, given.first, given.last, given.retention_days, given.segment_ms
+    )
     former = read_manifest(target)
     if former is not None:
         require_files(

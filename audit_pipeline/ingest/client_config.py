@@ -13,7 +13,7 @@ from typing import Final
 from audit_pipeline.errors import BadUseError
 from kafka_bytes.errors import FormatError
 from kafka_bytes.properties import parse_properties
-from kafka_bytes.sasl.login import login_options
+from kafka_bytes.sasl.login import login_module
 
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -105,7 +105,7 @@ def _login(given: Mapping[str, str]) -> tuple[str, str, str]:
     if mechanism not in _MECHANISMS:
         raise BadUseError(f"sasl.mechanism must be one of {', '.join(_MECHANISMS)}")
     try:
-        options = login_options(given.get("sasl.jaas.config", ""))
+        options = login_module(given.get("sasl.jaas.config", "")).options
     except FormatError as error:
         raise BadUseError(str(error)) from None
     if "username" not in options or "password" not in options:

@@ -9,7 +9,7 @@ No file counts before the manifest names it.
 
 import logging
 import secrets
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -20,6 +20,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
 
+from audit_pipeline.contract import SEGMENT_MS
 from audit_pipeline.errors import BadUseError, first_line
 from audit_pipeline.jobs.computing import Frames, daily_results, facts, whole_results
 from audit_pipeline.jobs.days import AskedDays, days_to_build, days_to_compute, note_of, results_mark
@@ -63,6 +64,15 @@ class BuildRequest:
     first: date | None = None
     last: date | None = None
     retention_days: int | None = None
+    segment_ms: int = SEGMENT_MS
+
+    @property
+    def settled_us(self) -> int:
+        """What brokers recorded before this time should have landed: a segment needs its own time, and as much again.
+
+        A boot without an end and without a later event is open since then.
+        """
+        return self.now_us - 2 * self.segment_ms * 1000
 
 
 MakeSource = Callable[[bytes | None], EventSource]
@@ -196,11 +206,17 @@ class _Build:
         if lost := len({each.path for each in wrong if each.reason == LOST}):
             log.warning("%d files were deleted before their days were built: quarantine lists them as lost", lost)
         stored = {name: self._stored(name) for name, table in result_tables().items() if table.kind is not Kind.WHOLE}
+        # Whole results read it for storms only, and most days have none.
+        stored["rollup"] = self._stored(
+            "rollup", _around(self._files.get("storm_bins", {}), self._files.get("rollup", {}))
+        )
+        settled_us = self._request.settled_us
         holes = self._spark.createDataFrame(
-            [tuple(hole) for hole in source.holes], "event_date date, cluster_id string, broker_id int, holes bigint"
+            [tuple(hole) for hole in source.holes(settled_us)],
+            "at_us bigint, cluster_id string, broker_id int, holes bigint, open_since_us bigint",
         )
         apart = self._spark.createDataFrame([tuple(each) for each in wrong], result_schema("quarantine"))
-        self._write(whole_results(stored, holes, apart, self._request.settings), [])
+        self._write(whole_results(stored, holes, apart, self._request.settings, settled_us), [])
 
     def _stored(self, table: str, days: Iterable[date] | None = None) -> DataFrame:
         """Return the stored rows of these days, or of all."""
@@ -268,6 +284,12 @@ class _Build:
         (row,) = self._stored("completeness").agg(*(F.sum(name).alias(name) for name in names)).collect()
         aside = self._stored("quarantine").where(F.col("reason") != "duplicate")
         return {**{name: row[name] or 0 for name in names}, "quarantinedFiles": aside.select("path").distinct().count()}
+
+
+def _around(stormy: Iterable[str], known: Container[str]) -> list[date]:
+    """Return the stormy days, and those known ones next to them: a storm may be at midnight."""
+    days = {date.fromisoformat(day) + timedelta(days=by) for day in stormy for by in (-1, 0, 1)}
+    return sorted(day for day in days if day.isoformat() in known)
 
 
 def _portions(days: Sequence[date], source: EventSource) -> Iterator[list[date]]:

@@ -10,6 +10,7 @@ from audit_pipeline.results.cost import cost
 from audit_pipeline.results.coverage import coverage
 from audit_pipeline.results.error_budget import error_budget
 from audit_pipeline.results.frames import EventFrames
+from audit_pipeline.results.heard_windows import heard_windows, registrations
 from audit_pipeline.results.idle_topics import idle_topics
 from audit_pipeline.results.inventory_hours import inventory_hours
 from audit_pipeline.results.latency import latency
@@ -30,7 +31,8 @@ def facts(events: EventFrames, settings: Settings) -> Frames:
     """Return the facts of the events of some days."""
     return {
         "rollup": rollup(events),
-        "coverage": coverage(events),
+        "heard_windows": heard_windows(events),
+        "registrations": registrations(events.inventory),
         "inventory_hours": inventory_hours(events.inventory),
         "mirror_buckets": mirror_buckets(events.partition),
         "storm_bins": storm_bins(events.connection, events.request, settings.storms),
@@ -49,15 +51,22 @@ def daily_results(stored: Frames, settings: Settings) -> Frames:
     }
 
 
-def whole_results(stored: Frames, holes: DataFrame, quarantine: DataFrame, settings: Settings) -> Frames:
-    """Return the results over everything stored by day, and over the faults of files."""
-    complete = completeness(stored["coverage"], holes, quarantine)
+def whole_results(
+    stored: Frames, holes: DataFrame, quarantine: DataFrame, settings: Settings, settled_us: int
+) -> Frames:
+    """Return the results over everything stored by day, and over the faults of files.
+
+    What brokers recorded before `settled_us` should have landed.
+    """
+    covered = coverage(stored["heard_windows"], holes, stored["registrations"], settled_us)
+    complete = completeness(covered, quarantine)
     return {
+        "coverage": covered,
         "completeness": complete,
         "quarantine": quarantine,
         "storms": storms(stored["storm_bins"], stored["rollup"]),
         "storm_sources": storm_sources(stored["storm_bins"]),
-        "idle_topics": idle_topics(stored["topic_days"], stored["inventory_hours"], stored["coverage"], complete),
+        "idle_topics": idle_topics(stored["topic_days"], stored["inventory_hours"], covered, complete),
         "correctness": correctness(stored["mirror_buckets"], settings.mirrors, complete),
         "error_budget": error_budget(stored["objectives"], settings.objectives),
     }

@@ -11,6 +11,8 @@ SECOND_US = 1_000_000
 MINUTE_US = 60 * SECOND_US
 HOUR_US = 60 * MINUTE_US
 DAY_US = 24 * HOUR_US
+WINDOW_US = 10 * MINUTE_US
+"""The windows of the tables."""
 
 POINTS_MAX = 180
 """Maximum number of points of a line over time."""

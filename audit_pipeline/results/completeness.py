@@ -12,8 +12,8 @@ _BROKER_DAY = ("event_date", "cluster_id", "broker_id")
 _COUNTS: Final = ("events", "gaps", "missing", "holes", "duplicates", "quarantined_files", "quarantined_rows")
 
 
-def completeness(coverage: DataFrame, holes: DataFrame, quarantine: DataFrame) -> DataFrame:
-    """Return a row for each day of a broker in any of the frames. `holes`: event_date, cluster_id, broker_id, holes."""
+def completeness(coverage: DataFrame, quarantine: DataFrame) -> DataFrame:
+    """Return a row for each day of a broker in any of the frames."""
     is_known = reduce(Column.__and__, (F.col(name).isNotNull() for name in _BROKER_DAY))
     is_duplicate, is_clock = F.col("reason") == "duplicate", F.col("reason") == "clock"
     set_aside = quarantine.where(is_known).select(
@@ -22,7 +22,7 @@ def completeness(coverage: DataFrame, holes: DataFrame, quarantine: DataFrame) -
         F.when(is_duplicate | is_clock, 0).otherwise(1).alias("quarantined_files"),
         F.when(is_duplicate, 0).otherwise(F.coalesce("rows", F.lit(0))).alias("quarantined_rows"),
     )
-    told = reduce(DataFrame.unionByName, (_all_counts(frame) for frame in (coverage, holes, set_aside)))
+    told = reduce(DataFrame.unionByName, (_all_counts(frame) for frame in (coverage, set_aside)))
     days = told.groupBy(*_BROKER_DAY).agg(*(F.sum(name).alias(name) for name in _COUNTS))
     wrong = ("missing", "holes", "quarantined_files", "quarantined_rows")
     is_complete = reduce(Column.__and__, (F.col(name) == 0 for name in wrong))

@@ -1,41 +1,60 @@
-"""What the audit log of each broker has of a day, and what it reports as missing. Pure."""
+"""What the audit log of each broker has of ten minutes, and what it lacks. Pure."""
 
 from functools import reduce
+from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
 
-from audit_pipeline.results.frames import NUMBERED, EventFrames, as_table
+from audit_pipeline.results.frames import as_table
+from audit_pipeline.results.tables import WINDOW_MINUTES
+from audit_pipeline.results.times import begun
+
+_BROKER: Final = ("cluster_id", "broker_id")
+_WINDOW: Final = ("window_start", *_BROKER)
+_COUNTS: Final = ("events", "gaps", "missing", "holes")
+_TIMES: Final = {"first_ts": F.min, "last_ts": F.max, "open_since": F.max}
 
 
-def coverage(events: EventFrames) -> DataFrame:
-    """Count each number once: partitions share that of their request, rows of an interval share theirs."""
-    intervals = events.rollup.groupBy(*NUMBERED).agg(
-        F.min("ts").alias("ts"), F.max(F.col("seq") - F.col("first_seq") + 1).alias("numbers")
+def coverage(heard_windows: DataFrame, holes: DataFrame, registrations: DataFrame, settled_us: int) -> DataFrame:
+    """Return a row for each ten minutes in which a broker has events, or lacks some.
+
+    `holes`: at_us, cluster_id, broker_id, holes, open_since_us. A registered broker without any event has one hole.
+    Brokers that were registered before `settled_us` should have landed an event.
+    """
+    lacking = holes.select(
+        F.timestamp_micros("at_us").alias("ts"),
+        *_BROKER,
+        "holes",
+        F.timestamp_micros("open_since_us").alias("open_since"),
     )
-    one = F.lit(1)
-    counted = [
-        _counted(events.request, events=one),
-        _counted(events.connection, events=one),
-        _counted(events.inventory, events=one),
-        _counted(intervals, events=F.col("numbers")),
-        _counted(events.gap, gaps=one, missing=F.col("events")),
-    ]
-    event_ts = F.when(F.col("gaps") == 0, F.col("ts"))
-    days = (
-        reduce(DataFrame.unionByName, counted)
-        .groupBy("event_date", "cluster_id", "broker_id")
+    absent = (
+        registrations.groupBy(*_BROKER)
+        .agg(F.min("first_told").alias("ts"))
+        .where(F.unix_micros("ts") < settled_us)
+        .join(heard_windows.select(*_BROKER).distinct(), [*_BROKER], how="left_anti")
+        .withColumn("holes", F.lit(1))
+    )
+    without_events = lacking.unionByName(absent, allowMissingColumns=True).withColumn(
+        "window_start", begun(F.col("ts"), 60 * WINDOW_MINUTES)
+    )
+    parts = (_all_columns(frame) for frame in (heard_windows, without_events))
+    windows = (
+        reduce(DataFrame.unionByName, parts)
+        .groupBy(*_WINDOW)
         .agg(
-            F.coalesce(F.min(event_ts), F.min("ts")).alias("first_ts"),
-            F.coalesce(F.max(event_ts), F.max("ts")).alias("last_ts"),
-            F.sum("events").alias("events"),
-            F.sum("gaps").alias("gaps"),
-            F.sum("missing").alias("missing"),
+            *(F.sum(name).alias(name) for name in _COUNTS),
+            *(aggregate(name).alias(name) for name, aggregate in _TIMES.items()),
         )
     )
-    return as_table(days, "coverage")
+    return as_table(windows.withColumn("event_date", F.to_date("window_start")), "coverage")
 
 
-def _counted(frame: DataFrame, **counts: Column) -> DataFrame:
-    all_counts = (counts.get(name, F.lit(0)).cast("bigint").alias(name) for name in ("events", "gaps", "missing"))
-    return frame.select(F.to_date("ts").alias("event_date"), "cluster_id", "broker_id", "ts", *all_counts)
+def _all_columns(frame: DataFrame) -> DataFrame:
+    counts = {name: F.col(name) if name in frame.columns else F.lit(0) for name in _COUNTS}
+    times = {name: F.col(name) if name in frame.columns else F.lit(None) for name in _TIMES}
+    return frame.select(
+        *_WINDOW,
+        *(count.cast("bigint").alias(name) for name, count in counts.items()),
+        *(time.cast("timestamp").alias(name) for name, time in times.items()),
+    )

@@ -37,14 +37,22 @@ def idle_topics(
 
 
 def _there(inventory_hours: DataFrame) -> DataFrame:
-    """Return the existing topics of the newest hour and the one before: an hour that has just begun may lack some."""
-    told = inventory_hours.groupBy(*_TOPIC).agg(
-        F.max("hour").alias("hour"),
-        F.max_by("partitions", "hour").alias("partitions"),
-        F.max_by("replica_bytes", "hour").alias("replica_bytes"),
-    )
+    """Return the topics of the newest hour, which has the reports of the hour before, too.
+
+    The first hour of a day lacks these: the hour before it counts then, and new topics of the first one.
+    """
     newest = F.max("hour").over(Window.partitionBy("cluster_id"))
-    return told.withColumn("newest", newest).where(F.col("hour") >= after(F.col("newest"), -_HOUR_S))
+    hours = inventory_hours.withColumn("newest", newest)
+    is_first = F.col("newest") == F.date_trunc("day", F.col("newest"))
+    oldest = F.when(is_first, after(F.col("newest"), -_HOUR_S)).otherwise(F.col("newest"))
+    return (
+        hours.where(F.col("hour") >= oldest)
+        .groupBy(*_TOPIC)
+        .agg(
+            F.min_by("partitions", "hour").alias("partitions"),
+            F.min_by("replica_bytes", "hour").alias("replica_bytes"),
+        )
+    )
 
 
 def _covered(coverage: DataFrame, completeness: DataFrame) -> DataFrame:

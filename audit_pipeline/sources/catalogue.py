@@ -18,6 +18,9 @@ CLOCK_AHEAD_US = 5 * 60_000_000
 LOST = "lost"
 """The reason in `quarantine` for files that were deleted before a day of theirs was built: `event_date` is that day."""
 
+_GOES_ON = "next"
+"""As `end` in spool.segment.Footer: another segment follows."""
+
 Boot = tuple[str, int, str]
 Ranges = dict[tuple[str, Boot], NumberRanges]
 """By table and boot: the spools that the files were made from."""
@@ -98,12 +101,13 @@ class SetAside(NamedTuple):
 
 
 class Hole(NamedTuple):
-    """Numbers without an event or a gap, by the day that they count for."""
+    """Numbers without an event or a gap, at the time that they count for. One of them may be an open boot's end."""
 
-    event_date: date
+    at_us: int
     cluster_id: str
     broker_id: int
     holes: int
+    open_since_us: int | None = None
 
 
 def day_of(us: int) -> date:
@@ -312,12 +316,14 @@ def days_that_lost(entries: Iterable[SegmentEntry]) -> set[date]:
     return {day for entry in entries if not entry.is_present for day in entry.days().difference(entry.unbuilt)}
 
 
-def holes(found: Catalogue, deleted: Mapping[Boot, int]) -> list[Hole]:
+def holes(found: Catalogue, deleted: Mapping[Boot, int], settled_us: int) -> list[Hole]:
     """Count numbers between segments, rows of missing files, and one for a boot that lacks its end.
 
-    `deleted` is, by boot, the last number that retention deleted.
+    `deleted` is, by boot, the last number that retention deleted. What brokers recorded before `settled_us` should have
+    landed: a broker's last boot is open if it has no end, and no segment that ended later.
     """
-    counted: dict[tuple[date, str, int], int] = defaultdict(int)
+    counted: dict[tuple[int, str, int], int] = defaultdict(int)
+    opened: dict[tuple[int, str, int], int] = {}
     names = {(entry.table, _name(entry.path)) for entry in found.told}
     names |= {(each.path.partition("/")[0], _name(each.path)) for each in found.apart}
     ranges = _ranges(found.told)
@@ -330,12 +336,17 @@ def holes(found: Catalogue, deleted: Mapping[Boot, int]) -> list[Hole]:
         expected = deleted.get(boot, 0) + 1
         last = None
         for (first_seq, last_seq), entry in sorted(by_numbers.items()):
-            day = day_of(entry.opened_us), cluster_id, broker_id
-            counted[day] += max(first_seq - expected, 0) + sum(_missing_files(entry, names, ranges))
+            place = entry.opened_us, cluster_id, broker_id
+            counted[place] += max(first_seq - expected, 0) + sum(_missing_files(entry, names, ranges))
             expected, last = max(expected, last_seq + 1), entry
-        if last is not None and last.end == "next" and latest[boot[:2]] != boot:
-            counted[day_of(last.closed_us), cluster_id, broker_id] += 1
-    return [Hole(*key, number) for key, number in sorted(counted.items()) if number]
+        if last is not None and last.end == _GOES_ON:
+            place = last.closed_us, cluster_id, broker_id
+            if latest[boot[:2]] != boot:
+                counted[place] += 1
+            elif last.closed_us < settled_us:
+                counted[place] += 1
+                opened[place] = last.closed_us
+    return [Hole(*place, number, opened.get(place)) for place, number in sorted(counted.items()) if number]
 
 
 def _missing_files(entry: SegmentEntry, names: Container[tuple[str, str]], ranges: Ranges) -> Iterator[int]:

@@ -87,15 +87,14 @@ class AuditTopic(SegmentListing):
         ]
         self._see([each.entry for each in self._entries if each.entry.is_present])
 
-    @property
-    def holes(self) -> Sequence[Hole]:
-        """Holes. If the topic has lost its beginning, numbers before the first segment of a boot count as deleted."""
+    def holes(self, settled_us: int) -> Sequence[Hole]:
+        """Return holes; if the topic has lost its beginning, numbers before a boot's first segment count as deleted."""
         deleted: dict[tuple[str, int, str], int] = {}
         if any(self._low.values()):
             for entry in self.found.told:
                 before = entry.first_seq - 1
                 deleted[entry.boot] = min(deleted.get(entry.boot, before), before)
-        return holes(self.found, deleted)
+        return holes(self.found, deleted, settled_us)
 
     def rows_of(self, days: Collection[date], *, only_new: bool = False) -> int:
         old = {each.entry.path for each in self._former.entries} if only_new else ()

@@ -41,12 +41,11 @@ class LandedSegments(SegmentListing):
         """Whether there is nothing, not even the record that retention leaves when it deletes everything."""
         return super().is_empty and not any(map(expired, self._targets.values()))
 
-    @property
-    def holes(self) -> Sequence[Hole]:
+    def holes(self, settled_us: int) -> Sequence[Hole]:
         deleted: dict[tuple[str, int, str], int] = {}
         for target in self._targets.values():
             deleted.update(expired(target))
-        return holes(self.found, deleted)
+        return holes(self.found, deleted, settled_us)
 
     def rows_of(self, days: Collection[date], *, only_new: bool = False) -> int:
         old = self._known_files if only_new else ()

@@ -116,7 +116,14 @@ class _FilesReader(DataSourceReader):
                 for group in range(parquet.num_row_groups):
                     for batch in parquet.iter_batches(_BATCH_ROWS, [group], self._schema.names):
                         # Files computed by Spark declare more columns as nullable: Spark requires its own schema.
-                        yield _within(batch, file).select(self._schema.names).cast(self._schema)
+                        yield self._conformed(_within(batch, file))
+
+    def _conformed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the wanted columns; a nullable one that the file lacks has nulls."""
+        for field in self._schema:
+            if field.nullable and field.name not in batch.schema.names:
+                batch = batch.append_column(field.name, pa.nulls(len(batch), field.type))
+        return batch.select(self._schema.names).cast(self._schema)
 
 
 def _within(batch: pa.RecordBatch, file: WantedFile) -> pa.RecordBatch:

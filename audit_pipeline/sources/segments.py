@@ -16,7 +16,7 @@ from audit_pipeline.sources.catalogue import CLOCK_AHEAD_US, SegmentEntry, SetAs
 from audit_pipeline.spool.listing import SegmentPath, segment_paths
 from audit_pipeline.spool.segment import Footer, NoSegmentError, parse_segment_path, read_footer
 from audit_pipeline.spool.stored_segment import LOOKS_AT_ONCE, has_gone, row_groups_at
-from audit_pipeline.spool.tables import arrow_schema
+from audit_pipeline.spool.tables import is_of_table
 from audit_pipeline.spool.targets import Target
 
 _MAY_BE_MENDED: Final = ("corrupt", "version")
@@ -143,7 +143,7 @@ def _entry(source: str, target: Target, file: SegmentPath, metadata: pq.FileMeta
     entry = entry_of(source, file, footer, metadata.num_rows)
     if entry.fault is not None:
         return entry
-    if file.table not in contract().tables or not metadata.schema.to_arrow_schema().equals(arrow_schema(file.table)):
+    if file.table not in contract().tables or not is_of_table(metadata.schema.to_arrow_schema(), file.table):
         return replace(entry, fault="corrupt", detail=f"it does not have the columns of the table {file.table}")
     if not metadata.num_rows:
         return entry

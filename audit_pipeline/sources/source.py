@@ -31,8 +31,9 @@ class EventSource(Protocol):
     @property
     def set_aside(self) -> Sequence[SetAside]: ...
 
-    @property
-    def holes(self) -> Sequence[Hole]: ...
+    def holes(self, settled_us: int) -> Sequence[Hole]:
+        """Return missing numbers. What brokers recorded before `settled_us` should have landed."""
+        ...
 
     def rows_of(self, days: Collection[date], *, only_new: bool = False) -> int:
         """Return the approximate number of rows of these days; a file of several days counts as a whole."""

@@ -51,7 +51,9 @@ def events_of(header: Header, block: EventBlock) -> Iterator[tuple[str, Event]]:
             found.append((request["seq"], "partition", _partition(block, part, request)))
     for table, *values in block.others:
         names = [field.name for field in _TABLES[table].fields[len(COMMON) - 1 :]]
-        found.append((values[0], table, _with_time(dict(zip(names, values, strict=True)))))
+        # Minor versions differ in the number of values: see tables.fitted.
+        whole = [*values, *[None] * (len(names) - len(values))][: len(names)]
+        found.append((values[0], table, _with_time(dict(zip(names, whole, strict=True)))))
     found.sort(key=lambda event: event[0])
     return ((table, {**common, **event}) for _, table, event in found)
 

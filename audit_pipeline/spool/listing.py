@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
+from audit_pipeline.spool.manifest_file import read_note
 from audit_pipeline.spool.targets import DRAFT_PREFIX, SUFFIX, Target
 
 _PLAN_PREFIX = "_compacting-"
@@ -43,17 +44,13 @@ def is_plan_path(path: str) -> bool:
 
 
 def compaction_plans(target: Target, paths: Sequence[str]) -> dict[str, CompactionPlan]:
-    """Return the plans of running and interrupted compactions, by path."""
+    """Return the plans of running and interrupted compactions, by path. Raises OSError and BadUseError."""
     found = {}
     for path in paths:
         if is_plan_path(path):
-            try:
-                with target.file_system.open_input_stream(path) as file:
-                    read = json.loads(file.read())
-            except FileNotFoundError:
-                continue
-            merged = tuple((draft, name) for draft, name in read["merged"])
-            found[path] = CompactionPlan(tuple(read["originals"]), merged, read["committed"])
+            plan = read_note(target, path, CompactionPlan)
+            if plan is not None:
+                found[path] = plan
     return found
 
 

@@ -27,8 +27,24 @@ def read_manifest_file(target: Target, path: str, kind: type[T], wanted: int, re
                 f"{results} have format {found}, but this version reads format {wanted}: give another folder"
             )
         return msgspec.json.decode(packed, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadUseError(damaged(f"{path} of {results}", error, do)) from None
+
+
+def read_note(target: Target, path: str, kind: Any) -> Any | None:
+    """Read a file of JSON in which upkeep notes its work; None if there is none.
+
+    Raises OSError, and BadUseError for a damaged one.
+    """
+    try:
+        with target.file_system.open_input_stream(path) as file:
+            packed = file.read()
+    except FileNotFoundError:
+        return None
+    try:
+        return msgspec.json.decode(packed, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadUseError(damaged(path, error, "restore the file from a copy of the folder")) from None
 
 
 def damaged(what: str, error: Exception, do: str) -> str:

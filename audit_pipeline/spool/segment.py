@@ -24,7 +24,8 @@ from audit_pipeline.spool.targets import DRAFT_PREFIX, SUFFIX
 FOOTER_KEY = b"sluicegate.audit"
 _ROW_GROUP_ROWS = 256 * 1024
 _COMPRESSION_LEVEL = 3
-_GOES_ON = "next"
+GOES_ON = "next"
+"""The end of a segment that another one follows."""
 
 
 class NoSegmentError(ValueError):
@@ -146,9 +147,9 @@ def segment_files(content: SpoolContent, gaps: Iterable[Gap], *, ended: bool) ->
     If a boot ends with an empty spool after others, a file without rows marks the end: the boot is then fully landed.
     """
     header, missing = content.header, tuple(gaps)
-    how = content.end.how if content.end is not None else "killed" if ended else _GOES_ON
+    how = content.end.how if content.end is not None else "killed" if ended else GOES_ON
     tables = tables_of(content, missing)
-    if not tables and header.first_seq > 1 and how != _GOES_ON:
+    if not tables and header.first_seq > 1 and how != GOES_ON:
         tables = {"gap": arrow_schema("gap").empty_table()}
     if not tables:
         return []
@@ -234,7 +235,9 @@ def read_footer(metadata: pq.FileMetaData) -> Footer:
         raise NoSegmentError("it is a Parquet file, but not of an audit log")
     try:
         fields: dict[str, Any] = json.loads(told)
-        return Footer(**{**fields, "segments": tuple(fields["segments"])})
+        # A later minor version may tell more.
+        known = {name: fields[name] for name in Footer.__dataclass_fields__}
+        return Footer(**{**known, "segments": tuple(fields["segments"])})
     except (ValueError, KeyError, TypeError) as error:
         # No checksum covers the footer's content.
         raise NoSegmentError(f"its footer is damaged: {error}") from error

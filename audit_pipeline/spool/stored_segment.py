@@ -11,7 +11,7 @@ from pyarrow import fs
 from audit_pipeline.errors import StoppedError, never
 from audit_pipeline.spool.listing import SegmentPath
 from audit_pipeline.spool.segment import Footer, NoSegmentError, read_footer
-from audit_pipeline.spool.tables import arrow_schema
+from audit_pipeline.spool.tables import is_of_table, unknown_columns, with_known_columns
 from audit_pipeline.spool.targets import Target
 
 Boot = tuple[str, int, str]
@@ -71,18 +71,27 @@ def by_segment(
     return found
 
 
-def row_groups_at(path: str, table: str, target: Target) -> Iterator[pa.Table]:
-    """Yield all rows with all columns in pieces: a merged file may have tens of millions. Raises NoSegmentError."""
+def row_groups_at(path: str, table: str, target: Target, *, is_to_rewrite: bool = False) -> Iterator[pa.Table]:
+    """Yield all rows with the table's columns in pieces: a merged file may have tens of millions.
+
+    All columns are read, so that any damage is found. Raises NoSegmentError; with `is_to_rewrite` also for a file with
+    columns that this version does not know, because the rewritten file would lack them.
+    """
+    unknown: list[str] = []
     try:
         with target.file_system.open_input_file(path) as file:
             opened = pq.ParquetFile(file, page_checksum_verification=True)
-            has_columns = opened.schema_arrow.equals(arrow_schema(table))
-            for number in range(opened.num_row_groups if has_columns else 0):
-                yield opened.read_row_group(number)
+            schema = opened.schema_arrow
+            has_columns = is_of_table(schema, table)
+            unknown = unknown_columns(schema, table) if is_to_rewrite else []
+            for number in range(opened.num_row_groups if has_columns and not unknown else 0):
+                yield with_known_columns(opened.read_row_group(number), table)
     except _DAMAGED as error:
         raise NoSegmentError(f"{path} cannot be read: {error}") from error
     if not has_columns:
         raise NoSegmentError(f"{path} does not have the columns of the table {table}")
+    if unknown:
+        raise NoSegmentError(f"{path} has columns of a later version: {', '.join(unknown)}")
 
 
 def has_gone(path: str, target: Target) -> bool:

@@ -49,6 +49,40 @@ def arrow_schema(table: str) -> pa.Schema:
     return schema_of(_CONTRACT.tables[table].fields)
 
 
+def unknown_columns(schema: pa.Schema, table: str) -> list[str]:
+    """Return the columns of a file that this version does not know: a later minor version has added them."""
+    known = set(arrow_schema(table).names)
+    return [name for name in schema.names if name not in known]
+
+
+def is_of_table(schema: pa.Schema, table: str) -> bool:
+    """Whether a file has these columns of a table of this version.
+
+    A nullable column of the table may be absent. A column that this version does not know must be nullable.
+    """
+    if len(set(schema.names)) < len(schema.names):
+        return False
+    there = {field.name: field for field in schema}
+    for known in arrow_schema(table):
+        found = there.pop(known.name, None)
+        if found is None and known.nullable:
+            continue
+        if found is None or found.type != known.type or (found.nullable and not known.nullable):
+            return False
+    return all(field.nullable for field in there.values())
+
+
+def with_known_columns(rows: pa.Table, table: str) -> pa.Table:
+    """Return the table's columns of a file that `is_of_table`: null where a column is absent."""
+    schema = arrow_schema(table)
+    if rows.schema.names == schema.names:
+        return rows
+    columns = [
+        rows[field.name] if field.name in rows.schema.names else pa.nulls(len(rows), field.type) for field in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
 def schema_of(fields: Iterable[Field]) -> pa.Schema:
     return pa.schema([pa.field(field.name, _TYPES[field.type], nullable=field.nullable) for field in fields])
 
@@ -233,7 +267,16 @@ def _others(blocks: Sequence[EventBlock], gaps: Sequence["Gap"], api_names: Mapp
 
 
 def _columns(fields: Sequence[Field], rows: Sequence[Sequence[Any]]) -> Columns:
-    return {field.name: _column(field, values) for field, values in zip(fields, zip(*rows, strict=True), strict=True)}
+    whole = (fitted(values, len(fields)) for values in rows)
+    return {field.name: _column(field, values) for field, values in zip(fields, zip(*whole, strict=True), strict=True)}
+
+
+def fitted(values: Sequence[Any], count: int) -> Sequence[Any]:
+    """Return a row of a spool with `count` values.
+
+    An earlier minor version has fewer values: the missing ones are null. A later one has more: they are left out.
+    """
+    return values if len(values) == count else [*values, *[None] * (count - len(values))][:count]
 
 
 def _column(field: Field, values: Sequence[Any]) -> pa.Array:

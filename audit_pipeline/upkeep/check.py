@@ -1,8 +1,12 @@
-"""Checks that segments have every event once: finds holes, duplicates, reported gaps and corrupt files."""
+"""Checks that segments have every event once, and that every broker's log is there up to its end.
+
+Finds holes, duplicates, reported gaps, corrupt files, boots without an end, and registered brokers without any file.
+"""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +14,7 @@ import pyarrow as pa
 
 from audit_pipeline.contract import contract
 from audit_pipeline.spool.listing import SegmentPath, segment_paths
-from audit_pipeline.spool.segment import Footer, NoSegmentError, boot_name, named_by
+from audit_pipeline.spool.segment import GOES_ON, Footer, NoSegmentError, boot_name, named_by
 from audit_pipeline.spool.stored_segment import footers_at, has_gone, row_groups_at
 from audit_pipeline.spool.targets import Target
 from audit_pipeline.upkeep.retention import expired
@@ -27,8 +31,14 @@ Ranges = np.ndarray[Any, Any]
 """Sorted rows of a first and a last number."""
 
 
+Broker = tuple[str, int]
+
+
 class Finding(NamedTuple):
-    """`kind` is hole, duplicate, gap or corrupt; undecided if files changed as fast as they were checked."""
+    """`kind` is hole, duplicate, gap, corrupt, open or absent; undecided if files changed as fast as they were checked.
+
+    An open boot has no end. An absent broker is registered and has no file.
+    """
 
     kind: str
     where: str
@@ -45,14 +55,18 @@ class CheckReport:
     events: int = 0
     missing: int = 0
     findings: list[Finding] = field(default_factory=list)
+    running: list[Finding] = field(default_factory=list)
+    """Open boots of a cluster that is said to run: they have no end yet."""
 
 
-def check(target: Target) -> CheckReport:
+def check(target: Target, settled_us: int | None = None, *, is_running: bool = True) -> CheckReport:
     """Check a target; repeat for files that landed, were merged or were deleted, until the findings' files are stable.
 
-    A finding is `undecided` if its files kept changing.
+    A finding is `undecided` if its files kept changing. What brokers recorded before `settled_us` (microseconds since
+    1970) should have landed: a registered broker without a file is a finding from then on. So is a boot whose last
+    segment ended before, without the boot's end, unless the cluster runs. Without `settled_us` both are not judged.
     """
-    looks = _Looks(target)
+    looks = _Looks(target, settled_us, is_running=is_running)
     paths = segment_paths(target)
     for _ in range(_LOOKS_MAX):
         report, is_whole = looks.check_pass(paths)
@@ -87,13 +101,17 @@ class _Judged:
     findings: list[Finding] = field(default_factory=list)
     events: int = 0
     missing: int = 0
+    registered: dict[int, int] = field(default_factory=dict)
+    """Brokers that an inventory names as registered, with the time of the first one (microseconds since 1970)."""
 
 
 class _Looks:
     """Consecutive passes over one target: files that were read and still exist are not read again."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, settled_us: int | None, *, is_running: bool) -> None:
         self._target = target
+        self._settled_us = settled_us
+        self._is_running = is_running
         self._listed: set[str] = set()
         self._footers: dict[SegmentPath, Footer] = {}
         self._judged: dict[tuple[SegmentPath, ...], _Judged] = {}
@@ -113,6 +131,7 @@ class _Looks:
                 report.findings.append(Finding("duplicate", file.path, text))
             files[file.table] = file
         by_boot: dict[Boot, list[Footer]] = defaultdict(list)
+        registered: dict[Broker, int] = {}
         deleted = expired(self._target)
         for (boot, _), files in sorted(by_segment.items()):
             footer = self._footers[next(iter(files.values()))]
@@ -129,12 +148,43 @@ class _Looks:
             report.findings += judged.findings
             report.events += judged.events
             report.missing += judged.missing
+            for broker, told_us in judged.registered.items():
+                registered[boot[0], broker] = min(told_us, registered.get((boot[0], broker), told_us))
         report.boots = len(by_boot)
         latest = {(cluster, broker): boot for cluster, broker, boot in sorted(by_boot)}
         for boot, footers in sorted(by_boot.items()):
-            report.findings += _boot(boot, footers, deleted.get(boot, 0), is_latest=latest[boot[:2]] == boot[2])
+            report.findings += _boot(boot, footers, deleted.get(boot, 0))
+            self._end_of(boot, footers, report, is_latest=latest[boot[:2]] == boot[2])
         report.findings += self._vanished(paths, deleted)
+        report.findings += self._absent(registered, {*latest, *(boot[:2] for boot in deleted)})
         return report, is_whole
+
+    def _end_of(self, boot: Boot, footers: Sequence[Footer], report: CheckReport, *, is_latest: bool) -> None:
+        """Add a finding if the boot has no end."""
+        last = max(footers, key=lambda footer: (footer.first_seq, footer.last_seq))
+        where = "-".join(map(str, boot))
+        if last.end != GOES_ON:
+            return
+        if not is_latest:
+            text = f"the boot has no end: events after {last.last_seq} are missing, although a later boot exists"
+            report.findings.append(Finding("hole", where, text))
+        elif self._settled_us is not None and last.closed_us < self._settled_us:
+            text = (
+                f"the boot is open since {_moment(last.closed_us)}: its last segment says that another follows, and "
+                "none has landed"
+            )
+            told = report.running if self._is_running else report.findings
+            told.append(Finding("open", where, text))
+
+    def _absent(self, registered: Mapping[Broker, int], there: Container[Broker]) -> Iterator[Finding]:
+        for (cluster_id, broker_id), told_us in sorted(registered.items()):
+            is_due = self._settled_us is not None and told_us < self._settled_us
+            if is_due and (cluster_id, broker_id) not in there:
+                text = (
+                    f"the broker is registered since {_moment(told_us)} at the latest, and no file of it has landed: "
+                    "land its spools, or unregister the broker"
+                )
+                yield Finding("absent", f"{cluster_id}-{broker_id}", text)
 
     def _read_footers(self, paths: Sequence[SegmentPath], report: CheckReport) -> bool:
         """Read missing footers; return whether all files existed. Damaged files become findings."""
@@ -205,8 +255,8 @@ def _judge(files: Mapping[str, tuple[str, Footer]], target: Target) -> _Judged:
         if table not in contract().tables:
             continue
         try:
-            # All columns are read, so that any damage is found.
-            read, findings = _numbers(table, path, row_groups_at(path, table, target))
+            groups = row_groups_at(path, table, target)
+            read, findings = _numbers(table, path, _noting_brokers(groups, judged) if table == "inventory" else groups)
         except NoSegmentError as error:
             if has_gone(path, target):
                 raise _GoneError from error
@@ -222,6 +272,18 @@ def _judge(files: Mapping[str, tuple[str, Footer]], target: Target) -> _Judged:
         judged.events = int((covered[:, 1] - covered[:, 0] + 1).sum()) if len(covered) else 0
         judged.findings += _compared(covered, footer.first_seq, footer.last_seq, where)
     return judged
+
+
+def _noting_brokers(groups: Iterable[pa.Table], judged: _Judged) -> Iterator[pa.Table]:
+    """Yield rows of inventory; note which brokers they name as registered."""
+    for rows in groups:
+        told = rows.select(["registered_brokers", "ts"]).group_by("registered_brokers").aggregate([("ts", "min")])
+        for each in told.set_column(1, "ts_min", told["ts_min"].cast(pa.int64())).to_pylist():
+            for broker in (each["registered_brokers"] or "").split(","):
+                if broker.isdecimal():
+                    known_us = judged.registered.get(int(broker), each["ts_min"])
+                    judged.registered[int(broker)] = min(known_us, each["ts_min"])
+        yield rows
 
 
 def _numbers(table: str, path: str, groups: Iterable[pa.Table]) -> tuple[Ranges, list[Finding]]:
@@ -264,8 +326,8 @@ def _compared(covered: Ranges, first_seq: int, last_seq: int, where: str) -> Ite
             yield Finding("duplicate", where, f"the numbers from {high + 1} to {low - 1} occur more than once")
 
 
-def _boot(boot: Boot, footers: Iterable[Footer], deleted: int, *, is_latest: bool) -> Iterator[Finding]:
-    """Check that the segments of a boot follow each other from the first number to the last."""
+def _boot(boot: Boot, footers: Iterable[Footer], deleted: int) -> Iterator[Finding]:
+    """Check that the segments of a boot follow each other from its first number on."""
     ordered = sorted(footers, key=lambda footer: footer.first_seq)
     where = "-".join(map(str, boot))
     expected = deleted + 1
@@ -282,10 +344,10 @@ def _boot(boot: Boot, footers: Iterable[Footer], deleted: int, *, is_latest: boo
                 "duplicate", _shown(footer), f"its events from {footer.first_seq} on are also in another segment"
             )
         expected = max(expected, footer.last_seq + 1)
-    if ordered[-1].end == "next" and not is_latest:
-        yield Finding(
-            "hole", where, f"the boot has no end: events after {expected - 1} are missing, although a later boot exists"
-        )
+
+
+def _moment(us: int) -> str:
+    return f"{datetime.fromtimestamp(us // 1_000_000, UTC):%Y-%m-%d %H:%M:%S}"
 
 
 def _shown(footer: Footer) -> str:

@@ -61,7 +61,7 @@ def compact(target: Target, before_us: int, bytes_max: int, is_stopped: Callable
             finish_interrupted(target)
             raise
         except NoSegmentError as error:
-            log.error("segments of an hour are not merged because one is damaged: %s", error)
+            log.error("segments of an hour are not merged: %s", error)
             finish_interrupted(target)
         else:
             merged += len(run)
@@ -182,7 +182,7 @@ def _merged(
                 raise StoppedError
             if table not in segment.files:
                 continue
-            for rows in row_groups_at(segment.files[table].path, table, target):
+            for rows in row_groups_at(segment.files[table].path, table, target, is_to_rewrite=True):
                 waiting.append(rows)
                 if sum(each.num_rows for each in waiting) >= _GROUP_ROWS:
                     writer.write(pa.concat_tables(waiting))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from audit_pipeline.errors import StoppedError, never
 from audit_pipeline.spool.listing import SegmentPath, segment_paths
+from audit_pipeline.spool.manifest_file import read_note
 from audit_pipeline.spool.segment import Footer, SegmentName, boot_name, hour_of, named_by
 from audit_pipeline.spool.stored_segment import Boot, by_segment, footers_at, with_footers
 from audit_pipeline.spool.targets import Target
@@ -27,12 +28,8 @@ class RetentionLimits:
 
 
 def expired(target: Target) -> dict[Boot, int]:
-    """Return the last deleted number of each boot."""
-    try:
-        with target.file_system.open_input_stream(EXPIRED) as file:
-            noted = json.loads(file.read())
-    except FileNotFoundError:
-        return {}
+    """Return the last deleted number of each boot. Raises OSError and BadUseError."""
+    noted = read_note(target, EXPIRED, list[tuple[str, int, str, int]]) or []
     return {(cluster, broker, boot): seq for cluster, broker, boot, seq in noted}
 
 

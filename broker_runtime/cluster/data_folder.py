@@ -4,12 +4,13 @@ import os
 from pathlib import Path
 
 from broker_runtime.errors import ConfigError
+from broker_runtime.storage.disk.filesystem import FOLDER_MODE
 
 
 def make_data_folder(path: Path) -> Path:
     """Create the folder if it is missing. Raises ConfigError if it cannot be read and written."""
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
     except PermissionError:
         raise ConfigError(_not_ours(path)) from None
     except OSError as error:

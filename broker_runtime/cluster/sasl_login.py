@@ -9,22 +9,13 @@ from broker_runtime.config import BrokerSettings
 from broker_runtime.config.declaring.definition import Key
 from broker_runtime.errors import ConfigError, ErrorCode, KafkaError
 from broker_runtime.network.connection.client_connection import ClientConnection
-from broker_runtime.security.sasl.mechanism import (
-    PLAIN,
-    SCRAM_SHA_256,
-    SCRAM_SHA_512,
-    ClientMechanism,
-    SaslRefusedError,
-)
-from broker_runtime.security.sasl.plain import PlainClient
-from broker_runtime.security.sasl.scram import ScramClient
-from broker_runtime.security.sasl.scram_keys import ScramHash
 from broker_runtime.wire.messages import Entity, Fields, decode_response, encode_request_body
 from broker_runtime.wire.versions import SASL_AUTHENTICATE, SASL_HANDSHAKE
+from kafka_bytes.sasl.mechanisms import PLAIN, PlainExchange, SaslError, SaslExchange
+from kafka_bytes.sasl.scram import SCRAM_MECHANISMS, ScramExchange
 
 _HANDSHAKE_VERSION, _AUTHENTICATE_VERSION = 1, 2
-_MECHANISMS = (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512)
-_MODULES = {PLAIN: "PlainLoginModule", SCRAM_SHA_256: "ScramLoginModule", SCRAM_SHA_512: "ScramLoginModule"}
+_MODULES = {PLAIN: "PlainLoginModule"} | dict.fromkeys(SCRAM_MECHANISMS, "ScramLoginModule")
 _NONCE_BYTES = 18
 _USED_SHARE = 0.85
 """Share of a session's lifetime after which its connection is replaced."""
@@ -33,26 +24,26 @@ _USED_SHARE = 0.85
 class SaslLogin:
     """Authenticates at the nodes of one listener. `create` begins an exchange."""
 
-    def __init__(self, create: Callable[[], ClientMechanism]) -> None:
+    def __init__(self, create: Callable[[], SaslExchange]) -> None:
         self._create = create
 
     async def __call__(self, connection: ClientConnection) -> None:
         """Authenticate a new connection. Raises KafkaError(BROKER_NOT_AVAILABLE) if the server refuses this node."""
-        mechanism = self._create()
-        wanted = {"mechanism": mechanism.name}
+        exchange = self._create()
+        wanted = {"mechanism": exchange.mechanism}
         answer = await _asked(connection, SASL_HANDSHAKE, _HANDSHAKE_VERSION, wanted)
         if answer.error_code != ErrorCode.NONE:
             offered = ", ".join(answer.mechanisms)
-            raise _refused(connection, f"{mechanism.name} is not one of its mechanisms ({offered})")
-        token: bytes | None = mechanism.first()
+            raise _refused(connection, f"{exchange.mechanism} is not one of its mechanisms ({offered})")
+        token: bytes | None = exchange.first()
         while token is not None:
             answer = await _asked(connection, SASL_AUTHENTICATE, _AUTHENTICATE_VERSION, {"auth_bytes": token})
             if answer.error_code != ErrorCode.NONE:
                 raise _refused(connection, answer.error_message or ErrorCode(answer.error_code).name)
             try:
                 # SCRAM hashes the password thousands of times.
-                token = await asyncio.to_thread(mechanism.step, answer.auth_bytes)
-            except SaslRefusedError as error:
+                token = await asyncio.to_thread(exchange.respond, answer.auth_bytes)
+            except SaslError as error:
                 raise _refused(connection, str(error)) from None
         lifetime_s = answer.session_lifetime.total_seconds()
         if lifetime_s > 0:
@@ -75,10 +66,10 @@ def login_to(settings: BrokerSettings, listener: str, mechanism_key: Key[str]) -
     """
     values = ListenerValues(settings, listener)
     name = values.get(mechanism_key).upper()
-    if name not in _MECHANISMS:
+    if name not in _MODULES:
         raise ConfigError(
             f"{mechanism_key.name}: {name} is not supported for connections to {listener}; use one of "
-            f"{', '.join(_MECHANISMS)}"
+            f"{', '.join(_MODULES)}"
         )
     module = values.login_module(name)
     options = {} if module is None or module.name != _MODULES[name] else module.options
@@ -88,7 +79,14 @@ def login_to(settings: BrokerSettings, listener: str, mechanism_key: Key[str]) -
             f"{values.jaas_key(name)} is needed, because this node authenticates at {listener} by {name}; set a "
             f"{_MODULES[name]} with the options username and password"
         )
-    if name == PLAIN:
-        return SaslLogin(lambda: PlainClient(user, password))
-    scram = ScramHash(name)
-    return SaslLogin(lambda: ScramClient(scram, user, password, secrets.token_urlsafe(_NONCE_BYTES)))
+
+    def create() -> SaslExchange:
+        if name == PLAIN:
+            return PlainExchange(user, password)
+        return ScramExchange(name, user, password, secrets.token_urlsafe(_NONCE_BYTES))
+
+    try:
+        create()
+    except SaslError as error:
+        raise ConfigError(f"{values.jaas_key(name)}: {error}") from None
+    return SaslLogin(create)

@@ -1,9 +1,11 @@
 """Decide about ACLs that clients create and delete (KIP-801). Pure."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from uuid import UUID
 
-from broker_runtime.controller.capacity import RECORDS_MAX, check_records
+from broker_runtime.controller.capacity import check_records
+from broker_runtime.controller.matching_acls import MatchingAcls
 from broker_runtime.errors import ErrorCode, KafkaError, detached
 from broker_runtime.metadata.acls import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 from broker_runtime.metadata.image import MetadataImage
@@ -17,14 +19,37 @@ from broker_runtime.security.acls.model import (
     AclPermission,
     AclResource,
 )
-from broker_runtime.slicing.steps import Steps, chosen, listed
+from broker_runtime.slicing.steps import Steps, drain, each
 
 _RESOURCES = frozenset(kind for kind in AclResource if kind > AclResource.ANY)
-_OPERATIONS = frozenset(each for each in AclOperation if each > AclOperation.ANY)
+_OPERATIONS = frozenset(kind for kind in AclOperation if kind > AclOperation.ANY)
+
+
+@dataclass(frozen=True, slots=True)
+class AclLimits:
+    """Limits of all ACLs of a cluster."""
+
+    acls_max: int
+    text_bytes_max: int
+
+    def check(self, acls: int, text_bytes: int) -> None:
+        """Check the number of ACLs, and the bytes of their texts. Raises KafkaError(POLICY_VIOLATION)."""
+        if acls > self.acls_max:
+            raise _too_many(f"{acls} ACLs; at most {self.acls_max} are allowed (sluicegate.acls.max)")
+        if text_bytes > self.text_bytes_max:
+            raise _too_many(
+                f"ACLs with {text_bytes} bytes of names, principals and hosts; at most {self.text_bytes_max} are "
+                "allowed (sluicegate.acls.text.bytes.max)"
+            )
+
+
+def _too_many(what: str) -> KafkaError:
+    text = f"The cluster would have {what}. Delete unused ACLs, or use ACLs of prefixes."
+    return KafkaError(ErrorCode.POLICY_VIOLATION, text)
 
 
 def create_acls(
-    wanted: Sequence[Acl], image: MetadataImage, new_id: Callable[[], UUID], acls_max: int
+    wanted: Sequence[Acl], image: MetadataImage, new_id: Callable[[], UUID], limits: AclLimits
 ) -> Steps[tuple[Sequence[MetadataRecord], Sequence[KafkaError | None]]]:
     """Return the records for ACLs that do not exist yet, and the error of each wanted one.
 
@@ -33,6 +58,7 @@ def create_acls(
     records: list[MetadataRecord] = []
     results: list[KafkaError | None] = []
     seen: set[Acl] = set()
+    text_bytes = image.acls.text_bytes
     for acl in wanted:
         try:
             check_acl(acl)
@@ -41,17 +67,13 @@ def create_acls(
         else:
             if acl not in seen and image.acls.id_of(acl) is None:
                 seen.add(acl)
+                text_bytes += acl.text_bytes
                 records.append(AccessControlEntryRecord(new_id(), *acl))
             results.append(None)
         yield
     check_records(len(records))
-    total = len(image.acls) + len(records)
-    if records and total > acls_max:
-        raise KafkaError(
-            ErrorCode.POLICY_VIOLATION,
-            f"The cluster would have {total} ACLs; at most {acls_max} are allowed (sluicegate.acls.max). Delete unused "
-            "ACLs, or use ACLs of prefixes.",
-        )
+    if records:
+        limits.check(len(image.acls) + len(records), text_bytes)
     return records, results
 
 
@@ -81,22 +103,14 @@ def delete_acls(
 ) -> Steps[tuple[Sequence[MetadataRecord], Sequence[Sequence[Acl]]]]:
     """Return the records that remove the matching ACLs, and the matching ones of each filter.
 
-    Several filters may match the same ACL. Raises KafkaError if more than 10,000 match.
+    Several filters may match the same ACL. Raises KafkaError if more than 10,000 match, or the search would take long.
     """
-    removed: dict[UUID, None] = {}
-    results: list[Sequence[Acl]] = []
-    known = yield from listed(image.acls.items())
-    for wanted in filters:
-        found = yield from chosen(known, lambda item, wanted=wanted: wanted.matches(item[1]))  # type: ignore[misc]
-        removed.update(dict.fromkeys(acl_id for acl_id, _ in found))
-        if len(removed) > RECORDS_MAX:
-            raise _invalid(
-                f"Cannot remove more than {RECORDS_MAX} acls in a single delete operation. Split it into several "
-                "requests."
-            )
-        results.append([acl for _, acl in found])
-        yield
-    return [RemoveAccessControlEntryRecord(acl_id) for acl_id in removed], results
+    matching = MatchingAcls(image.acls)
+    results = yield from matching.find(filters)
+    ids = (image.acls.id_of(acl) for acl in matching.distinct)
+    records = yield from each((acl_id for acl_id in ids if acl_id is not None), RemoveAccessControlEntryRecord)
+    yield from drain(matching.distinct)
+    return records, results
 
 
 def _named(kind: type[AclResource | AclPattern | AclOperation | AclPermission], number: int) -> str:

@@ -4,10 +4,11 @@ The client derives a salted password, so that a controller never gets a password
 hash functions are imported with the first change, because they cost each process 4 MB (decision 45).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 
+from broker_runtime.controller.capacity import check_records
 from broker_runtime.errors import ErrorCode, KafkaError, detached
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import MetadataRecord
@@ -16,7 +17,7 @@ from broker_runtime.metadata.scram_credentials import (
     RemoveUserScramCredentialRecord,
     UserScramCredentialRecord,
 )
-from broker_runtime.slicing.steps import Steps, drain, each, listed
+from broker_runtime.slicing.steps import Steps, chosen, drain, each, listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,11 @@ class Upsertion:
     salted_password: bytes = field(repr=False)
 
 
+_LENGTH_MAX = 1_024
+"""Characters of a user's name, and bytes of its salt and its salted password, which has those of a hash: 32 or 64.
+
+Every node keeps names and salts in memory. The keys of a longer password take long to derive.
+"""
 _KEYS = "broker_runtime.security.sasl.scram_keys"
 Change = Deletion | Upsertion
 Outcome = tuple[str, KafkaError | None]
@@ -45,17 +51,19 @@ Outcome = tuple[str, KafkaError | None]
 
 
 def alter_scram_credentials(
-    changes: Sequence[Change], image: MetadataImage
+    changes: Sequence[Change], image: MetadataImage, users_max: int
 ) -> Steps[tuple[Sequence[MetadataRecord], list[Outcome]]]:
     """Return the records, and the outcome of each user: first the successes, then the errors, as in Apache Kafka.
 
-    A user may be named once in a request, whatever the mechanism.
+    A user may be named once in a request, whatever the mechanism. Raises KafkaError if the request has too many
+    changes, or the cluster would have too many users.
     """
     good: dict[str, MetadataRecord] = {}
     bad: dict[str, KafkaError] = {}
     for change in changes:
         name = change.name
         if name in bad:
+            yield
             continue
         try:
             if name in good:
@@ -66,6 +74,8 @@ def alter_scram_credentials(
         except KafkaError as error:
             bad[name] = detached(error)
         yield
+    check_records(len(good))
+    yield from _check_users(good, image, users_max)
     outcomes: list[Outcome] = []
     outcomes += yield from each(good, lambda name: (name, None))
     outcomes += yield from listed(bad.items())
@@ -74,6 +84,21 @@ def alter_scram_credentials(
     yield from drain(good)
     yield from drain(bad)
     return records, outcomes
+
+
+def _check_users(good: Mapping[str, MetadataRecord], image: MetadataImage, users_max: int) -> Steps[None]:
+    """Raise KafkaError(POLICY_VIOLATION) if the records would make too many users."""
+    known = image.scram_credentials
+    new = yield from chosen(
+        good.items(), lambda item: item[0] not in known and isinstance(item[1], UserScramCredentialRecord)
+    )
+    total = len(known) + len(new)
+    if new and total > users_max:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION,
+            f"The cluster would have {total} users with SCRAM credentials; at most {users_max} are allowed "
+            "(sluicegate.scram.users.max). Delete the credentials of users that no longer exist.",
+        )
 
 
 def _deleted(change: Deletion, image: MetadataImage) -> MetadataRecord:
@@ -91,6 +116,9 @@ def _upserted(change: Upsertion) -> MetadataRecord:
         raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
     if change.iterations > scram.ITERATIONS_MAX:
         raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
+    for what, value in (("Username", change.name), ("Salt", change.salt), ("Salted password", change.salted_password)):
+        if len(value) > _LENGTH_MAX:
+            raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, f"{what} is longer than {_LENGTH_MAX}")
     keys = scram.ScramHash(mechanism).keys(change.salted_password, change.salt, change.iterations)
     return UserScramCredentialRecord(
         change.name, change.mechanism, keys.salt, keys.stored_key, keys.server_key, keys.iterations

@@ -45,14 +45,15 @@ class RemoveAccessControlEntryRecord(MetadataRecord, frozen=True, tag=19):
 class Acls(ReadOnlyTable[UUID, Acl]):
     """The ACLs by id. Copies share the index until one of them changes."""
 
-    __slots__ = ("_ids", "_index", "_is_index_shared")
+    __slots__ = ("_ids", "_index", "text_bytes")
     RECORDS: ClassVar[tuple[type[MetadataRecord], ...]] = (AccessControlEntryRecord, RemoveAccessControlEntryRecord)
 
     def __init__(self) -> None:
         super().__init__()
         self._ids: dict[Acl, UUID] = {}
         self._index = AclIndex()
-        self._is_index_shared = False
+        self.text_bytes = 0
+        """Bytes of all names, principals and hosts."""
 
     @property
     def index(self) -> AclIndex:
@@ -72,17 +73,18 @@ class Acls(ReadOnlyTable[UUID, Acl]):
                 self._own_index().add(acl)
                 self._entries[record.id] = acl
                 self._ids[acl] = record.id
+                self.text_bytes += acl.text_bytes
             case RemoveAccessControlEntryRecord():
                 if record.id not in self._entries:
                     raise ValueError(f"the ACL {record.id}, which a record removes, does not exist")
                 acl = self._entries.pop(record.id)
                 del self._ids[acl]
+                self.text_bytes -= acl.text_bytes
                 self._own_index().remove(acl)
 
     def _own_index(self) -> AclIndex:
-        if self._is_index_shared:
+        if self._index.is_shared:
             self._index = self._index.copy()
-            self._is_index_shared = False
         return self._index
 
     def records(self) -> Iterator[MetadataRecord]:
@@ -93,7 +95,8 @@ class Acls(ReadOnlyTable[UUID, Acl]):
         other = super().copy()
         other._ids = self._ids.copy()
         other._index = self._index
-        other._is_index_shared = self._is_index_shared = True
+        other.text_bytes = self.text_bytes
+        self._index.is_shared = True
         return other
 
     def note_differences(self, newer: Self, changes: Changes) -> Steps[None]:

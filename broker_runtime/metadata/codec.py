@@ -32,5 +32,5 @@ def decode_record(value: bytes | None) -> MetadataRecord:
         raise RecordFormatError(f"a metadata record of version {_VERSION} was expected, found {found}")
     try:
         return _DECODER.decode(memoryview(value)[1:])
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise RecordFormatError(f"a metadata record cannot be read: {error}") from error

@@ -10,7 +10,8 @@ Idea:
   (`sockets.poller`).
 - Decisions are pure modules: they do no I/O, read no clock, and get times as arguments. Shells move the bytes.
   `quotas` decides about each accepted socket, and `accepting.admission` carries that out. `connection.machine` decides
-  what a connection may do, by the table in `connection.connection_states`, and `connection.channel` owns its socket.
+  what a connection does next, by the table in `connection.connection_states`: it returns commands
+  (`connection.commands`). `connection.channel` owns the socket and executes them.
 - Everything that takes long is bounded (decision 16). An acceptor takes a few clients and pauses while established
   clients are busy (decision 4). Requests beyond one time slice wait in `connection.time_slices`. A file or many replies
   leave in pieces (`connection.output`).

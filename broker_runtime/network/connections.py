@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from heapq import nsmallest
 
 from broker_runtime.network.connection.channel import Channel
-from broker_runtime.network.connection.connection import Connection
+from broker_runtime.network.connection.connection import Connection, Origin
 from broker_runtime.network.connection.connection_notices import (
     EVICTED,
     IDLE,
@@ -81,7 +81,7 @@ class Connections:
     ) -> None:
         """Take over an admitted, non-blocking socket; `wrap` creates its transport."""
         connection_id = self._next_id = self._next_id + 1
-        channel = Channel(wrap(accepted), (connection_id, listener, peer, now_s), self._shared)
+        channel = Channel(wrap(accepted), Origin(connection_id, listener, peer, now_s), self._shared)
         self._open[connection_id] = channel.connection
         if self._quotas.eviction_needed():
             self.evict_soon()

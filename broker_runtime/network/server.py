@@ -52,7 +52,7 @@ class SocketServer:
         self._shared = Shared(loop, self._poller, clock, limits, handler)
         self.connection_notices = self._shared.notices
         self.authentications = AuthenticationCounts()
-        handshakes = Handshakes(limits.tls_handshake_timeout_s, self.authentications)
+        handshakes = Handshakes(limits.tls_handshake_timeout_s, limits.tls_handshakes_max, self.authentications)
         self._connections = Connections(self._shared, self.quotas, self.refusals, self.figures, handshakes)
         self._runtime = AcceptorRuntime(self._shared, self.quotas, self.refusals)
         self._acceptors: dict[str, Acceptor] = {}

@@ -99,6 +99,7 @@ class NetworkLimits:
     send_buffer_bytes: int = BrokerConfig.socket_send_buffer_bytes.default
     proxy_header_max_bytes: int = BrokerConfig.sluicegate_proxy_header_max_bytes.default
     proxy_header_timeout_s: float = BrokerConfig.sluicegate_proxy_header_timeout_ms.default / 1000
+    tls_handshakes_max: int = BrokerConfig.sluicegate_tls_handshakes_max.default
     tls_handshake_timeout_s: float = BrokerConfig.sluicegate_tls_handshake_timeout_ms.default / 1000
     frame_receive_timeout_s: float = BrokerConfig.sluicegate_frame_receive_timeout_ms.default / 1000
     connection_turn_requests: int = BrokerConfig.sluicegate_connection_turn_requests_max.default

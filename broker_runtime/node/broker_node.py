@@ -166,6 +166,7 @@ class BrokerNode:
             self._loop.call_soon_threadsafe,
             self._loop.call_later,
             self._held_partitions,
+            lambda: list(self.image.brokers),
         )
         return ObserversOnDemand(surroundings, self._topic_name, _Observed(self.dispatcher, self.server))
 

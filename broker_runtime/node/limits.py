@@ -90,6 +90,7 @@ def network_limits(settings: BrokerSettings, quotas: QuotaSettings) -> NetworkLi
         send_buffer_bytes=config.socket_send_buffer_bytes,
         proxy_header_max_bytes=config.sluicegate_proxy_header_max_bytes,
         proxy_header_timeout_s=config.sluicegate_proxy_header_timeout_ms / 1000,
+        tls_handshakes_max=config.sluicegate_tls_handshakes_max,
         tls_handshake_timeout_s=config.sluicegate_tls_handshake_timeout_ms / 1000,
         frame_receive_timeout_s=config.sluicegate_frame_receive_timeout_ms / 1000,
         connection_turn_requests=config.sluicegate_connection_turn_requests_max,

@@ -36,8 +36,8 @@ class HostedPartition(NamedTuple):
 class BrokerFacts:
     """Facts about the broker for an observer that is part of it and has `attach`.
 
-    `call_later` (in seconds) and `partitions` belong to the event loop, like all `record_` methods. `call_soon`
-    schedules a call on the event loop, and may be used from any thread.
+    `call_later` (in seconds), `partitions` and `registered_brokers` belong to the event loop, like all `record_`
+    methods. `call_soon` schedules a call on the event loop, and may be used from any thread.
     """
 
     node_id: int
@@ -47,3 +47,5 @@ class BrokerFacts:
     call_soon: Callable[[Callable[[], None]], object]
     call_later: Callable[[float, Callable[[], None]], Timer]
     partitions: Callable[[], Iterable[HostedPartition]]
+    registered_brokers: Callable[[], Iterable[int]]
+    """Returns the ID of each registered broker of the cluster."""

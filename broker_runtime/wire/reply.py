@@ -100,6 +100,11 @@ class PendingReply:
 
         return run
 
+    @property
+    def existing(self) -> Reply | None:
+        """The reply of one that is `done`; None means that the connection must be closed instead."""
+        return self._reply
+
     def on_complete(self, callback: Callable[[Reply | None], None]) -> None:
         """Run `callback` with the reply, at once if it exists already."""
         if self.done:

@@ -9,6 +9,7 @@ import pytest
 
 from e2e.cluster.control_plane import ControlPlane, KubectlError
 from e2e.world.shop import Json, install_crds
+from tests.support.manifests.authority_manifests import AUTHORITY_CHANGES, BAD_AUTHORITIES
 from tests.support.manifests.bad_manifests import BAD, BAD_CHANGES, GOOD, BadChange, BadManifest, GoodManifest
 from tests.support.manifests.external_manifests import BAD_EXTERNAL, BAD_EXTERNAL_CHANGES, GOOD_EXTERNAL
 from tests.support.manifests.listener_manifests import BAD_LISTENERS, GOOD_LISTENERS, LISTENER_CHANGES
@@ -63,7 +64,15 @@ def test_a_good_manifest_is_taken(api: KubeApi, case: GoodManifest) -> None:
 
 @pytest.mark.parametrize(
     "case",
-    BAD + BAD_LISTENERS + BAD_OBSERVERS + BAD_PIPELINES + BAD_QUOTAS + BAD_TAGS + BAD_EXTERNAL + BAD_USERS,
+    BAD
+    + BAD_LISTENERS
+    + BAD_OBSERVERS
+    + BAD_PIPELINES
+    + BAD_QUOTAS
+    + BAD_TAGS
+    + BAD_EXTERNAL
+    + BAD_USERS
+    + BAD_AUTHORITIES,
     ids=lambda case: case.name,
 )
 def test_a_bad_manifest_is_refused_with_its_sentence(api: KubeApi, case: BadManifest) -> None:
@@ -75,7 +84,7 @@ def test_a_bad_manifest_is_refused_with_its_sentence(api: KubeApi, case: BadMani
 
 @pytest.mark.parametrize(
     "case",
-    BAD_CHANGES + PIPELINE_CHANGES + BAD_EXTERNAL_CHANGES + LISTENER_CHANGES + USER_CHANGES,
+    BAD_CHANGES + PIPELINE_CHANGES + BAD_EXTERNAL_CHANGES + LISTENER_CHANGES + USER_CHANGES + AUTHORITY_CHANGES,
     ids=lambda case: case.name,
 )
 def test_a_bad_change_is_refused_with_its_sentence(api: KubeApi, case: BadChange) -> None:

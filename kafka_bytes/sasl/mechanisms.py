@@ -74,7 +74,7 @@ def refusal_words(message: str | None) -> str:
         return "the broker gave no reason"
     try:
         found = json.loads(message)
-    except ValueError:
+    except (ValueError, RecursionError):
         return message[:_TOLD_MAX]
     status = found.get("status") if isinstance(found, dict) else None
     return str(status)[:_TOLD_MAX] if status else message[:_TOLD_MAX]

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from kafka_bytes.printable import printable
 from kafka_bytes.sasl.mechanisms import SaslError
 
 SCRAM_SHA_256 = "SCRAM-SHA-256"
@@ -23,6 +24,7 @@ ITERATIONS_MAX = 200_000
 """A broker that requests more is refused: each iteration costs the client processor time. Kafka allows 16384."""
 _GS2_HEADER = "n,,"
 _SERVER_NONCE_MAX = 512
+_TOLD_MAX = 64
 
 
 class ScramExchange:
@@ -71,7 +73,7 @@ class ScramExchange:
     def _verify(self, challenge: bytes, expected: bytes) -> None:
         _, attributes = _attributes(challenge)
         if "e" in attributes:
-            raise SaslError("the broker refused the SCRAM proof")
+            raise SaslError(f"the broker refused the SCRAM proof: {printable(attributes['e'])[:_TOLD_MAX]}")
         if not hmac.compare_digest(_decoded(attributes.get("v", "")), expected):
             raise SaslError("the broker's SCRAM signature is wrong: it does not know the password of this user")
 

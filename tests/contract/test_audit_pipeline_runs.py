@@ -5,14 +5,11 @@ The seam is the pipeline's command line, the files that it receives, and the sum
 
 import argparse
 import json
-import re
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
 from typing import Any
-
-import pytest
 
 from audit_pipeline.__main__ import main, parser
 from audit_pipeline.commands.commands import DAYS_MAX
@@ -35,6 +32,7 @@ from sluicegate_operator.resources.audit_files import THEN
 from sluicegate_operator.resources.audit_spark import SPARK_VERSION
 from tests.support.manifests.bad_manifests import Json, cluster
 from tests.support.manifests.pipeline_manifests import FULL, pipeline
+from tools.pins import parse
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 ROOT = Path(__file__).resolve().parents[2]
@@ -156,7 +154,5 @@ def test_the_summary_has_a_key_for_all_that_the_operator_looks_for(tmp_path: Pat
     assert len(Summary.__dataclass_fields__) == len(SAYS)
 
 
-@pytest.mark.parametrize("package", ["pyspark"])
-def test_spark_operators_are_told_the_version_of_spark_that_is_tested(package: str) -> None:
-    [version] = re.findall(rf"^{package}==(\S+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
-    assert version == SPARK_VERSION
+def test_spark_operators_are_told_the_version_of_spark_that_is_tested() -> None:
+    assert parse((ROOT / "constraints.txt").read_text())["pyspark"].version == SPARK_VERSION

@@ -21,8 +21,11 @@ from tests.support.audit.audit import AuditBench
 SCHEMAS = Path(__file__).resolve().parents[2] / "schemas"
 FROZEN = {"audit_event.v1.json": "37d3a83a0d3cdc63f72012940009f3390580bf7375232ef0ac290c9314210c3a"}
 """SHA-256 of each schema's content. A released schema never changes: files of years are read by it."""
-NOT_RELEASED = {"audit_result.v1.json"}
-"""Results are always computed from events: their tables may change until users rely on them."""
+NOT_RELEASED = {"audit_result.v1.json", "audit_event.v1.1.json"}
+"""Results are always computed from events: their tables may change until users rely on them.
+
+A minor version of events may gain columns until it is released.
+"""
 
 SPOOL = contract().spool
 
@@ -63,6 +66,18 @@ def test_every_table_begins_with_the_same_fields_and_says_what_each_field_means(
         assert set(table.key) <= {field.name for field in table.fields}
         assert all(field.meaning.endswith(".") for field in table.fields)
         assert len(arrow_schema(table.name)) == len(table.fields)
+
+
+def test_a_minor_version_adds_only_nullable_columns_at_the_end_of_tables() -> None:
+    first = json.loads((SCHEMAS / "audit_event.v1.json").read_text(encoding="utf-8"))
+    added = json.loads((SCHEMAS / "audit_event.v1.1.json").read_text(encoding="utf-8"))["tables"]
+    assert contract().minor == 1
+    assert contract().tables.keys() == first["tables"].keys()
+    for name, table in contract().tables.items():
+        old = [field["name"] for field in first["tables"][name]["fields"]]
+        new = [field["name"] for field in added.get(name, [])]
+        assert [field.name for field in table.fields] == old + new
+        assert all(field.nullable for field in table.fields[len(old) :])
 
 
 def test_what_a_broker_writes_of_other_tables_has_a_value_for_each_field(tmp_path: Path) -> None:

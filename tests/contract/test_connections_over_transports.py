@@ -12,6 +12,7 @@ from broker_runtime.clock import SystemClock
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.network.connection.channel import Channel
 from broker_runtime.network.connection.client_connection import ClientConnection
+from broker_runtime.network.connection.connection import Origin
 from broker_runtime.network.connection.shared import Shared
 from broker_runtime.network.settings import ClientLimits, NetworkLimits
 from broker_runtime.network.sockets.poller import LoopPoller, Poller, default_poller
@@ -43,7 +44,7 @@ class Server:
         self._file = file
         shared = Shared(loop, self.poller, clock, NetworkLimits(), self._answer)
         shared.host = self
-        channel = Channel(transport, (1, "EXTERNAL", ("127.0.0.1", 1), clock.monotonic()), shared)
+        channel = Channel(transport, Origin(1, "EXTERNAL", ("127.0.0.1", 1), clock.monotonic()), shared)
         self.connection = channel.connection
         channel.start()
 

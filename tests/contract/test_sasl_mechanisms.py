@@ -10,15 +10,16 @@ from hypothesis import strategies as st
 from broker_runtime.security.sasl.mechanism import (
     Authenticated,
     Challenge,
-    ClientMechanism,
     OffloadedCheck,
     SaslRefusedError,
     ServerMechanism,
 )
-from broker_runtime.security.sasl.oauthbearer import OAuthBearerClient, OAuthBearerServer
-from broker_runtime.security.sasl.plain import PlainClient, PlainServer
-from broker_runtime.security.sasl.scram import ScramClient, ScramServer
+from broker_runtime.security.sasl.oauthbearer import OAuthBearerServer
+from broker_runtime.security.sasl.plain import PlainServer
+from broker_runtime.security.sasl.scram import ScramServer
 from broker_runtime.security.sasl.scram_keys import ScramHash
+from kafka_bytes.sasl.mechanisms import BearerExchange, PlainExchange, SaslExchange
+from kafka_bytes.sasl.scram import ScramExchange
 
 USER, SECRET = "alice", "hunter2"
 STEPS_MAX = 5
@@ -27,7 +28,7 @@ STEPS_MAX = 5
 @dataclass(frozen=True)
 class Mechanism:
     server: Callable[[], ServerMechanism]
-    client: Callable[[str, str], ClientMechanism]
+    client: Callable[[str, str], SaslExchange]
 
 
 def scram(name: str) -> Mechanism:
@@ -35,7 +36,7 @@ def scram(name: str) -> Mechanism:
     keys = {USER: hashes.keys(hashes.salted_password(SECRET, b"salt", 4096), b"salt", 4096)}
     return Mechanism(
         lambda: ScramServer(hashes, keys.get, "server", b"hidden"),
-        lambda user, secret: ScramClient(hashes, user, secret, "client"),
+        lambda user, secret: ScramExchange(name, user, secret, "client"),
     )
 
 
@@ -46,11 +47,11 @@ def verify(token: str) -> Authenticated | SaslRefusedError:
 
 
 MECHANISMS = {
-    "PLAIN": Mechanism(lambda: PlainServer({USER: SECRET}), PlainClient),
+    "PLAIN": Mechanism(lambda: PlainServer({USER: SECRET}), PlainExchange),
     "SCRAM-SHA-256": scram("SCRAM-SHA-256"),
     "SCRAM-SHA-512": scram("SCRAM-SHA-512"),
     "OAUTHBEARER": Mechanism(
-        lambda: OAuthBearerServer(verify), lambda user, secret: OAuthBearerClient(f"{user}.{secret}")
+        lambda: OAuthBearerServer(verify), lambda user, secret: BearerExchange(f"{user}.{secret}")
     ),
 }
 
@@ -60,7 +61,7 @@ def mechanism(request: pytest.FixtureRequest) -> Mechanism:
     return MECHANISMS[request.param]
 
 
-def exchanged(server: ServerMechanism, client: ClientMechanism) -> Authenticated:
+def exchanged(server: ServerMechanism, client: SaslExchange) -> Authenticated:
     """Run an exchange to its end. Raises SaslRefusedError."""
     token: bytes | None = client.first()
     for _ in range(STEPS_MAX):
@@ -69,10 +70,10 @@ def exchanged(server: ServerMechanism, client: ClientMechanism) -> Authenticated
         while isinstance(step, OffloadedCheck):
             step = server.checked(step.work())
         if isinstance(step, Authenticated):
-            assert client.step(step.token) is None
+            assert client.respond(step.token) is None
             return step
         assert isinstance(step, Challenge)
-        token = client.step(step.token)
+        token = client.respond(step.token)
     raise AssertionError("the exchange does not end")
 
 

@@ -191,6 +191,18 @@ def test_bytes_are_received_in_order_and_then_reading_would_block(ends: Ends, sp
         transport.receive_into(memoryview(bytearray(10)))
 
 
+def test_one_call_receives_what_the_peer_has_sent_in_parts(ends: Ends) -> None:
+    transport, peer = ends
+    for part in (b"one", b"two", b"three"):
+        peer.send(part)
+    space = memoryview(bytearray(100))
+    assert bytes(space[: transport.receive_into(space)]) == b"onetwothree"
+    peer.send(b"last")
+    peer.end()
+    assert bytes(space[: transport.receive_into(space)]) == b"last"
+    assert transport.receive_into(space) == 0
+
+
 def test_the_peers_end_of_stream_follows_its_data_and_leaves_our_side_open(ends: Ends) -> None:
     transport, peer = ends
     peer.send(b"last words")

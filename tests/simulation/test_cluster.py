@@ -15,12 +15,13 @@ import pytest
 from tests.simulation.budget import seeds_within
 from tests.simulation.cluster.__main__ import explained, main
 from tests.simulation.cluster.cluster import simulate
-from tests.simulation.cluster.shape import DEPOSED, PIPELINED, ROTTEN
+from tests.simulation.cluster.shape import DEPOSED, PIPELINED, ROTTEN, SECURED
 
 SEEDS = 200
 DEPOSED_SEEDS = 8
 PIPELINED_SEEDS = 8
 ROTTEN_SEEDS = 8
+SECURED_SEEDS = 8
 BLOCK = 10
 BUDGET_S = 15.0
 SMALL_BUDGET_S = 5.0
@@ -95,6 +96,23 @@ def _damaged_segments_are_mended(seeds: Iterable[int]) -> None:
         result = simulate(seed, ROTTEN)
         assert not result.problems, explained(result, 40)
         assert result.figures["acknowledged"] > 0
+
+
+def test_no_request_is_handled_without_its_session_within_the_budget() -> None:
+    _no_request_is_handled_without_its_session(seeds_within(SMALL_BUDGET_S))
+
+
+@pytest.mark.full
+def test_no_request_is_handled_without_its_session() -> None:
+    _no_request_is_handled_without_its_session(range(SECURED_SEEDS))
+
+
+def _no_request_is_handled_without_its_session(seeds: Iterable[int]) -> None:
+    """Check that clients are who they have proved to be, while sessions end and passwords change; nothing is lost."""
+    for seed in seeds:
+        result = simulate(seed, SECURED)
+        assert not result.problems, explained(result, 40)
+        assert min(result.figures[name] for name in ("acknowledged", "sessions", "renewed", "refused")) > 0
 
 
 @pytest.mark.full

@@ -6,10 +6,12 @@ that first found the broken rule at the time of writing, and then tries the seed
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from broker_runtime.apis.sasl import authenticator
 from broker_runtime.config import TopicConfig
 from broker_runtime.controller import elections, partition_changes, registration
 from broker_runtime.controller.journal.file import FileJournal
@@ -22,6 +24,10 @@ from broker_runtime.metadata.topics import Partition
 from broker_runtime.replication import truncation
 from broker_runtime.replication.follower import Cut, FollowerReplica
 from broker_runtime.replication.leader import LeaderReplica
+from broker_runtime.security.principal import ANONYMOUS
+from broker_runtime.security.sasl import scram
+from broker_runtime.security.sasl.exchange import SaslExchange
+from broker_runtime.security.sasl.mechanism import Authenticated
 from broker_runtime.slicing.steps import Steps
 from broker_runtime.storage.disk.place import LogPlace
 from broker_runtime.storage.log.log import Log
@@ -30,7 +36,7 @@ from broker_runtime.storage.log_dir.loader import Promise, load_log
 from broker_runtime.storage.records.producers import ProducerStates, StoredBatch
 from broker_runtime.storage.recovery.recovery import RecoveryReport
 from tests.simulation.cluster.cluster import simulate
-from tests.simulation.cluster.shape import DEPOSED, HARSH, LOSSES, PIPELINED, Shape
+from tests.simulation.cluster.shape import DEPOSED, HARSH, LOSSES, PIPELINED, SECURED, Shape
 
 SEEDS = range(1_000, 1_080)
 REPLACED = replace(
@@ -217,6 +223,45 @@ def test_a_broken_rule_about_lost_data_is_found(break_it: Break, first: int) -> 
 def test_a_broken_rule_about_syncs_is_found(break_it: Break, replicas: int, first: int) -> None:
     shape = replace(HARSH, faults=("power_loss",), flush_messages=1, replication_factor=replicas)
     _finds(break_it, replace(shape, min_insync_replicas=min(replicas, 2)), first)
+
+
+def serve_after_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session lasts as long as its connection."""
+    monkeypatch.setattr(SaslExchange, "has_ended", lambda self, now_s: False)
+
+
+def become_another_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that authenticates again may be somebody else."""
+    real = SaslExchange._prove
+
+    def as_anybody(self: SaslExchange, proof: Authenticated, now_s: float, wall_ms: int) -> None:
+        self.session = None
+        real(self, proof, now_s, wall_ms)
+
+    monkeypatch.setattr(SaslExchange, "_prove", as_anybody)
+
+
+def keep_the_first_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request is handled under the name of the connection, which nobody sets."""
+    monkeypatch.setattr(authenticator, "Principal", lambda kind, name: ANONYMOUS)
+
+
+def accept_any_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The proof of SCRAM is not compared."""
+    monkeypatch.setattr(scram, "hmac", SimpleNamespace(compare_digest=lambda one, other: True))
+
+
+@pytest.mark.parametrize(
+    "break_it",
+    [
+        serve_after_the_session,
+        pytest.param(become_another_user, marks=FULL),
+        pytest.param(keep_the_first_name, marks=FULL),
+        pytest.param(accept_any_proof, marks=FULL),
+    ],
+)
+def test_a_broken_rule_about_sessions_is_found(break_it: Break) -> None:
+    _finds(break_it, SECURED)
 
 
 def take_any_sequence(monkeypatch: pytest.MonkeyPatch) -> None:

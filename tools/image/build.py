@@ -9,7 +9,6 @@ import json
 import re
 import shutil
 import tempfile
-import tomllib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -19,6 +18,8 @@ from tests.support.obtain.cache import cache_root, obtained, one_run_at_a_time, 
 from tools.image import archive, base, bytecode, definition, layer, sbom, site_packages
 from tools.image.apt import Apt, Package
 from tools.image.definition import Image
+from tools.image.errors import ImageError
+from tools.pins import PinsError, needed, of_extras, parse, read_pyproject
 
 ROOT = Path(__file__).parents[2]
 _HERE = Path(__file__).parent
@@ -53,12 +54,12 @@ class _Base:
 
 def build(image: Image, folder: Path) -> Built:
     """Write the image and its list of parts into `folder`. Raises ImageError."""
-    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    pyproject = read_pyproject(ROOT)
     version = pyproject["project"]["version"]
     lowest = _base_layer(image)
     site_packages.check_python(lowest.python)
     site = definition.SITE.format(python=lowest.python)
-    requirements = definition.requirements(pyproject["project"], image.extras)
+    requirements = of_extras(pyproject["project"], image.extras)
     needed, components = _python_layer(lowest, site, requirements)
     components = [*lowest.components, *components]
     components.append(sbom.Component("pypi", pyproject["project"]["name"], version, pyproject["project"]["license"]))
@@ -132,21 +133,30 @@ def _base_layer(image: Image) -> _Base:
 
 
 def _python_layer(lowest: _Base, site: str, requirements: list[str]) -> tuple[layer.Layer, list[sbom.Component]]:
-    constraints = ROOT / "constraints.txt"
-    inputs = [lowest.layer.digest, *requirements, constraints.read_text(encoding="utf-8")]
+    try:
+        pins = needed(parse((ROOT / "constraints.txt").read_text(encoding="utf-8")), requirements)
+    except PinsError as error:
+        raise ImageError(str(error)) from None
+    lines = [pin.requirement() for pin in pins]
 
     def make(place: Path) -> None:
         _progress(f"installing {', '.join(requirements)} ...")
         root = place / "root"
         (root / site).mkdir(parents=True)
-        site_packages.install(root / site, requirements, constraints)
+        site_packages.install(root / site, lines)
         bytecode.compile_all(lowest.root, root, [site])
         found = [file.read_text(encoding="utf-8") for file in sorted((root / site).glob("*.dist-info/METADATA"))]
         written = layer.write(root, place / "layer.tar", "packages of Python")
         shutil.rmtree(root)
         _keep(place, written, map(sbom.of_python, found))
 
-    return _kept(obtained(cache_folder() / f"python-{_key([*_own_modules('python'), *inputs])}", _is_complete, make))
+    return _kept(
+        obtained(
+            cache_folder() / f"python-{_key([*_own_modules('python'), lowest.layer.digest, *lines])}",
+            _is_complete,
+            make,
+        )
+    )
 
 
 def _keep(place: Path, made: layer.Layer, components: Iterable[sbom.Component]) -> None:

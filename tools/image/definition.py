@@ -100,19 +100,3 @@ def configuration(image: Image, version: str) -> dict[str, Any]:
             "org.opencontainers.image.version": f"{version}{image.suffix}",
         },
     }
-
-
-def requirements(project: dict[str, Any], extras: tuple[str, ...]) -> list[str]:
-    """Return the requirements of `extras` in pyproject.toml's [project], with this project's own extras resolved."""
-    name, wanted, found, seen = project["name"], list(extras), set(project["dependencies"]), set()
-    while wanted:
-        extra = wanted.pop()
-        if extra in seen:
-            continue
-        seen.add(extra)
-        for requirement in project["optional-dependencies"][extra]:
-            if requirement.startswith(f"{name}["):
-                wanted += [inner.strip() for inner in requirement[len(name) + 1 : -1].split(",")]
-            else:
-                found.add(requirement)
-    return sorted(found)

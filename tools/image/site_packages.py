@@ -3,7 +3,8 @@
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
+import tempfile
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +31,20 @@ def check_python(version: str) -> None:
         )
 
 
-def install(site: Path, requirements: list[str], constraints: Path) -> None:
-    """Install `requirements` with pip, and remove files that no program here uses. Raises ImageError."""
+def install(site: Path, requirements: Sequence[str]) -> None:
+    """Install pinned packages with pip, and remove files that no program here uses. Raises ImageError.
+
+    Each requirement has the sums of its files, which pip checks.
+    """
     command = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-compile"]
-    command += ["--no-warn-conflicts", "--target", str(site), "-c", str(constraints), *requirements]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+    command += ["--no-warn-conflicts", "--no-deps", "--no-build-isolation", "--require-hashes"]
+    with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as file:
+        file.write("".join(f"{line}\n" for line in requirements))
+        file.flush()
+        command += ["--target", str(site), "--requirement", file.name]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
     if done.returncode != 0:
-        raise ImageError(f"pip could not install {', '.join(requirements)}: {done.stderr.strip()[-2000:]}")
+        raise ImageError(f"pip could not install the packages of constraints.txt: {done.stderr.strip()[-2000:]}")
     for path in sorted(site.rglob("*")):
         if path.is_file() and unneeded_of_python(path.relative_to(site).as_posix()):
             path.unlink()

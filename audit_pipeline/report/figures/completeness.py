@@ -1,12 +1,19 @@
 """Whether the audit log is complete: by day, by broker, and which files were set aside."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
 
 from audit_pipeline.report.figures.scope import Scope
+from audit_pipeline.report.window import WINDOW_US
 
 FAULTY_MAX = 40
 SILENT_MAX = 20
 FILES_MAX = 40
+BROKERS_MAX = 40
+CELLS_MAX = 144
+"""Cells of a broker's timeline: ten minutes each of a day, and more of a longer time."""
 
 _IN_DAYS = "event_date BETWEEN $from_day AND $to_day"
 
@@ -35,6 +42,28 @@ WITH heard AS (
 SELECT strftime(event_date, '%Y-%m-%d') AS day, cluster_id, broker_id
 FROM asked ANTI JOIN completeness USING (event_date, cluster_id, broker_id)
 ORDER BY event_date DESC, cluster_id, broker_id
+"""
+
+# An open boot and a broker without any event matter whichever days are shown.
+_BROKERS = f"""
+WITH aside AS (
+  SELECT cluster_id, broker_id, min(event_date)::TIMESTAMP AS set_aside FROM completeness
+  WHERE quarantined_files + quarantined_rows > 0 AND {_IN_DAYS} GROUP BY cluster_id, broker_id
+), covered AS (
+  SELECT cluster_id, broker_id, max(last_ts) AS last, max(open_since) AS open_since,
+    min(if(missing + holes = 1, coalesce(open_since, window_start), window_start))
+      FILTER (missing + holes > 0 AND {_IN_DAYS}) AS fault
+  FROM coverage GROUP BY cluster_id, broker_id
+)
+SELECT cluster_id, broker_id, epoch_us(last) AS last_us, epoch_us(open_since) AS open_since_us,
+  if(last IS NULL, NULL, least(epoch_us(last), epoch_us(fault), epoch_us(set_aside))) AS complete_until_us
+FROM covered LEFT JOIN aside USING (cluster_id, broker_id) ORDER BY cluster_id, broker_id
+"""
+
+_CELLS = """
+SELECT cluster_id, broker_id, (epoch_us(window_start) - $begin_us) // $cell_us AS place,
+  sum(events) > 0 AS has_events, sum(missing + holes) > 0 AS is_faulty
+FROM coverage WHERE epoch_us(window_start) >= $begin_us AND epoch_us(window_start) < $to_us GROUP BY ALL
 """
 
 _REASONS = """
@@ -91,6 +120,41 @@ class SilentBroker:
     broker_id: int
 
 
+class Stretch(StrEnum):
+    """What the audit log of a broker has of a stretch of time."""
+
+    HEARD = "events, none missing"
+    FAULTY = "events missing"
+    OPEN = "after the end of an open boot"
+    SILENT = "no event"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerLog:
+    """The audit log of a broker. `cells` are the stretches of the time shown, each `cell_us` long.
+
+    `last_us` is None for a registered broker of which nothing has landed. `complete_until_us` is the time of the last
+    event, or of the first fault in the days shown. `open_since_us` is the end of the last segment of an open boot.
+    """
+
+    cluster_id: str
+    broker_id: int
+    last_us: int | None
+    open_since_us: int | None
+    complete_until_us: int | None
+    cells: tuple[Stretch, ...]
+    begin_us: int
+    cell_us: int
+
+    @property
+    def is_absent(self) -> bool:
+        return self.last_us is None
+
+    @property
+    def lacks_its_end(self) -> bool:
+        return self.is_absent or self.open_since_us is not None
+
+
 @dataclass(frozen=True, slots=True)
 class Reason:
     """Why files were set aside, and how many; rows if they are known."""
@@ -125,6 +189,7 @@ class Completeness:
     reasons: tuple[Reason, ...]
     files: tuple[FileSetAside, ...]
     unplaced_files: int
+    brokers: tuple[BrokerLog, ...] = ()
 
     @property
     def events(self) -> int:
@@ -137,7 +202,8 @@ class Completeness:
 
     @property
     def is_complete(self) -> bool:
-        return not self.unplaced_files and all(day.is_complete for day in self.days)
+        days = all(day.is_complete for day in self.days)
+        return days and not self.unplaced_files and not any(broker.lacks_its_end for broker in self.brokers)
 
 
 def completeness(scope: Scope) -> Completeness:
@@ -152,4 +218,31 @@ def completeness(scope: Scope) -> Completeness:
         reasons=tuple(Reason(**row) for row in scope.ask(_REASONS)),
         files=tuple(FileSetAside(**row) for row in scope.ask(_FILES)),
         unplaced_files=unplaced["files"],
+        brokers=tuple(_brokers(scope)),
     )
+
+
+def _brokers(scope: Scope) -> Iterator[BrokerLog]:
+    span = scope.windows.shown
+    begin_us = span.from_us - span.from_us % WINDOW_US
+    windows = -(-(span.to_us - begin_us) // WINDOW_US)
+    cell_us = -(-windows // CELLS_MAX) * WINDOW_US
+    places = range(-(-(span.to_us - begin_us) // cell_us))
+    found = {
+        (row["cluster_id"], row["broker_id"], row["place"]): row
+        for row in scope.ask(_CELLS, begin_us=begin_us, cell_us=cell_us)
+    }
+    for row in scope.ask(_BROKERS):
+        key, open_us = (row["cluster_id"], row["broker_id"]), row["open_since_us"]
+        cells = tuple(_cell(found.get((*key, place)), begin_us + place * cell_us, cell_us, open_us) for place in places)
+        yield BrokerLog(**row, cells=cells, begin_us=begin_us, cell_us=cell_us)
+
+
+def _cell(found: Mapping[str, Any] | None, at_us: int, cell_us: int, open_since_us: int | None) -> Stretch:
+    if open_since_us is not None and at_us + cell_us > open_since_us:
+        return Stretch.OPEN
+    if found is None:
+        return Stretch.SILENT
+    if found["is_faulty"]:
+        return Stretch.FAULTY
+    return Stretch.HEARD if found["has_events"] else Stretch.SILENT

@@ -10,7 +10,7 @@ from audit_pipeline.report.window import DAY_US, MINUTE_US, Span, Windows, windo
 _COVERED = """
 SELECT cluster_id, epoch_us(min(first_ts)) AS from_us, epoch_us(max(last_ts)) + 1 AS to_us,
   count(DISTINCT broker_id) AS brokers
-FROM coverage GROUP BY cluster_id ORDER BY sum(events) DESC, cluster_id
+FROM coverage WHERE last_ts IS NOT NULL GROUP BY cluster_id ORDER BY sum(events) DESC, cluster_id
 """
 
 _DAYS = """

@@ -1,10 +1,13 @@
 """What the audit log lacks, by day and broker, and which files were set aside. Pure."""
 
-from audit_pipeline.report.figures.completeness import Completeness, Day
+from itertools import groupby
+
+from audit_pipeline.report.figures.completeness import BROKERS_MAX, BrokerLog, Completeness, Day, Stretch
 from audit_pipeline.report.figures.report import Subjects
-from audit_pipeline.report.markup import Child, Markup, named, tag
+from audit_pipeline.report.markup import Child, Markup, named, tag, together
 from audit_pipeline.report.sections.parts import Column, left_out, mark, nothing, paragraph, section, table
-from audit_pipeline.report.words import count, number_of
+from audit_pipeline.report.window import MINUTE_US, Span
+from audit_pipeline.report.words import count, moment_utc, number_of, span
 
 _FAULTS = ("missing", "holes", "files set aside", "rows set aside")
 
@@ -22,7 +25,81 @@ def completeness_section(found: Subjects) -> Markup:
     )
     days = table("Days, the latest first", columns, [_day(day, several=several) for day in log.days])
     return section(
-        "completeness", "Completeness by day and broker", text, days, _faulty(log, several=several), _silent(log)
+        "completeness",
+        "Completeness by day and broker",
+        text,
+        _brokers(log, several=several),
+        days,
+        _faulty(log, several=several),
+        _silent(log),
+    )
+
+
+def _brokers(log: Completeness, *, several: bool) -> Child:
+    if not log.brokers:
+        return None
+    length_min = log.brokers[0].cell_us // MINUTE_US
+    columns = (
+        Column("broker"),
+        Column("complete until", is_whole=True),
+        Column("last event", is_whole=True),
+        Column(f"timeline, {count(length_min)} minutes each"),
+    )
+    rows = [_broker(broker, several=several) for broker in log.brokers[:BROKERS_MAX]]
+    caption = (
+        "Brokers. High bars: events are missing, or none has landed since a boot without an end. Low bars: events, "
+        "none missing"
+    )
+    listing = table(caption, columns, rows)
+    return [listing, left_out(len(log.brokers) - len(rows), "brokers")]
+
+
+def _broker(broker: BrokerLog, *, several: bool) -> tuple[Child, ...]:
+    where = [
+        f"broker {broker.broker_id}",
+        tag("span", named(broker.cluster_id), class_="cluster") if several else None,
+    ]
+    last = mark("never", "bad") if broker.last_us is None else moment_utc(broker.last_us, seconds=True)
+    until: Child = None if broker.complete_until_us is None else moment_utc(broker.complete_until_us, seconds=True)
+    if broker.open_since_us is not None:
+        last = together(last, mark(" (open)", "bad"))
+    return where, until, last, _timeline(broker)
+
+
+_HEIGHT = 16
+_HEIGHTS = {Stretch.HEARD: 8, Stretch.FAULTY: _HEIGHT, Stretch.OPEN: _HEIGHT}
+_KINDS = {Stretch.HEARD: "fill fill-2", Stretch.FAULTY: "fill fill-1", Stretch.OPEN: "band"}
+
+
+def _timeline(broker: BrokerLog) -> Markup:
+    """Return a bar for each run of equal cells; silent ones have none."""
+    share, drawn, place = 100 / max(1, len(broker.cells)), [], 0
+    for cell, run in groupby(broker.cells):
+        cells = len(list(run))
+        if cell is not Stretch.SILENT:
+            from_us = broker.begin_us + place * broker.cell_us
+            title = tag("title", f"{cell}, {span(Span(from_us, from_us + cells * broker.cell_us))}")
+            height = _HEIGHTS[cell]
+            drawn.append(
+                tag(
+                    "rect",
+                    title,
+                    x=f"{place * share:.4g}%",
+                    y=_HEIGHT - height,
+                    width=f"{cells * share:.4g}%",
+                    height=height,
+                    class_=_KINDS[cell],
+                )
+            )
+        place += cells
+    return tag(
+        "svg",
+        drawn,
+        class_="bar",
+        width="100%",
+        height=_HEIGHT,
+        role="img",
+        aria_label=f"timeline of broker {broker.broker_id}",
     )
 
 

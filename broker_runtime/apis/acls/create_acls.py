@@ -11,7 +11,7 @@ from broker_runtime.apis.request.access import denied
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext, ControllerContext
 from broker_runtime.apis.request.forwarding import active_only, forwarded
-from broker_runtime.controller.acls import create_acls
+from broker_runtime.controller.acls import AclLimits, create_acls
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import MetadataRecord
@@ -31,10 +31,11 @@ async def handle(request: CreateAclsRequest, call: Call, context: ControllerCont
     if not access.cluster():
         return _refused(request, denied(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     acls = await call.slices.finish(each(request.creations, _acl))
-    acls_max = context.settings.config.sluicegate_acls_max
+    config = context.settings.config
+    limits = AclLimits(config.sluicegate_acls_max, config.sluicegate_acls_text_bytes_max)
 
     def decide(image: MetadataImage) -> Steps[tuple[Sequence[MetadataRecord], Sequence[Fields]]]:
-        records, results = yield from create_acls(acls, image, uuid4, acls_max)
+        records, results = yield from create_acls(acls, image, uuid4, limits)
         return records, (yield from each(results, _result))
 
     try:

@@ -126,6 +126,7 @@ def read_in_steps(reader: RequestReader, call: Call) -> Steps[ConsumerHeartbeatR
         call.client_id or "",
         f"/{call.connection.peer[0]}",
         call.version,
+        None if call.access is None else call.access.topic_filter,
     )
 
 

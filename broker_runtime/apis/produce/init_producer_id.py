@@ -5,6 +5,7 @@ A transactional id is refused (`refused_transactions`).
 """
 
 from broker_runtime.apis.request import refused_transactions
+from broker_runtime.apis.request.access import Access
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext
 from broker_runtime.errors import ErrorCode, KafkaError
@@ -26,7 +27,7 @@ async def handle(request: InitProducerIdRequest, call: Call, context: BrokerCont
             return _refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         context.refused_transactions.note(call, request.transactional_id)
         return _refused(refused_transactions.CODE)
-    if access is not None and not access.any_topic(AclOperation.WRITE) and not access.cluster():
+    if access is not None and not await _may_write(access, call) and not access.cluster():
         return _refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     try:
         producer_id = await context.producer_ids.next_id()
@@ -34,6 +35,11 @@ async def handle(request: InitProducerIdRequest, call: Call, context: BrokerCont
         # The controller's failure is temporary, and every producer retries after this code.
         return _refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     return {"error_code": ErrorCode.NONE, "producer_id": producer_id, "producer_epoch": 0}
+
+
+async def _may_write(access: Access, call: Call) -> bool:
+    """Return whether the client may write any topic. The search of all ACLs may take long."""
+    return await call.slices.finish(access.any_topic(AclOperation.WRITE))
 
 
 def _refused(code: ErrorCode) -> Fields:

@@ -124,6 +124,7 @@ def _in_steps(reader: RequestReader, call: Call, context: BrokerContext) -> Step
             done = _asked_append(place, topic, index, records, call, context)
             if isinstance(done, Unchecked):
                 unchecked.append(done)
+                yield
                 continue
             leader, result = done
             if safe_below(leader, acks) <= result.last_offset:

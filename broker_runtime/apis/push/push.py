@@ -136,6 +136,7 @@ class PushFrames:
         if denial:
             return _registered(call, denial)
         connection, call.client_id = call.connection, message.consumer_id
+        topic_filter = None if call.access is None else call.access.topic_filter
         asked = ConsumerRegistration(*message, client_host=f"/{connection.peer[0]}")
         # A session timeout below the minimum is refused for that reason, and not because the registration has waited.
         patience_ms = max(asked.session_timeout_ms, self._context.settings.config.group_min_session_timeout_ms)
@@ -147,7 +148,7 @@ class PushFrames:
                 raise KafkaError(
                     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the registration waited longer than the client's timeout"
                 )
-            return register(state, environment, asked, connection.id)
+            return register(state, environment, asked, connection.id, topic_filter)
 
         callee = Callee(asked.group_id, asked.consumer_id, connection, self._context.image, self._outgoing)
         try:
@@ -249,7 +250,7 @@ class PushFrames:
 def _denial(call: Call, message: RegisterConsumerRequest) -> ErrorCode:
     """Return the error of a consumer that may not read its group, or a topic that it names.
 
-    The topics of a pattern are checked when the consumer fetches from them.
+    The group's coordinator leaves out the topics of a pattern that the consumer may not describe.
     """
     access = call.access
     if access is None:

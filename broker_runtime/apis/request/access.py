@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Protocol
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.configs import ResourceType
 from broker_runtime.security.acls.model import CLUSTER_NAME, AclOperation, AclResource
+from broker_runtime.security.acls.topic_filter import TopicFilter
 from broker_runtime.security.principal import Principal
+from broker_runtime.slicing.steps import Steps
 
 if TYPE_CHECKING:
     from broker_runtime.apis.request.denials import Denials
@@ -75,9 +77,14 @@ class Access:
     def transactional_id(self, name: str) -> bool:
         return self._allows(AclResource.TRANSACTIONAL_ID, name, None, hides=False)
 
-    def any_topic(self, operation: AclOperation) -> bool:
+    def any_topic(self, operation: AclOperation) -> Steps[bool]:
         """Return whether the operation is allowed on at least one topic name (KIP-679)."""
         return self._authorizer.allows_any(self._principal, self._host, operation, _TOPIC)
+
+    @property
+    def topic_filter(self) -> TopicFilter:
+        """Which topics the client may describe."""
+        return TopicFilter(self._principal, self._host, self._authorizer)
 
     def operations(self, resource: AclResource, name: str, of: int) -> int:
         """Return the bits of the operations in `of` that are allowed (KIP-430)."""

@@ -110,7 +110,8 @@ class Dispatcher(Generic[C]):
             return self._unsupported("unsupported-version", text, correlation_id, connection)
         limits = self._limits
         try:
-            if call.flexible:
+            if call.flexible and version <= high:
+                # The header of an unknown version may have another form.
                 body = skip_tagged_fields(frame, body, limits)
             request: Any
             if api.reads == "frame":

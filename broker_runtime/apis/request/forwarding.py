@@ -1,8 +1,9 @@
 """The brokers' side of APIs that only the active controller can serve: requests and answers are forwarded unchanged.
 
-The broker parses a request first, because an invalid one must not reach the link that all its clients share. With an
-authorizer, while there are client quotas, or if the client has authenticated, the request travels in an envelope with
-the client's identity (KIP-590). The throttle time of the answer is the longer one of the broker and of the controller.
+The broker parses a request first, because an invalid one must not reach the link that all its clients share. The
+request travels in an envelope with the client's identity (KIP-590), also from a broker without an authorizer: the
+controller may have one, and must not take the client for the broker. The throttle time of the answer is the longer one
+of the broker and of the controller.
 """
 
 from collections.abc import Awaitable, Callable
@@ -19,14 +20,13 @@ from broker_runtime.apis.request.context import (
     ReadRequest,
 )
 from broker_runtime.errors import ProtocolError
-from broker_runtime.security.principal import ANONYMOUS
 from broker_runtime.slicing.steps import Steps
 from broker_runtime.wire.header import prefix
 from broker_runtime.wire.messages import Fields, throttle_ms_of, with_throttle_time
 from broker_runtime.wire.reply import Reply
 
 ENVELOPED = "broker_runtime.apis.request.enveloped"
-"""Imported with the first request that needs an envelope."""
+"""Imported with the first request that is forwarded."""
 
 Instead = Callable[[Any, Call, BrokerContext], Steps[Awaitable[Fields] | Fields | None]]
 """The broker's own answer to a request. None if the request is forwarded."""
@@ -51,8 +51,6 @@ async def to_controller(body: memoryview, call: Call, link: ControllerRequests) 
     With an authorizer, the request is never sent without its client. Raises KafkaError.
     """
     client = client_of(call)
-    if client is None:
-        return await link.forward(call.api.key, call.version, body)
     forward = import_module(ENVELOPED).forward_in_envelope
     answer: memoryview = await forward(
         call.api.key, call.version, body, client, link, is_required=call.access is not None
@@ -71,11 +69,9 @@ async def _forward(body: memoryview, call: Call, link: ControllerRequests) -> Re
     return prefix(call.correlation_id, len(answer), call.flexible), answer
 
 
-def client_of(call: Call) -> ForwardedClient | None:
-    """Return the client of a call, if the controller has to know it; otherwise None."""
+def client_of(call: Call) -> ForwardedClient:
+    """Return the client of a call, for the controller."""
     connection = call.connection
-    if call.access is None and call.quotas is None and connection.principal == ANONYMOUS:
-        return None
     return ForwardedClient(connection.principal, call.client_id, connection.peer[0])
 
 

@@ -17,8 +17,9 @@ async def handle(
     changes = await call.slices.finish(_changes(request))
     if call.access is not None and not call.access.cluster():
         return _refused(changes, denied(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+    users_max = context.settings.config.sluicegate_scram_users_max
     try:
-        outcomes = await context.controller.submit(lambda image: alter_scram_credentials(changes, image))
+        outcomes = await context.controller.submit(lambda image: alter_scram_credentials(changes, image, users_max))
     except KafkaError as error:
         return _refused(changes, error)
     return _answer(outcomes, changes)

@@ -68,9 +68,14 @@ class Authenticator:
         sasl = self._listeners[connection.listener]
         connection.principal = UNAUTHENTICATED
         connection.limit_requests(self.limits.receive_bytes_max)
+        exchange = SaslExchange(sasl.mechanisms, sasl.limits)
+        connection.handler = _ConnectionExchange(self, exchange, self.give_up_later(connection)).handle
+
+    def give_up_later(self, connection: AuthenticatingConnection) -> Callable[[], None]:
+        """Refuse the connection after sluicegate.sasl.timeout.ms. Returns how to cancel that, which its end does."""
         give_up = self._call_later(self.limits.timeout_s, self._overdue, connection).cancel
         connection.closed.add(give_up)
-        connection.handler = _ConnectionExchange(self, SaslExchange(sasl.mechanisms, sasl.limits), give_up).handle
+        return give_up
 
     def _overdue(self, connection: AuthenticatingConnection) -> None:
         self.counts.count("failed_authentication_total", connection.listener)
@@ -88,7 +93,7 @@ class _ConnectionExchange:
     __slots__ = ("_exchange", "_give_up", "_owner")
 
     def __init__(self, owner: Authenticator, exchange: SaslExchange, give_up: Callable[[], None]) -> None:
-        """`give_up` cancels the timeout of the first authentication. It is an observer of the connection's end."""
+        """`give_up` cancels the timeout of the authentication. It is an observer of the connection's end."""
         self._owner = owner
         self._give_up = give_up
         self._exchange = exchange
@@ -116,6 +121,7 @@ class _ConnectionExchange:
         exchange, now_s = self._exchange, self._owner.clock.monotonic()
         if api_key_of(frame) == SASL_HANDSHAKE and exchange.may_authenticate_again(now_s):
             connection.limit_requests(self._owner.limits.receive_bytes_max)
+            self._give_up = self._owner.give_up_later(connection)
             return self._handshake(SaslRequest(frame), connection)
         if exchange.has_ended(now_s):
             self._owner.counts.count("expired_connections_killed_total", connection.listener)
@@ -212,7 +218,7 @@ class _ConnectionExchange:
             owner.counts.count("successful_authentication_no_reauth_total", connection.listener)
         if not exchange.authenticates_again:
             connection.principal = Principal(USER, session.name)
-            self._forget_timeout(connection)
+        self._forget_timeout(connection)
         connection.limit_requests(None)
         if session.ends_s is None:
             connection.handler = owner.inner
@@ -229,8 +235,7 @@ class _ConnectionExchange:
         """
         again = "reauthentication" if self._exchange.authenticates_again else "authentication"
         self._owner.counts.count(f"failed_{again}_total", connection.listener)
-        if not self._exchange.authenticates_again:
-            self._forget_timeout(connection)
+        self._forget_timeout(connection)
         pending = PendingReply()
 
         def end() -> None:

@@ -8,9 +8,10 @@ from broker_runtime.config import BrokerConfig, BrokerSettings
 from broker_runtime.config.declaring.definition import Key
 from broker_runtime.errors import ConfigError
 from broker_runtime.security.sasl.exchange import Limits
-from broker_runtime.security.sasl.jaas import LoginModule, parse_jaas
 from broker_runtime.security.sasl.mechanism import PLAIN, SERVED_MECHANISMS, ServerMechanism
 from broker_runtime.security.sasl.plain import PlainServer
+from kafka_bytes.errors import FormatError
+from kafka_bytes.sasl.login import LoginModule, login_module
 
 T = TypeVar("T")
 Create = Callable[[], ServerMechanism]
@@ -50,7 +51,12 @@ class ListenerValues:
         """Return the login module of a mechanism; None if none is configured."""
         key = self.jaas_key(mechanism)
         text = self._values.get(key)
-        return parse_jaas(text, key) if isinstance(text, str) else None
+        if not isinstance(text, str):
+            return None
+        try:
+            return login_module(text, key)
+        except FormatError as error:
+            raise ConfigError(str(error)) from None
 
 
 def enabled_mechanisms(values: ListenerValues, listener: str) -> Sequence[str]:

@@ -69,10 +69,10 @@ def _create_all(
     answers = yield from each(named_twice, lambda name: _refused(name, twice))
     wanted = yield from chosen(request.topics, lambda topic: counts[topic.name] == 1)
     if access is not None and not access.cluster(hides=True):
-        allowed = yield from gathered(topic.name for topic in wanted if access.topic(topic.name))
-        refused = yield from chosen(wanted, lambda topic: topic.name not in allowed)
+        refused = yield from chosen(wanted, lambda topic: not access.topic(topic.name))
         answers += yield from each(refused, lambda topic: _refused(topic.name, _DENIED))
-        wanted = yield from chosen(wanted, lambda topic: topic.name in allowed)
+        names = yield from gathered(topic.name for topic in refused)
+        wanted = yield from chosen(wanted, lambda topic: topic.name not in names)
     check_partitions(sum((yield from each(wanted, lambda topic: _partitions_of(topic, defaults)))))
     records: list[MetadataRecord] = []
     taken, capacity = TakenNames(image), Capacity(image)

@@ -17,7 +17,7 @@ from broker_runtime.apis.request.context import ApiSpec, BrokerContext
 from broker_runtime.errors import ErrorCode, KafkaError, detached
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.slicing.slices import Slices
-from broker_runtime.slicing.steps import Steps, chosen, each
+from broker_runtime.slicing.steps import Steps, chosen, each, let_go
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import DeleteRecordsPartition, DeleteRecordsRequest
 from broker_runtime.wire.versions import DELETE_RECORDS
@@ -60,13 +60,13 @@ class _Noting:
         self.over.set()
 
 
-_Outcomes = Sequence[tuple[str, Sequence[tuple[int, _Deletion | KafkaError]]]]
+_Outcomes = list[tuple[str, list[tuple[int, _Deletion | KafkaError]]]]
 
 
 def handle(
     request: DeleteRecordsRequest, call: Call, context: BrokerContext
 ) -> Steps[Fields | Awaitable[Steps[Fields]]]:
-    outcomes: list[tuple[str, list[tuple[int, _Deletion | KafkaError]]]] = []
+    outcomes: _Outcomes = []
     access = call.access
     for topic in request.topics:
         done: list[tuple[int, _Deletion | KafkaError]] = []
@@ -158,8 +158,12 @@ def _answer(outcomes: _Outcomes, error: Exception | None) -> Steps[Fields]:
     if error is not None:
         failed = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the new log start offsets were not stored: {error}")
     topics = []
-    for name, parts in outcomes:
+    outcomes.reverse()
+    while outcomes:
+        # Freeing the errors of all partitions at once would take long.
+        name, parts = outcomes.pop()
         partitions = yield from each(parts, lambda part: _partition(part, failed))
+        yield from let_go(parts)
         topics.append({"name": name, "partitions": partitions})
         yield
     return {"topics": topics}

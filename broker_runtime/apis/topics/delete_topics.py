@@ -76,6 +76,7 @@ def _delete_all(
                 if name in image.topics or not may_describe:
                     shown = name if item[0] is not None or may_describe else None
                     answers.append(_answer((shown, item[1]), denied(ErrorCode.TOPIC_AUTHORIZATION_FAILED)))
+                    yield
                     continue
             removal, topic = delete_topic(*item, image)
             if charge is not None:

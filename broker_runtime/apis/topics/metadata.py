@@ -145,7 +145,8 @@ def _about(
         if access is not None and missing:
             missing = yield from chosen(missing, lambda item: access.topic(item.name or "", hides=True))
             if not access.cluster(hides=True):
-                may_not = yield from gathered(item.name or "" for item in missing if not _may_create(item, access))
+                denied = yield from chosen(missing, lambda item: not _may_create(item, access))
+                may_not = yield from gathered(item.name or "" for item in denied)
                 missing = yield from chosen(missing, lambda item: item.name not in may_not)
         if missing:
             names = [item.name or "" for item in missing[:_CREATED_MAX]]

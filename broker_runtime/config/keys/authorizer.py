@@ -62,6 +62,14 @@ class AuthorizerConfig(Config):
         "ACLs of the cluster; CreateAcls refuses more with POLICY_VIOLATION.",
         between(1, 1_000_000),
     )
+    sluicegate_acls_text_bytes_max: Key[int] = static(
+        "sluicegate.acls.text.bytes.max",
+        Type.INT,
+        50_000_000,
+        "Bytes of the names, principals and hosts of all ACLs; CreateAcls refuses more with POLICY_VIOLATION. Each "
+        "node has them in memory.",
+        at_least(1_000),
+    )
     sluicegate_acls_decisions_max: Key[int] = static(
         "sluicegate.acls.decisions.max",
         Type.INT,

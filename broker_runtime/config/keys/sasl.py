@@ -41,6 +41,13 @@ class SaslConfig(Config):
         "Largest request on a SASL connection that is not authenticated yet, or authenticates again.",
         at_least(1),
     )
+    sluicegate_scram_users_max: Key[int] = static(
+        "sluicegate.scram.users.max",
+        Type.INT,
+        100_000,
+        "Users with SCRAM credentials; AlterUserScramCredentials refuses more with POLICY_VIOLATION.",
+        between(1, 1_000_000),
+    )
     connection_failed_authentication_delay_ms: Key[int] = static(
         "connection.failed.authentication.delay.ms",
         Type.INT,

@@ -155,6 +155,14 @@ class TlsConfig(Config):
         "A connection is closed if its TLS handshake takes longer than this.",
         at_least(1),
     )
+    sluicegate_tls_handshakes_max: Key[int] = static(
+        "sluicegate.tls.handshakes.max",
+        INT,
+        2_000,
+        "TLS handshakes of one listener whose clients have sent something, and that are not complete. One more ends "
+        "the oldest of them. Each takes 50 kB.",
+        at_least(1),
+    )
     sluicegate_tls_files_check_interval_ms: Key[int] = static(
         "sluicegate.tls.files.check.interval.ms",
         INT,

@@ -25,6 +25,7 @@ from broker_runtime.groups.records import (
     ConsumerGroupMetadataValue,
     GroupRecord,
 )
+from broker_runtime.security.acls.topic_filter import TopicFilter
 from broker_runtime.slicing.steps import Steps
 
 _FIRST_EPOCH = 2
@@ -38,8 +39,12 @@ def advance(
     member: ConsumerMember,
     owned: Assignment | None,
     records: list[GroupRecord],
+    topic_filter: TopicFilter | None = None,
 ) -> Steps[ConsumerMember]:
     """Advance the member and return its new version. `member` has the properties of the request.
+
+    `topic_filter` hides topics from the expressions of the group. A member of the classic protocol has none, and leaves
+    expressions to the members that have them.
 
     Raises KafkaError (INVALID_REGULAR_EXPRESSION, INVALID_REQUEST).
     """
@@ -48,8 +53,8 @@ def advance(
         records.append(GroupRecord(ConsumerGroupMemberMetadataKey(group_id, member_id), member.metadata))
     change = MemberChange(speaker.registered, member, speaker.replaced_id)
     regex_change = change_regex(group, change, records)
-    if refresh_is_due(group, change, environment):
-        refresh(group, change, environment)
+    if not member.speaks_classic and refresh_is_due(group, change, environment):
+        refresh(group, change, environment, topic_filter)
     names_changed = member.metadata.subscribed_topic_names != speaker.member.metadata.subscribed_topic_names
     bump = group.epoch == 0 or names_changed or regex_change is RegexChange.RESOLVED
     epoch = yield from _group_epoch(group, environment, change, bump, records)

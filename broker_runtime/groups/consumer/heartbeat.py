@@ -147,7 +147,7 @@ def _decide(
     member_id = request.member_id or environment.new_id()
     speaker = yield from speaker_of(group, request, member_id, environment.config.group_consumer_max_size, records)
     updated = yield from _updated(speaker.member, request)
-    moved = yield from advance(group, environment, speaker, updated, request.owned, records)
+    moved = yield from advance(group, environment, speaker, updated, request.owned, records, request.topic_filter)
     begin_session(state, group, speaker, moved, environment)
     if speaker.member.speaks_classic:
         environment.timers.once_taken(partial(stop_waiting, group.group_id, moved.member_id, environment))

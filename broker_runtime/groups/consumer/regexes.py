@@ -5,7 +5,7 @@ So a change of topics costs a group one rebalance, whatever the number of its me
 
 import logging
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from enum import Enum
 from functools import partial
 
@@ -23,6 +23,7 @@ from broker_runtime.groups.records import (
 )
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.groups.topic_regex import compile_topic_regex
+from broker_runtime.security.acls.topic_filter import TopicFilter
 from broker_runtime.slicing.steps import Steps
 
 log = logging.getLogger(__name__)
@@ -78,8 +79,13 @@ def refresh_is_due(group: ConsumerGroup, change: MemberChange | None, environmen
     return group.regexes_stale or wanted.keys() != resolved.keys() or now_ms > last_ms + interval_ms
 
 
-def refresh(group: ConsumerGroup, change: MemberChange, environment: GroupEnvironment) -> None:
-    """Match the expressions with the current topic names, in a thread."""
+def refresh(
+    group: ConsumerGroup, change: MemberChange, environment: GroupEnvironment, topic_filter: TopicFilter | None
+) -> None:
+    """Match the expressions with the current topic names, in a thread.
+
+    As in Apache Kafka, the group gets the topics that the member whose request comes now may describe.
+    """
     group.resolving, group.regexes_stale = True, False
     group_id, regexes, names = group.group_id, tuple(_wanted(group, change)), tuple(environment.image.topics)
     version = environment.image.next_offset
@@ -88,7 +94,8 @@ def refresh(group: ConsumerGroup, change: MemberChange, environment: GroupEnviro
         return partial(_resolved, environment, group_id, version, result)
 
     topics_max = environment.config.sluicegate_group_member_topics_max
-    environment.offload(partial(_match, regexes, names, topics_max), then)
+    may_describe = None if topic_filter is None else topic_filter.now()
+    environment.offload(partial(_match, regexes, names, topics_max, may_describe), then)
 
 
 def _wanted(group: ConsumerGroup, change: MemberChange) -> Counter[str]:
@@ -99,9 +106,13 @@ def _wanted(group: ConsumerGroup, change: MemberChange) -> Counter[str]:
     return +wanted
 
 
-def _match(regexes: Collection[str], names: Collection[str], topics_max: int) -> Found:
+def _match(
+    regexes: Collection[str], names: Collection[str], topics_max: int, may_describe: Callable[[str], bool] | None
+) -> Found:
     """Match the expressions. A refused expression does not affect the others of its group."""
     matched: dict[str, tuple[str, ...] | KafkaError] = {}
+    if may_describe is not None:
+        names = list(filter(may_describe, names))
     for text in regexes:
         try:
             regex = compile_topic_regex(text)
@@ -168,6 +179,7 @@ def _resolved(
     after: dict[str, tuple[str, ...]] = {}
     changed: list[str] = []
     for regex, found in result.items():
+        yield
         if not subscriptions.regexes[regex]:
             continue
         known = subscriptions.resolved.get(regex)
@@ -175,7 +187,6 @@ def _resolved(
         after[regex] = _topics(found, before[regex])
         if before[regex] != after[regex]:
             changed.append(regex)
-        yield
     names = yield from subscriptions.topics_after([before[one] for one in changed], [after[one] for one in changed])
     topics_max = environment.config.sluicegate_group_topics_max
     if names is not None and len(names) > max(topics_max, len(subscriptions.topics)):

@@ -39,6 +39,7 @@ def known_topics(
     for name in (yield from chosen(names, image.topics.get)):
         topic = image.topics.get(name)
         if topic is None:
+            yield
             continue
         facts = kept.get(name)
         if facts is None or facts.id != topic.id or facts.description.partitions != len(topic.partitions):

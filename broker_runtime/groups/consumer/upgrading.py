@@ -43,7 +43,7 @@ from broker_runtime.groups.records import (
     GroupRecord,
 )
 from broker_runtime.groups.state import GroupsState
-from broker_runtime.slicing.steps import Steps, each, listed
+from broker_runtime.slicing.steps import Steps, chosen, each, listed
 
 log = logging.getLogger(__name__)
 
@@ -140,15 +140,20 @@ def _had(group: ClassicGroup, owned: Mapping[str, PartitionsByName]) -> Steps[Ma
             taken.update((yield from listed((name, index) for index in indexes)))
         yield
     for member in group.members.by_id.values():
+        yield
         if member.assignment:
             continue
         own: dict[str, tuple[int, ...]] = {}
         for name, indexes in owned[member.member_id].items():
-            free = yield from listed(index for index in indexes if (name, index) not in taken)
+            free = yield from chosen(indexes, partial(_is_free, taken, name))
             own[name] = tuple(free)
             taken.update((yield from listed((name, index) for index in free)))
         found[member.member_id] = own
     return found
+
+
+def _is_free(taken: set[tuple[str, int]], topic: str, index: int) -> bool:
+    return (topic, index) not in taken
 
 
 def _records(group: ClassicGroup, environment: GroupEnvironment) -> Steps[list[GroupRecord]]:

@@ -7,6 +7,7 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.consumer.member import LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 from broker_runtime.groups.kinds import TEXT_BYTES_MAX
 from broker_runtime.groups.records import Assignment
+from broker_runtime.security.acls.topic_filter import TopicFilter
 
 _OWN_IDS_SINCE = 1
 
@@ -28,6 +29,8 @@ class ConsumerHeartbeatRequest(NamedTuple):
     client_id: str = ""
     client_host: str = ""
     api_version: int = 1
+    topic_filter: TopicFilter | None = None
+    """The topics that the member may describe. None: all, because there is no authorizer."""
 
     @property
     def is_join(self) -> bool:

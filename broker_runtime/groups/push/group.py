@@ -106,7 +106,12 @@ class PushGroup:
         """Return the input of a plan. It has all topics if a consumer has a wildcard."""
         names = list(image.topics) if self._wildcards else list(self._named)
         topics = known_topics(names, image)
-        return AssignmentInput(dict(self._subscriptions), topics, self.ownership, frozenset(self._gone))
+        members = self.members.values() if self._wildcards else ()
+        filter_of = {each.consumer_id: each.topic_filter for each in members if each.topic_filter is not None}
+        checks = {each: each.now() for each in set(filter_of.values())}
+        return AssignmentInput(
+            dict(self._subscriptions), topics, self.ownership, frozenset(self._gone), filter_of, checks
+        )
 
     def put(self, member: PushMember) -> None:
         """Add the consumer, or replace its earlier registration."""

@@ -9,6 +9,7 @@ from broker_runtime.groups.push.calls import PINGS_A_SESSION
 from broker_runtime.groups.push.log_ends import Partition
 from broker_runtime.groups.push.subscription import Subscription, parse_topic_count
 from broker_runtime.groups.records import PushMemberValue
+from broker_runtime.security.acls.topic_filter import TopicFilter
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +38,7 @@ class PushMember:
         "starts_unanswered",
         "stops_unanswered",
         "subscription",
+        "topic_filter",
         "value",
     )
 
@@ -48,9 +50,11 @@ class PushMember:
         """The connection of its registration; None while the consumer is only known from the log."""
         self.begin(None)
 
-    def begin(self, connection: int | None) -> None:
+    def begin(self, connection: int | None, topic_filter: TopicFilter | None = None) -> None:
         """Begin a registration: the fetchers of the consumer are not started yet."""
         self.connection = connection
+        self.topic_filter = topic_filter
+        """The topics that the consumer may describe. None: all, because there is no authorizer."""
         self.fetching = False
         """Whether the consumer got a StartFetcher and has not reported since that it has stopped."""
         self.overdue = False

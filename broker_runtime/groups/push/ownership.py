@@ -4,7 +4,7 @@ Neighbouring partitions of a topic go to neighbouring threads in the order of th
 with threads as its members. The computation runs in a thread, on a snapshot.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from enum import Enum
 from typing import NamedTuple
 from uuid import UUID
@@ -16,6 +16,7 @@ from broker_runtime.groups.records import Assignment
 from broker_runtime.groups.topic_regex import compile_topic_regex
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import INTERNAL_TOPICS
+from broker_runtime.security.acls.topic_filter import TopicFilter
 
 PARTITIONS_MAX = 0x7FFF
 """Maximum number of partitions of a consumer: messages count them with 16 bits."""
@@ -40,6 +41,16 @@ class AssignmentInput(NamedTuple):
     """The current ownership; None if it is unknown, or if fetchers were stopped since."""
     gone: Collection[str] = ()
     """Consumers in `current` that have left and own nothing any more."""
+    filter_of: Mapping[str, TopicFilter] = {}
+    """By consumer, which topics its wildcard may name; all of them for other consumers."""
+    checks: Mapping[TopicFilter, Callable[[str], bool]] = {}
+    """What the filters say now."""
+
+    def key_of(self, consumer_id: str) -> "_Key":
+        """Return what the topics of a consumer's threads depend on."""
+        subscription = self.subscriptions[consumer_id]
+        topic_filter = None if subscription.wildcard is None else self.filter_of.get(consumer_id)
+        return tuple(subscription.topics.items()), subscription.wildcard, subscription.streams, topic_filter
 
 
 class Necessity(Enum):
@@ -69,13 +80,14 @@ def known_topics(names: Iterable[str], image: MetadataImage) -> Mapping[str, Kno
 
 
 def plan(taken: AssignmentInput) -> Plan:
-    streams = {each: _streams(each, taken.topics) for each in _different(taken.subscriptions)}
+    keys = {consumer_id: taken.key_of(consumer_id) for consumer_id in taken.subscriptions}
+    streams = {each: _streams(each, taken) for each in set(keys.values())}
     alike: dict[frozenset[UUID], frozenset[UUID]] = {}
     threads: dict[str, MemberSubscription] = {}
     of_consumer: dict[str, list[str]] = {}
-    for consumer_id, subscription in taken.subscriptions.items():
+    for consumer_id, key in keys.items():
         of_consumer[consumer_id] = []
-        for number, topics in enumerate(streams[_key(subscription)]):
+        for number, topics in enumerate(streams[key]):
             thread_id = f"{consumer_id}-{number}"
             threads[thread_id] = MemberSubscription(None, None, alike.setdefault(topics, topics), {})
             of_consumer[consumer_id].append(thread_id)
@@ -130,22 +142,16 @@ def _count(threads: Mapping[str, Assignment]) -> int:
     return sum(len(partitions) for assignment in threads.values() for partitions in assignment.values())
 
 
-_Key = tuple[tuple[tuple[str, int], ...], Wildcard | None, int]
+_Key = tuple[tuple[tuple[str, int], ...], Wildcard | None, int, TopicFilter | None]
 
 
-def _key(subscription: Subscription) -> _Key:
-    return tuple(subscription.topics.items()), subscription.wildcard, subscription.streams
-
-
-def _different(subscriptions: Mapping[str, Subscription]) -> set[_Key]:
-    return {_key(each) for each in subscriptions.values()}
-
-
-def _streams(key: _Key, topics: Mapping[str, KnownTopic]) -> list[frozenset[UUID]]:
+def _streams(key: _Key, taken: AssignmentInput) -> list[frozenset[UUID]]:
     """Return the topics that each thread reads."""
-    named, wildcard, streams = key
+    named, wildcard, streams, topic_filter = key
+    topics = taken.topics
     if wildcard is not None:
-        return [_matching(wildcard, topics)] * streams
+        may_describe = None if topic_filter is None else taken.checks[topic_filter]
+        return [_matching(wildcard, topics, may_describe)] * streams
     count = max((number for _, number in named), default=0)
     return [
         frozenset(topics[name].id for name, number in named if number > thread and name in topics)
@@ -153,8 +159,10 @@ def _streams(key: _Key, topics: Mapping[str, KnownTopic]) -> list[frozenset[UUID
     ]
 
 
-def _matching(wildcard: Wildcard, topics: Mapping[str, KnownTopic]) -> frozenset[UUID]:
-    """Return the topics that the wildcard stands for.
+def _matching(
+    wildcard: Wildcard, topics: Mapping[str, KnownTopic], may_describe: Callable[[str], bool] | None
+) -> frozenset[UUID]:
+    """Return the topics that the wildcard stands for, without those that the consumer may not describe.
 
     Internal topics are left out: only consumers that name them read them.
     """
@@ -162,5 +170,7 @@ def _matching(wildcard: Wildcard, topics: Mapping[str, KnownTopic]) -> frozenset
     return frozenset(
         topic.id
         for name, topic in topics.items()
-        if name not in INTERNAL_TOPICS and matches(name) is not wildcard.excluded
+        if name not in INTERNAL_TOPICS
+        and matches(name) is not wildcard.excluded
+        and (may_describe is None or may_describe(name))
     )

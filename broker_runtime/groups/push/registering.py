@@ -13,12 +13,17 @@ from broker_runtime.groups.push.registration import ConsumerRegistration, check_
 from broker_runtime.groups.records import GroupRecord, PushMemberKey
 from broker_runtime.groups.room import check_room_for_group
 from broker_runtime.groups.state import GroupsState
+from broker_runtime.security.acls.topic_filter import TopicFilter
 
 _ADMIT = "admit"
 
 
 def register(
-    state: GroupsState, environment: PushEnvironment, asked: ConsumerRegistration, connection: int
+    state: GroupsState,
+    environment: PushEnvironment,
+    asked: ConsumerRegistration,
+    connection: int,
+    topic_filter: TopicFilter | None = None,
 ) -> tuple[Sequence[GroupRecord], None]:
     """Register a consumer. Raises KafkaError, and leaves the connection open for the consumer to close.
 
@@ -39,7 +44,7 @@ def register(
     known = group.members.get(asked.consumer_id) if isinstance(group, PushGroup) else None
     if known is None or known.value != asked.value:
         records.append(GroupRecord(PushMemberKey(asked.group_id, asked.consumer_id), asked.value))
-    admit = partial(_admit, environment, asked.group_id, asked.consumer_id, connection)
+    admit = partial(_admit, environment, asked.group_id, asked.consumer_id, (connection, topic_filter))
     environment.timers.continue_with((asked.group_id, _ADMIT, asked.consumer_id), admit)
     return records, None
 
@@ -61,13 +66,17 @@ def _check_room(group: PushGroup, environment: PushEnvironment, asked: ConsumerR
 
 
 def _admit(
-    environment: PushEnvironment, group_id: str, consumer_id: str, connection: int, state: GroupsState
+    environment: PushEnvironment,
+    group_id: str,
+    consumer_id: str,
+    registration: tuple[int, TopicFilter | None],
+    state: GroupsState,
 ) -> Decided:
     """Admit the consumer: the log has its registration, and no other decision ran in between."""
     group = find_push_group(state, group_id)
     assert group is not None, "the record that was applied has made it"
     member = group.members[consumer_id]
-    member.begin(connection)
+    member.begin(*registration)
     group.missing.discard(consumer_id)
     ping_later(group, environment, member)
     want_rebalance(group, environment)

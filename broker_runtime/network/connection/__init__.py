@@ -1,1 +1,14 @@
-"""One connection: its state machine, the requests in flight, and the bytes that it owes."""
+"""One connection: its state machine, the requests in flight, and the bytes that it owes.
+
+Idea: `machine` decides and has no socket; `channel` has the socket and decides nothing. The channel reports each event
+and gets a `commands.Command` back, which it executes. What the machine needs for its decisions are objects without a
+socket, too: `incoming` (bytes that are no request yet, their memory and their time-out), `owed_replies` (replies from
+the first pending one on), `connection_states` (the table of states and events).
+
+`connection` is what handlers and owners see of one connection. `time_slices`, `shared.ThrottleEnds` and `output` are
+for the channel: the queue for the next time slice, timers, and writing replies and files. `client_machine` and
+`client_connection` are the same for outgoing connections.
+
+Tests: tests/unit/broker_runtime/network/connection: test_machine.py drives the machine without a socket, and
+test_channel.py drives both over transports in memory.
+"""

@@ -1,61 +1,45 @@
-"""Move bytes between the transport and the machine of one connection, and requests to the handler. Shell.
+"""Execute the commands of one connection's machine: receive, handle, send, and wait. Shell.
 
-Requests beyond what one turn allows wait in `TimeSlices`. Replies that come later wait in `OwedReplies`.
+`_follow` is the whole of it: it executes a command, reports what came of it, and gets the next command, until the
+connection has to wait. All other methods report one event to the machine. Nothing is decided here: neither which
+request is handled when, nor when the client is read from.
 """
 
-from collections.abc import Sequence
-from math import inf
+import errno
 
 from broker_runtime.errors import ProtocolError
-from broker_runtime.network.connection.connection import Connection, Origin
+from broker_runtime.network.connection.commands import Command
+from broker_runtime.network.connection.connection import HANDSHAKE_CUT_OFF, HANDSHAKE_REFUSED, Connection, Origin
 from broker_runtime.network.connection.connection_states import ConnectionEvent, ConnectionState
 from broker_runtime.network.connection.machine import ConnectionMachine
 from broker_runtime.network.connection.output import send
-from broker_runtime.network.connection.owed_replies import OwedReplies
 from broker_runtime.network.connection.shared import Shared
 from broker_runtime.network.sockets.interest import Interest
-from broker_runtime.network.sockets.transport import Transport
-from broker_runtime.wire.reply import Chunk, PendingReply, Reply
+from broker_runtime.network.sockets.transport import FileUnreadableError, HandshakeError, Transport
+from broker_runtime.wire.reply import Reply
 
-_OUTPUT_TURN_BYTES = 256 * 1024
-"""Replies are sent when they add up to this many bytes, so that many small requests cannot pile up huge replies."""
-_READING, _QUEUED, _THROTTLED, _CLOSED = (
-    ConnectionState.READING,
-    ConnectionState.QUEUED,
-    ConnectionState.THROTTLED,
-    ConnectionState.CLOSED,
+_GONE = frozenset(
+    {errno.ECONNRESET, errno.EPIPE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTUNREACH, errno.ECONNABORTED}
 )
+_CLOSED = ConnectionState.CLOSED
+# A name of a module is found faster than the member of an enumeration.
+_HANDLE, _SEND, _READ = Command.HANDLE, Command.SEND, Command.READ
 
 
 class Channel:
-    """Owns `transport`, and the pending replies of its `connection`. The poller and `TimeSlices` call it.
+    """Owns `transport`, and the `connection` over it. The poller and `TimeSlices` report to it."""
 
-    It reads and handles requests while the machine allows it, sends the replies, and then continues with what waits.
-    """
-
-    __slots__ = (
-        "_is_heavy",
-        "_owed",
-        "_turn_asked",
-        "connection",
-        "interest",
-        "machine",
-        "shared",
-        "transport",
-    )
+    __slots__ = ("_in_queue", "connection", "interest", "machine", "shared", "transport")
 
     def __init__(self, transport: Transport, origin: Origin, shared: Shared) -> None:
         self.transport = transport
         self.shared = shared
-        self.machine = ConnectionMachine(origin[0], origin[2][0], shared.buffers)
+        self.machine = ConnectionMachine(origin.connection_id, origin.peer[0], shared.buffers)
         self.connection = Connection(origin, self.machine, self, shared)
-        self._owed: OwedReplies | None = None
-        """The awaited reply and those behind it; None if no reply is pending."""
         self.interest = Interest(transport, shared.poller)
         """Reading is switched off only when bytes arrive while the client is muted: mostly none do."""
-        self._turn_asked = False
-        self._is_heavy = False
-        """The last request held the event loop for long: the connection reads again only in its next turn."""
+        self._in_queue = False
+        """Whether the connection waits for a time slice."""
 
     def __str__(self) -> str:
         return str(self.connection)
@@ -67,22 +51,16 @@ class Channel:
             self.interest.begin(self)
 
     def on_readable(self) -> None:
+        """Receive bytes, unless the client is muted."""
         shared, machine, connection = self.shared, self.machine, self.connection
-        if self._is_heavy and machine.state is _READING:
-            self.interest.pause_reading()
-            self.ask_turn()
-            return
         now_s = shared.now()
-        owed = self._owed
-        if machine.state is not _READING and (owed is None or not owed.reads_on(now_s)):
+        space = machine.space(now_s)
+        if space is None:
             if self.interest.reads_to_write:
                 self.on_writable()
             else:
                 self.interest.pause_reading()
-            return
-        space = machine.space(now_s)
-        if space is None:
-            self.interest.pause_reading()
+                self._follow(machine.go_on(now_s), now_s)
             return
         try:
             count = self.transport.receive_into(space)
@@ -90,39 +68,19 @@ class Channel:
             self.interest.update()
             return
         except OSError as error:
-            connection.stream_failed(error)
+            self._stream_failed(error)
             return
-        if count == 0:
-            self._end_of_stream()
-            return
-        connection.last_used_s = now_s
-        if now_s > connection.established_from_s:
-            shared.established_used_s = now_s
-        try:
-            requests = machine.received(count, now_s)
-        except ProtocolError as error:
-            if owed is None:
-                connection.end(ConnectionEvent.REFUSE, error)
-            else:
-                owed.refuse(error)
-                machine.served(0, now_s, deferred=True)
-            return
-        if owed is None:
-            self._serve(requests, now_s)
-        else:
-            self._serve_behind(owed, requests, now_s)
-
-    def _end_of_stream(self) -> None:
-        if self._owed is None:
-            self.connection.end(ConnectionEvent.END_OF_STREAM, self.machine.cut_off())
-        else:
-            # The end of the stream is read again once all pending replies have been sent.
-            self.interest.pause_reading()
+        if count:
+            connection.last_used_s = now_s
+            if now_s > connection.established_from_s:
+                shared.established_used_s = now_s
+        self._follow(machine.received(count, now_s), now_s)
 
     def on_writable(self) -> None:
+        """Send the rest of the outgoing bytes, or receive if the transport had to write before it could."""
         if self.interest.write:
-            self.connection.last_used_s = self.shared.now()
-            self.flush()
+            now_s = self.connection.last_used_s = self.shared.now()
+            self._follow(_SEND, now_s)
         else:
             self.on_readable()
 
@@ -131,200 +89,134 @@ class Channel:
 
     def was_heavy(self) -> None:
         """Implement `poller.Pollable` and `time_slices.QueuedConnection`."""
-        self._is_heavy = True
+        self.machine.is_heavy = True
 
-    def _serve(self, requests: list[memoryview], now_s: float) -> None:
-        """Handle as many of `requests` as one turn has time for, and send the replies."""
-        machine = self.machine
-        try:
-            handled = self._handle(requests, now_s)
-        except ProtocolError as error:
-            # The requests before the bad one have been handled, so their replies are sent.
-            self._send()
-            self.connection.end(ConnectionEvent.REFUSE, error)
-            return
-        except Exception as error:  # noqa: BLE001 - the host logs it; the other connections continue
-            self.shared.host.handler_failed(self.connection, error)
-            self.connection.close()
-            return
-        if machine.outgoing:
-            self._send()
-        owed = self._owed
-        if owed is None:
-            state = machine.served(handled, now_s)
-            if state is not _READING or not self.interest.read or self.transport.holds_bytes:
-                self._go_on(state)
-        elif machine.served(handled, now_s, deferred=True) is _CLOSED:
-            self._owed = None
-            owed.cancel()
-        else:
-            owed.give_soon()
-            if machine.outgoing:
-                machine.blocked()
-                self.interest.wait_to_write()
+    def go_on(self) -> None:
+        """Implement `connection.OpenChannel`."""
+        now_s = self.shared.now()
+        self._follow(self.machine.go_on(now_s), now_s)
 
-    def _handle(self, requests: list[memoryview], now_s: float) -> int:
-        """Handle requests and return how many were handled; `_owed` begins with the first deferred reply."""
-        shared, connection, outgoing = self.shared, self.connection, self.machine.outgoing
-        assert outgoing is not None
-        now, stop_s = shared.now, now_s + shared.connection_turn_s
-        handled = unsent = 0
-        for frame in requests:
-            if handled and now() >= stop_s:
-                break
-            # The handler changes when the client has authenticated.
-            reply = connection.handler(frame, connection)
-            handled += 1
-            if connection.throttle_s:
-                self.throttle()
-                stop_s = -inf
-            if isinstance(reply, PendingReply):
-                if not reply.done:
-                    self._owed = owed = OwedReplies(reply, self)
-                    if handled < len(requests):
-                        handled += owed.handle(requests[handled:], stop_s)
-                    break
-                there: list[Reply | None] = []
-                reply.on_complete(there.append)
-                if there[0] is None:
-                    connection.close()
-                    break
-                reply = there[0]
-            for chunk in reply:
-                outgoing.append(chunk)
-                unsent += len(chunk)
-            if unsent >= _OUTPUT_TURN_BYTES:
-                unsent = 0
-                self._send()
-                if outgoing or self.machine.state is _CLOSED:
-                    break
-        return handled
+    def ask_turn(self) -> None:
+        """Implement `connection.OpenChannel`."""
+        if not self._in_queue:
+            self._in_queue = True
+            self.shared.turns.add(self)
 
-    def _serve_behind(self, owed: OwedReplies, requests: list[memoryview], now_s: float) -> None:
-        """Handle requests that may run before the pending replies arrive; the others wait."""
-        try:
-            handled = owed.handle(requests, now_s + self.shared.connection_turn_s)
-        except Exception as error:  # noqa: BLE001 - as in `_serve`
-            self.shared.host.handler_failed(self.connection, error)
-            self.connection.close()
-            return
-        if self.machine.served(handled, now_s, deferred=True) is _CLOSED:
-            self._owed = None
-            owed.cancel()
+    def take_turn(self) -> None:
+        """Implement `time_slices.QueuedConnection`."""
+        self._in_queue = False
+        now_s = self.shared.now()
+        command = self.machine.turn(now_s)
+        if command is _HANDLE:
+            self.connection.last_used_s = now_s
+        self._follow(command, now_s)
 
-    def throttle(self) -> None:
-        """Handle no further requests for the time that a handler has set in `throttle_s`."""
-        until_s = self.shared.now() + self.connection.throttle_s
+    def _wake(self) -> None:
+        self.shared.throttle_ends.forget(self.connection.id)
+        self.ask_turn()
+
+    def _reply_came(self, reply: Reply | None) -> None:
+        del reply
+        self._collect(at_once=True)
+
+    def _collect(self, *, at_once: bool = False) -> None:
+        now_s = self.shared.now()
+        if self.connection.throttle_s:
+            self._throttle(now_s)
+        self._follow(self.machine.collect(now_s, at_once=at_once), now_s)
+
+    def _throttle(self, now_s: float) -> None:
+        """Report the throttle time that a handler has set."""
+        self.machine.throttle(now_s + self.connection.throttle_s)
         self.connection.throttle_s = 0.0
-        self.machine.throttled_until_s = max(until_s, self.machine.throttled_until_s)
 
-    def give(self, replies: Sequence[Reply | ProtocolError | None], *, more: bool) -> None:
-        """Send deferred replies. If not `more`, no other is pending."""
-        if not more:
-            self._owed = None
-        machine, connection = self.machine, self.connection
-        chunks: list[Chunk] = []
-        refused: ProtocolError | None = None
-        for reply in replies:
-            if reply is None:
-                connection.close()
+    def _follow(self, command: Command, now_s: float) -> None:
+        """Execute `command` and those that follow it, until the connection has to wait."""
+        machine, connection, interest = self.machine, self.connection, self.interest
+        while True:
+            if command is _HANDLE:
+                # The handler changes when the client has authenticated.
+                try:
+                    reply = connection.handler(machine.request, connection)
+                except ProtocolError as error:
+                    command = machine.refused(error, now_s)
+                except Exception as error:  # noqa: BLE001 - the host logs it; the other connections continue
+                    self.shared.host.handler_failed(connection, error)
+                    connection.close()
+                    return
+                else:
+                    now_s = self.shared.now()
+                    if connection.throttle_s:
+                        self._throttle(now_s)
+                    command = machine.answered(reply, now_s)
+            elif command is _SEND:
+                outgoing = machine.outgoing
+                assert outgoing is not None
+                try:
+                    send(self.transport, outgoing)
+                except OSError as error:
+                    self._stream_failed(error)
+                    return
+                command = machine.sent(now_s)
+                if interest.write is not machine.blocked:
+                    interest.write = machine.blocked
+                    interest.update()
+            elif command is _READ:
+                if not interest.read or self.transport.holds_bytes:
+                    self._resume_reading()
                 return
-            if isinstance(reply, ProtocolError):
-                refused = reply
             else:
-                chunks += reply
-        machine.replied(chunks, more=more)
-        if connection.throttle_s:
-            self.throttle()
-        if refused is not None:
-            self._send()
-            connection.end(ConnectionEvent.REFUSE, refused)
-        elif not self.interest.write and machine.state is not _CLOSED:
-            self.flush()
-
-    def _send(self) -> None:
-        outgoing = self.machine.outgoing
-        if not outgoing:
-            return
-        try:
-            send(self.transport, outgoing)
-        except OSError as error:
-            self.connection.stream_failed(error)
-
-    def flush(self) -> None:
-        """Send the outgoing bytes, then continue with the next work."""
-        machine = self.machine
-        self._send()
-        if machine.state is _CLOSED:
-            return
-        if machine.outgoing:
-            machine.blocked()
-            self.interest.wait_to_write()
-            return
-        if self.interest.write:
-            self.interest.end_writing()
-        self._go_on(machine.sent(self.shared.now()))
-
-    def _go_on(self, state: ConnectionState) -> None:
-        if state is _READING:
-            if not self.interest.read or self.transport.holds_bytes:
-                self._resume_reading()
-        elif state is _QUEUED:
-            self.ask_turn()
-        elif state is _THROTTLED:
-            left_s = max(self.machine.throttled_until_s - self.shared.now(), 0.0)
-            self.shared.throttle_ends.set(self.connection.id, left_s, self.ask_turn)
-        elif state is ConnectionState.AWAITING:
-            owed = self._owed
-            if not self.interest.read and owed is not None and owed.reads_on(self.shared.now()):
-                self._resume_reading()
-        elif state is _CLOSED:
-            self.connection.release()
-        elif self.machine.outgoing:
-            self.machine.blocked()
-            self.interest.wait_to_write()
+                self._wait(command, now_s)
+                return
 
     def _resume_reading(self) -> None:
         self.interest.resume_reading()
         if self.transport.holds_bytes:
             self.ask_turn()
 
-    def ask_turn(self) -> None:
-        """Request a turn for the work that had to wait."""
-        if not self._turn_asked:
-            self._turn_asked = True
-            self.shared.turns.add(self)
-
-    def take_turn(self) -> None:
-        self._turn_asked = False
-        machine = self.machine
-        state = machine.state
-        if state is _QUEUED:
-            now_s = self.connection.last_used_s = self.shared.now()
-            try:
-                requests = machine.turn(now_s)
-            except ProtocolError as error:
-                self.connection.end(ConnectionEvent.REFUSE, error)
-                return
-            self._serve(requests, now_s)
-        elif state is ConnectionState.SHORT_OF_MEMORY:
-            machine.turn(self.shared.now())
-            if machine.state is _READING:
-                self._resume_reading()
-        elif state is _THROTTLED:
-            self.shared.throttle_ends.forget(self.connection.id)
-            machine.turn(self.shared.now())
-            self._go_on(machine.state)
-        elif state is _READING and (self._is_heavy or self.transport.holds_bytes):
-            self._is_heavy = False
+    def _wait(self, command: Command, now_s: float) -> None:
+        """Execute a command after which the connection waits for an event, or ends."""
+        machine, connection, shared = self.machine, self.connection, self.shared
+        if command is Command.AWAIT:
+            owed = machine.owed
+            assert owed is not None
+            owed.first.on_complete(self._reply_came)
+            self._follow(machine.go_on(now_s), now_s)
+        elif command is Command.TAKE_TURN:
+            self.ask_turn()
+        elif command is Command.WAKE:
+            shared.throttle_ends.set(connection.id, max(machine.throttled_until_s - now_s, 0.0), self._wake)
+        elif command is Command.COLLECT:
+            shared.loop.call_soon(self._collect)
+        elif command is Command.PAUSE:
+            self.interest.pause_reading()
+        elif command is Command.RECEIVE:
             self.interest.resume_reading()
             self.on_readable()
+        elif command is Command.REFUSE:
+            connection.end(ConnectionEvent.REFUSE, machine.problem)
+        elif command is Command.END_OF_STREAM:
+            connection.end(ConnectionEvent.END_OF_STREAM, machine.problem)
+        elif command is Command.CLOSE:
+            connection.close()
+
+    def _stream_failed(self, error: OSError) -> None:
+        """End the connection: its transport has failed, or a file that it sends."""
+        connection = self.connection
+        if isinstance(error, FileUnreadableError):
+            connection.refuse("reply-truncated", str(error))
+        elif isinstance(error, HandshakeError):
+            connection.refuse(HANDSHAKE_REFUSED if error.is_refusal else HANDSHAKE_CUT_OFF, f"TLS handshake: {error}")
+        elif error.errno in _GONE:
+            connection.end(ConnectionEvent.LOST)
+        else:
+            connection.refuse("socket-error", str(error))
 
     def stop(self) -> None:
         """Close the transport, and cancel everything that waits for it: the connection has ended."""
         self.interest.end()
         self.transport.close()
         self.shared.throttle_ends.forget(self.connection.id)
-        owed, self._owed = self._owed, None
+        owed, self.machine.owed = self.machine.owed, None
         if owed is not None:
             owed.cancel()

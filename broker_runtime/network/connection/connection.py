@@ -4,37 +4,35 @@
 This module knows neither APIs nor quotas.
 """
 
-import errno
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from broker_runtime.errors import ProtocolError
 from broker_runtime.network.connection.connection_states import ConnectionEvent, ConnectionState
 from broker_runtime.network.connection.machine import ConnectionMachine
 from broker_runtime.network.connection.shared import Shared
 from broker_runtime.network.sockets.closed_observers import ClosedObservers
-from broker_runtime.network.sockets.interest import Interest
-from broker_runtime.network.sockets.transport import FileUnreadableError, HandshakeError, Transport
+from broker_runtime.network.sockets.transport import Transport
 from broker_runtime.security.principal import ANONYMOUS
 from broker_runtime.wire.handler import FrameHandler
 
-_GONE = frozenset(
-    {errno.ECONNRESET, errno.EPIPE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTUNREACH, errno.ECONNABORTED}
-)
 _CLOSED = ConnectionState.CLOSED
 _WAITS_FOR_TURN = (ConnectionState.QUEUED, ConnectionState.THROTTLED, ConnectionState.SHORT_OF_MEMORY)
 
 HANDSHAKE_REFUSED, HANDSHAKE_CUT_OFF = "tls-handshake-refused", "tls-handshake-cut-off"
 """Kinds of refusals: one side refused the other, or the connection ended within the handshake."""
 
-Origin = tuple[int, str, tuple[str, int], float]
-"""Connection id, listener, peer, time of the accept in seconds."""
+
+class Origin(NamedTuple):
+    """Where a connection comes from. `peer` is the client's address and port."""
+
+    connection_id: int
+    listener: str
+    peer: tuple[str, int]
+    accepted_s: float
 
 
 class OpenChannel(Protocol):
     """What a Connection calls on its channel; it has none after its end."""
-
-    @property
-    def interest(self) -> Interest: ...
 
     @property
     def transport(self) -> Transport: ...
@@ -43,8 +41,8 @@ class OpenChannel(Protocol):
         """Request a turn for the work that had to wait."""
         ...
 
-    def flush(self) -> None:
-        """Send the outgoing bytes, then continue with the next work."""
+    def go_on(self) -> None:
+        """Send the outgoing bytes, or continue with the next work."""
         ...
 
     def stop(self) -> None:
@@ -52,29 +50,7 @@ class OpenChannel(Protocol):
         ...
 
 
-class _Frames:
-    """The part of a connection about the frames that it receives."""
-
-    __slots__ = ()
-
-    _machine: ConnectionMachine
-    _shared: Shared
-
-    def keep_frame(self, frame: memoryview) -> memoryview:
-        """Implement `wire.handler.ServedConnection`."""
-        return self._machine.hold(frame)
-
-    def release_frame(self) -> None:
-        """Implement `wire.handler.ServedConnection`."""
-        self._machine.release()
-
-    def limit_requests(self, bytes_max: int | None) -> None:
-        """Implement `wire.handler.AuthenticatingConnection`."""
-        usual = self._shared.limits.max_request_bytes
-        self._machine.max_request_bytes = usual if bytes_max is None else min(bytes_max, usual)
-
-
-class Connection(_Frames):
+class Connection:
     """Owns the identity of a connection, its observers, and its end: once, with everything that belongs to it.
 
     `state` belongs to the API layer. Handlers use it as `wire.handler.ServedConnection`. Times are seconds of the clock
@@ -123,6 +99,19 @@ class Connection(_Frames):
             return state in _WAITS_FOR_TURN
         return self._channel is not None and self._channel.transport.holds_unread
 
+    def keep_frame(self, frame: memoryview) -> memoryview:
+        """Implement `wire.handler.ServedConnection`."""
+        return self._machine.incoming.hold(frame)
+
+    def release_frame(self) -> None:
+        """Implement `wire.handler.ServedConnection`."""
+        self._machine.incoming.release()
+
+    def limit_requests(self, bytes_max: int | None) -> None:
+        """Implement `wire.handler.AuthenticatingConnection`."""
+        usual = self._shared.limits.max_request_bytes
+        self._machine.incoming.max_request_bytes = usual if bytes_max is None else min(bytes_max, usual)
+
     def push(self, frame: bytes) -> bool:
         """Send an unsolicited whole frame, size field included: between replies, in the order of the calls.
 
@@ -135,8 +124,7 @@ class Connection(_Frames):
         if not machine.push(frame):
             self.refuse("push-not-read", "the client has too many unread bytes of frames that are not responses")
             return False
-        if machine.state is not ConnectionState.SERVING and not channel.interest.write:
-            channel.flush()
+        channel.go_on()
         return machine.state is not _CLOSED
 
     def ask_turn(self) -> None:
@@ -182,17 +170,6 @@ class Connection(_Frames):
         if problem is not None:
             self.end(ConnectionEvent.OVERDUE, problem)
 
-    def stream_failed(self, error: OSError) -> None:
-        """End the connection, whose transport has failed, or a file that it sends."""
-        if isinstance(error, FileUnreadableError):
-            self.refuse("reply-truncated", str(error))
-        elif isinstance(error, HandshakeError):
-            self.refuse(HANDSHAKE_REFUSED if error.is_refusal else HANDSHAKE_CUT_OFF, f"TLS handshake: {error}")
-        elif error.errno in _GONE:
-            self.end(ConnectionEvent.LOST)
-        else:
-            self.refuse("socket-error", str(error))
-
     def close(self, *, when_idle: bool = False) -> None:
         """Close the connection at once, or with `when_idle` after current requests are answered; accept no new ones."""
         self.end(ConnectionEvent.FINISH if when_idle else ConnectionEvent.CLOSE)
@@ -208,10 +185,11 @@ class Connection(_Frames):
             self._shared.host.connection_refused(self, problem.kind, str(problem))
         if self.ended_by is None:
             self.ended_by = event
-        if self._machine.end(event):
-            self.release()
+        self._machine.end(event)
+        if self._machine.state is _CLOSED:
+            self._release()
 
-    def release(self) -> None:
+    def _release(self) -> None:
         """Release everything that belongs to the connection, whose machine is closed. A second call does nothing."""
         channel, self._channel = self._channel, None
         if channel is not None:

@@ -113,6 +113,14 @@ AFTER: tuple[tuple[ConnectionState | None, ...], ...] = tuple(
 """The same table, by event and then by state, for fast access; None if the event is not allowed in the state."""
 
 
+def after(state: ConnectionState, event: ConnectionEvent) -> ConnectionState:
+    """Return the state after `event`. Raises UnknownEventError if it is not allowed in `state`."""
+    next_state = AFTER[event][state]
+    if next_state is None:
+        raise unknown(state, event)
+    return next_state
+
+
 def unknown(state: ConnectionState, event: ConnectionEvent) -> UnknownEventError:
     return UnknownEventError(f"a connection in state {name_of(state)} cannot get the event: {MEANING_OF_EVENT[event]}")
 

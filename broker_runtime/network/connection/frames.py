@@ -3,6 +3,7 @@
 Wire format, as in Kafka's protocol: four bytes of size (big-endian, signed), then the request.
 """
 
+from math import inf
 from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 from struct import Struct
 
@@ -49,9 +50,11 @@ class UnfinishedFrame:
     requests wait for their turn: `skip` moves past those that are handled.
     """
 
-    __slots__ = ("buffer", "filled", "needed", "noted", "start")
+    __slots__ = ("buffer", "deadline_s", "filled", "needed", "noted", "start")
 
     def __init__(self, data: memoryview, needed: int) -> None:
+        self.deadline_s = inf
+        """Deadline for progress; infinite while the client is muted."""
         self.start = 0
         self.filled = self.noted = len(data)
         self.needed = needed

@@ -1,401 +1,372 @@
-"""One connection without its socket: bytes in, requests and bytes out, strictly in order. Pure; times are given.
+"""One connection without its socket: bytes in, commands out. Pure; times are given.
 
-The shell (`Channel`) asks where bytes may go (`space`), reports how many arrived (`received`) and gets the requests
-that may be handled now. It appends their replies to `outgoing`. Then it reports how many requests it handled
-(`served`), and whether the socket took the replies (`sent`, `blocked`). `state` determines what may happen next;
-`connection_states` is the table.
+The machine decides everything that happens to a connection: which requests are handled in which turn, when the client
+is read from, when it is throttled, and in which order replies leave. Its shell (`Channel`) has the socket and the
+handler. It reports events, and each returns the next `Command`:
 
-Reads go into a scratch buffer that all connections share, and requests are handled there without a copy. Only the rest
-at the end of a turn is copied.
+- A request arrives alone, as most do: `space`, `received` -> HANDLE, `answered` -> SEND, `sent` -> READ.
+- Many arrive: HANDLE follows HANDLE until the turn's requests or its time (`Turn`) are used up, then SEND. The rest is
+  kept in `incoming`, and TAKE_TURN leads to `turn`.
+- A reply comes later: it begins `OwedReplies`. AWAIT leads to `collect`. Until then, only requests that it admits
+  are handled, and their replies follow it.
+- The socket takes only a part: `blocked` is True until it has taken all of `outgoing`. Nothing is read meanwhile.
+- A handler throttles its client (`throttle`): after the replies, nothing is read or handled until `throttled_until_s`
+  (KIP-219).
+
+`state` determines which events are allowed; `connection_states` is the table. An event that is not allowed is a bug in
+the broker, and raises UnknownEventError.
 """
 
-from collections.abc import Callable, Iterable, Sequence
 from math import inf
 
-from broker_runtime.errors import ProtocolError
-from broker_runtime.network.connection.connection_states import AFTER, ConnectionEvent, ConnectionState, unknown
-from broker_runtime.network.connection.frames import SIZE_BYTES, UnfinishedFrame, check_size, frame_length, read_size
-from broker_runtime.network.connection.request_memory import RequestMemory
-from broker_runtime.network.settings import NetworkLimits
-from broker_runtime.wire.reply import Chunk
+from broker_runtime.errors import ProtocolError, detached
+from broker_runtime.network.connection.commands import Command
+from broker_runtime.network.connection.connection_states import AFTER, ConnectionEvent, ConnectionState, after, unknown
+from broker_runtime.network.connection.frames import SIZE_BYTES, read_size
+from broker_runtime.network.connection.incoming import Incoming, SharedBuffers, Turn
+from broker_runtime.network.connection.owed_replies import OwedReplies
+from broker_runtime.wire.reply import Chunk, PendingReply, Reply
 
-SCRATCH_BYTES = 256 * 1024
-_DIRECT_BYTES = 16 * 1024
-"""A frame that misses at least this many bytes is received into its own buffer instead of the scratch."""
-_SHORT_READ_BYTES = 16 * 1024
-"""Bytes read at once while memory for unfinished requests is short: more would have to be kept."""
-_PROGRESS_BYTES = 16 * 1024
-"""A request that gains this many bytes within the timeout makes progress; a byte now and then does not count."""
+_OUTPUT_TURN_BYTES = 256 * 1024
+"""Replies are sent when they add up to this many bytes, so that many small requests cannot pile up huge replies."""
+_NO_REQUEST = memoryview(b"")
+_TRUNCATED = ProtocolError("frame-truncated", "the client disconnected in the middle of a request")
 
-_READING = ConnectionState.READING
+# A name of a module is found faster than the member of an enumeration.
+_READING, _AWAITING, _CLOSED = ConnectionState.READING, ConnectionState.AWAITING, ConnectionState.CLOSED
 _AFTER_BYTES, _AFTER_SERVED = AFTER[ConnectionEvent.BYTES], AFTER[ConnectionEvent.SERVED]
-_NO_REQUESTS: Sequence[memoryview] = ()
+_AFTER_DEFERRED = AFTER[ConnectionEvent.DEFERRED]
+_HANDLE, _SEND, _READ = Command.HANDLE, Command.SEND, Command.READ
 
 
-class SharedBuffers:
-    """Buffers that the machines of one event loop share: the scratch, and the memory for unfinished requests.
-
-    `freed` is called after memory was released.
-    """
-
-    __slots__ = ("freed", "limits", "memory", "scratch", "short_scratch")
-
-    def __init__(self, limits: NetworkLimits, freed: Callable[[], None]) -> None:
-        self.freed = freed
-        self.limits = limits
-        self.scratch = memoryview(bytearray(SCRATCH_BYTES))
-        self.short_scratch = self.scratch[:_SHORT_READ_BYTES]
-        self.memory: RequestMemory[int] = RequestMemory(
-            limits.max_buffered_bytes, limits.max_request_bytes, limits.frame_receive_timeout_s
-        )
-
-
-class _HeldFrame:
-    """The part of a machine that keeps a frame for a handler that reads it after its call."""
-
-    __slots__ = ("_held", "_holds")
-
-    _holds: bool
-    _held: int
-    _holder: int
-    _address: str
-    _buffers: SharedBuffers
-
-    def hold(self, frame: memoryview) -> memoryview:
-        """Return the current request's bytes, valid until `release`.
-
-        A frame larger than the shared buffer has a buffer of its own, whose memory counts until then.
-        """
-        if len(frame) <= SCRATCH_BYTES:
-            return memoryview(bytes(frame))
-        self._holds = True
-        return frame
-
-    def release(self) -> None:
-        """Release the kept frame: the handler no longer reads it."""
-        self._holds = False
-        held, self._held = self._held, 0
-        if held:
-            self._buffers.memory.give_back(self._holder, self._address, held)
-            self._buffers.freed()
-
-
-class ConnectionMachine(_HeldFrame):
-    """`holder` identifies the connection, and `address` its client, for the accounting of request memory.
-
-    `outgoing` is what the socket has still to take: whole replies in the order of their requests, and unsolicited
-    frames between them. It is None while there is nothing to send and no request to answer. Until `throttled_until_s`,
-    which the shell sets, no further requests are handled (KIP-219).
-
-    Raises UnknownEventError for an event that is not allowed in the state, and ProtocolError for bytes that are not a
-    request. The connection has to end with both.
-    """
+class ConnectionMachine:
+    """Decides for one connection; `holder` identifies it, and `address` its client, for the memory of requests."""
 
     __slots__ = (
-        "_address",
-        "_buffers",
-        "_data",
-        "_deadline_s",
-        "_frame",
-        "_holder",
-        "_owing",
         "_pushed_bytes",
-        "_requests",
-        "_taken",
-        "max_request_bytes",
+        "_turn",
+        "blocked",
+        "incoming",
+        "is_heavy",
         "outgoing",
+        "owed",
+        "problem",
+        "request",
         "state",
         "throttled_until_s",
     )
 
     def __init__(self, holder: int, address: str, buffers: SharedBuffers) -> None:
         self.state = _READING
+        self.incoming = Incoming(holder, address, buffers)
+        self.request = _NO_REQUEST
+        """The request to handle; empty outside of a turn."""
         self.outgoing: list[Chunk] | None = None
-        self.max_request_bytes = buffers.limits.max_request_bytes
-        """A client that is not authenticated may send less than others."""
+        """Chunks that the socket has still to take: whole replies in order, and unsolicited frames between them.
+
+        None while there is nothing to send and no request to answer.
+        """
+        self.blocked = False
+        """Whether the socket has to take more of `outgoing` before anything else happens."""
+        self.problem: ProtocolError | None = None
+        """Why the connection is refused."""
+        self.is_heavy = False
+        """The last request held the event loop for long: the connection reads again only in its next turn."""
         self.throttled_until_s = -inf
-        self._holder = holder
-        self._address = address
-        self._buffers = buffers
-        self._frame: UnfinishedFrame | None = None
-        self._deadline_s = inf
-        """Deadline for progress of the unfinished request; infinite while the client is muted."""
-        self._owing = False
-        """Whether a reply is still pending."""
-        self._holds = False
-        """Whether the handler reads its frame after its call."""
-        self._held = 0
-        """Bytes of such a frame. They count as request memory, though none of it is unfinished any more."""
+        self._turn: Turn | None = None
+        """The turn under way; None if it has one request at most."""
+        self.owed: OwedReplies | None = None
+        """The awaited reply and those behind it; None if no reply is pending."""
         self._pushed_bytes = 0
         """Bytes of unsolicited frames since everything was last sent."""
-        self._data: memoryview | None = None
-        """The data being handled, if a rest may remain; its `_requests` end at `_taken`."""
-        self._requests = _NO_REQUESTS
-        self._taken = 0
-
-    def _transition(self, event: ConnectionEvent) -> None:
-        state = AFTER[event][self.state]
-        if state is None:
-            raise unknown(self.state, event)
-        self.state = state
 
     def space(self, now_s: float) -> memoryview | None:
-        """Return where the next bytes go, valid until `received`; None while there is no memory for them."""
-        buffers = self._buffers
-        frame = self._frame
-        if frame is None:
-            return buffers.scratch if buffers.memory.ample else buffers.short_scratch
-        room = self._room(frame, now_s)
-        if not room:
-            if not self._owing:
-                self._transition(ConnectionEvent.NO_MEMORY)
-            self._deadline_s = inf
+        """Return where the next bytes go, valid until `received`. None: the client is muted; then call `go_on`."""
+        if self.state is _READING:
+            if self.is_heavy:
+                return None
+        elif not self._reads_behind(now_s):
             return None
-        if _has_own_buffer(frame):
-            return frame.free_space()[:room]
-        filled = frame.filled
-        buffers.scratch[:filled] = memoryview(frame.buffer)[:filled]
-        return buffers.scratch[filled : filled + max(room, _SHORT_READ_BYTES)]
+        incoming = self.incoming
+        frame = incoming.frame
+        if frame is None:
+            buffers = incoming.buffers
+            return buffers.scratch if buffers.memory.ample else buffers.short_scratch
+        space = incoming.space(frame, now_s, may_wait=self.owed is None)
+        if space is None and self.owed is None:
+            self.state = after(self.state, ConnectionEvent.NO_MEMORY)
+        return space
 
-    def reads_on(self, now_s: float) -> bool:
-        """Whether to read while a reply is pending: no received request waits for it."""
-        frame = self._frame
-        is_free = frame is None or not frame.complete
-        return (
-            self.state is ConnectionState.AWAITING and is_free and not self.outgoing and now_s >= self.throttled_until_s
-        )
+    def _reads_behind(self, now_s: float) -> bool:
+        """Whether to read while a reply is pending: it admits other requests, and no received one waits for it."""
+        owed = self.owed
+        if owed is None or self.state is not _AWAITING or self.outgoing or now_s < self.throttled_until_s:
+            return False
+        if not owed.is_open:
+            return False
+        incoming = self.incoming
+        frame = incoming.frame
+        return frame is None or (not frame.complete and incoming.room(frame, now_s, may_wait=False) > 0)
 
-    def received(self, count: int, now_s: float) -> list[memoryview]:
-        """Process `count` bytes in `space`. Return the requests to handle now, which are valid until `served`."""
+    def received(self, count: int, now_s: float) -> Command:
+        """Process `count` bytes in `space`; 0: the client has ended its side."""
+        if count == 0:
+            if self.owed is not None:
+                # The end of the stream is read again once all pending replies have been sent.
+                return Command.PAUSE
+            self.problem = None if self.incoming.frame is None else _TRUNCATED
+            return Command.END_OF_STREAM
         state = _AFTER_BYTES[self.state]
         if state is None:
             raise unknown(self.state, ConnectionEvent.BYTES)
         self.state = state
-        frame = self._frame
+        self.outgoing = []
+        incoming = self.incoming
+        frame = incoming.frame
         if frame is None:
-            return self._requests_in(self._buffers.scratch[:count])
-        if not _has_own_buffer(frame):
-            return self._requests_in(self._buffers.scratch[: frame.filled + count])
-        frame.filled += count
-        self._buffers.memory.take(self._holder, self._address, count)
-        if frame.missing == 0:
-            return self._requests_in(memoryview(frame.buffer))
-        if frame.filled - frame.noted >= _PROGRESS_BYTES:
-            self._restart_deadline(frame, now_s)
-        self.outgoing = []
-        return []
+            data = incoming.buffers.scratch[:count]
+            if count > SIZE_BYTES and self.owed is None:
+                (size,) = read_size(data)
+                if size == count - SIZE_BYTES and size <= incoming.max_request_bytes:
+                    # The usual case: exactly one whole request has arrived.
+                    self.request = data[SIZE_BYTES:]
+                    return _HANDLE
+            return self._begin_turn(data, now_s)
+        known = incoming.with_frame(frame, count, now_s)
+        return self._end_turn(now_s) if known is None else self._begin_turn(known, now_s)
 
-    def turn(self, now_s: float) -> list[memoryview]:
-        """Continue after a wait for a turn, for memory, or for the end of the throttle time."""
-        frame = self._frame
-        if self.state is ConnectionState.THROTTLED:
-            if now_s >= self.throttled_until_s:
-                self._transition(
-                    ConnectionEvent.UNTHROTTLED_WITH_MORE
-                    if frame is not None and frame.complete
-                    else ConnectionEvent.UNTHROTTLED
-                )
-                if frame is not None and not frame.complete:
-                    self._restart_deadline(frame, now_s)
-            return []
-        assert frame is not None, "only what has arrived waits"
-        if self.state is ConnectionState.SHORT_OF_MEMORY:
-            if self._room(frame, now_s):
-                self._transition(ConnectionEvent.MEMORY)
-                self._restart_deadline(frame, now_s)
-            return []
-        self._transition(ConnectionEvent.TURN)
-        return self._requests_in(frame.arrived)
+    def _begin_turn(self, data: memoryview, now_s: float) -> Command:
+        try:
+            self._turn = self.incoming.requests_in(data, now_s)
+        except ProtocolError as error:
+            return self.refused(error, now_s)
+        return self._next(now_s)
 
-    def _requests_in(self, data: memoryview) -> list[memoryview]:
-        """Return as many requests as one turn allows. A forbidden size is refused after the requests before it."""
-        limits = self._buffers.limits
-        max_bytes, left = self.max_request_bytes, limits.connection_turn_requests
-        self.outgoing = []
-        position, length = 0, len(data)
-        if length > SIZE_BYTES and self._frame is None and not self._owing:
-            (size,) = read_size(data)
-            if size == length - SIZE_BYTES and size <= max_bytes:
-                # The usual case: exactly one whole request has arrived.
-                return [data[SIZE_BYTES:]]
-        requests: list[memoryview] = []
-        while length - position >= SIZE_BYTES and left:
-            (size,) = read_size(data, position)
-            if not 0 <= size <= max_bytes:
-                if not requests:
-                    check_size(size, max_bytes)
-                break
-            end = position + SIZE_BYTES + size
-            if end > length:
-                break
-            requests.append(data[position + SIZE_BYTES : end])
-            position = end
-            left -= 1
-        if position < length or len(requests) > 1 or self._owing or self._frame is not None:
-            self._data, self._requests, self._taken = data, requests, position
-        return requests
+    def _next(self, now_s: float) -> Command:
+        """Handle the next request of the turn, or end the turn."""
+        turn, owed = self._turn, self.owed
+        request = None if turn is None else turn.next(now_s)
+        if request is None or (owed is not None and not owed.admits(request)):
+            return self._end_turn(now_s)
+        self.request = request
+        return _HANDLE
 
-    def served(self, handled: int, now_s: float, *, deferred: bool = False) -> ConnectionState:
-        """Record that the first `handled` requests were handled; what `outgoing` still contains waits for the socket.
+    def answered(self, reply: Reply | PendingReply, now_s: float) -> Command:
+        """Take the reply to `request`."""
+        outgoing, turn = self.outgoing, self._turn
+        if turn is not None:
+            turn.handled += 1
+        if isinstance(reply, PendingReply) or self.owed is not None or outgoing is None:
+            return self._not_sent_yet(reply, now_s)
+        outgoing += reply
+        if turn is None:
+            return self._end_turn(now_s)
+        for chunk in reply:
+            turn.unsent += len(chunk)
+        if turn.unsent >= _OUTPUT_TURN_BYTES:
+            return _SEND
+        request = turn.next(now_s)
+        if request is None:
+            return self._end_turn(now_s)
+        self.request = request
+        return _HANDLE
 
-        `deferred`: the replies to the last of them come later. Returns the new state.
-        """
-        state = self.state
-        after = AFTER[ConnectionEvent.DEFERRED][state] if deferred else _AFTER_SERVED[state]
-        if after is None:
-            raise unknown(state, ConnectionEvent.DEFERRED if deferred else ConnectionEvent.SERVED)
-        self.state = after
-        if self._data is not None:
-            self._keep_rest(self._data, handled, now_s)
-        if after is ConnectionState.CLOSED:
-            self.outgoing = None
-            return after
-        if self._holds and not deferred:
-            self.release()
-        if deferred:
-            self._owing = True
-            self._deadline_s = inf
-        elif not self.outgoing:
-            return self.sent(now_s)
-        return after
-
-    def _keep_rest(self, data: memoryview, handled: int, now_s: float) -> None:
-        requests, position = self._requests, self._taken
-        self._data, self._requests = None, _NO_REQUESTS
-        if self.state is ConnectionState.CLOSED:
-            return
-        for request in requests[handled:]:
-            position -= SIZE_BYTES + len(request)
-        if position < len(data):
-            self._keep(data[position:], position, now_s)
+    def _not_sent_yet(self, reply: Reply | PendingReply, now_s: float) -> Command:
+        """Take a reply that comes later, or after one that does, or to a connection that its handler has closed."""
+        if self.outgoing is None:
+            if isinstance(reply, PendingReply):
+                reply.cancel()
+            return Command.WAIT
+        if self.owed is not None:
+            self.owed.add(reply)
+        elif isinstance(reply, PendingReply) and not reply.done:
+            self.owed = OwedReplies(reply, self.incoming.buffers.limits.connection_turn_requests)
         else:
-            self._forget_frame()
+            existing = reply.existing if isinstance(reply, PendingReply) else reply
+            if existing is None:
+                return Command.CLOSE
+            self.outgoing += existing
+            if self._turn is not None:
+                self._turn.unsent += sum(map(len, existing))
+        return self._next(now_s)
 
-    def replied(self, reply: Iterable[Chunk], *, more: bool = False) -> None:
-        """Append a deferred reply; `more`: others are still pending."""
-        self._transition(ConnectionEvent.REPLY_WITH_MORE if more else ConnectionEvent.REPLY)
-        self._owing = more
-        if not more:
-            self.release()
-        if self.state is not ConnectionState.CLOSED:
-            if self.outgoing is None:
-                self.outgoing = []
-            self.outgoing.extend(reply)
+    def refused(self, error: ProtocolError, now_s: float) -> Command:
+        """Refuse the connection, after the replies to the requests before `request`, which is bad."""
+        if self.owed is not None:
+            self.owed.refuse(error)
+            if self._turn is not None:
+                self._turn.handled += 1
+            return self._end_turn(now_s)
+        self.problem = detached(error)
+        return _SEND if self.outgoing else Command.REFUSE
+
+    def throttle(self, until_s: float) -> None:
+        """Note that a handler throttles its client: no further request is handled, not even in this turn."""
+        self.throttled_until_s = max(until_s, self.throttled_until_s)
+        if self._turn is not None:
+            self._turn.stop_s = -inf
+
+    def _end_turn(self, now_s: float) -> Command:
+        """Keep what the turn has not handled, and go on with the replies to the rest."""
+        owed, state = self.owed, self.state
+        ended = _AFTER_SERVED[state] if owed is None else _AFTER_DEFERRED[state]
+        if ended is None:
+            raise unknown(state, ConnectionEvent.SERVED)
+        self.state = ended
+        self.request = _NO_REQUEST
+        incoming, turn = self.incoming, self._turn
+        if turn is not None:
+            self._turn = None
+            incoming.keep_rest(turn, now_s)
+        if owed is None:
+            if incoming.is_held:
+                incoming.release()
+            return _SEND if self.outgoing and not self.blocked else self.go_on(now_s)
+        incoming.stop_deadline()
+        if owed.is_awaited:
+            return self.go_on(now_s)
+        owed.is_awaited = True
+        return Command.AWAIT
+
+    def sent(self, now_s: float) -> Command:
+        """Note what the socket took: `outgoing` has only the rest."""
+        if self.problem is not None:
+            return Command.REFUSE
+        incoming, turn = self.incoming, self._turn
+        if self.outgoing:
+            self.blocked = True
+            incoming.stop_deadline()
+            return Command.WAIT if turn is None else self._end_turn(now_s)
+        self.blocked = False
+        self._pushed_bytes = 0
+        if turn is not None:
+            turn.unsent = 0
+            return self._next(now_s)
+        self.outgoing = None
+        if self.owed is not None:
+            return self.go_on(now_s)
+        if now_s < self.throttled_until_s:
+            event = ConnectionEvent.SENT_THROTTLED
+        elif incoming.frame is None or not incoming.frame.complete:
+            event = ConnectionEvent.SENT
+        else:
+            event = ConnectionEvent.SENT_WITH_MORE
+        state = self.state = after(self.state, event)
+        if state is _CLOSED:
+            incoming.forget()
+            return Command.CLOSE
+        if state is ConnectionState.THROTTLED:
+            return Command.WAKE
+        if event is ConnectionEvent.SENT:
+            incoming.resume_deadline(now_s)
+        return _READ if state is _READING else self.go_on(now_s)
+
+    def go_on(self, now_s: float) -> Command:
+        """Continue with what the connection has to do next, if anything."""
+        if self.request is not _NO_REQUEST:
+            # The end of the turn sends everything.
+            return Command.WAIT
+        if self.outgoing:
+            return Command.WAIT if self.blocked else _SEND
+        state = self.state
+        if state is _READING:
+            return Command.TAKE_TURN if self.is_heavy else _READ
+        if state is _AWAITING:
+            return _READ if self._reads_behind(now_s) else Command.WAIT
+        if state is ConnectionState.QUEUED:
+            return Command.TAKE_TURN
+        if state is ConnectionState.SENDING or (state is ConnectionState.ENDING and self.owed is None):
+            return self.sent(now_s)
+        return Command.WAIT
+
+    def collect(self, now_s: float, *, at_once: bool) -> Command:
+        """Send all replies that exist, in order, up to the first that is still pending.
+
+        `at_once`: the first one has just come into existence, perhaps while a request behind it is being handled.
+        """
+        owed = self.owed
+        if owed is None:
+            return Command.WAIT
+        if at_once and (len(owed) > 1 or self.state is not _AWAITING):
+            # The replies behind it mostly arrive together with it, and then leave in one write.
+            return Command.COLLECT
+        chunks: list[Chunk] = []
+        for reply in owed.taken():
+            if reply is None:
+                return Command.CLOSE
+            if isinstance(reply, ProtocolError):
+                self.problem = reply
+            else:
+                chunks += reply
+        if owed:
+            self.state = after(self.state, ConnectionEvent.REPLY_WITH_MORE)
+        else:
+            self.owed = None
+            self.state = after(self.state, ConnectionEvent.REPLY)
+            self.incoming.release()
+        if self.outgoing is None:
+            self.outgoing = []
+        self.outgoing += chunks
+        if self.problem is not None:
+            return _SEND if self.outgoing else Command.REFUSE
+        if not owed:
+            return self.go_on(now_s)
+        owed.is_awaited = True
+        return Command.AWAIT
 
     def push(self, frame: bytes) -> bool:
-        """Append an unsolicited frame. Returns False if too many bytes of such frames wait already.
+        """Append an unsolicited frame; then call `go_on`. Returns False if too many bytes of such frames wait already.
 
         One frame is accepted whatever its size: a client that reads is not disconnected for a single large frame.
         """
         waiting, self._pushed_bytes = self._pushed_bytes, self._pushed_bytes + len(frame)
-        if waiting and self._pushed_bytes > self._buffers.limits.push_max_bytes:
+        if waiting and self._pushed_bytes > self.incoming.buffers.limits.push_max_bytes:
             return False
-        self._transition(ConnectionEvent.PUSH)
-        if self.state is not ConnectionState.CLOSED:
+        self.state = after(self.state, ConnectionEvent.PUSH)
+        if self.state is not _CLOSED:
             if self.outgoing is None:
                 self.outgoing = []
             self.outgoing.append(frame)
         return True
 
-    def sent(self, now_s: float) -> ConnectionState:
-        """Record that the socket has taken all of `outgoing`, and return the new state."""
-        self.outgoing = None
-        self._pushed_bytes = 0
-        if self._owing:
-            return self.state
-        frame = self._frame
-        if now_s < self.throttled_until_s:
-            event = ConnectionEvent.SENT_THROTTLED
-        else:
-            event = ConnectionEvent.SENT_WITH_MORE if frame is not None and frame.complete else ConnectionEvent.SENT
-        after = AFTER[event][self.state]
-        if after is None:
-            raise unknown(self.state, event)
-        self.state = after
-        if frame is not None:
-            if after is ConnectionState.CLOSED:
-                self._forget_frame()
-            elif event is ConnectionEvent.SENT and self._deadline_s == inf:
-                self._restart_deadline(frame, now_s)
-        return after
-
-    def blocked(self) -> None:
-        """Record that the socket takes no more of `outgoing` for now."""
-        self._deadline_s = inf
-
-    def _keep(self, rest: memoryview, handled: int, now_s: float) -> None:
-        """Copy the rest out of the shared buffer: incomplete requests, or complete ones that may not be handled yet."""
-        needed = frame_length(rest, self.max_request_bytes)
-        frame = self._frame
-        is_new = handled > 0 or frame is None
-        if frame is not None and frame.complete and 0 < needed <= len(rest):
-            # `rest` is in this buffer: it is kept until its last complete request has been handled.
-            frame.skip(handled, needed)
-            return
-        self._forget_frame()
-        frame = self._frame = UnfinishedFrame(rest, needed)
-        self._buffers.memory.take(self._holder, self._address, frame.filled)
-        if frame.complete:
-            self._deadline_s = inf
-        elif is_new:
-            self._restart_deadline(frame, now_s)
-
-    def _forget_frame(self) -> None:
-        frame = self._frame
-        if frame is not None:
-            self._frame = None
-            if self._holds:
-                self._held += frame.filled
-                return
-            self._buffers.memory.give_back(self._holder, self._address, frame.filled)
-            self._buffers.freed()
-
-    def _restart_deadline(self, frame: UnfinishedFrame, now_s: float) -> None:
-        self._deadline_s = now_s + self._buffers.limits.frame_receive_timeout_s
-        frame.noted = frame.filled
-
-    def _room(self, frame: UnfinishedFrame, now_s: float) -> int:
-        """Return how many more bytes of `frame` may be kept; 0 while memory is short and others are served first."""
-        room = self._buffers.memory.room
-        # While a reply is pending, the connection retries reading by itself: the reply may take long.
-        may_wait = not self._owing
-        return room(self._holder, self._address, frame.filled, max(frame.missing, 1), now_s, may_wait=may_wait)
+    def turn(self, now_s: float) -> Command:
+        """Continue in the connection's time slice, after a wait for a turn, for memory, or for the throttle's end."""
+        state, incoming = self.state, self.incoming
+        frame = incoming.frame
+        if state is ConnectionState.QUEUED and frame is not None:
+            self.state = after(state, ConnectionEvent.TURN)
+            self.outgoing = []
+            return self._begin_turn(frame.arrived, now_s)
+        if state is _READING:
+            self.is_heavy = False
+            return Command.RECEIVE
+        if state is ConnectionState.SHORT_OF_MEMORY and frame is not None:
+            if not incoming.room(frame, now_s, may_wait=True):
+                return Command.WAIT
+            self.state = after(state, ConnectionEvent.MEMORY)
+            incoming.restart_deadline(now_s)
+            return _READ
+        if state is ConnectionState.THROTTLED:
+            if now_s < self.throttled_until_s:
+                return Command.WAKE
+            if frame is not None and frame.complete:
+                self.state = after(state, ConnectionEvent.UNTHROTTLED_WITH_MORE)
+            else:
+                self.state = after(state, ConnectionEvent.UNTHROTTLED)
+                incoming.restart_deadline(now_s)
+            return self.go_on(now_s)
+        return Command.WAIT
 
     def overdue(self, now_s: float) -> ProtocolError | None:
         """Return why to refuse the connection, if its request has made no progress in time."""
-        if self.state is not _READING or self._frame is None:
-            return None
-        memory = self._buffers.memory
-        if memory.favoured == self._holder and now_s > min(self._deadline_s, memory.favoured_until_s):
-            text = (
-                "unfinished requests fill queued.max.request.bytes, and the request that was admitted arrived too "
-                "slowly"
-            )
-            return ProtocolError("frame-memory-full", text)
-        if now_s > self._deadline_s:
-            text = "a request made no progress within sluicegate.frame.receive.timeout.ms"
-            return ProtocolError("frame-too-slow", text)
-        return None
+        return self.incoming.overdue(now_s) if self.state is _READING else None
 
-    def cut_off(self) -> ProtocolError | None:
-        """Return why to refuse the connection, if the client ends its side now."""
-        return None if self._frame is None else _TRUNCATED
-
-    def end(self, event: ConnectionEvent) -> bool:
-        """Apply `event`; return whether it closes the connection now."""
-        before = self.state
-        self._transition(event)
-        if self.state is not ConnectionState.CLOSED or before is ConnectionState.CLOSED:
-            return False
-        self._forget_frame()
-        self.release()
-        self.outgoing = None
-        return True
-
-
-_TRUNCATED = ProtocolError("frame-truncated", "the client disconnected in the middle of a request")
-
-
-def _has_own_buffer(frame: UnfinishedFrame) -> bool:
-    """Whether the rest of a large frame is received into its own buffer, without a copy."""
-    return frame.missing >= _DIRECT_BYTES or frame.filled > SCRATCH_BYTES // 2
+    def end(self, event: ConnectionEvent) -> None:
+        """Apply `event`. If it closes the connection, its `owed` replies are to be cancelled."""
+        self.state = after(self.state, event)
+        if self.state is _CLOSED:
+            self._turn = None
+            self.request = _NO_REQUEST
+            self.outgoing = None
+            self.incoming.forget()
+            self.incoming.release()

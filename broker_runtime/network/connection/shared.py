@@ -1,14 +1,13 @@
 """State that all connections of one event loop share, and the interface of their owner. Shell."""
 
-from asyncio import AbstractEventLoop
+from asyncio import AbstractEventLoop, TimerHandle
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from broker_runtime.clock import Clock
 from broker_runtime.network.connection.connection_notices import ConnectionNotices
 from broker_runtime.network.connection.connection_states import ConnectionEvent
-from broker_runtime.network.connection.machine import SharedBuffers
-from broker_runtime.network.connection.throttle_ends import ThrottleEnds
+from broker_runtime.network.connection.incoming import SharedBuffers
 from broker_runtime.network.connection.time_slices import TimeSlices
 from broker_runtime.network.settings import NetworkLimits
 from broker_runtime.network.sockets.poller import Poller
@@ -49,6 +48,28 @@ class ConnectionHost(Protocol):
     def handler_failed(self, connection: ServedConnection, error: Exception) -> None:
         """Log a bug in the broker, not a client's error."""
         ...
+
+
+class ThrottleEnds:
+    """Owns the timers of connections whose clients are throttled, at most one for each; most never have one."""
+
+    __slots__ = ("_loop", "_timers")
+
+    def __init__(self, loop: AbstractEventLoop) -> None:
+        self._loop = loop
+        self._timers: dict[int, TimerHandle] = {}
+        """By connection id."""
+
+    def set(self, connection_id: int, delay_s: float, callback: Callable[[], None]) -> None:
+        """Call `callback` after `delay_s`, and not at an earlier time that was set before."""
+        self.forget(connection_id)
+        self._timers[connection_id] = self._loop.call_later(delay_s, callback)
+
+    def forget(self, connection_id: int) -> None:
+        """Cancel the timer of the connection, if it has one."""
+        timer = self._timers.pop(connection_id, None)
+        if timer is not None:
+            timer.cancel()
 
 
 class Shared:

@@ -24,6 +24,9 @@ _UNREAD_CALLS = 16
 Identify = Callable[[bytes | None], Principal | None]
 """Returns the principal of a peer by its verified certificate in DER, or None if SASL finds it. Raises ValueError."""
 
+Shaken = Callable[[str, str], Callable[[], None]]
+"""Notes a handshake, by OpenSSL's name of the cipher suite and the version. Returns what to call at the end."""
+
 
 class TlsTransport:
     """Owns `connected`, a non-blocking stream socket, and its TLS session. The first calls are the handshake.
@@ -31,7 +34,19 @@ class TlsTransport:
     A client passes the `server_name` that it expects in the certificate of the server.
     """
 
-    __slots__ = ("_begin", "_ended", "_fileno", "_identify", "_read_blocks", "_shaking", "_socket", "_write_blocks")
+    __slots__ = (
+        "_begin",
+        "_begun",
+        "_ended",
+        "_fileno",
+        "_gone",
+        "_identify",
+        "_read_blocks",
+        "_shaken",
+        "_shaking",
+        "_socket",
+        "_write_blocks",
+    )
 
     def __init__(
         self,
@@ -40,10 +55,14 @@ class TlsTransport:
         identify: Identify,
         *,
         server_name: str | None = None,
+        shaken: Shaken | None = None,
     ) -> None:
         self._shaking = True
         self._identify = identify
+        self._shaken = shaken
+        self._gone: Callable[[], None] | None = None
         self._ended: Callable[[Principal | None], None] | None = None
+        self._begun: Callable[[], None] | None = None
         self._read_blocks = (True, False)
         self._write_blocks = (server_name is None, server_name is not None)
         """Events of the socket, reading and writing, for which receiving and sending waits."""
@@ -52,9 +71,9 @@ class TlsTransport:
         self._begin: tuple[ssl.SSLContext, str | None] | None = (context, server_name)
         """What the session is created of; None once it exists. A silent client costs no session, which takes 40 kB."""
 
-    def on_handshake(self, ended: Callable[[Principal | None], None]) -> bool:
+    def on_handshake(self, ended: Callable[[Principal | None], None], begun: Callable[[], None]) -> bool:
         """Implement `Transport`."""
-        self._ended = ended
+        self._ended, self._begun = ended, begun
         return self._shaking
 
     @property
@@ -68,10 +87,10 @@ class TlsTransport:
     def receive_into(self, space: memoryview, /) -> int:
         if self._shaking:
             self._shake_hands()
-        received = self._receive(space)
-        total = received
-        # A full record is probably followed by another one.
-        while received == _RECORD_BYTES and total < len(space):
+        total = received = self._receive(space)
+        # A full record is probably followed by another one. After a short one it is worth a look: a client encrypts
+        # each of its small requests by itself, and the next turn would receive only one of them.
+        while received and total < len(space) and (received == _RECORD_BYTES or has_unread(self._socket)):
             try:
                 received = self._receive(space[total:])
             except OSError:
@@ -82,7 +101,7 @@ class TlsTransport:
 
     def _receive(self, space: memoryview) -> int:
         try:
-            return self._socket.recv_into(space)
+            return self._socket.recv_into(space, len(space))
         except ssl.SSLWantReadError:
             self._read_blocks = (True, False)
         except ssl.SSLWantWriteError:
@@ -154,6 +173,9 @@ class TlsTransport:
                 suppress_ragged_eofs=False,
                 server_hostname=server_name,
             )
+            if self._begun is not None:
+                begun, self._begun = self._begun, None
+                begun()
         if not isinstance(self._socket, ssl.SSLSocket):
             raise ConnectionResetError(errno.ECONNRESET, "the connection was lost before the TLS handshake")
         return self._socket
@@ -179,6 +201,9 @@ class TlsTransport:
             principal = self._identify(tls.getpeercert(binary_form=True))
         except ValueError as error:
             raise HandshakeError(str(error), is_refusal=True) from None
+        suite = tls.cipher()
+        if self._shaken is not None and suite is not None:
+            self._gone = self._shaken(suite[0], tls.version() or suite[1])
         if self._ended is not None:
             ended, self._ended = self._ended, None
             ended(principal)
@@ -202,12 +227,17 @@ class TlsTransport:
         return self._fileno
 
     def close(self) -> None:
+        gone, self._gone = self._gone, None
+        if gone is not None:
+            gone()
         if isinstance(self._socket, ssl.SSLSocket) and not self._shaking:
             # Announces the end of the stream, without waiting for the announcement of the other side.
             with suppress(OSError, ValueError):
                 self._socket.unwrap()
         self._socket.close()
         self._fileno = -1
+        # They refer to the connection, which refers to this transport.
+        self._ended = self._begun = None
 
 
 def _failure(error: ssl.SSLError) -> OSError:

@@ -43,10 +43,11 @@ class Transport(Protocol):
     is part of the first calls: until it is complete they only continue it.
     """
 
-    def on_handshake(self, ended: Callable[[Principal | None], None], /) -> bool:
+    def on_handshake(self, ended: Callable[[Principal | None], None], begun: Callable[[], None], /) -> bool:
         """Call `ended` with the other side's principal after the handshake. Returns False if there is no handshake.
 
-        The principal is None if the handshake does not authenticate the other side.
+        `begun` is called when the handshake begins to use memory. The principal is None if the handshake does not
+        authenticate the other side.
         """
         ...
 
@@ -105,9 +106,9 @@ class PlainTransport:
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
 
-    def on_handshake(self, ended: Callable[[Principal | None], None], /) -> bool:
+    def on_handshake(self, ended: Callable[[Principal | None], None], begun: Callable[[], None], /) -> bool:
         """Implement `Transport`."""
-        del ended
+        del ended, begun
         return False
 
     @property

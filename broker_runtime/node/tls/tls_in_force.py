@@ -6,6 +6,7 @@ import socket
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from broker_runtime.config import BrokerSettings, SecurityProtocol, ServerAddress, Value
@@ -20,6 +21,7 @@ from broker_runtime.node.tls.tls_report import tls_report
 from broker_runtime.node.tls.tls_settings_of import tls_settings_of
 from broker_runtime.security.principal import Principal
 from broker_runtime.security.tls.change_rules import check_change, check_handshake
+from broker_runtime.security.tls.cipher_counts import CipherCounts
 from broker_runtime.security.tls.material import TlsMaterial, Uses, load
 from broker_runtime.security.tls.tls_settings import TlsSettings
 
@@ -53,6 +55,7 @@ class TlsInForce:
         self._loaded: dict[str, _Loaded] = {}
         """By the listener's name in upper case."""
         self._reloads: Counter[tuple[str, str]] = Counter()
+        self._ciphers = CipherCounts()
 
     @property
     def problems(self) -> list[str]:
@@ -67,11 +70,13 @@ class TlsInForce:
         if self._is_between_brokers(listener):
             check_handshake(loaded.material, loaded.material)
         authenticates = protocol is SecurityProtocol.SSL
+        shaken = partial(self._ciphers.begin, listener)
 
         def wrap(accepted: socket.socket) -> TlsTransport:
             material = self._loaded[listener].material
             assert material.server is not None
-            return TlsTransport(accepted, material.server, material.principal_of if authenticates else _found_by_sasl)
+            identify = material.principal_of if authenticates else _found_by_sasl
+            return TlsTransport(accepted, material.server, identify, shaken=shaken)
 
         return wrap
 
@@ -156,10 +161,10 @@ class TlsInForce:
         return {name: tls_report(loaded.material, loaded.problem) for name, loaded in self._loaded.items()}
 
     def collect(self) -> Iterable[Sample]:
-        """Return how often keys were replaced, and when the certificates end."""
+        """Return how often keys were replaced, when the certificates end, and the ciphers of open connections."""
         keys = {listener: loaded.material.keys for listener, loaded in self._loaded.items()}
         ends_s = {name: store.infos[0].not_after.timestamp() for name, store in keys.items() if store is not None}
-        return tls_samples(self._reloads, ends_s)
+        return tls_samples(self._reloads, ends_s, self._ciphers.open)
 
 
 def _found_by_sasl(certificate: bytes | None) -> Principal | None:

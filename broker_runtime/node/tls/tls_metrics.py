@@ -3,10 +3,21 @@
 from collections.abc import Iterator, Mapping
 
 from broker_runtime.network.quotas.metrics import Sample
+from broker_runtime.security.tls.cipher_counts import Cipher
 
 
-def tls_samples(reloads: Mapping[tuple[str, str], int], ends_s: Mapping[str, float]) -> Iterator[Sample]:
-    """Yield the samples: changes by listener and outcome, and by listener the time at which its certificate ends."""
+def tls_samples(
+    reloads: Mapping[tuple[str, str], int], ends_s: Mapping[str, float], connections: Mapping[Cipher, int]
+) -> Iterator[Sample]:
+    """Yield the samples: changes by listener and outcome, the end of each listener's certificate, and connections."""
+    for (listener, cipher, protocol), count in sorted(connections.items()):
+        yield Sample(
+            "kafka_server_socket_server_connections",
+            count,
+            "gauge",
+            "Open connections with TLS, by listener, cipher suite and version of TLS",
+            {"listener": listener, "cipher": cipher, "protocol": protocol},
+        )
     for (listener, outcome), count in sorted(reloads.items()):
         yield Sample(
             "sluicegate_tls_reloads_total",

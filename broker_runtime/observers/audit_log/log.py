@@ -124,10 +124,12 @@ class AuditLog:
         at_s, why = self._clock.monotonic(), limit or reason
         self._writer.add("connection", at_s, *facts, kind.value, why, delay_us, open_us, requests)
 
-    def inventory(self, partition: HostedPartition) -> None:
-        """Record a partition that this broker has."""
+    def inventory(
+        self, partition: HostedPartition, registered_brokers: str | None = None, *, is_deleted: bool = False
+    ) -> None:
+        """Record a partition that this broker has, or had, and which brokers the cluster has: such as 1,2,3."""
         if not self._is_off and not self._is_excluded(partition.topic):
-            self._writer.add("inventory", self._clock.monotonic(), *partition)
+            self._writer.add("inventory", self._clock.monotonic(), *partition, registered_brokers, is_deleted)
 
     def close(self) -> None:
         if self._rollup_timer is not None:

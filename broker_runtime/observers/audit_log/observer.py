@@ -5,30 +5,25 @@ A new configuration creates a new log with a boot ID of its own: numbers stay wi
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from threading import Event
 from typing import Final
 
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.table import COUNTED_APIS
-from broker_runtime.clock import Timer
 from broker_runtime.exposition import MetricFamily, counter, gauge
 from broker_runtime.network.connection.connection_notices import ConnectionNotice
+from broker_runtime.observers.audit_log.inventory import Inventory
 from broker_runtime.observers.audit_log.log import AuditDependencies, AuditLog
 from broker_runtime.observers.audit_log.settings import AuditSettings, read_settings, with_key_of_file
 from broker_runtime.observers.audit_log.spool import SpoolIdentity
-from broker_runtime.observers.surroundings import BrokerFacts, HostedPartition
+from broker_runtime.observers.surroundings import BrokerFacts
 from broker_runtime.storage.disk.filesystem import OsFileSystem
 
 _SPOOL_FOLDER: Final = "audit"
 _WAITING_SPOOLS_MAX: Final = 5
 """More means no lander, or a slow one: it looks for spools every few seconds, and a spool lasts a minute at most."""
-_INVENTORY_TURN: Final = 100
-"""Partitions recorded in one iteration of the event loop."""
-_INVENTORY_PAUSE_S: Final = 0.01
-
 
 _BOOT_FILE: Final = re.compile("([0-9a-f]{12})[0-9a-f]{6}[-.]")
 """The time comes first in a boot ID."""
@@ -53,7 +48,7 @@ class AuditLogObserver:
         self._log: AuditLog
         self._settings: AuditSettings
         self._given: BrokerFacts
-        self._inventory_timer: Timer | None = None
+        self._inventory: Inventory
 
     def attach(self, surroundings: BrokerFacts) -> None:
         self._given = surroundings
@@ -81,7 +76,16 @@ class AuditLogObserver:
                 given.call_later,
             ),
         )
-        given.call_soon(self._begin_inventory)
+        self._inventory = Inventory(
+            self._log,
+            given.partitions,
+            given.registered_brokers,
+            given.clock,
+            given.call_later,
+            self._settings.inventory_s,
+            self._settings.writer.segment_s,
+        )
+        given.call_soon(self._inventory.look)
 
     def record_call(self, call: Call) -> None:
         self._log.record_call(call)
@@ -128,22 +132,9 @@ class AuditLogObserver:
         done = Event()
 
         def finish() -> None:
-            if self._inventory_timer is not None:
-                self._inventory_timer.cancel()
+            self._inventory.close()
             self._log.close()
             done.set()
 
         self._given.call_soon(finish)
         done.wait(timeout_s)
-
-    def _begin_inventory(self) -> None:
-        self._inventory(iter(self._given.partitions()))
-
-    def _inventory(self, left: Iterator[HostedPartition]) -> None:
-        told = list(islice(left, _INVENTORY_TURN))
-        for partition in told:
-            self._log.inventory(partition)
-        if len(told) == _INVENTORY_TURN:
-            self._inventory_timer = self._given.call_later(_INVENTORY_PAUSE_S, lambda: self._inventory(left))
-        else:
-            self._inventory_timer = self._given.call_later(self._settings.inventory_s, self._begin_inventory)

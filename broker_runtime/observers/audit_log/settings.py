@@ -41,7 +41,7 @@ class AuditSettings:
     spool_dir: str = ""
     spool_bytes: int = 256 * 1024 * 1024
     rollup_s: float = 10.0
-    inventory_s: float = 3600.0
+    inventory_s: float = 600.0
     excluded_topics: tuple[str, ...] = ()
     clients: ClientRules = field(default_factory=ClientRules)
     writer: WriterLimits = field(default_factory=WriterLimits)
@@ -117,7 +117,12 @@ KEYS: Final[Mapping[str, tuple[Callable[[str, str], Any], str, str]]] = {
     "segment.ms": (_seconds, "60000", "Time after which a spool that has events is complete and can be landed."),
     "segment.bytes": (_positive, "16777216", "Bytes after which a spool is complete and can be landed."),
     "rollup.ms": (_seconds, "10000", "Interval of rows at level `rollup`."),
-    "inventory.ms": (_seconds, "3600000", "Time between two inventories of all partitions of this broker."),
+    "inventory.ms": (
+        _seconds,
+        "600000",
+        "Time between two inventories of all partitions of this broker. In between, only partitions that are new, that "
+        "are deleted, or whose leadership has changed are recorded.",
+    ),
     "exclude.listeners": (_names, "", "Listeners whose clients are not recorded."),
     "exclude.principals": (_names, "", "Principals that are not recorded."),
     "exclude.topics": (_names, "", "Topics that are not recorded, or prefixes that end with `*`."),

@@ -4,26 +4,30 @@ The decision about one resource consists of all its operations at once, as bits.
 ACL changes. So a check is usually one look-up, however many ACLs exist.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator
+from itertools import islice
+from typing import TypeVar
 
 from broker_runtime.security.acls.index import AclIndex, Bucket, Rules
-from broker_runtime.security.acls.model import EVERYONE, WILDCARD, AclOperation, AclPattern, AclPermission
+from broker_runtime.security.acls.model import EVERYONE, WILDCARD, AclOperation, AclPattern
 from broker_runtime.security.principal import THIS_NODE, Principal
 
+A = TypeVar("A")
+
 _EVERYTHING = sum(1 << operation for operation in AclOperation if operation > AclOperation.ALL)
-_IMPLIED_BY: Mapping[int, AclOperation] = {
-    AclOperation.READ: AclOperation.DESCRIBE,
-    AclOperation.WRITE: AclOperation.DESCRIBE,
-    AclOperation.DELETE: AclOperation.DESCRIBE,
-    AclOperation.ALTER: AclOperation.DESCRIBE,
-    AclOperation.ALTER_CONFIGS: AclOperation.DESCRIBE_CONFIGS,
-}
-"""An ACL that allows the first operation allows the second, too. One that denies the first does not deny the second."""
-_ALL, _DENY = AclOperation.ALL, AclPermission.DENY
+_DESCRIBE, _DESCRIBE_CONFIGS = 1 << AclOperation.DESCRIBE, 1 << AclOperation.DESCRIBE_CONFIGS
+_IMPLY_DESCRIBE = sum(
+    1 << each for each in (AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, AclOperation.ALTER)
+)
+_IMPLY_DESCRIBE_CONFIGS = 1 << AclOperation.ALTER_CONFIGS
+"""An ACL that allows one of these allows the implied operation, too. An ACL that denies it denies no other."""
+_ALL = 1 << AclOperation.ALL
 _KEPT_CHARACTERS_MAX = 1_024
 """Characters of a principal and a name whose decision is kept. Names of topics have 249; clients may send others."""
 _ANY_NAME = "hardcode"
 """The name with which Apache Kafka checks whether a client may use any resource of a type."""
+
+_NAMES_OF_A_STEP = 64
 
 _Key = tuple[str, str, int, str | int]
 """Principal, host, type of resource and name; or an operation, which may be allowed on any resource of the type."""
@@ -56,6 +60,17 @@ class StandardAuthorizer:
         """Another object after each change of the ACLs."""
         return self._acls().state
 
+    def frozen(self) -> "StandardAuthorizer":
+        """Return an authorizer with the current ACLs, which do not change, for another thread."""
+        index = self._acls()
+        index.is_shared = True
+        return StandardAuthorizer(
+            lambda: index,
+            self._super_users,
+            allow_everyone_if_no_acl_found=self._allows_unnamed,
+            kept_max=self._kept_max,
+        )
+
     def allows(self, principal: Principal, host: str, operation: int, resource: int, name: str) -> bool:
         """Return whether a client may perform the operation on the resource of this name."""
         return bool(self.operations(principal, host, resource, name) >> operation & 1)
@@ -77,16 +92,21 @@ class StandardAuthorizer:
                 self._keep(key, found)
         return found
 
-    def allows_any(self, principal: Principal, host: str, operation: int, resource: int) -> bool:
-        """Return whether a client may perform the operation on any resource of the type (KIP-679)."""
+    def allows_any(self, principal: Principal, host: str, operation: int, resource: int) -> Generator[None, None, bool]:
+        """Return whether the operation is allowed on any resource of the type (KIP-679).
+
+        The search of all ACLs is one that may be interrupted: the code between two `yield`s takes some microseconds.
+        """
         allowed = self.operations(principal, host, resource, _ANY_NAME)
         if allowed >> operation & 1:
             return True
         who, key = str(principal), (str(principal), host, resource, operation)
         known = self._kept.get(key)
         if known is None:
-            known = _allows_some(self._acls(), who, host, operation, resource)
-            if len(who) <= _KEPT_CHARACTERS_MAX:
+            state = self._state
+            known = yield from _allows_some(self._acls(), who, host, operation, resource)
+            # A result of ACLs that have changed meanwhile must not be kept.
+            if len(who) <= _KEPT_CHARACTERS_MAX and self._acls().state is state is self._state:
                 self._keep(key, known)
         return bool(known)
 
@@ -98,52 +118,71 @@ class StandardAuthorizer:
     def _decide(self, index: AclIndex, who: str, host: str, resource: int, name: str) -> int:
         if who in self._super_users:
             return _EVERYTHING
-        is_named = False
-        allowed = denied = 0
-        for bucket in index.covering(resource, name):
-            is_named = True
-            for rules in _applying(bucket, who, host):
-                for operation, permission in rules:
-                    if permission == _DENY:
-                        denied |= _EVERYTHING if operation == _ALL else 1 << operation
-                    else:
-                        allowed |= _EVERYTHING if operation == _ALL else 1 << operation | _implied(operation)
-        if not is_named:
+        covering = index.covering(resource, name)
+        if not covering:
             return _EVERYTHING if self._allows_unnamed else 0
-        return allowed & ~denied
+        allowed, denied = _rules(covering, _owners(who, host))
+        return 0 if denied & _ALL else _with_implied(allowed) & ~denied
 
 
-def _implied(operation: int) -> int:
-    implied = _IMPLIED_BY.get(operation)
-    return 0 if implied is None else 1 << implied
+def _with_implied(allowed: int) -> int:
+    """Return the operations that these ones, as ACLs allow them, stand for."""
+    if allowed & _ALL:
+        return allowed & ~_ALL | _EVERYTHING
+    if allowed & _IMPLY_DESCRIBE:
+        allowed |= _DESCRIBE
+    return allowed | _DESCRIBE_CONFIGS if allowed & _IMPLY_DESCRIBE_CONFIGS else allowed
 
 
-def _applying(bucket: Bucket, who: str, host: str) -> Iterator[Rules]:
-    """Yield the rules that apply to this client."""
-    for owner in ((who, host), (who, WILDCARD), (EVERYONE, host), (EVERYONE, WILDCARD)):
-        rules = bucket.get(owner)
-        if rules is not None:
-            yield rules
+def _owners(who: str, host: str) -> tuple[tuple[str, str], ...]:
+    """Return the principals and hosts of the ACLs that apply to this client."""
+    return (who, host), (who, WILDCARD), (EVERYONE, host), (EVERYONE, WILDCARD)
 
 
-def _allows_some(index: AclIndex, who: str, host: str, operation: int, resource: int) -> bool:
+def _rules(buckets: Iterable[Bucket], owners: Iterable[tuple[str, str]]) -> Rules:
+    """Return what the ACLs of these names allow and deny the owners, as bits of operations."""
+    allowed = denied = 0
+    for bucket in buckets:
+        for owner in owners:
+            if owner in bucket:
+                also_allowed, also_denied = bucket[owner]
+                allowed |= also_allowed
+                denied |= also_denied
+    return allowed, denied
+
+
+def _allows_some(index: AclIndex, who: str, host: str, operation: int, resource: int) -> Generator[None, None, bool]:
     """Return whether an ACL allows the operation on some name, and none denies it on the same names or more."""
     denied: dict[AclPattern, set[str]] = {AclPattern.LITERAL: set(), AclPattern.PREFIXED: set()}
     allowed: dict[AclPattern, set[str]] = {AclPattern.LITERAL: set(), AclPattern.PREFIXED: set()}
+    owners, asked = _owners(who, host), _ALL | 1 << operation
     for pattern in allowed:
-        for name, bucket in index.names(resource, pattern).items():
-            for rules in _applying(bucket, who, host):
-                for ruled, permission in rules:
-                    if ruled in (operation, _ALL):
-                        (denied if permission == _DENY else allowed)[pattern].add(name)
+        # ACLs may change between two steps.
+        for entries in _pages(list(index.names(resource, pattern).items())):
+            for name, bucket in entries:
+                may, may_not = _rules((bucket,), owners)
+                if may & asked:
+                    allowed[pattern].add(name)
+                if may_not & asked:
+                    denied[pattern].add(name)
+            yield
     if WILDCARD in denied[AclPattern.LITERAL]:
         return False
     if WILDCARD in allowed[AclPattern.LITERAL]:
         return True
     prefixes = denied[AclPattern.PREFIXED]
-    return any(
-        not any(name[:size] in prefixes for size in range(1, len(name) + 1))
-        for pattern, names in allowed.items()
-        for name in names
-        if pattern != AclPattern.LITERAL or name not in denied[AclPattern.LITERAL]
-    )
+    sizes = sorted(set(map(len, prefixes)))
+    for pattern, names in allowed.items():
+        for some in _pages(names):
+            for name in some:
+                is_denied = pattern == AclPattern.LITERAL and name in denied[AclPattern.LITERAL]
+                if not is_denied and not any(name[:size] in prefixes for size in sizes):
+                    return True
+            yield
+    return False
+
+
+def _pages(items: Iterable[A]) -> Iterator[list[A]]:
+    rest = iter(items)
+    while page := list(islice(rest, _NAMES_OF_A_STEP)):
+        yield page

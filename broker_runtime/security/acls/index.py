@@ -1,26 +1,27 @@
 """ACLs by resource and name, so that a check reads only those that cover its resource. Pure.
 
 A check of a name needs the literal ACLs of that name, the literal ACLs of `*`, and those of all prefixes of the name.
-Prefixes are sorted. The largest one that is not greater than the name is the longest prefix of the name, or shares the
-beginning with all its prefixes. So each step of the search is one binary search.
+Prefixes are sorted. The largest one that is not greater than the name has the same beginning as the name, up to the
+end of every prefix of the name. So one binary search finds it, and the prefixes of the name are it or prefixes of it.
 """
 
-from bisect import bisect_right, insort
-from collections.abc import Iterator, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Self
 
-from broker_runtime.security.acls.model import WILDCARD, Acl, AclPattern
+from broker_runtime.security.acls.model import WILDCARD, Acl, AclPattern, AclPermission
 
-Rules = tuple[tuple[int, int], ...]
-"""(operation, permission) pairs."""
+Rules = tuple[int, int]
+"""The operations that ACLs allow, and those that they deny, as bits."""
 Bucket = dict[tuple[str, str], Rules]
 """The rules of one name, by principal and host."""
+_NO_RULES: Rules = (0, 0)
 
 
 class _OfType:
     """The ACLs of one type of resource."""
 
-    __slots__ = ("literal", "own", "prefixed", "prefixes")
+    __slots__ = ("literal", "outer", "own", "prefixed", "prefixes")
 
     def __init__(self) -> None:
         self.own: set[tuple[int, str]] = set()
@@ -29,6 +30,8 @@ class _OfType:
         self.prefixed: dict[str, Bucket] = {}
         self.prefixes: list[str] = []
         """The names of `prefixed`, sorted."""
+        self.outer: dict[str, str | None] = {}
+        """For each name of `prefixed`, the longest other one that is a prefix of it."""
 
     def copy(self) -> Self:
         """Return a copy that shares the buckets. Both copy a bucket before its first change."""
@@ -37,7 +40,37 @@ class _OfType:
         other.literal = self.literal.copy()
         other.prefixed = self.prefixed.copy()
         other.prefixes = self.prefixes.copy()
+        other.outer = self.outer.copy()
         return other
+
+    def longest_prefix_of(self, name: str) -> str | None:
+        at = bisect_right(self.prefixes, name)
+        found = self.prefixes[at - 1] if at else None
+        while found is not None and not name.startswith(found):
+            found = self.outer[found]
+        return found
+
+    def add_prefix(self, name: str) -> None:
+        outer = self.longest_prefix_of(name)
+        at = bisect_left(self.prefixes, name)
+        for inner in self._inside(name, at):
+            if self.outer[inner] == outer:
+                self.outer[inner] = name
+        self.outer[name] = outer
+        self.prefixes.insert(at, name)
+
+    def remove_prefix(self, name: str) -> None:
+        at, outer = bisect_left(self.prefixes, name), self.outer.pop(name)
+        del self.prefixes[at]
+        for inner in self._inside(name, at):
+            if self.outer[inner] == name:
+                self.outer[inner] = outer
+
+    def _inside(self, name: str, at: int) -> Iterator[str]:
+        """Yield the prefixes that begin with `name`: they are consecutive from position `at` on."""
+        while at < len(self.prefixes) and self.prefixes[at].startswith(name):
+            yield self.prefixes[at]
+            at += 1
 
     def own_bucket(self, table: dict[str, Bucket], pattern: int, name: str) -> Bucket:
         """Return the bucket of a name, to be changed."""
@@ -53,10 +86,12 @@ class _OfType:
 class AclIndex:
     """Owns the rules by type of resource, pattern and name."""
 
-    __slots__ = ("_types", "state")
+    __slots__ = ("_types", "is_shared", "state")
 
     def __init__(self) -> None:
         self._types: dict[int, _OfType] = {}
+        self.is_shared = False
+        """Whether it must not change any more, because somebody else reads it. A copy may change."""
         self.state = object()
         """Another object after each change. A copy has the same one until either of them changes."""
 
@@ -75,10 +110,12 @@ class AclIndex:
             one = self._types[acl.resource] = _OfType()
         table = one.table(acl.pattern)
         if acl.name not in table and table is one.prefixed:
-            insort(one.prefixes, acl.name)
+            one.add_prefix(acl.name)
         bucket = one.own_bucket(table, acl.pattern, acl.name)
         owner = acl.principal, acl.host
-        bucket[owner] = (*bucket.get(owner, ()), (acl.operation, acl.permission))
+        allowed, denied = bucket.get(owner, _NO_RULES)
+        bit = 1 << acl.operation
+        bucket[owner] = (allowed, denied | bit) if acl.permission == AclPermission.DENY else (allowed | bit, denied)
 
     def remove(self, acl: Acl) -> None:
         """Remove an ACL that the index has."""
@@ -86,8 +123,10 @@ class AclIndex:
         one = self._types[acl.resource]
         table = one.table(acl.pattern)
         bucket, owner = one.own_bucket(table, acl.pattern, acl.name), (acl.principal, acl.host)
-        left = tuple(rule for rule in bucket[owner] if rule != (acl.operation, acl.permission))
-        if left:
+        allowed, denied = bucket[owner]
+        bit = 1 << acl.operation
+        left = (allowed, denied & ~bit) if acl.permission == AclPermission.DENY else (allowed & ~bit, denied)
+        if left != _NO_RULES:
             bucket[owner] = left
             return
         del bucket[owner]
@@ -95,42 +134,27 @@ class AclIndex:
             del table[acl.name]
             one.own.discard((acl.pattern, acl.name))
             if table is one.prefixed:
-                del one.prefixes[bisect_right(one.prefixes, acl.name) - 1]
+                one.remove_prefix(acl.name)
             if not one.literal and not one.prefixed:
                 del self._types[acl.resource]
 
-    def covering(self, resource: int, name: str) -> Iterator[Bucket]:
-        """Yield the rules of each ACL name that covers the resource."""
+    def covering(self, resource: int, name: str) -> Sequence[Bucket]:
+        """Return the rules of each ACL name that covers the resource."""
         one = self._types.get(resource)
         if one is None:
-            return
-        found = one.literal.get(name)
-        if found is not None:
-            yield found
-        if name != WILDCARD and (found := one.literal.get(WILDCARD)) is not None:
-            yield found
-        prefixes, rest = one.prefixes, name
-        while rest and (at := bisect_right(prefixes, rest)):
-            candidate = prefixes[at - 1]
-            if rest.startswith(candidate):
-                yield one.prefixed[candidate]
-                rest = candidate[:-1]
-            else:
-                rest = rest[: _common_length(candidate, rest)]
+            return ()
+        found = []
+        if (bucket := one.literal.get(name)) is not None:
+            found.append(bucket)
+        if name != WILDCARD and (bucket := one.literal.get(WILDCARD)) is not None:
+            found.append(bucket)
+        prefix = one.longest_prefix_of(name)
+        while prefix is not None:
+            found.append(one.prefixed[prefix])
+            prefix = one.outer[prefix]
+        return found
 
     def names(self, resource: int, pattern: AclPattern) -> Mapping[str, Bucket]:
         """Return the rules of all ACLs of this type of resource and this pattern, by name."""
         one = self._types.get(resource)
         return {} if one is None else one.table(pattern)
-
-
-def _common_length(one: str, other: str) -> int:
-    """Return the length of the longest common prefix. Comparing slices takes less time than comparing characters."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low

@@ -79,6 +79,11 @@ class Acl(NamedTuple):
     operation: int
     permission: int
 
+    @property
+    def text_bytes(self) -> int:
+        """Bytes of its texts."""
+        return len(self.name.encode()) + len(self.principal.encode()) + len(self.host.encode())
+
 
 class AclFilter(NamedTuple):
     """A filter of DescribeAcls and DeleteAcls. A text of None matches every text, and ANY every number."""
@@ -95,6 +100,11 @@ class AclFilter(NamedTuple):
     def is_unknown(self) -> bool:
         """Whether a number is UNKNOWN, so that the filter cannot match."""
         return 0 in (self.resource, self.pattern, self.operation, self.permission)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the filter has the identity of one ACL, so that it matches this one at most."""
+        return None not in self and self.pattern != AclPattern.MATCH and AclOperation.ANY not in self
 
     def matches(self, acl: Acl) -> bool:
         return (

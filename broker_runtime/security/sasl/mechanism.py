@@ -1,4 +1,4 @@
-"""The interface of SASL mechanisms, for servers and for clients. Pure."""
+"""The interface of SASL mechanisms for servers; `kafka_bytes.sasl` has the client's side. Pure."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -76,23 +76,3 @@ class OneTurnMechanism:
 
     def checked(self, result: object, /) -> Step:
         raise AssertionError(f"{type(self).__name__} has no checks")
-
-
-class ClientMechanism(Protocol):
-    """The client's side of one exchange of a mechanism."""
-
-    @property
-    def name(self) -> str:
-        """The name of the mechanism."""
-        ...
-
-    def first(self) -> bytes:
-        """Return the first bytes for the server."""
-        ...
-
-    def step(self, token: bytes, /) -> bytes | None:
-        """Return the next bytes for the server; None if the exchange is complete. Raises SaslRefusedError.
-
-        It may take milliseconds, so callers run it in another thread.
-        """
-        ...

@@ -14,7 +14,6 @@ _OTHER_NAME = (
 )
 _PAIRS_MAX = 100
 """Pairs of a message. Very many would hold the event loop for milliseconds."""
-_ACKNOWLEDGEMENT = b"\x01"
 _NAME = r"(?:[^,=\0\x01]++|=2C|=3D)++"
 _MESSAGE = re.compile(
     rf"n,(?:a=(?P<authorization>{_NAME}))?,\x01(?P<pairs>(?:[A-Za-z]++=[\x20-\x7e\t\r\n]*+\x01)*+)\x01", re.DOTALL
@@ -49,22 +48,6 @@ class OAuthBearerServer:
             return result
         self._refused = str(result)
         return Challenge(INVALID_TOKEN.encode())
-
-
-class OAuthBearerClient:
-    """Sends a token."""
-
-    name = "OAUTHBEARER"
-
-    def __init__(self, token: str) -> None:
-        self._token = token
-
-    def first(self) -> bytes:
-        return f"n,,\x01auth=Bearer {self._token}\x01\x01".encode()
-
-    def step(self, token: bytes, /) -> bytes | None:
-        """Acknowledge a refusal."""
-        return _ACKNOWLEDGEMENT if token else None
 
 
 def _read(message: bytes) -> tuple[str, str]:

@@ -6,7 +6,7 @@ Texts are UTF-8 and are compared as they are, without the preparation of RFC 461
 import hmac
 from collections.abc import Mapping
 
-from broker_runtime.security.sasl.mechanism import PLAIN, Authenticated, OneTurnMechanism, SaslRefusedError, Step
+from broker_runtime.security.sasl.mechanism import Authenticated, OneTurnMechanism, SaslRefusedError, Step
 
 _PARTS = 3
 
@@ -40,22 +40,6 @@ class PlainServer(OneTurnMechanism):
                 "Authentication failed: Client requested an authorization id that is different from username"
             )
         return Authenticated(user)
-
-
-class PlainClient:
-    """Sends `user` and `password`."""
-
-    name = PLAIN
-
-    def __init__(self, user: str, password: str) -> None:
-        self._message = b"\0".join((b"", user.encode(), password.encode()))
-
-    def first(self) -> bytes:
-        return self._message
-
-    def step(self, token: bytes, /) -> bytes | None:
-        del token
-        return None
 
 
 def _refused(text: str) -> SaslRefusedError:

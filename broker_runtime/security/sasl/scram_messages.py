@@ -1,4 +1,4 @@
-"""The messages of SCRAM (RFC 5802), read and written. Pure. A message that cannot be read is refused."""
+"""The messages of SCRAM (RFC 5802), as a server reads and writes them. Pure. What cannot be read is refused."""
 
 import re
 from base64 import b64decode, b64encode
@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from broker_runtime.security.sasl.mechanism import SaslRefusedError
 
-GS2_HEADER = "n,,"
-"""What a client without channel binding and authorization id begins with."""
 _NONCE = r"[\x21-\x2b\x2d-\x7e]++"
 _SASL_NAME = r"(?:[^,=\0]++|=2C|=3D)++"
 _BASE64 = r"[A-Za-z0-9/+]++={0,2}+"
@@ -18,14 +16,9 @@ _CLIENT_FIRST = re.compile(
     rf"{_EXTENSIONS})",
     re.DOTALL,
 )
-_SERVER_FIRST = re.compile(
-    rf"(?:m=[^,\0]+,)?r=(?P<nonce>{_NONCE}),s=(?P<salt>{_BASE64}),i=(?P<iterations>[0-9]+){_EXTENSIONS}"
-)
 _CLIENT_FINAL = re.compile(
     rf"(?P<without_proof>c=(?:{_BASE64}),r=(?P<nonce>{_NONCE}){_EXTENSIONS}),p=(?P<proof>{_BASE64})", re.DOTALL
 )
-_SERVER_FINAL = re.compile(rf"(?:e=(?P<error>[^,\0]+)|v=(?P<signature>{_BASE64})){_EXTENSIONS}")
-_ITERATION_DIGITS_MAX = 9
 _BYTES_MAX = 65_536
 """Bytes of a message. A longer one would hold the event loop for milliseconds."""
 
@@ -63,18 +56,6 @@ class ClientFinal:
     proof: bytes
 
 
-def client_first_bare(user: str, nonce: str) -> str:
-    return f"n={user.replace('=', '=3D').replace(',', '=2C')},r={nonce}"
-
-
-def client_final_without_proof(nonce: str) -> str:
-    return f"c={_base64(GS2_HEADER.encode())},r={nonce}"
-
-
-def client_final(without_proof: str, proof: bytes) -> str:
-    return f"{without_proof},p={_base64(proof)}"
-
-
 def server_final(signature: bytes) -> str:
     return f"v={_base64(signature)}"
 
@@ -91,24 +72,9 @@ def read_client_first(message: bytes) -> ClientFirst:
     )
 
 
-def read_server_first(message: bytes) -> ServerFirst:
-    found = _matched(_SERVER_FIRST, message, "first message of the server")
-    if len(found["iterations"]) > _ITERATION_DIGITS_MAX:
-        raise SaslRefusedError("the server asks for too many iterations")
-    return ServerFirst(found["nonce"], _bytes(found["salt"]), int(found["iterations"]))
-
-
 def read_client_final(message: bytes) -> ClientFinal:
     found = _matched(_CLIENT_FINAL, message, "last message of the client")
     return ClientFinal(found["without_proof"], found["nonce"], _bytes(found["proof"]))
-
-
-def read_server_final(message: bytes) -> bytes:
-    """Return the server's signature."""
-    found = _matched(_SERVER_FINAL, message, "last message of the server")
-    if found["error"] is not None:
-        raise SaslRefusedError(f"the server refuses the credential: {found['error'][:64]}")
-    return _bytes(found["signature"])
 
 
 def _matched(form: re.Pattern[str], message: bytes, what: str) -> "re.Match[str]":

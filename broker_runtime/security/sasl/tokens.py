@@ -69,7 +69,7 @@ def read_keys(text: bytes) -> Keys:
     try:
         listed = json.loads(text)["keys"]
         found = [key for each in listed[:_KEYS_MAX] if (key := _key(each)) is not None]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise KeySetError("it is not a JSON Web Key Set") from None
     if not found:
         raise KeySetError("it has no key for signatures by RSA, ECDSA or EdDSA")

@@ -5,7 +5,6 @@ Like Apache Kafka it tolerates text around blocks, headers inside of them, CRLF,
 
 import re
 from base64 import b64decode, b64encode
-from binascii import Error
 from typing import NamedTuple
 
 from broker_runtime.errors import ConfigError
@@ -64,7 +63,7 @@ def _blocks(text: str, source: str) -> list[PemBlock]:
         headers = tuple(line for line in lines if ":" in line)
         try:
             der = b64decode("".join(line for line in lines if ":" not in line), validate=True)
-        except Error:
+        except ValueError:
             raise ConfigError(f"{source}: a block {match[1]} is not valid base64; copy the file again") from None
         # Only these two matter: OpenSSL decrypts an old key by them, and takes any other header for a mistake.
         kept = tuple(line for line in headers if line.startswith(("Proc-Type:", "DEK-Info:")))

@@ -186,6 +186,10 @@ class OsFile:
         os.close(self._fd)
 
 
+FOLDER_MODE, _FILE_MODE = 0o750, 0o640
+"""Permissions of new folders and files, which the umask may narrow. Other users see nothing: logs have secrets."""
+
+
 class OsFileSystem:
     """The operating system's files; failures raise OSError."""
 
@@ -193,7 +197,7 @@ class OsFileSystem:
         flags = os.O_RDWR | os.O_CLOEXEC
         if create:
             flags |= os.O_CREAT | os.O_TRUNC
-        return OsFile(os.open(path, flags, 0o644))
+        return OsFile(os.open(path, flags, _FILE_MODE))
 
     def exists(self, path: Path) -> bool:
         return path.exists()
@@ -205,7 +209,7 @@ class OsFileSystem:
         return sorted(os.listdir(path))
 
     def mkdir(self, path: Path) -> None:
-        path.mkdir(parents=True, exist_ok=True)
+        path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
 
     def rename(self, source: Path, target: Path) -> None:
         os.rename(source, target)
@@ -228,6 +232,6 @@ class OsFileSystem:
         return found.f_bavail * found.f_frsize
 
     def lock(self, path: Path) -> OsFile:
-        file = OsFile(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
+        file = OsFile(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE))
         fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
         return file

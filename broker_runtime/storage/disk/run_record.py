@@ -127,6 +127,6 @@ class RunRecord:
             if found["version"] != 0:
                 raise ValueError(f"version {found['version']}")
             return int(found["brokerEpoch"]), str(found.get("bootId", UNKNOWN_BOOT))
-        except (ValueError, KeyError, TypeError, OverflowError) as error:
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             log.warning("%s is damaged, so this start assumes that records may be lost: %r", path, error)
             return UNKNOWN_EPOCH, UNKNOWN_BOOT

@@ -96,9 +96,20 @@ def check(
     ] = None,
     data_dir: DataDirOption = DATA_DIR,
     cluster: ClusterOption = None,
+    running: Annotated[
+        bool, typer.Option("--running", help="The cluster runs: the newest boot of a broker needs no end.")
+    ] = False,
+    segment_ms: Annotated[
+        int | None, typer.Option("--segment-ms", help="segment.ms of the audit log's observer.", min=1)
+    ] = None,
 ) -> None:
-    """Check for holes, duplicates, gaps and corrupt files. Exit code 1 if any are found."""
-    _become("check", "--", target or str(_found(data_dir, cluster).segments))
+    """Check for holes, duplicates, gaps, corrupt files, boots without an end and brokers without a file.
+
+    Exit code 1 if any are found.
+    """
+    options = ["--running"] if running else []
+    options += [] if segment_ms is None else ["--segment-ms", str(segment_ms)]
+    _become("check", *options, "--", target or str(_found(data_dir, cluster).segments))
 
 
 @audit.command(context_settings=_THROUGH)

@@ -9,52 +9,53 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Command(NamedTuple):
+    """A subcommand. `module` of this package has a function, or a group of commands, of its name.
+
+    A module may set `PARSED_BY`, the class of typer's command. `program` is run by exec instead, as `python -m`.
+    """
+
+    help: str
+    module: str = ""
+    program: str = ""
+
 
 COMMANDS = {
-    "up": "run clusters from manifests as processes on this machine",
-    "status": "show clusters, brokers, listener addresses and quotas of `sluicegate up`",
-    "quotas": "show the limits of brokers, listeners and addresses: current rate, share of time blocked",
-    "why": "show which quotas delay or reject an address, on which broker, since when",
-    "brokers": "show what brokers report about themselves: releases, protocol versions, tags",
-    "damage": "list offsets that brokers cannot read, or accept their loss",
-    "groups": "manage consumer groups: list, describe with lag and members, reset-offsets, delete",
-    "plan": "preview the effect of manifests: objects created, settings changed, restarts and why, refusals",
-    "validate": "check manifests as the API server would, offline",
-    "storm": "open many connections to a listener to test its limits",
-    "crds": "print or write the CustomResourceDefinitions",
-    "broker": "run one broker: `sluicegate broker --config server.properties`",
-    "audit": "use the audit log: tail, query, check, land, upkeep, publish, follow, report",
+    "up": Command("run clusters from manifests as processes on this machine", "manifests.up"),
+    "status": Command("show clusters, brokers, listener addresses and quotas of `sluicegate up`", "fleets.status"),
+    "quotas": Command(
+        "show the limits of brokers, listeners and addresses: current rate, share of time blocked", "fleets.quotas"
+    ),
+    "why": Command("show which quotas delay or reject an address, on which broker, since when", "fleets.why"),
+    "brokers": Command(
+        "show what brokers report about themselves: releases, protocol versions, tags", "fleets.brokers"
+    ),
+    "damage": Command("list offsets that brokers cannot read, or accept their loss", "fleets.damage"),
+    "groups": Command(
+        "manage consumer groups: list, describe with lag and members, reset-offsets, delete", "groups.groups"
+    ),
+    "plan": Command(
+        "preview the effect of manifests: objects created, settings changed, restarts and why, refusals",
+        "manifests.plan",
+    ),
+    "validate": Command("check manifests as the API server would, offline", "manifests.validate"),
+    "storm": Command("open many connections to a listener to test its limits", "storms.storm"),
+    "crds": Command("print or write the CustomResourceDefinitions", "manifests.crds"),
+    "broker": Command("run one broker: `sluicegate broker --config server.properties`", program="broker_runtime"),
+    "audit": Command("use the audit log: tail, query, check, land, upkeep, publish, follow, report", "audit"),
 }
-
-MODULES = {
-    "up": "manifests.up",
-    "status": "fleets.status",
-    "quotas": "fleets.quotas",
-    "why": "fleets.why",
-    "brokers": "fleets.brokers",
-    "damage": "fleets.damage",
-    "groups": "groups.groups",
-    "plan": "manifests.plan",
-    "validate": "manifests.validate",
-    "storm": "storms.storm",
-    "crds": "manifests.crds",
-    "audit": "audit",
-}
-"""The module of each command in this package. It has a function, or a group of commands, of the command's name.
-
-A module may set `PARSED_BY`, the class of typer's command.
-"""
-
-PROGRAMS = {"broker": "broker_runtime"}
-"""Commands that are run by exec, as `python -m` of these packages."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     # Until the command handles SIGINT itself, Ctrl-C ends it without a traceback: loading takes half a second.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if given and given[0] in PROGRAMS:
-        os.execv(sys.executable, [sys.executable, "-m", PROGRAMS[given[0]], *given[1:]])
+    chosen = COMMANDS.get(given[0]) if given else None
+    if chosen is not None and chosen.program:
+        os.execv(sys.executable, [sys.executable, "-m", chosen.program, *given[1:]])
     try:
         import typer  # noqa: PLC0415 - programs need none of it
     except ModuleNotFoundError:
@@ -69,21 +70,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     # Without a callback typer makes a single command the whole program, and its name an argument.
     app.callback()(_no_options)
-    for name in given[:1] if given and given[0] in COMMANDS else COMMANDS:
-        if name in PROGRAMS:
-            app.command(name, help=_sentence(name))(_no_options)
+    for name, command in COMMANDS.items() if chosen is None else [(given[0], chosen)]:
+        help_text = f"{command.help[0].upper()}{command.help[1:]}."
+        if command.program:
+            app.command(name, help=help_text)(_no_options)
             continue
-        module = importlib.import_module(f"sluicegate_operator.cli.{MODULES[name]}")
-        command = getattr(module, name)
-        if isinstance(command, typer.Typer):
-            app.add_typer(command, name=name, help=_sentence(name))
+        module = importlib.import_module(f"sluicegate_operator.cli.{command.module}")
+        part = getattr(module, name)
+        if isinstance(part, typer.Typer):
+            app.add_typer(part, name=name, help=help_text)
         else:
-            app.command(name, help=_sentence(name), cls=getattr(module, "PARSED_BY", None))(command)
+            app.command(name, help=help_text, cls=getattr(module, "PARSED_BY", None))(part)
     app(given, prog_name="sluicegate")
-
-
-def _sentence(name: str) -> str:
-    return f"{COMMANDS[name][0].upper()}{COMMANDS[name][1:]}."
 
 
 def _no_options() -> None:

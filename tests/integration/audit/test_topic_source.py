@@ -82,7 +82,7 @@ def facts_of(spark: SparkSession, source: str, written: Path) -> dict[str, list[
     days = found.touched
     told = {
         "days": sorted(map(str, days)),
-        "holes": list(map(str, found.holes)),
+        "holes": list(map(str, found.holes(WEEK.now_us))),
         "apart": list(map(str, found.set_aside)),
     }
     prepare(spark, FolderTarget(written))

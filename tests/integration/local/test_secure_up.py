@@ -132,6 +132,21 @@ def test_certificate_and_password_outlive_up_and_no_broker_restarts_for_them(up:
         assert "a password" not in again.output(), "brokers have the password already"
 
 
+def test_the_certificates_between_nodes_are_renewed_without_a_restart(up: LocalUp) -> None:
+    authority = up.data_dir / "secrets" / "default" / "shop-cluster-ca" / "tls.crt"
+    trusted = up.data_dir / "secrets" / "default" / "shop-cluster-tls" / "truststore.pem"
+    old, pids = authority.read_text(), up.pids()
+    edit(
+        up.manifests / "cluster.yaml",
+        r"name: shop\nspec",
+        'name: shop\n  annotations: {sluicegate.dev/force-renew: "1"}\nspec',
+    )
+    up.wait_until(lambda: authority.read_text() != old, "a new authority")
+    up.wait_until(lambda: trusted.read_text() == authority.read_text(), "nodes that trust only the new one")
+    assert produced("orders", settings(up)["confluent_kafka"]) is None
+    assert up.pids() == pids
+
+
 def test_a_new_password_and_a_removed_user(up: LocalUp) -> None:
     old, before, pids = password(up), settings(up)["confluent_kafka"], up.pids()
     edit(

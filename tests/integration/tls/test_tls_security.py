@@ -81,6 +81,20 @@ def test_observers_see_the_principal_of_the_certificate(
     assert counted(broker, "successful_authentication_total") > before
 
 
+def test_open_connections_are_shown_by_their_cipher(broker: BrokerProcess, world: TlsWorld) -> None:
+    context = ssl.create_default_context(cafile=str(world.trusted))
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers("ECDHE-ECDSA-AES128-GCM-SHA256")
+    labels = f'listener="{LISTENER}",cipher="TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",protocol="TLSv1.2"'
+    name = f"{SERVER}connections{{{labels}}}"
+    with (
+        socket.create_connection((broker.host, broker.port(LISTENER)), timeout=PATIENCE_S) as plain,
+        context.wrap_socket(plain, server_hostname="localhost"),
+    ):
+        until(lambda: broker.metrics().get(name) == 1, "the connection is counted")
+    until(lambda: name not in broker.metrics(), "an ended connection is not counted")
+
+
 def test_a_client_that_does_not_trust_the_broker_is_counted_with_its_reason(
     broker: BrokerProcess, world: TlsWorld, tmp_path: Path
 ) -> None:

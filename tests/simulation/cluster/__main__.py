@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from tests.simulation.cluster.cluster import Result, simulate
 from tests.simulation.cluster.faults.schedule import FAULTS
-from tests.simulation.cluster.shape import GROUPS, PUSH, ROTTEN, shape_of
+from tests.simulation.cluster.shape import GROUPS, PUSH, ROTTEN, SECURED, shape_of
 from tests.simulation.cluster.trace import Trace
 
-SHAPES = {"groups": GROUPS, "push": PUSH, "rotten": ROTTEN}
+SHAPES = {"groups": GROUPS, "push": PUSH, "rotten": ROTTEN, "secured": SECURED}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -27,7 +27,7 @@ class Admin:
         self._cluster = cluster
         self._asked = 0
 
-    async def _ask(self, api_key: int, version: int, content: Fields) -> Entity | None:
+    async def ask(self, api_key: int, version: int, content: Fields) -> Entity | None:
         """The answer of any broker; None if none answers."""
         self._asked += 1
         owner, view = self._cluster.client(f"admin-{self._asked}")
@@ -51,13 +51,13 @@ class Admin:
             "assignments": (),
             "configs": (),
         }
-        answer = await self._ask(CREATE_TOPICS, 7, {"topics": [topic], "timeout": 3000, "validate_only": False})
+        answer = await self.ask(CREATE_TOPICS, 7, {"topics": [topic], "timeout": 3000, "validate_only": False})
         return None if answer is None else ErrorCode(int(answer.topics[0].error_code))
 
     async def grow_topic(self, name: str, partitions: int) -> str:
         """Add partitions; return the controller's answer."""
         topic = {"name": name, "count": partitions, "assignments": None}
-        answer = await self._ask(CREATE_PARTITIONS, 3, {"topics": [topic], "timeout": 3000, "validate_only": False})
+        answer = await self.ask(CREATE_PARTITIONS, 3, {"topics": [topic], "timeout": 3000, "validate_only": False})
         return "no answer" if answer is None else ErrorCode(int(answer.results[0].error_code)).name
 
     async def has_topic(self, name: str, partitions: int) -> bool:
@@ -70,7 +70,7 @@ class Admin:
         return False
 
     async def delete_topic(self, name: str) -> bool:
-        answer = await self._ask(DELETE_TOPICS, 4, {"topic_names": (name,), "timeout": 3000})
+        answer = await self.ask(DELETE_TOPICS, 4, {"topic_names": (name,), "timeout": 3000})
         return answer is not None and ErrorCode(int(answer.responses[0].error_code)) == ErrorCode.NONE
 
     async def delete_records(self, key: Key, before: int) -> int | None:
@@ -95,12 +95,12 @@ class Admin:
         """Reassign a partition; return the controller's answer."""
         partition = {"partition_index": index, "replicas": tuple(replicas)}
         content = {"timeout": 3000, "topics": [{"name": topic, "partitions": [partition]}]}
-        answer = await self._ask(ALTER_PARTITION_REASSIGNMENTS, 0, content)
+        answer = await self.ask(ALTER_PARTITION_REASSIGNMENTS, 0, content)
         if answer is None:
             return "no answer"
         codes = [answer.error_code, *(part.error_code for found in answer.responses for part in found.partitions)]
         return ", ".join(ErrorCode(int(code)).name for code in codes)
 
     async def elect_preferred(self) -> str:
-        answer = await self._ask(ELECT_LEADERS, 2, {"election_type": 0, "topic_partitions": None, "timeout": 3000})
+        answer = await self.ask(ELECT_LEADERS, 2, {"election_type": 0, "topic_partitions": None, "timeout": 3000})
         return "no answer" if answer is None else ErrorCode(int(answer.error_code)).name

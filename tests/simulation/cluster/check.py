@@ -350,6 +350,9 @@ def figures(cluster: "Cluster") -> Mapping[str, int]:
     counts["handovers"] = sum(group.ownership.handovers for group in cluster.groups)
     counts["shared unnoticed"] = sum(group.ownership.shared_unnoticed for group in cluster.groups)
     counts["chunks"] = cluster.network.figures.chunks
+    if cluster.shape.secured:
+        sessions = cluster.sessions
+        counts["sessions"], counts["renewed"], counts["refused"] = sessions.granted, sessions.renewed, sessions.refused
     if cluster.operator is not None:
         counts["fenced"], counts["stale orders"] = cluster.operator.accepted, cluster.operator.refused
         counts["terms ended"] = cluster.operator.terms_ended

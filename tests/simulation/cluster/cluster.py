@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from broker_runtime.metadata.image import MetadataImage
-from tests.simulation.cluster import check
+from tests.simulation.cluster import check, logins
 from tests.simulation.cluster.admin import Admin
 from tests.simulation.cluster.client import Consumer, Deletions, Lane, Producer
 from tests.simulation.cluster.connection import Address, ClusterView, Key
 from tests.simulation.cluster.faults import schedule
 from tests.simulation.cluster.faults.moments import Moments
+from tests.simulation.cluster.logins import Login, Passwords
 from tests.simulation.cluster.machine.loop import Owner, SimulationError, VirtualLoop
 from tests.simulation.cluster.machine.network import Network
 from tests.simulation.cluster.machine.process import Process, Surroundings, replaced_operating_system
@@ -88,6 +89,7 @@ class Cluster:
         self.random = random.Random(f"{seed}/cluster")
         self.network = loop.connector = Network(loop, seed, shape.delay_factor)
         self.around = Surroundings(loop, self.network, trace.note)
+        self.sessions = self.around.sessions
         self.lanes: list[Lane] = []
         self.consumers: list[Consumer] = []
         self.producers: list[Producer] = []
@@ -103,6 +105,7 @@ class Cluster:
         self.lossy: Process | None = None
         """The broker that has lost power or has a failing disk, until every replica is in sync again."""
         self.admin = Admin(self)
+        self.passwords = Passwords(self)
         self.operator = Operator(self) if shape.operator_looks_s else None
         self._clients = 0
         self._topics_made: Counter[str] = Counter()
@@ -138,6 +141,8 @@ class Cluster:
         host = f"10.0.0.{number}"
         listeners = [f"PLAINTEXT://{host}:9092", f"REPLICATION://{host}:9091"]
         roles = ["broker"]
+        if self.shape.secured:
+            listeners.append(f"SECURE://{host}:{logins.PORT}")
         if as_controller:
             listeners.append(as_controller["listeners"])
             roles.append("controller")
@@ -154,6 +159,7 @@ class Cluster:
             "log.segment.bytes": str(self.shape.segment_bytes),
             "log.flush.interval.messages": str(self.shape.flush_messages),
             "offsets.topic.replication.factor": str(self.shape.replication_factor),
+            **(logins.KEYS if self.shape.secured else {}),
         }
         return Process(self.around, f"broker-{number}", host, properties)
 
@@ -180,12 +186,15 @@ class Cluster:
 
     # Clients
 
-    def client(self, name: str) -> tuple[Owner, ClusterView]:
+    def client(self, name: str, *, authenticates: bool = False) -> tuple[Owner, ClusterView]:
+        """A client's machine and its view; with `authenticates` it uses the listener with SASL, if there is one."""
         self._clients += 1
         owner = Owner(name, f"10.0.2.{self._clients}")
         self.owners.append(owner)
-        bootstrap: list[Address] = [(broker.host, 9092) for broker in self.brokers]
-        return owner, ClusterView(bootstrap, random.Random(f"{self.seed}/{name}"))
+        is_secured = authenticates and self.shape.secured
+        bootstrap: list[Address] = [(broker.host, logins.PORT if is_secured else 9092) for broker in self.brokers]
+        login = Login(self, random.Random(f"{self.seed}/{name}/login")) if is_secured else None
+        return owner, ClusterView(bootstrap, random.Random(f"{self.seed}/{name}"), login)
 
     def add_clients(self, topic: str, partitions: int) -> None:
         # A topic that is created again has other producers, and therefore other values.
@@ -225,14 +234,14 @@ class Cluster:
             del self.deletions[key]
 
     def _produce(self, lane: Lane, kind: type[Producer] = Producer) -> None:
-        owner, view = self.client(lane.name)
+        owner, view = self.client(lane.name, authenticates=True)
         producer = kind(lane, view, self.around.mistake, self.around.wall_ms, self.shape.pause_max_s)
         self.lanes.append(lane)
         self.producers.append(producer)
         self.run_as(owner, producer.run())
 
     def _consume(self, key: Key) -> None:
-        owner, view = self.client(f"consumer-{key[0]}-{key[1]}")
+        owner, view = self.client(f"consumer-{key[0]}-{key[1]}", authenticates=True)
         consumer = Consumer(key, view, self.deletions[key], self.around.mistake)
         self.consumers.append(consumer)
         self.run_as(owner, consumer.run())
@@ -285,12 +294,18 @@ class Cluster:
         self.around.mistake(f"{what} within {timeout_s:g} s: {missing or 'no'}")
         return False
 
+    async def _prepare(self) -> bool:
+        """Create what clients need. False and a mistake if that is impossible."""
+        if not await self.admin.has_topic("orders", self.shape.partitions):
+            return False
+        return not self.shape.secured or await self.passwords.create()
+
     async def run(self) -> None:
         for process in self.processes:
             process.start()
         if not await self.until("the cluster starts", lambda: check.everybody_serves(self), 30):
             return
-        if not await self.admin.has_topic("orders", self.shape.partitions):
+        if not await self._prepare():
             return
         self.add_clients("orders", self.shape.partitions)
         if not await self._add_groups():
@@ -314,6 +329,8 @@ class Cluster:
             await asyncio.sleep(2.0)
             if await self.until("the cluster is whole again", lambda: check.is_whole(self), _RECOVERY_S):
                 await check.judge(self)
+                if self.shape.secured:
+                    await logins.judge(self)
         finally:
             supervisor.cancel()
 

@@ -3,9 +3,10 @@
 import asyncio
 import random
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 from broker_runtime.wire.header import response_prefix
 from broker_runtime.wire.messages import Entity, Fields, decode_response
@@ -14,10 +15,12 @@ from tests.support.requests.request_frames import encode_request
 
 Address = tuple[str, int]
 Key = tuple[str, int]
+Ask = Callable[[int, int, Fields], Awaitable[Entity]]
+"""Sends a request on one connection and returns the answer."""
 _SIZE = struct.Struct(">i")
 _REQUEST_TIMEOUT_S = 3.0
-_METADATA_VERSION = 9
-_ALL_TOPICS: Mapping[str, object] = {
+METADATA_VERSION = 9
+ALL_TOPICS: Mapping[str, object] = {
     "topics": None,
     "allow_auto_topic_creation": False,
     "include_cluster_authorized_operations": False,
@@ -54,11 +57,21 @@ class _Protocol(asyncio.Protocol):
             self.waiting.set_exception(Unanswered("hung up"))
 
 
+class Authenticates(Protocol):
+    """The authentication of a client's connections. Both return when to renew, and raise Unanswered if refused."""
+
+    async def begin(self, ask: Ask, address: Address) -> float: ...
+
+    async def renew(self, ask: Ask, address: Address) -> float: ...
+
+
 class Connection:
     """A connection to one broker, one request at a time; it reconnects after a loss."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, login: Authenticates | None = None) -> None:
         self.address = address
+        self._login = login
+        self._renews_s = 0.0
         self.number = 0
         """Number of times that it was connected."""
         self._protocol: _Protocol | None = None
@@ -69,15 +82,18 @@ class Connection:
         try:
             async with asyncio.timeout(timeout_s):
                 protocol = await self._connected()
-                protocol.waiting = asyncio.get_running_loop().create_future()
-                self._send(protocol, api_key, version, content)
-                frame = await protocol.waiting
+                return await self._exchange(protocol, api_key, version, content)
         except (TimeoutError, OSError) as error:
             self.close()
             raise Unanswered(str(error) or "too late") from None
         except Unanswered:
             self.close()
             raise
+
+    async def _exchange(self, protocol: _Protocol, api_key: int, version: int, content: Fields) -> Entity:
+        protocol.waiting = asyncio.get_running_loop().create_future()
+        self._send(protocol, api_key, version, content)
+        frame = await protocol.waiting
         assert int.from_bytes(frame[4:8], "big") == self._correlation_id
         return decode_response(api_key, version, memoryview(frame)[len(response_prefix(api_key, version, 0, 0)) :])
 
@@ -87,17 +103,28 @@ class Connection:
             async with asyncio.timeout(_REQUEST_TIMEOUT_S):
                 protocol = await self._connected()
         except (TimeoutError, OSError) as error:
+            self.close()
             raise Unanswered(str(error) or "too late") from None
+        except Unanswered:
+            self.close()
+            raise
         self._send(protocol, api_key, version, content)
 
     async def _connected(self) -> _Protocol:
-        protocol = self._protocol
+        protocol, loop = self._protocol, asyncio.get_running_loop()
         if protocol is None or protocol.lost:
-            loop = asyncio.get_running_loop()
             _, protocol = await loop.create_connection(_Protocol, *self.address)
             self._protocol = protocol
             self.number += 1
+            if self._login is not None:
+                self._renews_s = await self._login.begin(*self._of(protocol))
+        elif self._login is not None and loop.time() > self._renews_s:
+            self._renews_s = await self._login.renew(*self._of(protocol))
         return protocol
+
+    def _of(self, protocol: _Protocol) -> tuple[Ask, Address]:
+        """How its login asks on it, and its address as the broker sees it."""
+        return partial(self._exchange, protocol), protocol.transport.address
 
     def _send(self, protocol: _Protocol, api_key: int, version: int, content: Fields) -> None:
         self._correlation_id += 1
@@ -112,7 +139,8 @@ class Connection:
 class ClusterView:
     """The cluster as a client knows it: the addresses that it was given, and the leaders."""
 
-    def __init__(self, bootstrap: Sequence[Address], rng: random.Random) -> None:
+    def __init__(self, bootstrap: Sequence[Address], rng: random.Random, login: Authenticates | None = None) -> None:
+        self._login = login
         self.random = rng
         self.leaders: dict[Key, int] = {}
         self._bootstrap = list(bootstrap)
@@ -127,7 +155,7 @@ class ClusterView:
 
     async def refresh(self) -> None:
         """Read the metadata. Raises Unanswered."""
-        found = await self.ask_any(METADATA, _METADATA_VERSION, _ALL_TOPICS)
+        found = await self.ask_any(METADATA, METADATA_VERSION, ALL_TOPICS)
         self._addresses = {int(b.node_id): (str(b.host), int(b.port)) for b in found.brokers}
         self.leaders = {
             (str(topic.name), int(part.partition_index)): int(part.leader_id)
@@ -172,7 +200,7 @@ class ClusterView:
         return leader, address
 
     def _connection(self, address: Address) -> Connection:
-        return self._connections.setdefault(address, Connection(address))
+        return self._connections.setdefault(address, Connection(address, self._login))
 
     async def leader_known(self, key: Key) -> None:
         while key not in self.leaders:

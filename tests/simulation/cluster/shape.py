@@ -39,6 +39,8 @@ class Shape:
     """Number of clients that commit offsets, each to a separate group."""
     groups: tuple[str, ...] = ()
     """Kinds of groups that share the partitions of a separate topic: those of group.KINDS."""
+    secured: bool = False
+    """Whether producers and consumers authenticate by SCRAM, in sessions that end."""
     operator_looks_s: float = 0.0
     """Mean time between two checks of pods and controllers by the operator; 0: no operator."""
     operator_errs: float = 0.0
@@ -100,6 +102,24 @@ PUSH = replace(
     ),
 )
 """Groups whose coordinator calls its consumers, which fail too."""
+SECURED = replace(
+    HARSH,
+    secured=True,
+    faults=(
+        "password",
+        "kill",
+        "kill_controller",
+        "power_loss_of_controller",
+        "pause",
+        "cut_off_from_controllers",
+        "slow",
+        "jump",
+        "reset",
+        "controlled_restart",
+    ),
+    faults_s=12.0,
+)
+"""Passwords change while controllers and brokers fail, and sessions end."""
 ROTTEN = replace(
     HARSH,
     segment_bytes=4000,

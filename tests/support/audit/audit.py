@@ -65,11 +65,19 @@ class ManualTimers:
 class AuditBench:
     """One boot of a broker that does nothing but write its audit log into `folder`."""
 
-    def __init__(self, fs: FileSystem, folder: Path, boot_id: str = "0001", **config: str) -> None:
+    def __init__(
+        self,
+        fs: FileSystem,
+        folder: Path,
+        boot_id: str = "0001",
+        broker: tuple[str, int] = ("cluster", 7),
+        /,
+        **config: str,
+    ) -> None:
         self.clock = ManualClock()
         self.timers = ManualTimers(self.clock)
         given = {name.replace("_", "."): value for name, value in config.items()}
-        identity = SpoolIdentity("cluster", 7, boot_id)
+        identity = SpoolIdentity(*broker, boot_id)
         environment = AuditDependencies(identity, folder, API_NAMES, fs, self.clock, self.timers.call_later)
         self.log = AuditLog(read_settings(given), environment)
         self.connection = NotedConnection()

@@ -120,7 +120,8 @@ def minutes_of_a_demo() -> Rows:
         rows["rollup"] += _histogram(request, 2000, 900)
         rows["rollup"].append({**request, "topic": "orders", "requests": 900, "request_bytes": 60_000, "records": 900})
     rows["coverage"].append(
-        {"event_date": start.date(), "cluster_id": "demo", "broker_id": 0, "first_ts": start}
+        {"event_date": start.date(), "window_start": start.replace(second=0)}
+        | {"cluster_id": "demo", "broker_id": 0, "first_ts": start}
         | {"last_ts": start + timedelta(seconds=131), "events": 2700, "gaps": 0, "missing": 0}
     )
     rows["completeness"].append(
@@ -265,6 +266,7 @@ def _coverage(day: date) -> Iterator[dict[str, Any]]:
         last = min(_at(day, 24) - timedelta(seconds=1), END)
         row = {
             "event_date": day,
+            "window_start": _at(day),
             "cluster_id": cluster_id,
             "broker_id": broker_id,
             "first_ts": _at(day),

@@ -61,8 +61,8 @@ class MemoryTransport:
         self.room -= len(taken)
         return len(taken)
 
-    def on_handshake(self, ended: Callable[[Principal | None], None], /) -> bool:
-        del ended
+    def on_handshake(self, ended: Callable[[Principal | None], None], begun: Callable[[], None], /) -> bool:
+        del ended, begun
         return False
 
     def waits_for(self, *, read: bool, write: bool) -> tuple[bool, bool]:

@@ -122,8 +122,8 @@ class BufferedTls:
         while self._unsent:
             self._unsent = self._unsent[self._below.write([self._unsent]) :]
 
-    def on_handshake(self, ended: Callable[[Principal | None], None], /) -> bool:
-        del ended
+    def on_handshake(self, ended: Callable[[Principal | None], None], begun: Callable[[], None], /) -> bool:
+        del ended, begun
         return False
 
     def waits_for(self, *, read: bool, write: bool) -> tuple[bool, bool]:

@@ -169,6 +169,7 @@ class AcknowledgedWorkload:
         security: Mapping[str, Any] = _OPEN,
         group: str = _GROUP,
     ) -> None:
+        """`security` has librdkafka's settings of TLS and SASL. `check` then needs `raw`."""
         self._security = dict(security)
         self._group = group
         self._bootstrap = bootstrap

@@ -5,11 +5,12 @@ import random
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 from uuid import UUID
 
+from kio.schema.errors import ErrorCode
 from kio.serial import entity_writer
 
 from broker_runtime.apis.request.context import ApiSpec
@@ -49,6 +50,8 @@ def _value(field: Any, hint: Any, rng: random.Random, texts: Sequence[str]) -> A
         "records": rng.randbytes(80),
         "bytes": rng.randbytes(20),
         "uint16": rng.randrange(2**16),
+        "error_code": rng.choice((ErrorCode.none, ErrorCode.not_controller, ErrorCode.unknown_server_error)),
+        "datetime_i64": datetime(2026, 11, 29, tzinfo=UTC),
     }
     return plain[kind] if kind in plain else rng.choice(NUMBERS)
 

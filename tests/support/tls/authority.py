@@ -18,7 +18,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-_BEGIN = datetime(2020, 1, 1, tzinfo=UTC)
+VALID_FROM = datetime(2020, 1, 1, tzinfo=UTC)
+"""When the validity of each certificate begins."""
 _YEARS = 100
 
 
@@ -90,7 +91,7 @@ class Authority:
             key = rsa.generate_private_key(65537, rsa_bits)
         name = subject if isinstance(subject, x509.Name) else x509.Name.from_rfc4514_string(subject)
         usage = (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)
-        ends = None if valid_for is None else _BEGIN + valid_for
+        ends = None if valid_for is None else VALID_FROM + valid_for
         made = _signed(name, key, self.own.certificate.subject, self.own.key, names=names, usage=usage, ends=ends)
         return Issued(made, key)
 
@@ -112,8 +113,8 @@ def _signed(
         .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(_BEGIN)
-        .not_valid_after(ends or _BEGIN.replace(year=_BEGIN.year + _YEARS))
+        .not_valid_before(VALID_FROM)
+        .not_valid_after(ends or VALID_FROM.replace(year=VALID_FROM.year + _YEARS))
         .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False)

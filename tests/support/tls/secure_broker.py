@@ -1,5 +1,6 @@
 """Properties of brokers with TLS, and of clients that connect to them."""
 
+import ssl
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -39,6 +40,12 @@ class TlsWorld:
         if files is not None:
             settings |= {"ssl.certificate.location": str(files.certificate), "ssl.key.location": str(files.key)}
         return settings
+
+    def context(self, files: KeyFiles) -> ssl.SSLContext:
+        """Settings of a client that wants Python's own, such as aiokafka."""
+        context = ssl.create_default_context(cafile=str(self.trusted))
+        context.load_cert_chain(str(files.certificate), str(files.key))
+        return context
 
     def kafka_python(self, files: KeyFiles | None = None) -> dict[str, str]:
         """Settings of a client of kafka-python."""

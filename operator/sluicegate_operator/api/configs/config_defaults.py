@@ -91,6 +91,8 @@ BROKER_DEFAULTS: Mapping[str, str] = {
     "sluicegate.controller.connection.setup.timeout.ms": "1000",
     "sluicegate.acls.decisions.max": "10000",
     "sluicegate.acls.max": "100000",
+    "sluicegate.acls.text.bytes.max": "50000000",
+    "sluicegate.scram.users.max": "100000",
     "sluicegate.fetch.repeated.partitions.max": "30000",
     "sluicegate.fetch.session.partitions.max": "100000",
     "sluicegate.frame.receive.timeout.ms": "30000",

@@ -44,6 +44,7 @@ _ITEMS_OF_APIS = Matching(
 _PRINCIPALS = Matching(
     "^( *[^:; ][^:;]*:[^;]+(;|$))*$",
     "must be principals such as User:alice, separated by semicolons",
+    "principals",
 )
 _AUTHORIZER = Matching(
     "^(org[.]apache[.]kafka[.]metadata[.]authorizer[.]StandardAuthorizer)?$",
@@ -99,6 +100,7 @@ TLS_KEYS = (
     "security.inter.broker.protocol",
     "sluicegate.tls.files.check.interval.ms",
     "sluicegate.tls.handshake.timeout.ms",
+    "sluicegate.tls.handshakes.max",
     "sluicegate.tls.pem.max.bytes",
     "sluicegate.tls.server.name",
     "ssl.allow.dn.changes",
@@ -266,6 +268,8 @@ BROKER_CONFIG: Mapping[str, ConfigValue] = {
     "sluicegate.controller.connection.setup.timeout.ms": long(1),
     "sluicegate.acls.decisions.max": WholeNumber(1),
     "sluicegate.acls.max": WholeNumber(1, 1_000_000),
+    "sluicegate.acls.text.bytes.max": WholeNumber(1_000),
+    "sluicegate.scram.users.max": WholeNumber(1, 1_000_000),
     "sluicegate.fetch.repeated.partitions.max": WholeNumber(0),
     "sluicegate.fetch.session.partitions.max": WholeNumber(0),
     "sluicegate.frame.receive.timeout.ms": long(1),

@@ -57,11 +57,11 @@ class WholeNumber:
         return str(int(text)) if self.accepts(text) else text
 
 
-Meaning = Literal["text", "word", "number", "list", "set", "counts"]
+Meaning = Literal["text", "word", "number", "list", "set", "counts", "principals"]
 """How texts are compared.
 
 In the order of the names: letter by letter, ignoring case, as numbers, item by item, as items in any order, as
-NAME:count pairs in any order.
+NAME:count pairs in any order, as items between semicolons in any order.
 """
 
 
@@ -92,6 +92,8 @@ class Matching:
                 return ",".join(sorted(items) if self.meaning == "set" else items)
             case "counts":
                 return _canonical_counts(text)
+            case "principals":
+                return ";".join(sorted({item.strip() for item in text.split(";") if item.strip()}))
         return text
 
 

@@ -13,7 +13,7 @@ import typer
 
 from kafka_bytes.errors import FormatError
 from kafka_bytes.properties import parse_properties
-from kafka_bytes.sasl.login import login_options
+from kafka_bytes.sasl.login import login_module
 from kafka_bytes.sasl.mechanisms import OAUTHBEARER
 from sluicegate_operator.kafka_admin.security.client_security import (
     MECHANISMS,
@@ -105,7 +105,7 @@ def _sasl(properties: Mapping[str, str]) -> SaslSettings:
     if mechanism not in MECHANISMS:
         raise CommandConfigError(f"sasl.mechanism must be one of {', '.join(MECHANISMS)}, not {mechanism}")
     try:
-        options = login_options(properties.get("sasl.jaas.config", ""))
+        options = login_module(properties.get("sasl.jaas.config", "")).options
     except FormatError as error:
         raise CommandConfigError(str(error)) from None
     if mechanism == OAUTHBEARER:

@@ -49,7 +49,9 @@ def certificates_finding(seen: CertificatesSeen) -> Finding:
         return Finding(CERTIFICATES_CURRENT, False, NODES_BEHIND, _behind(seen.waiting)[:_MESSAGE_MAX])
     if seen.under_way:
         return Finding(CERTIFICATES_CURRENT, False, RENEWING, "certificates are being renewed")
-    return Finding(CERTIFICATES_CURRENT, True, "Current", f"renewed before {_time(seen.certificate_ends_s)}")
+    return Finding(
+        CERTIFICATES_CURRENT, True, "Current", f"the nodes' certificate ends at {_time(seen.certificate_ends_s)}"
+    )
 
 
 def _behind(nodes: Sequence[NodeInForce]) -> str:

@@ -8,7 +8,7 @@ mappings. Only comparisons use the canonical spelling; nodes are started with th
 from collections.abc import Mapping
 
 from sluicegate_operator.api.configs.config_defaults import BROKER_DEFAULTS
-from sluicegate_operator.api.configs.config_keys import BROKER_CONFIG, TOPIC_CONFIG
+from sluicegate_operator.api.configs.config_keys import BROKER_CONFIG, LISTENER_PREFIX, TOPIC_CONFIG
 from sluicegate_operator.api.models.audit_landing import AuditLanding, AuditSettings
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster, Brokers, Controllers, ObserversSettings
 from sluicegate_operator.api.models.pod_settings import PodSettings, Toleration
@@ -16,11 +16,13 @@ from sluicegate_operator.api.schema.config_values import ConfigValue
 from sluicegate_operator.api.schema.quantities import amount, canonical_quantity, is_quantity
 from sluicegate_operator.api.schema.resource_amounts import Resources
 from sluicegate_operator.planning.layout.cluster_layout import ClusterLayout
+from sluicegate_operator.planning.layout.listener_security import AUDIENCES, CLAIM
 from sluicegate_operator.planning.layout.restart_reasons import NodeRevision, node_revision
 from sluicegate_operator.planning.layout.store_places import canonical_uri
 from sluicegate_operator.resources.container_resources import BROKER, CONTROLLER, LANDER, container_resources
 from sluicegate_operator.resources.placement import NODE
 
+_DEFAULT_CLAIM = "sub"
 _DOCKER_HUB, _LIBRARY = ("docker.io", "index.docker.io"), "library/"
 
 
@@ -45,10 +47,19 @@ def _same(value: ConfigValue | None, one: str | None, other: str | None) -> bool
 
 def canonical_properties(properties: Mapping[str, str]) -> dict[str, str]:
     """Return a node's properties in canonical spelling, without those that equal the broker's default."""
-    canonical = {
-        key: BROKER_CONFIG[key].canonical(text) if key in BROKER_CONFIG else text for key, text in properties.items()
-    }
-    return {key: text for key, text in canonical.items() if BROKER_DEFAULTS.get(key) != text}
+    canonical = {key: _canonical_value(key, text) for key, text in properties.items()}
+    return {key: text for key, text in canonical.items() if text not in (BROKER_DEFAULTS.get(key), _default_of(key))}
+
+
+def _canonical_value(key: str, text: str) -> str:
+    if key.startswith(LISTENER_PREFIX) and key.endswith(f".{AUDIENCES}"):
+        return ",".join(sorted(set(text.split(","))))
+    return BROKER_CONFIG[key].canonical(text) if key in BROKER_CONFIG else text
+
+
+def _default_of(key: str) -> str | None:
+    """Return the broker's default of a listener's key that the operator sets; None for other keys."""
+    return _DEFAULT_CLAIM if key.startswith(LISTENER_PREFIX) and key.endswith(f".{CLAIM}") else None
 
 
 def process_revision(properties: Mapping[str, str]) -> NodeRevision:

@@ -12,6 +12,7 @@ from sluicegate_operator.api.models.listener_security import DEFAULT_AUDIENCE, L
 from sluicegate_operator.resources.secrets.listener_stores import API_CA, API_TOKEN, KEYSTORE, TRUSTSTORE, ListenerStore
 
 API_SERVER_KEYS = "https://kubernetes.default.svc/openid/v1/jwks"
+AUDIENCES, CLAIM = "sasl.oauthbearer.expected.audience", "sasl.oauthbearer.sub.claim.name"
 SCRAM_LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 
 
@@ -88,8 +89,8 @@ def _tokens(authentication: ListenerAuthentication, keys: str, audiences: Iterab
     values = {
         "sasl.enabled.mechanisms": "OAUTHBEARER",
         "sasl.oauthbearer.jwks.endpoint.url": keys,
-        "sasl.oauthbearer.expected.audience": ",".join(audiences),
+        AUDIENCES: ",".join(audiences),
         "sasl.oauthbearer.expected.issuer": authentication.valid_issuer_uri or "",
-        "sasl.oauthbearer.sub.claim.name": authentication.user_name_claim or "",
+        CLAIM: authentication.user_name_claim or "",
     }
     return {key: value for key, value in values.items() if value}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tests.simulation.cluster import check, topic_changes
 from tests.simulation.cluster.faults import damage, disk_faults, member_faults
+from tests.simulation.cluster.logins import USERS
 from tests.simulation.cluster.machine.kube import API_SERVER
 from tests.simulation.cluster.machine.process import Process
 from tests.simulation.cluster.operator_word import CONTROLLER_PORT
@@ -163,6 +164,13 @@ async def _controlled_restart(cluster: "Cluster", rng: random.Random) -> None:
         await asyncio.sleep(0)
 
 
+async def _password(cluster: "Cluster", rng: random.Random) -> None:
+    """Change a user's password, if clients authenticate."""
+    if cluster.shape.secured:
+        user = rng.choice(USERS)
+        cluster.note(f"{user} gets a new password: {await cluster.passwords.change(user)}")
+
+
 async def _refuse_controller(cluster: "Cluster", rng: random.Random) -> None:
     """Refuse connections to a controller, as if its process had ended, while it continues."""
     process = cluster.active_controller() or rng.choice(cluster.controllers)
@@ -205,6 +213,7 @@ _BY_NAME = _ACTIONS | {
     "coordinator_falls_silent": (member_faults.coordinator_falls_silent, 3),
     "kill_all_brokers": (_kill_all_brokers, 3),
     "refuse_controller": (_refuse_controller, 3),
+    "password": (_password, 6),
     "lost_beginning": (damage.lost_beginning, 3),
     "damaged_end": (damage.damaged_end, 3),
     "old_damage": (damage.old_damage, 3),

@@ -156,7 +156,7 @@ class Network:
         far = End(self, self._next_id, listener.owner)
         near.other, far.other = far, near
         receiver = near.receiver = make(near)
-        far.receiver = listener.accept(far, (owner.host, 20_000 + self._next_id % 40_000))
+        far.receiver = listener.accept(far, near.address)
         self._connections[self._next_id] = (near, far)
         if far.receiver is None:
             far.close()
@@ -202,6 +202,11 @@ class End:
         self._held: list[bytes | None] = []
         self._under_way: dict[int, asyncio.TimerHandle] = {}
         self._number = 0
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port, as the other end sees them."""
+        return self.host, 20_000 + self.id % 40_000
 
     def write(self, data: bytes) -> None:
         if not self._closed and not self._lost:
@@ -280,6 +285,10 @@ class Transport(asyncio.Transport):
     @property
     def other_ended_s(self) -> float | None:
         return self._end.other.ended_s
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return self._end.address
 
     @property
     def other_host(self) -> str:

@@ -10,8 +10,10 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
+from broker_runtime.apis.sasl.authenticator import Authenticator
 from broker_runtime.clock import Clock
 from broker_runtime.cluster import reactions
 from broker_runtime.cluster.reactions import Reactions
@@ -23,6 +25,7 @@ from broker_runtime.node.node import Node, StartError
 from broker_runtime.node.node_parts import NodeParts
 from broker_runtime.wire.handler import FrameHandler
 from tests.simulation.cluster.faults.endless_logs import EndlessLogs
+from tests.simulation.cluster.logins import Sessions
 from tests.simulation.cluster.machine.kube import SimulatedStore
 from tests.simulation.cluster.machine.loop import START_S, Owner, VirtualLoop, current_owner
 from tests.simulation.cluster.machine.network import Network
@@ -62,6 +65,7 @@ class Surroundings:
         self.note = note
         self.mistakes: list[str] = []
         self.by_owner: dict[Owner, Process] = {}
+        self.sessions = Sessions(loop.time, self.mistake)
         self.objects = SharedObjects()
         """Objects of the API server."""
 
@@ -235,6 +239,9 @@ def replaced_operating_system(around: Surroundings, cluster_id: str, seed: int) 
         assert owner is not None
         return SimulatedStore(around.objects, around.network, owner, random.Random(entropy.random()))
 
+    def authenticator(inner: FrameHandler, *rest: Any) -> Authenticator:
+        return Authenticator(around.sessions.watching(inner), *rest)
+
     between_turns = random.Random(f"{seed}/turns")
 
     def turn_later(theirs: Reactions) -> None:
@@ -256,6 +263,7 @@ def replaced_operating_system(around: Surroundings, cluster_id: str, seed: int) 
             (composition, "SocketDialler", dialler),
             ("broker_runtime.groups.service", "ThreadPoolExecutor", lambda *_: InlineExecutor()),
             ("broker_runtime.groups.service", "EpochEnds", EndlessLogs),
+            ("broker_runtime.apis.sasl.authentication", "Authenticator", authenticator),
             ("broker_runtime.node.broker_node", "SocketDialler", dialler),
             ("broker_runtime.node.broker_node", "SocketServer", server),
             ("broker_runtime.node.controller_node", "SocketServer", server),

@@ -7,12 +7,14 @@ from collections.abc import Callable, Collection, Iterable
 
 from broker_runtime.clock import Clock
 from broker_runtime.config import SecurityProtocol
+from broker_runtime.config.declaring.endpoints import SASL
 from broker_runtime.network.connection.channel import Channel
-from broker_runtime.network.connection.connection import Connection
-from broker_runtime.network.connection.machine import SCRATCH_BYTES
+from broker_runtime.network.connection.connection import Connection, Origin
+from broker_runtime.network.connection.incoming import SCRATCH_BYTES
 from broker_runtime.network.connection.shared import OwnedConnection, Shared
 from broker_runtime.network.settings import NetworkLimits, QuotaSettings
-from broker_runtime.wire.handler import FrameHandler, ServedConnection
+from broker_runtime.security.authentication_counts import AuthenticationCounts
+from broker_runtime.wire.handler import Authenticate, AuthenticatingConnection, FrameHandler, ServedConnection
 from broker_runtime.wire.reply import PendingReply, Reply
 from tests.simulation.cluster.machine.loop import Owner
 from tests.simulation.cluster.machine.network import End, Network
@@ -51,13 +53,19 @@ class SimulatedServer:
         self._connections: dict[int, Connection] = {}
         self._doors: dict[str, _Door] = {}
         self.reserved = _FreePorts()
+        self.authentications = AuthenticationCounts()
+        self.authenticate: Authenticate = _nobody
+        self._authenticating: set[str] = set()
+        """Listeners whose clients have to authenticate."""
         self._next_id = 0
 
     @property
     def listeners(self) -> tuple[str, ...]:
         return tuple(self._doors)
 
-    def add_listener(self, name: str, host: str, port: int, _: SecurityProtocol) -> tuple[str, int]:
+    def add_listener(self, name: str, host: str, port: int, protocol: SecurityProtocol) -> tuple[str, int]:
+        if protocol in SASL:
+            self._authenticating.add(name)
         door = self._doors[name] = _Door(self, self._owner, name, (host, port))
         self._network.listen(door.address, door)
         return door.address
@@ -116,9 +124,11 @@ class SimulatedServer:
 
     def connect(self, accepted: SimulatedSocket, listener: str, peer: tuple[str, int]) -> None:
         self._next_id += 1
-        origin = (self._next_id, listener, peer, self._clock.monotonic())
+        origin = Origin(self._next_id, listener, peer, self._clock.monotonic())
         channel = Channel(accepted, origin, self._shared)
         self._connections[self._next_id] = channel.connection
+        if listener in self._authenticating:
+            self.authenticate(channel.connection)
         channel.start()
 
     def memory_freed(self, waiting: Iterable[int]) -> None:
@@ -135,6 +145,10 @@ class SimulatedServer:
 
     def handler_failed(self, connection: ServedConnection, error: Exception) -> None:
         self._mistake(repr(error))
+
+
+def _nobody(connection: AuthenticatingConnection) -> None:
+    raise AssertionError(f"the composition has not said how {connection} authenticates")
 
 
 def _forgetting(handler: FrameHandler) -> FrameHandler:

@@ -79,8 +79,8 @@ class SimulatedSocket:
         region.length -= len(data)
         return len(data)
 
-    def on_handshake(self, ended: Callable[[Principal | None], None], /) -> bool:
-        del ended
+    def on_handshake(self, ended: Callable[[Principal | None], None], begun: Callable[[], None], /) -> bool:
+        del ended, begun
         return False
 
     def waits_for(self, *, read: bool, write: bool) -> tuple[bool, bool]:

@@ -83,12 +83,25 @@ TOPIC_DAYS: Final = """
 
 INVENTORY_HOURS: Final = """
     WITH
-    last_told AS (
-        SELECT hour_of(ts) AS hour, * FROM inventory
+    own AS (SELECT hour_of(ts) AS hour, * FROM inventory),
+    both_hours AS (
+        SELECT * FROM own
+        UNION ALL
+        SELECT o.hour + 3600000000 AS hour, o.* EXCLUDE (hour)
+        FROM own o SEMI JOIN own n ON n.cluster_id = o.cluster_id AND n.hour = o.hour + 3600000000
+            AND day_of(n.hour) = day_of(o.hour)
+    ),
+    newest_boot AS (
+        SELECT * FROM both_hours
+        QUALIFY boot_id = max(boot_id) OVER (PARTITION BY hour, cluster_id, broker_id)
+    ),
+    last_of_all AS (
+        SELECT * FROM newest_boot
         QUALIFY row_number() OVER (
-            PARTITION BY hour_of(ts), cluster_id, broker_id, topic, "partition" ORDER BY boot_id DESC, seq DESC
+            PARTITION BY hour, cluster_id, broker_id, topic, "partition" ORDER BY seq DESC
         ) = 1
     ),
+    last_told AS (SELECT * FROM last_of_all WHERE is_deleted IS NOT TRUE),
     partitions AS (
         SELECT hour, cluster_id, topic, "partition", sum(bytes) AS bytes,
             coalesce(max(bytes) FILTER (is_leader), 0) AS leader_bytes
@@ -170,7 +183,7 @@ MIRROR_BUCKETS: Final = """
     GROUP BY day, cluster_id, topic, bucket
 """
 
-COVERAGE: Final = """
+HEARD_WINDOWS: Final = """
     WITH
     numbers AS (
         SELECT cluster_id, broker_id, ts, 1 AS events FROM request
@@ -180,14 +193,20 @@ COVERAGE: Final = """
             FROM (SELECT DISTINCT cluster_id, broker_id, boot_id, first_seq, seq, ts FROM level_rollup)
     ),
     everything AS (
-        SELECT day_of(ts) AS day, cluster_id, broker_id, ts, events, 0 AS gaps, 0 AS missing FROM numbers
-        UNION ALL SELECT day_of(ts), cluster_id, broker_id, ts, 0, 1, events FROM gap
+        SELECT window_of(ts) AS at_us, cluster_id, broker_id, ts, events, 0 AS gaps, 0 AS missing FROM numbers
+        UNION ALL SELECT window_of(ts), cluster_id, broker_id, ts, 0, 1, events FROM gap
     )
-    SELECT day AS event_date, cluster_id, broker_id,
+    SELECT day_of(at_us) AS event_date, at_us AS window_start, cluster_id, broker_id,
         coalesce(min(ts) FILTER (gaps = 0), min(ts)) AS first_ts,
         coalesce(max(ts) FILTER (gaps = 0), max(ts)) AS last_ts,
         sum(events) AS events, sum(gaps) AS gaps, sum(missing) AS missing
-    FROM everything GROUP BY day, cluster_id, broker_id
+    FROM everything GROUP BY at_us, cluster_id, broker_id
+"""
+
+REGISTRATIONS: Final = """
+    SELECT day_of(ts) AS event_date, cluster_id, broker::INTEGER AS broker_id, min(ts) AS first_told
+    FROM (SELECT ts, cluster_id, unnest(string_split(registered_brokers, ',')) AS broker FROM inventory)
+    GROUP BY ALL
 """
 
 FACTS: Final = {
@@ -196,6 +215,7 @@ FACTS: Final = {
     "inventory_hours": INVENTORY_HOURS,
     "storm_bins": STORM_BINS,
     "mirror_buckets": MIRROR_BUCKETS,
-    "coverage": COVERAGE,
+    "heard_windows": HEARD_WINDOWS,
+    "registrations": REGISTRATIONS,
 }
 """SQL of each fact by name; each may read those before it."""

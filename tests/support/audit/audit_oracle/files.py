@@ -100,7 +100,19 @@ def _damage(path: Path, table: str, footer: Footer | None, now_us: int) -> str |
         read = pq.ParquetFile(path, page_checksum_verification=True).read()
     except (OSError, pa.ArrowException):
         return "corrupt"
-    return None if read.schema.equals(arrow_schema(table)) else "corrupt"
+    return None if _has_columns(read.schema, table) else "corrupt"
+
+
+def _has_columns(schema: pa.Schema, table: str) -> bool:
+    """Whether each column is one of the table, or may be null, and no other column of the table is absent."""
+    known = {field.name: field for field in arrow_schema(table)}
+    for field in schema:
+        own = known.get(field.name)
+        if (own is None and not field.nullable) or (own is not None and field.type != own.type):
+            return False
+        if own is not None and field.nullable and not own.nullable:
+            return False
+    return all(name in schema.names for name, field in known.items() if not field.nullable)
 
 
 def _repeated(files: Iterable[File]) -> dict[str, str]:

@@ -65,6 +65,10 @@ def computed_results(
         asked.execute(MACROS)
         _add_events(asked, folder, looked_through(folder, now_us))
         _add_settings(asked, settings)
+        # Twice the default of segment.ms.
+        asked.execute(
+            "CREATE TABLE clock AS SELECT $settled_us::BIGINT AS settled_us", {"settled_us": now_us - 120_000_000}
+        )
         storms = asdict(settings.storms)
         for name, sql in {**FACTS, **RESULTS}.items():
             asked.execute(f"CREATE TABLE {name} AS {sql}", {key: storms[key] for key in storms if f"${key}" in sql})
@@ -111,18 +115,23 @@ def _add_view(asked: duckdb.DuckDBPyConnection, table: str, paths: list[str], fo
     times = ", ".join(
         f"epoch_us({field.name}) AS {field.name}" for field in schema if pa.types.is_timestamp(field.type)
     )
+    asked.register(f"no_{table}", schema.empty_table())
     if not paths:
-        asked.register(f"no_{table}", schema.empty_table())
         asked.execute(
             f"CREATE VIEW every_{table} AS SELECT * REPLACE ({times}), '' AS path, true AS is_possible FROM no_{table}"
         )
     else:
-        read = f"read_parquet({paths!r}, filename = true, hive_partitioning = false)"
+        # Files of an earlier minor version lack columns, and those of a later one have others.
+        read = f"read_parquet({paths!r}, filename = true, hive_partitioning = false, union_by_name = true)"
+        whole = f"(SELECT *, NULL AS filename FROM no_{table} UNION ALL BY NAME FROM {read})"
+        known = ", ".join(f'e."{field.name}"' for field in schema)
         asked.execute(f"""
             CREATE VIEW every_{table} AS
-            SELECT e.* EXCLUDE (filename) REPLACE ({times.replace("(", "(e.")}), f.path,
-                epoch_us(e.ts) BETWEEN f.opened_us - 7 * 86400000000 AND f.closed_us + 300000000 AS is_possible
-            FROM {read} e JOIN footer f ON e.filename = '{folder}/' || f.path
+            SELECT * REPLACE ({times}) FROM (
+                SELECT {known}, f.path,
+                    epoch_us(e.ts) BETWEEN f.opened_us - 7 * 86400000000 AND f.closed_us + 300000000 AS is_possible
+                FROM {whole} e JOIN footer f ON e.filename = '{folder}/' || f.path
+            )
         """)
     asked.execute(f"CREATE VIEW {name} AS SELECT * EXCLUDE (path, is_possible) FROM every_{table} WHERE is_possible")
 

@@ -170,17 +170,31 @@ HOLES: Final = """
         QUALIFY row_number() OVER (PARTITION BY cluster_id, broker_id, boot_id ORDER BY last_seq DESC, high DESC) = 1
     ),
     found AS (
-        SELECT day_of(opened_us) AS event_date, cluster_id, broker_id, first_seq - through - 1 AS holes
+        SELECT opened_us AS at_us, cluster_id, broker_id, first_seq - through - 1 AS holes, NULL::BIGINT AS open_since
         FROM before WHERE first_seq > through + 1
         UNION ALL
-        SELECT day_of(opened_us), cluster_id, broker_id, rows FROM absent
+        SELECT opened_us, cluster_id, broker_id, rows, NULL FROM absent
         UNION ALL
-        SELECT day_of(l.closed_us), l.cluster_id, l.broker_id, 1 FROM last_ones l
-        WHERE l."end" = 'next' AND EXISTS (
-            FROM footer f WHERE f.cluster_id = l.cluster_id AND f.broker_id = l.broker_id AND f.boot_id > l.boot_id
-        )
+        SELECT closed_us, cluster_id, broker_id, 1, CASE WHEN NOT is_followed THEN closed_us END FROM (
+            SELECT l.*, EXISTS (
+                FROM footer f WHERE f.cluster_id = l.cluster_id AND f.broker_id = l.broker_id AND f.boot_id > l.boot_id
+            ) AS is_followed
+            FROM last_ones l
+        ) WHERE "end" = 'next' AND (is_followed OR closed_us < (SELECT settled_us FROM clock))
+        UNION ALL
+        SELECT min(first_told), cluster_id, broker_id, 1, NULL
+        FROM registrations ANTI JOIN heard_windows USING (cluster_id, broker_id)
+        GROUP BY cluster_id, broker_id HAVING min(first_told) < (SELECT settled_us FROM clock)
     )
-    SELECT event_date, cluster_id, broker_id, sum(holes) AS holes FROM found GROUP BY ALL
+    SELECT window_of(at_us) AS window_start, cluster_id, broker_id, sum(holes) AS holes, max(open_since) AS open_since
+    FROM found GROUP BY ALL
+"""
+
+COVERAGE: Final = """
+    SELECT day_of(window_start) AS event_date, window_start, cluster_id, broker_id, h.first_ts, h.last_ts,
+        coalesce(h.events, 0) AS events, coalesce(h.gaps, 0) AS gaps, coalesce(h.missing, 0) AS missing,
+        coalesce(o.holes, 0) AS holes, o.open_since
+    FROM heard_windows h FULL JOIN holes o USING (window_start, cluster_id, broker_id)
 """
 
 QUARANTINE: Final = (
@@ -196,13 +210,17 @@ COMPLETENESS: Final = """
         FROM quarantine
         WHERE event_date IS NOT NULL AND cluster_id IS NOT NULL AND broker_id IS NOT NULL
         GROUP BY event_date, cluster_id, broker_id
+    ),
+    days AS (
+        SELECT event_date, cluster_id, broker_id, sum(events) AS events, sum(gaps) AS gaps, sum(missing) AS missing,
+            sum(holes) AS holes
+        FROM coverage GROUP BY ALL
     )
     SELECT event_date, cluster_id, broker_id, coalesce(c.events, 0) AS events, coalesce(c.gaps, 0) AS gaps,
-        coalesce(c.missing, 0) AS missing, coalesce(h.holes, 0) AS holes, coalesce(a.duplicates, 0) AS duplicates,
+        coalesce(c.missing, 0) AS missing, coalesce(c.holes, 0) AS holes, coalesce(a.duplicates, 0) AS duplicates,
         coalesce(a.files, 0) AS quarantined_files, coalesce(a.rows, 0) AS quarantined_rows,
-        coalesce(c.missing, 0) + coalesce(h.holes, 0) + coalesce(a.files, 0) + coalesce(a.rows, 0) = 0 AS is_complete
-    FROM coverage c FULL JOIN holes h USING (event_date, cluster_id, broker_id)
-        FULL JOIN aside a USING (event_date, cluster_id, broker_id)
+        coalesce(c.missing, 0) + coalesce(c.holes, 0) + coalesce(a.files, 0) + coalesce(a.rows, 0) = 0 AS is_complete
+    FROM days c FULL JOIN aside a USING (event_date, cluster_id, broker_id)
 """
 
 IDLE_TOPICS: Final = """
@@ -211,8 +229,9 @@ IDLE_TOPICS: Final = """
         SELECT *, max(hour) OVER (PARTITION BY cluster_id) AS newest_hour FROM inventory_hours
     ),
     there AS (
-        SELECT * FROM newest WHERE hour >= newest_hour - 3600000000
-        QUALIFY row_number() OVER (PARTITION BY cluster_id, topic ORDER BY hour DESC) = 1
+        SELECT * FROM newest
+        WHERE hour = newest_hour OR (newest_hour % 86400000000 = 0 AND hour = newest_hour - 3600000000)
+        QUALIFY row_number() OVER (PARTITION BY cluster_id, topic ORDER BY hour) = 1
     ),
     uses AS (
         SELECT cluster_id, topic, max(last_produced) AS last_produced, max(last_fetched) AS last_fetched
@@ -403,6 +422,7 @@ RESULTS: Final = {
     "objectives": OBJECTIVES,
     "cost": COST,
     "holes": HOLES,
+    "coverage": COVERAGE,
     "quarantine": QUARANTINE,
     "completeness": COMPLETENESS,
     "idle_topics": IDLE_TOPICS,

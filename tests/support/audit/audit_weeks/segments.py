@@ -39,6 +39,8 @@ class Content:
     inventory: Rows
     gaps: list[Gap] = field(default_factory=list)
     is_rollup: bool = False
+    registered_brokers: str | None = None
+    """None writes files of version 1.0, which lack the column."""
     shift_us: Numbers | None = None
     """Error of each request's time, in microseconds."""
 
@@ -72,7 +74,7 @@ def tables_of(content: Content, cast: Cast, first_seq: int) -> tuple[dict[str, p
     found["request"] = _request({**made.requests, "ts": ts}, cast, seq["request"])
     found["partition"] = _partition(made, ts, cast, seq["request"])
     found["connection"] = _connection(content.connections, cast, seq["connection"])
-    found["inventory"] = _inventory(content.inventory, cast, seq["inventory"])
+    found["inventory"] = _inventory(content.inventory, cast, seq["inventory"], content.registered_brokers)
     if rollup is not None:
         first, last = (each[of_interval] for each in numbers["rollup"])
         found["rollup"] = _rollup(rollup, histograms, cast, first, last)
@@ -187,8 +189,10 @@ def _connection(rows: Rows, cast: Cast, seq: Numbers) -> Columns:
     }
 
 
-def _inventory(rows: Rows, cast: Cast, seq: Numbers) -> Columns:
+def _inventory(rows: Rows, cast: Cast, seq: Numbers, registered_brokers: str | None) -> Columns:
+    added = {} if registered_brokers is None else {"registered_brokers": pa.repeat(registered_brokers, len(seq))}
     return {
+        **added,
         "seq": pa.array(seq),
         "ts": _time(rows["ts"]),
         "topic": cast.topic_names(rows["topic"]),
@@ -266,6 +270,8 @@ def _with_boot(table: str, rows: pa.Table, footer: Footer) -> pa.Table:
         "broker_id": pa.repeat(pa.scalar(footer.broker_id, pa.int32()), len(rows)),
         "boot_id": pa.repeat(footer.boot_id, len(rows)),
     }
+    for name in set(schema.names) - told.keys() - set(rows.column_names):
+        schema = schema.remove(schema.get_field_index(name))
     columns = [told[name] if name in told else rows[name].combine_chunks() for name in schema.names]
     made = pa.Table.from_arrays(columns, schema=schema)
     # The column of a later schema version is arbitrary.

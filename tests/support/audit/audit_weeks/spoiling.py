@@ -67,7 +67,7 @@ def spoiled(
         if spoil == "torn" and table == "partition":
             data = data[: len(data) * 3 // 5]
         if spoil == "flipped" and table == "request":
-            data = _flipped(data, "total_us")
+            data = flipped(data, "total_us")
         if data != file.data:
             truth.set_aside.add((file.path, "corrupt"))
         yield Landed(-1 if spoil == "late" else day, file.path, data)
@@ -86,7 +86,7 @@ def spoiled(
             yield Landed(day, file.path, file.data)
 
 
-def _flipped(data: bytes, column: str) -> bytes:
+def flipped(data: bytes, column: str) -> bytes:
     """The file with another byte at the end of the column's last page."""
     group = pq.read_metadata(pa.BufferReader(data)).row_group(0)
     chunk = next(

@@ -249,6 +249,7 @@ def _segment(
         concatenated(connections),
         inventory(span, np.append(span.first_us + SECOND_US, at_us) if is_first else at_us),
         is_rollup=cluster == 1 and broker == week.brokers - 1 and week.brokers > 1,
+        registered_brokers=",".join(map(str, range(week.brokers))) if cluster == 0 else None,
     )
     if spoil == "gap":
         content.gaps.append(Gap((span.first_us + span.last_us) // 2, 37, "queue full"))

@@ -56,6 +56,16 @@ def landed(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_an_open_boot_is_a_finding_unless_the_cluster_runs(landed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    segments = str(landed / "segments")
+    assert run(["check", segments]) == 1
+    assert "open: cluster-7-0001: the boot is open since 2023-11-14 22:13:21: " in capsys.readouterr().out
+    assert run(["check", segments, "--running"]) == 0
+    shown = capsys.readouterr().out
+    assert "open: cluster-7-0001: the boot is open since 2023-11-14 22:13:21: " in shown
+    assert shown.endswith(" 0 findings\n")
+
+
 def test_a_question_is_answered_from_segments_and_spools_together(
     landed: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -161,7 +171,7 @@ def test_a_mistyped_limit_is_refused_before_it_deletes_everything(
         run(["upkeep", str(landed / "segments"), option])
     assert ended.value.code == 2
     assert sentence in capsys.readouterr().err
-    assert run(["check", str(landed / "segments")]) == 0
+    assert run(["check", "--running", str(landed / "segments")]) == 0
 
 
 def test_upkeep_that_failed_has_the_exit_code_of_that(landed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,7 +250,7 @@ def test_spools_are_landed_while_upkeep_runs(tmp_path: Path, monkeypatch: pytest
     landed: list[bool] = []
 
     def expires(*_: object) -> int:
-        later = AuditBench(OsFileSystem(), spools, boot_id="0002")
+        later = AuditBench(OsFileSystem(), spools, "0002")
         later.request()
         later.log.close()
         for _attempt in range(1200):

@@ -24,7 +24,11 @@ def made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
 def test_the_archive_has_every_file_of_its_packages_and_its_schemas_are_no_links(made: Path) -> None:
     with zipfile.ZipFile(made / "audit_pipeline.zip") as archive:
         names = archive.namelist()
-        for name in ("audit_pipeline/audit_event.v1.json", "audit_pipeline/results/audit_result.v1.json"):
+        for name in (
+            "audit_pipeline/audit_event.v1.json",
+            "audit_pipeline/audit_event.v1.1.json",
+            "audit_pipeline/results/audit_result.v1.json",
+        ):
             assert archive.read(name) == (ROOT / "schemas" / name.rpartition("/")[2]).read_bytes()
     packages = (ROOT / "audit_pipeline", ROOT / "kafka_bytes")
     there = [path for package in packages for path in package.rglob("*") if path.is_file()]

@@ -53,7 +53,7 @@ def test_plaintext_needs_nothing() -> None:
     [
         ({"security.protocol": "hidden"}, "security.protocol must be one of"),
         ({"sasl.mechanism": "OAUTHBEARER"}, "sasl.mechanism must be one of"),
-        ({"sasl.jaas.config": "hidden"}, "must be: MODULE required"),
+        ({"sasl.jaas.config": "hidden"}, "is not `LoginModuleClass required"),
         ({"sasl.jaas.config": 'm required username="anna";'}, "needs the options"),
         ({"ssl.truststore.type": "JKS"}, "ssl.truststore.type must be PEM"),
         ({"ssl.keystore.location": "/me.jks"}, "ssl.keystore.type must be PEM"),

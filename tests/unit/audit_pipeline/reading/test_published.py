@@ -85,12 +85,12 @@ def test_a_published_manifest_reads_back(tmp_path: Path) -> None:
     )
     publish(target, manifest)
     assert read_manifest(target) == manifest
-    target.put(MANIFEST, b'{"format": 2}')
-    with pytest.raises(BadUseError, match="format 2, but this version reads format 1: give another folder"):
+    target.put(MANIFEST, b'{"format": 1}')
+    with pytest.raises(BadUseError, match="format 1, but this version reads format 2: give another folder"):
         read_manifest(target)
 
 
-@pytest.mark.parametrize("torn", [b"", b'{"format": 1, "fil', b"[]", b'{"format": 1}', b"\xff\xfe{"])
+@pytest.mark.parametrize("torn", [b"", b'{"format": 2, "fil', b"[]", b'{"format": 2}', b"\xff\xfe{"])
 def test_a_manifest_that_is_damaged_is_not_taken_for_none(tmp_path: Path, torn: bytes) -> None:
     target = FolderTarget(tmp_path)
     target.put(MANIFEST, torn)

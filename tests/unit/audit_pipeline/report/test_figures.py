@@ -14,6 +14,7 @@ from audit_pipeline.errors import BadUseError
 from audit_pipeline.report.answers.opening import answers_of
 from audit_pipeline.report.answers.storm import who_caused
 from audit_pipeline.report.asking import PublishedTables
+from audit_pipeline.report.figures.completeness import Stretch
 from audit_pipeline.report.figures.latency import percentile_us
 from audit_pipeline.report.figures.report import Report, Subjects, as_json, report_of
 from audit_pipeline.report.page import page
@@ -39,6 +40,10 @@ def found(report: Report) -> Subjects:
 def demo(root: Path) -> Report:
     publish_rows(root, minutes_of_a_demo())
     return report_of(PublishedTables(FolderTarget(root)), 7)
+
+
+def us(at: datetime) -> int:
+    return round(at.timestamp() * 1e6)
 
 
 def said(report: Report, number: int) -> str:
@@ -67,6 +72,42 @@ def test_missing_events_are_reported_with_time_and_broker(report: Report) -> Non
     assert f"2026-11-17, broker 0 of cluster {SHOP}: 611 events without any record (holes), 1 file set aside." in text
     assert "1 file was set aside without a known day or broker" in text
     assert f"No events from broker 2 of cluster {SHOP} on 2026-11-18: the broker was down" in text
+
+
+def test_each_broker_is_complete_until_its_first_fault(tmp_path: Path) -> None:
+    rows = minutes_of_a_demo()
+    (first,) = rows["coverage"]
+    at, nothing = first["window_start"], {"first_ts": None, "last_ts": None, "events": 0}
+    open_since = at + timedelta(minutes=17, seconds=3)
+    rows["coverage"] = [
+        first,
+        {**first, "window_start": at + timedelta(minutes=20), "last_ts": at + timedelta(minutes=29)},
+        {**first, "broker_id": 1},
+        {**first, **nothing, "broker_id": 1, "window_start": at + timedelta(minutes=10), "holes": 1}
+        | {"open_since": open_since},
+        {**first, **nothing, "broker_id": 2, "holes": 1},
+    ]
+    (complete,) = rows["completeness"]
+    rows["completeness"] += [{**complete, "broker_id": broker, "is_complete": False, "holes": 1} for broker in (1, 2)]
+    publish_rows(tmp_path, rows)
+    report = report_of(PublishedTables(FolderTarget(tmp_path)), 7)
+    assert report.subjects is not None
+    whole, opened, absent = report.subjects.completeness.brokers
+    assert [each.complete_until_us for each in (whole, opened, absent)] == [
+        us(at + timedelta(minutes=29)),
+        us(first["last_ts"]),
+        None,
+    ]
+    heard, silent = Stretch.HEARD, Stretch.SILENT
+    assert (whole.cells, opened.cells) == ((heard, silent, heard), (heard, Stretch.OPEN, Stretch.OPEN))
+    assert absent.cells == (Stretch.FAULTY, silent, silent)
+    text = said(report, 0)
+    assert text.startswith("No At least 2 events of ")
+    assert "Broker 1: open since 2026-11-22 09:47:03 UTC, when its last segment ended" in text
+    assert "Broker 2 is registered, and no event of it has landed." in text
+    made = page(report, answers_of(report))
+    assert 'aria-label="timeline of broker 1"' in made
+    assert "events, none missing, 2026-11-22 09:30" in made
 
 
 def test_a_broker_that_is_heard_no_more_takes_the_certainty_away(tmp_path: Path) -> None:

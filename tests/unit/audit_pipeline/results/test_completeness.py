@@ -2,10 +2,9 @@ from pyspark.sql import SparkSession
 from pyspark.testing import assertDataFrameEqual
 
 from audit_pipeline.results.completeness import completeness
-from tests.support.audit.spark_frames import facts, frame, results
+from tests.support.audit.spark_frames import facts, results
 
 DAY, NEXT = "2026-11-20", "2026-11-21"
-HOLES = "event_date date, cluster_id string, broker_id int, holes bigint"
 
 
 def test_what_is_wrong_with_each_day_of_each_broker(spark: SparkSession) -> None:
@@ -22,8 +21,9 @@ def test_what_is_wrong_with_each_day_of_each_broker(spark: SparkSession) -> None
         ),
         {"event_date": DAY, "cluster_id": "c1", "broker_id": 3, "events": 5, "gaps": 2, "missing": 7},
         {"event_date": DAY, "cluster_id": "c2", "broker_id": 1, "events": 5},
+        {"event_date": NEXT, "cluster_id": "c1", "broker_id": 1, "holes": 4, "window_start": f"{NEXT} 20:00:00"},
+        {"event_date": NEXT, "cluster_id": "c1", "broker_id": 4, "holes": 1},
     )
-    holes = frame(spark, HOLES, [(NEXT, "c1", 1, 4), (NEXT, "c1", 4, 1)])
     quarantine = facts(
         spark,
         "quarantine",
@@ -47,4 +47,4 @@ def test_what_is_wrong_with_each_day_of_each_broker(spark: SparkSession) -> None
         (NEXT, "c1", 4, 0, 0, 0, 1, 0, 0, 0, False),
         ("2026-10-01", "c1", 9, 0, 0, 0, 0, 0, 1, 9, False),
     )
-    assertDataFrameEqual(completeness(coverage, holes, quarantine), expected)
+    assertDataFrameEqual(completeness(coverage, quarantine), expected)

@@ -30,10 +30,13 @@ def test_topics_that_are_there_and_when_they_were_last_used(spark: SparkSession)
         "inventory_hours",
         told(f"{DAY} 12:00:00", "gone", 1, 1),
         told(f"{NEXT} 23:00:00", "orders", 3, 30),
-        told(f"{LATER} 00:00:00", "orders", 6, 60),
+        # Some brokers have not told since midnight.
+        told(f"{LATER} 00:00:00", "orders", 2, 20),
+        told(f"{LATER} 00:00:00", "brand new", 1, 4),
         told(f"{NEXT} 23:00:00", "Orders.DLQ", 1, 5),
         told(f"{NEXT} 22:00:00", "just gone", 1, 5),
         told(f"{DAY} 12:00:00", "orders", 1, 9, "c2"),
+        told(f"{DAY} 11:00:00", "just deleted", 1, 9, "c2"),
     )
     coverage = facts(
         spark,
@@ -61,7 +64,8 @@ def test_topics_that_are_there_and_when_they_were_last_used(spark: SparkSession)
     expected = results(
         spark,
         "idle_topics",
-        ("c1", "orders", 6, 60, f"{NEXT} 03:00:00", f"{NEXT} 02:00:00", 21, from_c1, to_c1, 3, 1, False),
+        ("c1", "brand new", 1, 4, None, None, 38, from_c1, to_c1, 3, 1, False),
+        ("c1", "orders", 3, 30, f"{NEXT} 03:00:00", f"{NEXT} 02:00:00", 21, from_c1, to_c1, 3, 1, False),
         ("c1", "Orders.DLQ", 1, 5, None, None, 38, from_c1, to_c1, 3, 1, True),
         ("c2", "orders", 1, 9, None, None, 0, f"{DAY} 12:00:00", f"{DAY} 12:00:00", 1, 0, False),
     )

@@ -23,6 +23,8 @@ from audit_pipeline.sources.catalogue import (
 DAY, NEXT_DAY = date(2026, 11, 20), date(2026, 11, 21)
 START_US = 1_795_132_800_000_000
 HOUR_US = 3_600_000_000
+BEGAN_US = START_US + 5 * HOUR_US
+SETTLED_US = START_US + 9 * DAY_US
 
 
 def entry(low: int, high: int | None = None, *, day: int = 0, folder: str = "05", **more: object) -> SegmentEntry:
@@ -216,34 +218,43 @@ def test_a_quarantined_file_counts_again_once_it_is_intact() -> None:
 
 def test_numbers_between_segments_are_holes_of_the_day_of_the_later_one() -> None:
     of = found(entry(1), entry(4, day=1, end="stopped"))
-    assert holes(of, {}) == [Hole(DAY, "c", 1, 10), Hole(date(2026, 11, 21), "c", 1, 20)]
-    assert holes(of, {("c", 1, "b"): 10}) == [Hole(date(2026, 11, 21), "c", 1, 20)]
+    first, second = Hole(BEGAN_US + 1, "c", 1, 10), Hole(BEGAN_US + DAY_US + 4, "c", 1, 20)
+    assert holes(of, {}, SETTLED_US) == [first, second]
+    assert holes(of, {("c", 1, "b"): 10}, SETTLED_US) == [second]
 
 
 def test_a_file_that_others_name_and_that_is_not_there_is_a_hole() -> None:
     siblings = {"request": 10, "connection": 3}
     of = found(entry(0, end="stopped", siblings=siblings))
-    assert holes(of, {}) == [Hole(DAY, "c", 1, 3)]
+    assert holes(of, {}, SETTLED_US) == [Hole(BEGAN_US, "c", 1, 3)]
     connection = entry(
         0, end="stopped", siblings=siblings, table="connection", path=entry(0).path.replace("request", "connection")
     )
-    assert holes(found(entry(0, end="stopped", siblings=siblings), connection), {}) == []
+    assert holes(found(entry(0, end="stopped", siblings=siblings), connection), {}, SETTLED_US) == []
     torn = found(entry(0, end="stopped", siblings=siblings), replace(connection, fault="corrupt"))
-    assert holes(torn, {}) == []
+    assert holes(torn, {}, SETTLED_US) == []
 
 
 def test_a_boot_without_its_next_file_is_a_hole_once_a_later_boot_exists() -> None:
     last = entry(0)
-    assert holes(found(last), {}) == []
+    assert holes(found(last), {}, last.closed_us) == []
     later = entry(0, boot_id="c", end="stopped", path=last.path.replace("-b-", "-c-"))
-    assert holes(found(last, later), {}) == [Hole(DAY, "c", 1, 1)]
+    assert holes(found(last, later), {}, last.closed_us) == [Hole(last.closed_us, "c", 1, 1)]
+
+
+def test_the_last_boot_is_open_if_it_has_no_end_and_its_last_segment_is_old() -> None:
+    last = entry(1)
+    opened = Hole(last.closed_us, "c", 1, 1, last.closed_us)
+    assert holes(found(entry(0), last), {}, last.closed_us + 1) == [opened]
+    assert holes(found(entry(0), last), {}, last.closed_us) == []
+    assert holes(found(entry(0), entry(1, end="killed")), {}, SETTLED_US) == []
 
 
 def test_files_that_are_set_aside_leave_no_hole_in_numbers() -> None:
     of = found(
         entry(0), entry(1, fault="version", detail="2"), entry(2, fault="future", detail="x"), entry(3, end="stopped")
     )
-    assert holes(of, {}) == []
+    assert holes(of, {}, SETTLED_US) == []
 
 
 def test_a_late_file_counts_once_the_missing_files_are_back() -> None:

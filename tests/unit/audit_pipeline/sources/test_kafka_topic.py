@@ -77,7 +77,7 @@ def test_the_topic_gives_the_same_days_and_segments_as_the_files(spark: SparkSes
     found, landed = look(spark, topic, first.remembered()), files(tmp_path, first_files.remembered())
     days = landed.touched
     assert found.touched == days != set()
-    assert (found.lost, list(found.holes)) == (landed.lost, list(landed.holes))
+    assert (found.lost, list(found.holes(WEEK.now_us))) == (landed.lost, list(landed.holes(WEEK.now_us)))
     assert list(found.set_aside) == list(landed.set_aside)
     assert [found.rows_of(days), found.rows_of(days, only_new=True)] == [
         landed.rows_of(days),
@@ -97,7 +97,7 @@ def test_the_topic_gives_the_same_days_and_segments_as_the_files(spark: SparkSes
 
 def test_a_topic_without_records_is_empty_and_a_recreated_topic_is_reported(spark: SparkSession) -> None:
     empty = look(spark, MemoryTopic())
-    assert (empty.touched, list(empty.holes), list(empty.set_aside)) == (set(), [], [])
+    assert (empty.touched, list(empty.holes(WEEK.now_us)), list(empty.set_aside)) == (set(), [], [])
     remembered = empty.remembered().replace(b'"0":0', b'"0":7')
     with pytest.raises(BadUseError, match="its partition 0 ends at 0, but was read up to 7 before: give another"):
         look(spark, MemoryTopic(), remembered)

@@ -2,7 +2,7 @@
 
 import json
 import os
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,7 +11,8 @@ import pytest
 
 from audit_pipeline.sources.catalogue import SegmentEntry, SetAside
 from audit_pipeline.sources.segments import look
-from audit_pipeline.spool.segment import FOOTER_KEY, Footer, packed
+from audit_pipeline.spool.segment import FOOTER_KEY, Footer, NoSegmentError, packed, read_footer
+from audit_pipeline.spool.stored_segment import row_groups_at
 from audit_pipeline.spool.tables import arrow_schema
 from audit_pipeline.spool.targets import FolderTarget
 
@@ -107,3 +108,50 @@ def test_a_file_that_is_written_again_is_read_again_to_its_end(changed_s: int, t
     again = looked_at(tmp_path, counted)
     assert isinstance(again, SegmentEntry)
     assert again.fault == ("corrupt" if changed_s else None)
+
+
+def with_column(field: pa.Field) -> pa.Table:
+    made = rows(OPENED_US, OPENED_US + 1)
+    return made.append_column(field, pa.array([1, 2], field.type))
+
+
+def test_an_unknown_column_that_may_be_null_does_not_set_a_file_aside(tmp_path: Path) -> None:
+    """A later minor version has added it."""
+    FolderTarget(tmp_path).put(PATH, packed(with_column(pa.field("later", pa.int64())), FOOTER))
+    found = looked_at(tmp_path)
+    assert isinstance(found, SegmentEntry)
+    assert (found.fault, found.rows) == (None, 2)
+    (read,) = row_groups_at(PATH, "gap", FolderTarget(tmp_path))
+    assert read.schema.names == arrow_schema("gap").names
+    with pytest.raises(NoSegmentError, match="has columns of a later version: later"):
+        list(row_groups_at(PATH, "gap", FolderTarget(tmp_path), is_to_rewrite=True))
+
+
+def test_an_unknown_column_that_must_have_values_sets_a_file_aside(tmp_path: Path) -> None:
+    FolderTarget(tmp_path).put(PATH, packed(with_column(pa.field("later", pa.int64(), nullable=False)), FOOTER))
+    found = looked_at(tmp_path)
+    assert isinstance(found, SegmentEntry)
+    assert (found.fault, found.detail) == ("corrupt", "it does not have the columns of the table gap")
+
+
+def test_only_a_column_that_may_be_null_may_be_absent(tmp_path: Path) -> None:
+    target = FolderTarget(tmp_path)
+    target.put(PATH, packed(rows(OPENED_US).drop_columns(["detail"]), replace(FOOTER, rows={"gap": 1})))
+    found = looked_at(tmp_path)
+    assert isinstance(found, SegmentEntry)
+    assert found.fault is None
+    (read,) = row_groups_at(PATH, "gap", target)
+    assert read["detail"].to_pylist() == [None]
+    target.put(PATH, packed(rows(OPENED_US).drop_columns(["reason"]), replace(FOOTER, rows={"gap": 1})))
+    found = looked_at(tmp_path)
+    assert isinstance(found, SegmentEntry)
+    assert found.fault == "corrupt"
+
+
+def test_a_footer_may_tell_more_than_is_known() -> None:
+    told = json.dumps({**asdict(FOOTER), "segments": [1, 1], "later": True})
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, arrow_schema("gap")) as writer:
+        writer.add_key_value_metadata({FOOTER_KEY: told})
+    with pa.BufferReader(sink.getvalue()) as opened:
+        assert read_footer(pq.read_metadata(opened)) == FOOTER

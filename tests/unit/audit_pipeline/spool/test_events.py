@@ -13,6 +13,8 @@ from audit_pipeline.spool.spool import SpoolContent, read_spool
 from audit_pipeline.spool.tables import tables_of
 from broker_runtime.apis.request.call import ClientSoftware, Ending
 from broker_runtime.network.connection.connection_notices import ConnectionNotice, NoticeKind
+from broker_runtime.observers.audit_log import layout
+from broker_runtime.observers.audit_log.block import EventBlock
 from broker_runtime.observers.surroundings import HostedPartition
 from broker_runtime.storage.disk.filesystem import OsFileSystem, read_file
 from kafka_bytes.printable import printable
@@ -88,6 +90,19 @@ def test_what_was_recorded_is_read_back_in_both_ways(
         assert event["software_name"] == (software.name if software else None)
     told = [(event["topic"], event["partition"], event["bytes"]) for event in one_by_one.get("partition", ())]
     assert told == [facts[:3] for request in requests for facts in request["partitions"]]
+
+
+@pytest.mark.parametrize(("values", "brokers"), [(("1,2",), "1,2"), ((), None), (("1,2", True, "later"), "1,2")])
+def test_a_spool_of_another_minor_version_has_fewer_values_or_more(
+    values: tuple[object, ...], brokers: str | None
+) -> None:
+    block = EventBlock(1, 0, 0.0)
+    block.add("inventory", 1, 5, "orders", 1, 2, 3, 4, False, *values)
+    header = layout.packed_block("header", 1, "cluster", 7, "0001", 1, 1, 0, {})
+    spool = layout.MAGIC + layout.packed_reserved(1) + header + block.packed()
+    one_by_one, columns = both(read_spool(spool))
+    assert one_by_one == columns
+    assert [event["registered_brokers"] for event in columns["inventory"]] == [brokers]
 
 
 @given(requests=st.lists(REQUEST, min_size=1, max_size=12))

@@ -66,7 +66,7 @@ def test_a_size_limit_reads_only_the_hours_until_there_is_space(copied: Path, re
 
 def test_the_oldest_segments_of_parallel_boots_are_deleted_first(tmp_path: Path) -> None:
     for boot_id in ("0001", "0002"):
-        bench = AuditBench(OsFileSystem(), tmp_path / "spools", boot_id=boot_id, segment_ms="1000")
+        bench = AuditBench(OsFileSystem(), tmp_path / "spools", boot_id, segment_ms="1000")
         for _ in range(4):
             bench.produce()
             bench.timers.advance(2)

@@ -114,6 +114,10 @@ async def test_refusals() -> None:
         (given("PLAIN"), "plain.sasl.jaas.config is needed"),
         (given("PLAIN", "ScramLoginModule"), "PlainLoginModule with the options username and password"),
         (given("PLAIN", "PlainLoginModule", 'required username="broker";'), "with the options username and password"),
+        (
+            given("PLAIN", "PlainLoginModule", 'required username="broker" password="secret\0";'),
+            "plain.sasl.jaas.config: a user name or password of PLAIN must not contain the character NUL",
+        ),
     ],
 )
 def test_what_the_configuration_needs(settings: Any, expected: str) -> None:

@@ -31,12 +31,18 @@ EVERY_KIND: list[MetadataRecord] = [
 ]
 
 
+NO_TEXT = encode_record(ClusterRecord("cluster")).replace(b"cluster", b"cl\x80ster")
+DEEP = encode_record(ClusterRecord("cluster")).replace(b"\x92", b"\x93", 1) + b"\x91" * 100_000
+
+
 @pytest.mark.parametrize("record", EVERY_KIND, ids=lambda record: type(record).__name__)
 def test_a_record_is_read_as_it_was_written(record: MetadataRecord) -> None:
     assert decode_record(encode_record(record)) == record
 
 
-@pytest.mark.parametrize("value", [None, b"", b"\x02\x90", b"\x01", b"\x01\x91\x63", b"\x01not messagepack"])
+@pytest.mark.parametrize(
+    "value", [None, b"", b"\x02\x90", b"\x01", b"\x01\x91\x63", b"\x01not messagepack", NO_TEXT, DEEP]
+)
 def test_other_bytes_are_refused(value: bytes | None) -> None:
     with pytest.raises(RecordFormatError):
         decode_record(value)

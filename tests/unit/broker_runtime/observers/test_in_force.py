@@ -133,7 +133,7 @@ class Bench:
         self.on_served: Callable[[], None] | None = None
         loop, clock = asyncio.get_running_loop(), self.scene.house.clock
         surroundings = BrokerFacts(
-            1, "cluster", "/nowhere", clock, loop.call_soon_threadsafe, loop.call_later, lambda: ()
+            1, "cluster", "/nowhere", clock, loop.call_soon_threadsafe, loop.call_later, tuple, tuple
         )
         self.observers = ObserversInForce(surroundings, lambda _: None, self)
         for each in (First, Second, Late, Clinging, Picky, Changeable, Mismeasured, Moody, Garbled):

@@ -36,7 +36,7 @@ class Bench:
         self.retries: list[Callable[[], None]] = []
         loop = asyncio.get_running_loop()
         surroundings = BrokerFacts(
-            1, "cluster", "/nowhere", SystemClock(), loop.call_soon_threadsafe, self._call_later, tuple
+            1, "cluster", "/nowhere", SystemClock(), loop.call_soon_threadsafe, self._call_later, tuple, tuple
         )
         self.observers = ObserversOnDemand(surroundings, lambda _: None, self, self._import)
 

@@ -30,3 +30,4 @@ def test_the_brokers_reason_is_cut_and_read_from_json() -> None:
     assert refusal_words(None) == "the broker gave no reason"
     assert len(refusal_words("x" * 1000)) == 200
     assert refusal_words("[1]") == "[1]"
+    assert refusal_words("[" * 100_000) == "[" * 200

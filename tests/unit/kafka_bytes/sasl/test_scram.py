@@ -51,5 +51,14 @@ def test_a_broker_that_does_not_know_the_password_is_refused() -> None:
         scram.respond(b"v=" + forged)
 
 
+def test_a_refusal_of_the_broker_is_told_in_printable_characters() -> None:
+    scram = exchange()
+    scram.respond(SERVER_FIRST)
+    with pytest.raises(SaslError, match="refused the SCRAM proof: other-error") as refused:
+        scram.respond(b"e=other-error\n" + b"x" * 100)
+    assert str(refused.value).isprintable()
+    assert len(str(refused.value)) < 110
+
+
 def test_commas_and_equals_signs_in_names_are_escaped() -> None:
     assert ScramExchange(SCRAM_SHA_512, "a=b,c", "x", "n").first() == b"n,,n=a=3Db=2Cc,r=n"

@@ -40,6 +40,10 @@ def test_every_command_of_the_pipeline_is_one_of_the_program() -> None:
     ("given", "becomes"),
     [
         (("check", "s3://bucket/path"), ["check", "--", "s3://bucket/path"]),
+        (
+            ("check", "--running", "--segment-ms", "5000", "kept"),
+            ["check", "--running", "--segment-ms", "5000", "--", "kept"],
+        ),
         (("tail", "a", "b", "--table", "gap", "--once"), ["tail", "--table", "gap", "--once", "--", "a", "b"]),
         (
             ("query", "--target", "x", "--spools", "y", "S"),

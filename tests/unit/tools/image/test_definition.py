@@ -1,14 +1,4 @@
-from tools.image.definition import IMAGES, USER_ID, configuration, requirements
-
-PROJECT = {
-    "name": "shop",
-    "dependencies": ["always"],
-    "optional-dependencies": {"till": ["coins", "shop[counter]"], "counter": ["wood", "shop[till]"], "yard": ["gate"]},
-}
-
-
-def test_an_extra_that_names_other_extras_includes_theirs() -> None:
-    assert requirements(PROJECT, ("till",)) == ["always", "coins", "wood"]
+from tools.image.definition import IMAGES, USER_ID, configuration
 
 
 def test_every_image_runs_as_a_user_of_its_own_under_a_name_of_its_own() -> None:

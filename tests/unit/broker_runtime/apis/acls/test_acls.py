@@ -148,6 +148,16 @@ async def test_the_acls_of_a_cluster_and_of_a_request_are_limited() -> None:
         assert await node.create(names[0]) == [(ErrorCode.NONE, "")]
 
 
+async def test_the_texts_of_all_acls_are_limited() -> None:
+    async with Guarded(properties={"sluicegate.acls.text.bytes.max": "1000"}) as node:
+        assert await node.create({"resource_name": "ö" * 200}) == [(ErrorCode.NONE, "")]
+        ((code, message),) = await node.create({"resource_name": "ö" * 300})
+        assert code == ErrorCode.POLICY_VIOLATION
+        assert "sluicegate.acls.text.bytes.max" in message
+        await node.delete({"resource_name_filter": "ö" * 200})
+        assert await node.create({"resource_name": "ö" * 300}) == [(ErrorCode.NONE, "")]
+
+
 @pytest.mark.parametrize("field", ["resource_type", "resource_pattern_type", "operation", "permission_type"])
 async def test_an_unknown_element_ends_the_connection(field: str) -> None:
     async with Guarded() as node:

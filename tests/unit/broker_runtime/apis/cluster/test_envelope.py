@@ -25,6 +25,7 @@ from broker_runtime.wire.messages import decode_response, encode_request_body, f
 from broker_runtime.wire.reply import PendingReply, Reply
 from broker_runtime.wire.versions import API_VERSIONS, CREATE_TOPICS, ENVELOPE, FORWARDED, METADATA
 from tests.support.fakes.manual_clock import ManualClock
+from tests.support.requests.access import authorization_by
 from tests.support.requests.calls import NotedConnection
 from tests.support.worlds.controller import ControllerInMemory
 
@@ -184,7 +185,18 @@ async def test_topics_that_fail_before_cost_nothing_and_validation_costs_as_much
         assert "a" not in controller.image.topics
 
 
-async def test_an_anonymous_client_without_quotas_needs_no_envelope() -> None:
+async def test_a_controller_judges_the_client_of_a_broker_without_an_authorizer() -> None:
+    """The controller has an authorizer. The broker's principal may create topics, and its anonymous client may not."""
+    async with ForwardingController() as controller:
+        await controller.broker()
+        controller.link.principal = Principal("User", "broker")
+        authorization = authorization_by(lambda: controller.image, frozenset({"User:broker"}))
+        controller.dispatch.completion.authorization = authorization
+        answer = await ForwardingBroker(controller, ANONYMOUS).ask(create_topics.API, 6, topics("a"))
+        assert codes(answer.topics) == {"a": ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+
+
+async def test_each_client_travels_in_an_envelope() -> None:
     async with ForwardingController() as controller:
         await controller.broker()
         keys: list[int] = []
@@ -197,7 +209,7 @@ async def test_an_anonymous_client_without_quotas_needs_no_envelope() -> None:
         controller.forward = noted  # type: ignore[method-assign]
         for principal in (ANONYMOUS, ALICE):
             await ForwardingBroker(controller, principal).ask(create_topics.API, 6, topics("a"))
-    assert keys == [CREATE_TOPICS, API_VERSIONS, ENVELOPE]
+    assert keys == [API_VERSIONS, ENVELOPE] * 2
 
 
 async def test_an_older_controller_gets_the_request_without_an_envelope() -> None:

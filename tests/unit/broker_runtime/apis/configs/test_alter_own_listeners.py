@@ -13,6 +13,7 @@ from broker_runtime.apis.table import BROKER_APIS
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.wire.messages import decode_request, decode_response, encode_request_body, encode_response_body
+from broker_runtime.wire.versions import API_VERSIONS
 from tests.support.requests.calls import a_call, fields_later
 from tests.support.worlds.controller import ControllerInMemory
 
@@ -53,6 +54,9 @@ class Broker:
         return dict(self.image.configs.of_broker(1)) == dict(own)
 
     async def forward(self, api_key: int, version: int, body: memoryview) -> memoryview:
+        if api_key == API_VERSIONS:
+            # A release without envelopes.
+            return memoryview(encode_response_body(API_VERSIONS, 0, {"error_code": NONE, "api_keys": ()}))
         self.events.append("forwarded")
         api = next(api for api in (INCREMENTAL, REPLACE) if api.key == api_key)
         answer = await api.handle(decode_request(api_key, version, body), a_call(api, version), self.node)  # type: ignore[misc,arg-type]

@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from broker_runtime.apis.cluster import broker_heartbeat
+from broker_runtime.apis.cluster.api_versions import with_api_versions
 from broker_runtime.apis.configs import alter_client_quotas
 from broker_runtime.apis.request.call import Call, Ending
 from broker_runtime.apis.request.context import ApiSpec
@@ -17,7 +18,7 @@ from broker_runtime.apis.request.dispatch import Dispatcher
 from broker_runtime.apis.request.forwarding import active_only, forwarded
 from broker_runtime.apis.topics import delete_topics
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
-from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.messages import Fields, encode_response_body
 from broker_runtime.wire.reply import PendingReply, Reply
 from broker_runtime.wire.versions import ALTER_CLIENT_QUOTAS, API_VERSIONS, DELETE_TOPICS, FIND_COORDINATOR
 from tests.support.fakes.manual_clock import ManualClock
@@ -31,13 +32,15 @@ ANSWER = {"error_code": ErrorCode.NONE, "error_message": None, "node_id": 1, "ho
 
 
 class Controller:
-    """A controller that answers forwarded requests, or fails with `problem`."""
+    """A controller of a release without envelopes that answers forwarded requests, or fails with `problem`."""
 
     def __init__(self, problem: KafkaError | None = None) -> None:
         self.problem = problem
         self.bodies: list[bytes] = []
 
     async def forward(self, api_key: int, version: int, body: memoryview) -> memoryview:
+        if api_key == API_VERSIONS:
+            return memoryview(encode_response_body(API_VERSIONS, 0, {"error_code": ErrorCode.NONE, "api_keys": ()}))
         self.bodies.append(bytes(body))
         if self.problem is not None:
             raise self.problem
@@ -231,6 +234,15 @@ async def test_an_unsupported_request_gets_an_empty_reply_if_configured() -> Non
     for cut in (unserved[:9], memoryview(struct.pack(">hhih", 99, 0, 9, 5))):
         with pytest.raises(ProtocolError):
             dispatch.handle(cut, peer)
+
+
+async def test_what_follows_the_header_of_an_unknown_version_is_not_read() -> None:
+    api: ApiSpec[Any] = with_api_versions()[0]
+    too_many_tags = b"\xff\x01" + bytes(2 * 255)
+    frame = struct.pack(">hhih", API_VERSIONS, 142, 9, -1) + too_many_tags
+    (reply,) = cast(Reply, dispatcher(api).handle(memoryview(frame), NotedConnection()))
+    assert isinstance(reply, bytes)
+    assert struct.unpack_from(">iih", reply)[1:] == (9, ErrorCode.UNSUPPORTED_VERSION)
 
 
 async def test_a_request_that_needs_dns_is_forwarded_over_a_separate_link() -> None:

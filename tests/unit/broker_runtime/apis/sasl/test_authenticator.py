@@ -75,7 +75,9 @@ class Slow:
 
 
 class Scene:
-    def __init__(self, lifetime_ms: int = 0, delay_s: float = 0.0, versions: Reply = INNER) -> None:
+    def __init__(
+        self, lifetime_ms: int = 0, delay_s: float = 0.0, versions: Reply = INNER, timeout_s: float = 30.0
+    ) -> None:
         self.clock = Clock()
         self.served = 0
         self.versions = versions
@@ -84,7 +86,7 @@ class Scene:
         sasl = ListenerSasl(
             {"PLAIN": lambda: PlainServer(users), "SLOW": Slow}, Limits({"PLAIN": lifetime_ms, "SLOW": lifetime_ms})
         )
-        limits = AuthenticationLimits(1_000, delay_s, 30.0)
+        limits = AuthenticationLimits(1_000, delay_s, timeout_s)
         checks = Checks(10)
         authenticator = Authenticator(self.inner, {LISTENER: sasl}, limits, self.clock, checks, self.counts)
         self.connection = Connection()
@@ -291,6 +293,36 @@ async def test_a_session_ends_and_begins_again() -> None:
         "successful_reauthentication_total": 1,
         "expired_connections_killed_total": 1,
     }
+
+
+@pytest.mark.virtual_time
+async def test_an_authentication_that_begins_again_has_the_same_time_as_the_first() -> None:
+    scene = Scene(lifetime_ms=5_000, timeout_s=10.0)
+    scene.handshake()
+    scene.authenticate(RIGHT)
+    scene.clock.now_s = 4.0
+    await asyncio.sleep(20)
+    assert scene.connection.refusals == []
+    scene.handshake()
+    await asyncio.sleep(9)
+    assert scene.connection.refusals == []
+    await asyncio.sleep(2)
+    ((kind, text),) = scene.connection.refusals
+    assert kind == "authentication-too-slow"
+    assert "sluicegate.sasl.timeout.ms" in text
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("token", [RIGHT, WRONG])
+async def test_an_authentication_that_has_ended_again_is_not_overdue(token: bytes) -> None:
+    scene = Scene(lifetime_ms=5_000, timeout_s=10.0)
+    scene.handshake()
+    scene.authenticate(RIGHT)
+    scene.clock.now_s = 4.0
+    scene.handshake()
+    scene.ask("sasl_authenticate", 2, auth_bytes=token)
+    await asyncio.sleep(20)
+    assert scene.connection.refusals == []
 
 
 async def test_the_user_and_the_mechanism_of_a_session_stay() -> None:

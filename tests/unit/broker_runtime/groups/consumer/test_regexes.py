@@ -7,7 +7,11 @@ from broker_runtime.config.keys.broker import BrokerConfig
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.consumer.heartbeat import ConsumerHeartbeatAnswer
 from broker_runtime.groups.records import ConsumerGroupMemberMetadataKey, GroupRecord
+from broker_runtime.security.acls.model import Acl, AclOperation, AclPermission, AclResource
+from broker_runtime.security.acls.topic_filter import TopicFilter
+from broker_runtime.security.principal import Principal
 from tests.support.groups.consumer_groups import GROUP, SOON_MS, Coordinator, durable, refused
+from tests.support.requests.access import authorization_of
 
 
 @pytest.fixture
@@ -23,6 +27,17 @@ def test_topics_are_found_behind_the_join_and_given_with_a_heartbeat(coordinator
     assert coordinator.heartbeat("a", 2) == ConsumerHeartbeatAnswer("a", 3, SOON_MS, {orders: (0,)})
     assert coordinator.group.is_subscribed_to("orders")
     assert not coordinator.group.is_subscribed_to("reorders")
+
+
+def test_topics_that_the_member_may_not_describe_are_left_out(coordinator: Coordinator) -> None:
+    orders = coordinator.topic("orders", 1)
+    coordinator.topic("ordinary", 1)
+    may_describe = Acl(AclResource.TOPIC, "orders", 3, "User:alice", "*", AclOperation.READ, AclPermission.ALLOW)
+    topic_filter = TopicFilter(Principal("User", "alice"), "10.0.0.1", authorization_of(may_describe).authorizer)
+    coordinator.join("a", regex="ord.*", topic_filter=topic_filter)
+    coordinator.wait(1)
+    assert coordinator.heartbeat("a", 2, topic_filter=topic_filter).assignment == {orders: (0,)}
+    assert not coordinator.group.is_subscribed_to("ordinary")
 
 
 def test_a_second_member_with_a_known_expression_is_assigned_at_once(coordinator: Coordinator) -> None:

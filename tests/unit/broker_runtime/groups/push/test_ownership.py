@@ -9,6 +9,10 @@ from hypothesis import strategies as st
 from broker_runtime.groups.push import ownership
 from broker_runtime.groups.push.ownership import AssignmentInput, KnownTopic, Necessity, Ownership, necessity, plan
 from broker_runtime.groups.push.subscription import Subscription, parse_topic_count
+from broker_runtime.security.acls.model import Acl, AclOperation, AclPermission, AclResource
+from broker_runtime.security.acls.topic_filter import TopicFilter
+from broker_runtime.security.principal import Principal
+from tests.support.requests.access import authorization_of
 
 T, U = UUID(int=1), UUID(int=2)
 TOPICS = {"t": KnownTopic(T, 5), "u": KnownTopic(U, 1), "__consumer_offsets": KnownTopic(UUID(int=3), 1)}
@@ -29,6 +33,24 @@ def test_neighbouring_partitions_go_to_neighbouring_threads() -> None:
 
 def test_a_thread_reads_the_topics_that_have_so_many_streams() -> None:
     assert owned(a='{"t": 2, "u": 1}') == {"a": {"a-0": {T: (0, 1, 2), U: (0,)}, "a-1": {T: (3, 4)}}}
+
+
+def test_a_wildcard_leaves_out_what_its_consumer_may_not_describe() -> None:
+    filters = {
+        name: TopicFilter(Principal("User", name), "10.0.0.1", authorization_of(*acls).authorizer)
+        for name, *acls in (
+            ("alice", Acl(AclResource.TOPIC, "t", 3, "User:alice", "*", AclOperation.DESCRIBE, AclPermission.ALLOW)),
+            ("bob",),
+        )
+    }
+    checks = {each: each.now() for each in filters.values()}
+    said = {"alice": parse_topic_count("*1*.*"), "bob": parse_topic_count("!1!x"), "own": parse_topic_count("*1*.*")}
+    found = plan(AssignmentInput(said, TOPICS, filter_of=filters, checks=checks)).ownership
+    assert found == {
+        "alice": {"alice-0": {T: (0, 1, 2)}},
+        "bob": {"bob-0": {}},
+        "own": {"own-0": {T: (3, 4), U: (0,)}},
+    }
 
 
 def test_wildcards_leave_internal_topics_to_those_who_name_them() -> None:

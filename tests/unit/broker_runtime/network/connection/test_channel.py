@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from broker_runtime.errors import ProtocolError
 from broker_runtime.network.connection.channel import Channel
+from broker_runtime.network.connection.connection import Origin
 from broker_runtime.network.connection.connection_states import ConnectionState
 from broker_runtime.network.connection.shared import Shared
 from broker_runtime.network.settings import NetworkLimits
@@ -77,7 +78,7 @@ class Served:
             cast(AbstractEventLoop, self.loop), self.poller, self.clock, limits or NetworkLimits(), self._handle
         )
         shared.host = self
-        self.channel = Channel(transport, (1, "EXTERNAL", ("10.0.0.1", 1), 1000.0), shared)
+        self.channel = Channel(transport, Origin(1, "EXTERNAL", ("10.0.0.1", 1), 1000.0), shared)
         self.connection = self.channel.connection
         self.channel.start()
 

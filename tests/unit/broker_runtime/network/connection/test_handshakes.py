@@ -12,6 +12,7 @@ from broker_runtime.security.principal import ANONYMOUS, USER, Principal
 from tests.support.fakes.memory_transport import MemoryTransport
 
 TIMEOUT_S = 30.0
+AT_ONCE_MAX = 3
 ANNA = Principal(USER, "anna")
 
 
@@ -19,17 +20,17 @@ class Shaking(MemoryTransport):
     """A transport whose handshake ends when the test says so."""
 
     ended: Callable[[Principal | None], None]
+    begun: Callable[[], None]
 
-    def on_handshake(self, ended: Callable[[Principal | None], None], /) -> bool:
-        self.ended = ended
+    def on_handshake(self, ended: Callable[[Principal | None], None], begun: Callable[[], None], /) -> bool:
+        self.ended, self.begun = ended, begun
         return True
 
 
 class Client:
-    listener = "SECURE"
-
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, listener: str = "SECURE") -> None:
         self.id = number
+        self.listener = listener
         self.principal = ANONYMOUS
         self.problems: list[str] = []
 
@@ -41,10 +42,10 @@ class Client:
 class Scene:
     def __init__(self) -> None:
         self.counts = AuthenticationCounts()
-        self.handshakes = Handshakes(TIMEOUT_S, self.counts)
+        self.handshakes = Handshakes(TIMEOUT_S, AT_ONCE_MAX, self.counts)
 
-    def begin(self, number: int, now_s: float, transport: MemoryTransport) -> Client:
-        client: Any = Client(number)
+    def begin(self, number: int, now_s: float, transport: MemoryTransport, listener: str = "SECURE") -> Client:
+        client: Any = Client(number, listener)
         self.handshakes.begin(client, transport, now_s)
         made: Client = client
         return made
@@ -74,6 +75,26 @@ def test_the_end_of_a_handshake_sets_the_principal_unless_sasl_does(
     assert scene.count("successful") == counted
     scene.handshakes.end_overdue(TIMEOUT_S + 1)
     assert client.problems == []
+
+
+def test_beyond_the_limit_of_a_listener_the_oldest_handshake_ends(scene: Scene) -> None:
+    transports = [Shaking() for _ in range(8)]
+    clients = [scene.begin(number, 0, each) for number, each in enumerate(transports)]
+    other = Shaking()
+    elsewhere = scene.begin(20, 0, other, "INTERNAL")
+    other.begun()
+    for each in reversed(transports[:4]):
+        each.begun()
+    assert [bool(client.problems) for client in clients] == [False, False, False, True, False, False, False, False]
+    assert "sluicegate.tls.handshakes.max" in clients[3].problems[0]
+    transports[2].ended(ANNA)
+    scene.handshakes.closed(1)
+    transports[4].begun()
+    transports[5].begun()
+    assert [number for number, client in enumerate(clients) if client.problems] == [3]
+    transports[6].begun()
+    assert [number for number, client in enumerate(clients) if client.problems] == [0, 3]
+    assert elsewhere.problems == []
 
 
 def test_only_a_refused_handshake_is_a_failed_authentication(scene: Scene) -> None:

@@ -6,10 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_runtime.errors import ProtocolError
-from broker_runtime.network.connection.connection_states import ConnectionEvent, ConnectionState, UnknownEventError
-from broker_runtime.network.connection.machine import ConnectionMachine, SharedBuffers
+from broker_runtime.network.connection.commands import Command
+from broker_runtime.network.connection.connection_states import (
+    ConnectionEvent,
+    ConnectionState,
+    UnknownEventError,
+    after,
+)
+from broker_runtime.network.connection.incoming import SharedBuffers
+from broker_runtime.network.connection.machine import ConnectionMachine
 from broker_runtime.network.settings import NetworkLimits
+from broker_runtime.wire.reply import PendingReply, Reply
 
 NOW_S = 100.0
 
@@ -19,13 +26,15 @@ def request(body: bytes) -> bytes:
 
 
 class Driven:
-    """A machine, driven as by a shell; requests that begin with `later` are deferred."""
+    """A machine, driven as by a shell whose socket takes bytes in `sent` only; requests `later` are deferred."""
 
     def __init__(self, limits: NetworkLimits | None = None) -> None:
         self.freed = 0
         self.buffers = SharedBuffers(limits or NetworkLimits(), self._note_freed)
         self.machine = ConnectionMachine(7, "127.0.0.1", self.buffers)
         self.handled: list[bytes] = []
+        self.promise = PendingReply()
+        """The reply to the last request that was deferred."""
         self.now_s = NOW_S
 
     def _note_freed(self) -> None:
@@ -42,29 +51,36 @@ class Driven:
             self.serve(self.machine.received(count, self.now_s))
             assert not data or self.machine.state is ConnectionState.READING
 
-    def serve(self, requests: list[memoryview]) -> None:
-        for handled, frame in enumerate(requests, 1):
-            body = bytes(frame)
+    def serve(self, command: Command) -> Command:
+        """Handle requests until the machine wants something else."""
+        while command is Command.HANDLE:
+            body = bytes(self.machine.request)
             self.handled.append(body)
-            if body.startswith(b"later"):
-                self.machine.served(handled, self.now_s, deferred=True)
-                return
-            if self.machine.outgoing is not None:
-                self.machine.outgoing.append(request(body))
-        self.machine.served(len(requests), self.now_s)
+            command = self.machine.answered(self.handle(self.machine.request), self.now_s)
+        return command
+
+    def handle(self, frame: memoryview) -> Reply | PendingReply:
+        if bytes(frame[:5]) != b"later":
+            return (request(bytes(frame)),)
+        self.promise = PendingReply()
+        return self.promise
 
     def is_now(self, state: ConnectionState) -> bool:
         return self.machine.state is state
 
     def sent(self) -> bytes:
         """The pending output, all of it taken as by a socket."""
-        taken = b"".join(bytes(chunk) for chunk in self.machine.outgoing or () if isinstance(chunk, bytes))
+        outgoing = self.machine.outgoing or []
+        taken = b"".join(bytes(chunk) for chunk in outgoing if isinstance(chunk, bytes))
         if taken:
+            outgoing.clear()
             self.machine.sent(self.now_s)
         return taken
 
-    def reply(self, body: bytes) -> None:
-        self.machine.replied((request(body),))
+    def reply(self, body: bytes) -> Command:
+        self.promise.complete((request(body),))
+        command = self.machine.collect(self.now_s, at_once=True)
+        return self.machine.collect(self.now_s, at_once=False) if command is Command.COLLECT else command
 
 
 @given(st.lists(st.binary(max_size=60), max_size=40), st.lists(st.integers(1, 90), min_size=1, max_size=20))
@@ -89,6 +105,45 @@ def test_requests_come_out_as_they_were_put_in_however_the_stream_is_cut(bodies:
     assert not driven.buffers.memory.holders
 
 
+def test_a_request_that_arrives_alone_takes_three_commands() -> None:
+    driven = Driven()
+    space = driven.machine.space(NOW_S)
+    assert space is not None
+    space[: len(request(b"a"))] = request(b"a")
+    assert driven.machine.received(len(request(b"a")), NOW_S) is Command.HANDLE
+    assert bytes(driven.machine.request) == b"a"
+    assert driven.machine.answered((b"reply",), NOW_S) is Command.SEND
+    assert driven.machine.outgoing == [b"reply"]
+    driven.machine.outgoing.clear()
+    assert driven.machine.sent(NOW_S) is Command.READ
+    assert driven.is_now(ConnectionState.READING)
+
+
+@pytest.mark.parametrize("takes", [True, False], ids=["a fast client", "a slow client"])
+def test_large_replies_are_sent_within_a_turn_which_ends_if_the_client_does_not_read_them(takes: bool) -> None:
+    driven = Driven()
+    data = b"".join(map(request, (b"a", b"b", b"c")))
+    space = driven.machine.space(NOW_S)
+    assert space is not None
+    space[: len(data)] = data
+    assert driven.machine.received(len(data), NOW_S) is Command.HANDLE
+    assert driven.machine.answered((bytes(200_000),), NOW_S) is Command.HANDLE
+    assert driven.machine.answered((bytes(100_000),), NOW_S) is Command.SEND
+    assert driven.machine.outgoing is not None
+    if takes:
+        driven.machine.outgoing.clear()
+        assert driven.machine.sent(NOW_S) is Command.HANDLE
+        assert bytes(driven.machine.request) == b"c"
+    else:
+        assert driven.machine.sent(NOW_S) is Command.WAIT
+        assert driven.is_now(ConnectionState.SENDING)
+        assert driven.machine.blocked
+        assert len(driven.sent()) == 300_000
+        assert driven.is_now(ConnectionState.QUEUED)
+        driven.serve(driven.machine.turn(NOW_S))
+        assert driven.handled == [b"c"]
+
+
 @pytest.mark.parametrize("length", [0, 65_530, 262_141, 3_000_000])
 def test_requests_of_all_sizes(length: int) -> None:
     driven = Driven()
@@ -111,8 +166,10 @@ def test_complete_requests_behind_a_deferred_one_wait_and_are_served_before_the_
     assert driven.is_now(ConnectionState.QUEUED)
     driven.serve(driven.machine.turn(NOW_S))
     assert driven.sent() == request(b"a") + request(b"b")
-    assert driven.machine.cut_off() is None
-    assert driven.machine.end(ConnectionEvent.END_OF_STREAM)
+    assert driven.machine.received(0, NOW_S) is Command.END_OF_STREAM
+    assert driven.machine.problem is None
+    driven.machine.end(ConnectionEvent.END_OF_STREAM)
+    assert driven.is_now(ConnectionState.CLOSED)
     assert driven.handled == [b"later", b"a", b"b"]
 
 
@@ -132,10 +189,12 @@ def test_requests_left_over_by_a_turn_are_returned_by_the_next() -> None:
     space = driven.machine.space(NOW_S)
     assert space is not None
     space[: len(data)] = data
-    assert len(driven.machine.received(len(data), NOW_S)) == 5
-    driven.machine.served(2, NOW_S)
-    driven.sent()
-    assert [bytes(frame) for frame in driven.machine.turn(NOW_S)] == [b"2", b"3", b"4"]
+    assert driven.machine.received(len(data), NOW_S) is Command.HANDLE
+    assert driven.machine.answered((request(b"0"),), NOW_S) is Command.HANDLE
+    assert driven.machine.answered((request(b"1"),), NOW_S + 1) is Command.SEND, "its time is over"
+    assert driven.sent() == request(b"0") + request(b"1")
+    driven.serve(driven.machine.turn(NOW_S))
+    assert driven.handled == [b"2", b"3", b"4"]
 
 
 def test_a_size_that_is_not_allowed_is_refused_after_what_was_before_it() -> None:
@@ -143,9 +202,10 @@ def test_a_size_that_is_not_allowed_is_refused_after_what_was_before_it() -> Non
     driven.receive(request(b"a") + b"\xff\xff\xff\xff")
     assert driven.sent() == request(b"a")
     assert driven.is_now(ConnectionState.QUEUED)
-    with pytest.raises(ProtocolError, match="announced -1 bytes"):
-        driven.machine.turn(NOW_S)
-    assert driven.machine.end(ConnectionEvent.REFUSE)
+    assert driven.machine.turn(NOW_S) is Command.REFUSE
+    assert "announced -1 bytes" in str(driven.machine.problem)
+    driven.machine.end(ConnectionEvent.REFUSE)
+    assert driven.is_now(ConnectionState.CLOSED)
     assert driven.buffers.memory.total == 0
 
 
@@ -156,8 +216,9 @@ def test_the_time_out_of_a_request_runs_only_while_it_is_read_and_begins_anew_af
     driven.sent()
     assert driven.machine.overdue(NOW_S + 10 * timeout_s) is None
     driven.now_s = NOW_S + 20 * timeout_s
-    driven.reply(b"at last")
-    driven.machine.blocked()
+    assert driven.reply(b"at last") is Command.SEND
+    assert driven.machine.sent(driven.now_s) is Command.WAIT, "the socket has taken nothing"
+    assert driven.machine.blocked
     assert driven.machine.overdue(driven.now_s + 10 * timeout_s) is None
     driven.sent()
     assert driven.machine.overdue(driven.now_s + timeout_s) is None
@@ -180,10 +241,12 @@ def test_a_stream_that_ends_in_the_middle_of_a_request_is_refused() -> None:
     driven = Driven()
     driven.receive(request(b"cut")[:5])
     driven.sent()
-    problem = driven.machine.cut_off()
+    assert driven.machine.received(0, NOW_S) is Command.END_OF_STREAM
+    problem = driven.machine.problem
     assert problem is not None
     assert problem.kind == "frame-truncated"
-    assert driven.machine.end(ConnectionEvent.END_OF_STREAM)
+    driven.machine.end(ConnectionEvent.END_OF_STREAM)
+    assert driven.is_now(ConnectionState.CLOSED)
     assert driven.buffers.memory.total == 0
     assert driven.freed == 1
 
@@ -197,10 +260,10 @@ def test_a_request_without_memory_is_not_read_until_there_is_some() -> None:
     driven.sent()
     assert driven.machine.space(NOW_S) is None
     assert driven.is_now(ConnectionState.SHORT_OF_MEMORY)
-    assert driven.machine.turn(NOW_S) == []
+    assert driven.machine.turn(NOW_S) is Command.WAIT
     assert driven.is_now(ConnectionState.SHORT_OF_MEMORY)
     driven.buffers.memory.give_back(1, "127.0.0.2", 90_000)
-    assert driven.machine.turn(NOW_S) == []
+    assert driven.machine.turn(NOW_S) is Command.READ
     assert driven.is_now(ConnectionState.READING)
 
 
@@ -217,7 +280,8 @@ def test_a_connection_awaiting_its_reply_does_not_block_the_memory_reserved_for_
 def test_a_connection_that_is_to_end_answers_what_it_has_taken_and_no_more() -> None:
     driven = Driven()
     driven.receive(request(b"later") + request(b"not taken"))
-    assert not driven.machine.end(ConnectionEvent.FINISH)
+    driven.machine.end(ConnectionEvent.FINISH)
+    assert not driven.is_now(ConnectionState.CLOSED)
     assert driven.is_now(ConnectionState.ENDING)
     driven.reply(b"the last one")
     assert driven.sent() == request(b"the last one")
@@ -230,10 +294,12 @@ def test_waiting_requests_are_executed_although_the_peer_has_disconnected() -> N
     driven = Driven(NetworkLimits(connection_turn_requests=1))
     driven.receive(request(b"a") + request(b"b"))
     driven.sent()
-    assert not driven.machine.end(ConnectionEvent.LOST)
+    driven.machine.end(ConnectionEvent.LOST)
+    assert not driven.is_now(ConnectionState.CLOSED)
     driven.serve(driven.machine.turn(NOW_S))
     assert driven.handled == [b"a", b"b"]
-    assert driven.machine.end(ConnectionEvent.LOST)
+    driven.machine.end(ConnectionEvent.LOST)
+    assert driven.is_now(ConnectionState.CLOSED)
 
 
 def test_a_connection_that_its_own_handler_closes_sends_nothing_more() -> None:
@@ -242,14 +308,17 @@ def test_a_connection_that_its_own_handler_closes_sends_nothing_more() -> None:
     space = driven.machine.space(NOW_S)
     assert space is not None
     space[: len(data)] = data
-    requests = driven.machine.received(len(data), NOW_S)
-    assert driven.machine.end(ConnectionEvent.CLOSE)
-    driven.serve(requests)
+    assert driven.machine.received(len(data), NOW_S) is Command.HANDLE
+    driven.machine.end(ConnectionEvent.CLOSE)
     assert driven.is_now(ConnectionState.CLOSED)
+    late = PendingReply()
+    assert driven.machine.answered(late, NOW_S) is Command.WAIT
+    assert driven.is_now(ConnectionState.CLOSED)
+    assert late.done, "nobody waits for it"
+    assert driven.machine.collect(NOW_S, at_once=False) is Command.WAIT
     assert driven.machine.outgoing is None
-    driven.reply(b"too late")
-    assert driven.machine.outgoing is None
-    assert not driven.machine.end(ConnectionEvent.CLOSE), "it is closed once"
+    driven.machine.end(ConnectionEvent.CLOSE)
+    assert driven.is_now(ConnectionState.CLOSED), "it is closed once"
 
 
 def test_a_frame_that_answers_nothing_goes_between_replies() -> None:
@@ -291,7 +360,8 @@ def test_frames_that_nobody_reads_are_bounded_and_what_was_read_does_not_count()
 
 def test_nothing_is_pushed_to_a_connection_that_has_ended() -> None:
     driven = Driven()
-    assert driven.machine.end(ConnectionEvent.CLOSE)
+    driven.machine.end(ConnectionEvent.CLOSE)
+    assert driven.is_now(ConnectionState.CLOSED)
     assert driven.machine.push(b"too late")
     assert driven.machine.outgoing is None
 
@@ -300,14 +370,13 @@ def test_what_cannot_happen_raises() -> None:
     driven = Driven()
     driven.receive(request(b"half")[:5])
     driven.sent()
-    with pytest.raises(UnknownEventError, match="Reading cannot get the event: the connection's turn begins"):
-        driven.machine.turn(NOW_S)
     with pytest.raises(UnknownEventError, match="Reading cannot get the event: all replies are sent"):
         driven.machine.sent(NOW_S)
-    with pytest.raises(UnknownEventError, match="Reading cannot get the event: the last pending reply is ready"):
-        driven.reply(b"to nothing")
+    with pytest.raises(UnknownEventError, match="Reading cannot get the event: memory is free again"):
+        after(driven.machine.state, ConnectionEvent.MEMORY)
+    driven.machine.outgoing = []
     with pytest.raises(UnknownEventError, match="Reading cannot get the event: the requests of this turn"):
-        driven.machine.served(0, NOW_S)
+        driven.machine.answered((), NOW_S)
 
 
 def test_a_client_over_its_quota_is_answered_at_once_and_then_left_alone() -> None:
@@ -318,9 +387,9 @@ def test_a_client_over_its_quota_is_answered_at_once_and_then_left_alone() -> No
     assert driven.sent() == request(b"a")
     assert driven.is_now(ConnectionState.THROTTLED)
     assert driven.machine.overdue(NOW_S + 10 * timeout_s) is None
-    assert driven.machine.turn(NOW_S + 4.9) == []
+    assert driven.machine.turn(NOW_S + 4.9) is Command.WAKE
     assert driven.is_now(ConnectionState.THROTTLED)
-    assert driven.machine.turn(NOW_S + 5) == []
+    assert driven.machine.turn(NOW_S + 5) is Command.READ
     assert driven.is_now(ConnectionState.READING)
     assert driven.machine.overdue(NOW_S + 5 + timeout_s) is None
     assert driven.machine.overdue(NOW_S + 6 + timeout_s) is not None
@@ -334,7 +403,7 @@ def test_requests_that_have_arrived_wait_for_the_end_of_the_throttle_time() -> N
     assert driven.machine.push(b"unasked")
     assert driven.sent() == b"unasked"
     assert driven.is_now(ConnectionState.THROTTLED), "what answers nothing ends no throttle time"
-    assert driven.machine.turn(NOW_S + 5) == []
+    assert driven.machine.turn(NOW_S + 5) is Command.TAKE_TURN
     assert driven.is_now(ConnectionState.QUEUED)
     driven.now_s = NOW_S + 5
     driven.serve(driven.machine.turn(NOW_S + 5))
@@ -350,15 +419,16 @@ def test_a_throttled_client_has_no_pending_reply(event: ConnectionEvent) -> None
     driven.machine.throttled_until_s = NOW_S + 5
     driven.receive(request(b"a"))
     driven.sent()
-    assert driven.machine.end(event)
+    driven.machine.end(event)
+    assert driven.is_now(ConnectionState.CLOSED)
 
 
 class Keeping(Driven):
     """A machine whose handler reads frames after its call."""
 
-    def serve(self, requests: list[memoryview]) -> None:
-        self.kept = [self.machine.hold(frame) for frame in requests]
-        super().serve(requests)
+    def handle(self, frame: memoryview) -> Reply | PendingReply:
+        self.kept = [self.machine.incoming.hold(frame)]
+        return super().handle(frame)
 
 
 @pytest.mark.parametrize("length", [10, 100_000, 3_000_000])
@@ -388,9 +458,10 @@ def test_the_memory_of_a_kept_frame_is_given_back_once(end: str) -> None:
         driven.receive(request(body)[start : start + 200_000])
     assert driven.buffers.memory.total >= len(body)
     if end == "released":
-        driven.machine.release()
+        driven.machine.incoming.release()
     else:
-        assert driven.machine.end(ConnectionEvent.LOST)
+        driven.machine.end(ConnectionEvent.LOST)
+        assert driven.is_now(ConnectionState.CLOSED)
     assert driven.buffers.memory.total == 0
-    driven.machine.release()
+    driven.machine.incoming.release()
     assert driven.buffers.memory.total == 0

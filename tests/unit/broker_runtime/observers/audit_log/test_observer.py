@@ -24,6 +24,7 @@ class Bench:
         self.log_dir = log_dir
         self.clock = ManualClock()
         self.timers = ManualTimers(self.clock)
+        self.registered = [8, 12, 7]
         self.held = [HostedPartition("orders", number, 10, 0, 5, True) for number in range(partitions)]
 
     def loaded(self, **config: str) -> AuditLogObserver:
@@ -31,7 +32,7 @@ class Bench:
         observer.attach(
             BrokerFacts(
                 7, "cluster", str(self.log_dir), self.clock, lambda call: call(), self.timers.call_later,
-                lambda: iter(self.held),
+                lambda: iter(self.held), lambda: self.registered,
             )
         )  # fmt: skip
         observer.configure({key.replace("_", "."): text for key, text in config.items()})
@@ -68,18 +69,53 @@ def test_boots_have_the_time_in_them_and_are_all_different() -> None:
     assert one != other
 
 
-def test_all_partitions_are_told_a_hundred_a_turn_and_again_after_an_hour(tmp_path: Path) -> None:
+def test_all_partitions_are_told_a_hundred_a_turn_and_again_after_ten_minutes(tmp_path: Path) -> None:
     bench = Bench(tmp_path, partitions=250)
     observer = bench.loaded()
     bench.timers.advance(0.2)
     assert [event["partition"] for _, event in bench.events()] == list(range(250))
-    bench.timers.advance(3599)
-    assert len(bench.events()) == 250
-    bench.timers.advance(2)
-    assert len(bench.events()) == 500
+    assert {event["registered_brokers"] for _, event in bench.events()} == {"7,8,12"}
+    bench.timers.advance(599)
+    alive = [event["partition"] for _, event in bench.events()][250:]
+    assert alive == [0] * 9, "one partition every minute (segment.ms) shows that the broker runs"
+    bench.timers.advance(10)
+    assert [event["partition"] for _, event in bench.events()][259:] == list(range(250))
     observer.close(1)
     bench.timers.advance(7200)
-    assert len(bench.events()) == 500
+    assert len(bench.events()) == 509
+
+
+def test_a_change_of_a_partition_is_told_within_seconds_and_alone(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, partitions=3)
+    bench.loaded()
+    bench.timers.advance(0.2)
+
+    def told() -> list[tuple[str, int, bool, bool]]:
+        bench.timers.advance(6)
+        names = ("topic", "partition", "is_leader", "is_deleted")
+        found = [tuple(event[name] for name in names) for _, event in bench.events()]
+        return found[before:]
+
+    before = 3
+    bench.held.append(HostedPartition("payments", 0, 0, 0, 0, False))
+    assert told() == [("payments", 0, False, False)]
+    before = 4
+    bench.held[0] = bench.held[0]._replace(is_leader=False)
+    assert told() == [("orders", 0, False, False)]
+    before = 5
+    del bench.held[1]
+    assert told() == [("orders", 1, False, True)]
+    before = 6
+    assert told() == []
+
+
+def test_all_partitions_are_told_again_when_the_registered_brokers_change(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, partitions=2)
+    bench.loaded()
+    bench.timers.advance(6)
+    bench.registered.append(13)
+    bench.timers.advance(6)
+    assert [event["registered_brokers"] for _, event in bench.events()] == ["7,8,12"] * 2 + ["7,8,12,13"] * 2
 
 
 def test_spools_are_written_to_the_configured_folder(tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_runtime.security.sasl.mechanism import Authenticated, Challenge, OffloadedCheck, SaslRefusedError, Step
-from broker_runtime.security.sasl.oauthbearer import INVALID_TOKEN, OAuthBearerClient, OAuthBearerServer
+from broker_runtime.security.sasl.oauthbearer import INVALID_TOKEN, OAuthBearerServer
+from kafka_bytes.sasl.mechanisms import BearerExchange
 
 TOKENS = {"good.token": Authenticated("alice", expires_ms=5)}
 
@@ -21,9 +22,9 @@ def checked(server: OAuthBearerServer, message: bytes) -> Step:
 
 
 def test_a_good_token() -> None:
-    client = OAuthBearerClient("good.token")
+    client = BearerExchange("good.token")
     assert checked(OAuthBearerServer(verify), client.first()) == Authenticated("alice", b"", 5)
-    assert client.step(b"") is None
+    assert client.respond(b"") is None
 
 
 @pytest.mark.parametrize(
@@ -39,10 +40,10 @@ def test_other_forms(message: bytes) -> None:
 
 
 def test_a_bad_token_is_answered_before_the_exchange_fails() -> None:
-    server, client = OAuthBearerServer(verify), OAuthBearerClient("bad.token")
+    server, client = OAuthBearerServer(verify), BearerExchange("bad.token")
     step = checked(server, client.first())
     assert step == Challenge(INVALID_TOKEN.encode())
-    acknowledgement = client.step(INVALID_TOKEN.encode())
+    acknowledgement = client.respond(INVALID_TOKEN.encode())
     assert acknowledgement == b"\x01"
     with pytest.raises(SaslRefusedError) as refusal:
         server.step(acknowledgement)

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_runtime.security.sasl.mechanism import Authenticated, SaslRefusedError
-from broker_runtime.security.sasl.plain import PlainClient, PlainServer
+from broker_runtime.security.sasl.plain import PlainServer
+from kafka_bytes.sasl.mechanisms import PlainExchange
 
 USERS = {"alice": "secret", "bøb": "pässword"}
 INVALID = "Authentication failed: Invalid username or password"
@@ -13,9 +14,9 @@ INVALID = "Authentication failed: Invalid username or password"
 
 @pytest.mark.parametrize(("user", "password"), USERS.items())
 def test_the_clients_message_is_accepted(user: str, password: str) -> None:
-    client = PlainClient(user, password)
+    client = PlainExchange(user, password)
     assert PlainServer(USERS).step(client.first()) == Authenticated(user)
-    assert client.step(b"") is None
+    assert client.respond(b"") is None
 
 
 def test_the_authorization_id_may_be_the_user() -> None:

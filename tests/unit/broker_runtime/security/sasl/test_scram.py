@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_runtime.security.sasl.mechanism import Authenticated, Challenge, SaslRefusedError
-from broker_runtime.security.sasl.scram import ScramClient, ScramServer
+from broker_runtime.security.sasl.scram import ScramServer
 from broker_runtime.security.sasl.scram_keys import ScramHash, ScramKeys
-from broker_runtime.security.sasl.scram_messages import client_first_bare, read_client_first
+from broker_runtime.security.sasl.scram_messages import read_client_first
+from kafka_bytes.sasl.scram import ScramExchange
 
 SHA_256, SHA_512 = ScramHash("SCRAM-SHA-256"), ScramHash("SCRAM-SHA-512")
 
@@ -25,7 +26,6 @@ RFC_5802 = (
     Sha1(),
     "QSXCR+Q6sek8bf92",
     "3rfcNHYJY1ZVvWVs7j",
-    "fyko+d2lbbFgONRv9qkxdawL",
     "n,,n=user,r=fyko+d2lbbFgONRv9qkxdawL",
     "r=fyko+d2lbbFgONRv9qkxdawL3rfcNHYJY1ZVvWVs7j,s=QSXCR+Q6sek8bf92,i=4096",
     "c=biws,r=fyko+d2lbbFgONRv9qkxdawL3rfcNHYJY1ZVvWVs7j,p=v0X8v3Bz2T0CJGbJQyF0X+HI4Ts=",
@@ -35,7 +35,6 @@ RFC_7677 = (
     SHA_256,
     "W22ZaJ0SNY7soEsUEjb6gQ==",
     "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0",
-    "rOprNGfwEbeRWgbNEkqO",
     "n,,n=user,r=rOprNGfwEbeRWgbNEkqO",
     "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096",
     "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=",
@@ -54,8 +53,8 @@ def server() -> ScramServer:
     return ScramServer(SHA_512, USERS.get, "server", b"hidden")
 
 
-def client(user: str, password: str) -> ScramClient:
-    return ScramClient(SHA_512, user, password, "client")
+def client(user: str, password: str) -> ScramExchange:
+    return ScramExchange(SHA_512.mechanism, user, password, "client")
 
 
 def challenge_of(one: ScramServer, message: bytes) -> bytes:
@@ -65,23 +64,19 @@ def challenge_of(one: ScramServer, message: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("example", [RFC_5802, RFC_7677], ids=["5802", "7677"])
-def test_the_examples(example: tuple[ScramHash, str, str, str, str, str, str, str]) -> None:
-    scram, salt, server_nonce, client_nonce, *messages = example
+def test_the_examples(example: tuple[ScramHash, str, str, str, str, str, str]) -> None:
+    scram, salt, server_nonce, *messages = example
     first, sent, final, proved = (message.encode() for message in messages)
     keys = keys_of(scram, "pencil", b64decode(salt))
     here = ScramServer(scram, {"user": keys}.get, server_nonce, b"hidden")
-    there = ScramClient(scram, "user", "pencil", client_nonce)
-    assert there.first() == first
     assert here.step(first) == Challenge(sent)
-    assert there.step(sent) == final
     assert here.step(final) == Authenticated("user", proved)
-    assert there.step(proved) is None
 
 
 @pytest.mark.parametrize(("user", "password"), [("alice", "wrong"), ("carol", "secret"), ("weak", "secret")])
 def test_wrong_passwords_and_unknown_users_are_refused_after_the_proof(user: str, password: str) -> None:
     here, there = server(), client(user, password)
-    proof = there.step(challenge_of(here, there.first()))
+    proof = there.respond(challenge_of(here, there.first()))
     assert proof is not None
     with pytest.raises(SaslRefusedError) as refusal:
         here.step(proof)
@@ -99,7 +94,7 @@ def test_the_salt_of_an_unknown_user_stays_the_same() -> None:
 def test_the_nonce_has_to_be_returned_exactly() -> None:
     """CVE-2024-56128, and what librdkafka before 2.6.1 sends."""
     here, there = server(), client("alice", "secret")
-    proof = there.step(challenge_of(here, there.first()))
+    proof = there.respond(challenge_of(here, there.first()))
     assert proof is not None
     with pytest.raises(SaslRefusedError, match=r"librdkafka before 2\.6\.1"):
         here.step(proof.replace(b"r=client", b"r=clientclient"))
@@ -144,7 +139,7 @@ def test_another_authorization_id_is_refused_with_a_text() -> None:
 
 @given(st.text(min_size=1).filter(lambda name: "\0" not in name))
 def test_names_are_escaped(name: str) -> None:
-    assert read_client_first(f"n,,{client_first_bare(name, 'nonce')}".encode()).user == name
+    assert read_client_first(client(name, "x").first()).user == name
 
 
 @given(st.binary(max_size=80), st.binary(max_size=80))
@@ -157,28 +152,3 @@ def test_any_bytes_are_refused(first: bytes, final: bytes) -> None:
         except SaslRefusedError:
             refused += 1
     assert refused
-
-
-@pytest.mark.parametrize(
-    "sent",
-    [
-        b"r=other,s=c2FsdA==,i=4096",
-        b"r=client,s=c2FsdA==,i=4096",
-        b"r=clientserver,s=c2FsdA==,i=4095",
-        b"r=clientserver,s=c2FsdA==,i=1000001",
-        b"r=clientserver,s=c2FsdA==,i=99999999999",
-        b"nonsense",
-    ],
-)
-def test_the_client_checks_the_server(sent: bytes) -> None:
-    with pytest.raises(SaslRefusedError):
-        client("alice", "secret").step(sent)
-
-
-def test_the_client_checks_that_the_server_knows_the_password() -> None:
-    here, there = server(), client("alice", "secret")
-    there.step(challenge_of(here, there.first()))
-    with pytest.raises(SaslRefusedError, match="does not know the password"):
-        there.step(b"v=AAAA")
-    with pytest.raises(SaslRefusedError, match="other-error"):
-        there.step(b"e=other-error")

@@ -113,7 +113,18 @@ def test_any_text_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [b"", b"[]", b"{}", b'{"keys": 1}', b'{"keys": []}', b'{"keys": [{"kty": "oct"}]}', b"\xff"]
+    "text",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"keys": 1}',
+        b'{"keys": []}',
+        b'{"keys": [{"kty": "oct"}]}',
+        b'{"keys": ["RSA", 1]}',
+        b'{"keys":' + b"[" * 100_000,
+        b"\xff",
+    ],
 )
 def test_key_sets_without_a_key_are_refused(text: bytes) -> None:
     with pytest.raises(KeySetError):

@@ -7,7 +7,7 @@ import pytest
 
 from broker_runtime.errors import ConfigError
 from broker_runtime.security.principal import ANONYMOUS
-from broker_runtime.security.tls.cipher_names import openssl_name
+from broker_runtime.security.tls.cipher_names import iana_name, openssl_name
 from broker_runtime.security.tls.material import TlsMaterial, Uses, load
 from broker_runtime.security.tls.tls_settings import KeyStoreSettings, TlsSettings, TrustStoreSettings
 from tests.support.tls.authority import Authority, Issued
@@ -130,13 +130,22 @@ def test_with_suites_of_tls_1_3_alone_no_older_version_is_spoken() -> None:
         ("TLS_DHE_RSA_WITH_AES_256_CBC_SHA256", "DHE-RSA-AES256-SHA256"),
         ("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256", "ECDHE-RSA-CHACHA20-POLY1305"),
         ("TLS_ECDHE_ECDSA_WITH_AES_256_CCM", "ECDHE-ECDSA-AES256-CCM"),
+        ("TLS_ECDHE_ECDSA_WITH_AES_256_CCM_8", "ECDHE-ECDSA-AES256-CCM8"),
     ],
 )
 def test_names_of_cipher_suites(iana: str, openssl: str) -> None:
     assert openssl_name(iana) == openssl
+    assert iana_name(openssl) == iana
     every = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     every.set_ciphers("ALL")
     assert openssl in {cipher["name"] for cipher in every.get_ciphers()}
+
+
+def test_every_suite_of_openssl_is_found_again_by_its_name() -> None:
+    every = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    every.set_ciphers("ALL")
+    names = [cipher["name"] for cipher in every.get_ciphers()]
+    assert [openssl_name(iana_name(name)) for name in names] == names
 
 
 @pytest.mark.parametrize(

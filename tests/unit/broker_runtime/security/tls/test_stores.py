@@ -71,6 +71,7 @@ def test_the_form_of_a_key_is_kept(form: PrivateFormat, password: str | None) ->
         ({"chain": ISSUED.key_pem()}, r"ssl.keystore.certificate.chain has no certificate"),
         ({"chain": ISSUED.chain.replace("MII", "M!!", 1)}, r"a block CERTIFICATE is not valid base64"),
         ({"chain": ISSUED.chain.replace("MII", "AAA", 1)}, r"a certificate is malformed"),
+        ({"chain": ISSUED.chain.replace("MII", "Mü!", 1)}, r"a block CERTIFICATE is not valid base64"),
     ],
 )
 def test_key_stores_are_refused_with_instructions(changes: dict[str, Any], expected: str) -> None:

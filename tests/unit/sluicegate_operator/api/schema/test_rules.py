@@ -3,6 +3,7 @@
 import pytest
 
 from sluicegate_operator.api import InvalidManifest, parse_resource, validate
+from tests.support.manifests.authority_manifests import AUTHORITY_CHANGES, BAD_AUTHORITIES
 from tests.support.manifests.bad_manifests import (
     BAD,
     BAD_CHANGES,
@@ -33,7 +34,15 @@ def test_a_good_manifest_is_accepted(case: GoodManifest) -> None:
 
 @pytest.mark.parametrize(
     "case",
-    BAD + BAD_LISTENERS + BAD_OBSERVERS + BAD_PIPELINES + BAD_QUOTAS + BAD_TAGS + BAD_EXTERNAL + BAD_USERS,
+    BAD
+    + BAD_LISTENERS
+    + BAD_OBSERVERS
+    + BAD_PIPELINES
+    + BAD_QUOTAS
+    + BAD_TAGS
+    + BAD_EXTERNAL
+    + BAD_USERS
+    + BAD_AUTHORITIES,
     ids=lambda case: case.name,
 )
 def test_a_bad_manifest_is_refused_with_a_sentence(case: BadManifest) -> None:
@@ -45,7 +54,7 @@ def test_a_bad_manifest_is_refused_with_a_sentence(case: BadManifest) -> None:
 
 @pytest.mark.parametrize(
     "case",
-    BAD_CHANGES + PIPELINE_CHANGES + BAD_EXTERNAL_CHANGES + LISTENER_CHANGES + USER_CHANGES,
+    BAD_CHANGES + PIPELINE_CHANGES + BAD_EXTERNAL_CHANGES + LISTENER_CHANGES + USER_CHANGES + AUTHORITY_CHANGES,
     ids=lambda case: case.name,
 )
 def test_a_change_that_cannot_be_made_is_refused(case: BadChange) -> None:

@@ -70,14 +70,14 @@ def test_a_bearer_token_is_an_option() -> None:
     [
         ({"security.protocol": "TLS"}, "security.protocol must be one of"),
         ({"security.protocol": "SASL_SSL"}, "sasl.mechanism must be one of PLAIN"),
-        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}, "must be: MODULE required"),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}, "is not `LoginModuleClass required"),
         (
             {
                 "security.protocol": "SASL_SSL",
                 "sasl.mechanism": "PLAIN",
                 "sasl.jaas.config": 'a.B required username="hidden" password=hidden"x;',
             },
-            "an option that is not name",
+            "cannot be read at character 47",
         ),
         (
             {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.jaas.config": "a.B required;"},

@@ -11,6 +11,7 @@ from sluicegate_operator.fleet.kubernetes.kubernetes import KubernetesFleet, Sig
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.process.term_metrics import PipelineMetrics, TermMetrics
 from sluicegate_operator.handlers.term import reconcilers
+from sluicegate_operator.planning.certificates.cluster_ca_status import CertificatesSeen
 from sluicegate_operator.planning.registrations.overview import BrokerOverview, BrokerState, ClusterOverview
 from sluicegate_operator.planning.rolls.roll import Done, WaitForNodes, WaitReason
 from sluicegate_operator.settings import read_settings
@@ -151,3 +152,14 @@ async def test_brokers_that_were_asked_for_before_a_deletion_are_not_shown_after
     await work["registrations"](SHOP)
     assert shown(context.figures) == {}
     await context.aclose()
+
+
+def test_the_ends_of_a_clusters_certificates_are_shown_while_it_has_some(figures: TermMetrics) -> None:
+    figures.note_certificates(SHOP, CertificatesSeen(usable=True, authority_ends_s=2e9, certificate_ends_s=1e9))
+    name = "sluicegate_cluster_certificate_end_seconds"
+    assert shown(figures) == {
+        f'{name}{{broker_cluster="shop",certificate="authority",namespace="default"}}': 2e9,
+        f'{name}{{broker_cluster="shop",certificate="nodes",namespace="default"}}': 1e9,
+    }
+    figures.note_certificates(SHOP, None)
+    assert shown(figures) == {}

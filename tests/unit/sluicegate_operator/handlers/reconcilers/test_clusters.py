@@ -570,3 +570,27 @@ async def test_a_broker_on_a_lost_node_is_named_with_its_node(going: bool) -> No
     kube.put(node({"type": "Ready", "status": "True"}))
     await reconcile(kube)
     assert kube.condition("BrokerCluster", "shop")["reason"] == "BrokersStarting"
+
+
+async def test_a_cluster_with_an_authority_gets_its_certificates_before_its_nodes() -> None:
+    kube = MemoryKube(cluster(clusterCa={}))
+    await reconcile(kube)
+    secret = kube.take("Secret", "shop-cluster-tls")
+    assert set(secret["data"]) == {"keystore.pem", "truststore.pem", "operator.crt", "operator.key"}
+    assert kube.take("StatefulSet", "shop-brokers")
+    assert kube.condition("BrokerCluster", "shop", "CertificatesCurrent")["status"] == "True"
+    ends = kube.take("BrokerCluster", "shop")["status"]["clusterCa"]
+    assert ends["certificateEnds"] == ends["authorityEnds"]
+
+
+async def test_nodes_do_not_start_without_certificates_and_a_warning_says_why() -> None:
+    stranger = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "shop-cluster-ca"}, "data": {}}
+    kube = MemoryKube(cluster(clusterCa={}), stranger)
+    await reconcile(kube)
+    ready = kube.condition("BrokerCluster", "shop")
+    assert (ready["status"], ready["reason"]) == ("False", "NameTaken")
+    assert "Secret shop-cluster-ca exists" in ready["message"]
+    with pytest.raises(KeyError):
+        kube.take("StatefulSet", "shop-brokers")
+    assert "data" in kube.take("Secret", "shop-cluster-ca")
+    assert "Secret shop-cluster-ca exists" in kube.events("NameTaken")[0]["message"]

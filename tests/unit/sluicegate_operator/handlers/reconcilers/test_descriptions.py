@@ -13,6 +13,7 @@ from sluicegate_operator.handlers.reconcilers.descriptions import UNTOLD_RETRY, 
 from sluicegate_operator.handlers.snapshot import gather_cluster
 from sluicegate_operator.kafka_admin.errors import AdminConnectionError
 from sluicegate_operator.kafka_admin.log_damage import SINCE_PROTOCOL
+from sluicegate_operator.kafka_admin.security.client_security import ClientSecurity
 from sluicegate_operator.planning.registrations.registrations import BrokerWords
 from sluicegate_operator.planning.status.log_damage import BrokerDamage
 from sluicegate_operator.settings import read_settings
@@ -46,13 +47,13 @@ class Shop:
     async def _where(self, *_: object) -> tuple[BrokerAddress, ...]:
         return self.addresses
 
-    async def _say(self, _: Iterable[BrokerAddress]) -> dict[int, BrokerWords]:
+    async def _say(self, _: Iterable[BrokerAddress], __: ClientSecurity) -> dict[int, BrokerWords]:
         self.asked += 1
         if self.words is None:
             raise AdminConnectionError(("b0", 9092), "the broker closed the connection")
         return self.words
 
-    async def _say_damage(self, brokers: Iterable[BrokerAddress]) -> dict[int, BrokerDamage]:
+    async def _say_damage(self, brokers: Iterable[BrokerAddress], _: ClientSecurity) -> dict[int, BrokerDamage]:
         asked = [one.broker_id for one in brokers]
         self.asked_for_damage += [asked] if asked else []
         return {broker: one for broker, one in self.damage.items() if broker in asked}
@@ -124,7 +125,7 @@ async def test_damage_of_an_earlier_cluster_of_the_name_is_not_noted_of_this_one
     asked, answer = asyncio.Event(), asyncio.Event()
     shop.damage = {0: BrokerDamage(1, ("offsets 3 to 3 of orders-0 cannot be read",))}
 
-    async def say_late(_: Iterable[BrokerAddress]) -> dict[int, BrokerWords]:
+    async def say_late(_: Iterable[BrokerAddress], __: ClientSecurity) -> dict[int, BrokerWords]:
         asked.set()
         await answer.wait()
         return {0: BrokerWords("0.1.0", 1, SINCE_PROTOCOL, {})}

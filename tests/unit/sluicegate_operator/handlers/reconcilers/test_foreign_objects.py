@@ -22,6 +22,7 @@ from sluicegate_operator.settings import read_settings
 from tests.support.fakes.memory_kube import MemoryKube
 from tests.support.manifests.bad_manifests import Json, cluster, listener, observer, quota, topic
 from tests.support.manifests.pipeline_manifests import SPARK, pipeline
+from tests.support.manifests.user_manifests import kafka_user
 
 KEY = ("default", "shop")
 NOW = datetime(2026, 1, 1, 20, 0, 5, tzinfo=UTC)
@@ -46,6 +47,7 @@ PEOPLES = (
     quota(),
     topic(),
     observer(),
+    _born(kafka_user(), "of-alice"),
     _born(pipeline("by-job"), "of-by-job"),
     _born(pipeline("by-apache", **SPARK, results={"uri": "s3://answers/a"}), "of-by-apache"),
     _born(
@@ -113,10 +115,22 @@ async def _made() -> list[tuple[str, str, str]]:
 
 MADE = asyncio.run(_made())
 ANOTHERS = [{"apiVersion": "example.org/v1", "kind": "Other", "name": "other", "uid": "x", "controller": True}]
+EARLIER = {
+    "apiVersion": "sluicegate.dev/v1alpha1",
+    "kind": "BrokerCluster",
+    "name": "shop",
+    "uid": "gone",
+    "controller": True,
+}
 MARKS: dict[str, Json] = {
     "unmarked": {"labels": {"mine": "yes"}},
     "controlled by another": {"labels": labels("shop"), "ownerReferences": ANOTHERS},
     "of another cluster": {"labels": labels("another")},
+    "of an earlier cluster, unmarked": {"ownerReferences": [EARLIER]},
+    "of an owner of another group": {
+        "labels": labels("shop"),
+        "ownerReferences": [EARLIER | {"apiVersion": "example.org/v1"}],
+    },
 }
 
 
@@ -147,6 +161,28 @@ async def test_an_object_of_somebody_else_is_left_alone_and_named(
     if marks == "unmarked":
         await _change_and_delete(world)
         assert world.kube.take(kind, name) == before
+    await world.close()
+
+
+@pytest.mark.parametrize(("version", "kind", "name"), MADE, ids=lambda value: value)
+async def test_an_object_of_somebody_else_that_replaces_a_child_is_left_alone(
+    version: str, kind: str, name: str
+) -> None:
+    """Somebody deletes a child while the operator runs, and creates an object of their own with its name."""
+    world = World()
+    await world.settle()
+    if (kind, "default", name) in world.kube.objects:
+        theirs = deepcopy(world.kube.take(kind, name))
+        world.kube.remove(kind, name)
+    else:
+        theirs = {"apiVersion": version, "kind": kind, "spec": {"theirs": True}}
+    meta = {"name": name, "namespace": "default", "uid": "theirs", "creationTimestamp": "2026-06-01T00:00:00Z"}
+    world.kube.put(theirs | {"metadata": meta | deepcopy(MARKS["of an earlier cluster, unmarked"])})
+    before = deepcopy(world.kube.take(kind, name))
+    await world.settle()
+    assert world.kube.take(kind, name) == before
+    await _change_and_delete(world)
+    assert world.kube.take(kind, name) == before
     await world.close()
 
 

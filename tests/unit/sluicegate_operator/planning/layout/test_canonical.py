@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_runtime.config import BROKER_KEYS, TOPIC_KEYS, ConfigKey
+from broker_runtime.config.keys.authorizer import principals
 from broker_runtime.config.keys.requests import items_overrides
-from sluicegate_operator.api import BrokerCluster, parse_resource
+from sluicegate_operator.api import BrokerCluster, BrokerListener, parse_resource
 from sluicegate_operator.api.configs.config_defaults import BROKER_DEFAULTS
 from sluicegate_operator.api.configs.config_keys import BROKER_CONFIG, DYNAMIC_CONFIG_KEYS, TOPIC_CONFIG, WINDOW_KEYS
 from sluicegate_operator.api.configs.config_orders import BROKER_ORDERS
@@ -20,14 +21,16 @@ from sluicegate_operator.api.schema.config_values import ConfigValue, Matching, 
 from sluicegate_operator.api.schema.quantities import amount, canonical_quantity
 from sluicegate_operator.api.schema.rules import Model
 from sluicegate_operator.planning.layout.broker_config import plan_broker_config
-from sluicegate_operator.planning.layout.canonical import same_broker_value, same_topic_value
+from sluicegate_operator.planning.layout.canonical import canonical_properties, same_broker_value, same_topic_value
 from sluicegate_operator.planning.layout.children import wanted_revision
 from sluicegate_operator.planning.layout.cluster_layout import Role, plan_cluster
 from sluicegate_operator.planning.layout.limits import ObservedLimits
+from sluicegate_operator.planning.layout.listener_security import security_properties
 from sluicegate_operator.planning.layout.preview_nodes import NodeKind, preview_restarts
 from sluicegate_operator.planning.layout.restart_reasons import NodeRevision, decode_revision, restart_reasons
 from sluicegate_operator.planning.topics.topics import ObservedTopic, diff_topic
 from tests.support.manifests.bad_manifests import Json, cluster, external, topic
+from tests.support.manifests.listener_manifests import authenticating
 
 STATIC = sorted(set(BROKER_CONFIG) - DYNAMIC_CONFIG_KEYS)
 LANDING = {"claimName": "audit"}
@@ -84,6 +87,8 @@ def spelled(text: str, value: ConfigValue) -> Iterator[str]:
         case "counts":
             yield from (" , ".join(pairs) + "," for pairs in permutations(text.split(",")[:3]) if text.count(",") < 3)
             yield text.replace(":", ":0") + f",{text}"
+        case "principals" if text:
+            yield from (f" {text};", f"{text};{text}", *(" ; ".join(items) for items in permutations(text.split(";"))))
         case "set":
             yield from (" , ".join(items) for items in permutations(text.split(",")))
 
@@ -96,7 +101,7 @@ def values(value: ConfigValue) -> list[str]:
     candidates = ["true", "false", "0.25", "0.5", "100", "200.5", "classic", "classic,consumer", "range,uniform"]
     candidates += ["uniform", "delete", "compact,delete", "CreateTime", "LogAppendTime", "lz4", "zstd", "header", "all"]
     candidates += ["upgrade", "downgrade", "close", "empty", "Fetch:2000", "Fetch:2000,Produce:3000"]
-    candidates += ["User:alice", "User:bob", "org.apache.kafka.metadata.authorizer.StandardAuthorizer", ""]
+    candidates += ["User:alice;User:bob", "User:bob", "org.apache.kafka.metadata.authorizer.StandardAuthorizer", ""]
     return [text for text in candidates if value.accepts(text)][:2]
 
 
@@ -151,7 +156,33 @@ def parsed(key: ConfigKey, value: ConfigValue, text: str) -> object:
         return list(dict.fromkeys(items))
     if meaning == "counts":
         return items_overrides(items)
+    if meaning == "principals":
+        return principals(str(found))
     return str(found).lower() if meaning == "word" else found
+
+
+@pytest.mark.parametrize(
+    ("type_", "one", "same", "other"),
+    [
+        ("oauth", {}, {"userNameClaim": "sub"}, {"userNameClaim": "email"}),
+        ("oauth", {"audiences": ["a", "b"]}, {"audiences": ["b", "a", "b"]}, {"audiences": ["a", "c"]}),
+        ("serviceAccount", {}, {"audiences": ["sluicegate"]}, {"audiences": ["other"]}),
+        ("serviceAccount", {"audiences": ["a", "b"]}, {"audiences": ["b", "a"]}, {"audiences": ["a"]}),
+    ],
+    ids=["default claim", "order of audiences", "default audience", "order of an account's audiences"],
+)
+def test_another_spelling_of_a_listeners_authentication_restarts_nothing(
+    type_: str, one: Json, same: Json, other: Json
+) -> None:
+    def secured(fields: Json) -> BrokerListener:
+        where = {"jwksEndpointUri": "https://example.org/keys"} if type_ == "oauth" else {}
+        found = parse_resource(authenticating(type_, **where, **fields))
+        assert isinstance(found, BrokerListener)
+        return found
+
+    first, second, third = (canonical_properties(security_properties([secured(each)])) for each in (one, same, other))
+    assert first == second
+    assert first != third
 
 
 def test_defaults_are_the_brokers() -> None:

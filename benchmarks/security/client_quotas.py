@@ -1,22 +1,20 @@
-"""Effect and cost of client quotas: `.venv/bin/python -m benchmarks.client_quotas`.
+"""Effect and cost of client quotas. `.venv/bin/python -m benchmarks.security.client_quotas` prints the cost.
 
-Effect: one client produces as fast as it can, over four connections in a process of its own. Its neighbour produces a
-record every 5 ms, and its waits are measured: alone, beside the other client, and beside it with a quota.
+Effect (`waits_beside`): one client produces as fast as it can, over four connections in a process of its own. Its
+neighbour produces a record every 5 ms, and its waits are measured.
 
 Cost: the processor time of the broker for small Produce and Fetch requests, without any quota, with a quota of another
 client, and with a quota of this client that it does not exceed.
 """
 
 import multiprocessing
-import os
+import multiprocessing.sharedctypes
 import socket
 import threading
 import time
-from collections.abc import Mapping
-from pathlib import Path
-from statistics import median, quantiles
 
-from benchmarks.wire import IN_FLIGHT, fetch_frame, produce_frame
+from benchmarks.processor_time import process_times
+from benchmarks.wire import IN_FLIGHT, connected, fetch_frame, produce_frame
 from tests.support.processes.broker_process import BrokerProcess
 from tests.support.processes.wire_client import WireClient
 
@@ -24,56 +22,42 @@ GREEDY, NEIGHBOUR = "wire", "neighbour"
 """Client ids; benchmarks.wire sends the first one."""
 TOPICS = ("greedy", "small")
 CONNECTIONS = 4
-SECONDS = 10.0
 PAUSE_S = 0.005
-QUOTA = 2_000_000
 ROUNDS = 5
 REQUESTS = 4_000
-TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 def main() -> None:
-    with BrokerProcess(properties={"log.retention.bytes": "200000000"}) as broker:
-        with WireClient(("127.0.0.1", broker.port())) as client:
-            for name in TOPICS:
-                topic = {"name": name, "num_partitions": 1, "replication_factor": 1, "assignments": (), "configs": ()}
-                client.ask("create_topics", 7, topics=[topic], timeout=30_000, validate_only=False)
-        _show_effect(broker)
+    with BrokerProcess() as broker:
+        create_topics(broker.port())
         _show_cost(broker)
 
 
-def _show_effect(broker: BrokerProcess) -> None:
-    print("| neighbour | p50, ms | p99, ms | worst, ms | the other client, MB/s |\n|---|---|---|---|---|")
-    rows: Mapping[str, tuple[bool, float | None]] = {
-        "alone": (False, None),
-        "beside a greedy client": (True, None),
-        f"beside one with a quota of {QUOTA / 1e6:g} MB/s": (True, QUOTA),
-    }
-    for name, (is_greedy, quota) in rows.items():
-        _set_quota(broker, GREEDY, quota)
-        waits, rate = _neighbour(broker, is_greedy=is_greedy)
-        p50, p99 = median(waits), quantiles(waits, n=100)[98]
-        print(f"| {name} | {p50 * 1e3:.2f} | {p99 * 1e3:.2f} | {max(waits) * 1e3:.1f} | {rate / 1e6:.1f} |")
-    _set_quota(broker, GREEDY, None)
+def create_topics(port: int) -> None:
+    with WireClient(("127.0.0.1", port)) as client:
+        for name in TOPICS:
+            topic = {"name": name, "num_partitions": 1, "replication_factor": 1, "assignments": (), "configs": ()}
+            client.ask("create_topics", 7, topics=[topic], timeout=30_000, validate_only=False)
 
 
-def _neighbour(broker: BrokerProcess, *, is_greedy: bool) -> tuple[list[float], float]:
-    """Return the neighbour's waits in seconds, and the bytes a second of the other client."""
+def waits_beside(port: int, *, is_greedy: bool, seconds: float, before_s: float) -> tuple[list[float], float]:
+    """Return the neighbour's waits in seconds, and the bytes a second of the other client, if it exists.
+
+    The other client begins `before_s` earlier.
+    """
     sent = multiprocessing.Value("q", 0)
-    other = multiprocessing.Process(target=_take_all, args=(broker.port(), sent))
+    other = multiprocessing.Process(target=_take_all, args=(port, sent))
     pause = threading.Event()
     if is_greedy:
         other.start()
-        # The burst of a new bucket, ten seconds' worth, is over by then.
-        pause.wait(4)
+    pause.wait(before_s)
     waits = []
     frame = produce_frame("small", 100, 100).replace(b"\x00\x04wire", b"\x00\x09neighbour")
     frame = (len(frame) - 4).to_bytes(4, "big") + frame[4:]
     before, begin_s = sent.value, time.perf_counter()
-    with socket.create_connection(("127.0.0.1", broker.port())) as client:
-        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    with connected("127.0.0.1", port) as client:
         reader = client.makefile("rb")
-        while time.perf_counter() < begin_s + SECONDS:
+        while time.perf_counter() < begin_s + seconds:
             asked_s = time.perf_counter()
             client.sendall(frame)
             reader.read(int.from_bytes(reader.read(4), "big"))
@@ -107,17 +91,17 @@ def _take_all(port: int, sent: "multiprocessing.sharedctypes.Synchronized[int]")
 
 
 def _show_cost(broker: BrokerProcess) -> None:
-    print("\n| requests | no quota | of another client | of this client |\n|---|---|---|---|")
+    print("| requests | no quota | of another client | of this client |\n|---|---|---|---|")
     frames = {"Produce": produce_frame("small", 100, 100), "Fetch": fetch_frame("small", 0, 10_000)}
     for name, frame in frames.items():
         found: dict[str | None, list[float]] = {None: [], NEIGHBOUR: [], GREEDY: []}
         for _ in range(ROUNDS):
             for client_id, figures in found.items():
                 if client_id is not None:
-                    _set_quota(broker, client_id, 1e12)
+                    set_quota(broker.port(), client_id, 1e12)
                 figures.append(_us_of(broker, frame))
                 if client_id is not None:
-                    _set_quota(broker, client_id, None)
+                    set_quota(broker.port(), client_id, None)
         print(
             f"| {name}, us of the broker's processor | "
             + " | ".join(f"{min(each):.1f}" for each in found.values())
@@ -126,24 +110,18 @@ def _show_cost(broker: BrokerProcess) -> None:
 
 
 def _us_of(broker: BrokerProcess, frame: bytes) -> float:
-    with socket.create_connection(("127.0.0.1", broker.port())) as client:
-        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    with connected("127.0.0.1", broker.port()) as client:
         reader = client.makefile("rb")
-        before = _processor_s(broker.pid)
+        before = sum(process_times(broker.pid))
         for _ in range(REQUESTS):
             client.sendall(frame)
             reader.read(int.from_bytes(reader.read(4), "big"))
-        return (_processor_s(broker.pid) - before) / REQUESTS * 1e6
+        return (sum(process_times(broker.pid)) - before) / REQUESTS * 1e6
 
 
-def _processor_s(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
-
-
-def _set_quota(broker: BrokerProcess, client_id: str, value: float | None) -> None:
+def set_quota(port: int, client_id: str, value: float | None) -> None:
     """Set both byte rates of a client id, or remove them."""
-    with WireClient(("127.0.0.1", broker.port())) as client:
+    with WireClient(("127.0.0.1", port)) as client:
         changes = [
             {"key": key, "value": value or 0.0, "remove": value is None}
             for key in ("producer_byte_rate", "consumer_byte_rate")

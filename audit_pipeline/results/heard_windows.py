@@ -1,0 +1,56 @@
+"""What the audit log of each broker has of ten minutes, and which brokers others report as registered. Pure."""
+
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
+
+from audit_pipeline.results.frames import NUMBERED, EventFrames, as_table
+from audit_pipeline.results.tables import WINDOW_MINUTES
+from audit_pipeline.results.times import begun
+
+
+def heard_windows(events: EventFrames) -> DataFrame:
+    """Count each number once: partitions share that of their request, rows of an interval share theirs."""
+    intervals = events.rollup.groupBy(*NUMBERED).agg(
+        F.min("ts").alias("ts"), F.max(F.col("seq") - F.col("first_seq") + 1).alias("numbers")
+    )
+    one = F.lit(1)
+    counted = [
+        _counted(events.request, events=one),
+        _counted(events.connection, events=one),
+        _counted(events.inventory, events=one),
+        _counted(intervals, events=F.col("numbers")),
+        _counted(events.gap, gaps=one, missing=F.col("events")),
+    ]
+    event_ts = F.when(F.col("gaps") == 0, F.col("ts"))
+    windows = (
+        reduce(DataFrame.unionByName, counted)
+        .groupBy("event_date", "window_start", "cluster_id", "broker_id")
+        .agg(
+            F.coalesce(F.min(event_ts), F.min("ts")).alias("first_ts"),
+            F.coalesce(F.max(event_ts), F.max("ts")).alias("last_ts"),
+            F.sum("events").alias("events"),
+            F.sum("gaps").alias("gaps"),
+            F.sum("missing").alias("missing"),
+        )
+    )
+    return as_table(windows, "heard_windows")
+
+
+def _counted(frame: DataFrame, **counts: Column) -> DataFrame:
+    all_counts = (counts.get(name, F.lit(0)).cast("bigint").alias(name) for name in ("events", "gaps", "missing"))
+    window = begun(F.col("ts"), 60 * WINDOW_MINUTES).alias("window_start")
+    return frame.select(F.to_date("ts").alias("event_date"), window, "cluster_id", "broker_id", "ts", *all_counts)
+
+
+def registrations(inventory: DataFrame) -> DataFrame:
+    """Return each broker that an inventory names as registered, with the time of the day's first such inventory."""
+    told = (
+        inventory.where(F.col("registered_brokers").isNotNull())
+        .groupBy(F.to_date("ts").alias("event_date"), "cluster_id", "registered_brokers")
+        .agg(F.min("ts").alias("ts"))
+    )
+    named = told.withColumn("broker_id", F.explode(F.split("registered_brokers", ",")))
+    first = named.groupBy("event_date", "cluster_id", "broker_id").agg(F.min("ts").alias("first_told"))
+    return as_table(first, "registrations")
