@@ -12,6 +12,7 @@ from e2e.nodes.site.secure_example import ACCOUNT, HOST, NAMESPACE, PORT, Secure
 from e2e.nodes.site.shop import NodeShop
 
 REFUSED_S = 3.0
+ADVERTISED = f"shop-brokers-0.shop-brokers.{NAMESPACE}.svc"
 SECRETS_MIN = 6
 """A password, keys of certificates and the operator's copies of them, and tokens of pods."""
 
@@ -54,4 +55,10 @@ def test_no_output_shows_a_password_a_key_or_a_token(example: SecureExample, out
     outputs.add("DescribeConfigs of examples/secure", example.described())
     example.run(f"sluicegate plan -n {NAMESPACE} -f examples/secure -f examples/secure/kubernetes/tokens.yaml")
     assert outputs.secrets >= SECRETS_MIN
+    # Names, which brokers do show, are found in their logs, in statuses and in the answers of brokers.
+    control = Outputs(outputs.folder)
+    control.hide({ADVERTISED: "the broker's name", "User:billing": "the user's name"})
+    shown = {one.rpartition("/")[2].partition(":")[0] for one in control.disclosures()}
+    assert {"log_secure_shop-brokers-0_broker", "DescribeConfigs_of_examples_secure"} <= shown, shown
+    assert any("brokerlisteners" in name for name in shown), shown
     outputs.check()

@@ -12,8 +12,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support.processes.broker_admin import PATIENCE_S, until
 from tests.support.processes.broker_process import BrokerProcess
-from tests.support.processes.counted_senders import SENDERS, Sender, lost, of_each_client
 from tests.support.tls.authority import VALID_FROM, KeyFiles
+from tests.support.tls.counted_senders import SENDERS, Sender, lost, of_each_client
 from tests.support.tls.secure_broker import LISTENER, TlsWorld
 
 REFUSALS = f'kafka_server_socket_server_failed_authentication_total{{listener="{LISTENER}"}}'

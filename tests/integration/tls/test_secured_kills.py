@@ -105,7 +105,7 @@ class KilledProducer:
 
     def __init__(self, settings: Mapping[str, str], file: Path, prefix: str) -> None:
         self._file = file
-        command = [sys.executable, "-m", "tests.support.processes.secured_producer"]
+        command = [sys.executable, "-m", "tests.support.tls.secured_producer"]
         with file.open("wb") as output:
             self._process = subprocess.Popen(
                 [*command, json.dumps(dict(settings)), OF_KILLED, str(PARTITIONS), prefix], stdout=output

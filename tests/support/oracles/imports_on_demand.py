@@ -23,7 +23,7 @@ AUTHORIZING = (
     "broker_runtime.config.in_force.authorizer_rules",
     "broker_runtime.security.acls.authorizer",
 )
-"""Modules that only a broker with an authorizer imports."""
+"""Modules that only a broker with an authorizer imports, or one that forwards a request (ENVELOPED)."""
 ON_DEMAND = (
     SERVICE,
     PUSH,
