@@ -202,7 +202,9 @@ class ControllerService:
         now_s = self._clock.monotonic()
         registration.registered(beat.broker_id, beat.epoch, self.image)
         self.sessions.touch(beat.broker_id, beat.epoch, now_s)
-        return await self.submit(lambda image: registration.heartbeat(beat, image, self.sessions, now_s))
+        return await self._runtime.submit(
+            lambda image: registration.heartbeat(beat, image, self.sessions, now_s), urgent=True
+        )
 
     async def _watch_sessions(self) -> None:
         pause_s = self.sessions.timeout_s / _SESSION_CHECKS

@@ -5,7 +5,10 @@ adjacent in the log, which may write all records of an iteration of the event lo
 
 One commit covers all requests that were queued (group commit); only then are they answered. Refusals wait for the
 commit too, because they may result from changes by other requests of the group. While a commit runs, nothing is
-appended.
+appended. A group also ends after a time, so that its first requests get their answers however long the queue is.
+
+Urgent requests are decided before the others. The heartbeats of brokers are urgent: a broker without answers fences
+itself, and neither the number nor the cost of other requests may cause that.
 
 A decision about very many things is made in steps, over several iterations of the event loop. Nothing else is decided
 in the meantime, and its records are encoded and applied in steps, too.
@@ -43,6 +46,8 @@ from broker_runtime.slicing.steps import Steps
 log = logging.getLogger(__name__)
 
 _GROUP_MAX = 1_000
+_GROUP_S = 0.1
+"""Time after which no further queued request joins a group."""
 _TIMER_RETRY_S = 0.5
 """The same value as in Apache Kafka's coordinators."""
 _NEVER_TAKEN = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
@@ -88,6 +93,8 @@ class CoordinatorRuntime(Generic[S, R]):
         self._shard = shard
         self._durable = durable
         self._queue: deque[Waiting] = deque()
+        self._urgent: deque[Waiting] = deque()
+        """Requests that are decided before those of `_queue`."""
         self._due: deque[Waiting] = deque()
         """Due timers that wait to be decided."""
         self._queue_max = queue_max
@@ -106,20 +113,21 @@ class CoordinatorRuntime(Generic[S, R]):
         """Whether this process may decide. Also checks the log, because another may have taken over while it slept."""
         return self.phase is TermPhase.ACTIVE and self._durable.held
 
-    async def submit(self, decide: Decision[S, R, T]) -> T:
+    async def submit(self, decide: Decision[S, R, T], *, urgent: bool = False) -> T:
         """Return the decision's answer, once its records are durable. Raises what the decision raised, or KafkaError.
 
         A caller that stops waiting may cancel this call. A decision that was made remains in effect.
         """
-        return await self.enqueue(decide)
+        return await self.enqueue(decide, urgent=urgent)
 
-    def enqueue(self, decide: Decision[S, R, T]) -> asyncio.Future[T]:
+    def enqueue(self, decide: Decision[S, R, T], *, urgent: bool = False) -> asyncio.Future[T]:
         """`submit` for a caller without its own task: returns a future. Raises KafkaError if it is refused at once."""
         self._check_active()
-        if len(self._queue) >= self._queue_max:
+        queue = self._urgent if urgent else self._queue
+        if len(queue) >= self._queue_max:
             raise self._shard.refuse(Refusal.QUEUE_FULL)
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._queue.append(Waiting(decide, answer))
+        queue.append(Waiting(decide, answer))
         self._wake.set()
         return answer
 
@@ -142,7 +150,11 @@ class CoordinatorRuntime(Generic[S, R]):
         For frequent requests that would write no records: they bypass the queue. `look` must not raise, and returns
         None for an answer that it cannot determine.
         """
-        return look(self.state) if not self._deciding and not self._queue and not self._due and self.active else None
+        return look(self.state) if not self._deciding and not self._has_work and self.active else None
+
+    @property
+    def _has_work(self) -> bool:
+        return bool(self._queue or self._due or self._urgent)
 
     def _timer_is_due(self, key: Hashable, decide: Decision[S, R, None]) -> None:
         """Queue a due timer behind the requests. The queue's limit does not apply.
@@ -198,7 +210,7 @@ class CoordinatorRuntime(Generic[S, R]):
             while True:
                 await self._wake.wait()
                 self._wake.clear()
-                while self._queue or self._due:
+                while self._has_work:
                     self._deciding = True
                     await self._decide_some()
                     self._deciding = False
@@ -212,16 +224,26 @@ class CoordinatorRuntime(Generic[S, R]):
         self.phase = TermPhase.UNLOADED
         self._deciding = False
         self._timers.clear()
-        for waiting in self._queue:
+        for waiting in (*self._urgent, *self._queue):
             self._fail(waiting, Refusal.UNLOADED)
+        self._urgent.clear()
         self._queue.clear()
         self._due.clear()
 
     def _waiting_now(self) -> Iterator[Waiting]:
-        """Queued requests up to a limit, then due timers, so that a queued heartbeat is decided before its timer."""
+        """Queued requests up to a limit, then due timers, so that a queued heartbeat is decided before its timer.
+
+        Urgent requests that arrive meanwhile go before the next of the others.
+        """
+        now = asyncio.get_running_loop().time
+        end_s = now() + _GROUP_S
         requests = min(len(self._queue), _GROUP_MAX)
         for _ in range(requests):
+            yield from _taken(self._urgent)
+            if now() >= end_s:
+                break
             yield self._queue.popleft()
+        yield from _taken(self._urgent)
         for _ in range(min(len(self._due), max(_GROUP_MAX - requests, _GROUP_TIMERS_MIN))):
             yield self._due.popleft()
 
@@ -279,6 +301,11 @@ class CoordinatorRuntime(Generic[S, R]):
                 self._turns.end()
                 stop_s = await self._turns.begin()
         return stop_s
+
+
+def _taken(queue: deque[Waiting]) -> Iterator[Waiting]:
+    while queue:
+        yield queue.popleft()
 
 
 def _answer(waiting: Waiting, answer: asyncio.Future[Any]) -> None:

@@ -491,3 +491,50 @@ async def test_what_waits_until_records_are_taken_is_forgotten_at_the_end_of_a_t
         await runtime.load()
         await runtime.submit(lambda tally: ([Added("a", 1)], None))
     assert done == []
+
+
+async def test_an_urgent_request_is_decided_before_those_that_were_queued_earlier() -> None:
+    order: list[str] = []
+    urgent: list[asyncio.Future[None]] = []
+    async with running(FussyLog()) as runtime:
+
+        def deciding(name: str) -> TallyDecision:
+            def decide(tally: Tally) -> tuple[Sequence[Added], None]:
+                order.append(name)
+                if name == "first":
+                    urgent.append(runtime.enqueue(deciding("urgent"), urgent=True))
+                return (), None
+
+            return decide
+
+        await asyncio.gather(*(runtime.enqueue(deciding(name)) for name in ("first", "second", "third")), *urgent)
+    assert order == ["first", "urgent", "second", "third"]
+    assert urgent[0].done()
+
+
+async def test_a_full_queue_refuses_no_urgent_request() -> None:
+    async with running(FussyLog()) as runtime:
+        waiting = [runtime.enqueue(lambda tally: ((), None)) for _ in range(10)]
+        with pytest.raises(KafkaError):
+            runtime.enqueue(lambda tally: ((), None))
+        await runtime.submit(lambda tally: ((), None), urgent=True)
+        await asyncio.gather(*waiting)
+
+
+async def test_requests_are_answered_before_a_long_queue_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, late_s = asyncio.get_running_loop(), 0.0
+    real = loop.time
+    monkeypatch.setattr(loop, "time", lambda: real() + late_s)
+    answered_before: list[int] = []
+    async with running(FussyLog()) as runtime:
+        answers: list[asyncio.Future[None]] = []
+
+        def slow(tally: Tally) -> tuple[Sequence[Added], None]:
+            nonlocal late_s
+            late_s += 0.06
+            answered_before.append(sum(answer.done() for answer in answers))
+            return (), None
+
+        answers += [runtime.enqueue(slow) for _ in range(6)]
+        await asyncio.gather(*answers)
+    assert answered_before == [0, 0, 2, 2, 4, 4]
