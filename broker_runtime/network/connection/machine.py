@@ -161,14 +161,17 @@ class ConnectionMachine:
         outgoing += reply
         if turn is None:
             return self._end_turn(now_s)
+        unsent = turn.unsent
         for chunk in reply:
-            turn.unsent += len(chunk)
-        if turn.unsent >= _OUTPUT_TURN_BYTES:
+            unsent += len(chunk)
+        turn.unsent = unsent
+        if unsent >= _OUTPUT_TURN_BYTES:
             return _SEND
-        request = turn.next(now_s)
-        if request is None:
+        # As `Turn.next`, without a call: clients that pipeline come here with each request.
+        requests, handled = turn.requests, turn.handled
+        if handled == len(requests) or now_s >= turn.stop_s:
             return self._end_turn(now_s)
-        self.request = request
+        self.request = requests[handled]
         return _HANDLE
 
     def _not_sent_yet(self, reply: Reply | PendingReply, now_s: float) -> Command:
