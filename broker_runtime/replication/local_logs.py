@@ -88,7 +88,7 @@ class LocalLogs:
 
     def held_of(self, names: Collection[str], image: MetadataImage) -> Iterator[Key]:
         """All logs with these topics' names, except those of newer topics with the same names."""
-        for key, topic_id in self._logs.holdings():
+        for key, topic_id in self._held_now():
             topic = image.topics.get(key[0])
             if key[0] in names and (topic is None or topic_id != topic.id):
                 yield key
@@ -97,17 +97,26 @@ class LocalLogs:
         return self._logs.get(*key) is not None or key in self._logs.damaged
 
     def not_given_by(self, image: MetadataImage) -> Iterator[Key]:
-        for key, topic_id in self._logs.holdings():
+        for key, topic_id in self._held_now():
             topic = image.topics.get(key[0])
             part = topic.partitions.get(key[1]) if topic is not None and topic_id in (None, topic.id) else None
             if key[0] != METADATA_TOPIC and (part is None or self._me not in part.replicas):
                 yield key
 
-    def part_with(self, key: Key) -> None:
-        """Delete a log if a record has ordered it; set it aside if the metadata merely does not name it."""
+    def _held_now(self) -> Iterator[tuple[Key, UUID | None]]:
+        """Yield each partition with its topic id of that moment: a new log may replace an old one between two steps."""
+        for key, _ in self._logs.holdings():
+            if self.holds(key):
+                yield key, self._topic_id(key)
+
+    def _topic_id(self, key: Key) -> UUID | None:
         known, damaged = self._logs.get(*key), self._logs.damaged.get(key)
         held = damaged if known is None else known
-        topic_id = None if held is None else held.topic_id
+        return None if held is None else held.topic_id
+
+    def part_with(self, key: Key) -> None:
+        """Delete a log if a record has ordered it; set it aside if the metadata merely does not name it."""
+        topic_id = self._topic_id(key)
         ordered = topic_id is not None and (topic_id, key[1]) in self._ordered
         if topic_id is not None:
             self._ordered.discard((topic_id, key[1]))

@@ -1,7 +1,7 @@
 """A log is deleted only when a record has ordered it; a log that the metadata does not name is set aside."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import cast
 from uuid import UUID
@@ -117,6 +117,24 @@ def test_the_log_of_an_earlier_topic_of_that_name_is_deleted_by_its_record() -> 
     made = node.house.logs.get("orders", 0)
     assert made is not None
     assert (made.topic_id, made.log_end_offset) == (again, 0)
+
+
+@pytest.mark.parametrize("begin", [lambda manager: manager.remove_topics({"orders"}), ReplicaManager.remove_strays])
+def test_a_removal_spares_a_log_that_was_made_between_two_of_its_steps(
+    begin: Callable[[ReplicaManager], Iterator[None]],
+) -> None:
+    """The removal began with the logs of an earlier topic of that name, which is made again in the meantime."""
+    node, again = Replicas(), UUID(int=8)
+    node.house.logs.create("orders", 1, TOPIC_ID, TopicConfig())
+    node.apply(*orders(ME))
+    node.apply(RemoveTopic(TOPIC_ID))
+    steps = begin(node.manager)
+    next(steps)
+    node.apply(*orders(ME, topic_id=again), PartitionRecord(again, 1, (ME,), (ME,), ME, 0, 0))
+    list(node.manager.apply_partitions(again, [0, 1], TopicConfig()))
+    list(steps)
+    assert [node.manager.led_replicas.led("orders", index).topic_id for index in (0, 1)] == [again, again]
+    assert node.house.logs.get("orders", 1) is not None
 
 
 def test_a_topic_that_a_running_broker_misses_in_a_snapshot_is_set_aside() -> None:
