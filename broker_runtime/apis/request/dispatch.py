@@ -110,8 +110,7 @@ class Dispatcher(Generic[C]):
             return self._unsupported("unsupported-version", text, correlation_id, connection)
         limits = self._limits
         try:
-            if call.flexible and version <= high:
-                # The header of an unknown version may have another form.
+            if call.flexible:
                 body = skip_tagged_fields(frame, body, limits)
             request: Any
             if api.reads == "frame":
@@ -202,7 +201,8 @@ class Dispatcher(Generic[C]):
             call.refused(error.kind if isinstance(error, ProtocolError) else "handler-failed")
             return None
         text = f"{call.api.name} v{call.version}: {error}"
-        reply = refused(call, text)
+        # No answer has the form of an unknown version of ApiVersions.
+        reply = refused(call, text) if call.version <= call.api.versions[1] else None
         if reply is None:
             call.refused(error.kind)
             raise ProtocolError(error.kind, text)
