@@ -10,6 +10,8 @@ from tests.support.requests.hostile_requests import resized, well_formed
 from tests.support.requests.request_frames import encode_request
 
 _SASL_HANDSHAKE, _SASL_AUTHENTICATE, _API_VERSIONS = 17, 36, 18
+_UNREGISTER_BROKER = (64).to_bytes(2, "big")
+"""The broker executes it: it closes all connections, and registers again."""
 _OF_EACH_VERSION = 3
 _TEXTS = ("fuzzed", "fuzzed-2", "__consumer_offsets", "", "1", "ö" * 40)
 _ODD = (0, 1, 0x7F, 0x80, 0xFF)
@@ -63,7 +65,7 @@ def _push_frames() -> Sequence[bytes]:
 
 
 def changed_frames(valid: Sequence[bytes], rng: random.Random) -> Iterator[bytes]:
-    """Yield frames without end: changed, cut, joined, or with a wrong size."""
+    """Yield frames without end: changed, cut, joined, or with a wrong size. None unregisters the broker."""
     while True:
         payload = bytearray(rng.choice(valid)[_SIZE_BYTES:])
         for _ in range(rng.randrange(5)):
@@ -76,4 +78,5 @@ def changed_frames(valid: Sequence[bytes], rng: random.Random) -> Iterator[bytes
         elif way < 0.18:
             at = rng.randrange(len(payload))
             payload[at:at] = rng.randbytes(rng.randrange(1, 30))
-        yield resized(bytes(payload))
+        if payload[:2] != _UNREGISTER_BROKER:
+            yield resized(bytes(payload))
