@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from broker_runtime.errors import ErrorCode
 from broker_runtime.wire.messages import Entity, Fields
@@ -37,13 +38,14 @@ class Admin:
             return None
 
     async def create_topic(self, name: str, partitions: int) -> bool:
-        return await self._create(name, partitions) in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+        return (await self._create(name, partitions))[0] in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
 
-    async def create_new_topic(self, name: str, partitions: int) -> bool:
-        """Create a topic; return whether it is certain that it was made now."""
-        return await self._create(name, partitions) == ErrorCode.NONE
+    async def create_new_topic(self, name: str, partitions: int) -> UUID | None:
+        """Create a topic; return its id, or None if it is not certain that it was made now."""
+        code, topic_id = await self._create(name, partitions)
+        return topic_id if code == ErrorCode.NONE else None
 
-    async def _create(self, name: str, partitions: int) -> ErrorCode | None:
+    async def _create(self, name: str, partitions: int) -> tuple[ErrorCode | None, UUID | None]:
         topic = {
             "name": name,
             "num_partitions": partitions,
@@ -52,7 +54,9 @@ class Admin:
             "configs": (),
         }
         answer = await self.ask(CREATE_TOPICS, 7, {"topics": [topic], "timeout": 3000, "validate_only": False})
-        return None if answer is None else ErrorCode(int(answer.topics[0].error_code))
+        if answer is None:
+            return None, None
+        return ErrorCode(int(answer.topics[0].error_code)), answer.topics[0].topic_id
 
     async def grow_topic(self, name: str, partitions: int) -> str:
         """Add partitions; return the controller's answer."""

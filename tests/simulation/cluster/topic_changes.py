@@ -3,6 +3,7 @@
 import asyncio
 import random
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from tests.simulation.cluster.connection import Key
 from tests.simulation.cluster.members.group import TOPIC
@@ -68,26 +69,23 @@ async def topic_made_again(cluster: "Cluster", rng: random.Random) -> None:
         cluster.topic_is_deleted(name)
         cluster.note(f"topic {name} is deleted")
         await asyncio.sleep(rng.choice((0.0, 0.0, rng.uniform(0.0, 2.0))))
-    if await cluster.admin.create_new_topic(name, partitions) and await _is_known(cluster, name):
+    made = await cluster.admin.create_new_topic(name, partitions)
+    if made is not None and await _is_known(cluster, name, made):
         cluster.note(f"topic {name} is made with {partitions} partitions")
         cluster.add_clients(name, partitions)
         cluster.busy_topics.discard(name)
 
 
-async def _is_known(cluster: "Cluster", name: str) -> bool:
+async def _is_known(cluster: "Cluster", name: str, topic_id: UUID) -> bool:
     """Wait until every broker knows the new topic; return whether it does.
 
     Clients name topics, not their ids: a broker without the new topic would serve them the old one.
     """
     for _ in range(_KNOWN_WITHIN_LOOKS):
         await asyncio.sleep(_LOOK_S)
-        image = cluster.image()
-        wanted = None if image is None else image.topics.get(name)
-        if wanted is None:
-            continue
         nodes = [process.broker.broker for process in cluster.brokers if process.broker is not None]
         known = [None if node is None else node.image.topics.get(name) for node in nodes]
-        if len(known) == len(cluster.brokers) and all(topic is not None and topic.id == wanted.id for topic in known):
+        if len(known) == len(cluster.brokers) and all(topic is not None and topic.id == topic_id for topic in known):
             return True
     return False
 
