@@ -334,12 +334,13 @@ def holes(found: Catalogue, deleted: Mapping[Boot, int], settled_us: int) -> lis
     for boot, by_numbers in segments.items():
         cluster_id, broker_id, _ = boot
         expected = deleted.get(boot, 0) + 1
-        last = None
         for (first_seq, last_seq), entry in sorted(by_numbers.items()):
             place = entry.opened_us, cluster_id, broker_id
             counted[place] += max(first_seq - expected, 0) + sum(_missing_files(entry, names, ranges))
-            expected, last = max(expected, last_seq + 1), entry
-        if last is not None and last.end == _GOES_ON:
+            expected = max(expected, last_seq + 1)
+        # Not the last one in the order of first numbers: a merged file may begin before it, and end after it.
+        last = max(by_numbers.values(), key=_last_number)
+        if last.end == _GOES_ON:
             place = last.closed_us, cluster_id, broker_id
             if latest[boot[:2]] != boot:
                 counted[place] += 1
@@ -347,6 +348,10 @@ def holes(found: Catalogue, deleted: Mapping[Boot, int], settled_us: int) -> lis
                 counted[place] += 1
                 opened[place] = last.closed_us
     return [Hole(*place, number, opened.get(place)) for place, number in sorted(counted.items()) if number]
+
+
+def _last_number(entry: SegmentEntry) -> tuple[int, int]:
+    return entry.last_seq, entry.high
 
 
 def _missing_files(entry: SegmentEntry, names: Container[tuple[str, str]], ranges: Ranges) -> Iterator[int]:

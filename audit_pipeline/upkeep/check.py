@@ -161,7 +161,7 @@ class _Looks:
 
     def _end_of(self, boot: Boot, footers: Sequence[Footer], report: CheckReport, *, is_latest: bool) -> None:
         """Add a finding if the boot has no end."""
-        last = max(footers, key=lambda footer: (footer.first_seq, footer.last_seq))
+        last = max(footers, key=lambda footer: (footer.last_seq, footer.segments[1]))
         where = "-".join(map(str, boot))
         if last.end != GOES_ON:
             return
