@@ -14,6 +14,7 @@ from broker_runtime.errors import ProtocolError
 from broker_runtime.network.connection.channel import Channel
 from broker_runtime.network.connection.connection import Origin
 from broker_runtime.network.connection.connection_states import ConnectionState
+from broker_runtime.network.connection.hanging_up import HangingUp
 from broker_runtime.network.connection.shared import Shared
 from broker_runtime.network.settings import NetworkLimits
 from broker_runtime.wire.handler import ServedConnection
@@ -78,6 +79,7 @@ class Served:
             cast(AbstractEventLoop, self.loop), self.poller, self.clock, limits or NetworkLimits(), self._handle
         )
         shared.host = self
+        self.shared = shared
         self.channel = Channel(transport, Origin(1, "EXTERNAL", ("10.0.0.1", 1), 1000.0), shared)
         self.connection = self.channel.connection
         self.channel.start()
@@ -585,3 +587,17 @@ def test_a_client_whose_request_took_long_is_read_from_in_its_turn(transport: Me
     transport.arrive(request(b"c"))
     served.channel.on_readable()
     assert served.taken() == request(b"c"), "its last request was short"
+
+
+def test_a_connection_that_is_to_be_closed_serves_no_request() -> None:
+    transport = MemoryTransport()
+    served = Served(transport)
+    transport.arrive(request(b"a"))
+    served.channel.on_readable()
+    assert served.taken() == request(b"a")
+    HangingUp(served.shared).begin([served.connection])
+    transport.arrive(request(b"b"))
+    served.channel.on_readable()
+    served.loop.run()
+    assert served.taken() == b""
+    assert served.ended == 1
