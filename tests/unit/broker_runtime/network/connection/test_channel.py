@@ -14,7 +14,6 @@ from broker_runtime.errors import ProtocolError
 from broker_runtime.network.connection.channel import Channel
 from broker_runtime.network.connection.connection import Origin
 from broker_runtime.network.connection.connection_states import ConnectionState
-from broker_runtime.network.connection.hanging_up import HangingUp
 from broker_runtime.network.connection.shared import Shared
 from broker_runtime.network.settings import NetworkLimits
 from broker_runtime.wire.handler import ServedConnection
@@ -587,17 +586,3 @@ def test_a_client_whose_request_took_long_is_read_from_in_its_turn(transport: Me
     transport.arrive(request(b"c"))
     served.channel.on_readable()
     assert served.taken() == request(b"c"), "its last request was short"
-
-
-def test_a_connection_that_is_to_be_closed_serves_no_request() -> None:
-    transport = MemoryTransport()
-    served = Served(transport)
-    transport.arrive(request(b"a"))
-    served.channel.on_readable()
-    assert served.taken() == request(b"a")
-    HangingUp(served.shared).begin([served.connection])
-    transport.arrive(request(b"b"))
-    served.channel.on_readable()
-    served.loop.run()
-    assert served.taken() == b""
-    assert served.ended == 1

@@ -8,6 +8,8 @@ from broker_runtime.network.connection.hanging_up import HangingUp
 from broker_runtime.wire.handler import ServedConnection
 from broker_runtime.wire.reply import PendingReply, Reply
 from tests.support.fakes.manual_clock import ManualClock
+from tests.support.fakes.memory_transport import MemoryTransport
+from tests.unit.broker_runtime.network.connection.test_channel import Served, request
 
 FRAME = memoryview(b"a request")
 ANSWER = (b"an answer",)
@@ -98,3 +100,17 @@ def test_closing_no_clients_schedules_no_work() -> None:
     scene.begin()
     assert not scene.soon
     assert scene.ask(scene.clients[0]) == ANSWER
+
+
+def test_a_connection_that_is_to_be_closed_serves_no_request() -> None:
+    transport = MemoryTransport()
+    served = Served(transport)
+    transport.arrive(request(b"a"))
+    served.channel.on_readable()
+    assert served.taken() == request(b"a")
+    HangingUp(served.shared).begin([served.connection])
+    transport.arrive(request(b"b"))
+    served.channel.on_readable()
+    served.loop.run()
+    assert served.taken() == b""
+    assert served.ended == 1
