@@ -7,6 +7,7 @@ certificate reaches the brokers' files without a restart.
 import asyncio
 from collections.abc import Mapping, Sequence
 
+from kafka_bytes.pem import ascii_pem
 from sluicegate_operator.api.models.broker_listener import BrokerListener
 from sluicegate_operator.api.models.listener_security import ListenerTls
 from sluicegate_operator.engine.context import SecretStore
@@ -89,10 +90,7 @@ def _text(data: Mapping[str, bytes], key: str, secret: str) -> str:
     value = data.get(key)
     if not value:
         raise _BadCertificateError(INVALID, f"Secret {secret} has no key {key}: add it, as cert-manager does")
-    try:
-        return value.decode("ascii")
-    except UnicodeDecodeError:
-        raise _BadCertificateError(INVALID, f"the key {key} of Secret {secret} is not PEM") from None
+    return ascii_pem(value.decode("utf-8", "replace"))
 
 
 def _lines(pem: str) -> str:

@@ -92,7 +92,7 @@ async def _given(store: SecretStore, user: KafkaUser, name: str, key: str) -> st
         text = value.decode()
     except UnicodeDecodeError:
         text = "\n"
-    if text != text.strip("\r\n"):
+    if any(character in text for character in "\r\n\0"):
         message = f"the key {key} of Secret {name} is not one line of text: write the password without a line break"
         raise PasswordError(UserTrouble("SecretUnusable", message, stuck=True))
     return text
