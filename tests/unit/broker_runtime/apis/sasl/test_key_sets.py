@@ -69,15 +69,22 @@ async def reads_for_unknown_keys(monkeypatch: pytest.MonkeyPatch, *, fails: bool
             raise KeySetError("it is not there")
         return read_keys(key_set(0))
 
+    ended = asyncio.Event()
+    was_read = KeyEndpoint._was_read
+
+    def noted(endpoint: KeyEndpoint, reading: "asyncio.Future[Keys]") -> None:
+        was_read(endpoint, reading)
+        ended.set()
+
     monkeypatch.setattr(KeyEndpoint, "_read", read)
+    monkeypatch.setattr(KeyEndpoint, "_was_read", noted)
     endpoint = KeyEndpoint("https://here/keys", None, None, KeySetLimits(3600.0, 60.0, 60.0, 10.0, 1_000_000))
     try:
         for number in range(100):
-            while endpoint._reading:
-                await asyncio.sleep(0)
+            if endpoint._reading:
+                await ended.wait()
+            ended.clear()
             endpoint._seek(f"unknown-{number}")
-        while endpoint._reading:
-            await asyncio.sleep(0)
         return len(reads), None if endpoint._timer is None else endpoint._timer.when() - reads[-1]
     finally:
         endpoint.close()
