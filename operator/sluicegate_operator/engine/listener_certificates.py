@@ -12,8 +12,9 @@ from sluicegate_operator.api.models.broker_listener import BrokerListener
 from sluicegate_operator.api.models.listener_security import ListenerTls
 from sluicegate_operator.engine.context import SecretStore
 from sluicegate_operator.kafka_admin.security.client_security import SecurityError, TlsSettings
-from sluicegate_operator.kube.http.errors import KubeError
+from sluicegate_operator.kube.http.errors import KubeError, NameTakenError
 from sluicegate_operator.planning.listeners.listener_status import NO_CERTIFICATE, CertificateSeen
+from sluicegate_operator.planning.status.conditions import NAME_TAKEN
 from sluicegate_operator.resources.secrets.listener_stores import store_name, store_secret
 
 CERTIFICATE, KEY, AUTHORITIES = "tls.crt", "tls.key", "ca.crt"
@@ -51,6 +52,8 @@ class ListenerCertificates:
             await self._secrets.apply_secret(store_secret(listener, keystore, truststore))
         except _BadCertificateError as error:
             return CertificateSeen(listener.status.tls_secret, str(error), error.reason)
+        except NameTakenError as error:
+            return CertificateSeen(listener.status.tls_secret, str(error), NAME_TAKEN)
         except KubeError as error:
             problem = f"the certificates cannot be written into Secret {store_name(listener.name)}: {_words(error)}"
             return CertificateSeen(listener.status.tls_secret, problem, UNREADABLE)

@@ -255,6 +255,20 @@ async def test_a_given_password_is_one_line_of_text(word: str) -> None:
     assert users.kube.names("Secret") == ["given"]
 
 
+@pytest.mark.parametrize("word", ["", "hidden\nword", "\xff"])
+async def test_what_another_client_has_written_into_the_secret_is_replaced_unless_it_is_a_password(word: str) -> None:
+    users = Users(kafka_user())
+    await users.reconcile()
+    written = users.kube.take("Secret", "alice")
+    changed = {"password": base64.b64encode(word.encode("latin-1")).decode()}
+    users.kube.put(written | {"data": written["data"] | changed})
+    before = dict(users.broker.passwords)
+    await users.reconcile()
+    assert users.ready()[1] == "Applied"
+    assert len(users.password()) == 32
+    assert users.broker.passwords != before
+
+
 async def test_a_password_that_is_older_than_its_kafka_user_is_overwritten_and_goes_with_it() -> None:
     users = Users(kafka_user())
     users.broker.passwords["alice"] = b"another client's"
