@@ -152,7 +152,7 @@ async def test_the_entities_with_quotas_are_limited() -> None:
 
 
 async def test_an_entity_that_names_a_type_twice_is_the_same_entity() -> None:
-    """The last name of a type counts. Otherwise the entity could be removed several times, which makes room for more."""
+    """The last name of a type counts. An entity that could be removed several times would make room for others."""
     async with ControllerInMemory(properties={"sluicegate.client.quotas.max": "2"}) as node:
         entries = [one({"user": name}, consumer_byte_rate=5.0) for name in ("a", "b")]
         await node.ask(alter_client_quotas.API, 1, {"entries": entries, "validate_only": False})
