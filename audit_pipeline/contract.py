@@ -13,6 +13,9 @@ COMMON = ("cluster_id", "broker_id", "boot_id", "seq")
 TIME_MS_MAX = 253_402_300_799_999
 """The end of the year 9999. Producers may send any number as a time: later times and times before 1970 are ignored."""
 
+SCHEMA_FILES = ("audit_event.v1.json", "audit_event.v1.1.json", "audit_event.v1.2.json")
+"""The version, and what each of its minor versions adds."""
+
 SEGMENT_MS = 60_000
 """The default of the audit log's key segment.ms: the time after which a spool is complete."""
 
@@ -52,16 +55,17 @@ class Contract:
 
 @cache
 def contract() -> Contract:
-    """Return version 1 of the schema, with the nullable columns of its minor version."""
-    read, added = _read("audit_event.v1.json"), _read("audit_event.v1.1.json")
+    """Return version 1 of the schema, with the nullable columns of its minor versions."""
+    read = _read(SCHEMA_FILES[0])
     tables = {name: _table(name, table) for name, table in read["tables"].items()}
-    for name, columns in added["tables"].items():
-        more = fields_of({"fields": columns})
-        meaning = added["meanings"].get(name, tables[name].meaning)
-        tables[name] = replace(tables[name], meaning=meaning, fields=(*tables[name].fields, *more))
-    return Contract(
-        read["schema_version"], added["minor_version"], read["title"], read["meaning"], tables, read["spool"]
-    )
+    minor = 0
+    for added in map(_read, SCHEMA_FILES[1:]):
+        minor = added["minor_version"]
+        for name, columns in added["tables"].items():
+            more = fields_of({"fields": columns})
+            meaning = added["meanings"].get(name, tables[name].meaning)
+            tables[name] = replace(tables[name], meaning=meaning, fields=(*tables[name].fields, *more))
+    return Contract(read["schema_version"], minor, read["title"], read["meaning"], tables, read["spool"])
 
 
 def _read(name: str) -> Any:

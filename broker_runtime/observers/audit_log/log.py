@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from broker_runtime.apis.request.call import Call, PartitionFacts
 from broker_runtime.clock import Clock, Timer
 from broker_runtime.network.connection.connection_notices import ConnectionNotice
+from broker_runtime.network.settings import LimitReference
 from broker_runtime.observers.audit_log.admin_apis import ADMIN_APIS
 from broker_runtime.observers.audit_log.clients import AuditedClient, ClientFacts, Clients
 from broker_runtime.observers.audit_log.rollup import Rollup
@@ -22,6 +23,8 @@ from broker_runtime.storage.disk.filesystem import FileSystem
 
 _ROLLUP_ROWS_MAX: Final = 1000
 """An interval with more rows ends early, so that its block and the memory for it stay small."""
+
+_NOT_HELD: Final = (None, None, None, None)
 
 
 class AuditMetrics(NamedTuple):
@@ -112,7 +115,7 @@ class AuditLog:
 
     def record_connection(self, notice: ConnectionNotice) -> None:
         """Record that a connection was accepted, delayed, rejected or closed."""
-        kind, listener, ip, port, connection_id, limit, delay_s, reason, open_s = notice
+        kind, listener, ip, port, connection_id, limit, delay_s, reason, open_s, held_by, rate = notice
         client = self._clients.known(connection_id)
         facts = self._clients.stranger(listener, ip, port, connection_id) if client is None else client.facts
         if facts is None or self._is_off:
@@ -122,7 +125,8 @@ class AuditLog:
         if open_s is not None:
             open_us, requests = round(open_s * 1e6), client.requests if client else 0
         at_s, why = self._clock.monotonic(), limit or reason
-        self._writer.add("connection", at_s, *facts, kind.value, why, delay_us, open_us, requests)
+        held = _NOT_HELD if held_by is None else _columns_of(held_by, ip, facts.client_ip)
+        self._writer.add("connection", at_s, *facts, kind.value, why, delay_us, open_us, requests, *held, rate)
 
     def inventory(
         self, partition: HostedPartition, registered_brokers: str | None = None, *, is_deleted: bool = False
@@ -191,3 +195,9 @@ class AuditLog:
         is_full = [block.add("rollup", last, first, *row) for row in rows]
         if is_full[-1]:
             writer.seal()
+
+
+def _columns_of(limit: LimitReference, ip: str, shown_ip: str) -> tuple[str | None, str, str | None, int]:
+    """Return the columns of a limit. `shown_ip` is the address of the client as the log may show it."""
+    entity = f"ip={shown_ip}" if limit.entity == f"ip={ip}" else limit.entity
+    return limit.quota, limit.key, entity, limit.value

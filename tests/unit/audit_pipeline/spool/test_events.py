@@ -13,6 +13,7 @@ from audit_pipeline.spool.spool import SpoolContent, read_spool
 from audit_pipeline.spool.tables import tables_of
 from broker_runtime.apis.request.call import ClientSoftware, Ending
 from broker_runtime.network.connection.connection_notices import ConnectionNotice, NoticeKind
+from broker_runtime.network.settings import LimitReference
 from broker_runtime.observers.audit_log import layout
 from broker_runtime.observers.audit_log.block import EventBlock
 from broker_runtime.observers.surroundings import HostedPartition
@@ -156,7 +157,15 @@ def test_hashed_clients_cannot_be_told_but_apart() -> None:
     bench.request()
     bench.request(connection=other)
     bench.log.record_connection(
-        ConnectionNotice(NoticeKind.REFUSED, "PLAINTEXT", "10.0.0.9", 5, limit="max.connections")
+        ConnectionNotice(
+            NoticeKind.REFUSED,
+            "PLAINTEXT",
+            "10.0.0.9",
+            5,
+            limit="connection_creation_rate",
+            held_by=LimitReference("connection_creation_rate", 20, "ip=10.0.0.9"),
+            listener_rate=200,
+        )
     )
     bench.settle()
     content = read_spool(read_file(fs, FOLDER / "0001-00000001.spool"))
@@ -166,7 +175,14 @@ def test_hashed_clients_cannot_be_told_but_apart() -> None:
     assert len({first["client_ip"], second["client_ip"], "127.0.0.1", "10.0.0.9"}) == 4
     assert refused["client_ip"] == second["client_ip"]
     assert refused["client_port"] is None
-    assert refused["reason"] == "max.connections"
+    assert refused["reason"] == "connection_creation_rate"
+    assert refused["limit_entity"] == f"ip={refused['client_ip']}"
+    assert [refused[name] for name in ("limit_quota", "limit_key", "limit_value", "listener_rate")] == [
+        None,
+        "connection_creation_rate",
+        20,
+        200,
+    ]
     assert first["principal"] == second["principal"] != "User:ANONYMOUS"
 
 
