@@ -35,7 +35,7 @@ from broker_runtime.wire.messages import check_size, decode_request, decode_requ
 from broker_runtime.wire.reader import CountingReader, RequestReader
 from broker_runtime.wire.reply import PendingReply, Reply
 from broker_runtime.wire.varint import skip_tagged_fields
-from broker_runtime.wire.versions import PRODUCE
+from broker_runtime.wire.versions import JOIN_GROUP, PRODUCE, SYNC_GROUP
 
 log = logging.getLogger(__name__)
 
@@ -43,8 +43,8 @@ LongRequests = tuple[Slices, RequestLimits]
 """The queue in which long requests run, and the limits of a request."""
 
 _TRACE_INTERVAL_S = 10.0
-_LARGE_BYTES = 65_536
-"""Larger requests wait for room in the slices, because their fields become objects of many times their size."""
+_WAIT_FOR_OTHERS = (JOIN_GROUP, SYNC_GROUP)
+"""APIs whose coroutines wait for other clients, and therefore must not hold room meanwhile."""
 
 C = TypeVar("C", bound=NodeContext)
 
@@ -161,8 +161,10 @@ class Dispatcher(Generic[C]):
     def _run(self, call: Call, steps: Steps[Settled], size: int = 0) -> Reply | PendingReply:
         """Run the steps of a call at once if they are few, otherwise in slices.
 
-        `size` is the number of request bytes that become objects. Raises what the first steps raise.
+        `size` is the number of request bytes that become objects of many times their size: if there are more than
+        SMALL_BYTES, what has not ended at once waits for room. Raises what the first steps raise.
         """
+        room = size if size > SMALL_BYTES else 0
         slices = self.completion.slices
         done, answer = slices.begin(steps)
         if done:
@@ -170,10 +172,11 @@ class Dispatcher(Generic[C]):
                 call.answered(answer)
                 return answer
             assert answer is not None
-            return self._later(call, answer)
+            reads_itself = self._served[call.api.key].reads == "frame" and call.api.key not in _WAIT_FOR_OTHERS
+            return self._later(call, answer, room if reads_itself else 0)
         self._note_pending(call)
         spent = None if self.completion.quotas is None else call.spent
-        result = slices.add(steps, size if size > _LARGE_BYTES else 0, spent)
+        result = slices.add(steps, room, spent)
         self._work.add(result)
         call.later(None if self._served[call.api.key].outlives_client else partial(_drop, result))
         result.add_done_callback(partial(self._sliced, call))
@@ -248,25 +251,35 @@ class Dispatcher(Generic[C]):
             # The reader's frame is valid only during `handle`.
             call.request = None
 
-    def _later(self, call: Call, answer: PendingReply | Awaitable[Any]) -> PendingReply:
+    def _later(self, call: Call, answer: PendingReply | Awaitable[Any], size: int) -> PendingReply:
         self._note_pending(call)
-        return self._wait(call, answer)
+        return self._wait(call, answer, size)
 
-    def _wait(self, call: Call, answer: PendingReply | Awaitable[Any]) -> PendingReply:
-        """Run an awaitable as a task. Each connection has at most one task, because it is muted until the task ends."""
+    def _wait(self, call: Call, answer: PendingReply | Awaitable[Any], size: int = 0) -> PendingReply:
+        """Run an awaitable as a task, when there is room for `size` bytes.
+
+        Each connection has at most one task, because it is muted until the task ends.
+        """
         if isinstance(answer, PendingReply):
             return answer
-        task = asyncio.ensure_future(self._finish(call, answer))
+        task = asyncio.ensure_future(self._finish(call, answer, size))
         self._work.add(task)
         call.later(partial(_cancel, task))
         task.add_done_callback(partial(self._finished, call))
         return call
 
-    async def _finish(self, call: Call, answer: Awaitable[Any]) -> Reply:
-        done = await answer
-        while not isinstance(done, tuple):
-            done = await self.completion.slices.finish(settled(call, done))
-        return done
+    async def _finish(self, call: Call, answer: Awaitable[Any], size: int) -> Reply:
+        slices = self.completion.slices
+        try:
+            async with slices.room(size):
+                done = await answer
+                while not isinstance(done, tuple):
+                    done = await slices.finish(settled(call, done))
+                return done
+        finally:
+            if isinstance(answer, Coroutine):
+                # Without an effect, unless it was cancelled while it waited for room.
+                answer.close()
 
     def _finished(self, call: Call, task: "asyncio.Future[Reply]") -> None:
         self._work.discard(task)
