@@ -33,7 +33,7 @@ from broker_runtime.storage.log.log import AppendResult
 from broker_runtime.storage.records.record_check import check_records, is_quick
 from broker_runtime.storage.records.validation import check_batch
 from broker_runtime.wire.reader import RequestReader
-from broker_runtime.wire.reply import NO_REPLY, PendingReply, Reply
+from broker_runtime.wire.reply import NO_REPLY, Reply
 from broker_runtime.wire.versions import PRODUCE
 from kafka_bytes.batches import TIMESTAMPS, TIMESTAMPS_AT
 
@@ -43,9 +43,7 @@ _ADMIN_CLIENT = "__admin_client"
 """A client with this client id may write to internal topics, as in Apache Kafka."""
 
 
-def handle(
-    reader: RequestReader, call: Call, context: BrokerContext
-) -> Reply | PendingReply | Steps[Reply | PendingReply]:
+def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply | Call | Steps[Reply | Call]:
     version = call.version
     by_id = context.image.topics if version >= _BY_ID_SINCE else None
     request = read_request(reader, by_id)
@@ -93,7 +91,7 @@ def handle(
     return call.packed(b"".join(answer))
 
 
-def _in_steps(reader: RequestReader, call: Call, context: BrokerContext) -> Steps[Reply | PendingReply]:
+def _in_steps(reader: RequestReader, call: Call, context: BrokerContext) -> Steps[Reply | Call]:
     """`handle` for many partitions.
 
     The connection handles no other request before these records are appended. They are appended even if the client

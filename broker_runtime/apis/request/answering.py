@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Mapping
 from types import GeneratorType
-from typing import Any
 
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import Handled
@@ -13,10 +12,10 @@ from broker_runtime.wire.encode import Pieces, encode_in_steps
 from broker_runtime.wire.header import response_prefix
 from broker_runtime.wire.messages import Fields, message_type
 from broker_runtime.wire.refusal import refusal
-from broker_runtime.wire.reply import PendingReply, Reply
+from broker_runtime.wire.reply import Reply
 
-Settled = Reply | PendingReply | Awaitable[Any]
-"""A reply, or an object to wait for."""
+Settled = Reply | Call | Awaitable[Handled]
+"""A packed reply, the call if something else completes it, or an awaitable that has not run."""
 
 _SHORT_BYTES = 16_384
 

@@ -68,6 +68,11 @@ class Api(Protocol):
     @property
     def flexible_from(self) -> int: ...
 
+    @property
+    def outlives_client(self) -> bool:
+        """Whether the work of a request continues after its client has disconnected."""
+        ...
+
 
 class Ending(Enum):
     """How a call has ended. The values are for messages."""

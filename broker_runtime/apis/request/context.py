@@ -223,16 +223,15 @@ class ControllerContext(FetchContext, Protocol):
 
 C = TypeVar("C", contravariant=True)
 
-Answer = Fields | Reply | PendingReply
-Later = Awaitable[Fields | Reply | Steps[Fields | Reply]]
-Handled = Answer | Later | Steps[Answer | Later]
+Handled = Reply | Fields | Call | Steps["Handled"] | Awaitable["Handled"]
+"""An answer, or the work that returns it. `dispatch` describes the five forms, and what each is for."""
 Handler = Callable[[Any, Call, C], Handled]
 """Handles one request. ProtocolError ends the connection: for a malformed request, or if no answer can carry the error.
 
 A handler whose work grows with the size of the request or of the cluster returns `Steps`.
 """
 
-Gate = Callable[[Call], Answer | Later | None]
+Gate = Callable[[Call], Handled | None]
 """Checks every call after its request is read and before it is handled. None lets the call pass.
 
 Any other result is the answer instead of the handler's: an authorizer refuses a request this way. A throttle calls
