@@ -23,6 +23,7 @@ from broker_runtime.apis.produce.produce_wait import PendingPartition, ProduceWa
 from broker_runtime.apis.produce.record_checks import Unchecked, check_in_thread
 from broker_runtime.apis.request import refused_transactions
 from broker_runtime.apis.request.access import denied
+from broker_runtime.apis.request.answering import joined
 from broker_runtime.apis.request.call import NO_ACKS, Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
@@ -143,7 +144,7 @@ def _in_steps(reader: RequestReader, call: Call, context: BrokerContext) -> Step
     if waiting and not call.done:
         later = call.later()
         return ProduceWait(answer, waiting, later, context, _longest_wait_s(acks, timeout_ms), refused).wait()
-    return (yield from call.joined(answer))
+    return (yield from joined(answer, call))
 
 
 def _name_now(topic: str | UUID, context: BrokerContext) -> str | UUID:

@@ -18,6 +18,7 @@ Settled = Reply | Call | Awaitable[Handled]
 """A packed reply, the call if something else completes it, or an awaitable that has not run."""
 
 _SHORT_BYTES = 16_384
+_PARTS_OF_A_STEP = 128
 
 
 def settled(call: Call, answer: Handled | None) -> Steps[Settled]:
@@ -59,6 +60,18 @@ def _let_go(fields: Fields) -> Steps[None]:
     for items in fields.values():
         if isinstance(items, list):
             yield from let_go(items)
+
+
+def joined(parts: list[bytes], call: Call) -> Steps[Reply]:
+    """Return the response with these parts as its body, joined in steps. The list is empty afterwards."""
+    pieces = Pieces(call.limits.check_response)
+    parts.reverse()
+    while parts:
+        some = parts[: -_PARTS_OF_A_STEP - 1 : -1]
+        del parts[-_PARTS_OF_A_STEP:]
+        pieces.add(b"".join(some))
+        yield
+    return call.packed_of(pieces.all())
 
 
 def refused(call: Call, why: str) -> Reply | None:

@@ -1,9 +1,12 @@
-"""Open listening sockets, and read how many clients wait in the kernel's queue. Shell."""
+"""Open listening sockets, and read and size the kernel's queue of clients that wait (docs/decisions/0014). Shell."""
 
 import socket
 import struct
 
 from broker_runtime.network.settings import NetworkLimits
+
+LONGEST = 65_535
+"""The kernel caps it at net.core.somaxconn, which is 4,096 nearly everywhere."""
 
 
 class ListenerBindError(OSError):
@@ -70,6 +73,18 @@ class ReservedListeners:
         for listening in self._sockets.values():
             listening.close()
         self._sockets.clear()
+
+
+def backlog(configured: int, rate: int, *, full: bool) -> int:
+    """Return the length of the queue in connections.
+
+    `rate` is the number of connections per second that the listener may accept; `full` means that it has no free slot.
+
+    A client that finds no place must retry, after the kernel's SYN timeout of one second, and more each time. So the
+    queue holds all clients that the listener accepts within a second. A longer queue would hold clients that give up
+    before they are accepted. Without a rate limit it is as long as the kernel allows.
+    """
+    return configured if full else max(configured, min(rate, LONGEST))
 
 
 def waiting_clients(listening: socket.socket) -> int:
