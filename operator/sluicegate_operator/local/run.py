@@ -236,7 +236,7 @@ class LocalRun:
         again = await self._quotas.reconcile(key)
         governed = self._quotas.governed.get(key)
         if governed is not None and key in self._context.running and not self._queues["quotas"].is_due(key):
-            complete, error = not isinstance(again, Retry), governed.facts.error
+            complete, error = not isinstance(again, Retry), governed.brokers.facts.error
             cluster = self._objects.snapshot(key, ()).cluster
             pool = await self._context.pool(cluster) if cluster is not None else None
             brokers = 0 if pool is None else len(pool.brokers)

@@ -11,136 +11,34 @@ from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.connection_quota import (
     ConnectionQuota,
     ConnectionQuotaStatus,
-    Holding,
-    ObservedCounts,
 )
 from sluicegate_operator.engine.first_seen import FirstSeen
 from sluicegate_operator.planning.layout.limits import LimitKey
 from sluicegate_operator.planning.layout.workloads import Members
-from sluicegate_operator.planning.listeners.exposure import NOT_HIDDEN, Hiding
 from sluicegate_operator.planning.status.paused import PAUSED, paused_status
-from sluicegate_operator.quotas.ledger import LimitLedger, Standing
+from sluicegate_operator.quotas.known import Assessment, DueStatuses, KnownBrokers, KnownQuota, PassTimes
+from sluicegate_operator.quotas.ledger import Standing
 from sluicegate_operator.quotas.model import QuotaOutcome, TargetKind, Verdict
-from sluicegate_operator.quotas.newest_first import NewestFirst
-from sluicegate_operator.quotas.plan import COMPARED_A_TURN, Claim, QuotaPlan, Ruling, Scope, is_governed, plan_in_steps
+from sluicegate_operator.quotas.plan import COMPARED_A_TURN, QuotaPlan, Ruling, Scope, is_governed, plan_in_steps
 from sluicegate_operator.quotas.status import ENFORCED, Enforcement, quota_status
-from sluicegate_operator.quotas.unresponsive_brokers import UnresponsiveBrokers
 
 ASSESSED_A_TURN = 500
 """Number of quotas in one step: a few milliseconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterFacts:
-    """The facts that all quotas of a cluster share.
-
-    - `expected`: brokers that should enforce the quotas; `unreachable`: those that have been silent for long.
-    - `mute`: quotas whose listener is missing keep their status.
-    - `strategy`: how brokers measure rates.
-    - `error`: why brokers lag, if no single limit has an error.
-    - `pods_unseen`: why the operator has not seen changes of pods for some time; empty while it sees them.
-    """
-
-    expected: tuple[int, ...] = ()
-    unreachable: frozenset[int] = frozenset()
-    hiding: Hiding = NOT_HIDDEN
-    mute: bool = False
-    strategy: str = ""
-    error: str = ""
-    pods_unseen: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Assessment:
-    """Everything that the status of a quota follows from, besides the quota itself.
-
-    While the cluster is paused, there is neither a ruling nor an enforcement.
-    """
-
-    claim: Claim
-    ruling: Ruling | None
-    enforcement: Enforcement | None
-
-
-@dataclass(slots=True, eq=False)
-class KnownQuota:
-    """A quota, as it was last read or written. Its status is due if `written` is not `assessment`."""
-
-    quota: ConnectionQuota
-    claim: Claim
-    observed: ObservedCounts | None = None
-    """Counts of brokers for a quota with mode Observe."""
-    holding: Holding | None = None
-    """The connections that the limit throttles now, as the status has them or will have them."""
-    host_network_pods: int = 0
-    """Number of selected pods that have the address of their node."""
-    assessment: Assessment | None = None
-    assessed_at: datetime | None = None
-    """Time when brokers were asked for this assessment."""
-    written: Assessment | None = None
-    """The assessment that the status follows from.
-
-    None before the first one, and after another client wrote the status.
-    """
-    was_sent: bool = False
-    """Whether its limits were sent to brokers since its status was last written."""
-    is_being_written: bool = False
-
-    @classmethod
-    def of(cls, quota: ConnectionQuota, before: "KnownQuota | None") -> "KnownQuota":
-        """Return what is known of a quota that is seen for the first time.
-
-        It takes the selected pods from `before`, an earlier object of the name: pods are reported only when a selection
-        changes.
-        """
-        claim, pods = (None, 0) if before is None else (before.claim, before.host_network_pods)
-        return cls(quota, _claim(quota, claim), quota.status.observed, quota.status.holding, pods)
-
-    def see(self, quota: ConnectionQuota) -> None:
-        """Note the same object in its present version."""
-        seen, self.quota = self.quota, quota
-        if seen.spec_version != quota.spec_version:
-            self.claim = _claim(quota, self.claim)
-        elif seen.metadata.resource_version != quota.metadata.resource_version and seen.status != quota.status:
-            self.written = None
-
-
-def _claim(quota: ConnectionQuota, before: Claim | None) -> Claim:
-    """Return a claim of the quota with the pods of `before`: pods are reported only when a selection changes."""
-    if before is None or quota.spec.target.workload is None:
-        return Claim.of(quota)
-    return Claim.of(quota, before.addresses)
-
-
 @dataclass(slots=True)
 class GovernedQuotas:
-    """The quota path's state of one cluster.
-
-    `resync_at_s`: when brokers are asked for everything again. `starts_until_s`: until then, brokers that are not ready
-    count as starting; 0 once all were ready. Both are seconds of the event loop's clock.
-    """
+    """The quota path's state of one cluster."""
 
     quotas: dict[str, KnownQuota] = field(default_factory=dict)
     plan: QuotaPlan = field(default_factory=QuotaPlan)
-    ledger: LimitLedger = field(default_factory=LimitLedger)
-    silences: UnresponsiveBrokers = field(default_factory=UnresponsiveBrokers)
-    facts: ClusterFacts = field(default_factory=ClusterFacts)
     unsent: frozenset[LimitKey] = frozenset()
     """Limits that have changed since they were sent to brokers."""
-    waiting: NewestFirst = field(default_factory=NewestFirst)
-    """Quotas whose status is to be written."""
-    refused: dict[str, float] = field(default_factory=dict)
-    """Quotas whose status is refused for good, each with the time of the next try."""
-    states: dict[str, str] = field(default_factory=dict)
-    """The reason of each quota's condition Enforced, by name; Paused if a pause removed that condition.
-
-    It is always the same object, which metrics count at any time.
-    """
-    resync_at_s: float = 0.0
-    cluster_uid: str = ""
+    brokers: KnownBrokers = field(default_factory=KnownBrokers)
+    statuses: DueStatuses = field(default_factory=DueStatuses)
+    times: PassTimes = field(default_factory=PassTimes)
     paused: bool = False
     """Whether the cluster is paused: then the pass asks no broker, and each status has the reason Paused."""
-    starts_until_s: float = 0.0
     _shared_enforcement: Enforcement = field(default_factory=Enforcement)
     """The enforcement of all quotas without facts of their own. It is one object, so that comparing it is cheap."""
 
@@ -183,19 +81,18 @@ class GovernedQuotas:
                 yield
         for name in self.quotas.keys() - there:
             del self.quotas[name]
-            self.states.pop(name, None)
+            self.statuses.states.pop(name, None)
 
     def keep_to(self, cluster_uid: str) -> None:
         """Forget the answers and counts of brokers of an earlier cluster of the name."""
-        if self.cluster_uid != cluster_uid:
-            self.forget_brokers()
-            if self.cluster_uid:
+        if self.brokers.cluster_uid != cluster_uid:
+            if self.brokers.cluster_uid:
                 for known in self.quotas.values():
                     known.observed = known.holding = None
-            self.cluster_uid = cluster_uid
+            self.brokers = KnownBrokers(cluster_uid)
 
     def forget_brokers(self) -> None:
-        self.ledger, self.silences, self.facts = LimitLedger(), UnresponsiveBrokers(), ClusterFacts()
+        self.brokers = KnownBrokers(self.brokers.cluster_uid)
 
     def assess(
         self,
@@ -212,8 +109,8 @@ class GovernedQuotas:
         still start, so a quota without a status that waits for them gets none yet; nearly all would be written twice.
         `names`: only these quotas are assessed, and only if brokers were asked for their present spec.
         """
-        lacked = frozenset(self.ledger.refused).union(*self.ledger.lacked().values())
-        of_most = self._enforcement_shared_enforcement()
+        lacked = frozenset(self.brokers.ledger.refused).union(*self.brokers.ledger.lacked().values())
+        of_most = self._enforcement_of_most()
         if of_most != self._shared_enforcement:
             self._shared_enforcement = of_most
         for number, name in enumerate(list(self.quotas if names is None else names), 1):
@@ -235,11 +132,11 @@ class GovernedQuotas:
             if found == known.written:
                 known.written = found
             elif not (starting and _waits_for_brokers(known)):
-                self.waiting.add(name, _rank(known.quota, first_seen.of(known.quota)))
+                self.statuses.waiting.add(name, _rank(known.quota, first_seen.of(known.quota)))
 
     def _is_as_before(self, known: KnownQuota) -> bool:
         """Cheaply find nearly all quotas whose status is up to date."""
-        if self.paused or self.facts.mute or known.observed or known.holding or known.assessment is None:
+        if self.paused or self.brokers.facts.mute or known.observed or known.holding or known.assessment is None:
             return False
         as_most = known.assessment.enforcement is self._shared_enforcement
         return as_most and known.assessment is known.written and self._is_settled(known)
@@ -257,7 +154,7 @@ class GovernedQuotas:
         if ruling is None:
             return None
         verdict = ruling.verdicts[name]
-        if self.facts.mute and not verdict.target_found:
+        if self.brokers.facts.mute and not verdict.target_found:
             return None
         return Assessment(known.claim, ruling, self._enforcement(known, ruling, verdict, lacked))
 
@@ -265,7 +162,7 @@ class GovernedQuotas:
         self, known: KnownQuota, ruling: Ruling, verdict: Verdict, lacked: frozenset[LimitKey]
     ) -> Enforcement:
         """Return the enforcement of a quota. `lacked` has the limits that some broker lacks or refuses."""
-        facts, target = self.facts, verdict.target
+        facts, target = self.brokers.facts, verdict.target
         unseen = facts.pods_unseen if target.kind is TargetKind.WORKLOAD else ""
         if not verdict.target_found and not verdict.has_expired:
             return Enforcement(hiding=facts.hiding, pods_unseen=unseen)
@@ -273,16 +170,16 @@ class GovernedQuotas:
         keys = ruling.keys(known.quota.name) if lacked or own else frozenset()
         if not own and keys.isdisjoint(lacked):
             return self._shared_enforcement
-        standings = self.ledger.brokers
+        standings = self.brokers.ledger.brokers
         lagging = tuple(
             broker_id
             for broker_id in facts.expected
             if broker_id in self._shared_enforcement.lagging
             or not _has_open(standings[broker_id], verdict)
             or not keys.isdisjoint(standings[broker_id].lacks)
-            or not keys.isdisjoint(self.ledger.kept_back)
+            or not keys.isdisjoint(self.brokers.ledger.kept_back)
         )
-        refused = next((why for key, why in self.ledger.refused.items() if key in keys), "")
+        refused = next((why for key, why in self.brokers.ledger.refused.items() if key in keys), "")
         closed = any(not _has_open(standing, verdict) for standing in standings.values())
         error = f"listener {target.name} is not open on these brokers" if closed else refused or facts.error
         return replace(
@@ -297,9 +194,9 @@ class GovernedQuotas:
             pods_unseen=unseen,
         )
 
-    def _enforcement_shared_enforcement(self) -> Enforcement:
+    def _enforcement_of_most(self) -> Enforcement:
         """Return the enforcement of a quota whose limits no broker is known to lack."""
-        facts, ledger = self.facts, self.ledger
+        facts, ledger = self.brokers.facts, self.brokers.ledger
         lagging = tuple(b for b in facts.expected if b not in ledger.brokers or b in facts.unreachable)
         return Enforcement(
             facts.expected,
@@ -323,14 +220,14 @@ class GovernedQuotas:
         if self.paused:
             paused = paused_status(quota, quota.status, now, {"target": quota.spec.target.describe()})
             condition = paused.condition(ENFORCED)
-            self.states[name] = PAUSED if condition is None else condition.reason
+            self.statuses.states[name] = PAUSED if condition is None else condition.reason
             return paused
         if ruling is None or enforcement is None or not self._is_settled(known):
             return None
         enforcement = replace(enforcement, learned_at=learned_at, enforced_at=known.assessed_at)
         status = quota_status(quota, ruling, enforcement, now)
         found = status.condition(ENFORCED)
-        self.states[name] = found.reason if found is not None else ""
+        self.statuses.states[name] = found.reason if found is not None else ""
         return status
 
     def note_written(self, before: ConnectionQuota, after: ConnectionQuota) -> None:
@@ -365,7 +262,8 @@ class GovernedQuotas:
     @property
     def closed_somewhere(self) -> bool:
         """Whether a listener that has a quota is not open on a broker that was asked."""
-        opened = [standing.listeners for standing in self.ledger.brokers.values() if standing.listeners is not None]
+        standings = self.brokers.ledger.brokers.values()
+        opened = [standing.listeners for standing in standings if standing.listeners is not None]
         listeners = {at.name for at in self.plan.read_often.listeners if self.plan.rulings[at].limits is not None}
         return any(not listeners <= each for each in opened)
 

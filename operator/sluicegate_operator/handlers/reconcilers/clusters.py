@@ -35,8 +35,15 @@ from sluicegate_operator.planning.clusters.cluster_access import client_listener
 from sluicegate_operator.planning.clusters.cluster_status import (
     CONTROLLERS_READY,
     CONTROLLERS_UNREACHABLE,
-    ObservedCluster,
     cluster_status,
+)
+from sluicegate_operator.planning.clusters.observed_cluster import (
+    AccessSeen,
+    NodesSeen,
+    ObservedCluster,
+    ObstaclesSeen,
+    SettingsSeen,
+    StepsSeen,
 )
 from sluicegate_operator.planning.layout.cluster_layout import ClusterLayout, Role, cluster_id, plan_cluster
 from sluicegate_operator.planning.layout.volumes import VolumesSeen
@@ -133,7 +140,7 @@ class ClusterReconciler:
         if applied.retried is not None:
             applied.retried.again_within_s = STARTING_RETRY.max_s
             raise applied.retried
-        if seen.refusal:
+        if seen.obstacles.refusal:
             return REFUSED_RETRY
         if seen.volumes is not None and seen.volumes.refused:
             return REFUSED_RETRY
@@ -260,34 +267,41 @@ class ClusterReconciler:
         brokers = [pod for pod in pods if pod.role is Role.BROKER and pod.ordinal in layout.broker_ids]
         controllers = [pod for pod in pods if pod.role is Role.CONTROLLER]
         return ObservedCluster(
-            brokers_expected=len(layout.broker_ids),
-            brokers_ready=sum(pod.ready for pod in brokers),
-            controllers_expected=len(layout.controller_ids),
-            controllers_ready=sum(pod.ready for pod in controllers),
-            cluster_id=layout.cluster_id if await self._is_settled_on_id(cluster, applied) else "",
-            silence=_silence(cluster, progress),
-            controller_id=progress.controller_id,
-            refusal=applied.refusal,
-            not_applied="" if applied.not_applied is None else str(applied.not_applied),
-            not_starting=await self._not_starting(cluster, layout, pods),
-            name_taken=applied.name_taken,
-            claims_taken=applied.claims_taken,
-            unreadable=applied.unreadable,
-            followed_generation=min(progress.roll_generation, progress.config_generation),
-            roll=progress.roll,
-            no_roll=progress.no_roll,
-            scale=progress.scale,
-            racks=progress.racks,
-            config_lagging=progress.config_lagging,
-            config_refused=progress.config_refused,
+            NodesSeen(
+                brokers_expected=len(layout.broker_ids),
+                brokers_ready=sum(pod.ready for pod in brokers),
+                controllers_expected=len(layout.controller_ids),
+                controllers_ready=sum(pod.ready for pod in controllers),
+                broker_pods=sum(pod.role is Role.BROKER for pod in pods),
+                not_starting=await self._not_starting(cluster, layout, pods),
+                away=away,
+            ),
+            AccessSeen(
+                cluster_id=layout.cluster_id if await self._is_settled_on_id(cluster, applied) else "",
+                controller_id=progress.controller_id,
+                silence=_silence(cluster, progress),
+                unreachable=progress.unreachable,
+                listeners=listeners,
+                version=version_range(words.version for words in progress.told.values()),
+            ),
+            ObstaclesSeen(
+                refusal=applied.refusal,
+                not_applied="" if applied.not_applied is None else str(applied.not_applied),
+                name_taken=applied.name_taken,
+                claims_taken=applied.claims_taken,
+                unreadable=applied.unreadable,
+                gate_refused=progress.gate_refused,
+            ),
+            StepsSeen(
+                followed_generation=min(progress.roll_generation, progress.config_generation),
+                roll=progress.roll,
+                no_roll=progress.no_roll,
+                scale=progress.scale,
+                racks=progress.racks,
+            ),
+            SettingsSeen(config_lagging=progress.config_lagging, config_refused=progress.config_refused),
             volumes=applied.volumes,
-            unreachable=progress.unreachable,
-            broker_pods=sum(pod.role is Role.BROKER for pod in pods),
-            listeners=listeners,
-            version=version_range(words.version for words in progress.told.values()),
-            away=away,
             damage=progress.damage,
-            gate_refused=progress.gate_refused,
         )
 
     async def _is_settled_on_id(self, cluster: BrokerCluster, applied: _Applied) -> bool:
@@ -347,10 +361,13 @@ def _open_to_clients(snapshot: Snapshot, cluster: BrokerCluster) -> tuple[Listen
 
 def _is_settled(seen: ObservedCluster) -> bool:
     """Return whether watches and other queues report everything that can still change."""
-    if seen.name_taken or seen.claims_taken:
+    if seen.obstacles.name_taken or seen.obstacles.claims_taken:
         # No watch reports the deletion of an object that does not belong to the operator.
         return False
-    if seen.brokers_ready < seen.brokers_expected or seen.controllers_ready < seen.controllers_expected:
+    if (
+        seen.nodes.brokers_ready < seen.nodes.brokers_expected
+        or seen.nodes.controllers_ready < seen.nodes.controllers_expected
+    ):
         # The reason why a pod is missing is in Events, which are not watched.
         return False
     if seen.certificates is not None and not seen.certificates.settled:

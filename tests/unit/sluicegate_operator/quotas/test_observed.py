@@ -12,6 +12,7 @@ from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.planning.layout.limits import Missing, ObservedLimits
 from sluicegate_operator.quotas import observed as observed_module
 from sluicegate_operator.quotas.holding import QUIET_S
+from sluicegate_operator.quotas.known import ClusterFacts, KnownBrokers
 from sluicegate_operator.quotas.observed import (
     CHANGES_MAX,
     HOLDING_PACE_S,
@@ -21,7 +22,7 @@ from sluicegate_operator.quotas.observed import (
 )
 from sluicegate_operator.quotas.plan import Scope
 from sluicegate_operator.quotas.reconcile import STATUSES
-from sluicegate_operator.quotas.state import ClusterFacts, GovernedQuotas
+from sluicegate_operator.quotas.state import GovernedQuotas
 from sluicegate_operator.settings import read_settings
 from tests.support.fakes.memory_kube import Json, MemoryKube
 from tests.unit.sluicegate_operator.quotas.test_reconcile import LISTENER, cluster, quota
@@ -74,7 +75,8 @@ class Shop:
         self.marked: list[str] = []
         self.context = Context(MemoryKube(), read_settings({}, None, None, None))  # type: ignore[arg-type]
         self.context.mark = lambda queue, _: self.marked.append(queue)
-        self.governed = GovernedQuotas(facts=ClusterFacts(tuple(brokers.places), strategy="token-bucket"))
+        facts = ClusterFacts(tuple(brokers.places), strategy="token-bucket")
+        self.governed = GovernedQuotas(brokers=KnownBrokers(facts=facts))
         found = [parse_resource(document) for document in (cluster(2), LISTENER, *quotas)]
         [shop] = [one for one in found if isinstance(one, BrokerCluster)]
         ports = [one for one in found if isinstance(one, BrokerListener)]
@@ -83,10 +85,10 @@ class Shop:
             pass
         for number in brokers.places:
             seen = ObservedLimits(listeners=frozenset(("EXTERNAL",)))
-            self.governed.ledger.answered(number, ("b", number), None, Missing(frozenset()), seen)
+            self.governed.brokers.ledger.answered(number, ("b", number), None, Missing(frozenset()), seen)
         for _ in self.governed.assess(self.context.first_seen, NOW):
             pass
-        while (name := self.governed.waiting.take()) is not None:
+        while (name := self.governed.statuses.waiting.take()) is not None:
             self.governed.quotas[name].written = self.governed.quotas[name].assessment
         self.again()
 
@@ -105,7 +107,7 @@ class Shop:
     def write(self) -> list[str]:
         """Statuses that would be written now."""
         written = []
-        while (name := self.governed.waiting.take()) is not None:
+        while (name := self.governed.statuses.waiting.take()) is not None:
             known = self.governed.quotas[name]
             before, known.written = known.quota, known.assessment
             status = self.governed.status(name, NOW, NOW)

@@ -140,7 +140,7 @@ async def test_a_new_broker_is_asked_for_everything_and_the_others_for_nothing()
     shop = Shop(many_quotas(), BROKERS)
     await shop.reconcile()
     told = shop.brokers.quotas_told
-    shop.governed.ledger.forget(2)
+    shop.governed.brokers.ledger.forget(2)
     await shop.reconcile()
     assert shop.brokers.quotas_told - told == MANY
 
