@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal, Protocol, TypeVar
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
+from sluicegate_operator.api.queues import Queue
 from sluicegate_operator.api.schema.metadata import Resource, Status
 from sluicegate_operator.engine.first_seen import FirstSeen
 from sluicegate_operator.engine.progress import ClusterProgress
@@ -78,7 +79,7 @@ class ReconcileContext(Protocol):
     def progress(self) -> ByCluster[ClusterProgress]: ...
 
     @property
-    def mark(self) -> Callable[[str, ClusterKey], None]:
+    def mark(self) -> Callable[[Queue, ClusterKey], None]:
         """Function that puts a cluster into another queue, by the queue's name."""
 
     async def gather(self, key: ClusterKey, kinds: Collection[Kind], *, fresh: bool = False) -> Snapshot:
@@ -180,7 +181,7 @@ class QuotaContext(ReconcileContext, Protocol):
     def figures(self) -> QuotaMetrics: ...
 
     @property
-    def is_due(self) -> Callable[[str, ClusterKey], bool]:
+    def is_due(self) -> Callable[[Queue, ClusterKey], bool]:
         """Function that returns whether that queue must reconcile a cluster again, for a change since it began."""
 
 

@@ -7,6 +7,7 @@ import asyncio
 import logging
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
+from sluicegate_operator.api.queues import Queue
 from sluicegate_operator.engine.changed_messages import ChangedMessages
 from sluicegate_operator.engine.context import FleetContext
 from sluicegate_operator.engine.lasting_refusals import LastingRefusals
@@ -92,4 +93,4 @@ class RackReconciler:
     def _note(self, key: ClusterKey, progress: ClusterProgress, plan: RacksPlan | None) -> None:
         if progress.racks != plan:
             progress.racks = plan
-            self._context.mark("clusters", key)
+            self._context.mark(Queue.CLUSTERS, key)

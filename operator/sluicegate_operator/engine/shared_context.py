@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Generic, NoReturn, TypeVar
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
+from sluicegate_operator.api.queues import Queue
 from sluicegate_operator.engine.changed_messages import ChangedMessages
 from sluicegate_operator.engine.first_seen import FirstSeen
 from sluicegate_operator.engine.pools import Pools
@@ -40,9 +41,9 @@ class SharedContext(Generic[AnyFleet]):
         self.external = ExternalFleet(may_write, clusters, read_secret)
         self.first_seen = FirstSeen()
         self.progress = ByCluster(ClusterProgress)
-        self.mark: Callable[[str, ClusterKey], None] = _no_queues
+        self.mark: Callable[[Queue, ClusterKey], None] = _no_queues
         """Function that puts a cluster into another queue, by the queue's name; set by the owner of the queues."""
-        self.is_due: Callable[[str, ClusterKey], bool] = _no_queues
+        self.is_due: Callable[[Queue, ClusterKey], bool] = _no_queues
         """Function that returns whether that queue must reconcile a cluster again, for a change since it began."""
         self._said: ChangedMessages[tuple[Hashable, ...]] = ChangedMessages()
         self.node_security = NodeSecurity(read_secret)
@@ -87,5 +88,5 @@ class SharedContext(Generic[AnyFleet]):
         await self._pools.aclose()
 
 
-def _no_queues(queue: str, key: ClusterKey) -> NoReturn:
+def _no_queues(queue: Queue, key: ClusterKey) -> NoReturn:
     raise RuntimeError(f"queue {queue} does not exist yet for {key}")

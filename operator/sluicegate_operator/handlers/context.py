@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
+from sluicegate_operator.api.queues import Queue
 from sluicegate_operator.api.schema.metadata import Resource, Status
 from sluicegate_operator.engine.context import (
     REMEMBERED_FIELDS,
@@ -62,7 +63,7 @@ class Context(SharedContext[KubernetesFleet]):
         self.departed: Departed = {}
         self.ending: dict[ClusterKey, str] = {}
         """Clusters whose namespace is being deleted, with their uids; see handlers.reconcilers.ending_namespaces."""
-        self.followers = Followers(lambda key: self.mark("registrations", key), settings.view_every_s)
+        self.followers = Followers(lambda key: self.mark(Queue.REGISTRATIONS, key), settings.view_every_s)
         self._status_slots = asyncio.Semaphore(STATUS_WRITERS_MAX)
 
     def _clusters(self) -> Iterable[Sibling]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from sluicegate_operator.api import BrokerCluster, KafkaUser, Manifests, Resource
 from sluicegate_operator.api.kinds import KINDS
+from sluicegate_operator.api.queues import Queue
 from sluicegate_operator.engine.configs import ConfigReconciler
 from sluicegate_operator.engine.context import now
 from sluicegate_operator.engine.listeners import ListenerReconciler
@@ -43,7 +44,7 @@ from sluicegate_operator.planning.observers.observers import plan_observers
 from sluicegate_operator.quotas.limit_changes import changed_limits
 from sluicegate_operator.quotas.observed import HttpPlaces, ObservedReconciler
 from sluicegate_operator.quotas.plan import QuotaPlan, plan_quotas
-from sluicegate_operator.quotas.reconcile import OBSERVED, STATUSES, QuotaReconciler
+from sluicegate_operator.quotas.reconcile import QuotaReconciler
 from sluicegate_operator.quotas.statuses import QuotaStatuses
 from sluicegate_operator.resources.secrets.cluster_secrets import nodes_secret_name
 
@@ -56,7 +57,7 @@ DELETION_S = 60.0
 POLL_S = 0.05
 
 Reconcile = Callable[[ClusterKey], Awaitable[Again]]
-Work = tuple[str, ClusterKey]
+Work = tuple[Queue, ClusterKey]
 """A queue's name, and a key in it."""
 
 
@@ -94,24 +95,24 @@ class LocalRun:
         self._tasks: list[asyncio.Task[None]] = []
         self._open = True
 
-    def _make_queues(self) -> dict[str, WorkQueue[ClusterKey]]:
+    def _make_queues(self) -> dict[Queue, WorkQueue[ClusterKey]]:
         topics = TopicReconciler(self._context, patience_s=TOPIC_PATIENCE_S, deletion_s=DELETION_S)
-        work: dict[str, Reconcile] = {
-            "clusters": self._clusters.reconcile,
-            "rolls": RollReconciler(self._context, BLOCKED_TOLD_AFTER_S).reconcile,
-            "listeners": self._with_settings(ListenerReconciler(self._context).reconcile),
-            "users": self._with_settings(UserReconciler(self._context, deletion_s=DELETION_S).reconcile),
-            "racks": RackReconciler(self._context).reconcile,
-            "quotas": self._keep_quotas,
-            STATUSES: QuotaStatuses(self._context, self._quotas.governed).reconcile,
-            OBSERVED: ObservedReconciler(self._context, self._quotas.governed, self._http_places).reconcile,
-            "topics": topics.reconcile,
-            "configs": ConfigReconciler(self._context, no_node_labels).reconcile,
-            "observers": self._keep_observers,
+        work: dict[Queue, Reconcile] = {
+            Queue.CLUSTERS: self._clusters.reconcile,
+            Queue.ROLLS: RollReconciler(self._context, BLOCKED_TOLD_AFTER_S).reconcile,
+            Queue.LISTENERS: self._with_settings(ListenerReconciler(self._context).reconcile),
+            Queue.USERS: self._with_settings(UserReconciler(self._context, deletion_s=DELETION_S).reconcile),
+            Queue.RACKS: RackReconciler(self._context).reconcile,
+            Queue.QUOTAS: self._keep_quotas,
+            Queue.STATUSES: QuotaStatuses(self._context, self._quotas.governed).reconcile,
+            Queue.OBSERVED: ObservedReconciler(self._context, self._quotas.governed, self._http_places).reconcile,
+            Queue.TOPICS: topics.reconcile,
+            Queue.CONFIGS: ConfigReconciler(self._context, no_node_labels).reconcile,
+            Queue.OBSERVERS: self._keep_observers,
         }
         return {name: WorkQueue(name, self._noted(name, reconcile)) for name, reconcile in work.items()}
 
-    def _noted(self, queue: str, reconcile: Reconcile) -> Reconcile:
+    def _noted(self, queue: Queue, reconcile: Reconcile) -> Reconcile:
         async def run(key: ClusterKey) -> Again:
             try:
                 again = await reconcile(key)
@@ -206,10 +207,10 @@ class LocalRun:
         key = (resource.namespace, resource.cluster_name)
         return {(queue, key) for queue in KINDS[resource.kind].queues if queue in self._queues}
 
-    def _mark(self, queue: str, key: ClusterKey) -> None:
+    def _mark(self, queue: Queue, key: ClusterKey) -> None:
         if queue in self._queues:
             self._queues[queue].mark(key)
-        if queue == "clusters":
+        if queue == Queue.CLUSTERS:
             # Another queue has changed the progress of the cluster.
             for line in self._lines[key].news(self._context.progress.get(key) or ClusterProgress()):
                 self._say(f"{key[1]}: {line}")
@@ -218,7 +219,7 @@ class LocalRun:
     async def _await_first_looks(self) -> None:
         for (queue, key), event in self._first_looks.items():
             cluster = self._objects.snapshot(key, ()).cluster
-            if queue != "clusters" or cluster is None or cluster.spec.is_external:
+            if queue != Queue.CLUSTERS or cluster is None or cluster.spec.is_external:
                 continue
             while not event.is_set():
                 self.check()
@@ -235,7 +236,7 @@ class LocalRun:
     async def _keep_quotas(self, key: ClusterKey) -> Again:
         again = await self._quotas.reconcile(key)
         governed = self._quotas.governed.get(key)
-        if governed is not None and key in self._context.running and not self._queues["quotas"].is_due(key):
+        if governed is not None and key in self._context.running and not self._queues[Queue.QUOTAS].is_due(key):
             complete, error = not isinstance(again, Retry), governed.brokers.facts.error
             cluster = self._objects.snapshot(key, ()).cluster
             pool = await self._context.pool(cluster) if cluster is not None else None
@@ -282,7 +283,7 @@ class LocalRun:
 
     def _processes_changed(self) -> None:
         for key in self._context.running:
-            self._queues["clusters"].mark(key)
+            self._queues[Queue.CLUSTERS].mark(key)
         self.write_state()
 
     def write_state(self) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
 
+from sluicegate_operator.api.queues import Queue
 from sluicegate_operator.engine.context import QuotaContext, now
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import Again
@@ -20,7 +21,6 @@ from sluicegate_operator.fleet.kafka.http_get import http_get
 from sluicegate_operator.planning.layout.connection_groups import group_name
 from sluicegate_operator.quotas.holding import BrokerReadings, Key, Reading, holding, holds, key_of, quotas_of, reading
 from sluicegate_operator.quotas.observed_counts import Counts, observed, would_hold
-from sluicegate_operator.quotas.reconcile import STATUSES
 from sluicegate_operator.quotas.state import GovernedQuotas
 from sluicegate_operator.quotas.status import is_held_to
 
@@ -87,7 +87,7 @@ class ObservedReconciler:
         if changed:
             for _ in governed.assess(self._context.first_seen, now(), names=changed):
                 await asyncio.sleep(0)
-            self._context.mark(STATUSES, key)
+            self._context.mark(Queue.STATUSES, key)
         pace_s = HOLDING_PACE_S if looks.quiet_since_s else PACE_S
         looks.next_s = now_s + pace_s
         return pace_s

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.connection_quota import AFTER_ALL, ConnectionQuota
+from sluicegate_operator.api.queues import Queue
 from sluicegate_operator.engine.context import QuotaContext
 from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
@@ -41,10 +42,6 @@ STARTING_S = 30.0
 
 It ends earlier if all brokers of the cluster are ready.
 """
-STATUSES = "statuses"
-"""The queue of quotas.statuses."""
-OBSERVED = "observed"
-"""The queue of quotas.observed."""
 KAFKAS_STRATEGY = "windowed"
 _END = object()
 
@@ -140,7 +137,7 @@ class QuotaReconciler:
         unreachable = self._note_silences(pool, governed, result)
         if progress.unreachable.keys() != unreachable.keys():
             progress.unreachable = unreachable
-            self._context.mark("clusters", key)
+            self._context.mark(Queue.CLUSTERS, key)
         expected = _expected(cluster, snapshot, pool)
         facts = ClusterFacts(
             expected,
@@ -156,7 +153,7 @@ class QuotaReconciler:
             governed.times = replace(governed.times, starts_until_s=0.0)
         await self._queue_statuses(key, governed, result)
         if governed.observing or (governed.enforces and not cluster.spec.is_external):
-            self._context.mark(OBSERVED, key)
+            self._context.mark(Queue.OBSERVED, key)
         if not self._is_complete(governed, result, held=bool(held)):
             return LAGGING_RETRY
         ledger = governed.brokers.ledger
@@ -174,7 +171,7 @@ class QuotaReconciler:
         moment = _wall_time(result)
         await self._in_turns(governed.assess(self._context.first_seen, moment, sent=sent, starting=starting))
         if governed.statuses.waiting:
-            self._context.mark(STATUSES, key)
+            self._context.mark(Queue.STATUSES, key)
 
     def _is_complete(self, governed: GovernedQuotas, result: EnforcementResult | None, *, held: bool) -> bool:
         """Return whether all expected brokers enforce all limits.
@@ -201,7 +198,7 @@ class QuotaReconciler:
             held_groups=frozenset(group_name(key[0], name) for name in governed.without_pods),
             closing=plan.closing,
             looks_at_listeners=governed.closed_somewhere,
-            gives_way=lambda: self._context.is_due("quotas", key),
+            gives_way=lambda: self._context.is_due(Queue.QUOTAS, key),
         )
         if cluster.spec.is_external:
             result = await self._external.enforce(cluster, pool, wanted, governed.brokers.ledger)

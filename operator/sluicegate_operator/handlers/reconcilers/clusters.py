@@ -9,6 +9,7 @@ from functools import partial
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.broker_cluster_status import ListenerAddresses
+from sluicegate_operator.api.queues import Queue
 from sluicegate_operator.api.schema.metadata import Status
 from sluicegate_operator.engine.certificates.cluster_certificates import ClusterCertificates
 from sluicegate_operator.engine.context import now, recheck_s
@@ -245,7 +246,7 @@ class ClusterReconciler:
             if self._refusals.may_pass(cluster.metadata.uid, error):
                 raise
             return _Applied(not_applied=error) if error.retriable else _Applied(refusal=str(error))
-        self._context.mark("rolls", (cluster.namespace, cluster.name))
+        self._context.mark(Queue.ROLLS, (cluster.namespace, cluster.name))
         await report_foreign_scale(self._context, cluster, nodes.scaled_by_others)
         for sentence in nodes.uncollected:
             if self._context.is_news(sentence, "uncollected", cluster.metadata.uid, sentence):

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.api import BrokerCluster, BrokerListener, ConnectionQuota, parse_resource
+from sluicegate_operator.api.queues import Queue
 from sluicegate_operator.fleet.kafka.http_get import Address, HttpAnswer
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.planning.layout.limits import Missing, ObservedLimits
@@ -21,7 +22,6 @@ from sluicegate_operator.quotas.observed import (
     ObservedReconciler,
 )
 from sluicegate_operator.quotas.plan import Scope
-from sluicegate_operator.quotas.reconcile import STATUSES
 from sluicegate_operator.quotas.state import GovernedQuotas
 from sluicegate_operator.settings import read_settings
 from tests.support.fakes.memory_kube import Json, MemoryKube
@@ -142,7 +142,7 @@ async def test_a_delaying_listener_is_reported_and_read_more_often(brokers: Brok
     shop = Shop(brokers, ON_LISTENER)
     brokers.blocked = 0.82
     assert await shop.look() == HOLDING_PACE_S
-    assert shop.marked == [STATUSES]
+    assert shop.marked == [Queue.STATUSES]
     assert shop.write() == ["on-listener"]
     assert shop.summary("on-listener") == "80% of time"
     assert shop.governed.quotas["on-listener"].quota.status.strategy == "token-bucket"
@@ -269,4 +269,4 @@ async def test_a_quota_deleted_during_a_reading_does_not_affect_the_figures_of_o
     monkeypatch.setattr(observed_module, "http_get", get)
     await shop.look()
     assert shop.write() == ["first"]
-    assert shop.marked == [STATUSES]
+    assert shop.marked == [Queue.STATUSES]

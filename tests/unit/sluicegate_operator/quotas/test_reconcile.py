@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.api.models.connection_quota import ConnectionQuota
+from sluicegate_operator.api.queues import Queue
 from sluicegate_operator.engine.context import STATUS_WRITERS_MAX
 from sluicegate_operator.engine.snapshot import Snapshot
 from sluicegate_operator.engine.work_queue import Again, Retry
@@ -18,7 +19,7 @@ from sluicegate_operator.kube.cache.cached_object import CachedObject
 from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.kube.http.kinds import BROKER_CLUSTER, BROKER_LISTENER, CONNECTION_QUOTA, Kind
 from sluicegate_operator.planning.layout.workloads import Members
-from sluicegate_operator.quotas.reconcile import OBSERVED, STARTING_S, STATUSES, QuotaReconciler, SelectedPods
+from sluicegate_operator.quotas.reconcile import STARTING_S, QuotaReconciler, SelectedPods
 from sluicegate_operator.quotas.state import GovernedQuotas
 from sluicegate_operator.quotas.statuses import QuotaStatuses
 from sluicegate_operator.quotas.unconfirmed_limits import AGAIN_S
@@ -186,7 +187,7 @@ async def test_a_broker_that_stays_silent_is_unreachable_for_its_quotas_and_its_
         await asyncio.sleep(3.0)
     assert shop.said("one") == ("2/3", "False", "BrokersUnreachable")
     assert list(shop.context.progress[SHOP].unreachable) == [2]
-    assert set(shop.marked) == {STATUSES, OBSERVED, "clusters"}
+    assert set(shop.marked) == {Queue.STATUSES, Queue.OBSERVED, Queue.CLUSTERS}
     assert shop.marked.count("clusters") == 1
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from sluicegate_operator.api.queues import Queue
 from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.term import reconcilers
@@ -15,7 +16,7 @@ from tests.support.manifests.pipeline_manifests import pipeline
 pytestmark = pytest.mark.virtual_time
 
 SHOP: ClusterKey = ("default", "shop")
-QUEUES = ("quotas", "statuses", "topics", "observers", "pipelines")
+QUEUES = (Queue.QUOTAS, Queue.STATUSES, Queue.TOPICS, Queue.OBSERVERS, Queue.PIPELINES)
 KINDS: Mapping[str, Json] = {
     "ConnectionQuota": quota(),
     "Topic": topic(),
