@@ -30,7 +30,7 @@ async def handle(request: CreateAclsRequest, call: Call, context: ControllerCont
         return _refused(request, NO_AUTHORIZER)
     if not access.cluster():
         return _refused(request, denied(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
-    acls = await call.slices.finish(each(request.creations, _acl))
+    acls = await call.completion.slices.finish(each(request.creations, _acl))
     config = context.settings.config
     limits = AclLimits(config.sluicegate_acls_max, config.sluicegate_acls_text_bytes_max)
 

@@ -28,7 +28,7 @@ async def handle(request: DeleteAclsRequest, call: Call, context: ControllerCont
         return _refused(request, NO_AUTHORIZER)
     if not access.cluster():
         return _refused(request, denied(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
-    filters = await call.slices.finish(each(request.filters, acl_filter))
+    filters = await call.completion.slices.finish(each(request.filters, acl_filter))
 
     def decide(image: MetadataImage) -> Steps[tuple[Sequence[MetadataRecord], Sequence[Sequence[Acl]]]]:
         return (yield from delete_acls(filters, image))

@@ -30,7 +30,7 @@ async def handle(request: AlterClientQuotasRequest, call: Call, context: Control
     access = call.access
     if access is not None and not access.cluster():
         return _refused(request, denied(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
-    hosts = await call.slices.finish(_hosts(request))
+    hosts = await call.completion.slices.finish(_hosts(request))
     try:
         if len(hosts) > _HOSTS_MAX:
             raise KafkaError(

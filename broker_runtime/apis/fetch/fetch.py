@@ -175,7 +175,7 @@ def _answer(fetch: Fetch, context: FetchContext) -> _Handled:
 def _limit_bytes(request: FetchRequest, context: FetchContext) -> None:
     """Limit the bytes of a fetch. As in Kafka, a fetch does not wait for more bytes than its answer may contain."""
     request.max_bytes = min(request.max_bytes, context.settings.config.fetch_max_bytes)
-    quotas = request.call.quotas
+    quotas = request.call.completion.quotas
     if quotas is not None:
         _limit_by_quota(request, quotas)
     request.min_bytes = min(request.min_bytes, request.max_bytes)

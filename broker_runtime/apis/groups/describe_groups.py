@@ -133,7 +133,7 @@ async def _packed(
     await packed.add(*[string(text, flexible) for text in texts], array_length(len(group.members), flexible))
     for pack in group.members:
         parts = pack(group.protocol or "", call)
-        await packed.add(*(parts if isinstance(parts, Sequence) else await call.slices.finish(parts)))
+        await packed.add(*(parts if isinstance(parts, Sequence) else await call.completion.slices.finish(parts)))
     if version >= _OPERATIONS_SINCE:
         await packed.add(_INT32.pack(operations))
     await packed.add(b"\x00" if flexible else b"")

@@ -52,8 +52,8 @@ def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply |
         return _in_steps(reader.counting(PRODUCE).kept(call.connection.keep_frame), call, context)
     transactional_id, acks, timeout_ms, appends, answer = request
     call.acks = acks if -1 <= acks <= 1 else NO_ACKS
-    if call.quotas is not None:
-        call.quotas.produced(call)
+    if call.completion.quotas is not None:
+        call.completion.quotas.produced(call)
     refused: Refused | None = None
     refusal = _refusal(transactional_id, call, acks, context)
     access = call.access
@@ -101,8 +101,8 @@ def _in_steps(reader: RequestReader, call: Call, context: BrokerContext) -> Step
     version = call.version
     transactional_id, acks, timeout_ms, appends, answer = yield from read_in_steps(reader, version >= _BY_ID_SINCE)
     call.acks = acks if -1 <= acks <= 1 else NO_ACKS
-    if call.quotas is not None:
-        call.quotas.produced(call)
+    if call.completion.quotas is not None:
+        call.completion.quotas.produced(call)
     refused: Refused | None = None
     refusal = _refusal(transactional_id, call, acks, context)
     access = call.access

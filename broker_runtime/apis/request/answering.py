@@ -35,7 +35,7 @@ def settled(call: Call, answer: Handled | None) -> Steps[Settled]:
 def _packed(call: Call, fields: Fields) -> Steps[Reply]:
     if call.throttle_ms:
         fields = {**fields, "throttle_time": call.throttle_ms}
-    pieces = Pieces(call.limits.check_response)
+    pieces = Pieces(call.completion.limits.check_response)
     yield from encode_in_steps(message_type(call.api.key, call.version, "Response"), fields, pieces)
     parts = pieces.all()
     head = response_prefix(call.api.key, call.version, call.correlation_id, pieces.size)
@@ -50,7 +50,7 @@ def _packed(call: Call, fields: Fields) -> Steps[Reply]:
 def _noted(call: Call, fields: Fields) -> Steps[Fields]:
     """Return the fields of a long answer that an observer may read: its own error code, and one from its items."""
     noted: dict[str, object] = {"error_code": fields.get("error_code", ErrorCode.NONE)}
-    if call.is_observed:
+    if call.completion.requests is not None:
         noted["items"] = [{"error_code": (yield from error_in_steps(fields))}]
     return noted
 
@@ -64,7 +64,7 @@ def _let_go(fields: Fields) -> Steps[None]:
 
 def joined(parts: list[bytes], call: Call) -> Steps[Reply]:
     """Return the response with these parts as its body, joined in steps. The list is empty afterwards."""
-    pieces = Pieces(call.limits.check_response)
+    pieces = Pieces(call.completion.limits.check_response)
     parts.reverse()
     while parts:
         some = parts[: -_PARTS_OF_A_STEP - 1 : -1]

@@ -221,11 +221,11 @@ class Call(PackedReply):
     """
 
     __slots__ = (
-        "_completion",
         "acks",
         "api",
         "client_id",
         "completed_s",
+        "completion",
         "connection",
         "correlation_id",
         "ending",
@@ -271,7 +271,8 @@ class Call(PackedReply):
         self.correlation_id = correlation_id
         self.client_id = client_id
         self.connection = connection
-        self._completion = completion
+        self.completion = completion
+        """Where the call ends; it has the limits, quotas and slices of all calls of its dispatcher."""
         self.done = False
         self.request: Any = None
         """kio's entity of this version, or a RequestReader if the handler reads the request itself."""
@@ -303,29 +304,9 @@ class Call(PackedReply):
         return self.connection.listener
 
     @property
-    def is_observed(self) -> bool:
-        """Whether an observer of requests is registered."""
-        return self._completion.requests is not None
-
-    @property
-    def quotas(self) -> CallQuotas | None:
-        """The client quotas to charge; None while no client has a quota."""
-        return self._completion.quotas
-
-    @property
-    def limits(self) -> RequestLimits:
-        """The limits of a request and of its answer."""
-        return self._completion.limits
-
-    @property
-    def slices(self) -> Slices:
-        """The queue of the event loop's long work."""
-        return self._completion.slices
-
-    @property
     def access(self) -> Access | None:
         """Permissions of the client. None if the node has no authorizer, so that everything is allowed."""
-        authorization = self._completion.authorization
+        authorization = self.completion.authorization
         return None if authorization is None else Access(authorization, self.connection, self.api)
 
     def later(self, on_cancel: Callable[[], None] | None = None) -> "Call":
@@ -354,24 +335,20 @@ class Call(PackedReply):
 
         Returns a handle that cancels the remaining steps, or None if all of them have run.
         """
-        return self.slices.do(steps, partial(self.complete, None))
-
-    def spent(self, time_s: float) -> None:
-        """Count the time of a slice of this call, in seconds."""
-        self.sliced_s += time_s
+        return self.completion.slices.do(steps, partial(self.complete, None))
 
     def answered(self, reply: Reply) -> None:
         """End the call with the handler's immediate answer."""
         self.done = True
         self.reply = reply
-        self._completion.ended(self, _ANSWERED)
+        self.completion.ended(self, _ANSWERED)
 
     def refused(self, kind: str) -> None:
         """End the call as refused. The handler's exception already ends the connection."""
         if not self.done:
             self.done = True
             self.refusal = kind
-            self._completion.ended(self, _REFUSED)
+            self.completion.ended(self, _REFUSED)
 
     def complete(self, reply: Reply | None) -> None:
         """Deliver the reply of a pending call; None closes the connection."""
@@ -380,7 +357,7 @@ class Call(PackedReply):
         self.done = True
         if reply is not None:
             self.reply = reply
-        self._completion.ended(self, _HUNG_UP if reply is None else _ANSWERED)
+        self.completion.ended(self, _HUNG_UP if reply is None else _ANSWERED)
         self._deliver(reply)
 
     def refuse(self, kind: str, text: str) -> None:
@@ -394,12 +371,12 @@ class Call(PackedReply):
     def cancel(self) -> None:
         """End the call because the client has disconnected."""
         if not self.done:
-            self._completion.ended(self, _CANCELLED)
+            self.completion.ended(self, _CANCELLED)
             super().cancel()
 
     def give_up(self) -> None:
         """End the call because the task that should answer it has been stopped."""
         if not self.done:
             self.done = True
-            self._completion.ended(self, _CANCELLED)
+            self.completion.ended(self, _CANCELLED)
             self._deliver(None)

@@ -122,7 +122,9 @@ class Dispatcher(Generic[C]):
                     request = ReadRequest(request, bytes(frame[body:]))
                 answer = carry_out(request, call, self._context)
             if not isinstance(answer, tuple):
-                return self._pending.take(call, answer, 0 if key == PRODUCE else len(frame))
+                size = 0 if key == PRODUCE else len(frame)
+                pending = self._pending
+                return pending.wait(call) if answer is call else pending.run(call, settled(call, answer), size)
         except Exception as error:
             answer = self._refused(call, error)
             if answer is None:

@@ -39,18 +39,20 @@ class PendingCalls:
         self._traced_s: dict[int, float] = {}
         """Time of the last traceback, in seconds, for each API's key."""
 
-    def take(self, call: Call, answer: Handled, size: int) -> Reply | Call:
-        """Return the packed answer if it exists now. Otherwise return the call, which is completed later.
-
-        `size` is the number of request bytes that become objects. Raises what the first steps raise.
-        """
-        if answer is call:
-            self._note_pending(call)
-            return call
-        return self.run(call, settled(call, answer), size)
+    def wait(self, call: Call) -> Call:
+        """Return the call, which is completed by what it waits for."""
+        call.handled_s = self._completion.now()
+        if isinstance(call.request, RequestReader):
+            # The reader's frame is valid only during `Dispatcher.handle`.
+            call.request = None
+        return call
 
     def run(self, call: Call, steps: Steps[Settled], size: int) -> Reply | Call:
-        """Run the steps of a call at once if they are few, otherwise in slices. Same results as `take`."""
+        """Run the steps of a call at once if they are few, otherwise in slices.
+
+        Returns the packed reply if it exists now, otherwise the call, which is completed later. `size` is the number of
+        request bytes that become objects. Raises what the first steps raise.
+        """
         slices = self._completion.slices
         done, answer = slices.begin(steps)
         if done:
@@ -58,25 +60,17 @@ class PendingCalls:
                 call.answered(answer)
                 return answer
             assert answer is not None
-            self._note_pending(call)
-            self._wait(call, answer)
+            self._work_on(self.wait(call), answer)
             return call
-        self._note_pending(call)
-        spent = None if self._completion.quotas is None else call.spent
+        self.wait(call)
+        spent = None if self._completion.quotas is None else partial(_count, call)
         result = slices.add(steps, size if size > _LARGE_BYTES else 0, spent)
         call.later(None if call.api.outlives_client else partial(_drop, result))
         self._complete_after(call, result)
         return call
 
-    def _note_pending(self, call: Call) -> None:
-        """Note that the handler has returned without an answer."""
-        call.handled_s = self._completion.now()
-        if isinstance(call.request, RequestReader):
-            # The reader's frame is valid only during `Dispatcher.handle`.
-            call.request = None
-
-    def _wait(self, call: Call, answer: Call | Awaitable[Handled]) -> None:
-        """Run an awaitable as a task. A call is completed by what it waits for."""
+    def _work_on(self, call: Call, answer: Call | Awaitable[Handled]) -> None:
+        """Run an awaitable as a task. There is nothing to run for the call itself."""
         if isinstance(answer, Call):
             assert answer is call
             return
@@ -104,7 +98,7 @@ class PendingCalls:
         elif call.done:
             _close(answer)
         else:
-            self._wait(call, answer)
+            self._work_on(call, answer)
 
     def _complete(self, call: Call, reply: Reply) -> None:
         call.complete(reply)
@@ -158,6 +152,11 @@ def _close(answer: Call | Awaitable[Handled]) -> None:
         answer.close()
     elif isinstance(answer, asyncio.Future):
         answer.cancel()
+
+
+def _count(call: Call, time_s: float) -> None:
+    """Count the time of a slice of the call, in seconds."""
+    call.sliced_s += time_s
 
 
 def _drop(work: "asyncio.Future[Any]") -> None:

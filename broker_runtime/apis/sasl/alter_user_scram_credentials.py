@@ -14,7 +14,7 @@ from broker_runtime.wire.versions import ALTER_USER_SCRAM_CREDENTIALS
 async def handle(
     request: AlterUserScramCredentialsRequest, call: Call, context: ControllerContext
 ) -> Fields | Steps[Fields]:
-    changes = await call.slices.finish(_changes(request))
+    changes = await call.completion.slices.finish(_changes(request))
     if call.access is not None and not call.access.cluster():
         return _refused(changes, denied(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     users_max = context.settings.config.sluicegate_scram_users_max
