@@ -9,9 +9,9 @@ from functools import partial
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster, Brokers
 from sluicegate_operator.api.queues import Queue
-from sluicegate_operator.engine.context import ReconcileContext
-from sluicegate_operator.engine.progress import ClusterProgress
-from sluicegate_operator.engine.snapshot import ClusterKey
+from sluicegate_operator.engine.context.context import ReconcileContext
+from sluicegate_operator.engine.context.progress import ClusterProgress
+from sluicegate_operator.engine.context.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.external.external_config import why_not_dynamic
 from sluicegate_operator.fleet.kafka.asking import BrokerPool, NoBrokerError

@@ -5,7 +5,7 @@ Limits, topics and dynamic configuration have the same queues as for bundled bro
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.queues import Queue
-from sluicegate_operator.engine.context import REMEMBERED_FIELDS, ExternalContext, now
+from sluicegate_operator.engine.context.context import REMEMBERED_FIELDS, ExternalContext, now
 from sluicegate_operator.engine.telling import report_stalled
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.planning.external.external import ConfigProgress, external_status

@@ -10,10 +10,10 @@ from functools import partial
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.broker_listener import BrokerListener
 from sluicegate_operator.api.queues import Queue
-from sluicegate_operator.engine.context import FleetContext, now
+from sluicegate_operator.engine.context.context import FleetContext, now
+from sluicegate_operator.engine.context.snapshot import ClusterKey
 from sluicegate_operator.engine.lasting_refusals import LastingRefusals
 from sluicegate_operator.engine.listener_certificates import ListenerCertificates
-from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.telling import report_stalled, write_one_of_many
 from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again, Retry, unless_refused
 from sluicegate_operator.fleet.protocol import ListenersSeen

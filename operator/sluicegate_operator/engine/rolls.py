@@ -15,11 +15,11 @@ from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.broker_listener import BrokerListener
 from sluicegate_operator.api.queues import Queue
 from sluicegate_operator.engine.changed_messages import ChangedMessages
-from sluicegate_operator.engine.context import FleetContext, recheck_s
+from sluicegate_operator.engine.context.context import FleetContext, recheck_s
+from sluicegate_operator.engine.context.progress import ClusterProgress
+from sluicegate_operator.engine.context.snapshot import ClusterKey, Snapshot
 from sluicegate_operator.engine.lasting_refusals import LastingRefusals
-from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.scaling import CHANGED_RETRY, Scale, Scaling
-from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
 from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again, Retry, unless_refused
 from sluicegate_operator.fleet.kafka.asking import BrokerPool
 from sluicegate_operator.fleet.pods.rolls import BEHIND, Partitions, read_partitions

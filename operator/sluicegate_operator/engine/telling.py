@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.schema.metadata import Resource, Status
-from sluicegate_operator.engine.context import Found, ReconcileContext
+from sluicegate_operator.engine.context.context import Found, ReconcileContext
 from sluicegate_operator.kube.client.one_by_one import Refusals
 from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.planning.certificates.cluster_ca_status import CertificatesSeen, certificates_finding

@@ -7,11 +7,11 @@ from functools import partial
 
 from sluicegate_operator.api.queues import Queue
 from sluicegate_operator.engine.configs import ConfigReconciler
+from sluicegate_operator.engine.context.snapshot import ClusterKey, UnreadableClusterError
 from sluicegate_operator.engine.listeners import ListenerReconciler
 from sluicegate_operator.engine.observers import ObserverReconciler
 from sluicegate_operator.engine.racks import RackReconciler
 from sluicegate_operator.engine.rolls import RollReconciler
-from sluicegate_operator.engine.snapshot import ClusterKey, UnreadableClusterError
 from sluicegate_operator.engine.topics import TopicReconciler
 from sluicegate_operator.engine.users.users import UserReconciler
 from sluicegate_operator.engine.work_queue import Again, Retry, WorkQueue
@@ -28,7 +28,7 @@ from sluicegate_operator.handlers.reconcilers.pods_of_quotas import MakeFeeding,
 from sluicegate_operator.handlers.reconcilers.registrations import RegistrationReconciler
 from sluicegate_operator.handlers.watch import Watch
 from sluicegate_operator.kube.client.client import KubeClient
-from sluicegate_operator.quotas.observed import ObservedReconciler
+from sluicegate_operator.quotas.observing.observed import ObservedReconciler
 from sluicegate_operator.quotas.reconcile import QuotaReconciler
 from sluicegate_operator.quotas.statuses import QuotaStatuses
 from sluicegate_operator.settings import Settings

@@ -11,8 +11,8 @@ from sluicegate_operator.api.kinds import KINDS
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.queues import Queue
 from sluicegate_operator.api.schema.metadata import Resource
-from sluicegate_operator.engine.first_seen import FirstSeen
-from sluicegate_operator.engine.snapshot import ClusterKey
+from sluicegate_operator.engine.context.first_seen import FirstSeen
+from sluicegate_operator.engine.context.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import WorkQueue
 from sluicegate_operator.fleet.pods.pods import node_pod
 from sluicegate_operator.handlers.context import Departed
@@ -31,8 +31,8 @@ from sluicegate_operator.kube.http.kinds import (
     Kind,
 )
 from sluicegate_operator.planning.registrations.fencing import ContainerEnd
-from sluicegate_operator.resources.audit_files import COMPONENT
-from sluicegate_operator.resources.audit_run import PIPELINE_LABEL
+from sluicegate_operator.resources.audit.audit_files import COMPONENT
+from sluicegate_operator.resources.audit.audit_run import PIPELINE_LABEL
 from sluicegate_operator.resources.labels import RACK, ROLE_LABEL, selector
 
 _OF_CHANGED_PODS = (Queue.REGISTRATIONS, Queue.RACKS, Queue.ROLLS, Queue.CLUSTERS, Queue.LISTENERS)

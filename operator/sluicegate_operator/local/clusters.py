@@ -10,9 +10,9 @@ from functools import partial
 from sluicegate_operator.api import BrokerCluster, BrokerListener
 from sluicegate_operator.api.queues import Queue
 from sluicegate_operator.engine.certificates.cluster_certificates import ClusterCertificates
+from sluicegate_operator.engine.context.snapshot import ClusterKey
 from sluicegate_operator.engine.external_clusters import FOLLOWERS, ExternalClusters
 from sluicegate_operator.engine.listener_certificates import ListenerCertificates
-from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.telling import report_certificates
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.base import BrokerAddress

@@ -16,13 +16,13 @@ from sluicegate_operator.api import BrokerCluster, KafkaUser, Manifests, Resourc
 from sluicegate_operator.api.kinds import KINDS
 from sluicegate_operator.api.queues import Queue
 from sluicegate_operator.engine.configs import ConfigReconciler
-from sluicegate_operator.engine.context import now
+from sluicegate_operator.engine.context.context import now
+from sluicegate_operator.engine.context.progress import ClusterProgress
+from sluicegate_operator.engine.context.snapshot import ClusterKey
 from sluicegate_operator.engine.listeners import ListenerReconciler
 from sluicegate_operator.engine.observers import ObserverReconciler
-from sluicegate_operator.engine.progress import ClusterProgress
 from sluicegate_operator.engine.racks import RackReconciler
 from sluicegate_operator.engine.rolls import RollReconciler
-from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.topics import TopicReconciler
 from sluicegate_operator.engine.users.users import UserReconciler
 from sluicegate_operator.engine.work_queue import Again, Retry, WorkQueue
@@ -42,7 +42,7 @@ from sluicegate_operator.planning.layout.cluster_layout import INTERNAL, Role
 from sluicegate_operator.planning.layout.node_certificates import server_name
 from sluicegate_operator.planning.observers.observers import plan_observers
 from sluicegate_operator.quotas.limit_changes import changed_limits
-from sluicegate_operator.quotas.observed import HttpPlaces, ObservedReconciler
+from sluicegate_operator.quotas.observing.observed import HttpPlaces, ObservedReconciler
 from sluicegate_operator.quotas.plan import QuotaPlan, plan_quotas
 from sluicegate_operator.quotas.reconcile import QuotaReconciler
 from sluicegate_operator.quotas.statuses import QuotaStatuses

@@ -16,9 +16,9 @@ from typing import Protocol
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.models.connection_quota import AFTER_ALL, ConnectionQuota
 from sluicegate_operator.api.queues import Queue
-from sluicegate_operator.engine.context import QuotaContext
-from sluicegate_operator.engine.progress import ClusterProgress
-from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot
+from sluicegate_operator.engine.context.context import QuotaContext
+from sluicegate_operator.engine.context.progress import ClusterProgress
+from sluicegate_operator.engine.context.snapshot import ClusterKey, Snapshot
 from sluicegate_operator.engine.work_queue import Again, Retry, unless_refused
 from sluicegate_operator.fleet.kafka.asking import BrokerPool, serving_brokers
 from sluicegate_operator.kube.client.one_by_one import Refusals
@@ -29,9 +29,9 @@ from sluicegate_operator.planning.layout.workloads import Members
 from sluicegate_operator.planning.listeners.exposure import hiding_of_all
 from sluicegate_operator.quotas.brokers import EnforcementResult, EnforcementState, WantedLimits, enforce
 from sluicegate_operator.quotas.external import ExternalLimits
-from sluicegate_operator.quotas.known import ClusterFacts, PassTimes
 from sluicegate_operator.quotas.plan import Scope
-from sluicegate_operator.quotas.state import GovernedQuotas
+from sluicegate_operator.quotas.state.known import ClusterFacts, PassTimes
+from sluicegate_operator.quotas.state.state import GovernedQuotas
 
 log = logging.getLogger(__name__)
 

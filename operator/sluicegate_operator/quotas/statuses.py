@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 
 from sluicegate_operator.api.models.connection_quota import ConnectionQuota, ConnectionQuotaStatus
 from sluicegate_operator.api.schema.metadata import Condition
-from sluicegate_operator.engine.context import STATUS_WRITERS_MAX, QuotaContext, now
-from sluicegate_operator.engine.snapshot import ClusterKey
+from sluicegate_operator.engine.context.context import STATUS_WRITERS_MAX, QuotaContext, now
+from sluicegate_operator.engine.context.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again
 from sluicegate_operator.kube.client.one_by_one import Refusals
 from sluicegate_operator.kube.http.errors import KubeError
-from sluicegate_operator.quotas.known import KnownQuota
 from sluicegate_operator.quotas.model import QuotaOutcome
-from sluicegate_operator.quotas.state import GovernedQuotas
+from sluicegate_operator.quotas.state.known import KnownQuota
+from sluicegate_operator.quotas.state.state import GovernedQuotas
 from sluicegate_operator.quotas.status import WAITING
 
 log = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from itertools import count
 from typing import Any
 
-from sluicegate_operator.engine.context import StoredSecret
+from sluicegate_operator.engine.context.context import StoredSecret
 from sluicegate_operator.kube.http.errors import KubeError
 
 

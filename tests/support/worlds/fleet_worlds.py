@@ -13,7 +13,7 @@ import pytest
 
 from sluicegate_operator.api import BrokerCluster, Manifests
 from sluicegate_operator.api.manifests import read_stored
-from sluicegate_operator.engine.context import FleetContext, now
+from sluicegate_operator.engine.context.context import FleetContext, now
 from sluicegate_operator.fleet.kafka.controllers import ControllerPlace, ControllerView
 from sluicegate_operator.fleet.local.local import LocalFleet
 from sluicegate_operator.fleet.local.local_data import DataDir

@@ -5,15 +5,15 @@ from typing import Any
 
 from sluicegate_operator.planning.clusters.observed_cluster import (
     AccessSeen,
-    NodesSeen,
     ObservedCluster,
     ObstaclesSeen,
+    PodsSeen,
     SettingsSeen,
     StepsSeen,
 )
 
 _GROUPS: dict[str, Any] = {
-    "nodes": NodesSeen,
+    "nodes": PodsSeen,
     "access": AccessSeen,
     "obstacles": ObstaclesSeen,
     "steps": StepsSeen,

@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 from sluicegate_operator.api import parse_resource
-from sluicegate_operator.api.models.broker_cluster_status import VolumesStatus
+from sluicegate_operator.api.models.parts.broker_cluster_status import VolumesStatus
 from sluicegate_operator.api.models.topic import ReplicasChange
 from sluicegate_operator.api.schema.metadata import Status
 from sluicegate_operator.planning.clusters.cluster_status import cluster_status

@@ -9,8 +9,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from sluicegate_operator.api.models.audit_landing import object_name_rule, uri_rule
 from sluicegate_operator.api.models.broker_cluster import NAME_PATTERN
+from sluicegate_operator.api.models.parts.audit_landing import object_name_rule, uri_rule
 from sluicegate_operator.api.schema.config_values import any_case
 from sluicegate_operator.api.schema.images import PullSecrets, image_rule, pull_secrets_rule
 from sluicegate_operator.api.schema.metadata import (

@@ -12,12 +12,12 @@ from pydantic.alias_generators import to_snake
 
 from sluicegate_operator.api.configs import config_keys as keys
 from sluicegate_operator.api.configs.config_orders import BROKER_ORDERS, config_order_rule
-from sluicegate_operator.api.models.audit_landing import AuditLanding, AuditSettings
-from sluicegate_operator.api.models.broker_cluster_status import BrokerClusterStatus
-from sluicegate_operator.api.models.broker_tags import TAG_PREFIX, Tags, TagsFromNodeLabels, tag_rules
-from sluicegate_operator.api.models.cluster_ca import CLUSTER_CA_STAYS, ClusterCa
-from sluicegate_operator.api.models.external_access import ExternalAccess
-from sluicegate_operator.api.models.pod_settings import LABEL_KEY_PATTERN, PodSettings
+from sluicegate_operator.api.models.parts.audit_landing import AuditLanding, AuditSettings
+from sluicegate_operator.api.models.parts.broker_cluster_status import BrokerClusterStatus
+from sluicegate_operator.api.models.parts.broker_tags import TAG_PREFIX, Tags, TagsFromNodeLabels, tag_rules
+from sluicegate_operator.api.models.parts.cluster_ca import CLUSTER_CA_STAYS, ClusterCa
+from sluicegate_operator.api.models.parts.external_access import ExternalAccess
+from sluicegate_operator.api.models.parts.pod_settings import LABEL_KEY_PATTERN, PodSettings
 from sluicegate_operator.api.schema.config_values import (
     LONG_MAX,
     OthersKeys,

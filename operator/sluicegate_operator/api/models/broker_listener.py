@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from sluicegate_operator.api.models.listener_exposure import (
+from sluicegate_operator.api.models.parts.listener_exposure import (
     BROKER,
     CIDRS_MAX,
     HOST_PATTERN,
@@ -13,7 +13,7 @@ from sluicegate_operator.api.models.listener_exposure import (
     NodePorts,
     ProxyProtocol,
 )
-from sluicegate_operator.api.models.listener_security import ListenerAuthentication, ListenerTls
+from sluicegate_operator.api.models.parts.listener_security import ListenerAuthentication, ListenerTls
 from sluicegate_operator.api.schema.addresses import is_cidr
 from sluicegate_operator.api.schema.metadata import (
     AGE_COLUMN,

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from sluicegate_operator.api.models.broker_listener import LISTENER_NAME_MESSAGE, LISTENER_PATTERN, RESERVED_NAMES
-from sluicegate_operator.api.models.label_selector import LabelSelector
+from sluicegate_operator.api.models.parts.label_selector import LabelSelector
 from sluicegate_operator.api.schema.addresses import has_no_host_bits, is_cidr, is_ip
 from sluicegate_operator.api.schema.metadata import (
     AGE_COLUMN,

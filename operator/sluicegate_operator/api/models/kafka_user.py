@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from sluicegate_operator.api.models.audit_landing import object_name_rule
+from sluicegate_operator.api.models.parts.audit_landing import object_name_rule
 from sluicegate_operator.api.schema.metadata import (
     AGE_COLUMN,
     CLUSTER_COLUMN,

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
-from sluicegate_operator.api.models.cluster_ca import FORCE_RENEW
-from sluicegate_operator.engine.context import StoredSecret
+from sluicegate_operator.api.models.parts.cluster_ca import FORCE_RENEW
+from sluicegate_operator.engine.context.context import StoredSecret
 from sluicegate_operator.kube.certificates.authorities import (
     AuthorityCertificate,
     Issued,

@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
-from sluicegate_operator.api.models.broker_cluster_status import ListenerAddresses
+from sluicegate_operator.api.models.parts.broker_cluster_status import ListenerAddresses
 from sluicegate_operator.api.queues import Queue
 from sluicegate_operator.api.schema.metadata import Status
 from sluicegate_operator.engine.certificates.cluster_certificates import ClusterCertificates
-from sluicegate_operator.engine.context import now, recheck_s
+from sluicegate_operator.engine.context.context import now, recheck_s
+from sluicegate_operator.engine.context.progress import ClusterProgress
+from sluicegate_operator.engine.context.snapshot import ClusterKey, Snapshot, UnreadableClusterError
 from sluicegate_operator.engine.external_clusters import ExternalClusters
 from sluicegate_operator.engine.lasting_refusals import LastingRefusals
-from sluicegate_operator.engine.progress import ClusterProgress
-from sluicegate_operator.engine.snapshot import ClusterKey, Snapshot, UnreadableClusterError
 from sluicegate_operator.engine.telling import report_certificates, report_foreign_scale, report_stalled
 from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again, Retry, unless_refused
 from sluicegate_operator.fleet.kafka.claims import own_claims
@@ -40,9 +40,9 @@ from sluicegate_operator.planning.clusters.cluster_status import (
 )
 from sluicegate_operator.planning.clusters.observed_cluster import (
     AccessSeen,
-    NodesSeen,
     ObservedCluster,
     ObstaclesSeen,
+    PodsSeen,
     SettingsSeen,
     StepsSeen,
 )
@@ -268,7 +268,7 @@ class ClusterReconciler:
         brokers = [pod for pod in pods if pod.role is Role.BROKER and pod.ordinal in layout.broker_ids]
         controllers = [pod for pod in pods if pod.role is Role.CONTROLLER]
         return ObservedCluster(
-            NodesSeen(
+            PodsSeen(
                 brokers_expected=len(layout.broker_ids),
                 brokers_ready=sum(pod.ready for pod in brokers),
                 controllers_expected=len(layout.controller_ids),

@@ -7,9 +7,9 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from sluicegate_operator.api.queues import Queue
-from sluicegate_operator.engine.context import recheck_s
-from sluicegate_operator.engine.progress import ClusterProgress
-from sluicegate_operator.engine.snapshot import ClusterKey
+from sluicegate_operator.engine.context.context import recheck_s
+from sluicegate_operator.engine.context.progress import ClusterProgress
+from sluicegate_operator.engine.context.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.kafka.descriptions import ask_descriptions

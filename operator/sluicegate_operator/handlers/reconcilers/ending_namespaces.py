@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 from sluicegate_operator.api.queues import Queue
 from sluicegate_operator.api.schema.metadata import Resource
-from sluicegate_operator.engine.snapshot import ClusterKey
+from sluicegate_operator.engine.context.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import Again
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.kube.http.errors import NamespaceGoingError

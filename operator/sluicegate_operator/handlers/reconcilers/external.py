@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
 from sluicegate_operator.api.queues import Queue
+from sluicegate_operator.engine.context.snapshot import ClusterKey
 from sluicegate_operator.engine.external_clusters import FOLLOWERS, UNREACHABLE_RETRY
-from sluicegate_operator.engine.snapshot import ClusterKey
 from sluicegate_operator.engine.work_queue import Again
 from sluicegate_operator.fleet.pods.by_cluster import ByCluster
 from sluicegate_operator.handlers.context import Context

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from sluicegate_operator.api.models.connection_quota import ConnectionQuota
-from sluicegate_operator.engine.snapshot import ClusterKey
+from sluicegate_operator.engine.context.snapshot import ClusterKey
 from sluicegate_operator.fleet.pods.workload_pods import trimmed, workload_pod
 from sluicegate_operator.handlers.reconcilers.workloads import Workloads
 from sluicegate_operator.kube.cache.cache import Cache

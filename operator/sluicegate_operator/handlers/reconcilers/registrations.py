@@ -12,13 +12,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
-from sluicegate_operator.api.models.broker_cluster_status import NO_CONTROLLER
 from sluicegate_operator.api.models.broker_registration import BrokerRegistration
+from sluicegate_operator.api.models.parts.broker_cluster_status import NO_CONTROLLER
 from sluicegate_operator.api.queues import Queue
 from sluicegate_operator.engine.changed_messages import ChangedMessages
-from sluicegate_operator.engine.context import now, recheck_s
-from sluicegate_operator.engine.progress import ClusterProgress
-from sluicegate_operator.engine.snapshot import ClusterKey, Unreadable
+from sluicegate_operator.engine.context.context import now, recheck_s
+from sluicegate_operator.engine.context.progress import ClusterProgress
+from sluicegate_operator.engine.context.snapshot import ClusterKey, Unreadable
 from sluicegate_operator.engine.telling import pass_over, write_one_of_many
 from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again, Retry, unless_refused
 from sluicegate_operator.fleet.kafka.controllers import fence

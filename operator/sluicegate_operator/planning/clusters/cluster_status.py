@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
-from sluicegate_operator.api.models.broker_cluster_status import (
+from sluicegate_operator.api.models.parts.broker_cluster_status import (
     LISTENERS_MAX,
     BrokerClusterStatus,
     RolloutStatus,
@@ -17,7 +17,7 @@ from sluicegate_operator.planning.certificates.cluster_ca_status import (
     cluster_ca_status,
 )
 from sluicegate_operator.planning.clusters.cluster_access import broker_selector
-from sluicegate_operator.planning.clusters.observed_cluster import NodesSeen, ObservedCluster
+from sluicegate_operator.planning.clusters.observed_cluster import ObservedCluster, PodsSeen
 from sluicegate_operator.planning.registrations.racks import RacksPlan
 from sluicegate_operator.planning.rolls.lost_nodes import NODE_NOT_READY
 from sluicegate_operator.planning.rolls.roll import (
@@ -137,7 +137,7 @@ def _not_looked_at(cluster: BrokerCluster, found: Sequence[Condition]) -> tuple[
     return tuple(condition for condition in cluster.status.conditions if condition.type in types)
 
 
-def _has_all_brokers(nodes: NodesSeen) -> bool:
+def _has_all_brokers(nodes: PodsSeen) -> bool:
     return nodes.brokers_expected > 0 and nodes.brokers_are_ready
 
 

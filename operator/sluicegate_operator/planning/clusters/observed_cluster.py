@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sluicegate_operator.api.models.broker_cluster_status import ListenerAddresses
+from sluicegate_operator.api.models.parts.broker_cluster_status import ListenerAddresses
 from sluicegate_operator.planning.certificates.cluster_ca_status import CertificatesSeen
 from sluicegate_operator.planning.layout.volumes import VolumesSeen
 from sluicegate_operator.planning.registrations.racks import RacksPlan
@@ -14,7 +14,7 @@ from sluicegate_operator.planning.status.log_damage import BrokerDamage
 
 
 @dataclass(frozen=True, slots=True)
-class NodesSeen:
+class PodsSeen:
     """The pods of a cluster.
 
     - `not_starting`: what prevents a node from starting, if anything.
@@ -126,7 +126,7 @@ class ObservedCluster:
     - `certificates`: the cluster's own, with spec.clusterCa.
     """
 
-    nodes: NodesSeen
+    nodes: PodsSeen
     access: AccessSeen = field(default_factory=AccessSeen)
     obstacles: ObstaclesSeen = field(default_factory=ObstaclesSeen)
     steps: StepsSeen = field(default_factory=StepsSeen)

@@ -8,9 +8,9 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from sluicegate_operator.api.models.broker_cluster import BrokerCluster
+from sluicegate_operator.engine.context.snapshot import Snapshot
 from sluicegate_operator.engine.lasting_refusals import TOLD_AFTER_S
 from sluicegate_operator.engine.scaling import CHANGED_RETRY, Scale, Scaling
-from sluicegate_operator.engine.snapshot import Snapshot
 from sluicegate_operator.engine.work_queue import REFUSED_RETRY, Again
 from sluicegate_operator.fleet.kafka.controllers import ControllerView
 from sluicegate_operator.fleet.kubernetes.kubernetes import KubernetesFleet

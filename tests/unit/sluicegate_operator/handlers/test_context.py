@@ -6,7 +6,7 @@ import pytest
 
 from sluicegate_operator.api import BrokerCluster, parse_resource
 from sluicegate_operator.api.models.connection_quota import ConnectionQuota, ConnectionQuotaStatus
-from sluicegate_operator.engine.context import now
+from sluicegate_operator.engine.context.context import now
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.kube.cache.cached_object import CachedObject, Reader, read_object
 from sluicegate_operator.kube.cache.undeclared import UndeclaredFields

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.api import BrokerCluster, BrokerListener, ConnectionQuota, parse_resource
-from sluicegate_operator.api.models.broker_cluster_status import VolumesStatus
 from sluicegate_operator.api.models.connection_quota import ConnectionQuotaStatus, ObservedCounts
+from sluicegate_operator.api.models.parts.broker_cluster_status import VolumesStatus
 from sluicegate_operator.api.schema.metadata import Status
 from sluicegate_operator.planning.clusters.cluster_status import cluster_status
 from sluicegate_operator.planning.layout.cluster_layout import Role

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluicegate_operator.api import BrokerListener, ConnectionQuota, parse_resource
-from sluicegate_operator.engine.first_seen import FirstSeen
+from sluicegate_operator.engine.context.first_seen import FirstSeen
 from sluicegate_operator.planning.layout.connection_groups import group_limits
 from sluicegate_operator.planning.layout.limits import (
     Lifted,
@@ -25,9 +25,9 @@ from sluicegate_operator.planning.layout.limits import (
     missing,
 )
 from sluicegate_operator.planning.layout.workloads import Members
-from sluicegate_operator.quotas.known import ClusterFacts, KnownBrokers
 from sluicegate_operator.quotas.plan import Claim, QuotaPlan, Scope, plan_in_steps
-from sluicegate_operator.quotas.state import GovernedQuotas
+from sluicegate_operator.quotas.state.known import ClusterFacts, KnownBrokers
+from sluicegate_operator.quotas.state.state import GovernedQuotas
 from tests.support.manifests.bad_manifests import Json, listener, quota
 from tests.support.oracles.limits_model import apply_actions, listed
 from tests.support.worlds.settling_world import NOW, shop, some

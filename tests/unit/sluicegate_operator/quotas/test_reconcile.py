@@ -10,8 +10,8 @@ import pytest
 
 from sluicegate_operator.api.models.connection_quota import ConnectionQuota
 from sluicegate_operator.api.queues import Queue
-from sluicegate_operator.engine.context import STATUS_WRITERS_MAX
-from sluicegate_operator.engine.snapshot import Snapshot
+from sluicegate_operator.engine.context.context import STATUS_WRITERS_MAX
+from sluicegate_operator.engine.context.snapshot import Snapshot
 from sluicegate_operator.engine.work_queue import Again, Retry
 from sluicegate_operator.fleet.kafka.asking import BrokerPool
 from sluicegate_operator.handlers.context import Context
@@ -20,9 +20,9 @@ from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.kube.http.kinds import BROKER_CLUSTER, BROKER_LISTENER, CONNECTION_QUOTA, Kind
 from sluicegate_operator.planning.layout.workloads import Members
 from sluicegate_operator.quotas.reconcile import STARTING_S, QuotaReconciler, SelectedPods
-from sluicegate_operator.quotas.state import GovernedQuotas
+from sluicegate_operator.quotas.state.state import GovernedQuotas
+from sluicegate_operator.quotas.state.unconfirmed_limits import AGAIN_S
 from sluicegate_operator.quotas.statuses import QuotaStatuses
-from sluicegate_operator.quotas.unconfirmed_limits import AGAIN_S
 from sluicegate_operator.settings import read_settings
 from tests.support.fakes.memory_kube import Json, MemoryKube
 from tests.support.fakes.scripted_cluster import ScriptedCluster

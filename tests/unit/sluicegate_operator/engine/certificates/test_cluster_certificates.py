@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.api import BrokerCluster, parse_resource
-from sluicegate_operator.api.models.cluster_ca import FORCE_RENEW
+from sluicegate_operator.api.models.parts.cluster_ca import FORCE_RENEW
 from sluicegate_operator.engine.certificates import cluster_certificates
 from sluicegate_operator.engine.certificates.cluster_certificates import ClusterCertificates
 from sluicegate_operator.fleet.node_security import NodeSecurity, NoNodeSecurityError

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.api import BrokerCluster
-from sluicegate_operator.engine.snapshot import UnreadableClusterError
+from sluicegate_operator.engine.context.snapshot import UnreadableClusterError
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.reconcilers.clusters import STARTING_RETRY, ClusterReconciler
 from sluicegate_operator.kube.cache.cached_object import read_object

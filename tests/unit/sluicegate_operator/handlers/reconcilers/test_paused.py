@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from sluicegate_operator.api.queues import Queue
-from sluicegate_operator.engine.snapshot import ClusterKey
+from sluicegate_operator.engine.context.snapshot import ClusterKey
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.term import reconcilers
 from sluicegate_operator.settings import read_settings

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.api import BrokerCluster, BrokerListener, parse_resource
-from sluicegate_operator.api.models.broker_cluster_status import BrokerClusterStatus, ListenerAddresses
+from sluicegate_operator.api.models.parts.broker_cluster_status import BrokerClusterStatus, ListenerAddresses
 from sluicegate_operator.planning.clusters.cluster_access import (
     broker_selector,
     client_listeners,
