@@ -15,7 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 
-from broker_runtime.node.process_memory import resident_bytes, return_free_memory_soon
+from broker_runtime.node.process_metrics import resident_bytes, return_free_memory_soon
 from broker_runtime.slicing.turn_lengths import TurnLengths
 
 _YOUNG_MAX, _YOUNG_COLLECTIONS = 700, 10

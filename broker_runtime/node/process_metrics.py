@@ -1,11 +1,15 @@
-"""Memory, descriptors, processor time and start of this process, named as by all Prometheus clients.
+"""Memory, descriptors, processor time and start of this process, named as by all Prometheus clients. Shell.
+
+`return_free_memory` returns what the allocator keeps.
 
 Read from Linux' /proc; a system without it has none of them.
 """
 
 import os
 import resource
+import threading
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 from broker_runtime.exposition import MetricFamily, counter, gauge
@@ -38,3 +42,25 @@ def process_families() -> Iterator[MetricFamily]:
 def _boot_time_s() -> int:
     lines = Path("/proc/stat").read_text(encoding="utf-8").splitlines()
     return next((int(line.split()[1]) for line in lines if line.startswith("btime ")), 0)
+
+
+def resident_bytes() -> int:
+    """Return the resident memory of this process; its peak on a system without /proc."""
+    try:
+        fields = (_SELF / "statm").read_text(encoding="utf-8").split()
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(fields[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def return_free_memory_soon() -> None:
+    """Return free memory in a thread: it takes 25 ms for 350 MB."""
+    threading.Thread(target=return_free_memory, name="malloc_trim", daemon=True).start()
+
+
+def return_free_memory() -> None:
+    """Return freed memory that the allocator keeps to the system. Only glibc has a function for it."""
+    # Imported here, because it takes a megabyte.
+    library = import_module("ctypes").CDLL(None)
+    if hasattr(library, "malloc_trim"):
+        library.malloc_trim(0)

@@ -8,6 +8,7 @@ from broker_runtime.apis.table import BROKER_APIS
 from broker_runtime.groups.on_demand import SERVICE
 from broker_runtime.node.clients.client_quotas_on_demand import IN_FORCE as CLIENT_QUOTAS
 from broker_runtime.node.clients.client_quotas_on_demand import METRICS as CLIENT_QUOTA_METRICS
+from broker_runtime.node.http_routes import LIMITS_HELD, WHY_HELD
 from broker_runtime.observers.on_demand import IN_FORCE
 from broker_runtime.replication.repairs import REPAIRING
 from broker_runtime.storage.compaction.cleaner import CLEANING
@@ -31,6 +32,8 @@ ON_DEMAND = (
     CLEANING,
     REPAIRING,
     MENDING,
+    LIMITS_HELD,
+    WHY_HELD,
     CLIENT_QUOTAS,
     CLIENT_QUOTA_METRICS,
     *AUTHORIZING,

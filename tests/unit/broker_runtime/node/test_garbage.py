@@ -9,7 +9,7 @@ import pytest
 from broker_runtime.exposition import render
 from broker_runtime.node.garbage import GarbageCollector
 from broker_runtime.node.metrics import garbage_family
-from broker_runtime.node.process_memory import resident_bytes, return_free_memory
+from broker_runtime.node.process_metrics import resident_bytes, return_free_memory
 from tests.support.fakes.manual_clock import ManualClock
 
 MIB = 1 << 20

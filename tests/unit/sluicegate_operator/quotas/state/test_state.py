@@ -18,7 +18,7 @@ from sluicegate_operator.quotas.state.state import GovernedQuotas
 from tests.unit.sluicegate_operator.quotas.test_reconcile import LISTENER, cluster, quota
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-CHART = Path(__file__).resolve().parents[4] / "charts" / "sluicegate"
+CHART = Path(__file__).resolve().parents[5] / "charts" / "sluicegate"
 ONE = quota("one", "10.0.0.1")
 ON_LISTENER = quota("on-listener", "") | {
     "spec": {"clusterRef": {"name": "shop"}, "target": {"listener": "EXTERNAL"}, "maxConnectionCreationRate": 5}
