@@ -7,7 +7,7 @@ does nothing, but it keeps the member's id in memory for up to 24 days (Rebalanc
 from broker_runtime.groups.classic import rebalance
 from broker_runtime.groups.classic.group import ClassicGroup
 from broker_runtime.groups.consumer.fencing import MEMBER_TIMERS
-from broker_runtime.groups.consumer.group import ConsumerGroup
+from broker_runtime.groups.consumer.state.group import ConsumerGroup
 from broker_runtime.groups.consumer.target import ASSIGNMENT_TIMERS
 from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.group import Group

@@ -24,8 +24,8 @@ from broker_runtime.groups.answers import DeferredAnswer
 from broker_runtime.groups.coordinator_metrics import CoordinatorMetrics
 from broker_runtime.groups.epoch_ends import EpochEnds
 from broker_runtime.groups.partition_of import partition_of
-from broker_runtime.groups.push.calls import Callers
-from broker_runtime.groups.push.group import PushGroup
+from broker_runtime.groups.push.state.calls import Callers
+from broker_runtime.groups.push.state.group import PushGroup
 from broker_runtime.groups.record_codec.texts import TEXT_BYTES_MAX
 from broker_runtime.groups.shard_environment import ShardDependencies
 from broker_runtime.groups.state import GroupsState

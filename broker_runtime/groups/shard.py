@@ -18,11 +18,11 @@ from broker_runtime.groups.classic import loading as classic
 from broker_runtime.groups.classic.group import APPLIERS as CLASSIC_APPLIERS
 from broker_runtime.groups.classic.group import ClassicGroup
 from broker_runtime.groups.consumer import upkeep as consumer
-from broker_runtime.groups.consumer.group import APPLIERS as CONSUMER_APPLIERS
+from broker_runtime.groups.consumer.state.group import APPLIERS as CONSUMER_APPLIERS
 from broker_runtime.groups.ended import group_ended, member_left
 from broker_runtime.groups.offsets.sweep import Sweep, expired, topics_deleted
 from broker_runtime.groups.push import upkeep as push
-from broker_runtime.groups.push.group import APPLIERS as PUSH_APPLIERS
+from broker_runtime.groups.push.state.group import APPLIERS as PUSH_APPLIERS
 from broker_runtime.groups.records import GroupRecord, Key
 from broker_runtime.groups.shard_environment import ShardDependencies, ShardEnvironment
 from broker_runtime.groups.state import GroupsState

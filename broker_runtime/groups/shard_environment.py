@@ -16,8 +16,8 @@ from broker_runtime.coordination.timer_service import TimerService
 from broker_runtime.groups.answers import Outbox
 from broker_runtime.groups.environment import GroupTimer
 from broker_runtime.groups.epoch_ends import EpochEnds
-from broker_runtime.groups.push.calls import Call, Callers, HangUp
-from broker_runtime.groups.push.log_ends import Asked, Ends
+from broker_runtime.groups.push.state.calls import Call, Callers, HangUp
+from broker_runtime.groups.push.state.log_ends import Asked, Ends
 from broker_runtime.groups.records import GroupRecord
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.groups.tally import PushTally, Tally

@@ -11,7 +11,7 @@ from broker_runtime.coordination.seam import Decided, Deciding, Refusal
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.answers import DeferredAnswer
 from broker_runtime.groups.environment import GroupEnvironment
-from broker_runtime.groups.push.calls import PushEnvironment
+from broker_runtime.groups.push.state.calls import PushEnvironment
 from broker_runtime.groups.records import GroupRecord
 from broker_runtime.groups.shard import GroupShard, empty_state
 from broker_runtime.groups.shard_environment import ShardDependencies

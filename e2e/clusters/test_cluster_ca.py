@@ -18,7 +18,7 @@ from sluicegate_operator.fleet.node_security import security_in
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
 from sluicegate_operator.kafka_admin.security.client_security import ClientSecurity, TlsSettings
-from tests.support.processes.acknowledged import AcknowledgedWorkload
+from tests.support.processes.clients.acknowledged import AcknowledgedWorkload
 from tests.support.processes.process_kubelet.kubelet import ProcessKubelet
 
 CLUSTER, BROKERS, PARTITIONS = "vault", 2, 4

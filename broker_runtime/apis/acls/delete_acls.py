@@ -11,7 +11,7 @@ from broker_runtime.apis.request.access import denied
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, BrokerContext, ControllerContext
 from broker_runtime.apis.request.forwarding import active_only, forwarded
-from broker_runtime.controller.acls import delete_acls
+from broker_runtime.controller.clients.acls import delete_acls
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import MetadataRecord

@@ -26,7 +26,7 @@ from broker_runtime.groups.classic.heartbeats import keep_session
 from broker_runtime.groups.group import Committer
 from broker_runtime.groups.offsets.commit import OffsetToCommit, commit
 from broker_runtime.groups.offsets.delete import SLICE
-from broker_runtime.groups.push.log_ends import End
+from broker_runtime.groups.push.state.log_ends import End
 from broker_runtime.groups.service import is_push_group
 from broker_runtime.groups.term import GroupDecision, client_error
 from broker_runtime.metadata.image import MetadataImage

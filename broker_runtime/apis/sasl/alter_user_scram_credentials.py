@@ -3,7 +3,13 @@
 from broker_runtime.apis.request.access import denied
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ApiSpec, ControllerContext
-from broker_runtime.controller.scram_credentials import Change, Deletion, Outcome, Upsertion, alter_scram_credentials
+from broker_runtime.controller.clients.scram_credentials import (
+    Change,
+    Deletion,
+    Outcome,
+    Upsertion,
+    alter_scram_credentials,
+)
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.slicing.steps import Steps, distinct, each, let_go
 from broker_runtime.wire.messages import Fields

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from broker_runtime.apis.request.access import Access
 from broker_runtime.apis.request.answer_cache import Body
-from broker_runtime.apis.request.authorized_operations import NOT_ASKED, ON_CLUSTER, ON_TOPIC
+from broker_runtime.apis.request.authorization.authorized_operations import NOT_ASKED, ON_CLUSTER, ON_TOPIC
 from broker_runtime.apis.request.call import Call
 from broker_runtime.apis.request.context import ZERO_UUID, ApiSpec, BrokerContext
 from broker_runtime.apis.request.forwarding import client_of

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes.broker_admin import until
 from tests.support.processes.broker_process import BrokerProcess
-from tests.support.processes.wire_client import request_frame
+from tests.support.processes.clients.broker_admin import until
+from tests.support.processes.clients.wire_client import request_frame
 from tests.support.tls.hostile_handshakes import client_hello, long_chain, open_many, renegotiate
 from tests.support.tls.secure_broker import LISTENER, TlsWorld
 

@@ -11,9 +11,9 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 from tests.integration.sasl import test_between_nodes as between_nodes
-from tests.support.processes.broker_admin import until
 from tests.support.processes.broker_process import BrokerGroup, BrokerProcess
-from tests.support.processes.wire_client import request_frame
+from tests.support.processes.clients.broker_admin import until
+from tests.support.processes.clients.wire_client import request_frame
 from tests.support.tls.authority import Authority
 from tests.support.tls.round_trips import confluent_round_trip, kafka_python_round_trip
 from tests.support.tls.secure_broker import LISTENER, TlsWorld

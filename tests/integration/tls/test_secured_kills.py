@@ -25,9 +25,9 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from tests.support.processes.acknowledged import AcknowledgedWorkload, Partitions, create_topic
-from tests.support.processes.broker_admin import until
 from tests.support.processes.broker_process import BrokerGroup
+from tests.support.processes.clients.acknowledged import AcknowledgedWorkload, Partitions, create_topic
+from tests.support.processes.clients.broker_admin import until
 from tests.support.tls.secure_broker import LISTENER, TlsWorld
 
 pytestmark = pytest.mark.full

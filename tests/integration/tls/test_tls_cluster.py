@@ -7,8 +7,8 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.support.processes.broker_admin import PATIENCE_S, until
 from tests.support.processes.broker_process import BrokerGroup, BrokerProcess
+from tests.support.processes.clients.broker_admin import PATIENCE_S, until
 from tests.support.tls.authority import Authority
 from tests.support.tls.secure_broker import TlsWorld
 

@@ -11,9 +11,9 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from tests.support.processes.broker_admin import PATIENCE_S, set_default_config, until
 from tests.support.processes.broker_process import BrokerProcess
-from tests.support.processes.wire_client import request_frame
+from tests.support.processes.clients.broker_admin import PATIENCE_S, set_default_config, until
+from tests.support.processes.clients.wire_client import request_frame
 from tests.support.tls.authority import Authority, KeyFiles
 from tests.support.tls.secure_broker import LISTENER, PREFIX, TlsWorld
 

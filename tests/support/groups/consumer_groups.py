@@ -19,10 +19,10 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.answers import Outbox
 from broker_runtime.groups.classic.group import APPLIERS as CLASSIC_APPLIERS
 from broker_runtime.groups.classic.group import ClassicGroup
-from broker_runtime.groups.consumer.group import APPLIERS, ConsumerGroup
 from broker_runtime.groups.consumer.heartbeat import ConsumerHeartbeatAnswer, heartbeat
+from broker_runtime.groups.consumer.state.group import APPLIERS, ConsumerGroup
+from broker_runtime.groups.consumer.state.validity import ConsumerHeartbeatRequest
 from broker_runtime.groups.consumer.upkeep import loaded, on_topics_changed
-from broker_runtime.groups.consumer.validity import ConsumerHeartbeatRequest
 from broker_runtime.groups.ended import member_left
 from broker_runtime.groups.environment import GroupTimer
 from broker_runtime.groups.records import Assignment, GroupRecord

@@ -17,8 +17,8 @@ from broker_runtime.storage.log_dir.startup_loader import MENDING
 _SERVED: tuple[object, ...] = BROKER_APIS
 APIS = tuple(api for api in _SERVED if isinstance(api, ApiOnDemand))
 AUTHORIZING = (
-    "broker_runtime.apis.request.access_gate",
-    "broker_runtime.apis.request.access_table",
+    "broker_runtime.apis.request.authorization.access_gate",
+    "broker_runtime.apis.request.authorization.access_table",
     "broker_runtime.apis.request.denials",
     "broker_runtime.apis.request.enveloped",
     "broker_runtime.config.in_force.authorizer_rules",

@@ -25,7 +25,7 @@ from sluicegate_operator.local.objects import LocalObjects
 from sluicegate_operator.local.secrets import LocalSecrets
 from sluicegate_operator.planning.registrations.overview import BrokerOverview, BrokerState, ClusterOverview
 from sluicegate_operator.settings import read_settings
-from tests.support.fakes.memory_kube import Json, MemoryKube
+from tests.support.fakes.kube.memory_kube import Json, MemoryKube
 from tests.support.fakes.scripted_cluster import ScriptedCluster
 from tests.support.manifests.bad_manifests import cluster
 

@@ -22,7 +22,7 @@ from sluicegate_operator.planning.layout.broker_config import NO_OWN_TAGS, OwnTa
 from sluicegate_operator.quotas.reconcile import QuotaReconciler
 from sluicegate_operator.quotas.statuses import QuotaStatuses
 from sluicegate_operator.settings import TOPIC_DELETION_S, TOPIC_PATIENCE_S, read_settings
-from tests.support.fakes.memory_kube import Json, MemoryKube
+from tests.support.fakes.kube.memory_kube import Json, MemoryKube
 
 CLUSTER = "outside"
 KEY = ("default", CLUSTER)

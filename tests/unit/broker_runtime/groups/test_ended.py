@@ -15,9 +15,9 @@ from broker_runtime.groups.classic.joining import join
 from broker_runtime.groups.classic.leaving import leave
 from broker_runtime.groups.classic.requests import JoinAnswer, LeaveRequest, LeavingMember
 from broker_runtime.groups.consumer.classic_members import CLASSIC_MEMBERS
-from broker_runtime.groups.consumer.group import ConsumerGroup
 from broker_runtime.groups.consumer.heartbeat import heartbeat
-from broker_runtime.groups.consumer.validity import ConsumerHeartbeatRequest
+from broker_runtime.groups.consumer.state.group import ConsumerGroup
+from broker_runtime.groups.consumer.state.validity import ConsumerHeartbeatRequest
 from broker_runtime.groups.offsets.delete import delete_group
 from broker_runtime.groups.push.answers import connection_ended
 from broker_runtime.groups.push.registering import register

@@ -20,7 +20,7 @@ from sluicegate_operator.kafka_admin.errors import KafkaApiError
 from sluicegate_operator.kube.http.errors import KubeConflictError, KubeError
 from sluicegate_operator.planning.rolls.scale import Move, ScaleReason, ScaleStep
 from sluicegate_operator.settings import read_settings
-from tests.support.fakes.memory_kube import MemoryKube
+from tests.support.fakes.kube.memory_kube import MemoryKube
 
 pytestmark = pytest.mark.virtual_time
 

@@ -11,7 +11,7 @@ from sluicegate_operator.handlers.term import reconcilers
 from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.kube.http.kinds import Kind
 from sluicegate_operator.settings import read_settings
-from tests.support.fakes.memory_kube import MemoryKube
+from tests.support.fakes.kube.memory_kube import MemoryKube
 from tests.support.manifests.bad_manifests import Json, cluster, listener, observer, topic
 from tests.support.manifests.pipeline_manifests import pipeline
 

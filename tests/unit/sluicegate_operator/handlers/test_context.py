@@ -15,7 +15,7 @@ from sluicegate_operator.kube.http.kinds import CONNECTION_QUOTA
 from sluicegate_operator.planning.external.external import why_governed
 from sluicegate_operator.planning.status.conditions import conditions, ready
 from sluicegate_operator.settings import read_settings
-from tests.support.fakes.memory_kube import MemoryKube
+from tests.support.fakes.kube.memory_kube import MemoryKube
 from tests.support.manifests.bad_manifests import external
 
 WRITTEN: dict[str, Any] = {

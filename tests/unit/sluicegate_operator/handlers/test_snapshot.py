@@ -11,7 +11,7 @@ from sluicegate_operator.engine.context.snapshot import UnreadableClusterError
 from sluicegate_operator.handlers.snapshot import gather_cluster, gather_snapshot
 from sluicegate_operator.kube.cache.cached_object import UnreadableObject
 from sluicegate_operator.kube.http.kinds import BROKER_CLUSTER, CONNECTION_QUOTA, TOPIC, Kind
-from tests.support.fakes.memory_kube import MemoryCache
+from tests.support.fakes.kube.memory_kube import MemoryCache
 
 
 class Stored:

@@ -24,7 +24,7 @@ from sluicegate_operator.quotas.state.state import GovernedQuotas
 from sluicegate_operator.quotas.state.unconfirmed_limits import AGAIN_S
 from sluicegate_operator.quotas.statuses import QuotaStatuses
 from sluicegate_operator.settings import read_settings
-from tests.support.fakes.memory_kube import Json, MemoryKube
+from tests.support.fakes.kube.memory_kube import Json, MemoryKube
 from tests.support.fakes.scripted_cluster import ScriptedCluster
 from tests.support.fakes.scripted_peer import PeerRequest
 from tests.support.manifests.quota_manifests import of_pods

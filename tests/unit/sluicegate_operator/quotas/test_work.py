@@ -10,7 +10,7 @@ from sluicegate_operator.kafka_admin.connecting import connection
 from sluicegate_operator.quotas import plan
 from sluicegate_operator.quotas.plan import COMPARED_A_TURN, PLANNED_A_TURN
 from sluicegate_operator.quotas.state import state
-from tests.support.fakes.memory_kube import MemoryKube
+from tests.support.fakes.kube.memory_kube import MemoryKube
 from tests.support.worlds.planned_quotas import PlannedQuotas
 from tests.unit.sluicegate_operator.quotas.test_reconcile import RESYNC_MAX_S, Shop, cluster, quota
 

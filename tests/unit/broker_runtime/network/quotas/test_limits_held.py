@@ -6,7 +6,7 @@ import pytest
 
 from broker_runtime.network.accepting.admission_reports import limit_met
 from broker_runtime.network.quotas.accept_decision import AcceptDecision, AcceptOutcome
-from broker_runtime.network.quotas.connection_group import AddressGroupLimits
+from broker_runtime.network.quotas.groups.connection_group import AddressGroupLimits
 from broker_runtime.network.quotas.limits_held import SHOWN_MAX, LimitsHeld
 from broker_runtime.network.quotas.quotas import ConnectionQuotas
 from broker_runtime.network.settings import QuotaSettings, Strategy

@@ -19,7 +19,7 @@ from sluicegate_operator.kube.http.errors import KubeError, KubeUnavailableError
 from sluicegate_operator.planning.certificates.cluster_ca_status import CertificatesSeen, certificates_finding
 from sluicegate_operator.planning.certificates.renewal import STEP_S_MIN, NodeInForce
 from sluicegate_operator.planning.layout.node_certificates import certificate_names
-from tests.support.fakes.memory_secrets import MemorySecrets
+from tests.support.fakes.kube.memory_secrets import MemorySecrets
 from tests.support.manifests.bad_manifests import cluster
 from tests.support.processes.authority import TestAuthority
 

@@ -16,7 +16,7 @@ from sluicegate_operator.planning.certificates.cluster_ca_status import Certific
 from sluicegate_operator.planning.registrations.overview import BrokerOverview, BrokerState, ClusterOverview
 from sluicegate_operator.planning.rolls.roll import Done, WaitForNodes, WaitReason
 from sluicegate_operator.settings import read_settings
-from tests.support.fakes.memory_kube import MemoryKube
+from tests.support.fakes.kube.memory_kube import MemoryKube
 from tests.support.manifests.bad_manifests import cluster, quota
 from tests.support.manifests.pipeline_manifests import pipeline
 

@@ -14,7 +14,7 @@ from sluicegate_operator.kube.http.errors import KubeError
 from sluicegate_operator.kube.http.kinds import BROKER_CLUSTER, BROKER_LISTENER, EVENT, Kind
 from sluicegate_operator.resources.labels import CLUSTER_ID, CLUSTER_LABEL
 from sluicegate_operator.settings import read_settings
-from tests.support.fakes.memory_kube import Json, MemoryKube
+from tests.support.fakes.kube.memory_kube import Json, MemoryKube
 
 SHOP = ("default", "shop")
 

@@ -9,7 +9,7 @@ from sluicegate_operator.engine.context.snapshot import ClusterKey
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.term import reconcilers
 from sluicegate_operator.settings import read_settings
-from tests.support.fakes.memory_kube import MemoryKube
+from tests.support.fakes.kube.memory_kube import MemoryKube
 from tests.support.manifests.bad_manifests import Json, cluster, observer, quota, topic
 from tests.support.manifests.pipeline_manifests import pipeline
 

@@ -24,7 +24,7 @@ from sluicegate_operator.quotas.plan import Scope
 from sluicegate_operator.quotas.state.known import ClusterFacts, KnownBrokers
 from sluicegate_operator.quotas.state.state import GovernedQuotas
 from sluicegate_operator.settings import read_settings
-from tests.support.fakes.memory_kube import Json, MemoryKube
+from tests.support.fakes.kube.memory_kube import Json, MemoryKube
 from tests.unit.sluicegate_operator.quotas.state.test_state import NOW, ON_LISTENER
 from tests.unit.sluicegate_operator.quotas.test_reconcile import LISTENER, cluster, quota
 
