@@ -120,7 +120,7 @@ class NodeMetrics:
         figures = self._replication.get(
             node.image,
             lambda: replication_figures(
-                node.image, me, lambda topic: node.topic_config(topic).min_insync_replicas, (0, 0)
+                node.image, me, lambda topic: node.metadata.topic_config(topic).min_insync_replicas, (0, 0)
             ),
         )
         return replace(figures, isr_shrinks=changes.shrinks, isr_expands=changes.expands)

@@ -26,11 +26,6 @@ BYTES_BESIDE = 24_000_000
 """Growth that does not depend on connections: modules, buffers, and what the allocator keeps."""
 
 
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> TlsWorld:
-    return TlsWorld(tmp_path_factory.mktemp("tls"))
-
-
 def started(world: TlsWorld, **more: str) -> BrokerProcess:
     properties = {**world.properties(ssl_client_auth="requested"), **{key.replace("_", "."): more[key] for key in more}}
     return BrokerProcess(listeners=[LISTENER], properties=properties)

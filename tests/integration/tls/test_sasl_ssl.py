@@ -25,16 +25,6 @@ METADATA = request_frame("metadata", 12, 7, {"topics": None, "include_topic_auth
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> TlsWorld:
-    return TlsWorld(tmp_path_factory.mktemp("tls"))
-
-
-@pytest.fixture(scope="module")
-def requests(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("log") / "requests.json"
-
-
-@pytest.fixture(scope="module")
 def broker(world: TlsWorld, requests: Path) -> Iterator[BrokerProcess]:
     properties = {
         **world.properties(ssl_client_auth="requested"),

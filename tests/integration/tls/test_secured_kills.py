@@ -40,11 +40,6 @@ REAUTHENTICATED = f'kafka_server_socket_server_successful_reauthentication_total
 PATIENCE_S = 60
 
 
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> TlsWorld:
-    return TlsWorld(tmp_path_factory.mktemp("tls"))
-
-
 def properties(world: TlsWorld) -> Mapping[str, str]:
     """The listener PLAINTEXT is for the test's own questions; its user may do everything, as the nodes may."""
     return {

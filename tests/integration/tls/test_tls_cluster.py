@@ -15,11 +15,6 @@ from tests.support.tls.secure_broker import TlsWorld
 REFUSALS = 'kafka_server_socket_server_refused_total{kind="tls-handshake-refused"}'
 
 
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> TlsWorld:
-    return TlsWorld(tmp_path_factory.mktemp("tls"))
-
-
 def properties(world: TlsWorld, store: Path | None = None) -> Mapping[str, str]:
     """Properties with which all listeners use TLS, and each side shows a certificate of the authority."""
     return {

@@ -24,11 +24,6 @@ RELOADS = "sluicegate_tls_reloads_total"
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> TlsWorld:
-    return TlsWorld(tmp_path_factory.mktemp("tls"))
-
-
-@pytest.fixture(scope="module")
 def mounted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("mounted")
 

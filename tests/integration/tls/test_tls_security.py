@@ -23,16 +23,6 @@ SERVER = "kafka_server_socket_server_"
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> TlsWorld:
-    return TlsWorld(tmp_path_factory.mktemp("tls"))
-
-
-@pytest.fixture(scope="module")
-def requests(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("log") / "requests.json"
-
-
-@pytest.fixture(scope="module")
 def broker(world: TlsWorld, requests: Path) -> Iterator[BrokerProcess]:
     properties = {
         **world.properties(ssl_client_auth="requested", ssl_principal_mapping_rules=RULES),

@@ -27,11 +27,8 @@ from sluicegate_operator.api.schema.config_values import (
 )
 from sluicegate_operator.api.schema.images import PullSecrets, image_rule, pull_secrets_rule
 from sluicegate_operator.api.schema.metadata import (
-    AGE_COLUMN,
+    CONDITION_COLUMNS,
     INT_MAX,
-    MESSAGE_COLUMN,
-    READY_COLUMN,
-    REASON_COLUMN,
     PrinterColumn,
     Resource,
     ScaleSubresource,
@@ -559,10 +556,7 @@ class BrokerCluster(Resource):
         PrinterColumn(name="Brokers", json_path=".status.brokers"),
         PrinterColumn(name="Strategy", json_path=".spec.connectionQuota.strategy"),
         PrinterColumn(name="Bootstrap", json_path=".status.bootstrapServers"),
-        READY_COLUMN,
-        REASON_COLUMN,
-        AGE_COLUMN,
-        MESSAGE_COLUMN,
+        *CONDITION_COLUMNS,
     )
     scale: ClassVar = ScaleSubresource(
         spec_replicas=".spec.brokers.replicas", status_replicas=".status.replicas", selector=".status.selector"

@@ -45,15 +45,10 @@ class UnreadableClusterError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class LeavingTopic:
-    """A deleted Topic that waits for the operator's finalizer.
-
-    `topic` is None if it cannot be read, and `why` then has the cause.
-    """
+class LeavingObject:
+    """A deleted object that waits for the operator's finalizer."""
 
     body: Mapping[str, Any]
-    topic: Topic | None
-    why: str = ""
 
     @property
     def name(self) -> str:
@@ -65,20 +60,22 @@ class LeavingTopic:
 
 
 @dataclass(frozen=True, slots=True)
-class LeavingUser:
-    """A deleted KafkaUser that waits for the operator's finalizer; `user` and `why` are as in LeavingTopic."""
+class LeavingTopic(LeavingObject):
+    """A deleted Topic.
 
-    body: Mapping[str, Any]
-    user: KafkaUser | None
+    `topic` is None if it cannot be read, and `why` then has the cause.
+    """
+
+    topic: Topic | None
     why: str = ""
 
-    @property
-    def name(self) -> str:
-        return str(self.body["metadata"]["name"])
 
-    @property
-    def uid(self) -> str:
-        return str(self.body["metadata"]["uid"])
+@dataclass(frozen=True, slots=True)
+class LeavingUser(LeavingObject):
+    """A deleted KafkaUser; `user` and `why` are as in LeavingTopic."""
+
+    user: KafkaUser | None
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
