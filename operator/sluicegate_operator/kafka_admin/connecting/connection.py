@@ -1,7 +1,6 @@
-"""One connection to one broker: ApiVersions first, then requests matched to replies by correlation id.
+"""One connection to one broker: ApiVersions and authentication first, then exchanges of requests and answers.
 
-The connection ends on anything that is not a Kafka reply. It also ends on the first request that is not answered in
-time, because all later requests on it would wait as well. The module does not know what the requests mean.
+The module does not know what the requests mean.
 """
 
 import asyncio
@@ -9,7 +8,6 @@ import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from itertools import count
 from typing import TypeVar
 
 from kio.schema.api_versions.v0.request import ApiVersionsRequest as ApiVersionsRequestV0
@@ -20,16 +18,15 @@ from kio.schema.errors import ErrorCode
 from kio.static.protocol import RequestPayload, ResponsePayload
 
 from sluicegate_operator.kafka_admin.connecting.exchange import Exchange
-from sluicegate_operator.kafka_admin.connecting.frames import FrameSplitter, decode_reply, encode_request
+from sluicegate_operator.kafka_admin.connecting.frames import decode_reply
 from sluicegate_operator.kafka_admin.connecting.known_answers import KnownAnswers
 from sluicegate_operator.kafka_admin.connecting.reading import MalformedError
+from sluicegate_operator.kafka_admin.connecting.request_pipeline import RequestPipeline
 from sluicegate_operator.kafka_admin.errors import (
     Address,
     AdminConnectionError,
     AdminProtocolError,
-    AdminTimeoutError,
     AuthenticationError,
-    FencedError,
     UnsupportedApiError,
     check,
 )
@@ -39,8 +36,6 @@ from sluicegate_operator.kafka_admin.security.client_security import Connect, Sa
 Reply = TypeVar("Reply", bound=ResponsePayload)
 Result = TypeVar("Result")
 
-MAX_CORRELATION_ID = 2**31 - 1
-MAX_IN_FLIGHT = 16
 READ_HERE_BYTES = 32 * 1024
 """Longest reply that is decoded in the event loop; longer ones are decoded in a thread.
 
@@ -65,28 +60,12 @@ class ConnectionSettings:
     sasl: SaslSettings | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _InFlight:
-    """A sent request. It keeps its slot and its deadline until the reply, even if no caller waits for it any more."""
-
-    reply: asyncio.Future[bytes]
-    overdue: asyncio.TimerHandle
-
-
-class Connection(asyncio.Protocol):
+class Connection(RequestPipeline):
     """Use `Connection.open`. When `closed` is true, every call raises; open a new one."""
 
     def __init__(self, address: Address, settings: ConnectionSettings) -> None:
-        self.address = address
-        self.closed = False
-        self._retiring = False
+        super().__init__(address, settings.client_id, settings.request_timeout_s, settings.may_write)
         self._settings = settings
-        self._transport: asyncio.Transport | None = None
-        self._failure = AdminConnectionError(address, "not connected yet")
-        self._splitter = FrameSplitter()
-        self._correlation_ids = count()
-        self._in_flight: dict[int, _InFlight] = {}
-        self._slots = asyncio.Semaphore(MAX_IN_FLIGHT)
         self._versions: dict[int, tuple[int, int]] = {}
         self._expires_s = float("inf")
         """Time of the event loop's clock after which no request is sent: the broker would close the connection."""
@@ -119,7 +98,7 @@ class Connection(asyncio.Protocol):
 
     async def call(self, exchange: Exchange[Reply, Result]) -> Result:
         self._require_version(exchange)
-        frame = await self._round_trip(exchange.request, exchange.api, alters=exchange.alters)
+        frame = await self.round_trip(exchange.request, exchange.api, alters=exchange.alters)
         if _is_empty(frame):
             raise UnsupportedApiError(self.address, exchange.api, exchange.request.__version__, None)
         try:
@@ -127,7 +106,7 @@ class Connection(asyncio.Protocol):
                 return await self._settings.known_answers.read(exchange, frame, self._read_in_time)
             return await self._read_in_time(exchange, frame)
         except AdminProtocolError as broken:
-            self._fail(broken)
+            self.fail(broken)
             raise
 
     async def _read_in_time(self, exchange: Exchange[Reply, Result], frame: bytes) -> Result:
@@ -137,97 +116,6 @@ class Connection(asyncio.Protocol):
 
     def _read(self, exchange: Exchange[Reply, Result], frame: bytes) -> Result:
         return exchange.read(self._decode(exchange.reply_type, frame))
-
-    def retire(self) -> None:
-        """Close the connection when its pending requests are answered."""
-        self._retiring = True
-        if not self._in_flight:
-            self.close()
-
-    def close(self) -> None:
-        self._fail(AdminConnectionError(self.address, "the client closed the connection"))
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        if self.closed:
-            transport.abort()
-
-    def data_received(self, data: bytes) -> None:
-        try:
-            for frame in self._splitter.feed(data):
-                self._take(frame)
-        except MalformedError as error:
-            self._fail(AdminProtocolError(self.address, f"the broker sent a response that is not Kafka's: {error}"))
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        reason = f"the connection was lost: {exc}" if exc else "the broker closed the connection"
-        self._fail(AdminConnectionError(self.address, reason))
-
-    def _take(self, frame: bytes) -> None:
-        correlation_id = int.from_bytes(frame[:4], "big", signed=True)
-        request = self._in_flight.pop(correlation_id, None)
-        if request is None:
-            raise MalformedError(
-                f"the broker sent a response to request {correlation_id}, which the client had not sent"
-            )
-        self._settle(request)
-        if not request.reply.done():
-            request.reply.set_result(frame)
-        if self._retiring and not self._in_flight:
-            self.close()
-
-    def _settle(self, request: _InFlight) -> None:
-        request.overdue.cancel()
-        self._slots.release()
-
-    def _fail(self, error: AdminConnectionError) -> None:
-        if self.closed:
-            return
-        self.closed = True
-        self._failure = error
-        for request in self._in_flight.values():
-            self._settle(request)
-            if not request.reply.done():
-                request.reply.set_exception(error)
-        self._in_flight.clear()
-        if self._transport is not None:
-            self._transport.abort()
-
-    def _overdue(self, correlation_id: int, api: str) -> None:
-        timeout_s = self._settings.request_timeout_s
-        reply = self._in_flight[correlation_id].reply
-        if not reply.done():
-            reply.set_exception(AdminTimeoutError(self.address, api, timeout_s))
-        self._fail(
-            AdminConnectionError(
-                self.address,
-                f"the connection was closed, because the broker did not answer {api} within {timeout_s:g} s",
-            )
-        )
-
-    async def _round_trip(self, request: RequestPayload, api: str, *, alters: bool = False) -> bytes:
-        """Send the request and return the whole reply frame, header included."""
-        correlation_id = next(self._correlation_ids) % MAX_CORRELATION_ID
-        frame = encode_request(request, correlation_id, self._settings.client_id)
-        timeout_s = self._settings.request_timeout_s
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self._slots.acquire()
-        except TimeoutError:
-            raise AdminTimeoutError(self.address, api, timeout_s) from None
-        if self.closed or self._transport is None:
-            self._slots.release()
-            raise AdminConnectionError(self.address, self._failure.reason)
-        if alters and not self._settings.may_write():
-            self._slots.release()
-            raise FencedError(self.address, api)
-        loop = asyncio.get_running_loop()
-        reply: asyncio.Future[bytes] = loop.create_future()
-        overdue = loop.call_later(timeout_s, self._overdue, correlation_id, api)
-        self._in_flight[correlation_id] = _InFlight(reply, overdue)
-        self._transport.write(frame)
-        return await reply
 
     def _decode(self, kind: type[Reply], frame: bytes) -> Reply:
         try:
@@ -248,10 +136,10 @@ class Connection(asyncio.Protocol):
     async def _learn_versions(self) -> None:
         """Request version 3 first; a broker that does not know it answers in the layout of version 0 (KIP-511)."""
         asked = ApiVersionsRequestV3(client_software_name="sluicegate", client_software_version=version("sluicegate"))
-        frame = await self._round_trip(asked, "ApiVersions")
+        frame = await self.round_trip(asked, "ApiVersions")
         reply: ApiVersionsResponseV3 | ApiVersionsResponseV0
         if _declines(frame):
-            frame = await self._round_trip(ApiVersionsRequestV0(), "ApiVersions")
+            frame = await self.round_trip(ApiVersionsRequestV0(), "ApiVersions")
             reply = self._decode(ApiVersionsResponseV0, frame)
         else:
             reply = self._decode(ApiVersionsResponseV3, frame)
@@ -265,7 +153,7 @@ class Connection(asyncio.Protocol):
 
         async def ask(request: RequestPayload, reply_type: type[Reply]) -> Reply:
             api = type(request).__name__.removesuffix("Request")
-            return self._decode(reply_type, await self._round_trip(request, api))
+            return self._decode(reply_type, await self.round_trip(request, api))
 
         began_s = asyncio.get_running_loop().time()
         lifetime_s = await authenticate(self.address, self._settings.sasl, ask)
