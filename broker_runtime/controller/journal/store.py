@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-Part = Literal["batch", "snapshot", "manifest"]
 from broker_runtime.controller.journal.seam import JournalDamagedError
 
+Part = Literal["batch", "snapshot", "manifest"]
 OBJECT_BYTES_MAX = 512 * 1024
 """An object of the API server has at most 1 MiB, and a request to etcd 1.5 MiB."""
 
