@@ -28,7 +28,7 @@ from broker_runtime.groups.offsets.commit import OffsetToCommit, commit
 from broker_runtime.groups.offsets.delete import SLICE
 from broker_runtime.groups.push.state.log_ends import End
 from broker_runtime.groups.service import is_push_group
-from broker_runtime.groups.term import GroupDecision, client_error
+from broker_runtime.groups.shards.term import GroupDecision, client_error
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import Reply

@@ -28,7 +28,6 @@ from broker_runtime.groups.consumer.state.topics import TopicFacts, known_topics
 from broker_runtime.groups.consumer.state.validity import ConsumerHeartbeatRequest
 from broker_runtime.groups.consumer.target import _SLICE_RECORDS
 from broker_runtime.groups.consumer.upkeep import on_topics_changed
-from broker_runtime.groups.ended import group_ended
 from broker_runtime.groups.record_codec import encode, encoding
 from broker_runtime.groups.records import (
     ClassicProtocol,
@@ -38,6 +37,7 @@ from broker_runtime.groups.records import (
     ConsumerGroupTargetAssignmentMemberKey,
     GroupRecord,
 )
+from broker_runtime.groups.shards.ended import group_ended
 from broker_runtime.metadata.brokers import RegisterBroker
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topics import PartitionRecord, TopicRecord

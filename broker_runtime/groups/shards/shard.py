@@ -19,14 +19,14 @@ from broker_runtime.groups.classic.group import APPLIERS as CLASSIC_APPLIERS
 from broker_runtime.groups.classic.group import ClassicGroup
 from broker_runtime.groups.consumer import upkeep as consumer
 from broker_runtime.groups.consumer.state.group import APPLIERS as CONSUMER_APPLIERS
-from broker_runtime.groups.ended import group_ended, member_left
 from broker_runtime.groups.offsets.sweep import Sweep, expired, topics_deleted
 from broker_runtime.groups.push import upkeep as push
 from broker_runtime.groups.push.state.group import APPLIERS as PUSH_APPLIERS
 from broker_runtime.groups.records import GroupRecord, Key
-from broker_runtime.groups.shard_environment import ShardDependencies, ShardEnvironment
+from broker_runtime.groups.shards.ended import group_ended, member_left
+from broker_runtime.groups.shards.shard_environment import ShardDependencies, ShardEnvironment
+from broker_runtime.groups.shards.tallied import add_to
 from broker_runtime.groups.state import GroupsState
-from broker_runtime.groups.tallied import add_to
 from broker_runtime.slicing.steps import Steps, at_once
 from broker_runtime.storage.records.batch import Record
 from broker_runtime.storage.records.batching import KeyValue

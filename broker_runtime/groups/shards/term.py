@@ -13,8 +13,8 @@ from broker_runtime.groups.answers import DeferredAnswer
 from broker_runtime.groups.environment import GroupEnvironment
 from broker_runtime.groups.push.state.calls import PushEnvironment
 from broker_runtime.groups.records import GroupRecord
-from broker_runtime.groups.shard import GroupShard, empty_state
-from broker_runtime.groups.shard_environment import ShardDependencies
+from broker_runtime.groups.shards.shard import GroupShard, empty_state
+from broker_runtime.groups.shards.shard_environment import ShardDependencies
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.slicing.steps import Steps
 

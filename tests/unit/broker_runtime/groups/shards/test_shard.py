@@ -21,7 +21,7 @@ async def test_records_of_groups_that_are_not_served_stay_and_are_told_once(capl
         assert value is not None
         node.append(key, value)
         end = node.leader().log.log_end_offset
-        with caplog.at_level(logging.INFO, "broker_runtime.groups.shard"):
+        with caplog.at_level(logging.INFO, "broker_runtime.groups.shards.shard"):
             await node.lead()
         state = node.groups.term_of("billing").state
         assert state.offsets.of("billing")["orders", 0].offset == 5
