@@ -19,10 +19,10 @@ from broker_runtime.apis.request.request_metrics import RequestMetrics
 from broker_runtime.apis.table import BROKER_APIS, COUNTED_APIS
 from broker_runtime.clock import Clock
 from broker_runtime.cluster.follower import MetadataFollower
-from broker_runtime.cluster.link import ControllerClient
+from broker_runtime.cluster.links.link import ControllerClient
+from broker_runtime.cluster.links.peers import BrokerPeers
 from broker_runtime.cluster.metadata_publisher import MetadataPublisher
-from broker_runtime.cluster.peers import BrokerPeers
-from broker_runtime.config import BrokerSettings, TopicConfig
+from broker_runtime.config import BrokerSettings
 from broker_runtime.config.in_force.effective import EffectiveConfig, effective_config
 from broker_runtime.errors import KafkaError
 from broker_runtime.groups.lag.log_ends import LogEndReader
@@ -254,7 +254,3 @@ class BrokerNode:
                 yield HostedPartition(
                     held.topic, held.partition, held.size, held.log_start_offset, held.log_end_offset, is_leader
                 )
-
-    def topic_config(self, topic: str) -> TopicConfig:
-        """Return the effective configuration of a topic on this broker."""
-        return self.metadata.topic_config(topic)

@@ -152,7 +152,7 @@ class Fetch:
         bytes of the answer are charged afterwards.
         """
         call = self.request.call
-        quotas = call.quotas
+        quotas = call.completion.quotas
         if quotas is None or self.request.replica >= 0:
             return self.answer()
         size = at_once(self._found_bytes())
@@ -316,7 +316,7 @@ class SessionFetch(Fetch):
     def reply_in_steps(self) -> Steps[Reply]:
         """`reply` for many partitions."""
         call = self.request.call
-        quotas = call.quotas
+        quotas = call.completion.quotas
         if quotas is None or self.request.replica >= 0:
             return (yield from self.answer_in_steps())
         size = yield from self._found_bytes()

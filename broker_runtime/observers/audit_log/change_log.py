@@ -83,7 +83,7 @@ class ChangeLog:
             return
         pending = self._pending[call] = _Pending(call, telling, size)
         self._waiting_bytes += size
-        call.slices.do(self._recording(pending, change))
+        call.completion.slices.do(self._recording(pending, change))
 
     def close(self) -> None:
         for pending in list(self._pending.values()):

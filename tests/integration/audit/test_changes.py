@@ -35,9 +35,9 @@ from audit_pipeline.results.settings import Settings
 from audit_pipeline.spool.targets import FolderTarget
 from audit_pipeline.upkeep.check import check
 from tests.support.audit.audit_builds import built
-from tests.support.processes.broker_admin import until
 from tests.support.processes.broker_process import BrokerGroup
-from tests.support.processes.wire_client import WireClient
+from tests.support.processes.clients.broker_admin import until
+from tests.support.processes.clients.wire_client import WireClient
 
 PATIENCE_S = 30.0
 PASSWORD = "correct-horse"

@@ -15,9 +15,9 @@ from audit_pipeline.reading.query import Events
 from audit_pipeline.spool.targets import FolderTarget
 from audit_pipeline.upkeep.check import check
 from tests.support.logs.packed_batches import timed
-from tests.support.processes.broker_admin import until
 from tests.support.processes.broker_process import ROOT, BrokerProcess
-from tests.support.processes.wire_client import ConnectionEnded, WireClient
+from tests.support.processes.clients.broker_admin import until
+from tests.support.processes.clients.wire_client import ConnectionEnded, WireClient
 
 
 @pytest.fixture

@@ -31,6 +31,7 @@ class NamedApi(NamedTuple):
     name: str
     flexible_from: int = 9
     versions: tuple[int, int] = (0, 9)
+    outlives_client: bool = False
 
 
 class _Timer:

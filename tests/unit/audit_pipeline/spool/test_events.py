@@ -20,7 +20,7 @@ from broker_runtime.observers.surroundings import HostedPartition
 from broker_runtime.storage.disk.filesystem import OsFileSystem, read_file
 from kafka_bytes.printable import printable
 from tests.support.audit.audit import AuditBench
-from tests.support.fakes.memory_filesystem import MemoryFileSystem
+from tests.support.fakes.disks.memory_filesystem import MemoryFileSystem
 from tests.support.requests.calls import NotedConnection
 
 FOLDER = Path("/audit")

@@ -12,6 +12,7 @@ import pytest
 from broker_runtime.apis.fetch import fetch
 from broker_runtime.apis.produce import produce
 from broker_runtime.apis.request.answer_cache import AnswerCache
+from broker_runtime.apis.request.answering import joined
 from broker_runtime.apis.request.call import Call, Ending
 from broker_runtime.apis.request.context import ApiSpec
 from broker_runtime.apis.request.dispatch import Dispatcher
@@ -362,7 +363,7 @@ async def test_an_answer_that_would_be_too_large_is_an_error() -> None:
 
 async def test_an_answer_of_parts_that_would_be_too_large_is_an_error() -> None:
     def many_parts(request: Any, call: Call, context: Any) -> Steps[Reply]:
-        return call.joined([bytes(1_000) for _ in range(1_000)])
+        return joined([bytes(1_000) for _ in range(1_000)], call)
 
     api: ApiSpec[Any] = ApiSpec(LIST_GROUPS, "ListGroups", (0, 3), many_parts)
     served = Served(api, Bare(), RequestLimits(response_bytes_max=100_000))
