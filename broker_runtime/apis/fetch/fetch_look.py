@@ -191,8 +191,13 @@ class Fetch:
             yield
             region = part.region
             if region is not None or part.code:
-                size = 0 if region is None else region.length
-                facts.append((self._shown_name(part), part.index, size, -1, part.offset, -1, -1, -1, part.code))
+                size, records = 0, -1
+                if region is not None:
+                    size = region.length
+                    if region.next_offset >= 0 and part.log is not None and not part.log.may_have_gaps:
+                        # The first batch may begin before the offset: the client skips those records.
+                        records = region.next_offset - part.offset
+                facts.append((self._shown_name(part), part.index, size, records, part.offset, -1, -1, -1, part.code))
 
     def _shown_name(self, part: FetchPartition) -> str:
         if part.name is not None:

@@ -90,6 +90,14 @@ class Ending(Enum):
 _ANSWERED, _REFUSED, _HUNG_UP, _CANCELLED = Ending
 
 
+class RequestNotes(Protocol):
+    """What an observer notes of a long request, while its fields exist."""
+
+    def read(self, api_key: int, request: Any, /) -> Steps[None]:
+        """Note what is in the request, of which `request` is the entity."""
+        ...
+
+
 class RequestObserver(Protocol):
     """Observes each request of a dispatcher: first `begun`, then `ended`.
 
@@ -232,8 +240,10 @@ class Call(PackedReply):
         "error",
         "fields",
         "flexible",
+        "group_id",
         "handled_s",
         "is_exempt",
+        "notes",
         "observation",
         "partitions",
         "received_s",
@@ -255,6 +265,10 @@ class Call(PackedReply):
     """The kind of refusal under which a refused call is counted."""
     acks: int
     replica_id: int
+    notes: RequestNotes
+    """Set by an observer only, of requests that change something."""
+    group_id: str | None
+    """The group of the request; set by an observer only, and for requests of groups."""
 
     def __init__(
         self,

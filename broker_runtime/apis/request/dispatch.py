@@ -143,6 +143,8 @@ class Dispatcher(Generic[C]):
 
     def _carried_out(self, call: Call, api: ApiSpec[C], body: memoryview) -> Steps[Settled]:
         call.request = request = yield from decode_request_in_steps(api.key, call.version, body, self._limits)
+        if hasattr(call, "notes"):
+            yield from call.notes.read(api.key, request)
         answer: Handled | None = None if self.gate is None else self.gate(call)
         if answer is None:
             read = ReadRequest(request, bytes(body)) if api.reads == "entity and body" else request

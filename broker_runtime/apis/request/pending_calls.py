@@ -21,12 +21,13 @@ from broker_runtime.wire.decode import released
 from broker_runtime.wire.limits import SMALL_BYTES, RequestTooLargeError
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import Reply
+from broker_runtime.wire.versions import JOIN_GROUP, SYNC_GROUP
 
 log = logging.getLogger(__name__)
 
 _TRACE_INTERVAL_S = 10.0
-_LARGE_BYTES = 65_536
-"""Larger requests wait for room in the slices, because their fields become objects of many times their size."""
+_WAIT_FOR_OTHERS = (JOIN_GROUP, SYNC_GROUP)
+"""APIs whose coroutines wait for other clients, and therefore must not hold room meanwhile."""
 
 
 class PendingCalls:
@@ -51,8 +52,10 @@ class PendingCalls:
         """Run the steps of a call at once if they are few, otherwise in slices.
 
         Returns the packed reply if it exists now, otherwise the call, which is completed later. `size` is the number of
-        request bytes that become objects. Raises what the first steps raise.
+        request bytes that become objects of many times their size: if there are more than SMALL_BYTES, what has not
+        ended at once waits for room. Raises what the first steps raise.
         """
+        room = size if size > SMALL_BYTES else 0
         slices = self._completion.slices
         done, answer = slices.begin(steps)
         if done:
@@ -60,27 +63,37 @@ class PendingCalls:
                 call.answered(answer)
                 return answer
             assert answer is not None
-            self._work_on(self.wait(call), answer)
+            reads_itself = isinstance(call.request, RequestReader) and call.api.key not in _WAIT_FOR_OTHERS
+            self._work_on(self.wait(call), answer, room if reads_itself else 0)
             return call
         self.wait(call)
         spent = None if self._completion.quotas is None else partial(_count, call)
-        result = slices.add(steps, size if size > _LARGE_BYTES else 0, spent)
+        result = slices.add(steps, room, spent)
         call.later(None if call.api.outlives_client else partial(_drop, result))
         self._complete_after(call, result)
         return call
 
-    def _work_on(self, call: Call, answer: Call | Awaitable[Handled]) -> None:
-        """Run an awaitable as a task. There is nothing to run for the call itself."""
+    def _work_on(self, call: Call, answer: Call | Awaitable[Handled], size: int = 0) -> None:
+        """Run an awaitable as a task, when there is room for `size` bytes. There is nothing to run for the call."""
         if isinstance(answer, Call):
             assert answer is call
             return
-        task = asyncio.ensure_future(self._awaited(call, answer))
+        task = asyncio.ensure_future(self._awaited(call, answer, size))
         call.later(partial(_cancel, task))
         self._complete_after(call, task)
 
-    async def _awaited(self, call: Call, work: Awaitable[Handled]) -> Settled:
-        done = await work
-        return done if isinstance(done, tuple) else await self._completion.slices.finish(settled(call, done))
+    async def _awaited(self, call: Call, work: Awaitable[Handled], size: int) -> Settled:
+        slices = self._completion.slices
+        try:
+            async with slices.room(size):
+                done = await work
+                while not isinstance(done, tuple):
+                    done = await slices.finish(settled(call, done))
+                return done
+        finally:
+            if isinstance(work, Coroutine):
+                # Without an effect, unless it was cancelled while it waited for room.
+                work.close()
 
     def _complete_after(self, call: Call, work: "asyncio.Future[Settled]") -> None:
         self._work.add(work)

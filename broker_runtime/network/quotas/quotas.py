@@ -235,9 +235,7 @@ class ConnectionQuotas:
     def backlog(self, listener_name: str, configured: int) -> int:
         """Return how many clients of the listener may wait in the kernel now."""
         listener = self._listener(listener_name)
-        rate = listener.meter.limit
-        if not listener.protected:
-            rate = min(rate, self.broker_meter.limit)
+        rate = listener.rate_under(self.broker_meter.limit)
         return backlog(configured, rate, full=not self._slot_free(listener))
 
     def update(self, settings: QuotaSettings, now_ms: int) -> None:

@@ -87,6 +87,7 @@ def test_what_clients_did_is_in_the_segments_once(
 
     produced = "SELECT count(*), count(DISTINCT seq), sum(records), sum(bytes) > 9000, min(base_offset) FROM partition "
     assert one(produced + "WHERE api_key = 0") == (90, 90, 90, True, 0)
+    assert one("SELECT sum(records) FROM partition WHERE api_key = 1") == (90,)
     assert one("SELECT sum(bytes) FROM partition WHERE api_key = 1") == one(
         "SELECT sum(bytes) FROM partition WHERE api_key = 0"
     )
