@@ -1,7 +1,7 @@
 """The end offsets of leader epochs, from this broker's logs and by OffsetForLeaderEpoch from other leaders.
 
-Push groups compare the offsets of their consumers with them (`push.log_ends`). Thousands of consumers send offsets at
-the same time, so questions for one leader wait for its previous response and are then sent together.
+Push groups compare the offsets of their consumers with them (`push.state.log_ends`). Thousands of consumers send
+offsets at the same time, so questions for one leader wait for its previous response and are then sent together.
 """
 
 import asyncio

@@ -44,7 +44,10 @@ class OffsetRetention:
 
 
 class Group(Protocol):
-    """Implemented by `classic.group.ClassicGroup`, `consumer.group.ConsumerGroup` and `push.group.PushGroup`."""
+    """Each protocol implements it.
+
+    See `classic.group.ClassicGroup`, `consumer.state.group.ConsumerGroup` and `push.state.group.PushGroup`.
+    """
 
     @property
     def group_id(self) -> str: ...

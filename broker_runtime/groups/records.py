@@ -182,7 +182,7 @@ class ConsumerGroupCurrentMemberAssignmentValue(Struct, frozen=True, gc=False):
     member_epoch: int
     previous_member_epoch: int
     state: int
-    """`consumer.member.MemberState`: STABLE 0, UNREVOKED_PARTITIONS 1, UNRELEASED_PARTITIONS 2."""
+    """`consumer.state.member.MemberState`: STABLE 0, UNREVOKED_PARTITIONS 1, UNRELEASED_PARTITIONS 2."""
     assigned_partitions: Assignment
     partitions_pending_revocation: Assignment
     assigned_epochs: AssignmentEpochs = msgspec.field(default_factory=lambda: _UNKNOWN_EPOCHS)

@@ -73,27 +73,26 @@ class PendingCalls:
         self._complete_after(call, result)
         return call
 
-    def _work_on(self, call: Call, answer: Call | Awaitable[Handled], room: int = 0) -> None:
-        """Run an awaitable as a task, when there is room for `room` bytes.
-
-        There is nothing to run for the call itself.
-        """
+    def _work_on(self, call: Call, answer: Call | Awaitable[Handled], size: int = 0) -> None:
+        """Run an awaitable as a task, when there is room for `size` bytes. There is nothing to run for the call."""
         if isinstance(answer, Call):
             assert answer is call
             return
-        task = asyncio.ensure_future(self._awaited(call, answer, room))
+        task = asyncio.ensure_future(self._awaited(call, answer, size))
         call.later(partial(_cancel, task))
         self._complete_after(call, task)
 
-    async def _awaited(self, call: Call, work: Awaitable[Handled], room: int) -> Settled:
+    async def _awaited(self, call: Call, work: Awaitable[Handled], size: int) -> Settled:
         slices = self._completion.slices
         try:
-            async with slices.room(room):
+            async with slices.room(size):
                 done = await work
-                return done if isinstance(done, tuple) else await slices.finish(settled(call, done))
+                while not isinstance(done, tuple):
+                    done = await slices.finish(settled(call, done))
+                return done
         finally:
             if isinstance(work, Coroutine):
-                # Without an effect, unless the task was cancelled while it waited for room.
+                # Without an effect, unless it was cancelled while it waited for room.
                 work.close()
 
     def _complete_after(self, call: Call, work: "asyncio.Future[Settled]") -> None:

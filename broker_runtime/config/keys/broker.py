@@ -18,12 +18,11 @@ from broker_runtime.config.declaring.definition import (
     UpdateMode,
 )
 from broker_runtime.config.declaring.log_times import LogTimesConfig
-from broker_runtime.config.declaring.resources import ResourcesConfig
 from broker_runtime.config.declaring.unused import unused_keys
 from broker_runtime.config.keys.authorizer import AuthorizerConfig
 from broker_runtime.config.keys.cleaner import LogCleanerConfig
 from broker_runtime.config.keys.connection_limits import ClientQuotaConfig, QuotaConfig
-from broker_runtime.config.keys.groups import GroupConfig
+from broker_runtime.config.keys.groups import GroupConfig, ResourcesConfig
 from broker_runtime.config.keys.identity import IdentityConfig
 from broker_runtime.config.keys.observers import observer_key, observer_names_problem
 from broker_runtime.config.keys.requests import RequestConfig

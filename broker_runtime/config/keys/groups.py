@@ -397,3 +397,16 @@ def assignment_interval_ms(config: ConsumerGroupConfig) -> int:
     """
     longest = min(config.group_consumer_assignment_interval_ms, config.group_consumer_max_assignment_interval_ms)
     return max(longest, config.group_consumer_min_assignment_interval_ms)
+
+
+class ResourcesConfig(Config):
+    """The controller keeps their configurations in memory and in its journal."""
+
+    sluicegate_config_resources_max: Key[int] = static(
+        "sluicegate.config.resources.max",
+        Type.INT,
+        10_000,
+        "Groups that may have their own configuration; more are refused (POLICY_VIOLATION). The limit also "
+        "applies to client metrics subscriptions; their maximum is 100.",
+        at_least(0),
+    )
