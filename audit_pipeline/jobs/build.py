@@ -206,10 +206,6 @@ class _Build:
         if lost := len({each.path for each in wrong if each.reason == LOST}):
             log.warning("%d files were deleted before their days were built: quarantine lists them as lost", lost)
         stored = {name: self._stored(name) for name, table in result_tables().items() if table.kind is not Kind.WHOLE}
-        # Whole results read it for storms only, and most days have none.
-        stored["rollup"] = self._stored(
-            "rollup", _around(self._files.get("storm_bins", {}), self._files.get("rollup", {}))
-        )
         settled_us = self._request.settled_us
         holes = self._spark.createDataFrame(
             [tuple(hole) for hole in source.holes(settled_us)],
@@ -284,12 +280,6 @@ class _Build:
         (row,) = self._stored("completeness").agg(*(F.sum(name).alias(name) for name in names)).collect()
         aside = self._stored("quarantine").where(F.col("reason") != "duplicate")
         return {**{name: row[name] or 0 for name in names}, "quarantinedFiles": aside.select("path").distinct().count()}
-
-
-def _around(stormy: Iterable[str], known: Container[str]) -> list[date]:
-    """Return the stormy days, and those known ones next to them: a storm may be at midnight."""
-    days = {date.fromisoformat(day) + timedelta(days=by) for day in stormy for by in (-1, 0, 1)}
-    return sorted(day for day in days if day.isoformat() in known)
 
 
 def _portions(days: Sequence[date], source: EventSource) -> Iterator[list[date]]:

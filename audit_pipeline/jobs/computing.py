@@ -19,6 +19,7 @@ from audit_pipeline.results.objectives import objectives
 from audit_pipeline.results.rollup import rollup
 from audit_pipeline.results.settings import Settings
 from audit_pipeline.results.storm_bins import storm_bins
+from audit_pipeline.results.storm_requests import storm_requests
 from audit_pipeline.results.storms import storm_sources, storms
 from audit_pipeline.results.topic_days import topic_days
 from audit_pipeline.results.traffic import traffic
@@ -36,6 +37,7 @@ def facts(events: EventFrames, settings: Settings) -> Frames:
         "inventory_hours": inventory_hours(events.inventory),
         "mirror_buckets": mirror_buckets(events.partition),
         "storm_bins": storm_bins(events.connection, events.request, settings.storms),
+        "storm_requests": storm_requests(events.connection, events.request, settings.storms),
     }
 
 
@@ -64,7 +66,7 @@ def whole_results(
         "coverage": covered,
         "completeness": complete,
         "quarantine": quarantine,
-        "storms": storms(stored["storm_bins"], stored["rollup"]),
+        "storms": storms(stored["storm_bins"], stored["storm_requests"]),
         "storm_sources": storm_sources(stored["storm_bins"]),
         "idle_topics": idle_topics(stored["topic_days"], stored["inventory_hours"], covered, complete),
         "correctness": correctness(stored["mirror_buckets"], settings.mirrors, complete),
