@@ -34,7 +34,8 @@ _BINS = f"""
 SELECT epoch_us(bin) // $bin_us * $bin_us AS at_us, sum(accepted)::BIGINT AS accepted, sum(limited)::BIGINT AS limited,
   sum(refused)::BIGINT AS refused, count(DISTINCT bin) AS bins
 FROM storm_bins
-WHERE cluster_id = $cluster_id AND listener = $listener AND epoch_us(bin) + {BIN_US} > $started_us AND epoch_us(bin) <= $ended_us
+WHERE cluster_id = $cluster_id AND listener = $listener
+  AND epoch_us(bin) + {BIN_US} > $started_us AND epoch_us(bin) <= $ended_us
 GROUP BY ALL ORDER BY at_us
 """
 

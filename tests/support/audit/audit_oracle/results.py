@@ -269,7 +269,8 @@ STORM_ROWS: Final = """
         FROM seconds WINDOW w AS (PARTITION BY cluster_id, listener ORDER BY bin)
     ),
     begins AS (
-        SELECT *, former_bin IS NULL OR bin - former_bin > 11000000 AS after_calm, last_rate <> former_rate AS other_rate
+        SELECT *, former_bin IS NULL OR bin - former_bin > 11000000 AS after_calm,
+            last_rate <> former_rate AS other_rate
         FROM former
     ),
     pieces AS (
@@ -498,4 +499,7 @@ RESULTS: Final = {
     "correctness": CORRECTNESS,
     "error_budget": ERROR_BUDGET,
 }
-"""SQL of each result by name. Each may read those before it; holes, storm_rows and storm_clients are intermediate steps."""
+"""SQL of each result by name. Each may read those before it.
+
+holes, storm_rows and storm_clients are intermediate steps.
+"""

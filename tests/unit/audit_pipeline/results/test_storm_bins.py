@@ -95,7 +95,8 @@ def test_connections_of_stormy_bins_by_who_they_turned_out_to_be(spark: SparkSes
         (DAY, at, *who, *anonymous, ip, *nothing, None, None, "max.connections", None, None, f"{at}.3", f"{at}.3",
          0, 0, 1),
         (DAY, at, *who, *anonymous, ip, *nothing, None, None, None, None, None, f"{at}.3", f"{at}.3", 0, 0, 1),
-        (DAY, later, *who, "User:b", "app", ip, "java", "3.9", None, None, "ip-rate", None, None, later, later, 0, 1, 0),
+        (DAY, later, *who, "User:b", "app", ip, "java", "3.9", None, None, "ip-rate", None, None, later, later,
+         0, 1, 0),
         (DAY, later, *who, *anonymous, ip, *nothing, None, None, "ip-rate", None, None, later, later, 0, 0, 1),
     )  # fmt: skip
     assertDataFrameEqual(storm_bins(connection, request, LIMITS), expected)

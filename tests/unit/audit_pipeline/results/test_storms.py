@@ -14,7 +14,7 @@ LISTENER_RATE = "listener.name.external.max.connection.creation.rate"
 TEN_S = [f"10:00:{second:02}" for second in range(10)]
 
 
-def of(time: str, counts: tuple[int, int, int], rate: int | None = None, **more: object) -> dict[str, object]:
+def of(time: str, counts: tuple[int, int, int], rate: int | None = None, **more: Any) -> dict[str, object]:
     """Connections in the second of this time: accepted, limited and refused. Their events take half a second."""
     first = datetime.fromisoformat(time if " " in time else f"{DAY} {time}")
     accepted, limited, refused = counts
@@ -26,7 +26,7 @@ def of(time: str, counts: tuple[int, int, int], rate: int | None = None, **more:
     }  # fmt: skip
 
 
-def by(key: str, value: int | None, entity: str | None = None, quota: str | None = None) -> dict[str, object]:
+def by(key: str, value: int | None, entity: str | None = None, quota: str | None = None) -> dict[str, Any]:
     return {"limit_key": key, "limit_value": value, "limit_entity": entity, "limit_quota": quota}
 
 
@@ -160,9 +160,9 @@ def test_the_limit_that_held_most_is_named(spark: SparkSession) -> None:
 
 def test_no_attempt_counts_twice_and_refused_ones_are_their_client_s(spark: SparkSession) -> None:
     """A delayed connection is accepted, too; a refused one tells its address only."""
-    app = {"principal": "User:a", "client_id": "app", "software_name": "java", "software_version": "3"}
-    nobody = {"principal": "User:ANONYMOUS"}
-    other = {"client_ip": "10.0.0.8", **nobody}
+    app: dict[str, Any] = {"principal": "User:a", "client_id": "app", "software_name": "java", "software_version": "3"}
+    nobody: dict[str, Any] = {"principal": "User:ANONYMOUS"}
+    other: dict[str, Any] = {"client_ip": "10.0.0.8", **nobody}
     bins = [
         of("10:00:00", (54, 0, 0), **app),
         of("10:00:00", (7, 0, 0), principal="User:b", client_id="second"),
