@@ -22,7 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users w
 
 from audit_pipeline.contract import SEGMENT_MS
 from audit_pipeline.errors import BadUseError, first_line
-from audit_pipeline.jobs.computing import Frames, daily_results, facts, whole_results
+from audit_pipeline.jobs.computing import Frames, daily_results, facts, facts_of_facts, whole_results
 from audit_pipeline.jobs.days import AskedDays, days_to_build, days_to_compute, note_of, results_mark
 from audit_pipeline.jobs.progress import Progress
 from audit_pipeline.jobs.store import prepare, write_table
@@ -163,6 +163,8 @@ class _Build:
             try:
                 events = of_days(source.events(self._spark, days), days)
                 self._write(facts(events, self._request.settings), days)
+                stored = {"storm_bins": self._stored("storm_bins", days)}
+                self._write(facts_of_facts(events, stored), days)
                 self._sure.update(days)
                 source.settle(days)
                 return

@@ -18,9 +18,9 @@ from audit_pipeline.results.mirror_buckets import mirror_buckets
 from audit_pipeline.results.objectives import objectives
 from audit_pipeline.results.rollup import rollup
 from audit_pipeline.results.settings import Settings
-from audit_pipeline.results.storm_bins import storm_bins
-from audit_pipeline.results.storm_requests import storm_requests
-from audit_pipeline.results.storms import storm_sources, storms
+from audit_pipeline.results.storms.storm_bins import storm_bins
+from audit_pipeline.results.storms.storm_requests import storm_requests
+from audit_pipeline.results.storms.storms import storm_sources, storms
 from audit_pipeline.results.topic_days import topic_days
 from audit_pipeline.results.traffic import traffic
 
@@ -37,8 +37,12 @@ def facts(events: EventFrames, settings: Settings) -> Frames:
         "inventory_hours": inventory_hours(events.inventory),
         "mirror_buckets": mirror_buckets(events.partition),
         "storm_bins": storm_bins(events.connection, events.request, settings.storms),
-        "storm_requests": storm_requests(events.connection, events.request, settings.storms),
     }
+
+
+def facts_of_facts(events: EventFrames, stored: Frames) -> Frames:
+    """Return the facts of some days that need both their events and others of their facts."""
+    return {"storm_requests": storm_requests(stored["storm_bins"], events.request)}
 
 
 def daily_results(stored: Frames, settings: Settings) -> Frames:

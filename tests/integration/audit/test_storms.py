@@ -15,9 +15,9 @@ from pyspark.sql import DataFrame, SparkSession
 from audit_pipeline.ingest.land import land
 from audit_pipeline.results.frames import event_schema
 from audit_pipeline.results.settings import StormLimits
-from audit_pipeline.results.storm_bins import storm_bins
-from audit_pipeline.results.storm_requests import storm_requests
-from audit_pipeline.results.storms import storm_sources, storms
+from audit_pipeline.results.storms.storm_bins import storm_bins
+from audit_pipeline.results.storms.storm_requests import storm_requests
+from audit_pipeline.results.storms.storms import storm_sources, storms
 from audit_pipeline.spool.targets import FolderTarget
 from sluicegate_operator.cli.storms.storm_load import CLIENT_ID, Storm, StormPlan
 from sluicegate_operator.cli.storms.storm_report import AttemptOutcome
@@ -88,7 +88,7 @@ def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple
     land(folder / "spools", FolderTarget(folder / "segments"))
     connection, request = (landed(spark, folder / "segments", name) for name in ("connection", "request"))
     bins = storm_bins(connection, request, StormLimits()).localCheckpoint()
-    requests = storm_requests(connection, request, StormLimits())
+    requests = storm_requests(bins, request)
     found = storms(bins, requests).orderBy("started").collect()
     return counted, found, storm_sources(bins).where(f"client_id = '{CLIENT_ID}'").orderBy("started").collect()
 

@@ -146,7 +146,7 @@ def test_one_sentence_names_the_source_of_the_last_storm(report: Report) -> None
     )
     for part in (
         "client id loyalty-worker, librdkafka 1.9.2, principal User:loyalty",
-        "made 98.79 % of the connections to listener EXTERNAL",
+        "made 98.8 % of the connections to listener EXTERNAL",
         "473 connections a second in total at the peak",
         "max.connection.creation.rate of 60/s admitted at most 54 a second",
         "was 94 ms during the storm, 11.4 ms before",

@@ -27,47 +27,57 @@ _AT: Final = ("cluster_id", "listener")
 
 def with_episode(storm_bins: DataFrame) -> DataFrame:
     """Add `episode`, the start of its first second, and `is_own`: whether the row has the rate of its episode."""
-    rows = _with_runs(storm_bins)
+    rows = storm_bins.withColumn("rate", F.coalesce("listener_rate", F.lit(_NO_RATE).cast("bigint")))
+    episodes = _episodes(_seconds(rows)).groupBy(*_AT, "bin", "rate")
+    found = episodes.agg(F.max("episode").alias("episode"), F.max("is_own").alias("is_own"))
+    return rows.join(F.broadcast(found), [*_AT, "bin", "rate"]).select(*storm_bins.columns, "episode", "is_own")
+
+
+def _seconds(rows: DataFrame) -> DataFrame:
+    """Return the seconds by rate, and by other limits: a storm may have thousands of clients, and windows few rows."""
+    is_other = F.col("limit_key").isNotNull() & ~F.col("limit_key").endswith(_RATE_KEY)
+    limit = F.when(is_other, F.struct("limit_key", "limit_entity"))
+    named = rows.withColumn("limit", limit).withColumn("value", F.when(is_other, F.col("limit_value")))
+    return named.groupBy(*_AT, "bin", "rate", "limit", "value").agg(
+        F.min("first_ts").alias("first_ts"), F.max("last_ts").alias("last_ts")
+    )
+
+
+def _episodes(seconds: DataFrame) -> DataFrame:
+    found = _with_runs(seconds)
     of_run = Window.partitionBy(*_AT, "run")
     own_rate = F.max(F.when(F.col("second") == F.col("run"), F.col("last_rate"))).over(of_run)
-    changed = _is_changed().alias("is_changed")
-    marked = rows.select("*", changed, (F.col("rate") == own_rate).alias("is_own"))
+    of_limit = Window.partitionBy(*_AT, "run", "limit").orderBy("second", "first_ts")
+    is_changed = F.col("limit").isNotNull() & (F.col("value") != F.lag("value").over(of_limit))
+    marked = found.withColumns({"is_changed": is_changed, "is_own": F.col("rate") == own_rate})
     until_now = of_run.orderBy("second").rangeBetween(Window.unboundedPreceding, Window.currentRow)
     episode = F.coalesce(_latest("is_changed", until_now), "run")
-    return marked.withColumn("episode", F.timestamp_seconds(episode)).select(*storm_bins.columns, "episode", "is_own")
+    return marked.withColumn("episode", F.timestamp_seconds(episode))
 
 
-def _with_runs(storm_bins: DataFrame) -> DataFrame:
-    """Add `second`, `rate`, `last_rate` (of the last event of the second) and `run`."""
+def _with_runs(seconds: DataFrame) -> DataFrame:
+    """Add `second`, `last_rate` (of the last event of the second) and `run`."""
     at_listener = Window.partitionBy(*_AT).orderBy("second")
     until_now = at_listener.rangeBetween(Window.unboundedPreceding, Window.currentRow)
     until_before = at_listener.rangeBetween(Window.unboundedPreceding, -1)
     last = F.max(F.struct("last_ts", "rate")).over(Window.partitionBy(*_AT, "second"))
-    rows = (
-        storm_bins.withColumn("second", F.unix_seconds("bin"))
-        .withColumn("rate", F.coalesce("listener_rate", F.lit(_NO_RATE).cast("bigint")))
+    found = (
+        seconds.withColumn("second", F.unix_seconds("bin"))
         .withColumn("last_rate", last["rate"])
         .withColumn("before", F.max(F.struct("second", "last_rate")).over(until_before))
     )
     after_s = F.col("second") - F.col("before.second")
     is_after_calm = F.col("before").isNull() | (after_s > BIN_S + CALM_S)
     is_turn = ~is_after_calm & (F.col("last_rate") != F.col("before.last_rate"))
-    rows = rows.withColumns({"is_after_calm": is_after_calm, "is_turn": is_turn})
-    rows = rows.withColumn("begins", F.col("is_after_calm") | F.col("is_turn"))
-    rows = rows.withColumn("piece", _latest("begins", until_now))
+    found = found.withColumns({"is_after_calm": is_after_calm, "is_turn": is_turn})
+    found = found.withColumn("begins", F.col("is_after_calm") | F.col("is_turn"))
+    found = found.withColumn("piece", _latest("begins", until_now))
     length_s = F.max("second").over(Window.partitionBy(*_AT, "piece")) - F.col("piece")
     is_long = F.col("is_after_calm") | (length_s >= _AFTER_CHANGE_S)
-    rows = rows.withColumn("begins_run", F.col("begins") & is_long)
+    found = found.withColumn("begins_run", F.col("begins") & is_long)
     is_of_former = F.col("is_turn") & (F.col("rate") == F.col("before.last_rate"))
     run = F.when(is_of_former, _latest("begins_run", until_before)).otherwise(_latest("begins_run", until_now))
-    return rows.withColumn("run", run)
-
-
-def _is_changed() -> Column:
-    """Whether a limit other than the listener's rate has another value than before in its run."""
-    is_other = F.col("limit_key").isNotNull() & ~F.col("limit_key").endswith(_RATE_KEY)
-    of_limit = Window.partitionBy(*_AT, "run", "limit_key", "limit_entity").orderBy("second", "first_ts")
-    return F.coalesce(is_other & (F.col("limit_value") != F.lag("limit_value").over(of_limit)), F.lit(False))
+    return found.withColumn("run", run)
 
 
 def _latest(flag: str, window: WindowSpec) -> Column:

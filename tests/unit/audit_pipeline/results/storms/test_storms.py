@@ -6,7 +6,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users w
 
 from audit_pipeline.results.buckets import BUCKET_US
 from audit_pipeline.results.frames import result_schema
-from audit_pipeline.results.storms import storm_sources, storms
+from audit_pipeline.results.storms.storms import storm_sources, storms
 from tests.support.audit.spark_frames import facts
 
 DAY, NEXT = "2026-11-20", "2026-11-21"

@@ -3,16 +3,18 @@ from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users w
 from pyspark.testing import assertDataFrameEqual
 
 from audit_pipeline.results.frames import event_schema
-from audit_pipeline.results.settings import StormLimits
-from audit_pipeline.results.storm_requests import storm_requests
-from tests.support.audit.spark_frames import events, results
+from audit_pipeline.results.storms.storm_requests import storm_requests
+from tests.support.audit.spark_frames import events, facts, results
 
 DAY, BEFORE = "2026-11-20", "2026-11-19"
-LIMITS = StormLimits(connections=2, held=9)
 
 
-def accepted(ts: str) -> dict[str, object]:
-    return {"event": "accepted", "ts": f"{DAY} {ts}", "cluster_id": "c1", "listener": "EXTERNAL"}
+def stormy(*seconds: str) -> list[dict[str, object]]:
+    return [
+        {"event_date": DAY, "bin": f"{DAY} {second}", "cluster_id": "c1", "listener": "EXTERNAL", "client_ip": ip}
+        for second in seconds
+        for ip in ("10.0.0.8", "10.0.0.9")
+    ]
 
 
 def asked(ts: str, total_us: int = 1, **more: object) -> dict[str, object]:
@@ -21,7 +23,7 @@ def asked(ts: str, total_us: int = 1, **more: object) -> dict[str, object]:
 
 
 def test_requests_count_by_the_second_in_storms_and_by_the_minute_before_them(spark: SparkSession) -> None:
-    storm = [accepted(f"00:12:{second}") for second in (30, 30.9, 38, 38.5)]
+    storm = facts(spark, "storm_bins", *stormy("00:12:30", "00:12:38"))
     request = events(
         spark,
         "request",
@@ -49,16 +51,15 @@ def test_requests_count_by_the_second_in_storms_and_by_the_minute_before_them(sp
         (DAY, f"{DAY} 00:12:34", 1, *who, 2),
         (DAY, f"{DAY} 00:12:34", 1, "c1", "10.0.0.1", None, 0, 1),
     )
-    assertDataFrameEqual(storm_requests(events(spark, "connection", *storm), request, LIMITS), expected)
+    assertDataFrameEqual(storm_requests(storm, request), expected)
 
 
 def test_a_day_has_its_own_requests_in_whatever_company_it_is_built(spark: SparkSession) -> None:
-    storm = events(spark, "connection", *(accepted(f"00:00:0{second}") for second in (1, 2)))
+    storm = facts(spark, "storm_bins", *stormy("00:00:01"))
     request = events(spark, "request", asked(f"{BEFORE} 23:59:59"))
-    assert storm_requests(storm, request, LIMITS).collect() == []
+    assert storm_requests(storm, request).collect() == []
 
 
 def test_without_a_storm_no_request_is_looked_at(spark: SparkSession) -> None:
-    connection = events(spark, "connection", accepted("10:00:00"))
     unread = [F.raise_error(F.lit("read")).cast(field.dataType).alias(field.name) for field in event_schema("request")]
-    assert storm_requests(connection, spark.range(1).select(*unread), LIMITS).collect() == []
+    assert storm_requests(facts(spark, "storm_bins"), spark.range(1).select(*unread)).collect() == []

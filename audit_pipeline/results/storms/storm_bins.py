@@ -37,11 +37,6 @@ def storm_bins(connection: DataFrame, request: DataFrame, limits: StormLimits) -
     return as_table(counted.agg(*_times("first_ts", "last_ts"), *sums()), "storm_bins")
 
 
-def stormy_bins(connection: DataFrame, limits: StormLimits) -> DataFrame:
-    """Return the stormy bins: their event_date, bin, cluster and listener."""
-    return _stormy(_attempts(connection), limits)
-
-
 def _attempts(connection: DataFrame) -> DataFrame:
     is_held = F.col("event").isin("limited", "refused")
     # Reasons that are no limit are sentences.

@@ -6,7 +6,7 @@ from pyspark.testing import assertDataFrameEqual
 
 from audit_pipeline.results.frames import event_schema
 from audit_pipeline.results.settings import StormLimits
-from audit_pipeline.results.storm_bins import storm_bins
+from audit_pipeline.results.storms.storm_bins import storm_bins
 from tests.support.audit.spark_frames import events, results
 
 DAY, NEXT = "2026-11-20", "2026-11-21"

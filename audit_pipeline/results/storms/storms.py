@@ -7,9 +7,9 @@ from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users w
 
 from audit_pipeline.results.frames import CLIENT, as_table
 from audit_pipeline.results.histogram import merged, percentiles
-from audit_pipeline.results.storm_bins import LIMIT, sums
-from audit_pipeline.results.storm_episodes import with_episode
-from audit_pipeline.results.storm_requests import BEFORE_MINUTES
+from audit_pipeline.results.storms.storm_bins import LIMIT, sums
+from audit_pipeline.results.storms.storm_episodes import with_episode
+from audit_pipeline.results.storms.storm_requests import BEFORE_MINUTES
 from audit_pipeline.results.tables import BIN_S
 from audit_pipeline.results.times import after, begun
 

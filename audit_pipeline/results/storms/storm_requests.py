@@ -7,9 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users w
 
 from audit_pipeline.results.frames import as_table
 from audit_pipeline.results.histogram import bucket_of
-from audit_pipeline.results.settings import StormLimits
-from audit_pipeline.results.storm_bins import stormy_bins
-from audit_pipeline.results.storm_episodes import CALM_S
+from audit_pipeline.results.storms.storm_episodes import CALM_S
 from audit_pipeline.results.tables import BIN_S
 from audit_pipeline.results.times import after, begun
 
@@ -19,9 +17,9 @@ _MINUTE_S: Final = 60
 _BY_DAY: Final = ("event_date", "cluster_id")
 
 
-def storm_requests(connection: DataFrame, request: DataFrame, limits: StormLimits) -> DataFrame:
+def storm_requests(storm_bins: DataFrame, request: DataFrame) -> DataFrame:
     """Count requests. They are read only for storms: the seconds and minutes of these are few, and broadcast."""
-    spans = _spans(stormy_bins(connection, limits))
+    spans = _spans(storm_bins.select(*_BY_DAY, "listener", "bin").distinct())
     of_first = begun(F.col("first"), _MINUTE_S)
     first = after(of_first, -_MINUTE_S * BEFORE_MINUTES)
     minutes = F.explode(F.sequence(first, begun(F.col("last"), _MINUTE_S), F.expr("interval 1 minute")))
