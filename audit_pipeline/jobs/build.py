@@ -39,6 +39,7 @@ from audit_pipeline.reading.published import (
 from audit_pipeline.results.clean import of_days
 from audit_pipeline.results.frames import result_schema
 from audit_pipeline.results.settings import Settings
+from audit_pipeline.results.storms.storm_episodes import with_episode
 from audit_pipeline.results.tables import Kind, result_tables
 from audit_pipeline.sources.catalogue import LOST
 from audit_pipeline.sources.parquet_files import WantedFile, frame_of
@@ -214,7 +215,9 @@ class _Build:
             "at_us bigint, cluster_id string, broker_id int, holes bigint, open_since_us bigint",
         )
         apart = self._spark.createDataFrame([tuple(each) for each in wrong], result_schema("quarantine"))
+        stored["storm_rows"] = with_episode(stored["storm_bins"]).persist()
         self._write(whole_results(stored, holes, apart, self._request.settings, settled_us), [])
+        stored["storm_rows"].unpersist()
 
     def _stored(self, table: str, days: Iterable[date] | None = None) -> DataFrame:
         """Return the stored rows of these days, or of all."""

@@ -62,7 +62,8 @@ def whole_results(
 ) -> Frames:
     """Return the results over everything stored by day, and over the faults of files.
 
-    What brokers recorded before `settled_us` should have landed.
+    What brokers recorded before `settled_us` should have landed. `storm_rows` of `stored` are the rows of storm_bins
+    with their episodes.
     """
     covered = coverage(stored["heard_windows"], holes, stored["registrations"], settled_us)
     complete = completeness(covered, quarantine)
@@ -70,8 +71,8 @@ def whole_results(
         "coverage": covered,
         "completeness": complete,
         "quarantine": quarantine,
-        "storms": storms(stored["storm_bins"], stored["storm_requests"]),
-        "storm_sources": storm_sources(stored["storm_bins"]),
+        "storms": storms(stored["storm_rows"], stored["storm_requests"]),
+        "storm_sources": storm_sources(stored["storm_rows"]),
         "idle_topics": idle_topics(stored["topic_days"], stored["inventory_hours"], covered, complete),
         "correctness": correctness(stored["mirror_buckets"], settings.mirrors, complete),
         "error_budget": error_budget(stored["objectives"], settings.objectives),

@@ -8,7 +8,6 @@ from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users w
 from audit_pipeline.results.frames import CLIENT, as_table
 from audit_pipeline.results.histogram import merged, percentiles
 from audit_pipeline.results.storms.storm_bins import LIMIT, sums
-from audit_pipeline.results.storms.storm_episodes import with_episode
 from audit_pipeline.results.storms.storm_requests import BEFORE_MINUTES
 from audit_pipeline.results.tables import BIN_S
 from audit_pipeline.results.times import after, begun
@@ -19,15 +18,17 @@ _PHASES: Final = ("before", "during")
 _MINUTE_S: Final = 60
 
 
-def storm_sources(storm_bins: DataFrame) -> DataFrame:
-    rows = with_episode(storm_bins)
+def storm_sources(rows: DataFrame) -> DataFrame:
+    """Compute the clients of each storm; `rows` as for `storms`."""
     started = rows.groupBy(*_EPISODE).agg(F.min("first_ts").alias("started"))
     return as_table(_clients(rows).join(started, [*_EPISODE]), "storm_sources")
 
 
-def storms(storm_bins: DataFrame, storm_requests: DataFrame) -> DataFrame:
-    """Compute the storms. Only the requests of the minutes and seconds of storms are counted."""
-    rows = with_episode(storm_bins)
+def storms(rows: DataFrame, storm_requests: DataFrame) -> DataFrame:
+    """Compute the storms. Only the requests of the minutes and seconds of storms are counted.
+
+    `rows` are those of storm_bins `with_episode`. They are used several times: a caller may persist them.
+    """
     found = _totals(rows).join(_limits(rows), [*_EPISODE], how="left").join(_sources(_clients(rows)), [*_EPISODE])
     others = _others(found, storm_requests)
     counts = {f"others_requests_{phase}": F.coalesce(f"others_requests_{phase}", F.lit(0)) for phase in _PHASES}

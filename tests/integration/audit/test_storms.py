@@ -16,6 +16,7 @@ from audit_pipeline.ingest.land import land
 from audit_pipeline.results.frames import event_schema
 from audit_pipeline.results.settings import StormLimits
 from audit_pipeline.results.storms.storm_bins import storm_bins
+from audit_pipeline.results.storms.storm_episodes import with_episode
 from audit_pipeline.results.storms.storm_requests import storm_requests
 from audit_pipeline.results.storms.storms import storm_sources, storms
 from audit_pipeline.spool.targets import FolderTarget
@@ -88,9 +89,10 @@ def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple
     land(folder / "spools", FolderTarget(folder / "segments"))
     connection, request = (landed(spark, folder / "segments", name) for name in ("connection", "request"))
     bins = storm_bins(connection, request, StormLimits()).localCheckpoint()
+    rows = with_episode(bins).persist()
     requests = storm_requests(bins, request)
-    found = storms(bins, requests).orderBy("started").collect()
-    return counted, found, storm_sources(bins).where(f"client_id = '{CLIENT_ID}'").orderBy("started").collect()
+    found = storms(rows, requests).orderBy("started").collect()
+    return counted, found, storm_sources(rows).where(f"client_id = '{CLIENT_ID}'").orderBy("started").collect()
 
 
 def test_each_storm_is_a_row_although_no_calm_is_between_them(told: tuple[list[int], list[Any], list[Any]]) -> None:

@@ -6,6 +6,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users w
 
 from audit_pipeline.results.buckets import BUCKET_US
 from audit_pipeline.results.frames import result_schema
+from audit_pipeline.results.storms.storm_episodes import with_episode
 from audit_pipeline.results.storms.storms import storm_sources, storms
 from tests.support.audit.spark_frames import facts
 
@@ -40,7 +41,7 @@ def took(time: str, client_id: str | None, latency: dict[int, int], **more: obje
 def found(
     spark: SparkSession, *bins: dict[str, object], requests: tuple[dict[str, object], ...] = ()
 ) -> list[dict[str, Any]]:
-    rows = storms(facts(spark, "storm_bins", *bins), facts(spark, "storm_requests", *requests))
+    rows = storms(with_episode(facts(spark, "storm_bins", *bins)), facts(spark, "storm_requests", *requests))
     return _rows(rows, "cluster_id", "listener", "started")
 
 
@@ -172,7 +173,7 @@ def test_no_attempt_counts_twice_and_refused_ones_are_their_client_s(spark: Spar
     assert some(found(spark, *bins), "source_ip", "source_client_id", "source_software", "source_attempts") == [
         ("10.0.0.9", "app", "java 3", 407)
     ]
-    sources = _rows(storm_sources(facts(spark, "storm_bins", *bins)), "client_ip", "client_id")
+    sources = _rows(storm_sources(with_episode(facts(spark, "storm_bins", *bins))), "client_ip", "client_id")
     assert some(sources, "client_ip", "principal", "client_id", "accepted", "limited", "refused") == [
         ("10.0.0.8", "User:ANONYMOUS", None, 0, 500, 30),
         ("10.0.0.9", "User:a", "app", 54, 50, 346),
@@ -213,4 +214,4 @@ def test_a_source_without_a_client_id_is_known_by_its_address(spark: SparkSessio
 def test_without_a_storm_no_request_is_looked_at(spark: SparkSession) -> None:
     fields = result_schema("storm_requests")
     unread = [F.raise_error(F.lit("read")).cast(field.dataType).alias(field.name) for field in fields]
-    assert storms(facts(spark, "storm_bins"), spark.range(1).select(*unread)).collect() == []
+    assert storms(with_episode(facts(spark, "storm_bins")), spark.range(1).select(*unread)).collect() == []
