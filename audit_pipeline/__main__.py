@@ -15,6 +15,7 @@ from typing import Any
 from audit_pipeline.commands import (
     commands,
     commands_build,
+    commands_changes,
     commands_follow,
     commands_package,
     commands_storms,
@@ -87,6 +88,7 @@ def parser() -> argparse.ArgumentParser:
     _add_report(found)
     _add_tail(found)
     commands_build.add_build(found)
+    commands_changes.add_changes(found)
     commands_storms.add_storms(found)
     commands_follow.add_follow(found)
     commands_package.add_package(found)

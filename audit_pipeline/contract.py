@@ -55,17 +55,32 @@ class Contract:
 
 @cache
 def contract() -> Contract:
-    """Return version 1 of the schema, with the nullable columns of its minor versions."""
+    """Return version 1 of the schema, with what its minor versions add."""
     read = _read(SCHEMA_FILES[0])
     tables = {name: _table(name, table) for name, table in read["tables"].items()}
-    minor = 0
+    spool, minor = dict(read["spool"]), 0
     for added in map(_read, SCHEMA_FILES[1:]):
         minor = added["minor_version"]
-        for name, columns in added["tables"].items():
-            more = fields_of({"fields": columns})
-            meaning = added["meanings"].get(name, tables[name].meaning)
-            tables[name] = replace(tables[name], meaning=meaning, fields=(*tables[name].fields, *more))
-    return Contract(read["schema_version"], minor, read["title"], read["meaning"], tables, read["spool"])
+        tables = _with_additions(tables, added)
+        spool["client_fields"] = [*spool["client_fields"], *added.get("spool", {}).get("client_fields", ())]
+        spool["payload"] = " ".join(filter(None, [spool["payload"], added.get("spool", {}).get("meaning")]))
+    return Contract(read["schema_version"], minor, read["title"], read["meaning"], tables, spool)
+
+
+def _with_additions(tables: Mapping[str, Table], added: Mapping[str, Any]) -> dict[str, Table]:
+    """Return the tables with the columns, meanings and tables of a minor version."""
+    found = dict(tables)
+    for name, columns in added["tables"].items():
+        found[name] = replace(found[name], fields=(*found[name].fields, *fields_of({"fields": columns})))
+    for name, meaning in added["meanings"].items():
+        found[name] = replace(found[name], meaning=meaning)
+    for name, nullable in added.get("nullable", {}).items():
+        fields = tuple(
+            replace(field, nullable=True, meaning=nullable[field.name]) if field.name in nullable else field
+            for field in found[name].fields
+        )
+        found[name] = replace(found[name], fields=fields)
+    return found | {name: _table(name, table) for name, table in added.get("new_tables", {}).items()}
 
 
 def _read(name: str) -> Any:

@@ -16,6 +16,7 @@ from audit_pipeline.results.inventory_hours import inventory_hours
 from audit_pipeline.results.latency import latency
 from audit_pipeline.results.mirror_buckets import mirror_buckets
 from audit_pipeline.results.objectives import objectives
+from audit_pipeline.results.outcomes.changes import changes
 from audit_pipeline.results.rollup import rollup
 from audit_pipeline.results.settings import Settings
 from audit_pipeline.results.storms.storm_bins import storm_bins
@@ -32,6 +33,7 @@ def facts(events: EventFrames, settings: Settings) -> Frames:
     """Return the facts of the events of some days."""
     return {
         "rollup": rollup(events),
+        "changes": changes(events.change),
         "heard_windows": heard_windows(events),
         "registrations": registrations(events.inventory),
         "inventory_hours": inventory_hours(events.inventory),

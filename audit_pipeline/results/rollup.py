@@ -37,7 +37,8 @@ def _long(number: int) -> Column:
 
 def _requests(request: DataFrame) -> DataFrame:
     """Return each request as a row, with its number and the columns that its partitions need."""
-    is_error = (F.col("error_code") != 0) | (F.col("ending") != "answered")
+    # An unknown error code is null, and counts for no error.
+    is_error = (F.coalesce("error_code", F.lit(0)) != 0) | (F.col("ending") != "answered")
     waited_us = F.when(F.col("api_key") == _FETCH, F.col("wait_us")).otherwise(0)
     return request.withColumn("service_bucket", bucket_of(F.col("total_us") - waited_us)).select(
         *NUMBERED,

@@ -14,7 +14,8 @@ from audit_pipeline.spool.spool import EventBlock, Header
 _SPOOL = contract().spool
 _TABLES = contract().tables
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_NO_ACKS, _NO_REFUSAL, _NONE = -128, 255, -1
+_NO_ACKS, _NO_REFUSAL, _NONE, _UNKNOWN_ERROR = -128, 255, -1, -32_768
+_CLIENT_FIELDS: list[str] = _SPOOL["client_fields"]
 
 Event = dict[str, Any]
 
@@ -50,6 +51,9 @@ def events_of(header: Header, block: EventBlock) -> Iterator[tuple[str, Event]]:
         for part in partitions.get(row["number"], ()):
             found.append((request["seq"], "partition", _partition(block, part, request)))
     for table, *values in block.others:
+        if table not in _TABLES:
+            # A later minor version has added it.
+            continue
         names = [field.name for field in _TABLES[table].fields[len(COMMON) - 1 :]]
         # Minor versions differ in the number of values: see tables.fitted.
         whole = [*values, *[None] * (len(names) - len(values))][: len(names)]
@@ -72,7 +76,8 @@ def _request(api_names: Mapping[int, str], block: EventBlock, row: Mapping[str, 
     return {
         "seq": block.first_seq + row["number"],
         "ts": _moment(block.wall_us + _us(row["received_s"] - block.monotonic_s)),
-        **dict(zip(_SPOOL["client_fields"], block.clients[row["client"]], strict=True)),
+        **dict.fromkeys(_CLIENT_FIELDS),
+        **dict(zip(_CLIENT_FIELDS, block.clients[row["client"]], strict=False)),
         "correlation_id": row["correlation_id"],
         "api_key": row["api_key"],
         "api": api_names.get(row["api_key"], str(row["api_key"])),
@@ -84,7 +89,7 @@ def _request(api_names: Mapping[int, str], block: EventBlock, row: Mapping[str, 
         "total_us": total_us,
         "ending": _SPOOL["endings"][row["ending"]],
         "refusal": None if row["refusal"] == _NO_REFUSAL else block.refusals[row["refusal"]],
-        "error_code": row["error_code"],
+        "error_code": None if row["error_code"] == _UNKNOWN_ERROR else row["error_code"],
         "acks": None if row["acks"] == _NO_ACKS else row["acks"],
         "replica_id": _known(row["replica_id"]),
         "partitions": row["partitions"],

@@ -8,7 +8,7 @@ from broker_runtime.network.accepting.waiting_clients import WaitingClient
 from broker_runtime.network.connection.connection_notices import ABANDONED, ConnectionNotice, NoticeKind
 from broker_runtime.network.quotas.accept_decision import AcceptDecision, AcceptOutcome
 from broker_runtime.network.quotas.limit_met import limit_met, rate_in_force
-from broker_runtime.network.sockets.abandoned import is_abandoned
+from broker_runtime.network.sockets.listening import is_abandoned
 from broker_runtime.network.sockets.proxy_header import MEANING_OF_REFUSAL, HeaderOutcome
 
 _log = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from broker_runtime.network.quotas.listener_quota import ListenerQuota, Wait, Wa
 from broker_runtime.network.quotas.quota_changes import check_change
 from broker_runtime.network.quotas.rate import Meter, meter
 from broker_runtime.network.settings import UNLIMITED, QuotaSettings
-from broker_runtime.network.sockets.backlog import backlog
+from broker_runtime.network.sockets.listening import backlog
 
 _WAIT_FOR_SLOT = AcceptDecision(AcceptOutcome.WAIT_FOR_SLOT)
 _DROPPED = AcceptDecision(AcceptOutcome.REFUSE_DROPPED)

@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from pyspark.sql import DataFrame, SparkSession
+from tests.support.processes.broker_admin import until
 
 from audit_pipeline.ingest.land import land
 from audit_pipeline.results.frames import event_schema
@@ -22,7 +23,6 @@ from audit_pipeline.results.storms.storms import storm_sources, storms
 from audit_pipeline.spool.targets import FolderTarget
 from sluicegate_operator.cli.storms.storm_load import CLIENT_ID, Storm, StormPlan
 from sluicegate_operator.cli.storms.storm_report import AttemptOutcome
-from tests.support.processes.broker_admin import until
 from tests.support.processes.broker_process import BrokerProcess
 
 KEY = "max.connection.creation.rate"

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from broker_runtime.network.connection.connection_notices import ConnectionNotice, NoticeKind
-from broker_runtime.network.quotas.connection_group import AddressGroupLimits
+from broker_runtime.network.quotas.groups.connection_group import AddressGroupLimits
 from broker_runtime.network.settings import IpAction, LimitReference, NetworkLimits, QuotaSettings
-from tests.support.processes.socket_bench import Bench, bench_on
+from tests.support.processes.clients.socket_bench import Bench, bench_on
 
 ACCEPTED, LIMITED, REFUSED, CLOSED = NoticeKind
 SHORT = QuotaSettings(quota_window_num=2)

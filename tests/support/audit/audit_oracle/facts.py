@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from audit_pipeline.results.outcomes.error_names import ERROR_NAMES
+
 MACROS: Final = """
     CREATE MACRO begin_of(us, step) AS us - ((us % step) + step) % step;
     CREATE MACRO day_of(us) AS begin_of(us, 86400000000) // 86400000000;
@@ -22,10 +24,11 @@ ROLLUP: Final = f"""
     asked AS (
         SELECT minute_of(ts) AS minute, cluster_id, {_CLIENT}, api, NULL AS topic,
             replica_id IS NOT NULL AS is_follower,
-            CASE WHEN error_code = 0 AND ending = 'answered'
+            CASE WHEN coalesce(error_code, 0) = 0 AND ending = 'answered'
                 THEN latency_bucket(CASE api WHEN 'Fetch' THEN total_us - wait_us ELSE total_us END) END AS bucket,
             true AS is_measured,
-            1 AS requests, (error_code <> 0 OR ending <> 'answered')::BIGINT AS errors, request_bytes, response_bytes,
+            1 AS requests, (coalesce(error_code, 0) <> 0 OR ending <> 'answered')::BIGINT AS errors,
+            request_bytes, response_bytes,
             0 AS records, total_us AS total_us_sum, total_us AS total_us_max
         FROM request
     ),
@@ -251,6 +254,7 @@ HEARD_WINDOWS: Final = """
         SELECT cluster_id, broker_id, ts, 1 AS events FROM request
         UNION ALL SELECT cluster_id, broker_id, ts, 1 FROM connection
         UNION ALL SELECT cluster_id, broker_id, ts, 1 FROM inventory
+        UNION ALL SELECT cluster_id, broker_id, ts, 1 FROM change
         UNION ALL SELECT cluster_id, broker_id, ts, seq - first_seq + 1
             FROM (SELECT DISTINCT cluster_id, broker_id, boot_id, first_seq, seq, ts FROM level_rollup)
     ),
@@ -271,6 +275,15 @@ REGISTRATIONS: Final = """
     GROUP BY ALL
 """
 
+_ERRORS: Final = ", ".join(f"({code}, '{name}')" for code, name in ERROR_NAMES.items())
+
+CHANGES: Final = f"""
+    SELECT day_of(ts) AS event_date, change.*,
+        CASE WHEN error_code IS NULL THEN CASE ending WHEN 'answered' THEN 'unknown' ELSE ending END
+            WHEN error_code = 0 THEN 'succeeded' ELSE coalesce(name, 'error ' || error_code) END AS outcome
+    FROM change LEFT JOIN (VALUES {_ERRORS}) AS error (code, name) ON error.code = change.error_code
+"""
+
 FACTS: Final = {
     "rollup": ROLLUP,
     "topic_days": TOPIC_DAYS,
@@ -280,5 +293,6 @@ FACTS: Final = {
     "mirror_buckets": MIRROR_BUCKETS,
     "heard_windows": HEARD_WINDOWS,
     "registrations": REGISTRATIONS,
+    "changes": CHANGES,
 }
 """SQL of each fact by name; each may read those before it."""

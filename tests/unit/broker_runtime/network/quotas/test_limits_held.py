@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from broker_runtime.network.quotas.accept_decision import AcceptDecision, AcceptOutcome
-from broker_runtime.network.quotas.connection_group import AddressGroupLimits
+from broker_runtime.network.quotas.groups.connection_group import AddressGroupLimits
 from broker_runtime.network.quotas.limit_met import limit_met
 from broker_runtime.network.quotas.limits_held import SHOWN_MAX, LimitsHeld
 from broker_runtime.network.quotas.quotas import ConnectionQuotas
