@@ -11,7 +11,6 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from pyspark.sql import DataFrame, SparkSession
-from tests.support.processes.broker_admin import until
 
 from audit_pipeline.ingest.land import land
 from audit_pipeline.results.frames import event_schema
@@ -24,6 +23,7 @@ from audit_pipeline.spool.targets import FolderTarget
 from sluicegate_operator.cli.storms.storm_load import CLIENT_ID, Storm, StormPlan
 from sluicegate_operator.cli.storms.storm_report import AttemptOutcome
 from tests.support.processes.broker_process import BrokerProcess
+from tests.support.processes.clients.broker_admin import until
 
 KEY = "max.connection.creation.rate"
 LIMIT, RATE, SECONDS, SOURCE = 20, 90, 5.0, "127.0.6.1"
